@@ -1,0 +1,69 @@
+-- The thread is looked up together with its owner: for a stranger the value is
+-- NULL, which the column refuses.
+-- name: InsertMessage :one
+INSERT INTO messages (
+    id, thread_id, seq, revision, context, role, source, status, text, search_text, parts, metadata,
+    call_id, item_id, model, voice, heard_text, audio_end_ms, instance, created_at, updated_at
+) VALUES (
+    @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
+    @seq, @seq, @context, @role, @source, @status, @text, @search_text, @parts, @metadata,
+    @call_id, @item_id, @model, @voice, @heard_text, @audio_end_ms, @instance, @created_at, @updated_at
+)
+RETURNING *;
+
+-- name: UpdateMessage :one
+UPDATE messages SET
+    revision = @revision, source = @source, status = @status, text = @text, search_text = @search_text,
+    parts = @parts, metadata = @metadata, call_id = @call_id, item_id = @item_id, model = @model, voice = @voice,
+    heard_text = @heard_text, audio_end_ms = @audio_end_ms, instance = @instance, updated_at = @updated_at
+WHERE messages.id = @id
+    AND messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
+RETURNING *;
+
+-- name: GetMessage :one
+SELECT m.* FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.id = @id AND m.thread_id = @thread_id AND t.owner = @owner;
+
+-- name: ListMessages :many
+SELECT m.* FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.seq > @after_seq
+ORDER BY m.seq
+LIMIT CAST(@max_rows AS bigint);
+
+-- name: ListChanges :many
+SELECT m.* FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.revision > @after_revision
+ORDER BY m.revision
+LIMIT CAST(@max_rows AS bigint);
+
+-- ListReplay gives the newest first.
+-- name: ListReplay :many
+SELECT m.* FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.context = t.context AND m.status <> 'in_progress'
+ORDER BY m.seq DESC
+LIMIT CAST(@max_rows AS bigint);
+
+-- name: FirstMessageAfter :one
+SELECT m.seq, m.context FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.seq > @after_seq
+ORDER BY m.seq
+LIMIT 1;
+
+-- name: LastMessage :one
+SELECT m.seq FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner
+ORDER BY m.seq DESC
+LIMIT 1;
+
+-- ShiftMessages gives the messages from a place on new numbers, in their order.
+-- name: ShiftMessages :many
+UPDATE messages SET seq = seq + CAST(@distance AS bigint), revision = seq + CAST(@distance AS bigint)
+WHERE messages.seq >= @from_seq
+    AND messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
+RETURNING *;

@@ -1,0 +1,63 @@
+-- The saves are idempotent. They change nothing when the id is taken by
+-- another thread, and fail on a stranger's thread (NULL in thread_id).
+
+-- Once a call has ended it stays so: whoever ended it first is right.
+-- name: SaveCall :execrows
+INSERT INTO calls (
+    id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
+    turns, interruptions, replayed, instance
+) VALUES (
+    @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
+    @upstream, @upstream_call_id, @model, @voice, @started_at, @ready_at, @ended_at, @end_reason,
+    @turns, @interruptions, @replayed, @instance
+)
+ON CONFLICT (id) DO UPDATE SET
+    upstream = excluded.upstream, upstream_call_id = excluded.upstream_call_id, model = excluded.model,
+    voice = excluded.voice, ready_at = excluded.ready_at,
+    ended_at = COALESCE(calls.ended_at, excluded.ended_at),
+    end_reason = CASE WHEN calls.ended_at IS NULL THEN excluded.end_reason ELSE calls.end_reason END,
+    turns = excluded.turns, interruptions = excluded.interruptions, replayed = excluded.replayed,
+    instance = excluded.instance
+WHERE calls.thread_id = excluded.thread_id;
+
+-- name: GetLiveCall :one
+SELECT c.* FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.thread_id = @thread_id AND t.owner = @owner AND c.ended_at IS NULL;
+
+-- name: SaveToolCall :execrows
+INSERT INTO tool_calls (
+    id, thread_id, message_id, call_id, tool_call_id, name, executor, server, status, input, output, error,
+    instance, started_at, finished_at
+) VALUES (
+    @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
+    @message_id, @call_id, @tool_call_id, @name, @executor, @server, @status, @input, @output, @error,
+    @instance, @started_at, @finished_at
+)
+ON CONFLICT (id) DO UPDATE SET
+    message_id = excluded.message_id, call_id = excluded.call_id, tool_call_id = excluded.tool_call_id,
+    name = excluded.name, executor = excluded.executor, server = excluded.server, status = excluded.status,
+    input = excluded.input, output = excluded.output, error = excluded.error, instance = excluded.instance,
+    finished_at = excluded.finished_at
+WHERE tool_calls.thread_id = excluded.thread_id;
+
+-- name: SaveResponse :execrows
+INSERT INTO responses (
+    id, thread_id, call_id, message_id, upstream_id, model, status, status_reason,
+    input_tokens, output_tokens, cached_tokens, input_audio_tokens, output_audio_tokens, raw_usage,
+    cost_usd, answer_ms, first_token_ms, instance, created_at, finished_at
+) VALUES (
+    @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
+    @call_id, @message_id, @upstream_id, @model, @status, @status_reason,
+    @input_tokens, @output_tokens, @cached_tokens, @input_audio_tokens, @output_audio_tokens, @raw_usage,
+    @cost_usd, @answer_ms, @first_token_ms, @instance, @created_at, @finished_at
+)
+ON CONFLICT (id) DO UPDATE SET
+    call_id = excluded.call_id, message_id = excluded.message_id, upstream_id = excluded.upstream_id,
+    model = excluded.model, status = excluded.status, status_reason = excluded.status_reason,
+    input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
+    cached_tokens = excluded.cached_tokens, input_audio_tokens = excluded.input_audio_tokens,
+    output_audio_tokens = excluded.output_audio_tokens, raw_usage = excluded.raw_usage,
+    cost_usd = excluded.cost_usd, answer_ms = excluded.answer_ms, first_token_ms = excluded.first_token_ms,
+    instance = excluded.instance, finished_at = excluded.finished_at
+WHERE responses.thread_id = excluded.thread_id;

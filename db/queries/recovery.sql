@@ -1,0 +1,33 @@
+-- What a dead process left open, for all owners: only recovery asks this, and
+-- it never gives an answer to a caller of the API.
+
+-- name: ListOpenInstances :many
+SELECT c.instance FROM calls AS c WHERE c.ended_at IS NULL
+UNION
+SELECT m.instance FROM messages AS m WHERE m.status = 'in_progress'
+UNION
+SELECT tc.instance FROM tool_calls AS tc WHERE tc.status = 'running'
+UNION
+SELECT r.instance FROM responses AS r WHERE r.status = 'in_progress';
+
+-- name: GetOwner :one
+SELECT owner FROM threads WHERE id = @id;
+
+-- name: ListOpenCalls :many
+SELECT * FROM calls WHERE ended_at IS NULL AND instance = @instance ORDER BY thread_id;
+
+-- name: EndOpenCalls :exec
+UPDATE calls SET ended_at = @ended_at, end_reason = @end_reason
+WHERE ended_at IS NULL AND instance = @instance;
+
+-- The order keeps two recoveries from waiting for each other.
+-- name: ListOpenMessages :many
+SELECT * FROM messages WHERE status = 'in_progress' AND instance = @instance ORDER BY thread_id, seq;
+
+-- name: FailOpenToolCalls :exec
+UPDATE tool_calls SET status = 'failed', error = @error, finished_at = @finished_at
+WHERE status = 'running' AND instance = @instance;
+
+-- name: FailOpenResponses :exec
+UPDATE responses SET status = 'failed', status_reason = @status_reason, finished_at = @finished_at
+WHERE status = 'in_progress' AND instance = @instance;

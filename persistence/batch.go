@@ -1,0 +1,218 @@
+package persistence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// Batch is several writes on one thread in one transaction. It belongs to the
+// function that Store.Batch runs. After an error every further write gives the
+// same error: nothing of the batch is saved.
+type Batch struct {
+	ctx context.Context // of the transaction
+	s   *Store
+	q   queries
+	key Key
+	err error
+	// news is what the watchers are told after the commit.
+	news news
+}
+
+// news collects what a transaction changes in a thread.
+type news struct {
+	drew       bool
+	prev, next int64 // the thread's counter before and after
+	messages   map[string]Message
+}
+
+// drawn notes that amount numbers were drawn, and returns the first of them.
+func (n *news) drawn(t pgdb.Thread, amount int64) int64 {
+	first := t.NextSeq - amount
+	if !n.drew {
+		n.drew, n.prev, n.messages = true, first-1, map[string]Message{}
+	}
+	n.next = t.NextSeq - 1
+	return first
+}
+
+// Batch runs fn in one transaction, which an error rolls back: of fn, or of any
+// write in it, whatever fn returns. The watchers are told after the commit. fn
+// must not use the Store, which SQLite would let it wait for without an end.
+func (s *Store) Batch(ctx context.Context, key Key, fn func(*Batch) error) error {
+	if err := key.check(); err != nil {
+		return fmt.Errorf("write thread: %w", err)
+	}
+	b := &Batch{ctx: ctx, s: s, key: key}
+	err := s.eng.write(ctx, func(q queries) error {
+		b.q = q
+		if err := fn(b); err != nil {
+			return err
+		}
+		return b.err
+	})
+	if err != nil && err == b.err { //nolint:errorlint // the very same: it says already what was done
+		return err
+	}
+	if err != nil {
+		return s.fail("write thread", err)
+	}
+	s.announce(key, b.news)
+	return nil
+}
+
+// do runs one write of the batch.
+func (b *Batch) do(what string, write func() error) error {
+	if b.err == nil {
+		if err := write(); err != nil {
+			b.err = b.s.fail(what, err)
+		}
+	}
+	return b.err
+}
+
+// AppendMessage is Store.AppendMessage.
+func (b *Batch) AppendMessage(m Message) (saved Message, err error) {
+	err = b.do("append message", func() (err error) {
+		saved, err = b.insert(m, func(t pgdb.Thread, _ int64) (int64, error) { return t.Context, nil })
+		return err
+	})
+	return saved, err
+}
+
+// InsertMessage is Store.InsertMessage.
+func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err error) {
+	err = b.do("insert message", func() (err error) {
+		saved, err = b.insert(m, func(t pgdb.Thread, seq int64) (int64, error) { return b.makeRoom(t, seq, afterID) })
+		return err
+	})
+	return saved, err
+}
+
+// insert draws a number for a new message and saves it. place makes its place
+// and gives the context it belongs to.
+func (b *Batch) insert(m Message, place func(t pgdb.Thread, seq int64) (int64, error)) (Message, error) {
+	if m.ID == "" {
+		m.ID = newID()
+	}
+	row, err := b.row(m)
+	if err != nil {
+		return Message{}, err
+	}
+	thread, err := b.q.DrawSeqForNew(b.ctx, pgdb.DrawSeqForNewParams{
+		ID: b.key.Thread, Owner: b.key.Owner, UpdatedAt: dbtype.At(now()),
+	})
+	if err != nil {
+		return Message{}, err
+	}
+	row.Seq = b.news.drawn(thread, 1)
+	if row.Context, err = place(thread, row.Seq); err != nil {
+		return Message{}, err
+	}
+	return b.saved(b.q.InsertMessage(b.ctx, row))
+}
+
+// makeRoom moves the messages that stand after the message afterID behind seq,
+// in their order, and gives the context of the first of them.
+func (b *Batch) makeRoom(t pgdb.Thread, seq int64, afterID string) (int64, error) {
+	key := b.key
+	after := int64(0)
+	if afterID != "" {
+		prev, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: afterID, ThreadID: key.Thread, Owner: key.Owner})
+		if err != nil {
+			return 0, err
+		}
+		after = prev.Seq
+	}
+	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after})
+	if errors.Is(err, sql.ErrNoRows) {
+		return t.Context, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	last, err := b.q.LastMessage(b.ctx, pgdb.LastMessageParams{ThreadID: key.Thread, Owner: key.Owner})
+	if err != nil {
+		return 0, err
+	}
+	// All move by the same distance, gaps and all: the last gets the last number.
+	amount := last - first.Seq + 1
+	t, err = b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: key.Thread, Owner: key.Owner, Amount: amount})
+	if err != nil {
+		return 0, err
+	}
+	moved, err := b.q.ShiftMessages(b.ctx, pgdb.ShiftMessagesParams{
+		ThreadID: key.Thread, Owner: key.Owner, FromSeq: first.Seq, Distance: b.news.drawn(t, amount) - first.Seq,
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, row := range moved {
+		if _, err := b.saved(row, nil); err != nil {
+			return 0, err
+		}
+	}
+	return first.Context, nil
+}
+
+// UpdateMessage is Store.UpdateMessage.
+func (b *Batch) UpdateMessage(m Message) (saved Message, err error) {
+	err = b.do("update message", func() (err error) {
+		saved, err = b.update(m)
+		return err
+	})
+	return saved, err
+}
+
+func (b *Batch) update(m Message) (Message, error) {
+	if !validID(m.ID) {
+		return Message{}, ErrNotFound
+	}
+	if m.Role == "" {
+		m.Role = RoleUser // any will do: the saved one stays
+	}
+	row, err := b.row(m)
+	if err != nil {
+		return Message{}, err
+	}
+	return b.change(row)
+}
+
+// row checks a message and prepares it for the table.
+func (b *Batch) row(m Message) (pgdb.InsertMessageParams, error) {
+	if err := m.Validate(); err != nil {
+		return pgdb.InsertMessageParams{}, err
+	}
+	row, err := messageToRow(b.key, m, b.s.instance, now())
+	if err == nil && (len(row.Parts) > MaxMessageBytes || len(row.Metadata) > maxMetadataBytes) {
+		err = fmt.Errorf("%w message: %d bytes of parts and %d of metadata, at most %d and %d",
+			ErrInvalid, len(row.Parts), len(row.Metadata), MaxMessageBytes, maxMetadataBytes)
+	}
+	return row, err
+}
+
+// change draws a number for the change of a message and saves it.
+func (b *Batch) change(row pgdb.InsertMessageParams) (Message, error) {
+	thread, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 1})
+	if err != nil {
+		return Message{}, err
+	}
+	return b.saved(b.q.UpdateMessage(b.ctx, messageChange(row, b.news.drawn(thread, 1))))
+}
+
+// saved turns what was written into what the caller and the watchers get.
+func (b *Batch) saved(row pgdb.Message, err error) (Message, error) {
+	if err != nil {
+		return Message{}, err
+	}
+	m, err := messageFromRow(row)
+	if err != nil {
+		return Message{}, err
+	}
+	b.news.messages[m.ID] = m
+	return m, nil
+}

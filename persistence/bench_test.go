@@ -1,0 +1,62 @@
+package persistence_test
+
+import (
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// BenchmarkAppend appends messages of some 500 bytes, one per commit and in
+// groups, and says how many times faster a message of a group is. The test
+// cluster of PostgreSQL does not sync to the disk unless TEST_POSTGRES_FSYNC=on.
+func BenchmarkAppend(b *testing.B) {
+	for name, url := range map[string]func(testing.TB) string{
+		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
+	} {
+		b.Run(name, func(b *testing.B) {
+			store := persistencetest.Open(b, url(b), persistence.Options{})
+			single := appendGroups(b, store, 1, 200)
+			for _, size := range []int{8, 32} {
+				b.Run(map[int]string{8: "group of 8", 32: "group of 32"}[size], func(b *testing.B) {
+					each := appendGroups(b, store, size, b.N)
+					b.ReportMetric(float64(each.Nanoseconds()), "ns/message")
+					b.ReportMetric(float64(single)/float64(each), "x-single")
+				})
+			}
+			b.Run("single", func(b *testing.B) { appendGroups(b, store, 1, b.N) })
+		})
+	}
+}
+
+// appendGroups commits n groups and gives the time that one message took.
+func appendGroups(b *testing.B, store *persistence.Store, size, n int) time.Duration {
+	thread, err := store.CreateThread(b.Context(), "bench", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	key := persistence.Key{Owner: "bench", Thread: thread.ID}
+	text := make([]byte, 500)
+	for i := range text {
+		text[i] = 'x'
+	}
+	b.ResetTimer()
+	start := time.Now()
+	for range n {
+		err := store.Batch(b.Context(), key, func(w *persistence.Batch) error {
+			for range size {
+				if _, err := w.AppendMessage(persistence.Message{
+					Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(string(text))},
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(start) / time.Duration(n*size)
+}

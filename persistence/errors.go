@@ -1,0 +1,16 @@
+package persistence
+
+import "errors"
+
+var (
+	// ErrNotFound says that there is no such thread, message or call, or that it
+	// is a stranger's: a caller cannot tell the two apart.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict says that a unique rule is broken: an id is taken, or a thread
+	// has a live call already.
+	ErrConflict = errors.New("conflict")
+	// ErrInvalid says that the input cannot be stored; the text names the reason.
+	ErrInvalid = errors.New("invalid")
+	// ErrClosed says that the store was closed.
+	ErrClosed = errors.New("store closed")
+)

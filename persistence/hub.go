@@ -1,0 +1,167 @@
+package persistence
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// maxQueued and maxQueuedBytes bound what waits for one slow watcher.
+	maxQueued      = 256
+	maxQueuedBytes = 1 << 20
+)
+
+// hub knows the watchers of this process. Two kinds of things reach them:
+// drafts, which a slow watcher loses, and commits, which it never does: instead
+// of a commit that does not fit it is told to read the table.
+type hub struct {
+	dropped atomic.Int64
+
+	mu       sync.Mutex
+	watchers map[Key]map[*watcher]struct{}
+}
+
+func newHub() *hub { return &hub{watchers: map[Key]map[*watcher]struct{}{}} }
+
+// commit is what a transaction changed: the events of all changes after prev and
+// up to next.
+type commit struct {
+	prev, next int64
+	events     []Event
+}
+
+// item is a commit or, with no commit, a draft.
+type item struct {
+	draft  Event
+	commit *commit
+}
+
+func (i item) size() int {
+	if i.commit == nil {
+		return len(i.draft.Data)
+	}
+	n := 0
+	for _, e := range i.commit.events {
+		n += len(e.Data)
+	}
+	return n
+}
+
+// watcher is the buffer of one watch.
+type watcher struct {
+	wake chan struct{} // has room for one: there is something to take
+
+	mu     sync.Mutex
+	queue  []item
+	bytes  int
+	behind bool // there is something in the table that is not in the queue
+	gone   bool // the thread was deleted
+}
+
+func (h *hub) add(key Key) *watcher {
+	w := &watcher{wake: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watchers[key] == nil {
+		h.watchers[key] = map[*watcher]struct{}{}
+	}
+	h.watchers[key][w] = struct{}{}
+	return w
+}
+
+func (h *hub) remove(key Key, w *watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.watchers[key], w)
+	if len(h.watchers[key]) == 0 {
+		delete(h.watchers, key)
+	}
+}
+
+// watched says whether anybody would hear of the thread.
+func (h *hub) watched(key Key) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.watchers[key]) > 0
+}
+
+// each runs do for the watchers of the thread; it must not wait.
+func (h *hub) each(key Key, do func(*watcher)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers[key] {
+		do(w)
+	}
+}
+
+// draft passes on what only the present see.
+func (h *hub) draft(key Key, e Event) {
+	h.each(key, func(w *watcher) {
+		if !w.put(item{draft: e}) {
+			h.dropped.Add(1)
+		}
+	})
+}
+
+// commit passes on what was saved.
+func (h *hub) commit(key Key, c commit) {
+	h.each(key, func(w *watcher) {
+		if !w.put(item{commit: &c}) {
+			w.set(&w.behind)
+		}
+	})
+}
+
+// hint says that there is something new in the table.
+func (h *hub) hint(key Key) { h.each(key, func(w *watcher) { w.set(&w.behind) }) }
+
+// gone says that the thread was deleted.
+func (h *hub) gone(key Key) { h.each(key, func(w *watcher) { w.set(&w.gone) }) }
+
+// hintAll says that anything may be new.
+func (h *hub) hintAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, watchers := range h.watchers {
+		for w := range watchers {
+			w.set(&w.behind)
+		}
+	}
+}
+
+// put adds to the queue unless it is full. An empty queue takes anything.
+func (w *watcher) put(i item) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size := i.size()
+	if len(w.queue) > 0 && (len(w.queue) >= maxQueued || w.bytes+size > maxQueuedBytes) {
+		return false
+	}
+	w.queue = append(w.queue, i)
+	w.bytes += size
+	w.signal()
+	return true
+}
+
+func (w *watcher) set(flag *bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*flag = true
+	w.signal()
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the queue.
+func (w *watcher) take() (items []item, behind, gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	items, behind, gone = w.queue, w.behind, w.gone
+	w.queue, w.bytes, w.behind = nil, 0, false
+	return items, behind, gone
+}

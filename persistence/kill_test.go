@@ -1,0 +1,144 @@
+package persistence_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// victimURL names the database in the environment of a process that is to be
+// killed.
+const victimURL = "PERSISTENCE_TEST_VICTIM_URL"
+
+// TestKill kills a process in the middle of an answer. What it was told is saved
+// must be there, once and in order, and nothing stays open.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for name, newURL := range map[string]func(testing.TB) string{
+		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := newURL(t)
+			thread, saved, flushed := kill(t, url, 40)
+			if name == "postgres" {
+				waitGone(t, url, "victim")
+			}
+			s := persistencetest.Open(t, url, persistence.Options{})
+			if err := s.Serve(t.Context()); err != nil {
+				t.Fatalf("Serve() = %v", err)
+			}
+			calls, err := s.Recover(t.Context())
+			if err != nil || len(calls) != 1 || calls[0].UpstreamCallID != "rtc_1" {
+				t.Errorf("Recover() = %+v, %v, want the call", calls, err)
+			}
+			messages, err := s.Messages(t.Context(), persistence.Key{Owner: "anna", Thread: thread}, 0, 1000)
+			if err != nil {
+				t.Fatalf("Messages() = %v", err)
+			}
+			answer := messages[0]
+			if answer.Metadata.Status != persistence.StatusInterrupted || len(answer.Text()) < flushed {
+				t.Errorf("the answer is %s with %d bytes, want interrupted with %d", answer.Metadata.Status, len(answer.Text()), flushed)
+			}
+			// One more may have been saved without the news of it.
+			messages = messages[1:]
+			if n := len(messages); n != len(saved) && n != len(saved)+1 {
+				t.Fatalf("%d messages, want %d or one more", n, len(saved))
+			}
+			for i, id := range saved {
+				if messages[i].ID != id {
+					t.Fatalf("message %d is %s, want %s", i, messages[i].ID, id)
+				}
+			}
+		})
+	}
+}
+
+// kill starts a victim, reads what it says it has saved, and kills it after n
+// messages.
+func kill(t *testing.T, url string, n int) (thread string, saved []string, flushed int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictim$")
+	cmd.Env = append(os.Environ(), victimURL+"="+url)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		what, value, _ := strings.Cut(lines.Text(), " ")
+		switch what {
+		case "thread":
+			thread = value
+		case "flushed":
+			if _, err := fmt.Sscan(value, &flushed); err != nil {
+				t.Fatal(err)
+			}
+		case "saved":
+			saved = append(saved, value)
+		}
+		if len(saved) == n {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			n = -1 // what is still in the pipe counts as told
+		}
+	}
+	if err := cmd.Wait(); err == nil || n != -1 {
+		t.Fatalf("the victim ended by itself: %v after %d messages", err, len(saved))
+	}
+	return thread, saved, flushed
+}
+
+// TestVictim is the process that is killed. In a run of the tests it does
+// nothing.
+func TestVictim(t *testing.T) {
+	url := os.Getenv(victimURL)
+	if url == "" {
+		return
+	}
+	ctx := context.Background()
+	s, err := persistence.Open(ctx, url, persistence.Options{Instance: "victim"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(ctx); err != nil {
+		t.Fatal(err)
+	}
+	thread, err := s.CreateThread(ctx, "anna", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	if err := s.SaveCall(ctx, key, persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1"}); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("thread", thread.ID)
+	answer := persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("")}}
+	answer.Metadata.Status = persistence.StatusInProgress
+	if answer, err = s.AppendMessage(ctx, key, answer); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m := persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("x")}}
+		if m, err = s.AppendMessage(ctx, key, m); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("saved", m.ID)
+		answer.Parts[0].Text += "word "
+		if answer, err = s.UpdateMessage(ctx, key, answer); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("flushed", len(answer.Text()))
+	}
+}

@@ -1,0 +1,105 @@
+package persistence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	defaultMessages = 100
+	maxMessages     = 1000
+)
+
+// AppendMessage saves a message at the end of the thread. Its id and the time
+// of its creation are filled in when empty, its source is text and its status
+// completed unless it says otherwise.
+func (s *Store) AppendMessage(ctx context.Context, key Key, m Message) (Message, error) {
+	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.AppendMessage(m) })
+}
+
+// InsertMessage saves a message right after the message afterID, or before all
+// others when afterID is empty. The messages that follow get new numbers, so
+// that whoever has read up to a number misses nothing by asking for what comes
+// after it. The new message belongs to the same side of a reset as the message
+// that follows it.
+func (s *Store) InsertMessage(ctx context.Context, key Key, m Message, afterID string) (Message, error) {
+	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.InsertMessage(m, afterID) })
+}
+
+// UpdateMessage replaces the parts and the metadata of the message with m's id.
+// Its place, its role and the time of its creation stay.
+func (s *Store) UpdateMessage(ctx context.Context, key Key, m Message) (Message, error) {
+	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.UpdateMessage(m) })
+}
+
+func (s *Store) one(ctx context.Context, key Key, write func(*Batch) (Message, error)) (saved Message, err error) {
+	err = s.Batch(ctx, key, func(b *Batch) (err error) {
+		saved, err = write(b)
+		return err
+	})
+	if err != nil {
+		return Message{}, err
+	}
+	return saved, nil
+}
+
+// Message reads one message.
+func (s *Store) Message(ctx context.Context, key Key, id string) (Message, error) {
+	if err := key.check(); err != nil || !validID(id) {
+		return Message{}, fmt.Errorf("read message: %w", ErrNotFound)
+	}
+	row, err := s.eng.read().GetMessage(ctx, pgdb.GetMessageParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+	if err != nil {
+		return Message{}, s.fail("read message", err)
+	}
+	return messageFromRow(row)
+}
+
+// Messages reads the messages with a larger Seq than after, in order. limit is 1
+// to 1000; zero means 100.
+func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) ([]Message, error) {
+	if limit == 0 {
+		limit = defaultMessages
+	}
+	if limit < 1 || limit > maxMessages {
+		return nil, fmt.Errorf("list messages: %w limit %d: 1 to %d", ErrInvalid, limit, maxMessages)
+	}
+	if err := key.check(); err != nil {
+		return nil, fmt.Errorf("list messages: %w", err)
+	}
+	rows, err := s.eng.read().ListMessages(ctx, pgdb.ListMessagesParams{
+		ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, MaxRows: int64(limit),
+	})
+	return s.messages(ctx, key, rows, err)
+}
+
+// Replay reads the last n messages since the last reset, the oldest first,
+// without those in progress. n is at most 1000.
+func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
+	if n < 0 || n > maxMessages {
+		return nil, fmt.Errorf("replay messages: %w number %d: 0 to %d", ErrInvalid, n, maxMessages)
+	}
+	if err := key.check(); err != nil {
+		return nil, fmt.Errorf("replay messages: %w", err)
+	}
+	rows, err := s.eng.read().ListReplay(ctx, pgdb.ListReplayParams{
+		ThreadID: key.Thread, Owner: key.Owner, MaxRows: int64(n),
+	})
+	slices.Reverse(rows)
+	return s.messages(ctx, key, rows, err)
+}
+
+// messages converts rows of the thread. When there are none it asks whether the
+// thread is there.
+func (s *Store) messages(ctx context.Context, key Key, rows []pgdb.Message, err error) ([]Message, error) {
+	if err == nil && len(rows) == 0 {
+		_, err = s.thread(ctx, key)
+	}
+	if err != nil {
+		return nil, s.fail("list messages", err)
+	}
+	return messagesFromRows(rows)
+}

@@ -1,0 +1,77 @@
+package persistence_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// The errors say what to do and never show the password.
+func TestOpenErrors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nobody, err := url.Parse(persistencetest.PostgresURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.User = url.UserPassword("nobody", "hunter2")
+	nothing := *nobody
+	nothing.User, nothing.Path = url.UserPassword("postgres", "hunter2"), "/nothing"
+	for name, c := range map[string]struct{ url, want string }{
+		"empty":             {"", "DATABASE_URL must be"},
+		"other":             {"mysql://me:hunter2@host/db", "DATABASE_URL must be"},
+		"in memory":         {"sqlite::memory:", "needs a file"},
+		"no path":           {"sqlite:", "needs a file"},
+		"folder":            {"sqlite:" + dir, "DATABASE_URL"},
+		"below a file":      {"sqlite:" + file + "/x/y.db", "DATABASE_URL"},
+		"not a database":    {"sqlite:" + file, "not an SQLite database"},
+		"malformed":         {"postgres://me:hunter2%zz@host/db", "cannot be read"},
+		"bad port":          {"postgres://me:hunter2@host:port/db", "cannot be read"},
+		"bad setting":       {"postgres://me:hunter2@host/db?sslmode=hunter2", "cannot be read"},
+		"nobody there":      {"postgres://me:hunter2@127.0.0.1:1/db", "is PostgreSQL running there"},
+		"unknown user":      {nobody.String(), "check the user and the password"},
+		"unknown database":  {nothing.String(), "createdb"},
+		"password in error": {"postgres://hunter2:hunter2@127.0.0.1:1/hunter2", "PostgreSQL at 127.0.0.1:1"},
+	} {
+		s, err := persistence.Open(t.Context(), c.url, persistence.Options{})
+		if err == nil {
+			t.Errorf("%s: Open() = nil", name)
+			_ = s.Close()
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: Open() = %v, want %q and no password", name, err, c.want)
+		}
+	}
+	if _, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{Instance: "\x00"}); err == nil {
+		t.Error("Open() with a bad instance = nil")
+	}
+}
+
+// Any file name will do, and nobody else may read the file.
+func TestSQLiteFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "new", "a b?c#d%20&é'.db")
+	s := persistencetest.Open(t, "sqlite:"+path, persistence.Options{})
+	if _, err := s.CreateThread(t.Context(), "anna", ""); err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	for _, name := range []string{path, path + "-wal"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package persistencetest
+
+import (
+	"errors"
+	"testing"
+
+	"voicebridge/persistence"
+)
+
+func (s suite) batch(t *testing.T) {
+	b := s.setup(t)
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		first, err := w.AppendMessage(text(persistence.RoleUser, "b"))
+		if err != nil {
+			return err
+		}
+		if _, err := w.InsertMessage(text(persistence.RoleUser, "a"), ""); err != nil {
+			return err
+		}
+		first.Parts[0].Text = "c"
+		if _, err := w.UpdateMessage(first); err != nil {
+			return err
+		}
+		return errors.Join(
+			w.SaveCall(persistence.CallRecord{ID: "call"}),
+			w.SaveToolCall(persistence.ToolCall{ID: "tool", Status: persistence.ToolCallRunning}),
+			w.SaveResponse(persistence.ResponseRecord{ID: "response"}),
+		)
+	})
+	if err != nil {
+		t.Fatalf("Batch() = %v", err)
+	}
+	if got := words(b.all(t)); got != "a c" {
+		t.Errorf("the thread is %s, want a c", got)
+	}
+	for _, name := range []string{"calls", "tool_calls", "responses"} {
+		if _, rows := table(t, b.url, "SELECT id FROM "+name); len(rows) != 1 {
+			t.Errorf("%s has %d rows, want 1", name, len(rows))
+		}
+	}
+}
+
+func (s suite) batchRollsBack(t *testing.T) {
+	b := s.setup(t)
+	b.append(t, text(persistence.RoleUser, "before"))
+	write := func(w *persistence.Batch) error {
+		_, err := w.AppendMessage(text(persistence.RoleUser, "x"))
+		return errors.Join(err, w.SaveCall(persistence.CallRecord{ID: "call"}), w.SaveResponse(persistence.ResponseRecord{ID: "response"}))
+	}
+	mine := errors.New("mine")
+	for name, c := range map[string]struct {
+		fn   func(*persistence.Batch) error
+		want error
+	}{
+		"own error": {func(*persistence.Batch) error { return mine }, mine},
+		"bad message": {func(w *persistence.Batch) error {
+			_, err := w.AppendMessage(persistence.Message{})
+			return err
+		}, persistence.ErrInvalid},
+		"swallowed error": {func(w *persistence.Batch) error {
+			_ = w.SaveCall(persistence.CallRecord{ID: "second"}) // one call is live already
+			if _, err := w.AppendMessage(text(persistence.RoleUser, "y")); err == nil {
+				t.Error("a write after a failed one succeeds")
+			}
+			return nil
+		}, persistence.ErrConflict},
+	} {
+		err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+			return errors.Join(write(w), c.fn(w))
+		})
+		wantErr(t, "Batch() with "+name, err, c.want)
+	}
+	if got := words(b.all(t)); got != "before" {
+		t.Errorf("the thread is %s, want before", got)
+	}
+	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != 1 {
+		t.Errorf("LastSeq() = %d, %v, want 1", seq, err)
+	}
+	for _, name := range []string{"calls", "responses"} {
+		if _, rows := table(t, b.url, "SELECT id FROM "+name); len(rows) != 0 {
+			t.Errorf("%s has %d rows, want none", name, len(rows))
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package persistencetest
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+const startTimeout = time.Minute
+
+// cluster is a PostgreSQL server with data of its own, which is gone afterwards.
+// It listens on a socket in its folder only.
+type cluster struct {
+	dir  string
+	url  string
+	exit chan error // gets what the server's process ended with
+	proc *os.Process
+}
+
+// startCluster makes and starts a cluster. The server refuses to run as root, so
+// there it runs as another user.
+func startCluster() (*cluster, error) {
+	bin, err := findPostgres()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "voicebridge-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{
+		dir: dir, exit: make(chan error, 1),
+		url: (&url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode()}).String(),
+	}
+	if err := c.start(bin); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return c, nil
+}
+
+// findPostgres gives the folder of the newest server: Debian keeps it outside
+// of PATH.
+func findPostgres() (string, error) {
+	if path, err := exec.LookPath("postgres"); err == nil {
+		return filepath.Dir(path), nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil || len(found) == 0 {
+		return "", errors.New("the programs initdb and postgres are not found")
+	}
+	newest := slices.MaxFunc(found, func(a, b string) int {
+		return len(a) - len(b) + strings.Compare(a, b) // 9 before 15 before 16
+	})
+	return filepath.Dir(newest), nil
+}
+
+func (c *cluster) start(bin string) error {
+	attr, err := serverUser(c.dir)
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(c.dir, "data")
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata="+data, "--username=postgres",
+		"--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+	initdb.Dir, initdb.SysProcAttr = c.dir, attr
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	// Durability is not under test, but may be measured; the odd time zone is.
+	fsync := cmp.Or(os.Getenv("TEST_POSTGRES_FSYNC"), "off")
+	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", c.dir, "-c", "listen_addresses=",
+		"-c", "fsync="+fsync, "-c", "full_page_writes="+fsync, "-c", "max_connections=300", "-c", "shared_buffers=32MB",
+		"-c", "timezone=Asia/Kathmandu", "-c", "lc_messages=C")
+	cmd.Dir, cmd.SysProcAttr = c.dir, attr
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	started := make(chan error, 1)
+	go func() {
+		// The server is told to end when the thread that started it does, so that
+		// thread is kept.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		c.proc = cmd.Process
+		if err != nil {
+			c.exit <- err
+			started <- err
+			return
+		}
+		started <- waitReady(stderr)
+		_, _ = io.Copy(io.Discard, stderr)
+		c.exit <- cmd.Wait()
+	}()
+	select {
+	case err := <-started:
+		return err
+	case <-ctx.Done():
+		return errors.New("start postgres: it was not ready in time")
+	}
+}
+
+// waitReady reads the server's log until it says that it is ready.
+func waitReady(log io.Reader) error {
+	var lines []string
+	for scanner := bufio.NewScanner(log); scanner.Scan(); {
+		if strings.Contains(scanner.Text(), "ready to accept connections") {
+			return nil
+		}
+		lines = append(lines, scanner.Text())
+	}
+	return fmt.Errorf("start postgres: %s", strings.Join(lines, "\n"))
+}
+
+// stop ends the server at once and removes its data.
+func (c *cluster) stop() error {
+	var errs []error
+	if err := c.proc.Signal(os.Interrupt); err != nil { // fast shutdown
+		errs = append(errs, err)
+	}
+	select {
+	case <-c.exit:
+	case <-time.After(startTimeout):
+		errs = append(errs, errors.New("postgres did not stop in time"), c.proc.Kill(), <-c.exit)
+	}
+	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+}

@@ -1,0 +1,72 @@
+// Package persistencetest holds the suite that both engines of persistence pass,
+// and gives real databases to the tests of other packages: SQLite in a folder of
+// the test, PostgreSQL from a throw-away cluster of the machine's own packages.
+package persistencetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"voicebridge/persistence"
+)
+
+// Main is TestMain for a package that uses a database: it runs the tests in an
+// odd time zone, stops the PostgreSQL cluster that they started, and fails when
+// goroutines are left. It does not return.
+func Main(m *testing.M, options ...goleak.Option) {
+	time.Local = time.FixedZone("odd", 5*60*60+45*60)
+	code := m.Run()
+	if err := stopCluster(); err != nil {
+		fmt.Fprintln(os.Stderr, "persistencetest:", err)
+		code = max(code, 1)
+	}
+	if code == 0 {
+		if err := goleak.Find(options...); err != nil {
+			fmt.Fprintln(os.Stderr, "persistencetest: goroutines are left:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Engines runs a test on each engine, in parallel. Every call of open gives a
+// store on an empty database of its own, which the test closes at its end. It
+// does not Serve.
+func Engines(t *testing.T, test func(t *testing.T, open func(*testing.T) *persistence.Store)) {
+	t.Helper()
+	for name, url := range map[string]func(testing.TB) string{"sqlite": SQLiteURL, "postgres": PostgresURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, func(t *testing.T) *persistence.Store {
+				t.Helper()
+				return Open(t, url(t), persistence.Options{})
+			})
+		})
+	}
+}
+
+// Open opens the store at url and closes it when the test ends.
+func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store {
+	t.Helper()
+	s, err := persistence.Open(t.Context(), url, opts)
+	if err != nil {
+		t.Fatalf("open store: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	return s
+}
+
+// SQLiteURL names a database that is not there yet, in a folder of the test.
+func SQLiteURL(t testing.TB) string {
+	t.Helper()
+	return "sqlite:" + filepath.Join(t.TempDir(), "data", "voicebridge.db")
+}

@@ -1,0 +1,418 @@
+package persistencetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+)
+
+// full is a message with everything in it.
+func full() persistence.Message {
+	done := persistence.ToolPart("bar_chart")
+	done.ToolCallID, done.State = "t1", persistence.ToolOutputAvailable
+	done.Input, done.Output = json.RawMessage(`{"b":1,"a":[1,2.50]}`), json.RawMessage(`"text <&>"`)
+	failed := persistence.DynamicToolPart("srv_search")
+	failed.ToolCallID, failed.State, failed.ErrorText = "t2", persistence.ToolOutputError, "no\nluck"
+	failed.Input = json.RawMessage(`{}`)
+	waiting := persistence.ToolPart("x")
+	waiting.ToolCallID, waiting.State = "t3", persistence.ToolInputAvailable
+	waiting.Raw = json.RawMessage(`{"type":"tool-x","toolCallId":"t3","state":"input-available","title":"kept"}`)
+	return persistence.Message{
+		ID: "m1", Role: persistence.RoleAssistant,
+		Parts: []persistence.Part{
+			persistence.StepStart(), persistence.TextPart("let me see"), done, failed, waiting, persistence.StepStart(),
+			{Type: "data-weather", Raw: json.RawMessage(`{"type":"data-weather","id":"7","data":{"c":-3}}`)},
+			persistence.TextPart("there you are"),
+		},
+		Metadata: persistence.Metadata{
+			Source: persistence.SourceVoice, Status: persistence.StatusInterrupted, CallID: "c1", Model: "gpt", Voice: "ash",
+			CreatedAt: time.Date(2026, 1, 2, 15, 4, 5, 6000, time.UTC), Usage: json.RawMessage(`{"total_tokens":7}`),
+			LatencyMS: map[string]int64{"first_audio": 250}, HeardText: new("let"), AudioEndMS: new(int64(420)), ItemID: "item_1",
+			Extra: map[string]json.RawMessage{"mine": json.RawMessage(`{"x":[null]}`)},
+		},
+	}
+}
+
+func (s suite) messages(t *testing.T) {
+	b := s.setup(t)
+	want := full()
+	saved := b.append(t, want)
+	want.Seq, want.Revision, want.Metadata.Seq = 1, 1, 1
+	if d := diff(want, saved); d != "" {
+		t.Errorf("AppendMessage() differs (-want +got):\n%s", d)
+	}
+	got, err := b.store.Message(t.Context(), b.key, "m1")
+	if d := diff(want, got); err != nil || d != "" {
+		t.Errorf("Message() = %v, differs (-want +got):\n%s", err, d)
+	}
+	if d := diff([]persistence.Message{want}, b.all(t)); d != "" {
+		t.Errorf("Messages() differs (-want +got):\n%s", d)
+	}
+	// The wire's form is stable: what a client read can be saved again.
+	wire, err := json.Marshal(got)
+	if err != nil {
+		t.Fatalf("Marshal() = %v", err)
+	}
+	var back persistence.Message
+	if err := json.Unmarshal(wire, &back); err != nil {
+		t.Fatalf("Unmarshal() = %v", err)
+	}
+	back.Seq, back.Revision = got.Seq, got.Revision
+	if d := diff(got, back); d != "" {
+		t.Errorf("a message changes on the wire (-want +got):\n%s", d)
+	}
+	_, err = b.store.AppendMessage(t.Context(), b.key, want)
+	wantErr(t, "AppendMessage() with a taken id", err, persistence.ErrConflict)
+	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != 1 {
+		t.Errorf("LastSeq() after a refused message = %d, %v, want 1", seq, err)
+	}
+}
+
+func (s suite) messageDefaults(t *testing.T) {
+	b := s.setup(t)
+	before := time.Now().Truncate(time.Microsecond)
+	m := b.append(t, persistence.Message{Role: persistence.RoleSystem})
+	if m.ID == "" || m.Metadata.CreatedAt.Before(before) || m.Metadata.CreatedAt.After(time.Now()) {
+		t.Errorf("AppendMessage() = %+v, want an id and a time", m)
+	}
+	if m.Metadata.Source != persistence.SourceText || m.Metadata.Status != persistence.StatusCompleted {
+		t.Errorf("AppendMessage() has source %q and status %q", m.Metadata.Source, m.Metadata.Status)
+	}
+	wire, err := json.Marshal(m)
+	if err != nil || !bytes.Contains(wire, []byte(`"parts":[]`)) || !bytes.Contains(wire, []byte(`"seq":1`)) {
+		t.Errorf("Marshal() = %s, %v", wire, err)
+	}
+}
+
+func (s suite) hostileMessages(t *testing.T) {
+	b := s.setup(t)
+	for name, c := range map[string]struct{ text, want string }{
+		"NUL":           {"a\x00b", "ab"},
+		"emoji":         {"👩‍👩‍👧 \U0010ffff", "👩‍👩‍👧 \U0010ffff"},
+		"invalid UTF-8": {"a\xff\xfe\xc3(", "a\ufffd\ufffd("},
+		"SQL":           {`'; DROP TABLE messages; -- "`, `'; DROP TABLE messages; -- "`},
+		"escapes":       {`\u0000 \ud800 "\`, `\u0000 \ud800 "\`},
+		"HTML":          {"<script>&\u2028", "<script>&\u2028"},
+		"control":       {"\x01\x1f\x7f\r\n\t", "\x01\x1f\x7f\r\n\t"},
+		"1 MB":          {strings.Repeat("ü", 1<<19), strings.Repeat("ü", 1<<19)},
+	} {
+		saved := b.append(t, text(persistence.RoleUser, c.text))
+		got, err := b.store.Message(t.Context(), b.key, saved.ID)
+		if err != nil {
+			t.Fatalf("%s: Message() = %v", name, err)
+		}
+		if c.text != c.want && name == "invalid UTF-8" {
+			c.want = got.Text() // how many marks there are is not promised
+			if !utf8.ValidString(c.want) || !strings.HasPrefix(c.want, "a\ufffd") || !strings.HasSuffix(c.want, "(") {
+				t.Errorf("%s: Message() has %q", name, c.want)
+			}
+		}
+		if got.Text() != c.want || saved.Text() != c.want {
+			t.Errorf("%s: Message() has %.50q, want %.50q", name, got.Text(), c.want)
+		}
+	}
+	for name, c := range map[string]struct{ json, want string }{
+		"escaped NUL":      {`{"a\u0000":"b\u0000c\\u0000"}`, `{"a":"bc\\u0000"}`},
+		"half a surrogate": {`["\ud800","\udc00x","\ud83d\ude00","\ud800\ud800"]`, `["\ufffd","\ufffdx","😀","\ufffd\ufffd"]`},
+		"huge number":      {`[1e999999,-1E+400,1e-999999,12.50]`, `["1e999999","-1E+400","1e-999999",12.50]`},
+		"deep":             {strings.Repeat("[", 5000) + strings.Repeat("]", 5000), `"` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `"`},
+		"not JSON":         {`{"a": nope`, `"{\"a\": nope"`},
+		"null":             {`null`, `null`},
+	} {
+		p := persistence.ToolPart("x")
+		p.ToolCallID, p.State, p.Input = "t", persistence.ToolInputAvailable, json.RawMessage(c.json)
+		saved := b.append(t, persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{p}})
+		if d := diff(json.RawMessage(c.want), saved.Parts[0].Input); d != "" {
+			t.Errorf("%s: the input differs (-want +got):\n%s", name, d)
+		}
+	}
+	// The text in metadata and ids of others is as hostile.
+	m := text(persistence.RoleUser, "x")
+	m.Metadata.CallID, m.Metadata.Model, m.Metadata.HeardText = "c\x00\xff", "m\x00", new("h\x00")
+	m.Metadata.Extra = map[string]json.RawMessage{"k\x00": json.RawMessage(`"\u0000"`), "bad": json.RawMessage(`{`)}
+	if got := b.append(t, m).Metadata; got.CallID != "c\ufffd" || got.Model != "m" || *got.HeardText != "h" || len(got.Extra) != 2 {
+		t.Errorf("AppendMessage() has metadata %+v", got)
+	}
+}
+
+func (s suite) refusedMessages(t *testing.T) {
+	b := s.setup(t)
+	tool := func(change func(*persistence.Part)) []persistence.Part {
+		p := persistence.DynamicToolPart("x")
+		p.ToolCallID, p.State = "t", persistence.ToolInputAvailable
+		change(&p)
+		return []persistence.Part{p}
+	}
+	for name, change := range map[string]func(*persistence.Message){
+		"role":    func(m *persistence.Message) { m.Role = "tool" },
+		"source":  func(m *persistence.Message) { m.Metadata.Source = "smell" },
+		"status":  func(m *persistence.Message) { m.Metadata.Status = "done" },
+		"call id": func(m *persistence.Message) { m.Metadata.CallID = strings.Repeat("x", persistence.MaxIDBytes+1) },
+		"heard text": func(m *persistence.Message) {
+			m.Metadata.HeardText = new(strings.Repeat("x", persistence.MaxMessageBytes+1))
+		},
+		"year":          func(m *persistence.Message) { m.Metadata.CreatedAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"too large":     func(m *persistence.Message) { m.Parts[0].Text = strings.Repeat("x", persistence.MaxMessageBytes) },
+		"too many":      func(m *persistence.Message) { m.Parts = make([]persistence.Part, persistence.MaxParts+1) },
+		"no type":       func(m *persistence.Message) { m.Parts[0].Type = "" },
+		"long type":     func(m *persistence.Message) { m.Parts[0].Type = strings.Repeat("x", 301) },
+		"no tool call":  func(m *persistence.Message) { m.Parts = tool(func(p *persistence.Part) { p.ToolCallID = "" }) },
+		"no tool state": func(m *persistence.Message) { m.Parts = tool(func(p *persistence.Part) { p.State = "" }) },
+		"no tool name":  func(m *persistence.Message) { m.Parts = tool(func(p *persistence.Part) { p.ToolName = "" }) },
+		"raw part":      func(m *persistence.Message) { m.Parts[0].Raw = json.RawMessage(`[1]`) },
+		"deep part": func(m *persistence.Message) {
+			m.Parts[0].Raw = json.RawMessage(`{"x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`)
+		},
+		"large metadata": func(m *persistence.Message) {
+			m.Metadata.Extra = map[string]json.RawMessage{"x": json.RawMessage(`"` + strings.Repeat("x", 300<<10) + `"`)}
+		},
+	} {
+		m := text(persistence.RoleUser, "x")
+		change(&m)
+		_, err := b.store.AppendMessage(t.Context(), b.key, m)
+		wantErr(t, "AppendMessage() with bad "+name, err, persistence.ErrInvalid)
+		_, err = b.store.InsertMessage(t.Context(), b.key, m, "")
+		wantErr(t, "InsertMessage() with bad "+name, err, persistence.ErrInvalid)
+	}
+	for _, id := range []string{"a\x00", "\xff", strings.Repeat("x", persistence.MaxIDBytes+1)} {
+		m := text(persistence.RoleUser, "x")
+		m.ID = id
+		_, err := b.store.AppendMessage(t.Context(), b.key, m)
+		wantErr(t, fmt.Sprintf("AppendMessage() with id %.9q", id), err, persistence.ErrInvalid)
+		_, err = b.store.Message(t.Context(), b.key, id)
+		wantErr(t, fmt.Sprintf("Message(%.9q)", id), err, persistence.ErrNotFound)
+	}
+	for _, limit := range []int{-1, 1001} {
+		_, err := b.store.Messages(t.Context(), b.key, 0, limit)
+		wantErr(t, fmt.Sprintf("Messages() with limit %d", limit), err, persistence.ErrInvalid)
+		_, err = b.store.Replay(t.Context(), b.key, limit)
+		wantErr(t, fmt.Sprintf("Replay(%d)", limit), err, persistence.ErrInvalid)
+	}
+	if got := b.all(t); len(got) != 0 {
+		t.Errorf("refused messages were saved: %v", got)
+	}
+}
+
+func (s suite) insert(t *testing.T) {
+	b := s.setup(t)
+	first := b.insert(t, text(persistence.RoleUser, "b"), "") // into an empty thread
+	last := b.append(t, text(persistence.RoleUser, "d"))
+	b.insert(t, text(persistence.RoleUser, "c"), first.ID)
+	b.insert(t, text(persistence.RoleUser, "a"), "")
+	end := b.insert(t, text(persistence.RoleUser, "e"), last.ID) // nothing follows: an append
+	if got := words(b.all(t)); got != "a b c d e" {
+		t.Fatalf("the order is %s, want a b c d e", got)
+	}
+	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != end.Seq || end.Seq != end.Revision {
+		t.Errorf("LastSeq() = %d, %v after an append of %d (%d)", seq, err, end.Seq, end.Revision)
+	}
+	// Whoever has read everything gets what moved once more, and nothing else.
+	b.insert(t, text(persistence.RoleUser, "d2"), last.ID)
+	after, err := b.store.Messages(t.Context(), b.key, end.Seq, 0)
+	if err != nil || words(after) != "d2 e" {
+		t.Errorf("Messages() after the last = %s, %v, want d2 e", words(after), err)
+	}
+	for _, m := range b.all(t) {
+		if m.Metadata.Seq != m.Seq {
+			t.Errorf("message %s has %d in its metadata and %d beside it", m.Text(), m.Metadata.Seq, m.Seq)
+		}
+	}
+	_, err = b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "x"), "nobody")
+	wantErr(t, "InsertMessage() after nobody", err, persistence.ErrNotFound)
+	elsewhere := newThread(t, b.store, "anna")
+	_, err = b.store.InsertMessage(t.Context(), elsewhere, text(persistence.RoleUser, "x"), first.ID)
+	wantErr(t, "InsertMessage() after another thread's", err, persistence.ErrNotFound)
+	if got := words(b.all(t)); got != "a b c d d2 e" {
+		t.Errorf("the order is %s after refused inserts", got)
+	}
+}
+
+func (s suite) insertAndReset(t *testing.T) {
+	b := s.setup(t)
+	old1 := b.append(t, text(persistence.RoleUser, "old1"))
+	old2 := b.append(t, text(persistence.RoleUser, "old2"))
+	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
+		t.Fatalf("ResetThread() = %v", err)
+	}
+	b.insert(t, text(persistence.RoleUser, "late"), old1.ID)
+	new1 := b.append(t, text(persistence.RoleUser, "new1"))
+	b.append(t, text(persistence.RoleUser, "new2"))
+	b.insert(t, text(persistence.RoleUser, "new1b"), new1.ID)
+	b.insert(t, text(persistence.RoleUser, "later"), old1.ID)
+	b.insert(t, text(persistence.RoleUser, "new0"), old2.ID) // between: with what follows
+	b.insert(t, text(persistence.RoleUser, "first"), "")
+	if got := words(b.all(t)); got != "first old1 later late old2 new0 new1 new1b new2" {
+		t.Errorf("the order is %s", got)
+	}
+	replay, err := b.store.Replay(t.Context(), b.key, 20)
+	if err != nil || words(replay) != "new0 new1 new1b new2" {
+		t.Errorf("Replay() = %s, %v, want new0 new1 new1b new2", words(replay), err)
+	}
+}
+
+func (s suite) concurrentAppends(t *testing.T) {
+	b := s.setup(t)
+	const writers, each = 16, 10
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				if _, err := b.store.AppendMessage(t.Context(), b.key, text(persistence.RoleUser, fmt.Sprintf("%d-%d", w, i))); err != nil {
+					t.Errorf("AppendMessage() = %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	next := make([]int, writers)
+	for i, m := range b.all(t) {
+		var w, n int
+		if _, err := fmt.Sscanf(m.Text(), "%d-%d", &w, &n); err != nil || next[w] != n || m.Seq != int64(i+1) {
+			t.Fatalf("message %d is %q with number %d, want writer %d's number %d", i, m.Text(), m.Seq, w, next[w])
+		}
+		next[w]++
+	}
+	for w, n := range next {
+		if n != each {
+			t.Errorf("writer %d has %d messages, want %d", w, n, each)
+		}
+	}
+}
+
+// concurrentInserts grows a chain from many sides: every message is put right
+// after one that its writer knows, so the order of each writer's own is certain.
+func (s suite) concurrentInserts(t *testing.T) {
+	b := s.setup(t)
+	root := b.append(t, text(persistence.RoleUser, "root"))
+	end := b.append(t, text(persistence.RoleUser, "end"))
+	const writers, each = 16, 5
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			prev := root.ID
+			for i := range each {
+				m, err := b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, fmt.Sprintf("%d-%d", w, i)), prev)
+				if err != nil {
+					t.Errorf("InsertMessage() = %v", err)
+					return
+				}
+				prev = m.ID
+			}
+		})
+	}
+	wg.Wait()
+	all := b.all(t)
+	if len(all) != writers*each+2 || all[0].ID != root.ID || all[len(all)-1].ID != end.ID {
+		t.Fatalf("the thread is %s", words(all))
+	}
+	next := make([]int, writers)
+	for _, m := range all[1 : len(all)-1] {
+		var w, n int
+		if _, err := fmt.Sscanf(m.Text(), "%d-%d", &w, &n); err != nil || next[w] != n {
+			t.Fatalf("%q comes where writer %d's number %d should: %s", m.Text(), w, next[w], words(all))
+		}
+		next[w]++
+	}
+}
+
+func (s suite) update(t *testing.T) {
+	b := s.setup(t)
+	m := full()
+	m.Metadata.Status = persistence.StatusInProgress
+	m = b.append(t, m)
+	next := b.append(t, text(persistence.RoleUser, "next"))
+	changed := persistence.Message{
+		ID: m.ID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("final")},
+		Metadata: persistence.Metadata{
+			Source: persistence.SourceVoice, Status: persistence.StatusCompleted, Model: "other",
+			CreatedAt: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC),
+		},
+	}
+	got, err := b.store.UpdateMessage(t.Context(), b.key, changed)
+	if err != nil {
+		t.Fatalf("UpdateMessage() = %v", err)
+	}
+	want := changed
+	want.Role, want.Seq, want.Revision, want.Metadata.Seq = m.Role, m.Seq, next.Seq+1, m.Seq
+	want.Metadata.CreatedAt = m.Metadata.CreatedAt
+	if d := diff(want, got); d != "" {
+		t.Errorf("UpdateMessage() differs (-want +got):\n%s", d)
+	}
+	if words(b.all(t)) != "final next" {
+		t.Errorf("the order is %s", words(b.all(t)))
+	}
+	for _, id := range []string{"nobody", ""} {
+		changed.ID = id
+		_, err = b.store.UpdateMessage(t.Context(), b.key, changed)
+		wantErr(t, fmt.Sprintf("UpdateMessage() of %q", id), err, persistence.ErrNotFound)
+	}
+	changed.ID = next.ID
+	_, err = b.store.UpdateMessage(t.Context(), newThread(t, b.store, "anna"), changed)
+	wantErr(t, "UpdateMessage() in another thread", err, persistence.ErrNotFound)
+	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != got.Revision {
+		t.Errorf("LastSeq() = %d, %v, want %d", seq, err, got.Revision)
+	}
+}
+
+func (s suite) replay(t *testing.T) {
+	b := s.setup(t)
+	for i := range 25 {
+		b.append(t, text(persistence.RoleUser, fmt.Sprint(i)))
+	}
+	open := text(persistence.RoleAssistant, "open")
+	open.Metadata.Status = persistence.StatusInProgress
+	b.append(t, open)
+	failed := text(persistence.RoleUser, "failed")
+	failed.Metadata.Status = persistence.StatusFailed
+	b.append(t, failed)
+	for n, want := range map[int]string{0: "", 1: "failed", 4: "22 23 24 failed"} {
+		got, err := b.store.Replay(t.Context(), b.key, n)
+		if err != nil || words(got) != want {
+			t.Errorf("Replay(%d) = %s, %v, want %s", n, words(got), err, want)
+		}
+	}
+	if got, err := b.store.Replay(t.Context(), b.key, 1000); err != nil || len(got) != 26 {
+		t.Errorf("Replay(1000) = %d messages, %v, want 26", len(got), err)
+	}
+	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
+		t.Fatalf("ResetThread() = %v", err)
+	}
+	if got, err := b.store.Replay(t.Context(), b.key, 20); err != nil || len(got) != 0 {
+		t.Errorf("Replay() after the reset = %s, %v", words(got), err)
+	}
+	if got := b.all(t); len(got) != 27 {
+		t.Errorf("%d messages after the reset, want 27", len(got))
+	}
+	b.append(t, text(persistence.RoleUser, "fresh"))
+	if got, err := b.store.Replay(t.Context(), b.key, 20); err != nil || words(got) != "fresh" {
+		t.Errorf("Replay() = %s, %v, want fresh", words(got), err)
+	}
+}
+
+func (s suite) oddTimeZones(t *testing.T) {
+	b := s.setup(t)
+	at := time.Date(2026, 3, 1, 0, 10, 0, 123456789, time.FixedZone("odd", -(3*60*60+30*60)))
+	want := time.Date(2026, 3, 1, 3, 40, 0, 123456000, time.UTC)
+	m := text(persistence.RoleUser, "x")
+	m.Metadata.CreatedAt = at
+	saved := b.append(t, m)
+	got, err := b.store.Message(t.Context(), b.key, saved.ID)
+	if err != nil || got.Metadata.CreatedAt != want || saved.Metadata.CreatedAt != want {
+		t.Errorf("Message() was created at %v, %v, want %v", got.Metadata.CreatedAt, err, want)
+	}
+	c := persistence.CallRecord{ID: "c", StartedAt: at, ReadyAt: new(at.Add(time.Second))}
+	if err := b.store.SaveCall(t.Context(), b.key, c); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	live, err := b.store.LiveCall(t.Context(), b.key)
+	if err != nil || live.StartedAt != want || *live.ReadyAt != want.Add(time.Second) {
+		t.Errorf("LiveCall() started %v, was ready %v, %v", live.StartedAt, live.ReadyAt, err)
+	}
+}

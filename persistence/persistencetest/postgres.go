@@ -1,0 +1,84 @@
+package persistencetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// server is the PostgreSQL server of this test binary.
+var server struct {
+	once    sync.Once
+	url     string // of a database to connect to for making others
+	err     error
+	cluster *cluster // nil when the server is given by TEST_DATABASE_URL
+
+	making sync.Mutex
+	count  atomic.Int64
+}
+
+// PostgresURL names an empty database of the test's own on a real PostgreSQL
+// server: that of TEST_DATABASE_URL, else a throw-away cluster that is started
+// once per test binary. When there is none the test fails.
+func PostgresURL(t testing.TB) string {
+	t.Helper()
+	server.once.Do(startServer)
+	if server.err != nil {
+		t.Fatalf("no PostgreSQL for the tests (`make test` installs it; TEST_DATABASE_URL names another): %v", server.err)
+	}
+	name := fmt.Sprintf("test_%d_%d", os.Getpid(), server.count.Add(1))
+	if err := admin(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("make a database for the test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := admin(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("remove the database of the test: %v", err)
+		}
+	})
+	u, err := url.Parse(server.url)
+	if err != nil {
+		t.Fatalf("read TEST_DATABASE_URL: it is not an address")
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func startServer() {
+	if server.url = os.Getenv("TEST_DATABASE_URL"); server.url != "" {
+		return
+	}
+	if server.cluster, server.err = startCluster(); server.err == nil {
+		server.url = server.cluster.url
+	}
+}
+
+// admin runs one statement outside of any database of a test. One at a time:
+// each new database is a copy of the same template.
+func admin(ctx context.Context, statement string) error {
+	server.making.Lock()
+	defer server.making.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server.url)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statement)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// stopCluster stops the cluster if one was started.
+func stopCluster() error {
+	if server.cluster == nil {
+		return nil
+	}
+	return server.cluster.stop()
+}

@@ -1,0 +1,236 @@
+package persistencetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+var start = time.Date(2026, 1, 2, 15, 4, 5, 999_000, time.UTC)
+
+func (s suite) records(t *testing.T) {
+	b := s.setup(t)
+	ctx := t.Context()
+	call := persistence.CallRecord{
+		ID: "c", Owner: b.key.Owner, ThreadID: b.key.Thread, Upstream: "openai", UpstreamCallID: "rtc_1", Model: "gpt", Voice: "ash",
+		StartedAt: start, ReadyAt: new(start.Add(time.Second)), Turns: 2, Interruptions: 1, Replayed: 20,
+	}
+	tool := persistence.ToolCall{
+		ID: "t", MessageID: "m", CallID: "c", ToolCallID: "fc_1", Name: "bar_chart", Executor: "app", Server: "srv",
+		Status: persistence.ToolCallRunning, Input: `{"broken`, StartedAt: start,
+	}
+	response := persistence.ResponseRecord{
+		ID: "r", CallID: "c", MessageID: "m", UpstreamID: "resp_1", Model: "gpt", Status: "in_progress", CreatedAt: start,
+	}
+	for range 2 { // the second time changes nothing
+		for what, err := range map[string]error{
+			"SaveCall": b.store.SaveCall(ctx, b.key, call), "SaveToolCall": b.store.SaveToolCall(ctx, b.key, tool),
+			"SaveResponse": b.store.SaveResponse(ctx, b.key, response),
+		} {
+			if err != nil {
+				t.Fatalf("%s() = %v", what, err)
+			}
+		}
+	}
+	live, err := b.store.LiveCall(ctx, b.key)
+	if d := diff(call, live); err != nil || d != "" {
+		t.Errorf("LiveCall() = %v, differs (-want +got):\n%s", err, d)
+	}
+	tool.Status, tool.Output, tool.FinishedAt = persistence.ToolCallDone, `{"a":1}`, new(start.Add(time.Second))
+	response.Status, response.StatusReason, response.RawUsage = "cancelled", "turn_detected", json.RawMessage(`{"total":3}`)
+	response.Usage = persistence.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3, InputAudioTokens: 4, OutputAudioTokens: 5}
+	response.CostUSD, response.AnswerMS, response.FirstTokenMS = new(0.25), new(int64(300)), new(int64(200))
+	if err := b.store.SaveToolCall(ctx, b.key, tool); err != nil {
+		t.Errorf("SaveToolCall() = %v", err)
+	}
+	if err := b.store.SaveResponse(ctx, b.key, response); err != nil {
+		t.Errorf("SaveResponse() = %v", err)
+	}
+	wantRows(t, b.url, "SELECT id, message_id, call_id, tool_call_id, name, executor, server, status, input, output, error, instance FROM tool_calls",
+		"t m c fc_1 bar_chart app srv done {\"broken {\"a\":1}  "+b.store.Instance())
+	wantRows(t, b.url, `SELECT id, call_id, message_id, upstream_id, model, status, status_reason, input_tokens, output_tokens, cached_tokens,
+		input_audio_tokens, output_audio_tokens, cost_usd, answer_ms, first_token_ms, finished_at FROM responses`,
+		"r c m resp_1 gpt cancelled turn_detected 1 2 3 4 5 0.25 300 200 NULL")
+}
+
+// wantRows compares a query's rows, their cells joined by blanks.
+func wantRows(t *testing.T, url, query string, want ...string) {
+	t.Helper()
+	_, rows := table(t, url, query)
+	got := make([]string, 0, len(rows))
+	for _, r := range rows {
+		got = append(got, strings.Join(r, " "))
+	}
+	if d := diff(want, got); d != "" {
+		t.Errorf("%s\ndiffers (-want +got):\n%s", query, d)
+	}
+}
+
+func (s suite) hostileRecords(t *testing.T) {
+	b := s.setup(t)
+	bad := "a\x00\xff'\"\\u0000"
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		if err := w.SaveToolCall(persistence.ToolCall{
+			ID: "t", MessageID: bad, CallID: bad, ToolCallID: bad, Name: bad, Executor: bad, Server: bad,
+			Status: persistence.ToolCallFailed, Input: bad, Output: bad, Error: bad,
+		}); err != nil {
+			return err
+		}
+		if err := w.SaveCall(persistence.CallRecord{ID: "c", Upstream: bad, UpstreamCallID: bad, Model: bad, Voice: bad, EndReason: bad}); err != nil {
+			return err
+		}
+		return w.SaveResponse(persistence.ResponseRecord{
+			ID: "r", CallID: bad, MessageID: bad, UpstreamID: bad, Model: bad, Status: bad, StatusReason: bad, RawUsage: json.RawMessage(bad),
+		})
+	})
+	if err != nil {
+		t.Fatalf("Batch() = %v", err)
+	}
+	want := "a\ufffd'\"\\u0000"
+	wantRows(t, b.url, "SELECT message_id, input, output, error FROM tool_calls", strings.Join([]string{want, want, want, want}, " "))
+	wantRows(t, b.url, "SELECT upstream, end_reason FROM calls", want+" "+want)
+	for i, raw := range []string{`5`, `1.5`, `"x"`, `null`, `true`, `[1e999999]`} {
+		r := persistence.ResponseRecord{ID: fmt.Sprint("raw", i), RawUsage: json.RawMessage(raw)}
+		if err := b.store.SaveResponse(t.Context(), b.key, r); err != nil {
+			t.Errorf("SaveResponse() with usage %s = %v", raw, err)
+		}
+	}
+	long := strings.Repeat("x", persistence.MaxIDBytes+1)
+	for what, err := range map[string]error{
+		"SaveToolCall() without id":     b.store.SaveToolCall(t.Context(), b.key, persistence.ToolCall{Status: persistence.ToolCallDone}),
+		"SaveToolCall() without status": b.store.SaveToolCall(t.Context(), b.key, persistence.ToolCall{ID: "x"}),
+		"SaveToolCall() too large": b.store.SaveToolCall(t.Context(), b.key, persistence.ToolCall{
+			ID: "x", Status: persistence.ToolCallDone, Output: strings.Repeat("x", persistence.MaxMessageBytes+1),
+		}),
+		"SaveCall() without id":       b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{}),
+		"SaveCall() with a long id":   b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: long}),
+		"SaveResponse() without id":   b.store.SaveResponse(t.Context(), b.key, persistence.ResponseRecord{}),
+		"SaveResponse() of long call": b.store.SaveResponse(t.Context(), b.key, persistence.ResponseRecord{ID: "x", CallID: long}),
+	} {
+		wantErr(t, what, err, persistence.ErrInvalid)
+	}
+	other := newThread(t, b.store, "anna")
+	for what, err := range map[string]error{
+		"SaveToolCall": b.store.SaveToolCall(t.Context(), other, persistence.ToolCall{ID: "t", Status: persistence.ToolCallDone}),
+		"SaveCall":     b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "c"}),
+		"SaveResponse": b.store.SaveResponse(t.Context(), other, persistence.ResponseRecord{ID: "r"}),
+	} {
+		wantErr(t, what+"() with another thread's id", err, persistence.ErrConflict)
+	}
+}
+
+func (s suite) liveCall(t *testing.T) {
+	b := s.setup(t)
+	save := func(c persistence.CallRecord) error { return b.store.SaveCall(t.Context(), b.key, c) }
+	live := func() (persistence.CallRecord, error) { return b.store.LiveCall(t.Context(), b.key) }
+	_, err := live()
+	wantErr(t, "LiveCall() before any", err, persistence.ErrNotFound)
+	call := persistence.CallRecord{ID: "1", StartedAt: start}
+	if err := save(call); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	wantErr(t, "SaveCall() of a second", save(persistence.CallRecord{ID: "2"}), persistence.ErrConflict)
+	call.UpstreamCallID = "rtc"
+	if err := save(call); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	if got, err := live(); err != nil || got.ID != "1" || got.UpstreamCallID != "rtc" || got.Owner != "anna" || got.ThreadID != b.key.Thread {
+		t.Errorf("LiveCall() = %+v, %v", got, err)
+	}
+	call.EndedAt, call.EndReason = new(start.Add(time.Minute)), "hangup"
+	if err := save(call); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	_, err = live()
+	wantErr(t, "LiveCall() after the end", err, persistence.ErrNotFound)
+	// A late write does not bring it back to life, nor change why it ended.
+	call.EndedAt, call.EndReason, call.Turns = nil, "late", 3
+	if err := save(call); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	call.EndedAt = new(start.Add(time.Hour))
+	if err := save(call); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	_, err = live()
+	wantErr(t, "LiveCall() after a late write", err, persistence.ErrNotFound)
+	wantRows(t, b.url, "SELECT end_reason, ended_at, turns FROM call_summary", "hangup 2026-01-02T15:05:05.000999Z 3")
+	if err := save(persistence.CallRecord{ID: "2"}); err != nil {
+		t.Errorf("SaveCall() of the next = %v", err)
+	}
+}
+
+// strangers tries every method on a thread that is another's, and on one that is
+// not there: the answers are the same, and nothing changes.
+func (s suite) strangers(t *testing.T) {
+	b := s.setup(t)
+	ctx := t.Context()
+	m := b.append(t, text(persistence.RoleUser, "mine"))
+	if err := b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	own := newThread(t, b.store, "bert")
+	for name, key := range map[string]persistence.Key{
+		"a stranger's": {Owner: "bert", Thread: b.key.Thread},
+		"no owner's":   {Thread: b.key.Thread},
+		"no":           {Owner: "anna", Thread: "nothing"},
+		"an empty":     {Owner: "anna"},
+		"a strange":    {Owner: "anna", Thread: "\x00\xff"},
+		"a wild":       {Owner: "%", Thread: b.key.Thread},
+	} {
+		n := text(persistence.RoleUser, "theirs")
+		changed := m
+		changed.Parts = n.Parts
+		get := func(_ any, err error) error { return err }
+		for what, err := range map[string]error{
+			"Thread":                get(b.store.Thread(ctx, key)),
+			"RenameThread":          get(b.store.RenameThread(ctx, key, "x")),
+			"DeleteThread":          b.store.DeleteThread(ctx, key),
+			"ResetThread":           b.store.ResetThread(ctx, key),
+			"AppendMessage":         get(b.store.AppendMessage(ctx, key, n)),
+			"InsertMessage first":   get(b.store.InsertMessage(ctx, key, n, "")),
+			"InsertMessage after":   get(b.store.InsertMessage(ctx, key, n, m.ID)),
+			"UpdateMessage":         get(b.store.UpdateMessage(ctx, key, changed)),
+			"Message":               get(b.store.Message(ctx, key, m.ID)),
+			"Messages":              get(b.store.Messages(ctx, key, 0, 0)),
+			"LastSeq":               get(b.store.LastSeq(ctx, key)),
+			"Replay":                get(b.store.Replay(ctx, key, 20)),
+			"SaveToolCall":          b.store.SaveToolCall(ctx, key, persistence.ToolCall{ID: "t", Status: persistence.ToolCallDone}),
+			"SaveCall":              b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "new"}),
+			"SaveCall of the owner": b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "c", EndReason: "theirs"}),
+			"SaveResponse":          b.store.SaveResponse(ctx, key, persistence.ResponseRecord{ID: "r"}),
+			"LiveCall":              get(b.store.LiveCall(ctx, key)),
+			"Batch": b.store.Batch(ctx, key, func(w *persistence.Batch) error {
+				return get(w.AppendMessage(n))
+			}),
+		} {
+			wantErr(t, fmt.Sprintf("%s() of %s thread", what, name), err, persistence.ErrNotFound)
+		}
+		for e, err := range b.store.Watch(ctx, key, 0) {
+			wantErr(t, "Watch() of "+name+" thread", err, persistence.ErrNotFound)
+			if e.Data != nil {
+				t.Errorf("Watch() of %s thread gives %s", name, e.Data)
+			}
+		}
+	}
+	// With an own thread's key nothing of another thread can be reached.
+	_, err := b.store.Message(ctx, own, m.ID)
+	wantErr(t, "Message() of another thread", err, persistence.ErrNotFound)
+	_, err = b.store.InsertMessage(ctx, own, text(persistence.RoleUser, "x"), m.ID)
+	wantErr(t, "InsertMessage() after a stranger's", err, persistence.ErrNotFound)
+	_, err = b.store.UpdateMessage(ctx, own, m)
+	wantErr(t, "UpdateMessage() of a stranger's", err, persistence.ErrNotFound)
+	wantErr(t, "SaveCall() of a stranger's", b.store.SaveCall(ctx, own, persistence.CallRecord{ID: "c"}), persistence.ErrConflict)
+	if threads, _, err := b.store.Threads(ctx, "bert", persistence.ThreadFilter{Query: "mine"}); err != nil || len(threads) != 0 {
+		t.Errorf("Threads() of a stranger = %v, %v", threads, err)
+	}
+	if got := words(b.all(t)); got != "mine" {
+		t.Errorf("the thread is %s, want mine", got)
+	}
+	wantRows(t, b.url, "SELECT id, end_reason FROM calls", "c ")
+	wantRows(t, b.url, "SELECT (SELECT count(*) FROM tool_calls) + (SELECT count(*) FROM responses) AS n", "0")
+}

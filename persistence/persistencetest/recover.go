@@ -1,0 +1,140 @@
+package persistencetest
+
+import (
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+)
+
+// leaveOpen leaves a call in the middle of an answer, as a process does that is
+// killed.
+func leaveOpen(t *testing.T, b bundle) {
+	t.Helper()
+	running := persistence.ToolPart("slow")
+	running.ToolCallID, running.State = "fc", persistence.ToolInputAvailable
+	done := persistence.ToolPart("fast")
+	done.ToolCallID, done.State = "fd", persistence.ToolOutputAvailable
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		for _, m := range []struct {
+			role   persistence.Role
+			status persistence.Status
+			call   string
+			parts  []persistence.Part
+		}{
+			{persistence.RoleUser, persistence.StatusCompleted, "c", []persistence.Part{persistence.TextPart("finished")}},
+			{persistence.RoleUser, persistence.StatusInProgress, "c", nil},
+			{persistence.RoleUser, persistence.StatusInProgress, "c", []persistence.Part{persistence.TextPart("half a question")}},
+			{persistence.RoleAssistant, persistence.StatusInProgress, "c", []persistence.Part{persistence.TextPart("half an"), running, done}},
+			{persistence.RoleAssistant, persistence.StatusInProgress, "", []persistence.Part{persistence.TextPart("typed")}},
+		} {
+			msg := persistence.Message{Role: m.role, Parts: m.parts}
+			msg.Metadata.Status, msg.Metadata.CallID = m.status, m.call
+			if _, err := w.AppendMessage(msg); err != nil {
+				return err
+			}
+		}
+		if err := w.SaveCall(persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1", StartedAt: start}); err != nil {
+			return err
+		}
+		if err := w.SaveToolCall(persistence.ToolCall{ID: "t", CallID: "c", Name: "slow", Status: persistence.ToolCallRunning, StartedAt: start}); err != nil {
+			return err
+		}
+		return w.SaveResponse(persistence.ResponseRecord{ID: "r", CallID: "c", Status: "in_progress"})
+	})
+	if err != nil {
+		t.Fatalf("Batch() = %v", err)
+	}
+}
+
+func (s suite) recover(t *testing.T) {
+	url := s.newURL(t)
+	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
+	if err := dead.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	dead.key = newThread(t, dead.store, "anna")
+	leaveOpen(t, dead)
+	if err := dead.store.Close(); err != nil { // its lock goes with it
+		t.Fatalf("Close() = %v", err)
+	}
+
+	b := bundle{url: url, store: Open(t, url, persistence.Options{}), key: dead.key}
+	if err := b.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	// What this process has open stays as it is.
+	mine := bundle{url: url, store: b.store, key: newThread(t, b.store, "bert")}
+	open := text(persistence.RoleAssistant, "mine")
+	open.Metadata.Status = persistence.StatusInProgress
+	open = mine.append(t, open)
+
+	last, err := b.store.LastSeq(t.Context(), b.key)
+	if err != nil {
+		t.Fatalf("LastSeq() = %v", err)
+	}
+	w := startWatch(within(t), t, b.store, b.key, last-1)
+	w.message()
+	calls, err := b.store.Recover(t.Context())
+	if err != nil || len(calls) != 1 {
+		t.Fatalf("Recover() = %v, %v, want one call", calls, err)
+	}
+	if c := calls[0]; c.ID != "c" || c.Owner != "anna" || c.ThreadID != b.key.Thread || c.UpstreamCallID != "rtc_1" ||
+		c.EndedAt == nil || c.EndReason != "process_ended" {
+		t.Errorf("Recover() = %+v", c)
+	}
+	var states []string
+	for _, m := range b.all(t) {
+		states = append(states, string(m.Metadata.Status)+":"+m.Text())
+		for _, p := range m.Parts {
+			if p.IsTool() {
+				states = append(states, p.ToolCallID+"="+string(p.State)+p.ErrorText)
+			}
+		}
+	}
+	want := "completed:finished, failed:, failed:half a question, interrupted:half an, fc=output-errorprocess ended, fd=output-available, interrupted:typed"
+	if got := strings.Join(states, ", "); got != want {
+		t.Errorf("the thread is %s\nwant %s", got, want)
+	}
+	for range 4 { // the four that changed are told
+		if m := w.message(); m.Metadata.Status == persistence.StatusInProgress {
+			t.Errorf("Watch() gives %+v", m)
+		}
+	}
+	wantRows(t, url, "SELECT status, error FROM tool_call_log", "failed process ended")
+	wantRows(t, url, "SELECT status, status_reason FROM responses", "failed process_ended")
+	wantRows(t, url, "SELECT end_reason FROM calls WHERE ended_at IS NOT NULL", "process_ended")
+	if got, err := b.store.Message(t.Context(), mine.key, open.ID); err != nil || got.Metadata.Status != persistence.StatusInProgress {
+		t.Errorf("Message() of this process = %+v, %v", got, err)
+	}
+	if calls, err := b.store.Recover(t.Context()); err != nil || len(calls) != 0 {
+		t.Errorf("Recover() again = %v, %v", calls, err)
+	}
+}
+
+// recoverLeavesAlive: with SQLite a second process may not serve at all, with
+// PostgreSQL it leaves alone what a living one has open.
+func (s suite) recoverLeavesAlive(t *testing.T) {
+	b := s.setup(t)
+	if err := b.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	leaveOpen(t, b)
+	other := Open(t, b.url, persistence.Options{})
+	err := other.Serve(t.Context())
+	if strings.HasPrefix(b.url, "sqlite:") {
+		if err == nil || !strings.Contains(err.Error(), "another voicebridge serves this database") {
+			t.Errorf("Serve() of a second process = %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	if calls, err := other.Recover(t.Context()); err != nil || len(calls) != 0 {
+		t.Errorf("Recover() = %v, %v, want nothing", calls, err)
+	}
+	if call, err := other.LiveCall(t.Context(), b.key); err != nil || call.ID != "c" {
+		t.Errorf("LiveCall() = %+v, %v", call, err)
+	}
+}

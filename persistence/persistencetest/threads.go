@@ -1,0 +1,202 @@
+package persistencetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+)
+
+var sameJSON = cmp.Comparer(func(a, b json.RawMessage) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return string(a) == string(b)
+	}
+	return reflect.DeepEqual(x, y)
+})
+
+func (s suite) threads(t *testing.T) {
+	b := s.setup(t)
+	before := time.Now().Truncate(time.Microsecond)
+	made, err := b.store.CreateThread(t.Context(), "anna", "  Übung\x00 \xff1 ")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: made.ID}
+	if made.Title != "Übung \ufffd1" || made.Owner != "anna" || made.CreatedAt.Before(before) ||
+		!made.UpdatedAt.Equal(made.CreatedAt) || made.CreatedAt.Location() != time.UTC {
+		t.Errorf("CreateThread() = %+v", made)
+	}
+	got, err := b.store.Thread(t.Context(), key)
+	if err != nil || got != made {
+		t.Errorf("Thread() = %+v, %v, want %+v", got, err, made)
+	}
+	renamed, err := b.store.RenameThread(t.Context(), key, "other")
+	made.Title = "other"
+	if err != nil || renamed != made {
+		t.Errorf("RenameThread() = %+v, %v, want %+v", renamed, err, made)
+	}
+	if seq, err := b.store.LastSeq(t.Context(), key); err != nil || seq != 0 {
+		t.Errorf("LastSeq() of an empty thread = %d, %v", seq, err)
+	}
+	if m, err := b.store.Messages(t.Context(), key, 0, 0); err != nil || len(m) != 0 {
+		t.Errorf("Messages() of an empty thread = %v, %v", m, err)
+	}
+	if err := b.store.Ping(t.Context()); err != nil {
+		t.Errorf("Ping() = %v", err)
+	}
+}
+
+// ids walks all pages of a list.
+func ids(t *testing.T, store *persistence.Store, owner string, f persistence.ThreadFilter) []string {
+	t.Helper()
+	var all []string
+	for {
+		page, next, err := store.Threads(t.Context(), owner, f)
+		if err != nil {
+			t.Fatalf("Threads(%+v) = %v", f, err)
+		}
+		for _, th := range page {
+			all = append(all, th.ID)
+		}
+		if next == "" {
+			return all
+		}
+		if len(page) != f.Limit {
+			t.Fatalf("a page of %d before the last one, want %d", len(page), f.Limit)
+		}
+		f.Cursor = next
+	}
+}
+
+func (s suite) threadPages(t *testing.T) {
+	b := s.setup(t)
+	want := []string{b.key.Thread}
+	for range 10 {
+		want = append(want, newThread(t, b.store, "anna").Thread)
+	}
+	newThread(t, b.store, "bert")
+	// A new message brings a thread to the front; a change of one does not.
+	old := persistence.Key{Owner: "anna", Thread: want[3]}
+	m, err := b.store.AppendMessage(t.Context(), old, text(persistence.RoleUser, "hello"))
+	if err != nil {
+		t.Fatalf("AppendMessage() = %v", err)
+	}
+	want = append(slices.Delete(want, 3, 4), old.Thread)
+	b.append(t, text(persistence.RoleUser, "hello"))
+	want = append(want[1:], b.key.Thread)
+	if _, err := b.store.UpdateMessage(t.Context(), old, m); err != nil {
+		t.Fatalf("UpdateMessage() = %v", err)
+	}
+	slices.Reverse(want)
+	for _, limit := range []int{1, 2, 3, 11, 12} {
+		if got := ids(t, b.store, "anna", persistence.ThreadFilter{Limit: limit}); !slices.Equal(got, want) {
+			t.Errorf("pages of %d: %v, want %v", limit, got, want)
+		}
+	}
+}
+
+func (s suite) search(t *testing.T) {
+	b := s.setup(t)
+	titled, err := b.store.CreateThread(t.Context(), "anna", "Größe of the MOON")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	spoken := newThread(t, b.store, "anna")
+	for _, words := range []string{"What is 100% of it?", `The file_name is C:\temp "quoted"`, "ÄPFEL and Birnen"} {
+		if _, err := b.store.AppendMessage(t.Context(), spoken, text(persistence.RoleUser, words)); err != nil {
+			t.Fatalf("AppendMessage() = %v", err)
+		}
+	}
+	stranger := newThread(t, b.store, "bert")
+	if _, err := b.store.AppendMessage(t.Context(), stranger, text(persistence.RoleUser, "the moon")); err != nil {
+		t.Fatalf("AppendMessage() = %v", err)
+	}
+	for query, want := range map[string][]string{
+		"moon":          {titled.ID},
+		"GRÖSSE":        nil, // upper case of ß is another word
+		"größe Moon":    {titled.ID},
+		"äpfel":         {spoken.Thread},
+		"birnen file":   {spoken.Thread}, // in two messages
+		"title ÄPFEL":   {spoken.Thread}, // in title and message
+		"moon birnen":   nil,
+		"100%":          {spoken.Thread},
+		"1%0":           nil,
+		"%":             {spoken.Thread},
+		"_":             {spoken.Thread},
+		"file_name":     {spoken.Thread},
+		"fileXname":     nil,
+		`c:\temp`:       {spoken.Thread},
+		`"quoted"`:      {spoken.Thread},
+		"' OR 1=1 --":   nil,
+		"\x00moon\xff":  nil,
+		"  moon\t\n of": {titled.ID},
+		" ":             {spoken.Thread, titled.ID, b.key.Thread},
+	} {
+		if got := ids(t, b.store, "anna", persistence.ThreadFilter{Limit: 2, Query: query}); !slices.Equal(got, want) {
+			t.Errorf("query %q found %v, want %v", query, got, want)
+		}
+	}
+	if _, err := b.store.RenameThread(t.Context(), persistence.Key{Owner: "anna", Thread: titled.ID}, "sun"); err != nil {
+		t.Fatalf("RenameThread() = %v", err)
+	}
+	if got := ids(t, b.store, "anna", persistence.ThreadFilter{Query: "moon"}); got != nil {
+		t.Errorf("the old title finds %v", got)
+	}
+}
+
+func (s suite) threadLimits(t *testing.T) {
+	b := s.setup(t)
+	for _, f := range []persistence.ThreadFilter{
+		{Limit: -1}, {Limit: 201}, {Query: strings.Repeat("x", 1001)}, {Query: strings.Repeat("x ", 17)},
+		{Cursor: "x"}, {Cursor: "!!"}, {Cursor: "MjAyNg"}, {Cursor: strings.Repeat("A", 100)},
+	} {
+		_, _, err := b.store.Threads(t.Context(), "anna", f)
+		wantErr(t, fmt.Sprintf("Threads(%.40v)", f), err, persistence.ErrInvalid)
+	}
+	long := strings.Repeat("x", persistence.MaxTitleBytes+1)
+	_, err := b.store.CreateThread(t.Context(), "anna", long)
+	wantErr(t, "CreateThread() with a long title", err, persistence.ErrInvalid)
+	_, err = b.store.RenameThread(t.Context(), b.key, long)
+	wantErr(t, "RenameThread() with a long title", err, persistence.ErrInvalid)
+	for _, owner := range []string{"", "a\x00b", "a\xff", strings.Repeat("x", persistence.MaxIDBytes+1)} {
+		_, err := b.store.CreateThread(t.Context(), owner, "")
+		wantErr(t, fmt.Sprintf("CreateThread() of owner %.10q", owner), err, persistence.ErrInvalid)
+		_, _, err = b.store.Threads(t.Context(), owner, persistence.ThreadFilter{})
+		wantErr(t, fmt.Sprintf("Threads() of owner %.10q", owner), err, persistence.ErrInvalid)
+	}
+	if _, err := b.store.CreateThread(t.Context(), strings.Repeat("x", persistence.MaxIDBytes), strings.Repeat("é", persistence.MaxTitleBytes/2)); err != nil {
+		t.Errorf("CreateThread() at the limits = %v", err)
+	}
+}
+
+func (s suite) deleteThread(t *testing.T) {
+	b := s.setup(t)
+	m := b.append(t, text(persistence.RoleUser, "hello"))
+	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	other := newThread(t, b.store, "anna")
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	_, err := b.store.Thread(t.Context(), b.key)
+	wantErr(t, "Thread()", err, persistence.ErrNotFound)
+	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
+	_, err = b.store.AppendMessage(t.Context(), b.key, text(persistence.RoleUser, "late"))
+	wantErr(t, "AppendMessage()", err, persistence.ErrNotFound)
+	// Nothing of it is left: its ids are free.
+	if _, err := b.store.AppendMessage(t.Context(), other, m); err != nil {
+		t.Errorf("AppendMessage() with the id of a deleted message = %v", err)
+	}
+	if err := b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "call"}); err != nil {
+		t.Errorf("SaveCall() with the id of a deleted call = %v", err)
+	}
+}

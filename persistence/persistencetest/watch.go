@@ -1,0 +1,343 @@
+package persistencetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"voicebridge/persistence"
+)
+
+// watcher pulls a watch event by event.
+type watcher struct {
+	t    *testing.T
+	next func() (persistence.Event, error, bool)
+}
+
+func startWatch(ctx context.Context, t *testing.T, store *persistence.Store, key persistence.Key, after int64) watcher {
+	t.Helper()
+	next, stop := iter.Pull2(store.Watch(ctx, key, after))
+	t.Cleanup(stop)
+	return watcher{t, next}
+}
+
+func (w watcher) event() persistence.Event {
+	w.t.Helper()
+	e, err, ok := w.next()
+	if err != nil || !ok {
+		w.t.Fatalf("Watch() gives %v, %v, want an event", err, ok)
+	}
+	return e
+}
+
+// message gives the next event, which must be a message.
+func (w watcher) message() persistence.Message {
+	w.t.Helper()
+	return decode(w.t, w.event())
+}
+
+func decode(t *testing.T, e persistence.Event) persistence.Message {
+	t.Helper()
+	var data struct{ Message persistence.Message }
+	if err := json.Unmarshal(e.Data, &data); err != nil || e.Type != persistence.EventMessage || e.Seq == 0 {
+		t.Fatalf("the event is %s %d %s (%v), want a message", e.Type, e.Seq, e.Data, err)
+	}
+	data.Message.Seq, data.Message.Revision = data.Message.Metadata.Seq, e.Seq
+	return data.Message
+}
+
+// ends checks that the sequence ends with an error.
+func (w watcher) ends(want error) {
+	w.t.Helper()
+	e, err, ok := w.next()
+	if !ok || !errors.Is(err, want) {
+		w.t.Errorf("Watch() gives %s, %v, want %v", e.Data, err, want)
+	}
+	if _, _, ok := w.next(); ok {
+		w.t.Error("Watch() goes on after its error")
+	}
+}
+
+func (s suite) watch(t *testing.T) {
+	b := s.setup(t)
+	var want []persistence.Message
+	for i := range 3 {
+		want = append(want, b.append(t, text(persistence.RoleUser, fmt.Sprint(i))))
+	}
+	w := startWatch(within(t), t, b.store, b.key, 1)
+	late := startWatch(within(t), t, b.store, b.key, 3)
+	got := []persistence.Message{w.message()}
+	for i := range 3 { // comes while the replay goes on
+		want = append(want, b.append(t, text(persistence.RoleUser, fmt.Sprint(3+i))))
+	}
+	for range 4 {
+		got = append(got, w.message())
+	}
+	if d := diff(want[1:], got); d != "" {
+		t.Errorf("Watch() after 1 differs (-want +got):\n%s", d)
+	}
+	if m := late.message(); m.Text() != "3" {
+		t.Errorf("Watch() after 3 begins with %q, want 3", m.Text())
+	}
+}
+
+func (s suite) watchChange(t *testing.T) {
+	b := s.setup(t)
+	m := full()
+	m.Metadata.Status = persistence.StatusInProgress
+	m = b.append(t, m)
+	next := b.append(t, text(persistence.RoleUser, "next"))
+	w := startWatch(within(t), t, b.store, b.key, 0)
+	if d := diff([]persistence.Message{m, next}, []persistence.Message{w.message(), w.message()}); d != "" {
+		t.Errorf("Watch() differs (-want +got):\n%s", d)
+	}
+	m.Metadata.Status = persistence.StatusCompleted
+	m, err := b.store.UpdateMessage(t.Context(), b.key, m)
+	if err != nil {
+		t.Fatalf("UpdateMessage() = %v", err)
+	}
+	if d := diff(m, w.message()); d != "" {
+		t.Errorf("Watch() differs (-want +got):\n%s", d)
+	}
+	// Whoever comes back asks with the number of the change.
+	again := startWatch(within(t), t, b.store, b.key, next.Revision)
+	if d := diff(m, again.message()); d != "" {
+		t.Errorf("Watch() after %d differs (-want +got):\n%s", next.Revision, d)
+	}
+}
+
+func (s suite) watchFromEnd(t *testing.T) {
+	b := s.setup(t)
+	for _, after := range []int64{-1, 1, 1 << 60} {
+		b.append(t, text(persistence.RoleUser, "old"))
+		if after == 1 {
+			after, _ = b.store.LastSeq(t.Context(), b.key)
+		}
+		ctx := within(t)
+		// Nothing is replayed, so that the watcher is there shows by what it hears.
+		heard := make(chan persistence.Event)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for e, err := range b.store.Watch(ctx, b.key, after) {
+				if err != nil {
+					t.Errorf("Watch() after %d = %v", after, err)
+					return
+				}
+				heard <- e
+				if e.Type == persistence.EventMessage {
+					return
+				}
+			}
+		})
+		publishUntil(ctx, t, b, heard)
+		b.append(t, text(persistence.RoleUser, fmt.Sprint("new", after)))
+		for e := range heard {
+			if e.Type == persistence.EventMessage {
+				if m := decode(t, e); m.Text() != fmt.Sprint("new", after) {
+					t.Errorf("Watch() after %d gives %q", after, m.Text())
+				}
+				break
+			}
+		}
+		wg.Wait()
+	}
+}
+
+// publishUntil publishes drafts until one is heard.
+func publishUntil(ctx context.Context, t *testing.T, b bundle, heard <-chan persistence.Event) {
+	t.Helper()
+	for {
+		b.store.Publish(ctx, b.key, persistence.Event{Type: "hello"})
+		select {
+		case <-heard:
+			return
+		case <-ctx.Done():
+			t.Fatalf("nothing was heard: %v", context.Cause(ctx))
+		default:
+		}
+	}
+}
+
+func (s suite) watchInserts(t *testing.T) {
+	b := s.setup(t)
+	first := b.append(t, text(persistence.RoleUser, "a"))
+	b.append(t, text(persistence.RoleUser, "c"))
+	b.append(t, text(persistence.RoleUser, "d"))
+	w := startWatch(within(t), t, b.store, b.key, 2)
+	if m := w.message(); m.Text() != "d" {
+		t.Fatalf("Watch() gives %q, want d", m.Text())
+	}
+	b.insert(t, text(persistence.RoleUser, "b"), first.ID)
+	var got []persistence.Message
+	for range 3 {
+		got = append(got, w.message())
+	}
+	// What moved is told too, with its new number.
+	if d := diff(b.all(t)[1:], got); words(got) != "b c d" || d != "" {
+		t.Errorf("Watch() gives %s, which differs (-want +got):\n%s", words(got), d)
+	}
+}
+
+// follow reads a watch until the thread's last message has come, and gives the
+// thread as the watcher knows it then.
+func follow(ctx context.Context, t *testing.T, b bundle, after int64) []persistence.Message {
+	known := map[string]persistence.Message{}
+	last, ended := after, false
+	for e, err := range b.store.Watch(ctx, b.key, after) {
+		if err != nil {
+			t.Errorf("Watch() after %d = %v", after, err)
+			return nil
+		}
+		m := decode(t, e)
+		if m.Revision <= last {
+			t.Errorf("Watch() gives %d after %d", m.Revision, last)
+		}
+		last = m.Revision
+		known[m.ID] = m
+		// The end stays in place, but what moves it may still be on its way.
+		ended = ended || m.ID == "end"
+		if now, err := b.store.LastSeq(ctx, b.key); ended && err == nil && now == last {
+			break
+		}
+	}
+	var all []persistence.Message
+	for _, m := range known {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b persistence.Message) int { return int(a.Seq - b.Seq) })
+	return all
+}
+
+func (s suite) watchManyWriters(t *testing.T) {
+	b := s.setup(t)
+	root := b.append(t, text(persistence.RoleUser, "root"))
+	ctx := within(t)
+	var watchers, writers sync.WaitGroup
+	seen := make([][]persistence.Message, 4)
+	for i := range seen {
+		watchers.Go(func() { seen[i] = follow(ctx, t, b, 0) })
+	}
+	for w := range 8 {
+		writers.Go(func() {
+			for i := range 5 {
+				m, err := b.store.InsertMessage(ctx, b.key, text(persistence.RoleUser, fmt.Sprintf("%d-%d", w, i)), root.ID)
+				if err == nil && i%2 == 0 {
+					m.Parts[0].Text += "!"
+					_, err = b.store.UpdateMessage(ctx, b.key, m)
+				}
+				if err != nil {
+					t.Errorf("write = %v", err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	end := text(persistence.RoleUser, "end")
+	end.ID = "end"
+	b.append(t, end)
+	watchers.Wait()
+	for i, got := range seen {
+		if d := diff(b.all(t), got); d != "" {
+			t.Errorf("watcher %d knows another thread (-want +got):\n%s", i, d)
+		}
+	}
+}
+
+func (s suite) watchSlowly(t *testing.T) {
+	b := s.setup(t)
+	b.append(t, text(persistence.RoleUser, "first"))
+	w := startWatch(within(t), t, b.store, b.key, 0)
+	w.message()
+	const n = 300                       // more than a watcher's buffer
+	large := strings.Repeat("x", 6<<10) // still fits into a note to other instances
+	draft := json.RawMessage(`{"text":"` + large + `"}`)
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		_, err := w.AppendMessage(text(persistence.RoleUser, large))
+		return err
+	})
+	if err != nil {
+		t.Fatalf("Batch() = %v", err)
+	}
+	for i := range n {
+		b.append(t, text(persistence.RoleUser, fmt.Sprint(i)))
+		b.store.Publish(t.Context(), b.key, persistence.Event{Type: "draft", Data: draft})
+	}
+	if b.store.Dropped() == 0 {
+		t.Error("Dropped() = 0, though the watcher slept")
+	}
+	drafts, texts := 0, []string{}
+	for len(texts) < n+1 {
+		e := w.event()
+		if e.Type == "draft" {
+			drafts++
+			continue
+		}
+		texts = append(texts, decode(t, e).Text())
+	}
+	for i, got := range texts[1:] {
+		if got != fmt.Sprint(i) {
+			t.Fatalf("message %d is %.20q", i, got)
+		}
+	}
+	if drafts == 0 || int64(drafts)+b.store.Dropped() != n {
+		t.Errorf("%d drafts came and %d were dropped, of %d", drafts, b.store.Dropped(), n)
+	}
+}
+
+func (s suite) watchEnds(t *testing.T) {
+	b := s.setup(t)
+	b.append(t, text(persistence.RoleUser, "x"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancelled := startWatch(ctx, t, b.store, b.key, 0)
+	cancelled.message()
+	cancel()
+	cancelled.ends(context.Canceled)
+
+	for range b.store.Watch(t.Context(), b.key, 0) {
+		break // nothing is left of it: the leak check of the package would see it
+	}
+
+	gone := startWatch(within(t), t, b.store, b.key, 0)
+	gone.message()
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	gone.ends(persistence.ErrNotFound)
+
+	b.key = newThread(t, b.store, "anna")
+	b.append(t, text(persistence.RoleUser, "x"))
+	closed := startWatch(within(t), t, b.store, b.key, 0)
+	closed.message()
+	if err := b.store.Close(); err != nil {
+		t.Fatalf("Close() = %v", err)
+	}
+	closed.ends(persistence.ErrClosed)
+}
+
+func (s suite) publish(t *testing.T) {
+	b := s.setup(t)
+	b.append(t, text(persistence.RoleUser, "x"))
+	w := startWatch(within(t), t, b.store, b.key, 0)
+	w.message()
+	ctx := t.Context()
+	b.store.Publish(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, persistence.Event{Type: "stranger"})
+	b.store.Publish(ctx, newThread(t, b.store, "anna"), persistence.Event{Type: "elsewhere"})
+	b.store.Publish(ctx, b.key, persistence.Event{Type: "bad", Data: json.RawMessage(`{"x":`)})
+	b.store.Publish(ctx, b.key, persistence.Event{Type: "empty"})
+	b.store.Publish(ctx, b.key, persistence.Event{Type: "full", Data: json.RawMessage(`{"x":1}`), Seq: 99})
+	b.append(t, text(persistence.RoleUser, "y"))
+	for _, want := range []persistence.Event{{Type: "empty", Data: json.RawMessage(`{}`)}, {Type: "full", Data: json.RawMessage(`{"x":1}`)}} {
+		if d := diff(want, w.event()); d != "" {
+			t.Errorf("the event differs (-want +got):\n%s", d)
+		}
+	}
+	if m := w.message(); m.Text() != "y" {
+		t.Errorf("the message is %q, want y", m.Text())
+	}
+}

@@ -1,0 +1,145 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"voicebridge/persistence/internal/pgdb"
+)
+
+type postgresEngine struct {
+	pool     *pgxpool.Pool
+	instance string
+	hub      *hub
+	log      *slog.Logger
+	outbox   *outbox
+	// testEvery is lineTestEvery.
+	testEvery time.Duration
+
+	life    context.Context // of the goroutines; close ends it
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// openPostgres connects and begins to tell other instances what happens here.
+func openPostgres(ctx context.Context, url, instance string, h *hub, log *slog.Logger) (*postgresEngine, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// The error of the driver repeats the address.
+		return nil, errors.New("open database: DATABASE_URL cannot be read: write postgres://user:password@host:5432/name, with special characters in the password as %XX")
+	}
+	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "voicebridge"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, postgresOpenError(cfg.ConnConfig, err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, postgresOpenError(cfg.ConnConfig, err)
+	}
+	e := &postgresEngine{pool: pool, instance: instance, hub: h, log: log, testEvery: lineTestEvery}
+	e.life, e.stop = context.WithCancel(context.Background())
+	e.outbox = newOutbox(instance, log, func() { h.dropped.Add(1) }, e.send)
+	e.running.Go(func() { e.outbox.run(e.life) })
+	return e, nil
+}
+
+// postgresOpenError says what to do about a failed connection. It leaves the
+// password out, whatever the driver's error repeats.
+func postgresOpenError(cfg *pgx.ConnConfig, err error) error {
+	hint := "check DATABASE_URL"
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch pe.Code {
+		case "28P01", "28000":
+			hint = fmt.Sprintf("it does not let user %q in: check the user and the password in DATABASE_URL", cfg.User)
+		case "3D000":
+			hint = fmt.Sprintf("it has no database %q: make it with createdb", cfg.Database)
+		}
+	} else if _, ok := errors.AsType[*net.OpError](err); ok {
+		hint = "is PostgreSQL running there, and may this machine reach it?"
+	}
+	text := err.Error()
+	if cfg.Password != "" {
+		text = strings.ReplaceAll(text, cfg.Password, "****")
+	}
+	return fmt.Errorf("open database: PostgreSQL at %s:%d: %s (%s)", cfg.Host, cfg.Port, hint, text)
+}
+
+func (e *postgresEngine) migrate(ctx context.Context) error {
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return err
+	}
+	conn := stdlib.OpenDBFromPool(e.pool)
+	err = migrate(ctx, goose.DialectPostgres, "postgres", conn, goose.WithSessionLocker(locker))
+	return errors.Join(err, conn.Close())
+}
+
+func (e *postgresEngine) read() queries { return pgdb.New(e.pool) }
+
+func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) error {
+	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
+}
+
+func (e *postgresEngine) writeForDead(ctx context.Context, instance string, fn func(queries) error) error {
+	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		var free bool
+		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", lockKey(instance)).Scan(&free); err != nil {
+			return err
+		}
+		if !free {
+			return errAlive
+		}
+		return fn(pgdb.New(tx))
+	})
+}
+
+func (e *postgresEngine) tell(n note) { e.outbox.put(n) }
+
+func (e *postgresEngine) send(ctx context.Context, payloads []string) error {
+	_, err := e.pool.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads)
+	return err
+}
+
+func (e *postgresEngine) problem(err error) problem {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return problemOther
+	}
+	switch pe.Code {
+	case "23505": // unique_violation
+		return problemUnique
+	case "23502", "23503": // not_null_violation, foreign_key_violation
+		return problemNoOwner
+	case "22P05", "22021", "22P02", "22003", "54000", "54001": // values that a type or an index cannot hold
+		return problemValue
+	}
+	return problemOther
+}
+
+func (e *postgresEngine) ping(ctx context.Context) error {
+	_, err := e.pool.Exec(ctx, "SELECT 1 FROM threads LIMIT 1")
+	return err
+}
+
+func (e *postgresEngine) close() error {
+	e.stop()
+	e.running.Wait()
+	e.pool.Close()
+	return nil
+}

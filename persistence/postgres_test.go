@@ -1,0 +1,236 @@
+package persistence_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+const patience = 20 * time.Second
+
+// instances opens two stores on one database, as two processes would.
+func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, key persistence.Key) {
+	t.Helper()
+	a = persistencetest.Open(t, url, persistence.Options{Instance: "a"})
+	b = persistencetest.Open(t, url, persistence.Options{Instance: "b"})
+	persistence.Hurry(a, time.Hour)
+	persistence.Hurry(b, time.Hour) // nothing but hints
+	if serve {
+		for _, s := range []*persistence.Store{a, b} {
+			if err := s.Serve(t.Context()); err != nil {
+				t.Fatalf("Serve() = %v", err)
+			}
+		}
+	}
+	thread, err := a.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	return a, b, persistence.Key{Owner: "anna", Thread: thread.ID}
+}
+
+func say(t *testing.T, s *persistence.Store, key persistence.Key, text string) persistence.Message {
+	t.Helper()
+	m, err := s.AppendMessage(t.Context(), key, persistence.Message{
+		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)},
+	})
+	if err != nil {
+		t.Fatalf("AppendMessage() = %v", err)
+	}
+	return m
+}
+
+// pull gives the events of a watch one by one, as "type text" or "type data".
+func pull(t *testing.T, s *persistence.Store, key persistence.Key) func() string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	next, stop := iter.Pull2(s.Watch(ctx, key, 0))
+	t.Cleanup(stop)
+	return func() string {
+		t.Helper()
+		e, err, ok := next()
+		if !ok || err != nil {
+			return fmt.Sprint("error ", err)
+		}
+		var data struct{ Message persistence.Message }
+		if e.Type == persistence.EventMessage && json.Unmarshal(e.Data, &data) == nil {
+			return "message " + data.Message.Text()
+		}
+		return fmt.Sprintf("%s %s", e.Type, e.Data)
+	}
+}
+
+func want(t *testing.T, next func() string, events ...string) {
+	t.Helper()
+	for _, w := range events {
+		if got := next(); got != w {
+			t.Fatalf("Watch() gives %q, want %q", got, w)
+		}
+	}
+}
+
+func TestInstancesTellEachOther(t *testing.T) {
+	t.Parallel()
+	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
+	first := say(t, a, key, "1")
+	there, here := pull(t, b, key), pull(t, a, key)
+	want(t, there, "message 1")
+	want(t, here, "message 1")
+	say(t, a, key, "2")
+	want(t, there, "message 2")
+	// Twice the same is told twice; what is too large stays here.
+	large := json.RawMessage(`"` + strings.Repeat("x", 8000) + `"`)
+	for _, data := range []string{`{"n":1}`, `{"n":1}`, string(large), `{"n":"\u0000'"}`} {
+		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: json.RawMessage(data)})
+	}
+	want(t, here, "message 2", `draft {"n":1}`, `draft {"n":1}`, "draft "+string(large), `draft {"n":"\u0000'"}`)
+	want(t, there, `draft {"n":1}`, `draft {"n":1}`, `draft {"n":"\u0000'"}`)
+	if a.Dropped() != 1 {
+		t.Errorf("Dropped() = %d, want the large one", a.Dropped())
+	}
+	if _, err := b.InsertMessage(t.Context(), key, persistence.Message{
+		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("1b")},
+	}, first.ID); err != nil {
+		t.Fatalf("InsertMessage() = %v", err)
+	}
+	want(t, here, "message 1b", "message 2")
+	want(t, there, "message 1b", "message 2")
+	if err := a.DeleteThread(t.Context(), key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	want(t, there, "error watch thread: not found")
+}
+
+func TestSecondProcessWithTheSameInstance(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	instances(t, url, true)
+	again := persistencetest.Open(t, url, persistence.Options{Instance: "a"})
+	if err := again.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), `instance "a"`) {
+		t.Errorf("Serve() = %v, want an error about the instance", err)
+	}
+}
+
+func TestLineBreaks(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	a, b, key := instances(t, url, true)
+	say(t, a, key, "1")
+	if err := b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	there := pull(t, b, key)
+	want(t, there, "message 1")
+	conn := connect(t, url)
+	// Whoever holds an advisory lock is a line.
+	if _, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks
+		WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`); err != nil {
+		t.Fatalf("break the lines: %v", err)
+	}
+	say(t, a, key, "2") // its note may be lost, it may not
+	want(t, there, "message 2")
+	say(t, a, key, "3")
+	want(t, there, "message 3")
+	a.Publish(t.Context(), key, persistence.Event{Type: "draft"})
+	for got := ""; got != "draft {}"; got = there() {
+		if strings.HasPrefix(got, "error") {
+			t.Fatalf("Watch() gives %q, want the draft", got)
+		}
+		a.Publish(t.Context(), key, persistence.Event{Type: "draft"}) // until the line is back
+	}
+	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 0 {
+		t.Errorf("Recover() = %v, %v, though the other has its lock again", calls, err)
+	}
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	return conn
+}
+
+// A quiet line is tested again and again, and still hears.
+func TestQuietLine(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	a := persistencetest.Open(t, url, persistence.Options{})
+	b := persistencetest.Open(t, url, persistence.Options{})
+	persistence.Hurry(b, time.Millisecond)
+	if err := b.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	thread, err := a.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	say(t, a, key, "1")
+	there := pull(t, b, key)
+	want(t, there, "message 1")
+	for i := range 50 {
+		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: fmt.Appendf(nil, "%d", i)})
+		want(t, there, fmt.Sprint("draft ", i))
+	}
+}
+
+func TestPollBacksUpHints(t *testing.T) {
+	t.Parallel()
+	a, b, key := instances(t, persistencetest.PostgresURL(t), false) // b does not listen
+	say(t, a, key, "1")
+	persistence.Hurry(b, 20*time.Millisecond)
+	there := pull(t, b, key)
+	want(t, there, "message 1")
+	say(t, a, key, "2")
+	want(t, there, "message 2")
+}
+
+func TestRecoverAmongInstances(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	a, b, key := instances(t, url, true)
+	if err := b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 0 {
+		t.Fatalf("Recover() = %v, %v, want nothing", calls, err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatalf("Close() = %v", err)
+	}
+	waitGone(t, url, "b")
+	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 1 || calls[0].ID != "of b" {
+		t.Errorf("Recover() = %v, %v, want the call of b", calls, err)
+	}
+}
+
+// waitGone waits until the server has noticed that the instance is gone.
+func waitGone(t *testing.T, url, instance string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn := connect(t, url)
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", persistence.LockKey(instance)); err != nil {
+		t.Fatalf("wait for the end of instance %s: %v", instance, err)
+	}
+	if err := conn.Close(ctx); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	// The lock of this very connection goes a moment later.
+	if _, err := connect(t, url).Exec(ctx, "SELECT pg_advisory_lock($1), pg_advisory_unlock($1)", persistence.LockKey(instance)); err != nil {
+		t.Fatalf("wait for the end of instance %s: %v", instance, err)
+	}
+}

@@ -1,0 +1,88 @@
+package persistence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// maxRecordBytes is the size of a tool call's input or output, in bytes.
+const maxRecordBytes = MaxMessageBytes
+
+// SaveToolCall writes the record of a tool call, or what changed of it. An id
+// that another thread has is ErrConflict.
+func (s *Store) SaveToolCall(ctx context.Context, key Key, c ToolCall) error {
+	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveToolCall(c) })
+}
+
+// SaveCall writes the record of a voice call, or what changed of it. A second
+// call on a thread while one has not ended is ErrConflict. Once a call has ended
+// its end stays as it is.
+func (s *Store) SaveCall(ctx context.Context, key Key, c CallRecord) error {
+	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveCall(c) })
+}
+
+// SaveResponse writes the record of an upstream's response, or what changed of
+// it. An id that another thread has is ErrConflict.
+func (s *Store) SaveResponse(ctx context.Context, key Key, r ResponseRecord) error {
+	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveResponse(r) })
+}
+
+// LiveCall reads the thread's call that has not ended, of any instance.
+func (s *Store) LiveCall(ctx context.Context, key Key) (CallRecord, error) {
+	if err := key.check(); err != nil {
+		return CallRecord{}, fmt.Errorf("read live call: %w", err)
+	}
+	row, err := s.eng.read().GetLiveCall(ctx, pgdb.GetLiveCallParams{ThreadID: key.Thread, Owner: key.Owner})
+	if err != nil {
+		return CallRecord{}, s.fail("read live call", err)
+	}
+	return callFromRow(row, key.Owner), nil
+}
+
+// SaveToolCall is Store.SaveToolCall.
+func (b *Batch) SaveToolCall(c ToolCall) error {
+	return b.save("save tool call", c.ID, func() (int64, error) {
+		if !slices.Contains([]ToolCallStatus{ToolCallRunning, ToolCallDone, ToolCallFailed, ToolCallCancelled}, c.Status) {
+			return 0, fmt.Errorf("%w status %q", ErrInvalid, c.Status)
+		}
+		if n := max(len(c.Input), len(c.Output), len(c.Error)); n > maxRecordBytes {
+			return 0, fmt.Errorf("%w tool call: %d bytes are more than %d", ErrInvalid, n, maxRecordBytes)
+		}
+		return b.q.SaveToolCall(b.ctx, toolCallToRow(b.key, c, b.s.instance, now()))
+	})
+}
+
+// SaveCall is Store.SaveCall.
+func (b *Batch) SaveCall(c CallRecord) error {
+	return b.save("save call", c.ID, func() (int64, error) {
+		return b.q.SaveCall(b.ctx, callToRow(b.key, c, b.s.instance, now()))
+	})
+}
+
+// SaveResponse is Store.SaveResponse.
+func (b *Batch) SaveResponse(r ResponseRecord) error {
+	return b.save("save response", r.ID, func() (int64, error) {
+		if len(r.CallID) > MaxIDBytes || len(r.RawUsage) > maxMetadataBytes {
+			return 0, fmt.Errorf("%w response: its call's id or its usage is too long", ErrInvalid)
+		}
+		return b.q.SaveResponse(b.ctx, responseToRow(b.key, r, b.s.instance, now()))
+	})
+}
+
+// save runs one upsert, which must hit one row: the id may be taken by a record
+// of another thread.
+func (b *Batch) save(what, id string, write func() (int64, error)) error {
+	return b.do(what, func() error {
+		if !validID(id) {
+			return fmt.Errorf("%w id: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		}
+		n, err := write()
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%w: the id is taken", ErrConflict)
+		}
+		return err
+	})
+}

@@ -1,0 +1,144 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	// reasonProcessEnded is the end reason of a call that its process left open.
+	reasonProcessEnded = "process_ended"
+	// errorProcessEnded is the result of a tool call that its process left open.
+	errorProcessEnded = "process ended"
+)
+
+// Recover closes what processes that are gone left open: calls end with the
+// reason process_ended, messages in progress become interrupted (the
+// assistant's) or failed and keep the text that was saved, tool calls and
+// responses become failed. It returns the calls, so that the caller hangs up
+// upstream. It needs Serve: with SQLite this process is then the only one, with
+// PostgreSQL the others hold their locks. What it cannot do for one instance
+// does not keep it from the next.
+func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
+	if !s.serving.Load() {
+		return nil, errors.New("recover database: this process does not serve it")
+	}
+	instances, err := s.eng.read().ListOpenInstances(ctx)
+	if err != nil {
+		return nil, s.fail("recover database", err)
+	}
+	var ended []CallRecord
+	var errs []error
+	for _, instance := range instances {
+		if instance == s.instance {
+			continue
+		}
+		r := &recovery{s: s, instance: instance}
+		err := s.eng.writeForDead(ctx, instance, func(q queries) error { return r.run(ctx, q) })
+		if errors.Is(err, errAlive) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, s.fail(fmt.Sprintf("recover what instance %s left", instance), err))
+			continue
+		}
+		ended = append(ended, r.ended...)
+		for _, b := range r.batches {
+			s.announce(b.key, b.news)
+		}
+	}
+	return ended, errors.Join(errs...)
+}
+
+// recovery closes what one instance left open, in one transaction.
+type recovery struct {
+	s        *Store
+	instance string
+	ended    []CallRecord
+	batches  map[string]*Batch // by thread
+}
+
+func (r *recovery) run(ctx context.Context, q queries) error {
+	r.ended, r.batches = nil, map[string]*Batch{}
+	at := dbtype.At(now())
+	if err := r.endCalls(ctx, q, at); err != nil {
+		return err
+	}
+	if err := r.closeMessages(ctx, q); err != nil {
+		return err
+	}
+	if err := q.FailOpenToolCalls(ctx, pgdb.FailOpenToolCallsParams{
+		Error: errorProcessEnded, FinishedAt: &at, Instance: r.instance,
+	}); err != nil {
+		return err
+	}
+	return q.FailOpenResponses(ctx, pgdb.FailOpenResponsesParams{
+		StatusReason: reasonProcessEnded, FinishedAt: &at, Instance: r.instance,
+	})
+}
+
+func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) error {
+	calls, err := q.ListOpenCalls(ctx, pgdb.ListOpenCallsParams{Instance: r.instance})
+	if err != nil {
+		return err
+	}
+	for _, c := range calls {
+		owner, err := q.GetOwner(ctx, pgdb.GetOwnerParams{ID: c.ThreadID})
+		if err != nil {
+			return err
+		}
+		c.EndedAt, c.EndReason = &at, reasonProcessEnded
+		r.ended = append(r.ended, callFromRow(c, owner))
+	}
+	return q.EndOpenCalls(ctx, pgdb.EndOpenCallsParams{EndedAt: &at, EndReason: reasonProcessEnded, Instance: r.instance})
+}
+
+func (r *recovery) closeMessages(ctx context.Context, q queries) error {
+	open, err := q.ListOpenMessages(ctx, pgdb.ListOpenMessagesParams{Instance: r.instance})
+	if err != nil {
+		return err
+	}
+	for _, row := range open {
+		b := r.batches[row.ThreadID]
+		if b == nil {
+			owner, err := q.GetOwner(ctx, pgdb.GetOwnerParams{ID: row.ThreadID})
+			if err != nil {
+				return err
+			}
+			b = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: owner, Thread: row.ThreadID}}
+			r.batches[row.ThreadID] = b
+		}
+		m, err := messageFromRow(row)
+		if err != nil {
+			return err
+		}
+		// It was checked when it came, and may have grown a little beyond that.
+		change, err := messageToRow(b.key, closed(m), r.s.instance, now())
+		if err != nil {
+			return err
+		}
+		if _, err := b.change(change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closed is the message as its process would have left it, had it ended in
+// order.
+func closed(m Message) Message {
+	m.Metadata.Status = StatusFailed
+	if m.Role == RoleAssistant {
+		m.Metadata.Status = StatusInterrupted
+	}
+	for i, p := range m.Parts {
+		if p.IsTool() && p.State == ToolInputAvailable {
+			m.Parts[i].State, m.Parts[i].ErrorText = ToolOutputError, errorProcessEnded
+		}
+	}
+	return m
+}

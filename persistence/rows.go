@@ -1,0 +1,150 @@
+package persistence
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+func threadFromRow(r pgdb.Thread) Thread {
+	return Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time}
+}
+
+func messageFromRow(r pgdb.Message) (Message, error) {
+	m := Message{ID: r.ID, Role: Role(r.Role), Seq: r.Seq, Revision: r.Revision}
+	if err := json.Unmarshal(r.Parts, &m.Parts); err != nil {
+		return Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
+	}
+	if err := json.Unmarshal(r.Metadata, &m.Metadata); err != nil {
+		return Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
+	}
+	d := &m.Metadata
+	d.Source, d.Status, d.CallID, d.ItemID = Source(r.Source), Status(r.Status), r.CallID, r.ItemID
+	d.Model, d.Voice, d.HeardText, d.AudioEndMS = r.Model, r.Voice, r.HeardText, r.AudioEndMs
+	d.CreatedAt, d.Seq = r.CreatedAt.Time, r.Seq
+	return m, nil
+}
+
+func messagesFromRows(rows []pgdb.Message) ([]Message, error) {
+	messages := make([]Message, 0, len(rows))
+	for _, r := range rows {
+		m, err := messageFromRow(r)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, m)
+	}
+	return messages, nil
+}
+
+// messageToRow prepares a message that was validated. Seq and Context are left
+// to the caller; created_at is now unless the message has one.
+func messageToRow(key Key, m Message, instance string, now time.Time) (pgdb.InsertMessageParams, error) {
+	d := m.Metadata
+	if m.Parts == nil {
+		m.Parts = []Part{}
+	}
+	parts, err := encode(m.Parts)
+	if err != nil {
+		return pgdb.InsertMessageParams{}, fmt.Errorf("%w message: %w", ErrInvalid, err)
+	}
+	// What has a column of its own is not written twice.
+	meta, err := encode(Metadata{Usage: d.Usage, LatencyMS: d.LatencyMS, Extra: d.Extra})
+	if err != nil {
+		return pgdb.InsertMessageParams{}, fmt.Errorf("%w message: %w", ErrInvalid, err)
+	}
+	if d.CreatedAt.IsZero() {
+		d.CreatedAt = now
+	}
+	text := cleanText(m.Text())
+	return pgdb.InsertMessageParams{
+		ID: m.ID, ThreadID: key.Thread, Owner: key.Owner,
+		Role: string(m.Role), Source: cmp.Or(string(d.Source), string(SourceText)),
+		Status: cmp.Or(string(d.Status), string(StatusCompleted)),
+		Text:   text, SearchText: strings.ToLower(text),
+		Parts: cleanJSON(parts), Metadata: cleanJSON(meta),
+		CallID: cleanText(d.CallID), ItemID: cleanText(d.ItemID), Model: cleanText(d.Model), Voice: cleanText(d.Voice),
+		HeardText: cleanPtr(d.HeardText), AudioEndMs: d.AudioEndMS,
+		Instance: instance, CreatedAt: dbtype.At(d.CreatedAt), UpdatedAt: dbtype.At(now),
+	}, nil
+}
+
+// messageChange is messageToRow for a message that is there already.
+func messageChange(p pgdb.InsertMessageParams, revision int64) pgdb.UpdateMessageParams {
+	return pgdb.UpdateMessageParams{
+		ID: p.ID, ThreadID: p.ThreadID, Owner: p.Owner, Revision: revision,
+		Source: p.Source, Status: p.Status, Text: p.Text, SearchText: p.SearchText,
+		Parts: p.Parts, Metadata: p.Metadata, CallID: p.CallID, ItemID: p.ItemID, Model: p.Model, Voice: p.Voice,
+		HeardText: p.HeardText, AudioEndMs: p.AudioEndMs, Instance: p.Instance, UpdatedAt: p.UpdatedAt,
+	}
+}
+
+func callFromRow(r pgdb.Call, owner string) CallRecord {
+	return CallRecord{
+		ID: r.ID, Owner: owner, ThreadID: r.ThreadID, Upstream: r.Upstream, UpstreamCallID: r.UpstreamCallID,
+		Model: r.Model, Voice: r.Voice, StartedAt: r.StartedAt.Time, ReadyAt: r.ReadyAt.Ptr(), EndedAt: r.EndedAt.Ptr(),
+		EndReason: r.EndReason, Turns: r.Turns, Interruptions: r.Interruptions, Replayed: r.Replayed,
+	}
+}
+
+func callToRow(key Key, c CallRecord, instance string, now time.Time) pgdb.SaveCallParams {
+	return pgdb.SaveCallParams{
+		ID: c.ID, ThreadID: key.Thread, Owner: key.Owner,
+		Upstream: cleanText(c.Upstream), UpstreamCallID: cleanText(c.UpstreamCallID),
+		Model: cleanText(c.Model), Voice: cleanText(c.Voice),
+		StartedAt: dbtype.At(orNow(c.StartedAt, now)), ReadyAt: dbtype.AtPtr(c.ReadyAt), EndedAt: dbtype.AtPtr(c.EndedAt),
+		EndReason: cleanText(c.EndReason), Turns: c.Turns, Interruptions: c.Interruptions, Replayed: c.Replayed,
+		Instance: instance,
+	}
+}
+
+func toolCallToRow(key Key, c ToolCall, instance string, now time.Time) pgdb.SaveToolCallParams {
+	return pgdb.SaveToolCallParams{
+		ID: c.ID, ThreadID: key.Thread, Owner: key.Owner, MessageID: cleanText(c.MessageID), CallID: cleanText(c.CallID),
+		ToolCallID: cleanText(c.ToolCallID), Name: cleanText(c.Name), Executor: cleanText(c.Executor),
+		Server: cleanText(c.Server), Status: string(c.Status), Input: cleanText(c.Input), Output: cleanText(c.Output),
+		Error: cleanText(c.Error), Instance: instance,
+		StartedAt: dbtype.At(orNow(c.StartedAt, now)), FinishedAt: dbtype.AtPtr(c.FinishedAt),
+	}
+}
+
+func responseToRow(key Key, r ResponseRecord, instance string, now time.Time) pgdb.SaveResponseParams {
+	var usage dbtype.JSON
+	if raw := asJSON(r.RawUsage); raw != nil {
+		usage = cleanJSON(raw)
+	}
+	return pgdb.SaveResponseParams{
+		ID: r.ID, ThreadID: key.Thread, Owner: key.Owner, CallID: cleanText(r.CallID), MessageID: cleanText(r.MessageID),
+		UpstreamID: cleanText(r.UpstreamID), Model: cleanText(r.Model),
+		Status: cleanText(r.Status), StatusReason: cleanText(r.StatusReason),
+		InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens, CachedTokens: r.Usage.CachedTokens,
+		InputAudioTokens: r.Usage.InputAudioTokens, OutputAudioTokens: r.Usage.OutputAudioTokens, RawUsage: usage,
+		CostUsd: r.CostUSD, AnswerMs: r.AnswerMS, FirstTokenMs: r.FirstTokenMS, Instance: instance,
+		CreatedAt: dbtype.At(orNow(r.CreatedAt, now)), FinishedAt: dbtype.AtPtr(r.FinishedAt),
+	}
+}
+
+func orNow(t, now time.Time) time.Time {
+	if t.IsZero() {
+		return now
+	}
+	return t
+}
+
+func cleanPtr(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	return new(cleanText(*s))
+}
+
+// byRevision sorts messages by when they changed.
+func byRevision(messages []Message) {
+	slices.SortFunc(messages, func(a, b Message) int { return int(a.Revision - b.Revision) })
+}

@@ -1,0 +1,164 @@
+package persistence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"voicebridge/persistence/internal/sqlitedb"
+)
+
+// sqliteReaders is how many readers may work beside the one writer.
+const sqliteReaders = 4
+
+type sqliteEngine struct {
+	path   string
+	writer *sql.DB
+	reader *sql.DB
+	// writes and reads are prepared statements once the tables are known to be
+	// there: parsing takes a third of the time of a write.
+	writes *sqlitedb.Queries
+	reads  *sqlitedb.Queries
+	lock   *os.File // held while this process serves
+}
+
+// openSQLite opens the file and creates it and its folder where needed.
+func openSQLite(ctx context.Context, path string) (*sqliteEngine, error) {
+	if path == "" || strings.HasPrefix(path, ":memory:") {
+		return nil, errors.New("open database: sqlite: needs a file, as in sqlite:data/voicebridge.db")
+	}
+	if err := makePrivate(path); err != nil {
+		return nil, fmt.Errorf("open database: choose a place that may be written with DATABASE_URL: %w", err)
+	}
+	e := &sqliteEngine{path: path}
+	var err error
+	if e.writer, err = sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate")); err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	e.writer.SetMaxOpenConns(1)
+	if e.reader, err = sql.Open("sqlite", sqliteDSN(path, "_pragma=query_only(1)")); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), e.writer.Close())
+	}
+	e.reader.SetMaxOpenConns(sqliteReaders)
+	e.reader.SetMaxIdleConns(sqliteReaders)
+	e.writes, e.reads = sqlitedb.New(e.writer), sqlitedb.New(e.reader)
+	// The writer is first: it makes the file and sets WAL, which a reader may not.
+	if err := e.writer.PingContext(ctx); err != nil {
+		return nil, errors.Join(sqliteOpenError(path, err), e.close())
+	}
+	return e, nil
+}
+
+// makePrivate makes the file, which holds what people say, for the user alone;
+// SQLite gives the files beside it the same mode.
+func makePrivate(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func sqliteOpenError(path string, err error) error {
+	hint := "check that the folder exists and may be written"
+	if se, ok := errors.AsType[*sqlite.Error](err); ok && se.Code()&0xff == sqlite3.SQLITE_NOTADB {
+		hint = "the file is not an SQLite database: choose another with DATABASE_URL"
+	}
+	return fmt.Errorf("open database %s: %s: %w", path, hint, err)
+}
+
+// sqliteDSN gives the address with the settings of every connection.
+//
+// synchronous=FULL: what is acknowledged survives the loss of power too. Beside
+// NORMAL it was measured to cost 0.16 ms per commit and, in groups of 32, 2 % per
+// message (BenchmarkAppend).
+func sqliteDSN(path, more string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() +
+		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(2)&_pragma=foreign_keys(1)&" + more
+}
+
+func (e *sqliteEngine) read() queries { return sqliteQueries{e.reads} }
+
+func (e *sqliteEngine) write(ctx context.Context, fn func(queries) error) error {
+	tx, err := e.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	if err := fn(sqliteQueries{e.writes.WithTx(tx)}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// writeForDead needs no question: while this process holds the lock of the file
+// no other one serves it.
+func (e *sqliteEngine) writeForDead(ctx context.Context, _ string, fn func(queries) error) error {
+	return e.write(ctx, fn)
+}
+
+func (e *sqliteEngine) serve(context.Context) error {
+	lock, err := lockFile(e.path + ".lock")
+	if errors.Is(err, errLocked) {
+		return fmt.Errorf("serve database %s: another voicebridge serves this database: stop it, or give this one its own with DATABASE_URL", e.path)
+	}
+	if err != nil {
+		return fmt.Errorf("serve database %s: %w", e.path, err)
+	}
+	e.lock = lock
+	return nil
+}
+
+func (e *sqliteEngine) tell(note) {}
+
+func (e *sqliteEngine) problem(err error) problem {
+	se, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return problemOther
+	}
+	switch se.Code() {
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return problemUnique
+	case sqlite3.SQLITE_CONSTRAINT_NOTNULL, sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+		return problemNoOwner
+	}
+	return problemOther
+}
+
+func (e *sqliteEngine) ping(ctx context.Context) error {
+	_, err := e.reader.ExecContext(ctx, "SELECT 1 FROM threads LIMIT 1")
+	return err
+}
+
+func (e *sqliteEngine) close() error {
+	// The writer is last: it folds the write-ahead log into the file.
+	errs := []error{e.reads.Close(), e.writes.Close(), e.reader.Close(), e.writer.Close()}
+	if e.lock != nil {
+		errs = append(errs, e.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (e *sqliteEngine) migrate(ctx context.Context) error {
+	err := migrate(ctx, goose.DialectSQLite3, "sqlite", e.writer)
+	if err != nil {
+		return err
+	}
+	if e.writes, err = sqlitedb.Prepare(ctx, e.writer); err != nil {
+		return err
+	}
+	e.reads, err = sqlitedb.Prepare(ctx, e.reader)
+	return err
+}

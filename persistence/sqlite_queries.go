@@ -1,0 +1,154 @@
+package persistence
+
+import (
+	"context"
+
+	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/internal/sqlitedb"
+)
+
+// sqliteQueries makes SQLite's queries look like PostgreSQL's. It only converts
+// structs, which Go allows between equal ones: where the two schemas or the two
+// sets of queries differ, this file does not compile.
+type sqliteQueries struct{ q *sqlitedb.Queries }
+
+// rows converts what a query gives.
+func rows[From, To any](from []From, err error, convert func(From) To) ([]To, error) {
+	if err != nil {
+		return nil, err
+	}
+	to := make([]To, len(from))
+	for i, r := range from {
+		to[i] = convert(r)
+	}
+	return to, nil
+}
+
+func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (pgdb.Thread, error) {
+	r, err := s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
+	return pgdb.Thread(r), err
+}
+
+func (s sqliteQueries) DeleteThread(ctx context.Context, arg pgdb.DeleteThreadParams) (int64, error) {
+	return s.q.DeleteThread(ctx, sqlitedb.DeleteThreadParams(arg))
+}
+
+func (s sqliteQueries) DrawSeq(ctx context.Context, arg pgdb.DrawSeqParams) (pgdb.Thread, error) {
+	r, err := s.q.DrawSeq(ctx, sqlitedb.DrawSeqParams(arg))
+	return pgdb.Thread(r), err
+}
+
+func (s sqliteQueries) DrawSeqForNew(ctx context.Context, arg pgdb.DrawSeqForNewParams) (pgdb.Thread, error) {
+	r, err := s.q.DrawSeqForNew(ctx, sqlitedb.DrawSeqForNewParams(arg))
+	return pgdb.Thread(r), err
+}
+
+func (s sqliteQueries) EndOpenCalls(ctx context.Context, arg pgdb.EndOpenCallsParams) error {
+	return s.q.EndOpenCalls(ctx, sqlitedb.EndOpenCallsParams(arg))
+}
+
+func (s sqliteQueries) FailOpenResponses(ctx context.Context, arg pgdb.FailOpenResponsesParams) error {
+	return s.q.FailOpenResponses(ctx, sqlitedb.FailOpenResponsesParams(arg))
+}
+
+func (s sqliteQueries) FailOpenToolCalls(ctx context.Context, arg pgdb.FailOpenToolCallsParams) error {
+	return s.q.FailOpenToolCalls(ctx, sqlitedb.FailOpenToolCallsParams(arg))
+}
+
+func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMessageAfterParams) (pgdb.FirstMessageAfterRow, error) {
+	r, err := s.q.FirstMessageAfter(ctx, sqlitedb.FirstMessageAfterParams(arg))
+	return pgdb.FirstMessageAfterRow(r), err
+}
+
+func (s sqliteQueries) GetLiveCall(ctx context.Context, arg pgdb.GetLiveCallParams) (pgdb.Call, error) {
+	r, err := s.q.GetLiveCall(ctx, sqlitedb.GetLiveCallParams(arg))
+	return pgdb.Call(r), err
+}
+
+func (s sqliteQueries) GetMessage(ctx context.Context, arg pgdb.GetMessageParams) (pgdb.Message, error) {
+	r, err := s.q.GetMessage(ctx, sqlitedb.GetMessageParams(arg))
+	return pgdb.Message(r), err
+}
+
+func (s sqliteQueries) GetOwner(ctx context.Context, arg pgdb.GetOwnerParams) (string, error) {
+	return s.q.GetOwner(ctx, sqlitedb.GetOwnerParams(arg))
+}
+
+func (s sqliteQueries) GetThread(ctx context.Context, arg pgdb.GetThreadParams) (pgdb.Thread, error) {
+	r, err := s.q.GetThread(ctx, sqlitedb.GetThreadParams(arg))
+	return pgdb.Thread(r), err
+}
+
+func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (pgdb.Message, error) {
+	r, err := s.q.InsertMessage(ctx, sqlitedb.InsertMessageParams(arg))
+	return pgdb.Message(r), err
+}
+
+func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessageParams) (int64, error) {
+	return s.q.LastMessage(ctx, sqlitedb.LastMessageParams(arg))
+}
+
+func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesParams) ([]pgdb.Message, error) {
+	r, err := s.q.ListChanges(ctx, sqlitedb.ListChangesParams(arg))
+	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListMessages(ctx context.Context, arg pgdb.ListMessagesParams) ([]pgdb.Message, error) {
+	r, err := s.q.ListMessages(ctx, sqlitedb.ListMessagesParams(arg))
+	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListOpenCalls(ctx context.Context, arg pgdb.ListOpenCallsParams) ([]pgdb.Call, error) {
+	r, err := s.q.ListOpenCalls(ctx, sqlitedb.ListOpenCallsParams(arg))
+	return rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
+}
+
+func (s sqliteQueries) ListOpenInstances(ctx context.Context) ([]string, error) {
+	return s.q.ListOpenInstances(ctx)
+}
+
+func (s sqliteQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMessagesParams) ([]pgdb.Message, error) {
+	r, err := s.q.ListOpenMessages(ctx, sqlitedb.ListOpenMessagesParams(arg))
+	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListReplay(ctx context.Context, arg pgdb.ListReplayParams) ([]pgdb.Message, error) {
+	r, err := s.q.ListReplay(ctx, sqlitedb.ListReplayParams(arg))
+	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListThreads(ctx context.Context, arg pgdb.ListThreadsParams) ([]pgdb.Thread, error) {
+	r, err := s.q.ListThreads(ctx, sqlitedb.ListThreadsParams(arg))
+	return rows(r, err, func(r sqlitedb.Thread) pgdb.Thread { return pgdb.Thread(r) })
+}
+
+func (s sqliteQueries) RenameThread(ctx context.Context, arg pgdb.RenameThreadParams) (pgdb.Thread, error) {
+	r, err := s.q.RenameThread(ctx, sqlitedb.RenameThreadParams(arg))
+	return pgdb.Thread(r), err
+}
+
+func (s sqliteQueries) ResetThread(ctx context.Context, arg pgdb.ResetThreadParams) (int64, error) {
+	return s.q.ResetThread(ctx, sqlitedb.ResetThreadParams(arg))
+}
+
+func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (int64, error) {
+	return s.q.SaveCall(ctx, sqlitedb.SaveCallParams(arg))
+}
+
+func (s sqliteQueries) SaveResponse(ctx context.Context, arg pgdb.SaveResponseParams) (int64, error) {
+	return s.q.SaveResponse(ctx, sqlitedb.SaveResponseParams(arg))
+}
+
+func (s sqliteQueries) SaveToolCall(ctx context.Context, arg pgdb.SaveToolCallParams) (int64, error) {
+	return s.q.SaveToolCall(ctx, sqlitedb.SaveToolCallParams(arg))
+}
+
+func (s sqliteQueries) ShiftMessages(ctx context.Context, arg pgdb.ShiftMessagesParams) ([]pgdb.Message, error) {
+	r, err := s.q.ShiftMessages(ctx, sqlitedb.ShiftMessagesParams(arg))
+	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessageParams) (pgdb.Message, error) {
+	r, err := s.q.UpdateMessage(ctx, sqlitedb.UpdateMessageParams(arg))
+	return pgdb.Message(r), err
+}

@@ -1,0 +1,176 @@
+// Package persistence keeps threads, their messages and the records of what
+// happened in them, in SQLite or in PostgreSQL, and tells whoever watches a
+// thread what changes. Everything is asked for on behalf of an owner; a
+// stranger's thread is ErrNotFound.
+//
+// A Store may be used by many goroutines. What comes back was read from the
+// database: it is what was saved.
+package persistence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Options are the settings of a Store. The zero value is useful.
+type Options struct {
+	// Logger hears of what no caller is told; nil is silence.
+	Logger *slog.Logger
+	// Instance is the id of this process. It must be new for every start: what
+	// was left open under an id that nobody serves any more counts as left by a
+	// dead process. Empty means a new UUID.
+	Instance string
+	// NoMigrate leaves the schema as it is.
+	NoMigrate bool
+}
+
+// Store is one database.
+type Store struct {
+	eng      engine
+	hub      *hub
+	log      *slog.Logger
+	instance string
+	// poll is how often a watcher looks for changes that no hint came for; zero
+	// is never, where no other process writes.
+	poll time.Duration
+
+	serving atomic.Bool
+	closing sync.Once
+	closed  chan struct{}
+}
+
+// Open opens the database that url names, sqlite:PATH or postgres://…, and
+// brings its schema up to date unless told not to. The errors say what to do and
+// never show a password.
+func Open(ctx context.Context, url string, opts Options) (*Store, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Instance == "" {
+		opts.Instance = newID()
+	}
+	if !validID(opts.Instance) {
+		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+	}
+	s := &Store{hub: newHub(), log: opts.Logger, instance: opts.Instance, closed: make(chan struct{})}
+	if err := s.openEngine(ctx, url); err != nil {
+		return nil, err
+	}
+	if !opts.NoMigrate {
+		if err := s.eng.migrate(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("migrate database: %w", err), s.Close())
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) openEngine(ctx context.Context, url string) error {
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		e, err := openSQLite(ctx, path)
+		if err != nil {
+			return err
+		}
+		s.eng = e
+		return nil
+	}
+	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
+		e, err := openPostgres(ctx, url, s.instance, s.hub, s.log)
+		if err != nil {
+			return err
+		}
+		s.eng, s.poll = e, pollEvery
+		return nil
+	}
+	return errors.New("open database: DATABASE_URL must be sqlite:PATH or postgres://user:password@host/name")
+}
+
+// Migrate brings the schema of the database up to date and closes it again.
+func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
+	s, err := Open(ctx, url, Options{Logger: logger})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// Close ends all watches with ErrClosed, gives up the locks and closes the
+// database. More calls of it do nothing.
+func (s *Store) Close() error {
+	var err error
+	s.closing.Do(func() {
+		close(s.closed)
+		err = s.eng.close()
+	})
+	return err
+}
+
+// Ping says whether the database answers and has its tables.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.eng.ping(ctx); err != nil {
+		return fmt.Errorf("ping database: %w", err)
+	}
+	return nil
+}
+
+// Instance is the id of this process in the records it writes.
+func (s *Store) Instance() string { return s.instance }
+
+// Dropped counts the events that were not passed on because a watcher or the
+// way to other instances was too slow. Messages are never among them.
+func (s *Store) Dropped() int64 { return s.hub.dropped.Load() }
+
+// Serve marks this process as one that serves the database, until Close. With
+// SQLite it is the only one, and an error says so when there is another. With
+// PostgreSQL it follows what other instances do, and they can tell that it
+// lives.
+func (s *Store) Serve(ctx context.Context) error {
+	if s.serving.Load() {
+		return nil
+	}
+	if err := s.eng.serve(ctx); err != nil {
+		return err
+	}
+	s.serving.Store(true)
+	return nil
+}
+
+// fail wraps an error of the database as callers know it.
+func (s *Store) fail(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	sentinel := error(nil)
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid):
+	case errors.Is(err, sql.ErrNoRows): // pgx.ErrNoRows is one too
+		return fmt.Errorf("%s: %w", what, ErrNotFound)
+	default:
+		switch s.eng.problem(err) {
+		case problemUnique:
+			sentinel = ErrConflict
+		case problemNoOwner:
+			sentinel = ErrNotFound
+		case problemValue:
+			sentinel = ErrInvalid
+		}
+	}
+	if sentinel != nil {
+		return fmt.Errorf("%s: %w: %w", what, sentinel, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// newID gives a UUIDv7: ids sort by time. It panics only when the system has no
+// random numbers.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+func now() time.Time { return time.Now().UTC() }

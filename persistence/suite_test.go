@@ -1,0 +1,12 @@
+package persistence_test
+
+import (
+	"testing"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+func TestMain(m *testing.M) { persistencetest.Main(m) }
+
+func TestSQLite(t *testing.T)   { t.Parallel(); persistencetest.Run(t, persistencetest.SQLiteURL) }
+func TestPostgres(t *testing.T) { t.Parallel(); persistencetest.Run(t, persistencetest.PostgresURL) }

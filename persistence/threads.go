@@ -1,0 +1,202 @@
+package persistence
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	defaultThreads = 50
+	maxThreads     = 200
+	maxQueryBytes  = 1000
+	maxQueryWords  = 16
+)
+
+// check says whether the key can name a thread at all: the database would
+// complain about other text than it should.
+func (k Key) check() error {
+	if !validID(k.Owner) || !validID(k.Thread) {
+		return ErrNotFound
+	}
+	return nil
+}
+
+// CreateThread makes an empty thread. A title that is too long is ErrInvalid.
+func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, error) {
+	if !validID(owner) {
+		return Thread{}, fmt.Errorf("create thread: %w owner: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+	}
+	title, err := cleanTitle(title)
+	if err != nil {
+		return Thread{}, fmt.Errorf("create thread: %w", err)
+	}
+	var row pgdb.Thread
+	err = s.eng.write(ctx, func(q queries) (err error) {
+		row, err = q.CreateThread(ctx, pgdb.CreateThreadParams{
+			ID: newID(), Owner: owner, Title: title, SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(now()),
+		})
+		return err
+	})
+	return threadFromRow(row), s.fail("create thread", err)
+}
+
+// Thread reads a thread; ErrNotFound also for a stranger's.
+func (s *Store) Thread(ctx context.Context, key Key) (Thread, error) {
+	row, err := s.thread(ctx, key)
+	return threadFromRow(row), s.fail("read thread", err)
+}
+
+func (s *Store) thread(ctx context.Context, key Key) (pgdb.Thread, error) {
+	if err := key.check(); err != nil {
+		return pgdb.Thread{}, err
+	}
+	return s.eng.read().GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
+}
+
+// LastSeq is the largest number that the thread has given to a message or to a
+// change of one; zero in an empty thread.
+func (s *Store) LastSeq(ctx context.Context, key Key) (int64, error) {
+	row, err := s.thread(ctx, key)
+	if err != nil {
+		return 0, s.fail("read thread", err)
+	}
+	return row.NextSeq - 1, nil
+}
+
+// Threads lists an owner's threads by their last message, the latest first.
+// nextCursor is empty on the last page. With a query it lists those in whose
+// title or messages every word of it is found, in upper or lower case.
+func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (threads []Thread, nextCursor string, err error) {
+	arg, err := f.params(owner)
+	if err != nil {
+		return nil, "", fmt.Errorf("list threads: %w", err)
+	}
+	limit := int(arg.MaxRows)
+	arg.MaxRows++ // one more tells whether there is a next page
+	rows, err := s.eng.read().ListThreads(ctx, arg)
+	if err != nil {
+		return nil, "", s.fail("list threads", err)
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		nextCursor = cursorOf(rows[limit-1])
+	}
+	threads = make([]Thread, 0, len(rows))
+	for _, r := range rows {
+		threads = append(threads, threadFromRow(r))
+	}
+	return threads, nextCursor, nil
+}
+
+func (f ThreadFilter) params(owner string) (pgdb.ListThreadsParams, error) {
+	arg := pgdb.ListThreadsParams{Owner: owner, MaxRows: int64(f.Limit)}
+	if !validID(owner) {
+		return arg, fmt.Errorf("%w owner: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+	}
+	if f.Limit == 0 {
+		arg.MaxRows = defaultThreads
+	}
+	if arg.MaxRows < 1 || arg.MaxRows > maxThreads {
+		return arg, fmt.Errorf("%w limit %d: 1 to %d", ErrInvalid, f.Limit, maxThreads)
+	}
+	words := strings.Fields(strings.ToLower(cleanText(f.Query)))
+	if len(f.Query) > maxQueryBytes || len(words) > maxQueryWords {
+		return arg, fmt.Errorf("%w query: at most %d words and %d bytes", ErrInvalid, maxQueryWords, maxQueryBytes)
+	}
+	list, err := json.Marshal(append([]string{}, words...))
+	if err != nil {
+		return arg, err
+	}
+	arg.Words = string(list)
+	arg.Before = dbtype.At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
+	if f.Cursor != "" {
+		arg.Before, arg.BeforeID, err = parseCursor(f.Cursor)
+	}
+	return arg, err
+}
+
+// cursorOf names the last thread of a page; its form is nobody else's business.
+func cursorOf(r pgdb.Thread) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(r.UpdatedAt.Format(time.RFC3339Nano) + " " + r.ID))
+}
+
+func parseCursor(cursor string) (dbtype.Time, string, error) {
+	data, err := base64.RawURLEncoding.DecodeString(cursor)
+	at, id, ok := strings.Cut(string(data), " ")
+	t, timeErr := time.Parse(time.RFC3339Nano, at)
+	if err != nil || !ok || timeErr != nil || !validID(id) {
+		return dbtype.Time{}, "", fmt.Errorf("%w cursor", ErrInvalid)
+	}
+	return dbtype.At(t), id, nil
+}
+
+// RenameThread changes the title only.
+func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread, error) {
+	title, err := cleanTitle(title)
+	if err != nil {
+		return Thread{}, fmt.Errorf("rename thread: %w", err)
+	}
+	if err := key.check(); err != nil {
+		return Thread{}, fmt.Errorf("rename thread: %w", err)
+	}
+	var row pgdb.Thread
+	err = s.eng.write(ctx, func(q queries) (err error) {
+		row, err = q.RenameThread(ctx, pgdb.RenameThreadParams{
+			ID: key.Thread, Owner: key.Owner, Title: title, SearchTitle: strings.ToLower(title),
+		})
+		return err
+	})
+	return threadFromRow(row), s.fail("rename thread", err)
+}
+
+// DeleteThread removes the thread and everything in it. Its watches end with
+// ErrNotFound.
+func (s *Store) DeleteThread(ctx context.Context, key Key) error {
+	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+		return q.DeleteThread(ctx, pgdb.DeleteThreadParams{ID: key.Thread, Owner: key.Owner})
+	})
+	if err != nil {
+		return s.fail("delete thread", err)
+	}
+	s.hub.gone(key)
+	s.eng.tell(note{Type: noteGone, Key: key})
+	return nil
+}
+
+// ResetThread makes Replay forget all messages so far, and those that are put
+// before them later. They stay saved.
+func (s *Store) ResetThread(ctx context.Context, key Key) error {
+	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+		return q.ResetThread(ctx, pgdb.ResetThreadParams{ID: key.Thread, Owner: key.Owner})
+	})
+	return s.fail("reset thread", err)
+}
+
+// changeThread runs a change that must hit one row.
+func (s *Store) changeThread(ctx context.Context, key Key, change func(queries) (int64, error)) error {
+	if err := key.check(); err != nil {
+		return err
+	}
+	return s.eng.write(ctx, func(q queries) error {
+		n, err := change(q)
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		return err
+	})
+}
+
+func cleanTitle(title string) (string, error) {
+	title = strings.TrimSpace(cleanText(title))
+	if len(title) > MaxTitleBytes {
+		return "", fmt.Errorf("%w title: %d bytes are more than %d", ErrInvalid, len(title), MaxTitleBytes)
+	}
+	return title, nil
+}

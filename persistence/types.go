@@ -1,0 +1,222 @@
+package persistence
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Role is who a message is from. There is no tool role: an assistant message
+// holds its tool calls and their results as parts.
+type Role string
+
+// The roles of a message.
+const (
+	RoleSystem    Role = "system"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+)
+
+// Source is how a message came to be.
+type Source string
+
+// The sources of a message.
+const (
+	SourceVoice Source = "voice"
+	SourceText  Source = "text"
+)
+
+// Status is where a message is in its life.
+type Status string
+
+// The states of a message. Only StatusInProgress changes later.
+const (
+	StatusInProgress  Status = "in_progress"
+	StatusCompleted   Status = "completed"
+	StatusInterrupted Status = "interrupted"
+	StatusFailed      Status = "failed"
+)
+
+// Key names a thread on behalf of its owner. Every read and write carries both:
+// a stranger's thread does not exist.
+type Key struct {
+	Owner  string
+	Thread string
+}
+
+// Thread is a saved conversation.
+type Thread struct {
+	ID        string    `json:"id"`
+	Owner     string    `json:"-"`
+	Title     string    `json:"title"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Message is one entry of a thread, in the form of the AI SDK's UIMessage.
+type Message struct {
+	ID       string   `json:"id"`
+	Role     Role     `json:"role"`
+	Parts    []Part   `json:"parts"`
+	Metadata Metadata `json:"metadata"`
+
+	// Seq is the message's place in its thread: later messages have larger
+	// numbers. A message that is put before existing ones gets a new number and
+	// so do those that follow it, so whoever has read up to a number misses
+	// nothing by asking for what comes after it.
+	Seq int64 `json:"-"`
+	// Revision is the number of the last change, from the same counter as Seq.
+	Revision int64 `json:"-"`
+}
+
+// Part is one part of a message. Type decides which of the fields are used;
+// fields and types that are not known here are kept in Raw and written back.
+type Part struct {
+	Type string // text, step-start, tool-NAME, dynamic-tool, …
+
+	Text string // text
+
+	ToolCallID string          // tool-NAME, dynamic-tool
+	ToolName   string          // dynamic-tool; derived from Type for tool-NAME
+	State      ToolState       // tool-NAME, dynamic-tool
+	Input      json.RawMessage // tool-NAME, dynamic-tool
+	Output     json.RawMessage // state output-available
+	ErrorText  string          // state output-error
+
+	// Raw is the part as it was read, for types that are not known here and for
+	// further fields.
+	Raw json.RawMessage
+}
+
+// ToolState is the state of a tool part.
+type ToolState string
+
+// The states of a tool part.
+const (
+	ToolInputAvailable  ToolState = "input-available"
+	ToolOutputAvailable ToolState = "output-available"
+	ToolOutputError     ToolState = "output-error"
+)
+
+// Metadata is what is known of a message beside its content.
+type Metadata struct {
+	Source    Source          `json:"source,omitempty"`
+	Status    Status          `json:"status,omitempty"`
+	CallID    string          `json:"call_id,omitempty"`
+	Model     string          `json:"model,omitempty"`
+	Voice     string          `json:"voice,omitempty"`
+	CreatedAt time.Time       `json:"created_at,omitzero"`
+	Usage     json.RawMessage `json:"usage,omitempty"`
+	// LatencyMS holds named latencies in milliseconds.
+	LatencyMS map[string]int64 `json:"latency_ms,omitempty"`
+	// HeardText and AudioEndMS say how much of an interrupted voice answer was
+	// played; nil for every other message.
+	HeardText  *string `json:"heard_text,omitempty"`
+	AudioEndMS *int64  `json:"audio_end_ms,omitempty"`
+	// ItemID is the upstream's id of the item that the message was made from.
+	ItemID string `json:"item_id,omitempty"`
+	// Seq repeats the message's number for clients that resume from it.
+	Seq int64 `json:"seq,omitempty"`
+	// Extra holds keys that are not known here; they are kept.
+	Extra map[string]json.RawMessage `json:"-"`
+}
+
+// ToolCall is the record of one function call, whoever ran it.
+type ToolCall struct {
+	ID         string // ours
+	MessageID  string // the message whose part it is
+	CallID     string // our live call's id, empty in a text turn
+	ToolCallID string // the model's id
+	Name       string
+	Executor   string
+	Server     string // MCP server, else empty
+	Status     ToolCallStatus
+	Input      string // as the model wrote it, malformed or not
+	Output     string // JSON, empty until done
+	Error      string
+	StartedAt  time.Time
+	FinishedAt *time.Time
+}
+
+// ToolCallStatus is the state of a tool call's record.
+type ToolCallStatus string
+
+// The states of a tool call's record.
+const (
+	ToolCallRunning   ToolCallStatus = "running"
+	ToolCallDone      ToolCallStatus = "done"
+	ToolCallFailed    ToolCallStatus = "failed"
+	ToolCallCancelled ToolCallStatus = "cancelled"
+)
+
+// CallRecord is the record of one live voice connection.
+type CallRecord struct {
+	ID             string
+	Owner          string
+	ThreadID       string
+	Upstream       string // the driver's name
+	UpstreamCallID string // for hanging up after a crash; empty until known
+	Model          string
+	Voice          string
+	StartedAt      time.Time
+	ReadyAt        *time.Time // the caller's audio was let through
+	EndedAt        *time.Time
+	EndReason      string
+	Turns          int64
+	Interruptions  int64
+	Replayed       int64
+}
+
+// ResponseRecord is the record of one upstream response.
+type ResponseRecord struct {
+	ID           string // ours
+	CallID       string // our live call's id, empty in a text turn
+	MessageID    string
+	UpstreamID   string
+	Model        string
+	Status       string // completed, cancelled, failed, incomplete, in_progress
+	StatusReason string
+	Usage        Usage
+	// RawUsage is the upstream's usage object as it came.
+	RawUsage json.RawMessage
+	CostUSD  *float64
+	// AnswerMS is the time from the end of the user's speech (or the typed text)
+	// to the first audio; FirstTokenMS to the first text.
+	AnswerMS     *int64
+	FirstTokenMS *int64
+	CreatedAt    time.Time
+	FinishedAt   *time.Time
+}
+
+// Usage counts the tokens of one response.
+type Usage struct {
+	InputTokens       int64
+	OutputTokens      int64
+	CachedTokens      int64
+	InputAudioTokens  int64
+	OutputAudioTokens int64
+}
+
+// EventType is the kind of an Event.
+type EventType string
+
+// The kinds of events that this package itself creates; others publish more.
+const (
+	EventMessage EventType = "message"
+)
+
+// Event is something that happened on a thread, as its watchers see it.
+type Event struct {
+	Type EventType `json:"type"`
+	// Data is the event's JSON object.
+	Data json.RawMessage `json:"data"`
+	// Seq is the number of the change for events that are replayed from the
+	// table (messages), zero for those that only the present see.
+	Seq int64 `json:"seq,omitempty"`
+}
+
+// ThreadFilter selects threads of an owner, latest activity first.
+type ThreadFilter struct {
+	Limit  int    // 1 to 200; zero means 50
+	Cursor string // from the page before; empty for the first
+	Query  string // words to find in titles and messages; empty for all
+}
