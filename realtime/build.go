@@ -1,0 +1,84 @@
+package realtime
+
+// clientEvent is the union of the fields of the client events that are built
+// here.
+type clientEvent struct {
+	Type           string `json:"type"`
+	EventID        string `json:"event_id,omitempty"`
+	PreviousItemID string `json:"previous_item_id,omitempty"`
+	Item           *Item  `json:"item,omitempty"`
+	Session        any    `json:"session,omitempty"`
+	ResponseID     string `json:"response_id,omitempty"`
+}
+
+func (e clientEvent) bytes() []byte {
+	b, err := marshal(e)
+	if err != nil {
+		// Everything but the session is strings; the session is the caller's
+		// value, and one that cannot be JSON is a mistake in the code.
+		panic("realtime: encode " + e.Type + ": " + err.Error())
+	}
+	return b
+}
+
+// ItemCreate builds conversation.item.create. previousItemID is empty (append),
+// "root" (put first) or the id of an existing item.
+func ItemCreate(eventID string, item Item, previousItemID string) []byte {
+	return clientEvent{Type: TypeItemCreate, EventID: eventID, PreviousItemID: previousItemID, Item: &item}.bytes()
+}
+
+// FunctionCallOutput builds the conversation.item.create that answers a function
+// call. output is text for the model, usually JSON.
+func FunctionCallOutput(eventID, itemID, callID, output string) []byte {
+	return ItemCreate(eventID, Item{ID: itemID, Type: ItemFunctionCallOutput, CallID: callID, Output: output}, "")
+}
+
+// SessionUpdate builds session.update. session is a Session, or whatever encodes
+// to the JSON of one (json.RawMessage, a map); it panics on a value that cannot
+// be JSON.
+func SessionUpdate(eventID string, session any) []byte {
+	return clientEvent{Type: TypeSessionUpdate, EventID: eventID, Session: session}.bytes()
+}
+
+// ResponseCreate builds response.create without overrides.
+func ResponseCreate(eventID string) []byte {
+	return clientEvent{Type: TypeResponseCreate, EventID: eventID}.bytes()
+}
+
+// ResponseCancel builds response.cancel; an empty responseID means the active
+// response of the conversation.
+func ResponseCancel(eventID, responseID string) []byte {
+	return clientEvent{Type: TypeResponseCancel, EventID: eventID, ResponseID: responseID}.bytes()
+}
+
+// OutputAudioBufferClear builds output_audio_buffer.clear (WebRTC only).
+func OutputAudioBufferClear(eventID string) []byte {
+	return clientEvent{Type: TypeOutputBufferClear, EventID: eventID}.bytes()
+}
+
+// InputAudioBufferCommit builds input_audio_buffer.commit.
+func InputAudioBufferCommit(eventID string) []byte {
+	return clientEvent{Type: TypeInputCommit, EventID: eventID}.bytes()
+}
+
+// InputAudioBufferClear builds input_audio_buffer.clear.
+func InputAudioBufferClear(eventID string) []byte {
+	return clientEvent{Type: TypeInputClear, EventID: eventID}.bytes()
+}
+
+// ErrorEvent builds the server event "error". eventID is the id of the event
+// itself; e.EventID names the client event that it answers.
+func ErrorEvent(eventID string, e Error) []byte {
+	if e.Type == "" {
+		e.Type = "invalid_request_error"
+	}
+	b, err := marshal(struct {
+		Type    string `json:"type"`
+		EventID string `json:"event_id"`
+		Error   Error  `json:"error"`
+	}{TypeError, eventID, e})
+	if err != nil {
+		panic("realtime: encode error: " + err.Error()) // strings only: cannot happen
+	}
+	return b
+}

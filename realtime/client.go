@@ -1,0 +1,262 @@
+package realtime
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxAnswer is the largest SDP answer that is read, in bytes. Real answers
+	// have about 1.5 KB.
+	maxAnswer = 256 << 10
+	// maxErrorBody is how much of an error's body is read, in bytes.
+	maxErrorBody = 64 << 10
+	// maxMessage is the longest message of an APIError, in bytes.
+	maxMessage = 1 << 10
+
+	defaultTimeout  = 20 * time.Second
+	hangupAttempts  = 3
+	hangupFirstWait = 250 * time.Millisecond
+)
+
+// ErrBadAnswer says that the upstream accepted the call but its body is not an
+// SDP answer of a sane size. The call may exist and cost money: its id, when the
+// server named one, is in the Call that comes with the error.
+var ErrBadAnswer = errors.New("upstream sent no usable SDP answer")
+
+// Client creates and ends calls at a Realtime API. Its fields must not change
+// while it is used; its methods may run concurrently.
+type Client struct {
+	BaseURL string // such as https://api.openai.com/v1
+	APIKey  string // sent as bearer; may be empty for servers that need none
+	// HTTP is used for the requests; nil means http.DefaultTransport. Redirects
+	// are never followed: a redirected creation would be a second creation.
+	HTTP *http.Client
+	// SafetyIdentifier is a stable hash of the user that is sent as
+	// OpenAI-Safety-Identifier; empty sends none.
+	SafetyIdentifier string
+	// Timeout limits one request; zero means 20 s.
+	Timeout time.Duration
+	// Header holds further headers, such as api-key for Azure; may be nil.
+	Header http.Header
+}
+
+// Call is a created call.
+type Call struct {
+	ID       string // the last segment of Location; empty when there was none
+	Location string // as the server sent it
+	Answer   string // the SDP answer
+}
+
+// APIError is an answer of the Realtime API that is not a success.
+type APIError struct {
+	Status  int // HTTP status
+	Type    string
+	Code    string
+	Message string
+	Param   string
+	// RetryAfter is how long the server asks to wait; zero when it did not say.
+	RetryAfter time.Duration
+}
+
+// Error never holds the key.
+func (e *APIError) Error() string {
+	return fmt.Sprintf("realtime API answered %d %s: %s", e.Status, cmp.Or(e.Code, e.Type, http.StatusText(e.Status)), e.Message)
+}
+
+// CreateCall sends the SDP offer and the session (a JSON object) as one multipart
+// request and returns the answer. It is never repeated, because each request
+// that arrives creates a session. Errors: *APIError, ErrBadAnswer, the context's,
+// or the network's.
+// Source: POST /realtime/calls of the OpenAPI description.
+func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (Call, error) {
+	body, contentType, err := callForm(offer, session)
+	if err != nil {
+		return Call{}, fmt.Errorf("create call: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
+	defer cancel()
+	res, err := c.post(ctx, "realtime/calls", contentType, body)
+	if err != nil {
+		return Call{}, fmt.Errorf("create call: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusCreated && res.StatusCode != http.StatusOK {
+		return Call{}, fmt.Errorf("create call: %w", c.apiError(res))
+	}
+	call := Call{Location: res.Header.Get("Location")}
+	call.ID = callID(call.Location)
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return call, fmt.Errorf("read answer: %w", errors.Join(ErrBadAnswer, err))
+	case len(answer) > maxAnswer:
+		return call, fmt.Errorf("read answer of more than %d bytes: %w", maxAnswer, ErrBadAnswer)
+	case !looksLikeSDP(answer):
+		return call, fmt.Errorf("read answer of type %q: %w", res.Header.Get("Content-Type"), ErrBadAnswer)
+	}
+	call.Answer = string(answer)
+	return call, nil
+}
+
+// Hangup ends a call. A call that is already gone is a success. Answers of 429
+// and 5xx and network failures are tried again, up to three times in all and
+// within ctx, because ending twice does no harm and a call that is not ended
+// goes on costing money. An empty id does nothing.
+// Source: POST /realtime/calls/{call_id}/hangup of the OpenAPI description.
+func (c *Client) Hangup(ctx context.Context, callID string) error {
+	if callID == "" {
+		return nil
+	}
+	wait := hangupFirstWait
+	for attempt := 1; ; attempt++ {
+		err, again := c.hangup(ctx, callID)
+		if err == nil {
+			return nil
+		}
+		if !again || attempt == hangupAttempts {
+			return fmt.Errorf("hang up call %s: %w", callID, err)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("hang up call %s: %w", callID, errors.Join(ctx.Err(), err))
+		case <-timer.C:
+		}
+		wait *= 2
+	}
+}
+
+func (c *Client) hangup(ctx context.Context, callID string) (err error, again bool) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
+	defer cancel()
+	res, err := c.post(ctx, "realtime/calls/"+url.PathEscape(callID)+"/hangup", "", nil)
+	if err != nil {
+		return err, true
+	}
+	defer res.Body.Close()
+	if res.StatusCode/100 == 2 || res.StatusCode == http.StatusNotFound {
+		return nil, false
+	}
+	return c.apiError(res), res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500
+}
+
+func (c *Client) post(ctx context.Context, route, contentType string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.BaseURL, "/")+"/"+route, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range c.Header {
+		req.Header[http.CanonicalHeaderKey(k)] = v
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if c.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+c.APIKey)
+	}
+	if c.SafetyIdentifier != "" {
+		req.Header.Set("OpenAI-Safety-Identifier", c.SafetyIdentifier)
+	}
+	client := http.Client{}
+	if c.HTTP != nil {
+		client = *c.HTTP
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client.Do(req)
+}
+
+// apiError reads an error's body, whatever it is.
+func (c *Client) apiError(res *http.Response) *APIError {
+	e := &APIError{Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // what came is better than nothing
+	var w struct {
+		Error *Error `json:"error"`
+	}
+	if json.Unmarshal(body, &w) == nil && w.Error != nil {
+		e.Type, e.Code, e.Message, e.Param = w.Error.Type, w.Error.Code, w.Error.Message, w.Error.Param
+	} else {
+		e.Message = fmt.Sprintf("the body is no JSON error (%q)", res.Header.Get("Content-Type"))
+	}
+	e.Message = cutBytes(c.withoutKey(e.Message), maxMessage) // cut last: half a key is a leak, too
+	e.Type, e.Code, e.Param = c.withoutKey(e.Type), c.withoutKey(e.Code), c.withoutKey(e.Param)
+	return e
+}
+
+func (c *Client) withoutKey(s string) string {
+	if c.APIKey == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, c.APIKey, "[key]")
+}
+
+// retryAfter reads the header's two forms (RFC 9110, section 10.2.3).
+func retryAfter(header string, now time.Time) time.Duration {
+	if s, err := strconv.Atoi(header); err == nil && s >= 0 && s < 86400*365 {
+		return time.Duration(s) * time.Second
+	}
+	if t, err := http.ParseTime(header); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}
+
+func callForm(offer string, session []byte) (body []byte, contentType string, err error) {
+	var buf bytes.Buffer
+	w := multipart.NewWriter(&buf)
+	for _, part := range []struct{ name, contentType, data string }{
+		{"sdp", "application/sdp", offer},
+		{"session", "application/json", string(session)},
+	} {
+		if part.data == "" {
+			continue
+		}
+		h := textproto.MIMEHeader{}
+		h.Set("Content-Disposition", `form-data; name="`+part.name+`"`)
+		h.Set("Content-Type", part.contentType)
+		p, err := w.CreatePart(h)
+		if err != nil {
+			return nil, "", err
+		}
+		if _, err := io.WriteString(p, part.data); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, "", err
+	}
+	return buf.Bytes(), w.FormDataContentType(), nil
+}
+
+// callID is the last segment of a Location, which may be relative.
+func callID(location string) string {
+	u, err := url.Parse(location)
+	if err != nil || location == "" {
+		return ""
+	}
+	id := path.Base(u.Path)
+	if id == "." || id == "/" || len(id) > 256 {
+		return ""
+	}
+	return id
+}
+
+// looksLikeSDP tells an SDP answer from HTML, JSON and the like (RFC 8866,
+// section 5: it begins with v=0); whether it is complete is for the peer to say.
+func looksLikeSDP(b []byte) bool {
+	return bytes.HasPrefix(b, []byte("v=0")) && bytes.Contains(b, []byte("\nm="))
+}

@@ -1,0 +1,130 @@
+package realtime
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Error is the "error" object of an error event, of a failed transcription or
+// of a failed response. Fields that the server left out or sent as null are
+// empty; a code that came as a number is its text.
+type Error struct {
+	Type    string
+	Code    string
+	Message string
+	Param   string
+	// EventID is the event_id of the client event that caused the error.
+	EventID string
+}
+
+// Error is the message with its code.
+func (e *Error) Error() string {
+	switch {
+	case e.Code != "" && e.Message != "":
+		return e.Code + ": " + e.Message
+	case e.Message != "":
+		return e.Message
+	case e.Code != "":
+		return e.Code
+	}
+	return e.Type
+}
+
+// Fatal says that no event and no new session can succeed until somebody
+// changes the account or the key: stop, and do not connect again.
+func (e *Error) Fatal() bool {
+	switch e.Code {
+	case "insufficient_quota", "invalid_api_key", "account_deactivated", "billing_hard_limit_reached",
+		"credit_balance_exhausted":
+		return true
+	}
+	return e.Type == "insufficient_quota"
+}
+
+// Benign says that the error only tells of a race (something was already over
+// or already gone) and needs no answer.
+func (e *Error) Benign() bool {
+	switch e.Code {
+	case "response_cancel_not_active", "item_truncate_invalid_item_id", "item_truncate_invalid_audio_end_ms",
+		"item_retrieve_invalid_item_id", "item_delete_invalid_item_id", "input_audio_buffer_commit_empty":
+		return true
+	}
+	return false
+}
+
+// errorWire is the JSON form; every field accepts any JSON value.
+type errorWire struct {
+	Type    loose `json:"type"`
+	Code    loose `json:"code"`
+	Message loose `json:"message"`
+	Param   loose `json:"param"`
+	EventID loose `json:"event_id"`
+}
+
+// UnmarshalJSON accepts an object, or a string, which becomes the message.
+func (e *Error) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		*e = Error{}
+		return json.Unmarshal(b, &e.Message)
+	}
+	var w errorWire
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*e = Error{
+		Type: string(w.Type), Code: string(w.Code), Message: string(w.Message),
+		Param: string(w.Param), EventID: string(w.EventID),
+	}
+	return nil
+}
+
+// MarshalJSON writes the protocol's form: what is empty is null, type and
+// message are always strings.
+func (e Error) MarshalJSON() ([]byte, error) {
+	null := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	return marshal(struct {
+		Type    string  `json:"type"`
+		Code    *string `json:"code"`
+		Message string  `json:"message"`
+		Param   *string `json:"param"`
+		EventID *string `json:"event_id"`
+	}{e.Type, null(e.Code), e.Message, null(e.Param), null(e.EventID)})
+}
+
+// loose is a string that accepts every JSON value: null is empty, anything that
+// is not a string is its JSON text.
+type loose string
+
+// UnmarshalJSON never fails on valid JSON.
+func (l *loose) UnmarshalJSON(b []byte) error {
+	switch {
+	case bytes.Equal(b, []byte("null")):
+		*l = ""
+	case len(b) > 0 && b[0] == '"':
+		var s string
+		if err := json.Unmarshal(b, &s); err != nil {
+			return err
+		}
+		*l = loose(s)
+	default:
+		*l = loose(b)
+	}
+	return nil
+}
+
+// marshal is json.Marshal without the escaping of <, > and &, which only HTML
+// needs and which makes events longer.
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,284 @@
+package realtime
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// maxDepth is the deepest nesting of objects and arrays that Decode accepts.
+// Real events nest about ten deep (a tool's JSON schema inside a session).
+const maxDepth = 64
+
+// The errors of Decode. They are the only ones it returns.
+var (
+	// ErrNotJSON says that the bytes are not one JSON object in valid UTF-8.
+	ErrNotJSON = errors.New("event is not a JSON object")
+	// ErrNoType says that the object has no string "type".
+	ErrNoType = errors.New("event has no type")
+	// ErrTooDeep says that objects and arrays nest more than 64 deep.
+	ErrTooDeep = errors.New("event is nested too deeply")
+)
+
+// Event is one event of either direction: the envelope fields that any event
+// uses, each the zero value where the event has none. Raw holds the original
+// bytes; a relay forwards those and never a re-encoded Event.
+type Event struct {
+	Type    string
+	EventID string
+
+	ItemID string
+	// PreviousItemID is the item before this one. HasPrevious tells an explicit
+	// null (the item is the first, PreviousItemID is empty) from a missing field.
+	PreviousItemID string
+	HasPrevious    bool
+	ResponseID     string
+	CallID         string
+	Name           string
+	Arguments      string
+	Delta          string
+	Transcript     string
+	Text           string
+
+	OutputIndex  int
+	ContentIndex int
+	AudioStartMS int64 // milliseconds of input audio since the session began
+	AudioEndMS   int64 // milliseconds of input audio, or of the item's own audio
+
+	Item     json.RawMessage // an object or nil
+	Response json.RawMessage // an object or nil
+	Session  json.RawMessage // an object or nil
+	Usage    json.RawMessage // an object or nil
+	Part     json.RawMessage // an object or nil
+
+	// Error is the "error" object of an error event or of a failed
+	// transcription.
+	Error *Error
+
+	// Raw is what was passed to Decode. The RawMessage fields alias it.
+	Raw []byte
+
+	// Malformed is set when a known field had an unexpected JSON type; then only
+	// Type, EventID and Raw are set beside it.
+	Malformed error
+}
+
+// Decode reads one event in one pass. It keeps raw (it does not copy it), so the
+// caller must not change the slice afterwards.
+//
+// It is tolerant: unknown types and fields are accepted, null is the same as a
+// missing field, and a known field of the wrong JSON type is reported in
+// Event.Malformed. Keys are compared exactly; of two equal keys the last wins.
+// Errors: ErrNotJSON, ErrNoType, ErrTooDeep. It never panics.
+func Decode(raw []byte) (Event, error) {
+	if !utf8.Valid(raw) {
+		return Event{}, ErrNotJSON
+	}
+	d := decoder{scanner: scanner{buf: raw}}
+	d.ev.Raw = raw
+	if err := d.object(); err != nil {
+		return Event{}, err
+	}
+	if d.ev.Type == "" {
+		return Event{}, ErrNoType
+	}
+	if d.wrong != 0 {
+		return Event{
+			Type: d.ev.Type, EventID: d.ev.EventID, Raw: raw,
+			Malformed: fmt.Errorf("decode event %s: field %s has an unexpected type", d.ev.Type, d.firstWrong()),
+		}, nil
+	}
+	return d.ev, nil
+}
+
+// decoder fills an Event while it scans. wrong has one bit per known field whose
+// last value was of the wrong type.
+type decoder struct {
+	scanner
+	ev    Event
+	wrong uint32
+}
+
+// fieldNames lists the known fields; the index is the bit in decoder.wrong.
+var fieldNames = [...]string{
+	"type", "event_id", "item_id", "previous_item_id", "response_id", "call_id", "name", "arguments",
+	"delta", "transcript", "text", "output_index", "content_index", "audio_start_ms", "audio_end_ms",
+	"item", "response", "session", "usage", "part", "error",
+}
+
+func (d *decoder) firstWrong() string {
+	for i, name := range fieldNames {
+		if d.wrong&(1<<i) != 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+// object scans the whole event.
+func (d *decoder) object() error {
+	d.space()
+	if !d.take('{') {
+		return ErrNotJSON
+	}
+	d.space()
+	if !d.take('}') {
+		for {
+			if err := d.member(); err != nil {
+				return err
+			}
+			d.space()
+			if d.take('}') {
+				break
+			}
+			if !d.take(',') {
+				return ErrNotJSON
+			}
+			d.space()
+		}
+	}
+	d.space()
+	if d.pos != len(d.buf) {
+		return ErrNotJSON
+	}
+	return nil
+}
+
+// member scans one "key": value and keeps it when the key is known.
+func (d *decoder) member() error {
+	key, err := d.str()
+	if err != nil {
+		return err
+	}
+	d.space()
+	if !d.take(':') {
+		return ErrNotJSON
+	}
+	d.space()
+	start := d.pos
+	if err := d.value(1); err != nil {
+		return err
+	}
+	d.keep(key, d.buf[start:d.pos])
+	return nil
+}
+
+// keep stores a value; key and val are JSON text, key without its quotes.
+func (d *decoder) keep(key, val []byte) {
+	var field int
+	ok := true
+	switch name := unescaped(key); string(name) {
+	case "type":
+		// A type that is not a string leaves the event without a type: it is
+		// reported as ErrNoType, never as a malformed field.
+		d.ev.Type = ""
+		if val[0] == '"' {
+			d.ev.Type = internType(unescaped(val[1 : len(val)-1]))
+		}
+	case "event_id":
+		field, ok = 1, setString(&d.ev.EventID, val)
+	case "item_id":
+		field, ok = 2, setString(&d.ev.ItemID, val)
+	case "previous_item_id":
+		d.ev.HasPrevious = true
+		field, ok = 3, setString(&d.ev.PreviousItemID, val)
+	case "response_id":
+		field, ok = 4, setString(&d.ev.ResponseID, val)
+	case "call_id":
+		field, ok = 5, setString(&d.ev.CallID, val)
+	case "name":
+		field, ok = 6, setString(&d.ev.Name, val)
+	case "arguments":
+		field, ok = 7, setString(&d.ev.Arguments, val)
+	case "delta":
+		field, ok = 8, setString(&d.ev.Delta, val)
+	case "transcript":
+		field, ok = 9, setString(&d.ev.Transcript, val)
+	case "text":
+		field, ok = 10, setString(&d.ev.Text, val)
+	case "output_index":
+		field, ok = 11, setInt(&d.ev.OutputIndex, val)
+	case "content_index":
+		field, ok = 12, setInt(&d.ev.ContentIndex, val)
+	case "audio_start_ms":
+		field, ok = 13, setInt(&d.ev.AudioStartMS, val)
+	case "audio_end_ms":
+		field, ok = 14, setInt(&d.ev.AudioEndMS, val)
+	case "item":
+		field, ok = 15, setObject(&d.ev.Item, val)
+	case "response":
+		field, ok = 16, setObject(&d.ev.Response, val)
+	case "session":
+		field, ok = 17, setObject(&d.ev.Session, val)
+	case "usage":
+		field, ok = 18, setObject(&d.ev.Usage, val)
+	case "part":
+		field, ok = 19, setObject(&d.ev.Part, val)
+	case "error":
+		field, ok = 20, setError(&d.ev.Error, val)
+	default:
+		return
+	}
+	if ok {
+		d.wrong &^= 1 << field
+	} else {
+		d.wrong |= 1 << field
+	}
+}
+
+func isNull(val []byte) bool { return val[0] == 'n' }
+
+func setString(dst *string, val []byte) bool {
+	*dst = ""
+	if val[0] == '"' {
+		*dst = string(unescaped(val[1 : len(val)-1]))
+		return true
+	}
+	return isNull(val)
+}
+
+// setInt accepts whole numbers and, because some servers compute milliseconds
+// as floating point, fractions, which it cuts.
+func setInt[T int | int64](dst *T, val []byte) bool {
+	*dst = 0
+	if isNull(val) {
+		return true
+	}
+	if n, err := strconv.ParseInt(string(val), 10, 64); err == nil {
+		*dst = T(n)
+		return true
+	}
+	f, err := strconv.ParseFloat(string(val), 64)
+	if err != nil || f > 1<<53 || f < -(1<<53) {
+		return false
+	}
+	*dst = T(f)
+	return true
+}
+
+func setObject(dst *json.RawMessage, val []byte) bool {
+	*dst = nil
+	if val[0] == '{' {
+		*dst = json.RawMessage(val)
+		return true
+	}
+	return isNull(val)
+}
+
+func setError(dst **Error, val []byte) bool {
+	*dst = nil
+	switch {
+	case isNull(val):
+		return true
+	case val[0] == '"' || val[0] == '{':
+		e := new(Error)
+		if err := json.Unmarshal(val, e); err != nil {
+			return false
+		}
+		*dst = e
+		return true
+	}
+	return false
+}

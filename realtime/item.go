@@ -1,0 +1,150 @@
+package realtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// The types of an Item that this module makes or reads.
+const (
+	ItemMessage            = "message"
+	ItemFunctionCall       = "function_call"
+	ItemFunctionCallOutput = "function_call_output"
+)
+
+// The types of a Content.
+const (
+	ContentInputText   = "input_text"
+	ContentInputAudio  = "input_audio"
+	ContentInputImage  = "input_image"
+	ContentOutputText  = "output_text"
+	ContentOutputAudio = "output_audio"
+)
+
+// Item is one entry of the upstream's conversation. Type decides which fields
+// are used; ids and call ids are at most 32 characters long.
+type Item struct {
+	ID      string    `json:"id,omitempty"`
+	Object  string    `json:"object,omitempty"`
+	Type    string    `json:"type"`
+	Status  string    `json:"status,omitempty"` // in_progress, completed, incomplete
+	Role    string    `json:"role,omitempty"`   // message: system, user, assistant
+	Content []Content `json:"content,omitempty"`
+
+	CallID    string `json:"call_id,omitempty"` // function_call, function_call_output
+	Name      string `json:"name,omitempty"`    // function_call
+	Arguments string `json:"-"`                 // function_call: JSON text as the model wrote it
+	Output    string `json:"-"`                 // function_call_output
+}
+
+// Content is one part of a message item.
+type Content struct {
+	Type       string `json:"type"`
+	Text       string `json:"-"`                    // input_text, output_text
+	Transcript string `json:"transcript,omitempty"` // input_audio, output_audio
+	Audio      string `json:"audio,omitempty"`      // base64, only in retrieved items and client-made input_audio
+	ImageURL   string `json:"image_url,omitempty"`  // input_image: a data: URL
+}
+
+// plainItem and plainContent are the types without their methods.
+type (
+	plainItem    Item
+	plainContent Content
+)
+
+// MarshalJSON writes the form that conversation.item.create takes. Arguments and
+// output are written for their types even when they are empty, because they are
+// required there.
+func (i Item) MarshalJSON() ([]byte, error) {
+	w := struct {
+		plainItem
+		Arguments *string `json:"arguments,omitempty"`
+		Output    *string `json:"output,omitempty"`
+	}{plainItem: plainItem(i)}
+	if i.Type == ItemFunctionCall || i.Arguments != "" {
+		w.Arguments = &i.Arguments
+	}
+	if i.Type == ItemFunctionCallOutput || i.Output != "" {
+		w.Output = &i.Output
+	}
+	return marshal(w)
+}
+
+// UnmarshalJSON reads an item; fields of the wrong JSON type are taken as their
+// text, so that one odd field does not lose the item.
+func (i *Item) UnmarshalJSON(b []byte) error {
+	var w struct {
+		ID        loose     `json:"id"`
+		Object    loose     `json:"object"`
+		Type      loose     `json:"type"`
+		Status    loose     `json:"status"`
+		Role      loose     `json:"role"`
+		Content   []Content `json:"content"`
+		CallID    loose     `json:"call_id"`
+		Name      loose     `json:"name"`
+		Arguments loose     `json:"arguments"`
+		Output    loose     `json:"output"`
+	}
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*i = Item{
+		ID: string(w.ID), Object: string(w.Object), Type: string(w.Type), Status: string(w.Status),
+		Role: string(w.Role), Content: w.Content, CallID: string(w.CallID), Name: string(w.Name),
+		Arguments: string(w.Arguments), Output: string(w.Output),
+	}
+	return nil
+}
+
+// MarshalJSON writes text for text parts even when it is empty.
+func (c Content) MarshalJSON() ([]byte, error) {
+	w := struct {
+		plainContent
+		Text *string `json:"text,omitempty"`
+	}{plainContent: plainContent(c)}
+	if c.Type == ContentInputText || c.Type == ContentOutputText || c.Text != "" {
+		w.Text = &c.Text
+	}
+	return marshal(w)
+}
+
+// UnmarshalJSON reads a part; null fields are empty.
+func (c *Content) UnmarshalJSON(b []byte) error {
+	var w struct {
+		Type       loose `json:"type"`
+		Text       loose `json:"text"`
+		Transcript loose `json:"transcript"`
+		Audio      loose `json:"audio"`
+		ImageURL   loose `json:"image_url"`
+	}
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*c = Content{
+		Type: string(w.Type), Text: string(w.Text), Transcript: string(w.Transcript),
+		Audio: string(w.Audio), ImageURL: string(w.ImageURL),
+	}
+	return nil
+}
+
+// DecodeItem reads the "item" of an event.
+func DecodeItem(raw json.RawMessage) (Item, error) {
+	var i Item
+	if err := json.Unmarshal(raw, &i); err != nil {
+		return Item{}, fmt.Errorf("decode item: %w", err)
+	}
+	return i, nil
+}
+
+// Text is what the item says: the texts and transcripts of its content, one per
+// line. It is empty for function calls and for audio that has no transcript yet.
+func (i Item) Text() string {
+	var parts []string
+	for _, c := range i.Content {
+		if t := c.Text + c.Transcript; t != "" {
+			parts = append(parts, t)
+		}
+	}
+	return strings.Join(parts, "\n")
+}

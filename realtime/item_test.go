@@ -1,0 +1,235 @@
+package realtime
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDecodeItem(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		raw  string
+		want Item
+		text string
+	}{
+		"audio without transcript": {
+			`{"id":"i","type":"message","role":"user","content":[{"type":"input_audio","transcript":null,"audio":null}]}`,
+			Item{ID: "i", Type: "message", Role: "user", Content: []Content{{Type: "input_audio"}}}, "",
+		},
+		"two parts": {
+			`{"type":"message","role":"assistant","content":[{"type":"output_audio","transcript":"a"},{"type":"output_text","text":"b"},{"type":"x"}]}`,
+			Item{Type: "message", Role: "assistant", Content: []Content{{Type: "output_audio", Transcript: "a"}, {Type: "output_text", Text: "b"}, {Type: "x"}}}, "a\nb",
+		},
+		"function call": {
+			`{"id":"f","object":"realtime.item","type":"function_call","status":"completed","call_id":"c","name":"n","arguments":"{\"a\":"}`,
+			Item{ID: "f", Object: "realtime.item", Type: "function_call", Status: "completed", CallID: "c", Name: "n", Arguments: `{"a":`}, "",
+		},
+		"odd fields": {
+			`{"id":7,"type":"function_call_output","call_id":null,"output":{"a":1}}`,
+			Item{ID: "7", Type: "function_call_output", Output: `{"a":1}`}, "",
+		},
+		"unknown type": {`{"id":"m","type":"mcp_list_tools","tools":[{}]}`, Item{ID: "m", Type: "mcp_list_tools"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := DecodeItem(json.RawMessage(tt.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got.Text() != tt.text {
+				t.Errorf("text is %q, want %q", got.Text(), tt.text)
+			}
+		})
+	}
+	for _, raw := range []string{``, `5`, `[]`, `{"content":"text"}`, `{"id":`} {
+		if it, err := DecodeItem(json.RawMessage(raw)); err == nil {
+			t.Errorf("%q decodes to %+v", raw, it)
+		}
+	}
+}
+
+func TestDecodeResponse(t *testing.T) {
+	t.Parallel()
+	conv := "conv_1"
+	for name, tt := range map[string]struct {
+		raw  string
+		want Response
+	}{
+		"failed": {
+			`{"id":"r","status":"failed","status_details":{"type":"failed","error":{"type":"e","code":"rate_limit_exceeded"}},"output":[],"conversation_id":"conv_1","usage":null,"metadata":{"a":"b","n":1}}`,
+			Response{
+				ID: "r", Status: ResponseFailed, ConversationID: &conv, Output: []Item{}, Metadata: map[string]string{"a": "b", "n": "1"},
+				StatusDetails: StatusDetails{Type: "failed", Error: &Error{Type: "e", Code: "rate_limit_exceeded"}},
+			},
+		},
+		"plain string":     {`{"id":"r","status":"cancelled","status_details":"turn_detected"}`, Response{ID: "r", Status: ResponseCancelled, StatusDetails: StatusDetails{Reason: "turn_detected"}}},
+		"odd details":      {`{"id":"r","status_details":[1],"usage":"much","metadata":[]}`, Response{ID: "r"}},
+		"odd error":        {`{"status_details":{"type":"failed","error":[]}}`, Response{StatusDetails: StatusDetails{Type: "failed"}}},
+		"outside":          {`{"id":"r","conversation_id":null}`, Response{ID: "r"}},
+		"usage by seconds": {`{"usage":{"type":"duration","seconds":1.5}}`, Response{Usage: &Usage{Type: "duration", Seconds: 1.5}}},
+		"usage": {
+			`{"usage":{"total_tokens":9,"input_tokens":5,"output_tokens":4,"input_token_details":{"text_tokens":1,"audio_tokens":2,"image_tokens":3,"cached_tokens":4,"cached_tokens_details":{"text_tokens":5,"audio_tokens":6,"image_tokens":7}},"output_token_details":{"text_tokens":8,"audio_tokens":9}}}`,
+			Response{Usage: &Usage{
+				TotalTokens: 9, InputTokens: 5, OutputTokens: 4, InputText: 1, InputAudio: 2, InputImage: 3, Cached: 4,
+				CachedText: 5, CachedAudio: 6, CachedImage: 7, OutputText: 8, OutputAudio: 9,
+			}},
+		},
+		"usage of a transcription": {
+			`{"usage":{"type":"tokens","input_tokens":5,"input_tokens_details":{"audio_tokens":5}}}`,
+			Response{Usage: &Usage{Type: "tokens", InputTokens: 5, InputAudio: 5}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := DecodeResponse(json.RawMessage(tt.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Usage != nil {
+				if !json.Valid(got.Usage.Raw) {
+					t.Errorf("raw usage is %q", got.Usage.Raw)
+				}
+				got.Usage.Raw = nil
+			}
+			got.StatusDetails.Raw = nil
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := DecodeResponse(json.RawMessage(`[]`)); err == nil {
+		t.Error("an array decodes")
+	}
+}
+
+func TestBuilders(t *testing.T) {
+	t.Parallel()
+	no, words := false, "Say \"hi\" & <smile>"
+	for name, tt := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"user item": {
+			ItemCreate("e1", Item{ID: "i1", Type: ItemMessage, Role: "user", Content: []Content{{Type: ContentInputText, Text: "<a> & b\u2028"}}}, "root"),
+			`{"type":"conversation.item.create","event_id":"e1","previous_item_id":"root","item":{"id":"i1","type":"message","role":"user","content":[{"type":"input_text","text":"<a> & b\u2028"}]}}`,
+		},
+		"empty text":           {ItemCreate("", Item{Type: ItemMessage, Role: "system", Content: []Content{{Type: ContentInputText}}}, ""), `{"type":"conversation.item.create","item":{"type":"message","role":"system","content":[{"type":"input_text","text":""}]}}`},
+		"function call":        {ItemCreate("e", Item{Type: ItemFunctionCall, CallID: "c", Name: "n"}, "p"), `{"type":"conversation.item.create","event_id":"e","previous_item_id":"p","item":{"type":"function_call","call_id":"c","name":"n","arguments":""}}`},
+		"function call output": {FunctionCallOutput("e", "i", "c", `{"a":1}`), `{"type":"conversation.item.create","event_id":"e","item":{"id":"i","type":"function_call_output","call_id":"c","output":"{\"a\":1}"}}`},
+		"empty output":         {FunctionCallOutput("e", "", "c", ""), `{"type":"conversation.item.create","event_id":"e","item":{"type":"function_call_output","call_id":"c","output":""}}`},
+		"image":                {ItemCreate("", Item{Type: ItemMessage, Role: "user", Content: []Content{{Type: ContentInputImage, ImageURL: "data:image/png;base64,QQ=="}}}, ""), `{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,QQ=="}]}}`},
+		"session": {
+			SessionUpdate("e", Session{
+				Type: "realtime", Instructions: &words, OutputModalities: []string{"audio"}, Tools: []Tool{},
+				Audio: &Audio{Input: &AudioInput{
+					TurnDetection: Value(TurnDetection{Type: "server_vad", CreateResponse: &no}), Transcription: Null[Transcription](),
+				}},
+			}),
+			`{"type":"session.update","event_id":"e","session":{"type":"realtime","instructions":"Say \"hi\" & <smile>","output_modalities":["audio"],"audio":{"input":{"transcription":null,"turn_detection":{"type":"server_vad","create_response":false}}},"tools":[]}}`,
+		},
+		"session as JSON": {SessionUpdate("e", json.RawMessage(`{"type":"realtime","audio":{"input":{"turn_detection":null}}}`)), `{"type":"session.update","event_id":"e","session":{"type":"realtime","audio":{"input":{"turn_detection":null}}}}`},
+		"bare session":    {SessionUpdate("e", Session{Type: "realtime"}), `{"type":"session.update","event_id":"e","session":{"type":"realtime"}}`},
+		"response":        {ResponseCreate("e"), `{"type":"response.create","event_id":"e"}`},
+		"cancel":          {ResponseCancel("e", ""), `{"type":"response.cancel","event_id":"e"}`},
+		"cancel one":      {ResponseCancel("e", "r"), `{"type":"response.cancel","event_id":"e","response_id":"r"}`},
+		"clear output":    {OutputAudioBufferClear("e"), `{"type":"output_audio_buffer.clear","event_id":"e"}`},
+		"commit":          {InputAudioBufferCommit("e"), `{"type":"input_audio_buffer.commit","event_id":"e"}`},
+		"clear":           {InputAudioBufferClear("e"), `{"type":"input_audio_buffer.clear","event_id":"e"}`},
+		"error":           {ErrorEvent("ev", Error{Code: "event_not_allowed", Message: "No.", EventID: "c1"}), `{"type":"error","event_id":"ev","error":{"type":"invalid_request_error","code":"event_not_allowed","message":"No.","param":null,"event_id":"c1"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if string(tt.got) != tt.want {
+				t.Errorf("got  %s\nwant %s", tt.got, tt.want)
+			}
+			if e, err := Decode(tt.got); err != nil || e.Malformed != nil {
+				t.Errorf("own event does not decode: %v, %v", err, e.Malformed)
+			}
+		})
+	}
+}
+
+func TestNullable(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]Nullable[Transcription]{
+		`{}`:                              {},
+		`{"transcription":null}`:          Null[Transcription](),
+		`{"transcription":{"model":"m"}}`: Value(Transcription{Model: "m"}),
+	} {
+		var in AudioInput
+		if err := json.Unmarshal([]byte(raw), &in); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, in.Transcription); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", raw, diff)
+		}
+		if got := string(mustMarshal(t, in)); got != raw {
+			t.Errorf("%s is written as %s", raw, got)
+		}
+	}
+}
+
+func TestErrorClasses(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]struct{ fatal, benign bool }{
+		"insufficient_quota": {true, false}, "invalid_api_key": {true, false}, "account_deactivated": {true, false},
+		"billing_hard_limit_reached": {true, false}, "credit_balance_exhausted": {true, false},
+		"response_cancel_not_active": {false, true}, "item_truncate_invalid_item_id": {false, true},
+		"item_truncate_invalid_audio_end_ms": {false, true}, "input_audio_buffer_commit_empty": {false, true},
+		"item_retrieve_invalid_item_id": {false, true}, "item_delete_invalid_item_id": {false, true},
+		"session_expired": {}, "conversation_already_has_active_response": {}, "unknown_parameter": {}, "": {},
+	} {
+		e := &Error{Code: code}
+		if e.Fatal() != want.fatal || e.Benign() != want.benign {
+			t.Errorf("%s: fatal %v, benign %v", code, e.Fatal(), e.Benign())
+		}
+	}
+	if !(&Error{Type: "insufficient_quota"}).Fatal() {
+		t.Error("the type insufficient_quota is not fatal")
+	}
+	for want, e := range map[string]*Error{"c: m": {Code: "c", Message: "m"}, "m": {Message: "m"}, "c": {Code: "c"}, "t": {Type: "t"}} {
+		if e.Error() != want {
+			t.Errorf("%q, want %q", e.Error(), want)
+		}
+	}
+}
+
+func TestRedactSession(t *testing.T) {
+	t.Parallel()
+	keep := func(name string) bool { return name == "mine" }
+	raw := `{"type":"session.updated","event_id":"e","x":1e400,"session":{"instructions":"secret words","prompt":{"id":"p"},"expires_at":1789000000123456789,` +
+		`"audio":{"output":{"speed":1.0,"voice":"marin"},"input":{"turn_detection":null}},"tool_choice":{"type":"function","name":"theirs"},` +
+		`"tools":[{"type":"function","name":"theirs","description":"secret tool"},{"type":"function","name":"mine","parameters":{"minimum":1.0,"big":12345678901234567890}},{"type":"mcp","server_label":"secret server"},5]}}`
+	out, err := RedactSession([]byte(raw), keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(out), "secret") || strings.Contains(string(out), "theirs") || strings.Contains(string(out), "prompt") {
+		t.Errorf("not redacted: %s", out)
+	}
+	for _, want := range []string{`"speed":1.0`, `"expires_at":1789000000123456789`, `"x":1e400`, `"turn_detection":null`, `"big":12345678901234567890`, `"tool_choice":"auto"`, `"minimum":1.0`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s is not in %s", want, out)
+		}
+	}
+	for _, raw := range []string{`{"type":"session.created","session":null}`, `{"type":"session.created"}`} {
+		if out, err := RedactSession([]byte(raw), keep); err != nil || string(out) != raw {
+			t.Errorf("%s becomes %s, %v", raw, out, err)
+		}
+	}
+	for _, raw := range []string{`[]`, `{`, `{"session":[]}`, `{"session":{"tools":{"name":"theirs"}}}`, `{"session":"instructions"}`} {
+		if out, err := RedactSession([]byte(raw), keep); err == nil {
+			t.Errorf("%s becomes %s without an error", raw, out)
+		}
+	}
+	kept := `{"session":{"tool_choice":{"type":"function","name":"mine"},"tools":null},"type":"session.updated"}`
+	if out, err := RedactSession([]byte(kept), keep); err != nil || string(out) != kept {
+		t.Errorf("%s becomes %s, %v", kept, out, err)
+	}
+}

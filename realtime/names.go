@@ -1,0 +1,102 @@
+package realtime
+
+// The types of server events (OpenAPI description, RealtimeServerEvent*).
+const (
+	TypeError          = "error"
+	TypeSessionCreated = "session.created"
+	TypeSessionUpdated = "session.updated"
+
+	TypeConversationCreated     = "conversation.created"
+	TypeItemAdded               = "conversation.item.added"
+	TypeItemDone                = "conversation.item.done"
+	TypeItemRetrieved           = "conversation.item.retrieved"
+	TypeItemDeleted             = "conversation.item.deleted"
+	TypeItemTruncated           = "conversation.item.truncated"
+	TypeTranscriptionDelta      = "conversation.item.input_audio_transcription.delta"
+	TypeTranscriptionCompleted  = "conversation.item.input_audio_transcription.completed"
+	TypeTranscriptionFailed     = "conversation.item.input_audio_transcription.failed"
+	TypeTranscriptionSegment    = "conversation.item.input_audio_transcription.segment"
+	TypeInputSpeechStarted      = "input_audio_buffer.speech_started"
+	TypeInputSpeechStopped      = "input_audio_buffer.speech_stopped"
+	TypeInputCommitted          = "input_audio_buffer.committed"
+	TypeInputCleared            = "input_audio_buffer.cleared"
+	TypeInputTimeoutTriggered   = "input_audio_buffer.timeout_triggered"
+	TypeInputDTMFEventReceived  = "input_audio_buffer.dtmf_event_received"
+	TypeOutputBufferStarted     = "output_audio_buffer.started"
+	TypeOutputBufferStopped     = "output_audio_buffer.stopped"
+	TypeOutputBufferCleared     = "output_audio_buffer.cleared"
+	TypeResponseCreated         = "response.created"
+	TypeResponseDone            = "response.done"
+	TypeOutputItemAdded         = "response.output_item.added"
+	TypeOutputItemDone          = "response.output_item.done"
+	TypeContentPartAdded        = "response.content_part.added"
+	TypeContentPartDone         = "response.content_part.done"
+	TypeOutputTextDelta         = "response.output_text.delta"
+	TypeOutputTextDone          = "response.output_text.done"
+	TypeAudioTranscriptDelta    = "response.output_audio_transcript.delta"
+	TypeAudioTranscriptDone     = "response.output_audio_transcript.done"
+	TypeOutputAudioDelta        = "response.output_audio.delta"
+	TypeOutputAudioDone         = "response.output_audio.done"
+	TypeFunctionArgumentsDelta  = "response.function_call_arguments.delta"
+	TypeFunctionArgumentsDone   = "response.function_call_arguments.done"
+	TypeMCPCallArgumentsDelta   = "response.mcp_call_arguments.delta"
+	TypeMCPCallArgumentsDone    = "response.mcp_call_arguments.done"
+	TypeMCPCallInProgress       = "response.mcp_call.in_progress"
+	TypeMCPCallCompleted        = "response.mcp_call.completed"
+	TypeMCPCallFailed           = "response.mcp_call.failed"
+	TypeMCPListToolsInProgress  = "mcp_list_tools.in_progress"
+	TypeMCPListToolsCompleted   = "mcp_list_tools.completed"
+	TypeMCPListToolsFailed      = "mcp_list_tools.failed"
+	TypeRateLimitsUpdated       = "rate_limits.updated"
+	TypeItemCreatedBeta         = "conversation.item.created"       // beta name, still in the schema
+	TypeTextDeltaBeta           = "response.text.delta"             // beta name, some servers
+	TypeTextDoneBeta            = "response.text.done"              // beta name, some servers
+	TypeAudioTranscriptDeltaOld = "response.audio_transcript.delta" // beta name, some servers
+	TypeAudioTranscriptDoneOld  = "response.audio_transcript.done"  // beta name, some servers
+)
+
+// The types of client events (OpenAPI description, RealtimeClientEvent*).
+const (
+	TypeSessionUpdate     = "session.update"
+	TypeItemCreate        = "conversation.item.create"
+	TypeItemRetrieve      = "conversation.item.retrieve"
+	TypeItemDelete        = "conversation.item.delete"
+	TypeItemTruncate      = "conversation.item.truncate"
+	TypeResponseCreate    = "response.create"
+	TypeResponseCancel    = "response.cancel"
+	TypeInputAppend       = "input_audio_buffer.append"
+	TypeInputCommit       = "input_audio_buffer.commit"
+	TypeInputClear        = "input_audio_buffer.clear"
+	TypeOutputBufferClear = "output_audio_buffer.clear"
+)
+
+// knownTypes lets Decode return a constant instead of a new string.
+var knownTypes = func() map[string]string {
+	m := make(map[string]string)
+	for _, t := range [...]string{
+		TypeError, TypeSessionCreated, TypeSessionUpdated, TypeConversationCreated, TypeItemAdded, TypeItemDone,
+		TypeItemRetrieved, TypeItemDeleted, TypeItemTruncated, TypeTranscriptionDelta, TypeTranscriptionCompleted,
+		TypeTranscriptionFailed, TypeTranscriptionSegment, TypeInputSpeechStarted, TypeInputSpeechStopped,
+		TypeInputCommitted, TypeInputCleared, TypeInputTimeoutTriggered, TypeInputDTMFEventReceived,
+		TypeOutputBufferStarted, TypeOutputBufferStopped, TypeOutputBufferCleared, TypeResponseCreated,
+		TypeResponseDone, TypeOutputItemAdded, TypeOutputItemDone, TypeContentPartAdded, TypeContentPartDone,
+		TypeOutputTextDelta, TypeOutputTextDone, TypeAudioTranscriptDelta, TypeAudioTranscriptDone,
+		TypeOutputAudioDelta, TypeOutputAudioDone, TypeFunctionArgumentsDelta, TypeFunctionArgumentsDone,
+		TypeMCPCallArgumentsDelta, TypeMCPCallArgumentsDone, TypeMCPCallInProgress, TypeMCPCallCompleted,
+		TypeMCPCallFailed, TypeMCPListToolsInProgress, TypeMCPListToolsCompleted, TypeMCPListToolsFailed,
+		TypeRateLimitsUpdated, TypeItemCreatedBeta, TypeTextDeltaBeta, TypeTextDoneBeta, TypeAudioTranscriptDeltaOld,
+		TypeAudioTranscriptDoneOld, TypeSessionUpdate, TypeItemCreate, TypeItemRetrieve, TypeItemDelete,
+		TypeItemTruncate, TypeResponseCreate, TypeResponseCancel, TypeInputAppend, TypeInputCommit, TypeInputClear,
+		TypeOutputBufferClear,
+	} {
+		m[t] = t
+	}
+	return m
+}()
+
+func internType(b []byte) string {
+	if t, ok := knownTypes[string(b)]; ok {
+		return t
+	}
+	return string(b)
+}

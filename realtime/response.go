@@ -1,0 +1,169 @@
+package realtime
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The states of a Response.
+const (
+	ResponseInProgress = "in_progress"
+	ResponseCompleted  = "completed"
+	ResponseCancelled  = "cancelled"
+	ResponseFailed     = "failed"
+	ResponseIncomplete = "incomplete"
+)
+
+// Response is the "response" object of response.created and response.done.
+type Response struct {
+	ID            string
+	Status        string
+	StatusDetails StatusDetails
+	Output        []Item
+	// ConversationID is nil for a response outside the conversation.
+	ConversationID *string
+	// Usage is nil when the server sent none.
+	Usage    *Usage
+	Metadata map[string]string
+}
+
+// StatusDetails says why a response ended as it did.
+type StatusDetails struct {
+	Type string
+	// Reason is turn_detected, client_cancelled, max_output_tokens or
+	// content_filter; the whole text when the server sent a plain string.
+	Reason string
+	Error  *Error
+	Raw    json.RawMessage
+}
+
+// UnmarshalJSON accepts the documented object, a plain string and null; any
+// other value is only kept in Raw.
+func (s *StatusDetails) UnmarshalJSON(b []byte) error {
+	*s = StatusDetails{Raw: append(json.RawMessage(nil), b...)}
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &s.Reason)
+	}
+	if len(b) == 0 || b[0] != '{' {
+		return nil
+	}
+	var w struct {
+		Type   loose           `json:"type"`
+		Reason loose           `json:"reason"`
+		Error  json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	s.Type, s.Reason = string(w.Type), string(w.Reason)
+	if len(w.Error) > 0 {
+		setError(&s.Error, w.Error)
+	}
+	return nil
+}
+
+// DecodeResponse reads the "response" of an event. Status details, usage and
+// metadata of an unexpected form are left out and are no error.
+func DecodeResponse(raw json.RawMessage) (Response, error) {
+	var w struct {
+		ID             loose           `json:"id"`
+		Status         loose           `json:"status"`
+		StatusDetails  StatusDetails   `json:"status_details"`
+		Output         []Item          `json:"output"`
+		ConversationID *string         `json:"conversation_id"`
+		Usage          json.RawMessage `json:"usage"`
+		Metadata       json.RawMessage `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return Response{}, fmt.Errorf("decode response: %w", err)
+	}
+	r := Response{
+		ID: string(w.ID), Status: string(w.Status), StatusDetails: w.StatusDetails, Output: w.Output,
+		ConversationID: w.ConversationID, Metadata: decodeMetadata(w.Metadata),
+	}
+	if len(w.Usage) > 0 && w.Usage[0] == '{' {
+		if u, err := DecodeUsage(w.Usage); err == nil {
+			r.Usage = &u
+		}
+	}
+	return r, nil
+}
+
+func decodeMetadata(raw json.RawMessage) map[string]string {
+	var m map[string]loose
+	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil || len(m) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = string(v)
+	}
+	return out
+}
+
+// Usage counts the tokens of a response or of a transcription. A transcription
+// that is billed by length has Type "duration" and Seconds.
+type Usage struct {
+	Type         string // of a transcription: tokens or duration
+	Seconds      float64
+	TotalTokens  int64
+	InputTokens  int64
+	OutputTokens int64
+
+	InputText   int64 // of InputTokens
+	InputAudio  int64
+	InputImage  int64
+	Cached      int64 // of InputTokens, billed at the cached price
+	CachedText  int64
+	CachedAudio int64
+	CachedImage int64
+	OutputText  int64 // of OutputTokens
+	OutputAudio int64
+
+	// Raw is the object as it came.
+	Raw json.RawMessage
+}
+
+// DecodeUsage reads a "usage" object. Transcription events call the input
+// details input_token_details, too; a server that says input_tokens_details is
+// also understood.
+func DecodeUsage(raw json.RawMessage) (Usage, error) {
+	type split struct {
+		Text   int64 `json:"text_tokens"`
+		Audio  int64 `json:"audio_tokens"`
+		Image  int64 `json:"image_tokens"`
+		Cached int64 `json:"cached_tokens"`
+	}
+	type input struct {
+		split
+		CachedDetails split `json:"cached_tokens_details"`
+	}
+	var w struct {
+		Type         loose   `json:"type"`
+		Seconds      float64 `json:"seconds"`
+		TotalTokens  int64   `json:"total_tokens"`
+		InputTokens  int64   `json:"input_tokens"`
+		OutputTokens int64   `json:"output_tokens"`
+		Input        *input  `json:"input_token_details"`
+		InputAlt     *input  `json:"input_tokens_details"`
+		Output       split   `json:"output_token_details"`
+	}
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return Usage{}, fmt.Errorf("decode usage: %w", err)
+	}
+	in := w.Input
+	if in == nil {
+		in = w.InputAlt
+	}
+	if in == nil {
+		in = new(input)
+	}
+	return Usage{
+		Type: string(w.Type), Seconds: w.Seconds,
+		TotalTokens: w.TotalTokens, InputTokens: w.InputTokens, OutputTokens: w.OutputTokens,
+		InputText: in.Text, InputAudio: in.Audio, InputImage: in.Image, Cached: in.Cached,
+		CachedText: in.CachedDetails.Text, CachedAudio: in.CachedDetails.Audio, CachedImage: in.CachedDetails.Image,
+		OutputText: w.Output.Text, OutputAudio: w.Output.Audio,
+		Raw: append(json.RawMessage(nil), raw...),
+	}, nil
+}

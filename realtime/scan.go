@@ -1,0 +1,238 @@
+package realtime
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// scanner checks JSON text (RFC 8259) from left to right and finds where each
+// value ends. It allocates nothing.
+type scanner struct {
+	buf []byte
+	pos int
+}
+
+func (s *scanner) space() {
+	for s.pos < len(s.buf) {
+		switch s.buf[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (s *scanner) take(c byte) bool {
+	if s.pos < len(s.buf) && s.buf[s.pos] == c {
+		s.pos++
+		return true
+	}
+	return false
+}
+
+// value scans one value that stands inside depth objects and arrays.
+func (s *scanner) value(depth int) error {
+	if s.pos >= len(s.buf) {
+		return ErrNotJSON
+	}
+	switch c := s.buf[s.pos]; {
+	case c == '"':
+		_, err := s.str()
+		return err
+	case c == '{' || c == '[':
+		if depth >= maxDepth {
+			return ErrTooDeep
+		}
+		s.pos++
+		return s.composite(c, depth+1)
+	case c == 't':
+		return s.literal("true")
+	case c == 'f':
+		return s.literal("false")
+	case c == 'n':
+		return s.literal("null")
+	default:
+		return s.number()
+	}
+}
+
+// composite scans the rest of an object or array after its opening bracket.
+func (s *scanner) composite(open byte, depth int) error {
+	end := open + 2 // ']' follows '[' and '}' follows '{' at this distance
+	s.space()
+	if s.take(end) {
+		return nil
+	}
+	for {
+		if open == '{' {
+			if _, err := s.str(); err != nil {
+				return err
+			}
+			s.space()
+			if !s.take(':') {
+				return ErrNotJSON
+			}
+			s.space()
+		}
+		if err := s.value(depth); err != nil {
+			return err
+		}
+		s.space()
+		if s.take(end) {
+			return nil
+		}
+		if !s.take(',') {
+			return ErrNotJSON
+		}
+		s.space()
+	}
+}
+
+// str scans a string and returns its text between the quotes, still escaped.
+func (s *scanner) str() ([]byte, error) {
+	if !s.take('"') {
+		return nil, ErrNotJSON
+	}
+	start := s.pos
+	for s.pos < len(s.buf) {
+		c := s.buf[s.pos]
+		s.pos++
+		switch {
+		case c == '"':
+			return s.buf[start : s.pos-1], nil
+		case c < 0x20:
+			return nil, ErrNotJSON
+		case c == '\\':
+			if !s.escape() {
+				return nil, ErrNotJSON
+			}
+		}
+	}
+	return nil, ErrNotJSON
+}
+
+// escape scans what follows a backslash.
+func (s *scanner) escape() bool {
+	if s.pos >= len(s.buf) {
+		return false
+	}
+	c := s.buf[s.pos]
+	s.pos++
+	switch c {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return true
+	case 'u':
+		if s.pos+4 > len(s.buf) || hex4(s.buf[s.pos:]) < 0 {
+			return false
+		}
+		s.pos += 4
+		return true
+	}
+	return false
+}
+
+func (s *scanner) literal(word string) error {
+	if !bytes.HasPrefix(s.buf[s.pos:], []byte(word)) {
+		return ErrNotJSON
+	}
+	s.pos += len(word)
+	return nil
+}
+
+func (s *scanner) digits() bool {
+	start := s.pos
+	for s.pos < len(s.buf) && s.buf[s.pos] >= '0' && s.buf[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos > start
+}
+
+func (s *scanner) number() error {
+	s.take('-')
+	if !s.take('0') && !s.digits() {
+		return ErrNotJSON
+	}
+	if s.take('.') && !s.digits() {
+		return ErrNotJSON
+	}
+	if s.take('e') || s.take('E') {
+		if !s.take('+') {
+			s.take('-')
+		}
+		if !s.digits() {
+			return ErrNotJSON
+		}
+	}
+	return nil
+}
+
+// hex4 reads four hexadecimal digits, -1 if there are none.
+func hex4(b []byte) rune {
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+// unescaped resolves the escapes of a string's text, which the scanner has
+// checked. Without a backslash it is the same slice. Half a surrogate pair
+// becomes U+FFFD, as in encoding/json.
+func unescaped(b []byte) []byte {
+	i := bytes.IndexByte(b, '\\')
+	if i < 0 {
+		return b
+	}
+	out := make([]byte, i, len(b))
+	copy(out, b)
+	for i < len(b) {
+		if b[i] != '\\' {
+			out = append(out, b[i])
+			i++
+			continue
+		}
+		c := b[i+1]
+		i += 2
+		switch c {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			r := hex4(b[i:])
+			i += 4
+			if utf16.IsSurrogate(r) {
+				full := rune(utf8.RuneError)
+				if len(b) >= i+6 && b[i] == '\\' && b[i+1] == 'u' {
+					full = utf16.DecodeRune(r, hex4(b[i+2:]))
+				}
+				if full != utf8.RuneError {
+					i += 6
+				}
+				r = full
+			}
+			out = utf8.AppendRune(out, r)
+		default: // quote, backslash, slash
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,170 @@
+package realtime
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Session is the configuration of a realtime session, for building the
+// "session" part of a call and session.update. Only what is set is written,
+// because an update changes only the fields that it names.
+type Session struct {
+	Type             string          `json:"type"` // always "realtime"
+	Model            string          `json:"model,omitempty"`
+	Instructions     *string         `json:"instructions,omitempty"`
+	OutputModalities []string        `json:"output_modalities,omitempty"` // ["audio"] or ["text"]
+	Audio            *Audio          `json:"audio,omitempty"`
+	Tools            []Tool          `json:"tools,omitzero"` // empty but not nil clears them
+	ToolChoice       json.RawMessage `json:"tool_choice,omitempty"`
+	ParallelTools    *bool           `json:"parallel_tool_calls,omitempty"`
+	MaxOutputTokens  json.RawMessage `json:"max_output_tokens,omitempty"`
+	Truncation       json.RawMessage `json:"truncation,omitempty"`
+}
+
+// Audio holds both directions of a Session.
+type Audio struct {
+	Input  *AudioInput  `json:"input,omitempty"`
+	Output *AudioOutput `json:"output,omitempty"`
+}
+
+// AudioInput is what the session does with the caller's audio.
+type AudioInput struct {
+	NoiseReduction Nullable[NoiseReduction] `json:"noise_reduction,omitzero"`
+	// Transcription null means that no transcripts of the user come at all.
+	Transcription Nullable[Transcription] `json:"transcription,omitzero"`
+	// TurnDetection null means manual turns by input_audio_buffer.commit.
+	TurnDetection Nullable[TurnDetection] `json:"turn_detection,omitzero"`
+}
+
+// AudioOutput is how the session speaks.
+type AudioOutput struct {
+	Voice string   `json:"voice,omitempty"` // locked once the model has spoken
+	Speed *float64 `json:"speed,omitempty"` // 0.25 to 1.5
+}
+
+// NoiseReduction selects near_field (headset) or far_field (laptop).
+type NoiseReduction struct {
+	Type string `json:"type"`
+}
+
+// Transcription asks for transcripts of what the user says.
+type Transcription struct {
+	Model    string `json:"model,omitempty"`
+	Language string `json:"language,omitempty"` // ISO 639-1
+	Prompt   string `json:"prompt,omitempty"`
+}
+
+// TurnDetection is server_vad or semantic_vad.
+type TurnDetection struct {
+	Type              string   `json:"type"`
+	Threshold         *float64 `json:"threshold,omitempty"`           // server_vad, 0 to 1
+	PrefixPaddingMS   *int     `json:"prefix_padding_ms,omitempty"`   // server_vad
+	SilenceDurationMS *int     `json:"silence_duration_ms,omitempty"` // server_vad
+	IdleTimeoutMS     *int     `json:"idle_timeout_ms,omitempty"`     // server_vad, 5000 to 30000
+	Eagerness         string   `json:"eagerness,omitempty"`           // semantic_vad: low, medium, high, auto
+	CreateResponse    *bool    `json:"create_response,omitempty"`
+	InterruptResponse *bool    `json:"interrupt_response,omitempty"`
+}
+
+// Tool declares one function that the model may call.
+type Tool struct {
+	Type        string          `json:"type"` // "function"
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON schema
+}
+
+// Nullable is a field that may be absent (the zero value), null or a value: in
+// a session.update the three mean three things. Use it with omitzero.
+type Nullable[T any] struct {
+	Value T
+	Set   bool // the field is present
+	Valid bool // the field is not null
+}
+
+// Null is the explicit null.
+func Null[T any]() Nullable[T] { return Nullable[T]{Set: true} }
+
+// Value is a value that is present.
+func Value[T any](v T) Nullable[T] { return Nullable[T]{Value: v, Set: true, Valid: true} }
+
+// IsZero makes omitzero leave out a field that is not set.
+func (n Nullable[T]) IsZero() bool { return !n.Set }
+
+// MarshalJSON writes the value or null.
+func (n Nullable[T]) MarshalJSON() ([]byte, error) {
+	if !n.Valid {
+		return []byte("null"), nil
+	}
+	return marshal(n.Value)
+}
+
+// UnmarshalJSON reads a value or null.
+func (n *Nullable[T]) UnmarshalJSON(b []byte) error {
+	*n = Nullable[T]{Set: true}
+	if string(b) == "null" {
+		return nil
+	}
+	n.Valid = true
+	return json.Unmarshal(b, &n.Value)
+}
+
+// RedactSession returns a session.created or session.updated event without what
+// a browser must not see: the instructions, the stored prompt and the tools that
+// keepTool refuses (tools without a name, such as remote MCP servers, are asked
+// for with ""). A tool_choice that names a hidden tool becomes "auto". Every
+// other value is copied as it stands; the order of keys may change. An event
+// without a session object comes back as it is.
+func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) {
+	var event, session map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &event); err != nil {
+		return nil, fmt.Errorf("redact session: %w", err)
+	}
+	if s := event["session"]; len(s) == 0 || string(s) == "null" {
+		return raw, nil
+	}
+	if err := json.Unmarshal(event["session"], &session); err != nil {
+		return nil, fmt.Errorf("redact session: %w", err)
+	}
+	delete(session, "instructions")
+	delete(session, "prompt")
+	if err := redactTools(session, keepTool); err != nil {
+		return nil, fmt.Errorf("redact session tools: %w", err)
+	}
+	var err error
+	if event["session"], err = marshal(session); err != nil {
+		return nil, fmt.Errorf("redact session: %w", err)
+	}
+	return marshal(event)
+}
+
+func redactTools(session map[string]json.RawMessage, keepTool func(string) bool) error {
+	type named struct {
+		Name loose `json:"name"`
+	}
+	if list := session["tools"]; len(list) > 0 && string(list) != "null" {
+		var tools []json.RawMessage
+		if err := json.Unmarshal(list, &tools); err != nil {
+			return err
+		}
+		kept := make([]json.RawMessage, 0, len(tools))
+		for _, t := range tools {
+			var n named
+			if json.Unmarshal(t, &n) == nil && keepTool(string(n.Name)) {
+				kept = append(kept, t)
+			}
+		}
+		b, err := marshal(kept)
+		if err != nil {
+			return err
+		}
+		session["tools"] = b
+	}
+	if choice := session["tool_choice"]; len(choice) > 0 && choice[0] == '{' {
+		var n named
+		if json.Unmarshal(choice, &n) != nil || !keepTool(string(n.Name)) {
+			session["tool_choice"] = json.RawMessage(`"auto"`)
+		}
+	}
+	return nil
+}
