@@ -1,0 +1,332 @@
+package rtc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pion/rtp"
+	"github.com/pion/webrtc/v4"
+)
+
+// collector is an AudioSink that keeps copies.
+type collector struct{ packets chan rtp.Packet }
+
+func newCollector() collector { return collector{make(chan rtp.Packet, 1000)} }
+
+func (c collector) WriteRTP(p *rtp.Packet) error {
+	select {
+	case c.packets <- rtp.Packet{Header: p.Header, Payload: bytes.Clone(p.Payload)}:
+	default: // the test has seen enough
+	}
+	return nil
+}
+
+func (c collector) next(t testing.TB) rtp.Packet {
+	t.Helper()
+	select {
+	case p := <-c.packets:
+		return p
+	case <-time.After(patience):
+		t.Fatal("no packet came")
+		return rtp.Packet{}
+	}
+}
+
+// TestGate shuts the gate for a while: a step in time, but no gap in numbers.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a).connected(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { speak(ctx, p.offerer, 1, 40, 400) })
+	got := newCollector()
+	var flow Flow
+	wg.Go(func() {
+		if err := p.answerer.Forward(ctx, got, &flow); !errors.Is(err, context.Canceled) {
+			t.Errorf("Forward: %v", err)
+		}
+	})
+	waitGated := func(n uint64) {
+		for end := flow.Gated.Load() + n; flow.Gated.Load() < end; {
+			select {
+			case <-time.After(5 * time.Millisecond):
+			case <-ctx.Done():
+				t.Fatal("nothing is gated")
+			}
+		}
+	}
+	if flow.IsOpen() || !flow.FirstAt().IsZero() {
+		t.Error("a new flow is not shut")
+	}
+	waitGated(3)
+	if n := flow.Packets.Load(); n != 0 {
+		t.Errorf("%d packets passed the shut gate", n)
+	}
+	flow.Open()
+	last := got.next(t)
+	for range 3 {
+		next := got.next(t)
+		if next.SequenceNumber != last.SequenceNumber+1 || next.Timestamp != last.Timestamp+frameStep {
+			t.Errorf("%d/%d follows %d/%d", next.SequenceNumber, next.Timestamp, last.SequenceNumber, last.Timestamp)
+		}
+		last = next
+	}
+	flow.Shut()
+	waitGated(5)
+	for len(got.packets) > 0 {
+		last = got.next(t)
+	}
+	flow.Open()
+	next := got.next(t)
+	if next.SequenceNumber != last.SequenceNumber+1 {
+		t.Errorf("after the pause comes number %d, before it %d", next.SequenceNumber, last.SequenceNumber)
+	}
+	if step := next.Timestamp - last.Timestamp; step < 5*frameStep {
+		t.Errorf("after the pause the timestamp is %d later", step)
+	}
+}
+
+// TestForwardAgain ends Forward by its context and starts it anew; a second one
+// beside it is refused.
+func TestForwardAgain(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a).connected(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { speak(ctx, p.offerer, 1, 1, 1) })
+	var flow Flow
+	flow.Open()
+	for range 3 {
+		short, stop := context.WithCancel(ctx)
+		got := newCollector()
+		done := make(chan error, 1)
+		go func() { done <- p.answerer.Forward(short, got, &flow) }()
+		got.next(t)
+		if err := p.answerer.Forward(short, got, &flow); err == nil || errors.Is(err, ErrClosed) {
+			t.Errorf("second Forward: %v", err)
+		}
+		stop()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Forward: %v", err)
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.answerer.Forward(ctx, newCollector(), &flow) }()
+	closePeer(t, p.offerer)
+	if err := <-done; !errors.Is(err, ErrClosed) {
+		t.Errorf("Forward after the remote's end: %v", err)
+	}
+}
+
+// TestSinkErrors counts what a sink refuses and ends with a sink that has ended.
+func TestSinkErrors(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a).connected(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { speak(ctx, p.offerer, 1, 1, 1) })
+	var flow Flow
+	flow.Open()
+	calls := 0
+	err := p.answerer.Forward(ctx, sinkFunc(func(*rtp.Packet) error {
+		if calls++; calls > 3 {
+			return ErrClosed
+		}
+		return errors.New("full")
+	}), &flow)
+	if !errors.Is(err, ErrClosed) || flow.Errors.Load() != 4 || flow.Packets.Load() != 0 {
+		t.Errorf("%v, %d errors, %d packets", err, flow.Errors.Load(), flow.Packets.Load())
+	}
+
+	var s Switch
+	if err := s.WriteRTP(&rtp.Packet{}); err != nil {
+		t.Errorf("switch to nothing: %v", err)
+	}
+	s.Set(sinkFunc(func(*rtp.Packet) error { return ErrClosed }))
+	if err := s.WriteRTP(&rtp.Packet{}); err != nil {
+		t.Errorf("switch to an ended sink: %v", err)
+	}
+	full := errors.New("full")
+	s.Set(sinkFunc(func(*rtp.Packet) error { return full }))
+	if err := s.WriteRTP(&rtp.Packet{}); !errors.Is(err, full) {
+		t.Errorf("switch to a full sink: %v", err)
+	}
+	s.Set(nil)
+	if err := s.WriteRTP(&rtp.Packet{}); err != nil {
+		t.Errorf("switch back to nothing: %v", err)
+	}
+}
+
+// TestSourceChange sends two upstreams after each other to one browser.
+func TestSourceChange(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a).connected(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	got := newCollector()
+	var flow Flow
+	flow.Open()
+	wg.Go(func() { _ = p.answerer.Forward(ctx, got, &flow) })
+
+	first, stop := context.WithCancel(ctx)
+	wg.Go(func() { speak(first, p.offerer, 1, 65534, 1<<32-1000) })
+	last := got.next(t)
+	for range 4 {
+		last = got.next(t)
+	}
+	stop()
+	wg.Go(func() { speak(ctx, p.offerer, 2, 30_000, 77) })
+	for range 6 {
+		next := got.next(t)
+		if next.SequenceNumber != last.SequenceNumber+1 || next.Timestamp-last.Timestamp < frameStep || next.Timestamp-last.Timestamp > 20*frameStep {
+			t.Errorf("%d/%d follows %d/%d", next.SequenceNumber, next.Timestamp, last.SequenceNumber, last.Timestamp)
+		}
+		last = next
+	}
+}
+
+// TestLevel reads the audio level of a browser and strips header extensions,
+// CSRCs and padding.
+func TestLevel(t *testing.T) {
+	t.Parallel()
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
+	b.rec.waitState(t, StateConnected)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	id := 0
+	for _, ext := range b.pc.GetSenders()[0].GetParameters().HeaderExtensions {
+		if ext.URI == audioLevelHeader {
+			id = ext.ID
+		}
+	}
+	wg.Go(func() {
+		speak(ctx, sinkFunc(func(p *rtp.Packet) error {
+			p.Marker, p.CSRC = true, []uint32{1, 2}
+			p.Padding, p.Header.PaddingSize = true, 20
+			if err := p.SetExtension(uint8(id), []byte{0x80 | 33}); err != nil {
+				t.Errorf("SetExtension %d: %v", id, err)
+			}
+			return b.track.WriteRTP(p)
+		}), 1, 1, 1)
+	})
+	got := newCollector()
+	var flow Flow
+	if flow.Level() != -1 {
+		t.Errorf("level %d before any packet", flow.Level())
+	}
+	flow.Open()
+	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	p := got.next(t)
+	if flow.Level() != 33 {
+		t.Errorf("level %d, want 33", flow.Level())
+	}
+	if p.Extension || p.Padding || p.PaddingSize != 0 || p.Header.PaddingSize != 0 || len(p.CSRC) != 0 || !p.Marker || !bytes.Equal(p.Payload, []byte{0xf8, 0xff, 0xfe}) {
+		t.Errorf("forwarded %+v", p)
+	}
+}
+
+// TestSecondTrack has a remote offer two audio tracks: the first one counts.
+func TestSecondTrack(t *testing.T) {
+	t.Parallel()
+	second, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "mic2", "browser2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{before: func(pc *webrtc.PeerConnection) {
+		if _, err := pc.AddTrack(second); err != nil {
+			t.Error(err)
+		}
+	}})
+	b.rec.waitState(t, StateConnected)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { speak(ctx, b.track, 1, 1, 1) })
+	got := newCollector()
+	var flow Flow
+	flow.Open()
+	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	source := got.next(t).SSRC
+	wg.Go(func() { speak(ctx, second, 1, 1, 1) })
+	for range 10 {
+		if p := got.next(t); p.SSRC != source {
+			t.Errorf("packet of %d among those of %d", p.SSRC, source)
+		}
+	}
+}
+
+// TestConcurrentWriters has two sources write at once: no race, no disorder in
+// numbers, and what does not fit is counted.
+func TestConcurrentWriters(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p, _, err := a.Offer(testContext(t), Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePeer(t, p)
+	const each = 2000
+	var wg sync.WaitGroup
+	for ssrc := range uint32(4) {
+		wg.Go(func() {
+			for i := range uint16(each) {
+				err := p.WriteRTP(&rtp.Packet{Header: rtp.Header{SSRC: ssrc, SequenceNumber: i}, Payload: []byte{1}})
+				if err != nil {
+					t.Errorf("WriteRTP: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := p.Stats(); uint64(s.AudioOut)+s.AudioDropped != 4*each {
+		t.Errorf("%d sent, %d dropped of %d", s.AudioOut, s.AudioDropped, 4*each)
+	}
+}
+
+// TestAllocations holds our part of the packet path to no allocation. It is not
+// parallel, because it counts those of the whole process.
+func TestAllocations(t *testing.T) {
+	a := newAPI(t, Config{})
+	p, _, err := a.Offer(testContext(t), Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePeer(t, p)
+	var flow Flow
+	flow.Open()
+	r := relay{peer: p, dst: p, flow: &flow}
+	p.in.levelID = 1
+	b := marshal(t, withExtension(t, 0xbede, 1, []byte{42}))
+	sequence := uint16(0)
+	if n := testing.AllocsPerRun(2000, func() {
+		sequence++
+		b[2], b[3] = byte(sequence>>8), byte(sequence)
+		if err := r.pass(b); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations per packet, want 0", n)
+	}
+	if flow.Packets.Load() < 2000 || flow.Level() != 42 {
+		t.Errorf("%d packets, level %d", flow.Packets.Load(), flow.Level())
+	}
+}

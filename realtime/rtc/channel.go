@@ -1,0 +1,277 @@
+package rtc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pion/datachannel"
+	"github.com/pion/webrtc/v4"
+)
+
+const (
+	// readBuffer holds most events; larger messages get a slice of their own.
+	readBuffer = 8 << 10
+	// maxRefused is the number of data channels that a remote may open in vain.
+	maxRefused = 16
+)
+
+// channel is the peer's data channel.
+type channel struct {
+	limit  atomic.Int64  // bytes that the remote accepts
+	taken  atomic.Bool   // the peer has its channel, open or not
+	opened chan struct{} // closed when stream is set
+	low    chan struct{} // holds a token when the buffered amount fell to the low-water mark
+	slot   chan struct{} // held by the one sender
+
+	mu     sync.Mutex
+	stream *datachannel.DataChannel // nil until open
+
+	stall   stall
+	refused atomic.Int32
+
+	received, sent                   atomic.Uint64 // messages
+	receivedBytes, sentBytes, tooBig atomic.Uint64
+}
+
+func (c *channel) init() {
+	c.limit.Store(defaultRemoteMessageSize)
+	c.opened = make(chan struct{})
+	c.low = make(chan struct{}, 1)
+	c.slot = make(chan struct{}, 1)
+}
+
+func (c *channel) setLimit(n int) {
+	if n > 0 {
+		c.limit.Store(int64(n))
+	}
+}
+
+// onDataChannel takes the first channel with our label and refuses all others.
+func (p *Peer) onDataChannel(dc *webrtc.DataChannel) {
+	if dc.Label() == channelLabel && p.useChannel(dc) {
+		return
+	}
+	n := p.channel.refused.Add(1)
+	p.log.Warn("data channel refused", "label_length", len(dc.Label()), "second", dc.Label() == channelLabel)
+	if n > maxRefused {
+		p.log.Warn("too many data channels, peer ended")
+		p.end(StateFailed)
+	}
+	// Before it is open, Close makes Pion reset the stream as soon as it is.
+	if err := dc.Close(); err != nil {
+		p.log.Debug("data channel close failed", "error", err)
+	}
+}
+
+// useChannel makes dc the peer's channel, if it has none.
+func (p *Peer) useChannel(dc *webrtc.DataChannel) bool {
+	if !p.channel.taken.CompareAndSwap(false, true) {
+		return false
+	}
+	dc.OnOpen(func() {
+		detached, err := dc.Detach()
+		stream, ok := detached.(*datachannel.DataChannel)
+		if err != nil || !ok {
+			p.log.Warn("data channel not usable", "error", err)
+			p.end(StateFailed)
+			return
+		}
+		p.run(stream)
+	})
+	return true
+}
+
+// run starts the reader, unless the peer has ended meanwhile.
+func (p *Peer) run(stream *datachannel.DataChannel) {
+	c := &p.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-p.done:
+		return // Close closes the association under the stream
+	default:
+	}
+	c.stream = stream
+	stream.SetBufferedAmountLowThreshold(lowWater)
+	stream.OnBufferedAmountLow(c.drained)
+	p.goroutines.Go(func() { p.read(stream) })
+	close(c.opened)
+}
+
+func (c *channel) drained() {
+	select {
+	case c.low <- struct{}{}:
+	default:
+	}
+}
+
+// read hands messages on until the channel ends, and the peer with it: without
+// its channel a call cannot be steered.
+func (p *Peer) read(stream datachannel.Reader) {
+	defer p.end(StateClosed)
+	if p.h.Open != nil {
+		p.h.Open()
+	}
+	small := make([]byte, readBuffer)
+	for {
+		data, err := p.next(stream, small)
+		switch {
+		case errors.Is(err, errSkipped):
+			continue
+		case err != nil:
+			if !errors.Is(err, io.EOF) {
+				p.log.Debug("data channel ended", "error", err)
+			}
+			return
+		}
+		p.channel.received.Add(1)
+		p.channel.receivedBytes.Add(uint64(len(data)))
+		p.handOn(data)
+	}
+}
+
+func (p *Peer) handOn(data []byte) {
+	p.deliver.Lock()
+	defer p.deliver.Unlock()
+	if p.h.Message != nil && !p.silent.Load() {
+		p.h.Message(data)
+	}
+}
+
+var errSkipped = errors.New("message dropped")
+
+// next reads one message into a slice of its own.
+func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
+	buf := small
+	n, _, err := stream.ReadDataChannel(buf)
+	// Pion keeps a message that does not fit, but does not tell its size. The
+	// receive window bounds it.
+	for errors.Is(err, io.ErrShortBuffer) && len(buf) < 2*receiveBufferSize {
+		buf = make([]byte, 4*len(buf))
+		n, _, err = stream.ReadDataChannel(buf)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stats := p.pc.SCTP().Stats()
+	p.channel.stall.mark(stats.BytesReceived, stats.BytesSent)
+	if n > p.api.maxMessage {
+		p.channel.tooBig.Add(1)
+		p.log.Warn("data channel message dropped: too large", "bytes", n, "limit", p.api.maxMessage)
+		return nil, errSkipped
+	}
+	return append(make([]byte, 0, n), buf[:n]...), nil
+}
+
+// MaxMessageSize is the size in bytes of the largest message that the remote
+// accepts (a=max-message-size, RFC 8841), 65535 when it named none. It is known
+// once both descriptions are set.
+func (p *Peer) MaxMessageSize() int { return int(p.channel.limit.Load()) }
+
+// BufferedAmount is the number of bytes that Send has taken and the remote has
+// not acknowledged.
+func (p *Peer) BufferedAmount() uint64 {
+	if s := p.channel.open(); s != nil {
+		return s.BufferedAmount()
+	}
+	return 0
+}
+
+// open returns the open stream or nil.
+func (c *channel) open() *datachannel.DataChannel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stream
+}
+
+// Send sends one text message, after those sent before. It blocks until the
+// data channel is open and its buffered amount is below HighWater. Errors:
+// ErrTooLarge when data is larger than MaxMessageSize (the channel stays
+// usable), ErrClosed, and the cause of ctx's end.
+func (p *Peer) Send(ctx context.Context, data []byte) error {
+	if err := p.send(ctx, data); err != nil {
+		return fmt.Errorf("send message: %w", err)
+	}
+	return nil
+}
+
+func (p *Peer) send(ctx context.Context, data []byte) error {
+	c := &p.channel
+	if err := p.await(ctx, c.opened); err != nil {
+		return err
+	}
+	if limit := p.MaxMessageSize(); len(data) > limit {
+		return fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, len(data), limit)
+	}
+	select {
+	case c.slot <- struct{}{}:
+		defer func() { <-c.slot }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.done:
+		return ErrClosed
+	}
+	stream := c.open()
+	for stream.BufferedAmount() >= HighWater {
+		if err := p.await(ctx, c.low); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-p.done:
+		return ErrClosed
+	default:
+	}
+	if _, err := stream.WriteDataChannel(data, true); err != nil {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	c.sent.Add(1)
+	c.sentBytes.Add(uint64(len(data)))
+	return nil
+}
+
+// await waits for ready, unless ctx or the peer ends first.
+func (p *Peer) await(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-p.done:
+		return ErrClosed
+	default:
+	}
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.done:
+		return ErrClosed
+	}
+}
+
+// flush waits until the remote has acknowledged all that was sent.
+func (c *channel) flush(ctx context.Context, done <-chan struct{}) {
+	stream := c.open()
+	if stream == nil {
+		return
+	}
+	stream.SetBufferedAmountLowThreshold(0)
+	for stream.BufferedAmount() > 0 {
+		select {
+		case <-c.low:
+		case <-ctx.Done():
+			return
+		case <-done:
+			return
+		}
+	}
+}
+
+// close resets the stream, so that the remote's channel closes in order.
+func (c *channel) close() {
+	if stream := c.open(); stream != nil {
+		_ = stream.Close() // an association that is gone has nothing to reset
+	}
+}

@@ -1,0 +1,315 @@
+package rtc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pion/webrtc/v4"
+)
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	random := rand.NewChaCha8([32]byte{byte(n)})
+	_, _ = random.Read(b) // never fails
+	return b
+}
+
+func TestMessageSizes(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a)
+	ctx := testContext(t)
+	came := 0
+	for _, tt := range []struct {
+		size int
+		want error
+	}{
+		{0, nil}, {1, nil}, {readBuffer, nil}, {readBuffer + 1, nil}, {64 << 10, nil}, {256 << 10, nil},
+		{256<<10 + 1, ErrTooLarge}, {1 << 20, ErrTooLarge}, {5, nil},
+	} {
+		data := randomBytes(tt.size)
+		err := p.offerer.Send(ctx, data)
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%d bytes: %v, want %v", tt.size, err, tt.want)
+		}
+		if err != nil {
+			continue
+		}
+		came++
+		if got := p.ans.waitMessages(t, came)[came-1]; !bytes.Equal(got, data) {
+			t.Errorf("%d bytes: %d bytes came, or others", tt.size, len(got))
+		}
+	}
+	if n := p.offerer.MaxMessageSize(); n != DefaultMaxMessageSize {
+		t.Errorf("limit %d", n)
+	}
+	stats := p.answerer.Stats()
+	if stats.MessagesIn != 7 || stats.MessagesTooLarge != 0 || stats.State != StateConnected {
+		t.Errorf("stats %+v", stats)
+	}
+}
+
+func TestManyMessages(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a)
+	ctx := testContext(t)
+	const n = 1000
+	var wg sync.WaitGroup
+	for _, from := range []*Peer{p.offerer, p.answerer} {
+		wg.Go(func() {
+			for i := range n {
+				if err := from.Send(ctx, fmt.Appendf(nil, "%d %s", i, bytes.Repeat([]byte("."), i%700))); err != nil {
+					t.Errorf("message %d: %v", i, err)
+					return
+				}
+				_, _ = from.BufferedAmount(), from.Stats() // a reader beside the writer
+			}
+		})
+	}
+	wg.Wait()
+	for _, to := range []*recorder{p.ans, p.off} {
+		for i, got := range to.waitMessages(t, n) {
+			if want := fmt.Sprint(i, " "); !bytes.HasPrefix(got, []byte(want)) {
+				t.Fatalf("message %d begins %.10q", i, got)
+			}
+		}
+	}
+}
+
+// TestBinary hands binary messages on like text.
+func TestBinary(t *testing.T) {
+	t.Parallel()
+	opened := make(chan struct{})
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
+	b.dc.OnOpen(func() { close(opened) })
+	<-opened
+	if err := b.dc.Send([]byte{0, 0xff, 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.rec.waitMessages(t, 1)[0]; !bytes.Equal(got, []byte{0, 0xff, 1}) {
+		t.Errorf("got %x", got)
+	}
+}
+
+// TestBackPressure fills the way to a remote that does not read. Send must wait
+// at the high-water mark, and nothing may be lost.
+func TestBackPressure(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	gate, got := make(chan struct{}), make(chan uint32, 1000)
+	ctx := testContext(t)
+	offerer, offer, err := a.Offer(ctx, Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePeer(t, offerer)
+	answerer, answer, err := a.Answer(ctx, offer, Handlers{Message: func(b []byte) {
+		<-gate
+		got <- binary.BigEndian.Uint32(b)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePeer(t, answerer)
+	if err := offerer.Accept(ctx, answer); err != nil {
+		t.Fatal(err)
+	}
+	// Number by number until Send waits. It may do so only at the high-water mark.
+	sent := uint32(0)
+	for message := make([]byte, 32<<10); ; sent++ {
+		binary.BigEndian.PutUint32(message, sent)
+		send := func() error {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return offerer.Send(short, message)
+		}
+		err := send()
+		for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && offerer.BufferedAmount() < HighWater {
+			err = send() // not open yet, or a slow machine
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+		if err != nil || sent > 300 {
+			t.Fatalf("after %d messages: %v", sent, err)
+		}
+	}
+	// What waits is the sender's high water and the receiver's window at most.
+	if n := offerer.BufferedAmount(); n < HighWater || n > HighWater+receiveBufferSize {
+		t.Errorf("buffered %d bytes after %d messages", n, sent)
+	}
+	close(gate)
+	for i := range sent {
+		select {
+		case n := <-got:
+			if n != i {
+				t.Fatalf("message %d came as number %d", n, i)
+			}
+		case <-ctx.Done():
+			t.Fatalf("message %d of %d never came", i, sent)
+		}
+	}
+	if err := offerer.Send(ctx, []byte{0, 0, 0, 0}); err != nil {
+		t.Errorf("Send afterwards: %v", err)
+	}
+}
+
+func TestSendEnds(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p, _, err := a.Offer(testContext(t), Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	failed := make(chan error, 2)
+	go func() { failed <- p.Send(ctx, []byte("x")) }()
+	cancel(cause)
+	if err := <-failed; !errors.Is(err, cause) {
+		t.Errorf("cancelled: %v", err)
+	}
+	go func() { failed <- p.Send(t.Context(), []byte("x")) }()
+	closePeer(t, p)
+	if err := <-failed; !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestFlushOnClose sends and closes at once: the message must arrive.
+func TestFlushOnClose(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a).connected(t).open(t)
+	for range 20 {
+		if err := p.offerer.Send(testContext(t), randomBytes(10_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.offerer.Send(testContext(t), []byte("bye")); err != nil {
+		t.Fatal(err)
+	}
+	closePeer(t, p.offerer)
+	p.ans.waitState(t, StateClosed)
+	p.ans.mu.Lock()
+	defer p.ans.mu.Unlock()
+	if n := len(p.ans.messages); n != 21 || string(p.ans.messages[20]) != "bye" {
+		t.Errorf("%d messages came before the end", n)
+	}
+	if p.ans.after != 0 {
+		t.Errorf("%d messages came after the end", p.ans.after)
+	}
+}
+
+// TestOversized has a remote that ignores our limit. A message that the receive
+// window holds is dropped, and the channel lives on.
+func TestOversized(t *testing.T) {
+	t.Parallel()
+	opened := make(chan struct{})
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{answer: boundless})
+	b.dc.OnOpen(func() { close(opened) })
+	<-opened
+	for _, size := range []int{256<<10 + 1, 700 << 10, 900 << 10} {
+		if err := b.dc.Send(randomBytes(size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.dc.SendText("still here"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.rec.waitMessages(t, 1)[0]; string(got) != "still here" {
+		t.Errorf("got %d bytes", len(got))
+	}
+	if s := b.peer.Stats(); s.MessagesTooLarge != 3 || s.MessagesIn != 1 {
+		t.Errorf("%d too large, %d taken", s.MessagesTooLarge, s.MessagesIn)
+	}
+}
+
+// TestBlocked has a remote send what the receive window cannot hold. The peer
+// must notice that its channel is blocked for good, with bounded memory.
+func TestBlocked(t *testing.T) {
+	t.Parallel()
+	opened := make(chan struct{})
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{answer: boundless})
+	b.dc.OnOpen(func() { close(opened) })
+	<-opened
+	if err := b.dc.SendText("before"); err != nil {
+		t.Fatal(err)
+	}
+	b.rec.waitMessages(t, 1)
+	const size = 24 << 20
+	if err := b.dc.Send(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	b.rec.waitState(t, StateFailed)
+	if err := b.peer.Send(testContext(t), []byte("x")); !errors.Is(err, ErrClosed) {
+		t.Errorf("Send: %v", err)
+	}
+	stats := b.peer.pc.SCTP().Stats()
+	if stats.BytesReceived > 4*receiveBufferSize {
+		t.Errorf("%d bytes were taken in", stats.BytesReceived)
+	}
+	runtime.KeepAlive(b)
+}
+
+// TestOtherChannels has a remote open channels that are not ours.
+func TestOtherChannels(t *testing.T) {
+	t.Parallel()
+	refused := make(chan string, 100)
+	open := func(pc *webrtc.PeerConnection, label string) {
+		dc, err := pc.CreateDataChannel(label, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		dc.OnClose(func() { refused <- label })
+	}
+	opened := make(chan struct{})
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{before: func(pc *webrtc.PeerConnection) {
+		open(pc, "telemetry")
+		open(pc, channelLabel) // the second of that name
+	}})
+	b.dc.OnOpen(func() { close(opened) })
+	<-opened
+	got := map[string]bool{<-refused: true, <-refused: true}
+	if !got["telemetry"] || !got[channelLabel] {
+		t.Errorf("refused %v", got)
+	}
+	if err := b.dc.SendText("on the first"); err != nil {
+		t.Fatal(err)
+	}
+	if m := b.rec.waitMessages(t, 1); string(m[0]) != "on the first" {
+		t.Errorf("got %q", m[0])
+	}
+	for range maxRefused {
+		open(b.pc, "flood")
+	}
+	b.rec.waitState(t, StateFailed)
+}
+
+// TestChannelClosed has the remote close its channel: the peer ends.
+func TestChannelClosed(t *testing.T) {
+	t.Parallel()
+	opened := make(chan struct{})
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
+	b.dc.OnOpen(func() { close(opened) })
+	<-opened
+	if err := b.dc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.rec.waitState(t, StateClosed)
+	select {
+	case <-b.peer.Done():
+	default:
+		t.Error("Done is open after StateClosed")
+	}
+}

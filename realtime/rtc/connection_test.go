@@ -1,0 +1,438 @@
+package rtc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pion/ice/v4"
+	"github.com/pion/stun/v4"
+	"github.com/pion/webrtc/v4"
+)
+
+// freePort returns a UDP port that nobody uses right now.
+func freePort(t testing.TB) int {
+	t.Helper()
+	c, err := net.ListenUDP("udp", &net.UDPAddr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).Port
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		want string // part of the error
+	}{
+		{"port", Config{UDPPort: 70000}, "UDP port 70000"},
+		{"message size", Config{MaxMessageSize: 2 << 20}, "max message size"},
+		{"public IP", Config{PublicIPs: []string{"example.org"}}, `public IP "example.org"`},
+		{"ICE server", Config{ICEServers: []ICEServer{{URLs: []string{"http://x"}}}}, `ICE server "http://x"`},
+		{"TURN without credential", Config{ICEServers: []ICEServer{{URLs: []string{"turn:turn.example.org"}}}}, "credential"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := New(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("New: %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	newAPI(t, Config{UDPPort: port})
+	if _, err := New(Config{UDPPort: port, Loopback: true}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
+		t.Errorf("second API on port %d: %v", port, err)
+	}
+}
+
+func TestPublicIPs(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	a := newAPI(t, Config{UDPPort: port, PublicIPs: []string{"203.0.113.9"}})
+	p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePeer(t, p)
+	if want := fmt.Sprintf(" 203.0.113.9 %d typ host", port); !strings.Contains(answer, want) {
+		t.Errorf("answer lacks %q:\n%s", want, answer)
+	}
+}
+
+// TestOnePort has 20 browsers call on one port: each is heard by its own peer.
+func TestOnePort(t *testing.T) {
+	t.Parallel()
+	browsers, server := newAPI(t, Config{}), newAPI(t, Config{UDPPort: freePort(t)})
+	var wg sync.WaitGroup
+	pairs := make([]*pair, 20)
+	for i := range pairs {
+		pairs[i] = newPair(t, browsers, server).connected(t)
+	}
+	for i, p := range pairs {
+		wg.Go(func() {
+			if err := p.offerer.Send(testContext(t), fmt.Appendf(nil, "browser %d", i)); err != nil {
+				t.Errorf("browser %d: %v", i, err)
+			}
+			if err := p.answerer.Send(testContext(t), fmt.Appendf(nil, "server %d", i)); err != nil {
+				t.Errorf("server %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	for i, p := range pairs {
+		if got := string(p.ans.waitMessages(t, 1)[0]); got != fmt.Sprint("browser ", i) {
+			t.Errorf("server %d got %q", i, got)
+		}
+		if got := string(p.off.waitMessages(t, 1)[0]); got != fmt.Sprint("server ", i) {
+			t.Errorf("browser %d got %q", i, got)
+		}
+	}
+}
+
+// TestVanish has a remote vanish without a word.
+func TestVanish(t *testing.T) {
+	t.Parallel()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: conn})
+	t.Cleanup(func() { _ = mux.Close() })
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{settings: func(s *webrtc.SettingEngine) { s.SetICEUDPMux(mux) }})
+	b.rec.waitState(t, StateConnected)
+	gone := time.Now()
+	_ = conn.Close()
+	b.rec.waitState(t, StateDisconnected)
+	b.rec.waitState(t, StateFailed)
+	if took := time.Since(gone); took > 12*time.Second {
+		t.Errorf("StateFailed after %s", took)
+	}
+	select {
+	case <-b.peer.Done():
+	default:
+		t.Error("Done is open after StateFailed")
+	}
+	start := time.Now()
+	closePeer(t, b.peer)
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("Close took %s", took)
+	}
+	b.rec.waitState(t, StateClosed)
+}
+
+// hostilePackets are what a stranger may send to a media port.
+func hostilePackets(random *rand.Rand, ufrag string) [][]byte {
+	noise := make([]byte, 1+random.IntN(1400))
+	for i := range noise {
+		noise[i] = byte(random.Uint32())
+	}
+	rtpLike := append([]byte{0x80, 111}, noise...)
+	rtcpLike := append([]byte{0x80, 200}, noise...)
+	hello := append([]byte{22, 0xfe, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 60, 1}, noise...)
+	binding := func(integrity string) []byte {
+		m, err := stun.Build(stun.TransactionID, stun.BindingRequest, stun.NewUsername(ufrag+":evil"),
+			stun.NewShortTermIntegrity(integrity), stun.Fingerprint)
+		if err != nil {
+			return nil
+		}
+		return m.Raw
+	}
+	return [][]byte{noise, rtpLike, rtcpLike, hello, binding("guess"), binding(""), {}, {0}}
+}
+
+// TestSpray throws hostile packets at the shared port while a call is on. The
+// call goes on, and another one can be made.
+func TestSpray(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	browsers, server := newAPI(t, Config{}), newAPI(t, Config{UDPPort: port})
+	p := newPair(t, browsers, server).connected(t).open(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { speak(ctx, p.offerer, 1, 1, 1) })
+	got := newCollector()
+	var flow Flow
+	flow.Open()
+	wg.Go(func() { _ = p.answerer.Forward(ctx, got, &flow) })
+	first := got.next(t)
+
+	params, err := p.answerer.pc.SCTP().Transport().ICETransport().GetLocalParameters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer evil.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 600 {
+		for _, b := range hostilePackets(random, params.UsernameFragment) {
+			_, _ = evil.Write(b) // the port may refuse, which is as well
+		}
+	}
+	if err := p.offerer.Send(ctx, []byte("still here")); err != nil {
+		t.Fatal(err)
+	}
+	p.ans.waitMessages(t, 1)
+	second := newPair(t, browsers, server).connected(t)
+	if err := second.offerer.Send(ctx, []byte("another call")); err != nil {
+		t.Fatal(err)
+	}
+	second.ans.waitMessages(t, 1)
+
+	for len(got.packets) > 0 {
+		got.next(t)
+	}
+	last := got.next(t) // audio still comes
+	if span := uint64(last.SequenceNumber-first.SequenceNumber) + 1; span-min(span, flow.Packets.Load()) > 5 {
+		t.Errorf("%d packets of %d came", flow.Packets.Load(), span)
+	}
+	if flow.Errors.Load() > 0 {
+		t.Errorf("%d packets could not be read", flow.Errors.Load())
+	}
+}
+
+// TestLateBrowser has the browser learn of our answer 3 s late, as over a slow
+// network or when the upstream holds the answer up.
+func TestLateBrowser(t *testing.T) {
+	t.Parallel()
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{prepare: func(p *Peer) {
+		select {
+		case <-time.After(3 * time.Second): // what is tested, not a wait for something
+		case <-p.Done():
+			t.Error("the peer gave up")
+		}
+	}})
+	b.rec.waitState(t, StateConnected)
+}
+
+// TestUpstreamTCP reaches an upstream that can be reached by TCP alone.
+func TestUpstreamTCP(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := pionLoggers{testLogger(t)}
+	mux := webrtc.NewICETCPMux(logs.NewLogger("tcp"), listener, 8)
+	t.Cleanup(func() { _ = mux.Close() })
+	var s webrtc.SettingEngine
+	s.LoggerFactory = logs
+	s.SetIncludeLoopbackCandidate(true)
+	s.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
+	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeTCP4})
+	s.SetICETCPMux(mux)
+	pc, err := webrtc.NewAPI(webrtc.WithSettingEngine(s)).NewPeerConnection(webrtc.Configuration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pc.GracefulClose() })
+	a := newAPI(t, Config{})
+	rec := newRecorder()
+	p, offer, err := a.Offer(testContext(t), rec.handlers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closePeer(t, p) })
+	if err := pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeOffer, SDP: offer}); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := pc.CreateAnswer(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gathered := webrtc.GatheringCompletePromise(pc)
+	if err := pc.SetLocalDescription(answer); err != nil {
+		t.Fatal(err)
+	}
+	<-gathered
+	if err := p.Accept(testContext(t), pc.LocalDescription().SDP); err != nil {
+		t.Fatal(err)
+	}
+	rec.waitState(t, StateConnected)
+	if s := p.Stats(); s.Remote != "host/tcp" {
+		t.Errorf("connected to %q from %q", s.Remote, s.Local)
+	}
+}
+
+// TestCloseAtAnyTime closes peers in each phase, several times at once, while
+// they are in use.
+func TestCloseAtAnyTime(t *testing.T) {
+	t.Parallel()
+	closeAll := func(peers ...*Peer) {
+		var wg sync.WaitGroup
+		for _, p := range peers {
+			for range 3 {
+				wg.Go(func() { closePeer(t, p) })
+			}
+		}
+		wg.Wait()
+	}
+	t.Run("after Offer", func(t *testing.T) {
+		t.Parallel()
+		p, _, err := newAPI(t, Config{}).Offer(testContext(t), Handlers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAll(p)
+		if err := p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")); !errors.Is(err, ErrClosed) {
+			t.Errorf("Accept after Close: %v", err)
+		}
+	})
+	t.Run("while connecting", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t, Config{})
+		for range 10 {
+			p := newPair(t, a, a)
+			closeAll(p.offerer, p.answerer)
+		}
+	})
+	t.Run("while in use", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t, Config{})
+		for range 3 {
+			p := newPair(t, a, a).connected(t).open(t)
+			ctx, cancel := context.WithCancel(testContext(t))
+			var wg sync.WaitGroup
+			for _, peer := range []*Peer{p.offerer, p.answerer} {
+				var flow Flow
+				wg.Go(func() { speak(ctx, peer, 1, 1, 1) })
+				wg.Go(func() {
+					if err := peer.Forward(ctx, newCollector(), &flow); !errors.Is(err, ErrClosed) {
+						t.Errorf("Forward: %v", err)
+					}
+				})
+				wg.Go(func() {
+					for peer.Send(ctx, randomBytes(50_000)) == nil {
+					}
+				})
+			}
+			p.ans.waitMessages(t, 3)
+			closeAll(p.offerer, p.answerer)
+			cancel()
+			wg.Wait()
+		}
+	})
+	t.Run("by the API", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t, Config{})
+		p := newPair(t, a, a).connected(t)
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		p.off.waitState(t, StateClosed)
+		p.ans.waitState(t, StateClosed)
+		if _, _, err := a.Offer(testContext(t), Handlers{}); !errors.Is(err, ErrClosed) {
+			t.Errorf("Offer after Close: %v", err)
+		}
+		if _, _, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{}); !errors.Is(err, ErrClosed) {
+			t.Errorf("Answer after Close: %v", err)
+		}
+	})
+	t.Run("before the start", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t, Config{})
+		cause := errors.New("browser left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if _, _, err := a.Offer(ctx, Handlers{}); !errors.Is(err, cause) {
+			t.Errorf("Offer: %v", err)
+		}
+	})
+}
+
+// TestCloseFromHandler does what is forbidden: Close waits for its own caller,
+// but gives up in time.
+func TestCloseFromHandler(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	ctx := testContext(t)
+	result := make(chan error, 1)
+	peers := make(chan *Peer, 1)
+	answerer := newRecorder()
+	offerer, offer, err := a.Offer(ctx, Handlers{State: func(s State) {
+		if s == StateConnected {
+			result <- (<-peers).Close()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers <- offerer
+	p, answer, err := a.Answer(ctx, offer, answerer.handlers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closePeer(t, p) })
+	if err := offerer.Accept(ctx, answer); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-result:
+		if err == nil {
+			t.Error("Close from a handler reports no error")
+		}
+	case <-ctx.Done():
+		t.Fatal("Close from a handler hangs")
+	}
+	answerer.waitState(t, StateClosed)
+}
+
+// deadSTUN is a STUN server that never answers.
+func deadSTUN(t *testing.T) ICEServer {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return ICEServer{URLs: []string{"stun:" + conn.LocalAddr().String()}}
+}
+
+// TestGatherCap answers in time although the STUN server is dead.
+func TestGatherCap(t *testing.T) {
+	t.Parallel()
+	for _, port := range []int{0, freePort(t)} {
+		t.Run(fmt.Sprint("port ", port), func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, Config{UDPPort: port, ICEServers: []ICEServer{deadSTUN(t)}})
+			start := time.Now()
+			p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closePeer(t, p)
+			if took := time.Since(start); took > gatherCap+time.Second {
+				t.Errorf("Answer took %s", took)
+			}
+			if !strings.Contains(answer, " typ host") {
+				t.Error("answer has no candidates")
+			}
+		})
+	}
+	t.Run("caller leaves", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t, Config{ICEServers: []ICEServer{deadSTUN(t)}})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, _, err := a.Answer(ctx, readSDP(t, "chrome_offer.sdp"), Handlers{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Answer: %v", err)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package rtc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/pion/logging"
+)
+
+// pionLoggers lets Pion speak through slog. Remotes can provoke most of what
+// Pion says, so its warnings are debug lines and its errors are warnings.
+type pionLoggers struct{ log *slog.Logger }
+
+// NewLogger implements logging.LoggerFactory.
+func (f pionLoggers) NewLogger(scope string) logging.LeveledLogger {
+	return pionLogger{f.log.With("pion", scope)}
+}
+
+type pionLogger struct{ log *slog.Logger }
+
+func (l pionLogger) write(level slog.Level, msg string) {
+	l.log.Log(context.Background(), level, "pion says", "text", msg)
+}
+
+func (l pionLogger) writef(level slog.Level, format string, args []any) {
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	l.write(level, fmt.Sprintf(format, args...))
+}
+
+// Trace implements logging.LeveledLogger. What Pion says below a warning is of
+// use to Pion's developers only.
+func (pionLogger) Trace(string) {}
+
+// Tracef is as Trace.
+func (pionLogger) Tracef(string, ...any) {}
+
+// Debug is as Trace.
+func (pionLogger) Debug(string) {}
+
+// Debugf is as Trace.
+func (pionLogger) Debugf(string, ...any) {}
+
+// Info is as Trace.
+func (pionLogger) Info(string) {}
+
+// Infof is as Trace.
+func (pionLogger) Infof(string, ...any) {}
+
+// Warn logs at debug level.
+func (l pionLogger) Warn(msg string) { l.write(slog.LevelDebug, msg) }
+
+// Warnf logs at debug level.
+func (l pionLogger) Warnf(format string, args ...any) { l.writef(slog.LevelDebug, format, args) }
+
+// Error logs a warning.
+func (l pionLogger) Error(msg string) { l.write(slog.LevelWarn, msg) }
+
+// Errorf logs a warning.
+func (l pionLogger) Errorf(format string, args ...any) { l.writef(slog.LevelWarn, format, args) }

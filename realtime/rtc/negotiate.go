@@ -1,0 +1,124 @@
+package rtc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pion/webrtc/v4"
+)
+
+// Answer makes the peer for an offer of a browser and returns it with the
+// answer, which holds all candidates. Gathering them takes milliseconds without
+// ICE servers and 3 s at most; ctx can end it earlier. Errors: ErrBadSDP
+// (malformed), ErrNoOpus, ErrClosed. An offer without a data channel is fine,
+// and sections other than the first audio and the data channel are refused in
+// the answer.
+//
+// The browser has 9 s to connect before the peer is StateFailed. Start Forward
+// at once, with its gate shut: audio that nobody reads would pile up.
+func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, string, error) {
+	remote, err := checkSDP(offer, MaxOfferSize)
+	if err != nil {
+		return nil, "", fmt.Errorf("read offer: %w", err)
+	}
+	p, err := a.newPeer(a.browser, a.config, h, a.log.With("leg", "browser"))
+	if err != nil {
+		return nil, "", err
+	}
+	p.channel.setLimit(remote.maxMessageSize)
+	answer, err := p.answer(ctx, offer)
+	if err != nil {
+		return nil, "", errors.Join(err, p.Close())
+	}
+	return p, answer, nil
+}
+
+func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
+	if err := p.setRemote(webrtc.SDPTypeOffer, offer); err != nil {
+		return "", err
+	}
+	desc, err := p.pc.CreateAnswer(nil)
+	if err != nil {
+		return "", fmt.Errorf("make answer: %w: %w", ErrBadSDP, err)
+	}
+	gathered := webrtc.GatheringCompletePromise(p.pc)
+	if err := p.pc.SetLocalDescription(desc); err != nil {
+		return "", fmt.Errorf("set answer: %w: %w", ErrBadSDP, err)
+	}
+	limit := time.NewTimer(gatherCap)
+	defer limit.Stop()
+	select {
+	case <-gathered:
+	case <-limit.C:
+		p.log.Warn("gathering candidates took too long", "cap", gatherCap)
+	case <-ctx.Done():
+		return "", fmt.Errorf("gather candidates: %w", context.Cause(ctx))
+	}
+	return p.pc.LocalDescription().SDP, nil
+}
+
+// Offer makes the peer for an upstream and returns it with the offer: one audio
+// section and the data channel "oai-events". The offer holds no candidates,
+// since an upstream answers with all of its own and learns ours from our
+// connectivity checks (RFC 8445, 7.3.1.3); so nothing is waited for.
+// Errors: ErrClosed.
+func (a *API) Offer(ctx context.Context, h Handlers) (*Peer, string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", fmt.Errorf("make offer: %w", context.Cause(ctx))
+	}
+	p, err := a.newPeer(a.upstream, webrtc.Configuration{}, h, a.log.With("leg", "upstream"))
+	if err != nil {
+		return nil, "", err
+	}
+	offer, err := p.offer()
+	if err != nil {
+		return nil, "", errors.Join(err, p.Close())
+	}
+	return p, offer, nil
+}
+
+func (p *Peer) offer() (string, error) {
+	dc, err := p.pc.CreateDataChannel(channelLabel, nil)
+	if err != nil {
+		return "", fmt.Errorf("make data channel: %w", err)
+	}
+	p.useChannel(dc)
+	desc, err := p.pc.CreateOffer(nil)
+	if err != nil {
+		return "", fmt.Errorf("make offer: %w", err)
+	}
+	if err := p.pc.SetLocalDescription(desc); err != nil {
+		return "", fmt.Errorf("set offer: %w", err)
+	}
+	return desc.SDP, nil
+}
+
+// Accept takes the answer to the offer that Offer made. Errors: ErrBadSDP
+// (also for a second answer), ErrNoOpus, ErrClosed. After an error the peer can
+// only be closed.
+func (p *Peer) Accept(ctx context.Context, answer string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("read answer: %w", context.Cause(ctx))
+	}
+	select {
+	case <-p.done:
+		return fmt.Errorf("read answer: %w", ErrClosed)
+	default:
+	}
+	remote, err := checkSDP(answer, MaxAnswerSize)
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	p.channel.setLimit(remote.maxMessageSize)
+	return p.setRemote(webrtc.SDPTypeAnswer, answer)
+}
+
+func (p *Peer) setRemote(kind webrtc.SDPType, text string) error {
+	err := p.pc.SetRemoteDescription(webrtc.SessionDescription{Type: kind, SDP: text})
+	if err != nil {
+		return fmt.Errorf("set remote description: %w: %w", ErrBadSDP, err)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package rtc
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pion/rtp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+func testContext(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func testLogger(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
+
+func newAPI(t testing.TB, cfg Config) *API {
+	t.Helper()
+	cfg.Loopback = true
+	if cfg.Logger == nil {
+		cfg.Logger = testLogger(t)
+	}
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Errorf("API.Close: %v", err)
+		}
+	})
+	return a
+}
+
+// recorder keeps what a peer's handlers are told.
+type recorder struct {
+	mu       sync.Mutex
+	messages [][]byte
+	states   []State
+	opened   int
+	after    int // messages after StateClosed
+	changed  chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
+
+func (r *recorder) handlers() Handlers {
+	return Handlers{
+		Message: func(b []byte) {
+			r.update(func() {
+				r.messages = append(r.messages, b)
+				if n := len(r.states); n > 0 && r.states[n-1] == StateClosed {
+					r.after++
+				}
+			})
+		},
+		Open:  func() { r.update(func() { r.opened++ }) },
+		State: func(s State) { r.update(func() { r.states = append(r.states, s) }) },
+	}
+}
+
+func (r *recorder) update(f func()) {
+	r.mu.Lock()
+	f()
+	r.mu.Unlock()
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when cond holds; cond runs under the recorder's lock.
+func (r *recorder) wait(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		r.mu.Lock()
+		ok := cond()
+		r.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-r.changed:
+		case <-deadline.C:
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			t.Fatalf("%s: not within %s (opened %d, %d messages, states %v)", what, patience, r.opened, len(r.messages), r.states)
+		}
+	}
+}
+
+func (r *recorder) waitState(t testing.TB, s State) {
+	t.Helper()
+	r.wait(t, "state "+s.String(), func() bool {
+		return slices.Contains(r.states, s)
+	})
+}
+
+func (r *recorder) waitMessages(t testing.TB, n int) [][]byte {
+	t.Helper()
+	r.wait(t, "messages", func() bool { return len(r.messages) >= n })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.messages
+}
+
+// pair is two peers that talk to each other: one offers as to an upstream, the
+// other answers as to a browser.
+type pair struct {
+	offerer, answerer *Peer
+	off, ans          *recorder
+}
+
+func newPair(t testing.TB, offering, answering *API) *pair {
+	t.Helper()
+	p := &pair{off: newRecorder(), ans: newRecorder()}
+	ctx := testContext(t)
+	var err error
+	var offer, answer string
+	if p.offerer, offer, err = offering.Offer(ctx, p.off.handlers()); err != nil {
+		t.Fatalf("Offer: %v", err)
+	}
+	t.Cleanup(func() { closePeer(t, p.offerer) })
+	if p.answerer, answer, err = answering.Answer(ctx, offer, p.ans.handlers()); err != nil {
+		t.Fatalf("Answer: %v", err)
+	}
+	t.Cleanup(func() { closePeer(t, p.answerer) })
+	if err := p.offerer.Accept(ctx, answer); err != nil {
+		t.Fatalf("Accept: %v", err)
+	}
+	return p
+}
+
+func (p *pair) connected(t testing.TB) *pair {
+	t.Helper()
+	p.off.waitState(t, StateConnected)
+	p.ans.waitState(t, StateConnected)
+	return p
+}
+
+func (p *pair) open(t testing.TB) *pair {
+	t.Helper()
+	p.off.wait(t, "open", func() bool { return p.off.opened == 1 })
+	p.ans.wait(t, "open", func() bool { return p.ans.opened == 1 })
+	return p
+}
+
+func closePeer(t testing.TB, p *Peer) {
+	t.Helper()
+	if err := p.Close(); err != nil {
+		t.Errorf("Peer.Close: %v", err)
+	}
+}
+
+// sinkFunc is an AudioSink.
+type sinkFunc func(*rtp.Packet) error
+
+func (f sinkFunc) WriteRTP(p *rtp.Packet) error { return f(p) }
+
+// speak writes packets to sink, 20 ms apart, until ctx ends.
+func speak(ctx context.Context, sink AudioSink, ssrc uint32, sequence uint16, timestamp uint32) {
+	tick := time.NewTicker(frameTime)
+	defer tick.Stop()
+	payload := []byte{0xf8, 0xff, 0xfe} // 20 ms of silence (RFC 6716, CELT fullband)
+	for {
+		_ = sink.WriteRTP(&rtp.Packet{
+			Header:  rtp.Header{Version: 2, SSRC: ssrc, SequenceNumber: sequence, Timestamp: timestamp},
+			Payload: payload,
+		})
+		sequence, timestamp = sequence+1, timestamp+frameStep
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package rtc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pion/webrtc/v4"
+)
+
+// State of a peer, as Handlers.State tells it.
+type State int32
+
+// The states that are told. A new peer is StateNew and tells nothing.
+const (
+	// StateNew is before the first connection.
+	StateNew State = iota
+	// StateConnected says that ICE and DTLS are up: audio can flow.
+	StateConnected
+	// StateDisconnected says that nothing has come for 5 s. It may become
+	// StateConnected again.
+	StateDisconnected
+	// StateFailed says that the connection is lost for good: nothing for 9 s, a
+	// failed handshake, or a remote that broke the protocol. Close the peer.
+	StateFailed
+	// StateClosed is the last word, told once, when the remote has closed the
+	// connection or its data channel, or when Close has joined everything.
+	StateClosed
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	switch s {
+	case StateNew:
+		return "new"
+	case StateConnected:
+		return "connected"
+	case StateDisconnected:
+		return "disconnected"
+	case StateFailed:
+		return "failed"
+	case StateClosed:
+		return "closed"
+	default:
+		return "unknown"
+	}
+}
+
+// Handlers are called from the peer's goroutines, in order per kind; they must
+// return at once and must not call Close. Any of them may be nil.
+type Handlers struct {
+	// Message takes one data-channel message, text or binary; the slice is the
+	// callee's. It is never called after StateClosed was told. While it runs,
+	// the remote's next messages wait in the receive window.
+	Message func(data []byte)
+	// Open says that the data channel is open. It comes before the first Message.
+	Open func()
+	// State tells StateConnected, StateDisconnected, StateFailed, StateClosed.
+	State func(State)
+}
+
+// Times of Close.
+const (
+	flushCap = 500 * time.Millisecond
+	closeCap = 5 * time.Second
+)
+
+// Peer is one WebRTC connection: audio each way and a data channel.
+// Its methods may be called concurrently, except where they say otherwise.
+type Peer struct {
+	api   *API
+	log   *slog.Logger
+	h     Handlers
+	pc    *webrtc.PeerConnection
+	track *webrtc.TrackLocalStaticRTP
+
+	done    chan struct{} // closed when the peer has ended, for whatever reason
+	endOnce sync.Once
+	final   atomic.Int32  // the State that ended the peer
+	changed chan struct{} // holds a token when Pion's state has changed
+	state   atomic.Int32  // the State that was told last
+
+	// deliver is held while a message is handed on; silent forbids further ones.
+	deliver sync.Mutex
+	silent  atomic.Bool
+
+	goroutines sync.WaitGroup
+	closeOnce  sync.Once
+	closing    atomic.Bool
+	closed     chan struct{} // closed when Close is complete
+	closeErr   error
+
+	channel channel
+	in      inbound
+	out     outbound
+}
+
+// newPeer makes the peer connection with its audio track; negotiation follows.
+func (a *API) newPeer(pion *webrtc.API, config webrtc.Configuration, h Handlers, log *slog.Logger) (*Peer, error) {
+	config.Certificates = []webrtc.Certificate{a.cert}
+	config.BundlePolicy = webrtc.BundlePolicyMaxBundle
+	pc, err := pion.NewPeerConnection(config)
+	if err != nil {
+		return nil, fmt.Errorf("make peer connection: %w", err)
+	}
+	track, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "audio", "voicebridge")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make audio track: %w", err), pc.Close())
+	}
+	transceiver, err := pc.AddTransceiverFromTrack(track, webrtc.RTPTransceiverInit{
+		Direction: webrtc.RTPTransceiverDirectionSendrecv,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("add audio track: %w", err), pc.Close())
+	}
+	p := &Peer{
+		api: a, log: log, h: h, pc: pc, track: track,
+		done: make(chan struct{}), changed: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+	p.channel.init()
+	p.in.init()
+	if err := a.add(p); err != nil {
+		return nil, errors.Join(err, pc.Close())
+	}
+	pc.OnConnectionStateChange(func(webrtc.PeerConnectionState) { p.signal() })
+	pc.OnTrack(p.onTrack)
+	pc.OnDataChannel(p.onDataChannel)
+	p.goroutines.Go(p.watch)
+	p.goroutines.Go(func() { p.drainSender(transceiver.Sender()) })
+	p.goroutines.Go(func() { p.drainReceiver(transceiver.Receiver()) })
+	return p, nil
+}
+
+func (p *Peer) signal() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// end marks the peer as ended; the first reason counts. It never blocks.
+func (p *Peer) end(why State) {
+	p.endOnce.Do(func() {
+		p.final.Store(int32(why))
+		close(p.done)
+	})
+}
+
+// watch is the peer's own goroutine: it tells states in order and sends reports.
+func (p *Peer) watch() {
+	reports := time.NewTicker(reportEvery)
+	defer reports.Stop()
+	for {
+		select {
+		case <-p.done:
+			switch {
+			case State(p.final.Load()) == StateFailed:
+				p.tell(StateFailed)
+			case !p.closing.Load():
+				p.tellClosed()
+			}
+			return
+		case <-p.changed:
+			p.follow(p.pc.ConnectionState())
+		case now := <-reports.C:
+			p.report(now)
+			p.checkStall()
+		}
+	}
+}
+
+// follow takes over a state of Pion's connection.
+func (p *Peer) follow(state webrtc.PeerConnectionState) {
+	switch state {
+	case webrtc.PeerConnectionStateConnected:
+		p.tell(StateConnected)
+	case webrtc.PeerConnectionStateDisconnected:
+		p.tell(StateDisconnected)
+	case webrtc.PeerConnectionStateFailed:
+		p.end(StateFailed)
+	case webrtc.PeerConnectionStateClosed:
+		p.end(StateClosed)
+	}
+}
+
+func (p *Peer) tell(s State) {
+	if State(p.state.Swap(int32(s))) == s || p.h.State == nil {
+		return
+	}
+	p.h.State(s)
+}
+
+// tellClosed tells StateClosed when no message is being handed on, and lets
+// none follow.
+func (p *Peer) tellClosed() {
+	p.silent.Store(true)
+	p.deliver.Lock()
+	defer p.deliver.Unlock()
+	p.tell(StateClosed)
+}
+
+// Done is closed when the peer has ended: by Close, by the remote, or because
+// the connection is lost. Close is needed all the same.
+func (p *Peer) Done() <-chan struct{} { return p.done }
+
+// Close ends the peer: it gives data that is still buffered up to 500 ms to
+// leave, closes the connection, joins every goroutine of the peer and tells
+// StateClosed. It takes 5 s at most; then it returns an error and lets the rest
+// end by itself. It is idempotent, and all callers wait until it is complete.
+// It must not be called from a handler, which it would wait for.
+func (p *Peer) Close() error {
+	p.closeOnce.Do(p.close)
+	<-p.closed
+	return p.closeErr
+}
+
+func (p *Peer) close() {
+	defer close(p.closed)
+	defer p.api.remove(p)
+	p.closing.Store(true)
+	p.flush()
+	p.end(StateClosed)
+
+	joined := make(chan error, 1)
+	go func() {
+		p.channel.close()
+		err := p.pc.GracefulClose()
+		p.goroutines.Wait()
+		joined <- err
+	}()
+	limit := time.NewTimer(closeCap)
+	defer limit.Stop()
+	select {
+	case err := <-joined:
+		if err != nil {
+			p.closeErr = fmt.Errorf("close peer: %w", err)
+		}
+	case <-limit.C:
+		p.closeErr = fmt.Errorf("close peer: not joined after %s", closeCap)
+		p.log.Warn("peer close timed out")
+		p.silent.Store(true)
+		p.tell(StateClosed) // a message handler that hangs must not hold this back
+		return
+	}
+	p.tellClosed()
+}
+
+// flush waits until what was sent is acknowledged, as long as that can be.
+func (p *Peer) flush() {
+	if State(p.state.Load()) != StateConnected {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushCap)
+	defer cancel()
+	p.channel.flush(ctx, p.done)
+}

@@ -1,0 +1,87 @@
+package rtc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/pion/rtp"
+)
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a)
+	ctx := testContext(t)
+
+	// Sent before the channel is open: waits for it.
+	if err := p.offerer.Send(ctx, []byte("early")); err != nil {
+		t.Fatalf("Send: %v", err)
+	}
+	if err := p.answerer.Send(ctx, []byte("back")); err != nil {
+		t.Fatalf("Send: %v", err)
+	}
+	if got := p.ans.waitMessages(t, 1)[0]; string(got) != "early" {
+		t.Errorf("answerer got %q", got)
+	}
+	if got := p.off.waitMessages(t, 1)[0]; string(got) != "back" {
+		t.Errorf("offerer got %q", got)
+	}
+
+	for _, dir := range []struct {
+		name     string
+		from, to *Peer
+	}{{"offerer to answerer", p.offerer, p.answerer}, {"answerer to offerer", p.answerer, p.offerer}} {
+		audio, cancel := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		wg.Go(func() { speak(audio, dir.from, 7, 100, 5000) })
+		var flow Flow
+		flow.Open()
+		got := make(chan rtp.Packet, 100)
+		err := dir.to.Forward(audio, sinkFunc(func(p *rtp.Packet) error {
+			got <- rtp.Packet{Header: p.Header, Payload: bytes.Clone(p.Payload)}
+			if len(got) == 10 {
+				cancel()
+			}
+			return nil
+		}), &flow)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Forward: %v", dir.name, err)
+		}
+		wg.Wait()
+		first := <-got
+		for i := range uint16(9) {
+			next := <-got
+			if next.SequenceNumber != first.SequenceNumber+i+1 || next.Timestamp != first.Timestamp+uint32(i+1)*frameStep {
+				t.Errorf("%s: packet %d has number %d, timestamp %d after %d, %d", dir.name, i+1,
+					next.SequenceNumber, next.Timestamp, first.SequenceNumber, first.Timestamp)
+			}
+		}
+		if !bytes.Equal(first.Payload, []byte{0xf8, 0xff, 0xfe}) {
+			t.Errorf("%s: payload %x", dir.name, first.Payload)
+		}
+		if flow.Packets.Load() < 10 || flow.Bytes.Load() != 3*flow.Packets.Load() || flow.FirstAt().IsZero() || flow.LastAt().Before(flow.FirstAt()) {
+			t.Errorf("%s: flow counts %d packets, %d bytes, first %v, last %v", dir.name,
+				flow.Packets.Load(), flow.Bytes.Load(), flow.FirstAt(), flow.LastAt())
+		}
+	}
+
+	closePeer(t, p.offerer)
+	closePeer(t, p.offerer)
+	p.ans.waitState(t, StateClosed)
+	p.off.waitState(t, StateClosed)
+	if s := p.offerer.Stats(); s.State != StateClosed || s.MessagesOut != 1 || s.MessagesIn != 1 || s.AudioOut == 0 || s.AudioIn == 0 {
+		t.Errorf("stats after Close: %+v", s)
+	}
+	if err := p.answerer.Send(ctx, []byte("late")); !errors.Is(err, ErrClosed) {
+		t.Errorf("Send after the end: %v", err)
+	}
+	if err := p.offerer.WriteRTP(&rtp.Packet{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("WriteRTP after Close: %v", err)
+	}
+	if err := p.offerer.Forward(ctx, p.answerer, &Flow{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Forward after Close: %v", err)
+	}
+}

@@ -1,0 +1,99 @@
+package rtc
+
+import "time"
+
+const (
+	// window is how many packets after a splice a late packet is told from a
+	// new one; afterwards sequence numbers may have wrapped.
+	window = 1 << 10
+	// frameTime and frameStep are the usual Opus frame: 20 ms, 960 samples.
+	frameTime = 20 * time.Millisecond
+	frameStep = opusClockRate / 50
+)
+
+// renumber shifts sequence numbers so that a splice leaves no gap that looks
+// like loss. Losses and disorder on either side of it stay as they are. The
+// zero value shifts nothing.
+type renumber struct {
+	shift    uint16
+	last     uint16 // highest number given out
+	first    uint16 // the number that came first after the splice
+	recent   uint16 // packets since the splice, up to window
+	started  bool
+	spliced  bool // the next packet follows the last one given out
+	stranger bool // and is not of the source that counted so far
+}
+
+// hold notes that a packet of the source is not sent: the next one closes up.
+func (r *renumber) hold() { r.spliced = true }
+
+// restart notes that another source takes over.
+func (r *renumber) restart() { r.spliced, r.stranger = true, true }
+
+// next returns the number to send a packet under; false says that the packet
+// comes too late, from before a splice that has happened.
+func (r *renumber) next(sequence uint16) (uint16, bool) {
+	switch {
+	case !r.started:
+		r.started, r.last = true, sequence
+		r.begin(sequence)
+	case r.spliced:
+		if before := r.last - r.shift; !r.stranger && before-sequence < window {
+			return 0, false
+		}
+		r.shift = r.last + 1 - sequence
+		r.begin(sequence)
+	}
+	if r.recent < window {
+		r.recent++
+		if newer(r.first, sequence) {
+			return 0, false
+		}
+	}
+	out := sequence + r.shift
+	if newer(out, r.last) {
+		r.last = out
+	}
+	return out, true
+}
+
+func (r *renumber) begin(sequence uint16) {
+	r.first, r.recent, r.spliced, r.stranger = sequence, 0, false, false
+}
+
+// newer compares sequence numbers that may have wrapped (RFC 1982).
+func newer(a, b uint16) bool { return a != b && a-b < 1<<15 }
+
+// splice keeps sequence numbers and timestamps of an outgoing stream
+// continuous when its source changes. It has one user at a time.
+type splice struct {
+	sequence renumber
+	ssrc     uint32 // of the source
+	started  bool
+	shift    uint32 // of timestamps
+	lastTime uint32 // timestamp of the newest packet sent
+	lastAt   time.Time
+}
+
+// next returns the sequence number and timestamp to send a packet under. The
+// first packet of a new source follows the last one sent, by the time that has
+// passed in whole frames, at least one. False means too late, as for renumber.
+func (s *splice) next(ssrc uint32, sequence uint16, timestamp uint32, now time.Time) (uint16, uint32, bool) {
+	if s.started && ssrc != s.ssrc {
+		s.sequence.restart()
+		frames := max(1, (now.Sub(s.lastAt)+frameTime/2)/frameTime)
+		s.shift = s.lastTime + uint32(frames)*frameStep - timestamp // wraps as timestamps do
+	}
+	s.ssrc = ssrc
+	before := s.sequence.last
+	out, ok := s.sequence.next(sequence)
+	if !ok {
+		return 0, 0, false
+	}
+	stamp := timestamp + s.shift
+	if !s.started || newer(out, before) {
+		s.lastTime, s.lastAt = stamp, now
+	}
+	s.started = true
+	return out, stamp, true
+}

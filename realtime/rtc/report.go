@@ -1,0 +1,196 @@
+package rtc
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/pion/rtcp"
+	"github.com/pion/webrtc/v4"
+)
+
+// reportEvery is the time between two RTCP reports (RFC 3550, 6.2: 5 s).
+const reportEvery = 5 * time.Second
+
+// ntpEpoch is 1970 in seconds since 1900.
+const ntpEpoch = 2208988800
+
+// ntp returns t as a 64-bit NTP timestamp (RFC 3550, 4).
+func ntp(t time.Time) uint64 {
+	s := uint64(t.Unix() + ntpEpoch)                         // positive until 2036 and after
+	fraction := uint64(t.Nanosecond()) << 32 / 1_000_000_000 // below 2^62
+	return s<<32 | fraction
+}
+
+// receiverStats counts the remote's packets for receiver reports (RFC 3550,
+// 6.4.1 and A.3). Forward is its one writer; each field may be read at any time.
+type receiverStats struct {
+	ssrc     atomic.Uint32
+	received atomic.Uint32
+	base     atomic.Uint32 // extended sequence number of the first packet
+	highest  atomic.Uint32 // extended highest sequence number
+	jitter   atomic.Uint32 // in 1/16 of a timestamp unit
+
+	transit uint32 // of the writer alone
+	senderReport
+
+	expectedBefore, receivedBefore uint32 // of the report's writer alone
+}
+
+// senderReport is what the last sender report of the remote leaves behind.
+type senderReport struct {
+	middle atomic.Uint32 // the middle 32 bits of its NTP timestamp
+	at     atomic.Int64  // when it came, in ns since 1970; 0 for never
+}
+
+func (s *receiverStats) count(h header, now time.Time) {
+	arrival := uint32(now.UnixNano() / (int64(time.Second) / opusClockRate)) // wraps as timestamps do
+	transit := arrival - h.timestamp
+	if s.received.Load() == 0 || s.ssrc.Load() != h.ssrc {
+		s.ssrc.Store(h.ssrc)
+		s.base.Store(uint32(h.sequence))
+		s.highest.Store(uint32(h.sequence))
+		s.received.Store(1)
+		s.jitter.Store(0)
+		s.transit = transit
+		return
+	}
+	highest := s.highest.Load()
+	if ahead := h.sequence - uint16(highest); ahead < 1<<15 { // serial arithmetic
+		s.highest.Store(highest + uint32(ahead))
+	}
+	s.received.Store(s.received.Load() + 1)
+	d := int64(int32(transit - s.transit)) // a signed difference
+	s.transit = transit
+	if d < 0 {
+		d = -d
+	}
+	jitter := int64(s.jitter.Load())
+	s.jitter.Store(uint32(jitter + d - (jitter+8)>>4)) // RFC 3550, A.8
+}
+
+// lost is the number of packets that never came, negative with duplicates.
+func (s *receiverStats) lost() int64 {
+	received := s.received.Load()
+	if received == 0 {
+		return 0
+	}
+	return int64(s.highest.Load()-s.base.Load()) + 1 - int64(received)
+}
+
+func (s *receiverStats) report(now time.Time) (rtcp.ReceptionReport, bool) {
+	received := s.received.Load()
+	if received == 0 {
+		return rtcp.ReceptionReport{}, false
+	}
+	highest := s.highest.Load()
+	expected := highest - s.base.Load() + 1
+	dExpected, dReceived := int64(expected-s.expectedBefore), int64(received-s.receivedBefore)
+	s.expectedBefore, s.receivedBefore = expected, received
+	r := rtcp.ReceptionReport{
+		SSRC:               s.ssrc.Load(),
+		TotalLost:          uint32(min(max(s.lost(), 0), 1<<23-1)), // clamped
+		LastSequenceNumber: highest,
+		Jitter:             s.jitter.Load() >> 4,
+	}
+	if lost := dExpected - dReceived; dExpected > 0 && lost > 0 {
+		r.FractionLost = uint8(min(lost<<8/dExpected, 255)) // clamped
+	}
+	if at := s.at.Load(); at != 0 {
+		r.LastSenderReport = s.middle.Load()
+		r.Delay = uint32((now.UnixNano() - at) * 65536 / int64(time.Second)) // wraps after 18 h
+	}
+	return r, true
+}
+
+// senderStats counts what goes to the remote for sender reports.
+type senderStats struct {
+	packets, octets atomic.Uint32
+	timestamp       atomic.Uint32
+	at              atomic.Int64 // ns since 1970
+}
+
+func (s *senderStats) count(payload int, timestamp uint32, now time.Time) {
+	s.octets.Store(s.octets.Load() + uint32(payload)) // RFC 3550 lets it wrap
+	s.timestamp.Store(timestamp)
+	s.at.Store(now.UnixNano())
+	s.packets.Store(s.packets.Load() + 1)
+}
+
+// report sends one sender report while audio goes out, else a receiver report.
+// Browsers take their round-trip time and the loss on our side from it.
+func (p *Peer) report(now time.Time) {
+	if State(p.state.Load()) != StateConnected {
+		return
+	}
+	senders := p.pc.GetSenders()
+	if len(senders) == 0 {
+		return
+	}
+	encodings := senders[0].GetParameters().Encodings
+	if len(encodings) == 0 {
+		return
+	}
+	var receptions []rtcp.ReceptionReport
+	if r, ok := p.in.stats.report(now); ok {
+		receptions = append(receptions, r)
+	}
+	packet := p.out.stats.report(uint32(encodings[0].SSRC), receptions, now)
+	if packet == nil {
+		return
+	}
+	if err := p.pc.WriteRTCP([]rtcp.Packet{packet}); err != nil {
+		p.log.Debug("RTCP report not sent", "error", err)
+	}
+}
+
+func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now time.Time) rtcp.Packet {
+	at := s.at.Load()
+	since := time.Duration(now.UnixNano() - at)
+	if at != 0 && since < 2*reportEvery {
+		return &rtcp.SenderReport{
+			SSRC:        ssrc,
+			NTPTime:     ntp(now),
+			RTPTime:     s.timestamp.Load() + uint32(since*opusClockRate/time.Second), // wraps as timestamps do
+			PacketCount: s.packets.Load(),
+			OctetCount:  s.octets.Load(),
+			Reports:     receptions,
+		}
+	}
+	if len(receptions) == 0 {
+		return nil
+	}
+	return &rtcp.ReceiverReport{SSRC: ssrc, Reports: receptions}
+}
+
+// drainSender reads the remote's RTCP about our audio, because Pion's buffers
+// fill up otherwise.
+func (p *Peer) drainSender(sender *webrtc.RTPSender) {
+	buf := make([]byte, readMTU)
+	for {
+		if _, _, err := sender.Read(buf); err != nil {
+			return
+		}
+	}
+}
+
+// drainReceiver reads the remote's RTCP about its audio and keeps the time of
+// its sender reports.
+func (p *Peer) drainReceiver(receiver *webrtc.RTPReceiver) {
+	buf := make([]byte, readMTU)
+	for {
+		n, _, err := receiver.Read(buf)
+		if err != nil {
+			return
+		}
+		packets, err := rtcp.Unmarshal(buf[:n])
+		if err != nil {
+			continue // hostile or newer than pion/rtcp
+		}
+		for _, packet := range packets {
+			if sr, ok := packet.(*rtcp.SenderReport); ok {
+				p.in.stats.middle.Store(uint32(sr.NTPTime >> 16)) // the middle 32 bits
+				p.in.stats.at.Store(time.Now().UnixNano())
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package rtc
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pion/rtcp"
+)
+
+func TestReceiverStats(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_800_000_000, 0)
+	var s receiverStats
+	if _, ok := s.report(start); ok || s.lost() != 0 {
+		t.Error("a report without packets")
+	}
+	// 100 packets over the wrap, every tenth lost, one late, evenly paced.
+	for i := range 100 {
+		if i%10 == 5 {
+			continue
+		}
+		if i == 42 {
+			i = 43
+		} else if i == 43 {
+			i = 42
+		}
+		s.count(header{ssrc: 9, sequence: uint16(65500 + i), timestamp: uint32(i * frameStep)}, start.Add(time.Duration(i)*frameTime))
+	}
+	s.middle.Store(77)
+	s.at.Store(start.UnixNano())
+	r, ok := s.report(start.Add(2 * time.Second))
+	want := rtcp.ReceptionReport{
+		SSRC: 9, FractionLost: uint8(10 * 256 / 100), TotalLost: 10, LastSequenceNumber: 1<<16 + 65599 - 65536,
+		LastSenderReport: 77, Delay: 2 << 16,
+	}
+	if !ok || r != want {
+		t.Errorf("got %+v, want %+v", r, want)
+	}
+	// A whole second with nothing lost: the fraction is that of the interval.
+	for i := 100; i < 150; i++ {
+		s.count(header{ssrc: 9, sequence: uint16(65500 + i), timestamp: uint32(i * frameStep)}, start.Add(time.Duration(i)*frameTime+time.Duration(i%2)*time.Millisecond))
+	}
+	r, _ = s.report(start.Add(3 * time.Second))
+	if r.FractionLost != 0 || r.TotalLost != 10 {
+		t.Errorf("lost %d/256, %d in all", r.FractionLost, r.TotalLost)
+	}
+	// Alternating 1 ms = 48 samples.
+	if r.Jitter < 40 || r.Jitter > 48 {
+		t.Errorf("jitter %d", r.Jitter)
+	}
+	s.count(header{ssrc: 10, sequence: 5}, start)
+	if s.received.Load() != 1 || s.lost() != 0 {
+		t.Error("a new source does not start anew")
+	}
+}
+
+func TestSenderStats(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 0, 0, 0, 500_000_000, time.UTC)
+	var s senderStats
+	if s.report(1, nil, now) != nil {
+		t.Error("a report without packets")
+	}
+	receptions := []rtcp.ReceptionReport{{SSRC: 4}}
+	if r, ok := s.report(1, receptions, now).(*rtcp.ReceiverReport); !ok || r.SSRC != 1 || len(r.Reports) != 1 {
+		t.Errorf("receiver report %v", r)
+	}
+	s.count(80, 5000, now)
+	s.count(70, 5960, now.Add(frameTime))
+	sr, ok := s.report(1, receptions, now.Add(frameTime+time.Second)).(*rtcp.SenderReport)
+	if !ok || sr.PacketCount != 2 || sr.OctetCount != 150 || sr.RTPTime != 5960+opusClockRate || len(sr.Reports) != 1 {
+		t.Errorf("sender report %v", sr)
+	}
+	// The era ends 2^32 s after 1900, 6:28:16 on 7 February 2036.
+	if got := ntp(time.Date(2036, 2, 7, 6, 28, 15, 500_000_000, time.UTC)); got != 1<<64-1<<31 {
+		t.Errorf("NTP time %x", got)
+	}
+	if sr.NTPTime != ntp(now.Add(frameTime+time.Second)) {
+		t.Errorf("report's NTP time %x", sr.NTPTime)
+	}
+	if _, ok := s.report(1, receptions, now.Add(time.Minute)).(*rtcp.ReceiverReport); !ok {
+		t.Error("a sender report long after the last packet")
+	}
+}
+
+// TestReports reads our reports on a browser's side.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
+	b.rec.waitState(t, StateConnected)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	var flow Flow
+	wg.Go(func() { speak(ctx, b.track, 1, 1, 1) })
+	wg.Go(func() { speak(ctx, b.peer, 1, 1, 1) })
+	wg.Go(func() { _ = b.peer.Forward(ctx, newCollector(), &flow) })
+	sender := b.pc.GetSenders()[0]
+	_ = sender.SetReadDeadline(time.Now().Add(patience))
+	for {
+		packets, _, err := sender.ReadRTCP()
+		if err != nil {
+			t.Fatalf("no report came: %v", err)
+		}
+		for _, packet := range packets {
+			sr, ok := packet.(*rtcp.SenderReport)
+			if !ok || len(sr.Reports) == 0 {
+				continue
+			}
+			if sr.Reports[0].SSRC != uint32(sender.GetParameters().Encodings[0].SSRC) || sr.Reports[0].TotalLost != 0 || sr.PacketCount < 100 {
+				t.Errorf("report %v", sr)
+			}
+			return
+		}
+	}
+}

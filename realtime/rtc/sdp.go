@@ -1,0 +1,166 @@
+package rtc
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pion/sdp/v3"
+)
+
+// Limits of one session description. Browsers use a tenth of them.
+const (
+	maxSections   = 16
+	maxCandidates = 256
+)
+
+// defaultRemoteMessageSize is what Pion sends at most to a remote that names no
+// max-message-size. RFC 8841, 6.1 says 65,536; Pion stays one below.
+const defaultRemoteMessageSize = 65535
+
+// remoteDescription is what this package needs to know about a checked
+// session description of the remote.
+type remoteDescription struct {
+	maxMessageSize int // bytes; 0 without a data-channel section
+}
+
+// checkSDP parses a remote's session description and refuses what could not
+// become a secure Opus connection: ErrBadSDP or ErrNoOpus. Video and other
+// sections, other codecs and unknown attributes are fine.
+func checkSDP(text string, limit int) (remoteDescription, error) {
+	var remote remoteDescription
+	if len(text) > limit {
+		return remote, fmt.Errorf("%w: %d bytes, at most %d are read", ErrBadSDP, len(text), limit)
+	}
+	if !strings.HasPrefix(text, "v=0") {
+		return remote, fmt.Errorf("%w: does not begin with v=0", ErrBadSDP)
+	}
+	var desc sdp.SessionDescription
+	if err := desc.UnmarshalString(text); err != nil {
+		return remote, fmt.Errorf("%w: %w", ErrBadSDP, err)
+	}
+	if n := len(desc.MediaDescriptions); n > maxSections {
+		return remote, fmt.Errorf("%w: %d media sections, at most %d are read", ErrBadSDP, n, maxSections)
+	}
+	opus, candidates := false, 0
+	for _, m := range desc.MediaDescriptions {
+		candidates += countAttributes(m.Attributes, "candidate")
+		if !active(m) {
+			continue
+		}
+		if err := checkTransport(&desc, m); err != nil {
+			return remote, fmt.Errorf("%w: %s section: %w", ErrBadSDP, m.MediaName.Media, err)
+		}
+		switch m.MediaName.Media {
+		case "audio":
+			opus = opus || hasOpus(m)
+		case "application":
+			remote.maxMessageSize = messageSize(m)
+		}
+	}
+	if candidates > maxCandidates {
+		return remote, fmt.Errorf("%w: %d candidates, at most %d are read", ErrBadSDP, candidates, maxCandidates)
+	}
+	if !opus {
+		return remote, ErrNoOpus
+	}
+	return remote, nil
+}
+
+// active says whether a section is in use. Port 0 means that it is refused,
+// unless it is bundle-only (RFC 9143, 6).
+func active(m *sdp.MediaDescription) bool {
+	if m.MediaName.Port.Value != 0 {
+		return true
+	}
+	_, bundleOnly := m.Attribute("bundle-only")
+	return bundleOnly
+}
+
+// checkTransport checks the ICE credentials (RFC 8839, 5.4) and the DTLS
+// fingerprint (RFC 8122, 5) of a section, or of the session for all sections.
+func checkTransport(desc *sdp.SessionDescription, m *sdp.MediaDescription) error {
+	attribute := func(key string) string {
+		if v, ok := m.Attribute(key); ok {
+			return v
+		}
+		if v, ok := desc.Attribute(key); ok {
+			return v
+		}
+		// The credentials of a bundled section are those of the first one
+		// (RFC 9143, 7.1.3).
+		if _, bundled := desc.Attribute("group"); bundled {
+			v, _ := desc.MediaDescriptions[0].Attribute(key)
+			return v
+		}
+		return ""
+	}
+	if n := len(attribute("ice-ufrag")); n < 4 || n > 256 {
+		return errors.New("ice-ufrag is missing or not 4 to 256 characters long")
+	}
+	if n := len(attribute("ice-pwd")); n < 22 || n > 256 {
+		return errors.New("ice-pwd is missing or not 22 to 256 characters long")
+	}
+	return checkFingerprint(attribute("fingerprint"))
+}
+
+// fingerprintSizes are those of the hashes that are taken, in bytes. MD2, MD5 and
+// SHA-1 are broken, or nearly so (RFC 8122, 5).
+var fingerprintSizes = map[string]int{"sha-256": 32, "sha-384": 48, "sha-512": 64}
+
+func checkFingerprint(value string) error {
+	algorithm, hash, ok := strings.Cut(value, " ")
+	if !ok {
+		return errors.New("fingerprint is missing")
+	}
+	size, known := fingerprintSizes[strings.ToLower(algorithm)]
+	if !known {
+		return errors.New("fingerprint is not of a SHA-2 hash")
+	}
+	digits := strings.TrimSpace(hash)
+	sum, err := hex.DecodeString(strings.ReplaceAll(digits, ":", ""))
+	if err != nil || len(sum) != size || len(digits) != 3*size-1 {
+		return fmt.Errorf("fingerprint is not %d hexadecimal bytes", size)
+	}
+	return nil
+}
+
+// hasOpus looks for "rtpmap:PT opus/48000/2" (RFC 7587, 7).
+func hasOpus(m *sdp.MediaDescription) bool {
+	for _, a := range m.Attributes {
+		if a.Key != "rtpmap" {
+			continue
+		}
+		pt, codec, ok := strings.Cut(a.Value, " ")
+		if !ok || !strings.EqualFold(strings.TrimSpace(codec), "opus/48000/2") {
+			continue
+		}
+		if slices.Contains(m.MediaName.Formats, pt) {
+			return true
+		}
+	}
+	return false
+}
+
+// messageSize reads a=max-message-size (RFC 8841, 6) as Pion does: no value,
+// a malformed one and 0 ("any size") all stand for the default.
+func messageSize(m *sdp.MediaDescription) int {
+	value, _ := m.Attribute("max-message-size")
+	n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 32)
+	if err != nil || n == 0 {
+		return defaultRemoteMessageSize
+	}
+	return int(n) // 32 bits
+}
+
+func countAttributes(attributes []sdp.Attribute, key string) (n int) {
+	for _, a := range attributes {
+		if a.Key == key {
+			n++
+		}
+	}
+	return n
+}

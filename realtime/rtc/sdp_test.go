@@ -1,0 +1,248 @@
+package rtc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pion/sdp/v3"
+)
+
+func readSDP(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestAnswerBrowsers answers offers of the shapes that browsers make.
+func TestAnswerBrowsers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		file, opus string
+		limit      int
+	}{
+		{"chrome_offer.sdp", "111", 262144},
+		{"firefox_offer.sdp", "109", 1073741823},
+		{"safari_offer.sdp", "96", 65536},
+	} {
+		t.Run(tt.file, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, Config{})
+			p, answer, err := a.Answer(testContext(t), readSDP(t, tt.file), Handlers{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closePeer(t, p)
+			if p.MaxMessageSize() != tt.limit {
+				t.Errorf("remote's limit is %d, want %d", p.MaxMessageSize(), tt.limit)
+			}
+			checkAnswer(t, answer, tt.opus)
+		})
+	}
+}
+
+func checkAnswer(t *testing.T, answer, opus string) {
+	t.Helper()
+	var desc sdp.SessionDescription
+	if err := desc.UnmarshalString(answer); err != nil {
+		t.Fatalf("answer: %v", err)
+	}
+	if n := strings.Count(answer, "a=fingerprint:sha-256 "); n == 0 {
+		t.Error("answer has no fingerprint")
+	}
+	for _, m := range desc.MediaDescriptions {
+		switch m.MediaName.Media {
+		case "audio":
+			if got := strings.Join(m.MediaName.Formats, " "); got != opus {
+				t.Errorf("audio formats %q, want %q alone", got, opus)
+			}
+			if v, _ := m.Attribute("rtpmap"); v != opus+" opus/48000/2" {
+				t.Errorf("rtpmap %q", v)
+			}
+			if _, ok := m.Attribute("sendrecv"); !ok {
+				t.Error("audio is not sendrecv")
+			}
+			if !strings.Contains(answer, audioLevelHeader) {
+				t.Error("audio level is not negotiated")
+			}
+			if _, ok := m.Attribute("candidate"); !ok {
+				t.Error("answer has no candidates")
+			}
+		case "video":
+			_, inactive := m.Attribute("inactive")
+			if m.MediaName.Port.Value != 0 && !inactive {
+				t.Errorf("video is not refused: port %d", m.MediaName.Port.Value)
+			}
+		case "application":
+			if v, _ := m.Attribute("max-message-size"); v != "262144" {
+				t.Errorf("max-message-size %q, want 262144", v)
+			}
+		}
+	}
+}
+
+// TestUpstreamAnswer accepts an answer of the shape that an ICE-lite upstream
+// with UDP and passive TCP candidates gives.
+func TestUpstreamAnswer(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p, offer, err := a.Offer(testContext(t), Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePeer(t, p)
+	for _, want := range []string{
+		"a=rtpmap:111 opus/48000/2\r\n", "a=fmtp:111 minptime=10;useinbandfec=1\r\n", "a=sendrecv\r\n",
+		"m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n", "a=max-message-size:262144\r\n", "a=setup:actpass\r\n",
+	} {
+		if !strings.Contains(offer, want) {
+			t.Errorf("offer lacks %q", want)
+		}
+	}
+	if n := strings.Count(offer, "\r\na=rtpmap:"); n != 1 {
+		t.Errorf("offer has %d codecs, want Opus alone", n)
+	}
+	if err := p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")); err != nil {
+		t.Fatal(err)
+	}
+	if p.MaxMessageSize() != 1073741823 {
+		t.Errorf("remote's limit is %d", p.MaxMessageSize())
+	}
+	if err := p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")); !errors.Is(err, ErrBadSDP) {
+		t.Errorf("second answer: %v, want ErrBadSDP", err)
+	}
+}
+
+// without drops the lines that begin with prefix.
+func without(text, prefix string) string {
+	var out []string
+	for line := range strings.SplitAfterSeq(text, "\r\n") {
+		if !strings.HasPrefix(line, prefix) {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
+
+var badSDPs = []struct {
+	name string
+	edit func(good string) string
+	want error
+}{
+	{"empty", func(string) string { return "" }, ErrBadSDP},
+	{"garbage", func(string) string { return "\x00\xff\xfe garbage" }, ErrBadSDP},
+	{"json", func(string) string { return `{"type":"offer"}` }, ErrBadSDP},
+	{"version only", func(string) string { return "v=0" }, ErrBadSDP},
+	{"session only", func(string) string { return "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\n" }, ErrNoOpus},
+	{"half", func(s string) string { return s[:len(s)/8] }, ErrBadSDP},
+	{"too large", func(s string) string { return s + strings.Repeat("a=x:y\r\n", MaxAnswerSize/7) }, ErrBadSDP},
+	{"no fingerprint", func(s string) string { return without(s, "a=fingerprint") }, ErrBadSDP},
+	{"short fingerprint", func(s string) string {
+		return strings.ReplaceAll(s, "a=fingerprint:sha-256 ", "a=fingerprint:sha-256 AB:CD\r\na=x:")
+	}, ErrBadSDP},
+	{"fingerprint not hexadecimal", func(s string) string {
+		return strings.ReplaceAll(s, "a=fingerprint:sha-256 ", "a=fingerprint:sha-256 ZZ:")
+	}, ErrBadSDP},
+	{"unknown hash", func(s string) string {
+		return strings.ReplaceAll(s, "a=fingerprint:sha-256 ", "a=fingerprint:md17 ")
+	}, ErrBadSDP},
+	{"no ice-ufrag", func(s string) string { return without(s, "a=ice-ufrag") }, ErrBadSDP},
+	{"no ice-pwd", func(s string) string { return without(s, "a=ice-pwd") }, ErrBadSDP},
+	{"no audio", func(s string) string {
+		return s[:strings.Index(s, "m=audio")] + s[strings.Index(s, "m=application"):]
+	}, ErrNoOpus},
+	{"no opus", func(s string) string { return strings.ReplaceAll(s, " opus/48000/2", " G722/8000") }, ErrNoOpus},
+	{"opus without a payload type", func(s string) string {
+		return strings.ReplaceAll(s, "UDP/TLS/RTP/SAVPF 111", "UDP/TLS/RTP/SAVPF 0")
+	}, ErrNoOpus},
+	{"audio refused", func(s string) string { return strings.Replace(s, "m=audio 9 ", "m=audio 0 ", 1) }, ErrNoOpus},
+	{"too many sections", func(s string) string {
+		return s + strings.Repeat(s[strings.Index(s, "m=application"):], maxSections)
+	}, ErrBadSDP},
+	{"too many candidates", func(s string) string {
+		return strings.Replace(s, "a=sctp-port", strings.Repeat("a=candidate:1 1 udp 1 192.0.2.1 9 typ host\r\n", maxCandidates+1)+"a=sctp-port", 1)
+	}, ErrBadSDP},
+	{"m-line broken", func(s string) string { return strings.Replace(s, "m=audio 9 ", "m=audio nine ", 1) }, ErrBadSDP},
+}
+
+func TestBadOffer(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	for _, tt := range badSDPs {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, answer, err := a.Answer(testContext(t), tt.edit(readSDP(t, "chrome_offer.sdp")), Handlers{})
+			if !errors.Is(err, tt.want) || p != nil || answer != "" {
+				t.Errorf("Answer: peer %v, error %v, answer of %d bytes, want %v", p != nil, err, len(answer), tt.want)
+			}
+		})
+	}
+}
+
+func TestBadAnswer(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	for _, tt := range badSDPs {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, _, err := a.Offer(testContext(t), Handlers{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closePeer(t, p)
+			if err := p.Accept(testContext(t), tt.edit(readSDP(t, "upstream_answer.sdp"))); !errors.Is(err, tt.want) {
+				t.Errorf("Accept: %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestNoDataChannel answers an offer of audio alone.
+func TestNoDataChannel(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	offer := readSDP(t, "chrome_offer.sdp")
+	offer = offer[:strings.Index(offer, "m=application")]
+	offer = strings.Replace(offer, "BUNDLE 0 1", "BUNDLE 0", 1)
+	p, answer, err := a.Answer(testContext(t), offer, Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePeer(t, p)
+	checkAnswer(t, answer, "111")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Send(ctx, []byte("x")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Send without a data channel: %v", err)
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, name := range []string{"chrome_offer.sdp", "firefox_offer.sdp", "safari_offer.sdp", "upstream_answer.sdp"} {
+		f.Add(readSDP(f, name))
+	}
+	for _, bad := range badSDPs {
+		if text := bad.edit(readSDP(f, "chrome_offer.sdp")); len(text) < MaxOfferSize {
+			f.Add(text)
+		}
+	}
+	a := newAPI(f, Config{})
+	f.Fuzz(func(t *testing.T, text string) {
+		p, _, err := a.Answer(t.Context(), text, Handlers{})
+		if err == nil {
+			err = p.Close()
+		} else if !errors.Is(err, ErrBadSDP) && !errors.Is(err, ErrNoOpus) {
+			t.Errorf("error of no known kind: %v", err)
+			return
+		}
+		if err != nil && p != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package rtc
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/pion/ice/v4"
+	"github.com/pion/interceptor"
+	"github.com/pion/sdp/v3"
+	"github.com/pion/webrtc/v4"
+)
+
+// Times of the transports.
+const (
+	iceDisconnected  = 5 * time.Second
+	iceFailed        = 4 * time.Second // counted from the disconnection
+	iceKeepAlive     = 1500 * time.Millisecond
+	stunGather       = 2 * time.Second
+	gatherCap        = 3 * time.Second
+	dtlsRetransmit   = 100 * time.Millisecond
+	dtlsHandshake    = 10 * time.Second
+	sctpRTOMax       = 2 * time.Second
+	muxSocketBuffer  = 4 << 20
+	opusPayloadType  = 111
+	opusClockRate    = 48000
+	opusFormat       = "minptime=10;useinbandfec=1"
+	channelLabel     = "oai-events"
+	audioLevelHeader = sdp.AudioLevelURI
+)
+
+func opusCapability() webrtc.RTPCodecCapability {
+	return webrtc.RTPCodecCapability{
+		MimeType: webrtc.MimeTypeOpus, ClockRate: opusClockRate, Channels: 2, SDPFmtpLine: opusFormat,
+	}
+}
+
+// build makes the certificate, the shared port and one Pion API for each kind of leg.
+func (a *API) build(cfg Config) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("make DTLS key: %w", err)
+	}
+	cert, err := webrtc.GenerateCertificate(key)
+	if err != nil {
+		return fmt.Errorf("make DTLS certificate: %w", err)
+	}
+	a.cert = *cert
+
+	if cfg.UDPPort != 0 {
+		if a.mux, err = listenMux(cfg); err != nil {
+			return err
+		}
+	}
+	a.config.ICEServers = iceServers(cfg.ICEServers)
+
+	browser, err := a.browserSettings(cfg)
+	if err == nil {
+		a.browser, err = newPionAPI(browser, true)
+	}
+	if err == nil {
+		a.upstream, err = newPionAPI(a.upstreamSettings(cfg), false)
+	}
+	if err != nil {
+		if a.mux != nil {
+			_ = a.mux.Close() // the first error is the one to tell
+		}
+		return err
+	}
+	return nil
+}
+
+// listenMux binds the port once on each address, because an answer from a
+// wildcard socket may leave by another address than the one the browser asked.
+func listenMux(cfg Config) (ice.UDPMux, error) {
+	opts := []ice.UDPMuxFromPortOption{
+		ice.UDPMuxFromPortWithReadBufferSize(muxSocketBuffer),
+		ice.UDPMuxFromPortWithWriteBufferSize(muxSocketBuffer),
+		ice.UDPMuxFromPortWithLogger(pionLoggers{cfg.Logger}.NewLogger("mux")),
+	}
+	if cfg.Loopback {
+		opts = append(opts, ice.UDPMuxFromPortWithLoopback())
+	}
+	mux, err := ice.NewMultiUDPMuxFromPort(cfg.UDPPort, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("listen on UDP port %d: %w", cfg.UDPPort, err)
+	}
+	if len(mux.GetListenAddresses()) == 0 {
+		return nil, fmt.Errorf("listen on UDP port %d: no network address to bind (loopback needs the loopback setting)", cfg.UDPPort)
+	}
+	return mux, nil
+}
+
+func iceServers(servers []ICEServer) []webrtc.ICEServer {
+	out := make([]webrtc.ICEServer, 0, len(servers))
+	for _, s := range servers {
+		out = append(out, webrtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential})
+	}
+	return out
+}
+
+// commonSettings are those of both legs.
+func (a *API) commonSettings(cfg Config) webrtc.SettingEngine {
+	var s webrtc.SettingEngine
+	s.LoggerFactory = pionLoggers{cfg.Logger}
+	s.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
+	s.SetIncludeLoopbackCandidate(cfg.Loopback)
+	s.SetICETimeouts(iceDisconnected, iceFailed, iceKeepAlive)
+	s.SetSTUNGatherTimeout(stunGather)
+	// A lost flight of the handshake costs this, not Pion's second.
+	s.SetDTLSRetransmissionInterval(dtlsRetransmit)
+	// ICE has proven the remote's address already: a cookie would cost a round trip.
+	s.SetDTLSInsecureSkipHelloVerify(true)
+	s.SetDTLSConnectContextMaker(func() (context.Context, func()) {
+		return context.WithTimeout(context.Background(), dtlsHandshake)
+	})
+	// Without a limit Pion announces 1 GiB; a message above the receive window
+	// then never completes and blocks the association (RFC 9260, 6.2).
+	s.SetSCTPMaxMessageSize(uint32(a.maxMessage)) // at most 1 MiB
+	s.SetSCTPMaxReceiveBufferSize(receiveBufferSize)
+	s.EnableSCTPZeroChecksum(true)
+	// The timer doubles with each silence; with Pion's limit of 60 s the channel
+	// would come back long after the network does.
+	s.SetSCTPRTOMax(sctpRTOMax)
+	// Own read loop: an oversized message is dropped without ending the
+	// channel, and channels that nobody asked for cost no goroutine.
+	s.DetachDataChannels()
+	return s
+}
+
+func (a *API) browserSettings(cfg Config) (webrtc.SettingEngine, error) {
+	s := a.commonSettings(cfg)
+	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6})
+	if a.mux != nil {
+		s.SetICEUDPMux(a.mux)
+	}
+	if len(cfg.PublicIPs) > 0 {
+		err := s.SetICEAddressRewriteRules(webrtc.ICEAddressRewriteRule{
+			External:        cfg.PublicIPs,
+			AsCandidateType: webrtc.ICECandidateTypeHost,
+			Mode:            webrtc.ICEAddressRewriteReplace,
+		})
+		if err != nil {
+			return s, fmt.Errorf("set public IPs: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// upstreamSettings allow TCP, because an upstream may answer with passive TCP
+// candidates for networks that block UDP (RFC 6544).
+func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
+	s := a.commonSettings(cfg)
+	s.SetNetworkTypes([]webrtc.NetworkType{
+		webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6, webrtc.NetworkTypeTCP4, webrtc.NetworkTypeTCP6,
+	})
+	return s
+}
+
+// newPionAPI makes a Pion API that knows Opus only and has no interceptors:
+// those cost a goroutine, a timer and allocations for each packet, and NACK or
+// TWCC bring nothing for one voice stream.
+func newPionAPI(settings webrtc.SettingEngine, audioLevel bool) (*webrtc.API, error) {
+	var media webrtc.MediaEngine
+	err := media.RegisterCodec(webrtc.RTPCodecParameters{
+		RTPCodecCapability: opusCapability(), PayloadType: opusPayloadType,
+	}, webrtc.RTPCodecTypeAudio)
+	if err != nil {
+		return nil, fmt.Errorf("register opus: %w", err)
+	}
+	if audioLevel {
+		err = media.RegisterHeaderExtension(
+			webrtc.RTPHeaderExtensionCapability{URI: audioLevelHeader}, webrtc.RTPCodecTypeAudio)
+		if err != nil {
+			return nil, fmt.Errorf("register audio level: %w", err)
+		}
+	}
+	return webrtc.NewAPI(
+		webrtc.WithMediaEngine(&media),
+		webrtc.WithInterceptorRegistry(&interceptor.Registry{}),
+		webrtc.WithSettingEngine(settings),
+	), nil
+}

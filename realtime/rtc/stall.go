@@ -1,0 +1,42 @@
+package rtc
+
+import "sync/atomic"
+
+// stall notices a message that can never complete. A remote that ignores our
+// max-message-size and sends more than the receive window holds blocks its own
+// direction for good: the fragments fill the window, and no reader can take
+// them (RFC 9260, 6.2). Pion bounds the memory but tells nobody.
+type stall struct {
+	received, sent atomic.Uint64 // bytes of the association at the newest message
+}
+
+// stallSlack covers what may have come of the next message before the newest
+// one was read.
+const stallSlack = 64 << 10
+
+// mark notes that a message was read.
+func (s *stall) mark(received, sent uint64) {
+	s.received.Store(received)
+	s.sent.Store(sent)
+}
+
+// found says that the bytes since the newest message fill the receive window.
+// Acknowledgements of what was sent meanwhile do not count: they are less than
+// a quarter of it.
+func (s *stall) found(received, sent uint64) bool {
+	since, acknowledged := received-s.received.Load(), (sent-s.sent.Load())/4
+	if received < s.received.Load() || sent < s.sent.Load() {
+		return false // the association is gone and counts from 0
+	}
+	return since > acknowledged+receiveBufferSize-stallSlack
+}
+
+// checkStall ends the peer when its channel is blocked.
+func (p *Peer) checkStall() {
+	stats := p.pc.SCTP().Stats()
+	if p.channel.stall.found(stats.BytesReceived, stats.BytesSent) {
+		p.channel.tooBig.Add(1)
+		p.log.Warn("data channel blocked by a message above the receive window, peer ended", "window", receiveBufferSize)
+		p.end(StateFailed)
+	}
+}
