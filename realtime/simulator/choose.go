@@ -1,0 +1,229 @@
+package simulator
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"voicebridge/realtime"
+)
+
+// maxSampleDepth bounds the arguments that are made up from a schema.
+const maxSampleDepth = 6
+
+// answer is what a response will say and call.
+type answer struct {
+	say   string
+	calls []chosenCall
+	reply *Reply // what follows the calls' outputs
+}
+
+// chosenCall is a call of a tool that is declared.
+type chosenCall struct{ name, arguments string }
+
+// choose decides what a response says: about the outputs of function calls if
+// they are new, else about what the user said last.
+func (s *Session) choose(r *response) answer {
+	var outputs []*item
+	for _, it := range slices.Backward(s.conv.items) {
+		switch {
+		case it.kind == realtime.ItemFunctionCallOutput:
+			outputs = append(outputs, it)
+			continue
+		case it.kind == realtime.ItemFunctionCall:
+			continue
+		case len(outputs) > 0:
+		case it.role == "user":
+			return s.resolve(r, s.replyTo(it))
+		case it.role == "system":
+			continue
+		}
+		break
+	}
+	if len(outputs) > 0 {
+		return s.speakAbout(outputs)
+	}
+	return s.resolve(r, &s.cfg.Script.Otherwise)
+}
+
+func (s *Session) replyTo(it *item) *Reply {
+	if it.reply != nil {
+		return it.reply
+	}
+	for i := range s.cfg.Script.Typed {
+		if rule := &s.cfg.Script.Typed[i]; rule.Match.MatchString(it.words) {
+			return &rule.Reply
+		}
+	}
+	return &s.cfg.Script.Otherwise
+}
+
+// speakAbout is the answer after tools: the failure of one is the news.
+func (s *Session) speakAbout(outputs []*item) answer {
+	say := ""
+	for _, out := range outputs {
+		reply := s.follow[out.callID]
+		delete(s.follow, out.callID)
+		then, failed := textToolDone, textToolFailed
+		if reply != nil {
+			if reply.Then != "" {
+				then = reply.Then
+			}
+			if reply.Failed != "" {
+				failed = reply.Failed
+			}
+		}
+		if tellsError(out.output) {
+			return answer{say: s.fill(failed)}
+		}
+		say = then
+	}
+	return answer{say: s.fill(say)}
+}
+
+// tellsError recognises the forms in which tools report failure to a model.
+func tellsError(output string) bool {
+	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(output)), "error") {
+		return true
+	}
+	var o struct {
+		Error   any    `json:"error"`
+		IsError bool   `json:"isError"`
+		Status  string `json:"status"`
+	}
+	return json.Unmarshal([]byte(output), &o) == nil && (o.Error != nil || o.IsError || o.Status == "error")
+}
+
+// resolve turns a reply into an answer whose tools are all declared.
+func (s *Session) resolve(r *response, reply *Reply) answer {
+	if forced, ok := s.forcedCall(r); ok {
+		return answer{calls: []chosenCall{forced}, reply: &Reply{Then: textToolDone, Failed: textToolFailed}}
+	}
+	for reply != nil {
+		calls, ok := pickCalls(r, reply.Calls)
+		if ok {
+			return answer{say: s.fill(reply.Say), calls: calls, reply: reply}
+		}
+		if reply.Else == nil {
+			break
+		}
+		reply = reply.Else
+	}
+	return answer{say: textPlainAgain}
+}
+
+// forcedCall obeys a tool_choice that leaves no choice, as long as the user has
+// the word: after the outputs the model may speak again.
+func (s *Session) forcedCall(r *response) (chosenCall, bool) {
+	if len(r.tools) == 0 {
+		return chosenCall{}, false
+	}
+	if r.choice == "required" {
+		return chosenCall{r.tools[0].name, sampleArguments(r.tools[0].parameters)}, true
+	}
+	if o, ok := r.choice.(object); ok {
+		for _, t := range r.tools {
+			if t.name == o["name"] {
+				return chosenCall{t.name, sampleArguments(t.parameters)}, true
+			}
+		}
+	}
+	return chosenCall{}, false
+}
+
+func pickCalls(r *response, wanted []Call) ([]chosenCall, bool) {
+	var calls []chosenCall
+	for _, w := range wanted {
+		if r.choice == "none" {
+			return nil, false
+		}
+		i := slices.IndexFunc(r.tools, func(t tool) bool {
+			ok, err := path.Match(w.Name, t.name)
+			return ok && err == nil
+		})
+		if i < 0 {
+			return nil, false
+		}
+		arguments := w.Arguments
+		if arguments == "" {
+			arguments = sampleArguments(r.tools[i].parameters)
+		}
+		calls = append(calls, chosenCall{r.tools[i].name, arguments})
+	}
+	return calls, true
+}
+
+func (s *Session) fill(text string) string {
+	return strings.ReplaceAll(text, "{previous}", s.conv.before())
+}
+
+// sampleArguments makes up arguments that a JSON schema accepts: its required
+// members, with examples, defaults and first enum values where there are some.
+func sampleArguments(schema object) string {
+	b, err := json.Marshal(sampleObject(schema, 0))
+	if err != nil {
+		return "{}"
+	}
+	return string(b)
+}
+
+func sampleObject(schema object, depth int) object {
+	out := object{}
+	properties, _ := schema["properties"].(object)
+	required, _ := schema["required"].([]any)
+	for _, name := range required {
+		key, _ := name.(string)
+		property, _ := properties[key].(object)
+		out[key] = sample(property, depth+1)
+	}
+	return out
+}
+
+func sample(schema object, depth int) any {
+	if depth > maxSampleDepth {
+		return nil
+	}
+	if v, ok := schema["const"]; ok {
+		return v
+	}
+	if v, ok := schema["default"]; ok {
+		return v
+	}
+	for _, list := range []string{"enum", "examples"} {
+		if v, ok := schema[list].([]any); ok && len(v) > 0 {
+			return v[0]
+		}
+	}
+	for _, list := range []string{"anyOf", "oneOf", "allOf"} {
+		if v, ok := schema[list].([]any); ok && len(v) > 0 {
+			first, _ := v[0].(object)
+			return sample(first, depth+1)
+		}
+	}
+	return sampleOfType(schema, depth)
+}
+
+func sampleOfType(schema object, depth int) any {
+	kind, _ := schema["type"].(string)
+	if list, ok := schema["type"].([]any); ok && len(list) > 0 {
+		kind, _ = list[0].(string)
+	}
+	switch kind {
+	case "object":
+		return sampleObject(schema, depth)
+	case "array":
+		items, _ := schema["items"].(object)
+		return []any{sample(items, depth+1)}
+	case "integer", "number":
+		if low, ok := schema["minimum"]; ok {
+			return low
+		}
+		return 1
+	case "boolean":
+		return true
+	case "null":
+		return nil
+	}
+	return "hello"
+}

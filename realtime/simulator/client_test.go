@@ -1,0 +1,332 @@
+package simulator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pion/rtp"
+	"go.uber.org/goleak"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/simulator"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testTimeout = 40 * time.Second
+
+// bench is a running simulator.
+type bench struct {
+	t    *testing.T
+	srv  *simulator.Server
+	http *httptest.Server
+	rtc  *rtc.API
+	ctx  context.Context
+	n    int
+}
+
+func newBench(t *testing.T, cfg simulator.Config) *bench {
+	t.Helper()
+	t.Parallel()
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	if cfg.Pace == (simulator.Pace{}) {
+		cfg.Pace = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond}
+	}
+	srv, err := simulator.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := rtc.New(rtc.Config{Loopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	ran := make(chan error, 1)
+	go func() { ran <- srv.Run(ctx) }()
+	ts := httptest.NewServer(srv)
+	t.Cleanup(func() {
+		if err := api.Close(); err != nil {
+			t.Errorf("close client API: %v", err)
+		}
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		ts.Close()
+		for _, s := range srv.Sessions() {
+			select {
+			case <-s.Done():
+			default:
+				t.Errorf("session %s still runs after Run returned", s.ID())
+			}
+		}
+	})
+	return &bench{t: t, srv: srv, http: ts, rtc: api, ctx: ctx}
+}
+
+func (b *bench) client() *realtime.Client {
+	return &realtime.Client{BaseURL: b.http.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// caller is a Pion client of the simulator.
+type caller struct {
+	t    *testing.T
+	ctx  context.Context
+	peer *rtc.Peer
+	ses  *simulator.Session
+
+	mu      sync.Mutex
+	events  []realtime.Event
+	raw     []string
+	changed chan struct{}
+	seen    int // events that next has passed
+
+	ear   *sink
+	flow  rtc.Flow
+	audio chan error
+	ids   atomic.Int64
+	mic   uint32
+	seq   uint16
+}
+
+// sink decodes what the simulator says.
+type sink struct {
+	dec     *rtc.Decoder
+	pcm     []int16
+	mu      sync.Mutex
+	packets []rtp.Header
+	loud    int
+	errors  int
+	last    time.Time
+}
+
+func (s *sink) WriteRTP(p *rtp.Packet) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.packets = append(s.packets, p.Header)
+	s.last = time.Now()
+	n, err := s.dec.Decode(p.Payload, s.pcm)
+	if err != nil || n != 960 {
+		s.errors++
+		return nil
+	}
+	if rtc.Level(s.pcm[:n]) > -50 {
+		s.loud++
+	}
+	return nil
+}
+
+func (s *sink) counts() (packets, loud, errs int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.packets), s.loud, s.errors
+}
+
+const sessionAudio = `{"type":"realtime","model":"gpt-realtime-2.1","output_modalities":["audio"],"audio":{"input":{"transcription":{"model":"gpt-transcribe"},"turn_detection":{"type":"server_vad","silence_duration_ms":400}}}}`
+
+// dial connects a caller with the given session.
+func (b *bench) dial(session string) *caller {
+	b.t.Helper()
+	b.n++
+	dec, err := rtc.NewDecoder()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	c := &caller{t: b.t, ctx: b.ctx, ear: &sink{dec: dec, pcm: make([]int16, rtc.MaxFrame)}, audio: make(chan error, 1)}
+	c.flow.Open()
+	peer, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{Message: c.message})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	c.peer = peer
+	call, err := b.client().CreateCall(b.ctx, offer, []byte(session))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := peer.Accept(b.ctx, call.Answer); err != nil {
+		b.t.Fatal(err)
+	}
+	go func() { c.audio <- peer.Forward(b.ctx, c.ear, &c.flow) }()
+	b.t.Cleanup(func() {
+		if err := peer.Close(); err != nil {
+			b.t.Errorf("close caller: %v", err)
+		}
+		<-c.audio
+	})
+	if c.ses, err = b.srv.WaitSession(b.ctx, b.n); err != nil {
+		b.t.Fatal(err)
+	}
+	if !strings.HasPrefix(call.ID, "rtc_") || call.ID != c.ses.ID() || call.Location != "/v1/realtime/calls/"+call.ID {
+		b.t.Fatalf("call id %q at %q, session %q", call.ID, call.Location, c.ses.ID())
+	}
+	created := c.next(realtime.TypeSessionCreated)
+	if first := c.all()[0]; first.Type != realtime.TypeSessionCreated || created.Type != first.Type {
+		b.t.Fatalf("first event is %s", first.Type)
+	}
+	return c
+}
+
+func (c *caller) message(data []byte) {
+	e, err := realtime.Decode(data)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.raw = append(c.raw, string(data))
+	if err == nil {
+		c.events = append(c.events, e)
+	}
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+func (c *caller) all() []realtime.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.events)
+}
+
+// wait returns the first event after those already passed that matches, and
+// passes all up to it.
+func (c *caller) wait(what string, match func(realtime.Event) bool) realtime.Event {
+	c.t.Helper()
+	for {
+		c.mu.Lock()
+		for c.seen < len(c.events) {
+			e := c.events[c.seen]
+			c.seen++
+			if match(e) {
+				c.mu.Unlock()
+				return e
+			}
+		}
+		if c.changed == nil {
+			c.changed = make(chan struct{})
+		}
+		changed := c.changed
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-c.peer.Done():
+			c.mu.Lock()
+			left := len(c.events) - c.seen
+			c.mu.Unlock()
+			if left == 0 {
+				c.t.Fatalf("connection ended while waiting for %s; got %v", what, c.types())
+			}
+		case <-c.ctx.Done():
+			c.t.Fatalf("no %s; got %v", what, c.types())
+		}
+	}
+}
+
+func (c *caller) next(kind string) realtime.Event {
+	c.t.Helper()
+	return c.wait(kind, func(e realtime.Event) bool { return e.Type == kind })
+}
+
+func (c *caller) types() []string {
+	var out []string
+	for _, e := range c.all() {
+		out = append(out, e.Type)
+	}
+	return out
+}
+
+func (c *caller) send(raw []byte) {
+	c.t.Helper()
+	if err := c.peer.Send(c.ctx, raw); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *caller) id() string { return fmt.Sprintf("evt-%d", c.ids.Add(1)) }
+
+// update sends a session.update and waits for its answer.
+func (c *caller) update(session string) realtime.Event {
+	c.t.Helper()
+	c.send(realtime.SessionUpdate(c.id(), json.RawMessage(session)))
+	return c.next(realtime.TypeSessionUpdated)
+}
+
+// say sends typed text and asks for an answer.
+func (c *caller) say(text string) {
+	c.t.Helper()
+	c.send(realtime.ItemCreate(c.id(), realtime.Item{
+		Type: realtime.ItemMessage, Role: "user", Content: []realtime.Content{{Type: realtime.ContentInputText, Text: text}},
+	}, ""))
+	c.send(realtime.ResponseCreate(c.id()))
+}
+
+// fails sends an event and returns the error that answers it.
+func (c *caller) fails(id string, raw []byte) *realtime.Error {
+	c.t.Helper()
+	c.send(raw)
+	e := c.wait("error for "+id, func(e realtime.Event) bool {
+		return e.Type == realtime.TypeError && e.Error != nil && e.Error.EventID == id
+	})
+	return e.Error
+}
+
+// speak sends user speech in real time, cut to so many frames (0: all).
+func (c *caller) speak(frames int) {
+	c.t.Helper()
+	speech, err := simulator.UserSpeech()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if frames > 0 {
+		speech = speech[:frames]
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for _, f := range speech {
+		c.packet(f)
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			c.t.Fatal("timed out while speaking")
+		}
+	}
+}
+
+func (c *caller) packet(payload []byte) {
+	c.seq++
+	c.mic += 960
+	err := c.peer.WriteRTP(&rtp.Packet{
+		Header: rtp.Header{Version: 2, SSRC: 7, SequenceNumber: c.seq, Timestamp: c.mic}, Payload: payload,
+	})
+	if err != nil && !errors.Is(err, rtc.ErrClosed) {
+		c.t.Errorf("send audio: %v", err)
+	}
+}
+
+func item(t *testing.T, e realtime.Event) realtime.Item {
+	t.Helper()
+	it, err := realtime.DecodeItem(e.Item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return it
+}
+
+func response(t *testing.T, e realtime.Event) realtime.Response {
+	t.Helper()
+	r, err := realtime.DecodeResponse(e.Response)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

@@ -1,0 +1,196 @@
+package simulator
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pion/rtp"
+
+	"voicebridge/realtime/rtc"
+)
+
+const (
+	// onsetMS of sound within a moment make speech; a click does not.
+	onsetMS = 60
+	// hysteresis is how much quieter than its onset speech may go on, in dB.
+	hysteresis = 6
+	// minCommitMS is the least audio that can be committed.
+	minCommitMS = 100
+	// maxGapMS is the longest hole in the stream that counts as silence; after a
+	// longer one the clock of the stream starts anew.
+	maxGapMS = 10_000
+)
+
+// heard is what the ear tells the session.
+type heard struct {
+	started bool // else stopped
+	atMS    int64
+	// cycle is the ear's count of resets: what was heard before one is void.
+	cycle int
+}
+
+// ear hears the caller: it decodes the packets and finds speech by its energy.
+// WriteRTP runs on the goroutine that forwards the caller's audio, all else on
+// the session's.
+type ear struct {
+	packets atomic.Int64
+	tell    func(heard)
+	decoder *rtc.Decoder // nil: deaf
+
+	mu       sync.Mutex
+	pcm      []int16
+	set      *turns
+	onDB     float64
+	first    bool
+	lastTS   uint32
+	lastAt   time.Time
+	ms       int64 // length of the stream so far
+	run      int64 // ms of recent sound
+	speaking bool
+	voiceMS  int64 // end of the latest sound
+	bufferMS int64 // of audio since the last commit
+	cycle    int
+}
+
+func newEar(deaf bool, tell func(heard)) (*ear, error) {
+	e := &ear{tell: tell, first: true}
+	if deaf {
+		return e, nil
+	}
+	d, err := rtc.NewDecoder()
+	if err != nil {
+		return nil, err
+	}
+	e.decoder, e.pcm = d, make([]int16, rtc.MaxFrame)
+	return e, nil
+}
+
+// configure sets the turn detection (nil: manual) and forgets speech that goes
+// on.
+func (e *ear) configure(t *turns) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.set = t
+	e.reset()
+	if t != nil {
+		// 0.5, the default, is -45 dBFS; 0 is -60 and 1 is -30.
+		e.onDB = -60 + 30*t.threshold
+	}
+}
+
+func (e *ear) reset() {
+	e.cycle++
+	e.run, e.speaking, e.bufferMS = 0, false, 0
+}
+
+func (e *ear) clear() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reset()
+}
+
+// commit empties the buffer and returns how much audio was in it, in ms.
+func (e *ear) commit() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ms := e.bufferMS
+	e.reset()
+	return ms
+}
+
+// current says that what was heard in that cycle still counts.
+func (e *ear) current(cycle int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cycle == cycle
+}
+
+// position is how much audio has been heard, in ms.
+func (e *ear) position() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ms
+}
+
+// WriteRTP hears one packet.
+func (e *ear) WriteRTP(p *rtp.Packet) error {
+	e.packets.Add(1)
+	if e.decoder == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lastAt = time.Now()
+	if e.first {
+		e.first = false
+	} else {
+		gap := int64(int32(p.Timestamp-e.lastTS)) / 48
+		if gap < 0 {
+			return nil // late: its place was counted as silence
+		}
+		if gap > maxGapMS {
+			gap = 0
+		}
+		for ; gap > 0; gap -= frameMS {
+			e.feed(rtc.Silence, min(gap, frameMS))
+		}
+	}
+	level := rtc.Silence
+	samples := packetSamples(p.Payload)
+	if n, err := e.decoder.Decode(p.Payload, e.pcm); err == nil {
+		samples = n
+		level = rtc.Level(e.pcm[:n])
+	}
+	e.lastTS = p.Timestamp + uint32(samples)
+	e.feed(level, int64(samples)/48)
+	return nil
+}
+
+// starved ends speech whose stream has stopped coming: a muted caller sends
+// nothing at all. It says whether speech still goes on.
+func (e *ear) starved(now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.speaking {
+		return false
+	}
+	if e.set != nil && now.Sub(e.lastAt) > time.Duration(e.set.silenceMS)*time.Millisecond+100*time.Millisecond {
+		e.feed(rtc.Silence, e.set.silenceMS)
+	}
+	return e.speaking
+}
+
+// feed moves the stream on by ms of one level.
+func (e *ear) feed(level float64, ms int64) {
+	e.ms += ms
+	if e.set == nil {
+		e.bufferMS += ms
+		return
+	}
+	on := e.onDB
+	if e.speaking {
+		on -= hysteresis
+		e.bufferMS += ms
+	}
+	loud := level > on
+	if loud {
+		e.voiceMS = e.ms
+	}
+	switch {
+	case e.speaking:
+		if e.ms-e.voiceMS >= e.set.silenceMS {
+			e.speaking, e.run, e.bufferMS = false, 0, 0
+			e.tell(heard{atMS: e.ms, cycle: e.cycle})
+		}
+	case loud:
+		if e.run += ms; e.run >= onsetMS {
+			e.speaking = true
+			start := max(0, e.ms-e.run-e.set.prefixMS)
+			e.bufferMS = e.ms - start
+			e.tell(heard{started: true, atMS: start, cycle: e.cycle})
+		}
+	default:
+		e.run = max(0, e.run-ms)
+	}
+}

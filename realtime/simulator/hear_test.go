@@ -1,0 +1,312 @@
+package simulator
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pion/rtp"
+
+	"voicebridge/realtime/rtc"
+)
+
+func newTestEar(t *testing.T, set *turns) (*ear, *[]heard) {
+	t.Helper()
+	var events []heard
+	e, err := newEar(false, func(h heard) { h.cycle = 0; events = append(events, h) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.configure(set)
+	return e, &events
+}
+
+func TestTurnsByEnergy(t *testing.T) {
+	t.Parallel()
+	type stretch struct {
+		level float64
+		ms    int64
+	}
+	const quiet, soft, loud = -80, -48, -20 // soft is between the two thresholds
+	for name, tt := range map[string]struct {
+		threshold float64
+		prefix    int64
+		in        []stretch
+		want      []heard
+	}{
+		"silence":        {0.5, 300, []stretch{{quiet, 5000}}, nil},
+		"a click":        {0.5, 300, []stretch{{quiet, 1000}, {loud, 40}, {quiet, 2000}}, nil},
+		"one turn":       {0.5, 300, []stretch{{quiet, 1000}, {loud, 1000}, {quiet, 1000}}, []heard{{started: true, atMS: 700}, {atMS: 2500}}},
+		"from the start": {0.5, 300, []stretch{{loud, 200}, {quiet, 600}}, []heard{{started: true}, {atMS: 700}}},
+		"a pause":        {0.5, 0, []stretch{{loud, 500}, {quiet, 480}, {loud, 500}, {quiet, 500}}, []heard{{started: true}, {atMS: 1980}}},
+		"two turns":      {0.5, 0, []stretch{{loud, 500}, {quiet, 600}, {loud, 500}, {quiet, 500}}, []heard{{started: true}, {atMS: 1000}, {started: true, atMS: 1100}, {atMS: 2100}}},
+		"soft goes on":   {0.5, 0, []stretch{{loud, 500}, {soft, 2000}, {quiet, 500}}, []heard{{started: true}, {atMS: 3000}}},
+		"soft alone":     {0.5, 0, []stretch{{soft, 3000}}, nil},
+		"sensitive":      {0.2, 0, []stretch{{soft, 1000}, {quiet, 500}}, []heard{{started: true}, {atMS: 1500}}},
+		"deaf ears":      {1, 0, []stretch{{-35, 3000}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, events := newTestEar(t, &turns{threshold: tt.threshold, prefixMS: tt.prefix, silenceMS: 500})
+			for _, s := range tt.in {
+				for range s.ms / frameMS {
+					e.feed(s.level, frameMS)
+				}
+			}
+			if diff := cmp.Diff(tt.want, *events, cmp.AllowUnexported(heard{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHearsRealSpeech feeds packets as they come from a network.
+func TestHearsRealSpeech(t *testing.T) {
+	t.Parallel()
+	speech, err := UserSpeech()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		packets func(send func(ts uint32, payload []byte))
+		turns   int
+	}{
+		"complete": {func(send func(uint32, []byte)) {
+			for i, p := range speech {
+				send(uint32(i)*960, p)
+			}
+		}, 1},
+		"clock wraps": {func(send func(uint32, []byte)) {
+			for i, p := range speech {
+				send(1<<32-100_000+uint32(i)*960, p)
+			}
+		}, 1},
+		"losses, repeats and garbage": {func(send func(uint32, []byte)) {
+			for i, p := range speech {
+				switch {
+				case i%10 == 3:
+				case i%10 == 5:
+					send(uint32(i)*960, []byte{0xff})
+				default:
+					send(uint32(i)*960, p)
+					send(uint32(i)*960, p)
+				}
+			}
+		}, 1},
+		"silence by a gap": {func(send func(uint32, []byte)) {
+			for i, p := range speech[:150] {
+				send(uint32(i)*960, p)
+			}
+			send(48_000*8, speech[0])
+		}, 1},
+		"a new clock": {func(send func(uint32, []byte)) {
+			for i, p := range speech[:100] {
+				send(uint32(i)*960, p)
+			}
+			for i, p := range speech[100:] {
+				send(3_000_000+uint32(i)*960, p)
+			}
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, events := newTestEar(t, &turns{threshold: 0.5, prefixMS: 300, silenceMS: 500})
+			tt.packets(func(ts uint32, payload []byte) {
+				if err := e.WriteRTP(&rtp.Packet{Header: rtp.Header{Timestamp: ts}, Payload: payload}); err != nil {
+					t.Error(err)
+				}
+			})
+			if len(*events) != 2*tt.turns || !(*events)[0].started || (*events)[1].started {
+				t.Errorf("heard %+v", *events)
+			}
+		})
+	}
+}
+
+func TestStarvedSpeechEnds(t *testing.T) {
+	t.Parallel()
+	e, events := newTestEar(t, &turns{threshold: 0.5, silenceMS: 500})
+	for range 10 {
+		e.feed(-20, frameMS)
+	}
+	now := time.Now()
+	e.lastAt = now
+	if !e.starved(now.Add(500 * time.Millisecond)) {
+		t.Error("speech ended too early")
+	}
+	if e.starved(now.Add(700*time.Millisecond)) || len(*events) != 2 {
+		t.Errorf("speech goes on: %+v", *events)
+	}
+	if e.starved(now.Add(time.Hour)) || len(*events) != 2 {
+		t.Errorf("speech ended twice: %+v", *events)
+	}
+}
+
+func TestResetVoidsWhatWasHeard(t *testing.T) {
+	t.Parallel()
+	e, _ := newTestEar(t, &turns{threshold: 0.5, silenceMS: 500})
+	cycle := e.cycle
+	e.configure(nil)
+	if e.current(cycle) {
+		t.Error("the cycle goes on after a change")
+	}
+	for range 10 {
+		e.feed(-20, frameMS)
+	}
+	if ms := e.commit(); ms != 200 {
+		t.Errorf("%d ms in the buffer", ms)
+	}
+	if ms := e.commit(); ms != 0 {
+		t.Errorf("%d ms in an empty buffer", ms)
+	}
+}
+
+func TestVoice(t *testing.T) {
+	t.Parallel()
+	v, err := loadVoice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.clips) < 12 {
+		t.Errorf("%d clips", len(v.clips))
+	}
+	dec, err := rtc.NewDecoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pcm := make([]int16, rtc.MaxFrame)
+	for _, c := range v.clips {
+		loud := 0
+		for _, f := range c.frames {
+			n, err := dec.Decode(f, pcm)
+			if err != nil || n != frameSamples {
+				t.Fatalf("%q: %d samples, %v", c.text, n, err)
+			}
+			if rtc.Level(pcm[:n]) > -40 {
+				loud++
+			}
+		}
+		if s := len(c.frames) / 50; s < 2 || s > 8 || loud < len(c.frames)/3 {
+			t.Errorf("%q: %d s, %d of %d frames are loud", c.text, s, loud, len(c.frames))
+		}
+	}
+	for _, text := range []string{
+		textGreet, textGreetAgain, textChartWait, textChartDone, textChartFailed, textThemeDone, textToolWait, textToolDone,
+		textToolFailed, textPlain, textPlainAgain, textHistory, textTyped,
+	} {
+		if !slices.ContainsFunc(v.clips, func(c clip) bool { return c.text == text }) {
+			t.Errorf("no clip of %q", text)
+		}
+	}
+	long := 0
+	for _, c := range v.clips {
+		if strings.Contains(textLong, c.text) {
+			long += len(c.frames)
+		}
+	}
+	if got := len(v.say(textLong)); got != long {
+		t.Errorf("the long answer has %d frames, its clips %d", got, long)
+	}
+	if a, b := v.say("Never recorded words. "+textPlain), v.say("Never recorded words. "+textPlain); len(a) != len(b) || len(a) < 3*wordFrames {
+		t.Errorf("%d and %d frames", len(a), len(b))
+	}
+}
+
+func TestOggRefuses(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string][]byte{
+		"empty": nil, "text": []byte("hello"), "cut header": userSpeech[:20], "cut table": userSpeech[:27],
+		"cut page": userSpeech[:len(userSpeech)-1], "headers only": userSpeech[:47],
+	} {
+		if p, err := oggPackets(file); err == nil {
+			t.Errorf("%s: %d packets", name, len(p))
+		}
+	}
+}
+
+func FuzzOgg(f *testing.F) {
+	f.Add(userSpeech[:4096])
+	f.Fuzz(func(t *testing.T, file []byte) {
+		packets, err := oggPackets(file)
+		for _, p := range packets {
+			if err == nil && packetSamples(p) != frameSamples {
+				t.Fatal("a packet of another length")
+			}
+		}
+	})
+}
+
+func TestChunks(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "one", "one two three four", "  odd   spaces ", "ünï çødé wörds höre ends", textLong} {
+		if got := strings.Join(chunks(text), ""); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	if n := len(chunks(textLong)); n < 15 {
+		t.Errorf("%d chunks", n)
+	}
+}
+
+func TestSampleArguments(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		`{}`: `{}`,
+		`{"type":"object","properties":{"a":{"type":"string"}}}`: `{}`,
+		`{"required":["s","n","i","b","e","c","d","o","l","u","x"],"properties":{"s":{"type":"string"},"n":{"type":"number"},"i":{"type":"integer","minimum":5},
+			"b":{"type":"boolean"},"e":{"enum":["one","two"]},"c":{"const":7},"d":{"default":"def"},"o":{"type":"object","required":["k"],"properties":{"k":{"type":["string","null"]}}},
+			"l":{"type":"array","items":{"type":"number"}},"u":{"anyOf":[{"type":"boolean"}]}}}`: `{"b":true,"c":7,"d":"def","e":"one","i":5,"l":[1],"n":1,"o":{"k":"hello"},"s":"hello","u":true,"x":"hello"}`,
+	} {
+		o, err := readObject([]byte(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sampleArguments(o); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", schema, got, want)
+		}
+	}
+	deep := strings.Repeat(`{"type":"array","items":`, 40) + `{}` + strings.Repeat(`}`, 40)
+	o, err := readObject([]byte(`{"required":["a"],"properties":{"a":` + deep + `}}`))
+	if err != nil || !json.Valid([]byte(sampleArguments(o))) {
+		t.Errorf("deep schema: %v", err)
+	}
+}
+
+// FuzzClientEvent holds that no event, however odd, gets past the checks with a
+// panic, and that a refused one changes nothing.
+func FuzzClientEvent(f *testing.F) {
+	for _, raw := range []string{
+		`{"session":{"type":"realtime","audio":{"input":{"turn_detection":{"type":"server_vad"}}}}}`,
+		`{"session":{"type":"realtime","tools":[{"type":"function","name":"x","parameters":{"type":"object"}}]}}`,
+		`{"item":{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]}}`,
+		`{"item":{"type":"function_call_output","call_id":"c","output":""}}`,
+	} {
+		f.Add([]byte(raw))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		o, err := readObject(raw)
+		if err != nil {
+			return
+		}
+		set := newSettings("gpt-realtime")
+		before, _ := json.Marshal(set.shown)
+		if patch, ok := o["session"].(object); ok {
+			if refusal := set.update(patch, true, false); refusal != nil {
+				if after, _ := json.Marshal(set.shown); string(before) != string(after) {
+					t.Fatalf("refused with %v, but changed to %s", refusal, after)
+				}
+			}
+		}
+		if raw, ok := o["item"].(object); ok {
+			var conv conversation
+			if it, refusal := conv.newItem(raw); refusal == nil {
+				if _, err := json.Marshal(it.shown()); err != nil || len(it.id) > maxID {
+					t.Fatalf("item %+v: %v", it, err)
+				}
+			}
+		}
+	})
+}

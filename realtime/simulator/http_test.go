@@ -1,0 +1,171 @@
+package simulator_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/simulator"
+)
+
+// post sends a request and returns the status and the error's code.
+func (b *bench) post(path, contentType, token, body string) (int, string, []byte) {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.ctx, http.MethodPost, b.http.URL+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := b.client().HTTP.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var w struct {
+		Error realtime.Error `json:"error"`
+	}
+	if res.StatusCode >= 400 {
+		if err := json.Unmarshal(raw, &w); err != nil || w.Error.Type == "" || w.Error.Message == "" {
+			b.t.Errorf("%s: body %q is no error", path, raw)
+		}
+	}
+	return res.StatusCode, w.Error.Code, raw
+}
+
+func TestHostileHTTP(t *testing.T) {
+	b := newBench(t, simulator.Config{APIKey: "sk-test"})
+	form := func(sdp, session string) (string, string) {
+		var buf bytes.Buffer
+		buf.WriteString("--B\r\nContent-Disposition: form-data; name=\"sdp\"\r\n\r\n" + sdp)
+		if session != "" {
+			buf.WriteString("\r\n--B\r\nContent-Disposition: form-data; name=\"session\"\r\n\r\n" + session)
+		}
+		buf.WriteString("\r\n--B--\r\n")
+		return "multipart/form-data; boundary=B", buf.String()
+	}
+	for name, tt := range map[string]struct {
+		path, token, sdp, session, contentType, body string
+		status                                       int
+		code                                         string
+	}{
+		"no key":          {path: "/v1/realtime/calls", status: 401},
+		"wrong key":       {path: "/v1/realtime/calls", token: "sk-other", status: 401, code: "invalid_api_key"},
+		"unknown secret":  {path: "/v1/realtime/calls", token: "ek_none", status: 401, code: "invalid_api_key"},
+		"bad SDP":         {path: "/v1/realtime/calls", token: "sk-test", sdp: "hello", session: sessionAudio, status: 400, code: "invalid_offer"},
+		"no SDP":          {path: "/v1/realtime/calls", token: "sk-test", sdp: "", session: sessionAudio, status: 400, code: "invalid_request"},
+		"session no JSON": {path: "/v1/realtime/calls", token: "sk-test", sdp: "v=0", session: "[1]", status: 400, code: "invalid_request"},
+		"unknown model":   {path: "/v1/realtime/calls", token: "sk-test", sdp: "v=0", session: `{"type":"realtime","model":"gpt-9"}`, status: 400, code: "model_not_found"},
+		"no model":        {path: "/v1/realtime/calls", token: "sk-test", sdp: "v=0", session: `{"type":"realtime"}`, status: 400, code: "missing_required_parameter"},
+		"no session type": {path: "/v1/realtime/calls", token: "sk-test", sdp: "v=0", session: `{"model":"gpt-realtime"}`, status: 400, code: "missing_required_parameter"},
+		"unknown field":   {path: "/v1/realtime/calls", token: "sk-test", sdp: "v=0", session: `{"type":"realtime","model":"gpt-realtime","temperature":1}`, status: 400, code: "unknown_parameter"},
+		"both modalities": {path: "/v1/realtime/calls", token: "sk-test", sdp: "v=0", session: `{"type":"realtime","model":"gpt-realtime","output_modalities":["text","audio"]}`, status: 400, code: "invalid_value"},
+		"JSON":            {path: "/v1/realtime/calls", token: "sk-test", contentType: "application/json", body: `{}`, status: 400, code: "invalid_request"},
+		"no content type": {path: "/v1/realtime/calls", token: "sk-test", contentType: ";", body: `{}`, status: 400, code: "invalid_request"},
+		"broken form":     {path: "/v1/realtime/calls", token: "sk-test", contentType: "multipart/form-data; boundary=B", body: "--B\r\n", status: 400, code: "invalid_request"},
+		"2 MB":            {path: "/v1/realtime/calls", token: "sk-test", contentType: "application/sdp", body: strings.Repeat("x", 2<<20), status: 400, code: "invalid_request"},
+		"unknown hangup":  {path: "/v1/realtime/calls/rtc_none/hangup", token: "sk-test", status: 404, code: "call_id_not_found"},
+		"hangup no key":   {path: "/v1/realtime/calls/rtc_none/hangup", status: 401},
+		"secret no key":   {path: "/v1/realtime/client_secrets", status: 401},
+		"secret no JSON":  {path: "/v1/realtime/client_secrets", token: "sk-test", contentType: "application/json", body: `[`, status: 400, code: "invalid_json"},
+		"secret too long": {path: "/v1/realtime/client_secrets", token: "sk-test", contentType: "application/json", body: `{"expires_after":{"anchor":"created_at","seconds":99999}}`, status: 400, code: "invalid_value"},
+		"secret unknown":  {path: "/v1/realtime/client_secrets", token: "sk-test", contentType: "application/json", body: `{"x":1}`, status: 400, code: "unknown_parameter"},
+		"unknown path":    {path: "/v1/realtime/sessions", token: "sk-test", status: 404},
+	} {
+		contentType, body := tt.contentType, tt.body
+		if contentType == "" {
+			contentType, body = form(tt.sdp, tt.session)
+		}
+		status, code, _ := b.post(tt.path, contentType, tt.token, body)
+		if status != tt.status || code != tt.code {
+			t.Errorf("%s: %d %s, want %d %s", name, status, code, tt.status, tt.code)
+		}
+	}
+	if n := len(b.srv.Sessions()); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+func TestClientSecretAndRawSDP(t *testing.T) {
+	b := newBench(t, simulator.Config{APIKey: "sk-test"})
+	status, _, raw := b.post("/v1/realtime/client_secrets", "application/json", "sk-test",
+		`{"expires_after":{"anchor":"created_at","seconds":60},"session":{"type":"realtime","model":"gpt-realtime","output_modalities":["text"]}}`)
+	var secret struct {
+		Value     string          `json:"value"`
+		ExpiresAt int64           `json:"expires_at"`
+		Session   json.RawMessage `json:"session"`
+	}
+	if err := json.Unmarshal(raw, &secret); err != nil || status != 200 || !strings.HasPrefix(secret.Value, "ek_") || secret.ExpiresAt == 0 {
+		t.Fatalf("%d %s (%v)", status, raw, err)
+	}
+	opened := make(chan realtime.Event, 1)
+	peer, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{Message: func(data []byte) {
+		if e, err := realtime.Decode(data); err == nil {
+			select {
+			case opened <- e:
+			default:
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _, answer := b.post("/v1/realtime/calls", "application/sdp", secret.Value, offer)
+	if status != http.StatusCreated {
+		t.Fatalf("%d %s", status, answer)
+	}
+	if err := peer.Accept(b.ctx, string(answer)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case e := <-opened:
+		if e.Type != realtime.TypeSessionCreated || !strings.Contains(string(e.Session), `"output_modalities":["text"]`) {
+			t.Errorf("first event is %s", e.Raw)
+		}
+	case <-b.ctx.Done():
+		t.Fatal("no event")
+	}
+}
+
+func TestSessionLimit(t *testing.T) {
+	b := newBench(t, simulator.Config{MaxSessions: 1})
+	c := b.dial(sessionAudio)
+	_, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.client().CreateCall(b.ctx, offer, []byte(sessionAudio))
+	var api *realtime.APIError
+	if !errors.As(err, &api) || api.Status != http.StatusTooManyRequests || api.RetryAfter == 0 {
+		t.Errorf("error is %v", err)
+	}
+	c.say("hello") // the first one is not disturbed
+	c.next(realtime.TypeResponseDone)
+}
+
+func TestConfigErrors(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]simulator.Config{
+		"negative pace":  {Pace: simulator.Pace{Step: -1}},
+		"negative limit": {MaxSessions: -1},
+		"empty script":   {Script: &simulator.Script{Otherwise: simulator.Reply{Say: "x"}}},
+		"silent reply":   {Script: &simulator.Script{Spoken: []simulator.Reply{{}}, Otherwise: simulator.Reply{Say: "x"}}},
+		"no pattern":     {Script: &simulator.Script{Typed: []simulator.Rule{{Reply: simulator.Reply{Say: "x"}}}, Spoken: []simulator.Reply{{Say: "x"}}, Otherwise: simulator.Reply{Say: "x"}}},
+	} {
+		if _, err := simulator.New(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

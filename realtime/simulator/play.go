@@ -1,0 +1,149 @@
+package simulator
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pion/rtp"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+)
+
+// utterance is the audio of one assistant item.
+type utterance struct {
+	response string
+	item     *item
+	frames   [][]byte
+	pos      int
+}
+
+func (u *utterance) playedMS() int64 { return int64(u.pos) * frameMS }
+
+// player is the output buffer of the session, played at one frame per 20 ms.
+// It belongs to the session's goroutine.
+type player struct {
+	queue     []*utterance // the first one is being played
+	response  string       // whose audio plays: started was sent, stopped was not
+	next      time.Time    // when the next frame is due
+	sequence  uint16
+	timestamp uint32
+	packet    rtp.Packet
+}
+
+func (p *player) active() bool { return len(p.queue) > 0 || p.response != "" }
+
+// queueAudio adds an utterance to the output buffer; if nothing plays, its first
+// frame is sent now.
+func (s *Session) queueAudio(u *utterance) {
+	p := &s.play
+	idle := !p.active()
+	p.queue = append(p.queue, u)
+	s.spoken = true
+	if !idle {
+		return
+	}
+	now := time.Now()
+	p.resume(now)
+	s.playFrame()
+}
+
+// resume continues the RTP clock after silence: the timestamp moves on by the
+// time that has passed, the sequence number does not (RFC 3550, section 5.1).
+func (p *player) resume(now time.Time) {
+	if p.next.IsZero() {
+		p.sequence, p.timestamp = 1, 960
+	} else if gap := now.Sub(p.next); gap > 0 {
+		p.timestamp += uint32(gap/frameLength) * frameSamples
+	}
+	p.packet.Marker = true
+	p.next = now
+}
+
+// playFrame sends the frame that is due. When the buffer is empty and its
+// response has no more to come, the buffer has stopped.
+func (s *Session) playFrame() {
+	p := &s.play
+	for len(p.queue) > 0 && p.queue[0].pos >= len(p.queue[0].frames) {
+		p.queue = p.queue[1:]
+	}
+	if len(p.queue) == 0 {
+		if s.resp != nil && s.resp.id == p.response {
+			// More may come; the clock goes on in silence.
+			p.next = p.next.Add(frameLength)
+			p.timestamp += frameSamples
+			p.packet.Marker = true
+			return
+		}
+		s.stopped()
+		return
+	}
+	u := p.queue[0]
+	if u.response != p.response {
+		s.stopped()
+		p.response = u.response
+		s.emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": u.response})
+	}
+	p.packet.Version, p.packet.SSRC = 2, 1
+	p.packet.SequenceNumber, p.packet.Timestamp = p.sequence, p.timestamp
+	p.packet.Payload = u.frames[u.pos]
+	if err := s.peer.WriteRTP(&p.packet); err != nil && !errors.Is(err, rtc.ErrClosed) {
+		s.log.Debug("audio packet not sent", "error", err)
+	}
+	s.played.Add(1)
+	u.pos++
+	p.sequence++
+	p.timestamp += frameSamples
+	p.packet.Marker = false
+	p.next = p.next.Add(frameLength)
+}
+
+// stopped ends the playback of a response that was heard to its end.
+func (s *Session) stopped() {
+	if s.play.response == "" {
+		return
+	}
+	id := s.play.response
+	s.play.response = ""
+	s.emit(object{"type": realtime.TypeOutputBufferStopped, "response_id": id})
+	s.armIdle()
+}
+
+// flush drops what has not been played, at once, and says so: cleared for the
+// response, truncated for each of its items that was not heard to its end.
+func (s *Session) flush() {
+	p := &s.play
+	if !p.active() {
+		return
+	}
+	queue, response := p.queue, p.response
+	p.queue, p.response = nil, ""
+	if response == "" {
+		response = queue[0].response
+	}
+	s.emit(object{"type": realtime.TypeOutputBufferCleared, "response_id": response})
+	for _, u := range queue {
+		if u.pos < len(u.frames) {
+			s.truncated(u.item, u.playedMS())
+		}
+	}
+}
+
+// clearOutput answers output_audio_buffer.clear.
+func (s *Session) clearOutput() {
+	if s.play.active() {
+		s.flush()
+		return
+	}
+	s.emit(object{"type": realtime.TypeOutputBufferCleared})
+}
+
+// limit cuts the audio of an item to what was generated.
+func (p *player) limit(it *item, frames int) {
+	for _, u := range p.queue {
+		if u.item == it {
+			u.frames = u.frames[:max(u.pos, min(frames, len(u.frames)))]
+			it.audioMS = int64(len(u.frames)) * frameMS
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"voicebridge/realtime"
+)
+
+// sessionSchema is the names that are known in a session object, with the check
+// of each value.
+var sessionSchema = fields{
+	"type":                isOneOf("realtime"),
+	"model":               isString,
+	"instructions":        isString,
+	"output_modalities":   isModalities,
+	"audio":               isObject(audioSchema),
+	"tools":               isTools,
+	"tool_choice":         isToolChoice,
+	"parallel_tool_calls": isBool,
+	"reasoning":           nullable(isObject(fields{"effort": isOneOf("minimal", "low", "medium", "high", "xhigh")})),
+	"max_output_tokens":   isMaxTokens,
+	"truncation":          isAny,
+	"tracing":             isAny,
+	"include":             isAny,
+	"prompt":              isAny,
+}
+
+var audioSchema = fields{
+	"input": isObject(fields{
+		"format":          isFormat,
+		"noise_reduction": nullable(isObject(fields{"type": isOneOf("near_field", "far_field")})),
+		"transcription": nullable(isObject(fields{
+			"model": isString, "language": isString, "prompt": isString, "delay": isString,
+			"keywords": isAny, "languages": isAny,
+		})),
+		"turn_detection": nullable(isTurnDetection),
+	}),
+	"output": isObject(fields{
+		"format": isFormat, "voice": isVoice, "speed": isNumber(0.25, 1.5),
+	}),
+}
+
+var turnSchemas = map[string]fields{
+	"server_vad": {
+		"type": isString, "threshold": isNumber(0, 1), "prefix_padding_ms": isNumber(0, 10_000),
+		"silence_duration_ms": isNumber(0, 10_000), "idle_timeout_ms": nullable(isNumber(5000, 30_000)),
+		"create_response": isBool, "interrupt_response": isBool,
+	},
+	"semantic_vad": {
+		"type": isString, "eagerness": isOneOf("low", "medium", "high", "auto"),
+		"create_response": isBool, "interrupt_response": isBool,
+	},
+}
+
+// settings is the effective configuration of a session: the JSON object as it is
+// shown, and what of it the simulator acts upon.
+type settings struct {
+	shown object
+
+	modality   string // audio or text
+	transcribe bool
+	turns      *turns // nil: manual
+	tools      []tool
+	choice     any // tool_choice
+}
+
+// turns is the turn detection in force.
+type turns struct {
+	threshold float64
+	prefixMS  int64
+	silenceMS int64
+	idleMS    int64
+	create    bool
+	interrupt bool
+}
+
+// tool is a declared function.
+type tool struct {
+	name       string
+	parameters object
+}
+
+func newSettings(model string) *settings {
+	s := &settings{shown: object{
+		"type": "realtime", "object": "realtime.session", "id": newID("sess_"), "model": model,
+		"instructions":      "You are a simulator. Answer with prepared sentences.",
+		"output_modalities": []any{"audio"},
+		"audio": object{
+			"input": object{
+				"format":          object{"type": "audio/pcm", "rate": json.Number("24000")},
+				"noise_reduction": nil, "transcription": nil,
+				"turn_detection": object{"type": "server_vad"},
+			},
+			"output": object{
+				"format": object{"type": "audio/pcm", "rate": json.Number("24000")},
+				"voice":  "marin", "speed": json.Number("1.0"),
+			},
+		},
+		"tools": []any{}, "tool_choice": "auto", "max_output_tokens": "inf", "truncation": "auto",
+		"tracing": nil, "include": nil, "prompt": nil,
+	}}
+	s.derive()
+	return s
+}
+
+// update merges a patch that has been checked, or refuses it whole. spoken says
+// that audio has been produced, which locks the voice; created that the model
+// may not change any more.
+func (s *settings) update(patch object, created, spoken bool) *realtime.Error {
+	if _, ok := patch["type"]; !ok {
+		return refuse("missing_required_parameter", "session.type", "Missing required parameter: 'session.type'.")
+	}
+	if err := sessionSchema.of("session", patch); err != nil {
+		return err
+	}
+	if model, ok := patch["model"]; ok && created && model != s.shown["model"] {
+		return refuse("invalid_value", "session.model", "The model of a session cannot be changed.")
+	}
+	merged := mergeObjects(s.shown, patch, "audio", "input", "output")
+	if spoken && !sameJSON(voiceOf(merged), voiceOf(s.shown)) {
+		return refuse("cannot_update_voice", "session.audio.output.voice",
+			"Cannot update a conversation's voice if assistant audio is present.")
+	}
+	s.shown = merged
+	s.derive()
+	return nil
+}
+
+// mergeObjects returns base with the members of patch; the named members are
+// merged in turn, all others replaced. base is not changed.
+func mergeObjects(base, patch object, deep ...string) object {
+	out := maps.Clone(base)
+	for name, v := range patch {
+		b, isObj := out[name].(object)
+		p, isPatch := v.(object)
+		if isObj && isPatch && slices.Contains(deep, name) {
+			v = mergeObjects(b, p, deep...)
+		}
+		out[name] = v
+	}
+	return out
+}
+
+func voiceOf(session object) any {
+	audio, _ := session["audio"].(object)
+	output, _ := audio["output"].(object)
+	return output["voice"]
+}
+
+func sameJSON(a, b any) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return bytes.Equal(x, y)
+}
+
+// derive reads what the simulator acts upon and fills the defaults of the turn
+// detection into what is shown.
+func (s *settings) derive() {
+	s.modality = s.shown["output_modalities"].([]any)[0].(string)
+	audio := s.shown["audio"].(object)
+	input := audio["input"].(object)
+	s.transcribe = input["transcription"] != nil
+	s.turns = nil
+	if td, ok := input["turn_detection"].(object); ok {
+		td = mergeObjects(turnDefaults(td), td)
+		s.turns = readTurns(td)
+		s.shown = mergeObjects(s.shown, object{"audio": object{"input": object{"turn_detection": td}}}, "audio", "input")
+	}
+	s.choice = s.shown["tool_choice"]
+	s.tools = readTools(s.shown["tools"])
+}
+
+func readTools(v any) []tool {
+	list, _ := v.([]any)
+	var tools []tool
+	for _, t := range list {
+		o, _ := t.(object)
+		if o["type"] != "function" {
+			continue
+		}
+		name, _ := o["name"].(string)
+		parameters, _ := o["parameters"].(object)
+		tools = append(tools, tool{name: name, parameters: parameters})
+	}
+	return tools
+}
+
+func turnDefaults(td object) object {
+	d := object{"create_response": true, "interrupt_response": true}
+	if td["type"] == "semantic_vad" {
+		d["eagerness"] = "auto"
+		return d
+	}
+	d["threshold"], d["prefix_padding_ms"] = json.Number("0.5"), json.Number("300")
+	d["silence_duration_ms"], d["idle_timeout_ms"] = json.Number("500"), nil
+	return d
+}
+
+func readTurns(td object) *turns {
+	number := func(name string, or float64) float64 {
+		n, ok := td[name].(json.Number)
+		if !ok {
+			return or
+		}
+		f, err := n.Float64()
+		if err != nil {
+			return or
+		}
+		return f
+	}
+	silence := number("silence_duration_ms", 500)
+	if td["type"] == "semantic_vad" {
+		// There is no meaning to listen for: eagerness is a length of silence.
+		silence = map[any]float64{"low": 1500, "medium": 800, "auto": 800, "high": 400}[td["eagerness"]]
+	}
+	return &turns{
+		threshold: number("threshold", 0.5), prefixMS: int64(number("prefix_padding_ms", 300)),
+		silenceMS: int64(silence), idleMS: int64(number("idle_timeout_ms", 0)),
+		create: td["create_response"] == true, interrupt: td["interrupt_response"] == true,
+	}
+}

@@ -1,0 +1,189 @@
+package simulator_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+)
+
+func TestRefusesBadEvents(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(sessionAudio)
+	c.send(realtime.ItemCreate("first", realtime.Item{
+		ID: "item_a", Type: realtime.ItemMessage, Role: "user", Content: []realtime.Content{{Type: realtime.ContentInputText, Text: "hi"}},
+	}, "root"))
+	c.next(realtime.TypeItemDone)
+	c.send([]byte(`{"type":"conversation.item.create","item":{"type":"function_call","call_id":"call_a","name":"f","arguments":"{"}}`))
+	c.next(realtime.TypeItemDone)
+	c.send(realtime.FunctionCallOutput("", "", "call_a", "1"))
+	c.next(realtime.TypeItemDone)
+
+	session := func(s string) string {
+		return `{"type":"session.update","event_id":"E","session":{"type":"realtime",` + s + `}}`
+	}
+	item := func(s string) string { return `{"type":"conversation.item.create","event_id":"E","item":{` + s + `}}` }
+	message := func(role, content string) string {
+		return item(`"type":"message","role":"` + role + `","content":[` + content + `]`)
+	}
+	long := strings.Repeat("i", 33)
+	for name, tt := range map[string]struct{ raw, code, param string }{
+		"update without type":      {`{"type":"session.update","event_id":"E","session":{}}`, "missing_required_parameter", "session.type"},
+		"update without session":   {`{"type":"session.update","event_id":"E"}`, "missing_required_parameter", "session"},
+		"unknown field":            {session(`"modalities":["audio"]`), "unknown_parameter", "session.modalities"},
+		"unknown nested field":     {session(`"audio":{"input":{"vad":1}}`), "unknown_parameter", "session.audio.input.vad"},
+		"unknown turn field":       {session(`"audio":{"input":{"turn_detection":{"type":"semantic_vad","threshold":0.5}}}`), "unknown_parameter", "session.audio.input.turn_detection.threshold"},
+		"unknown turn detection":   {session(`"audio":{"input":{"turn_detection":{"type":"magic"}}}`), "invalid_value", "session.audio.input.turn_detection.type"},
+		"both modalities":          {session(`"output_modalities":["audio","text"]`), "invalid_value", "session.output_modalities"},
+		"unknown voice":            {session(`"audio":{"output":{"voice":"grandma"}}`), "invalid_value", "session.audio.output.voice"},
+		"speed":                    {session(`"audio":{"output":{"speed":9}}`), "invalid_value", "session.audio.output.speed"},
+		"model change":             {session(`"model":"gpt-realtime-mini"`), "invalid_value", "session.model"},
+		"instructions of a number": {session(`"instructions":5`), "invalid_type", "session.instructions"},
+		"nested function":          {session(`"tools":[{"type":"function","function":{"name":"x"}}]`), "unknown_parameter", "session.tools[0].function"},
+		"tool without name":        {session(`"tools":[{"type":"function"}]`), "missing_required_parameter", "session.tools[0].name"},
+		"tool name":                {session(`"tools":[{"type":"function","name":"a b"}]`), "invalid_value", "session.tools[0].name"},
+		"max tokens":               {session(`"max_output_tokens":5000`), "invalid_value", "session.max_output_tokens"},
+		"long item id":             {item(`"id":"` + long + `","type":"message","role":"user","content":[{"type":"input_text","text":"x"}]`), "string_above_max_length", "item.id"},
+		"duplicate item id":        {item(`"id":"item_a","type":"message","role":"user","content":[{"type":"input_text","text":"x"}]`), "invalid_value", "item.id"},
+		"unknown previous item":    {`{"type":"conversation.item.create","event_id":"E","previous_item_id":"nobody","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]}}`, "item_not_found", "previous_item_id"},
+		"item without type":        {item(`"role":"user"`), "missing_required_parameter", "item.type"},
+		"unknown item type":        {item(`"type":"picture"`), "invalid_value", "item.type"},
+		"unknown item field":       {item(`"type":"message","role":"user","content":[],"metadata":{}`), "unknown_parameter", "item.metadata"},
+		"message without role":     {item(`"type":"message","content":[{"type":"input_text","text":"x"}]`), "missing_required_parameter", "item.role"},
+		"developer":                {message("developer", `{"type":"input_text","text":"x"}`), "invalid_value", "item.role"},
+		"empty content":            {message("user", ``), "invalid_value", "item.content"},
+		"beta assistant text":      {message("assistant", `{"type":"text","text":"x"}`), "invalid_value", "item.content[0].type"},
+		"assistant input text":     {message("assistant", `{"type":"input_text","text":"x"}`), "invalid_value", "item.content[0].type"},
+		"assistant audio":          {message("assistant", `{"type":"output_audio","audio":"QQ=="}`), "invalid_value", "item.content[0].type"},
+		"user output text":         {message("user", `{"type":"input_text","text":"x"},{"type":"output_text","text":"x"}`), "invalid_value", "item.content[1].type"},
+		"system audio":             {message("system", `{"type":"input_audio","audio":"QQ=="}`), "invalid_value", "item.content[0].type"},
+		"text without text":        {message("user", `{"type":"input_text"}`), "missing_required_parameter", "item.content[0].text"},
+		"orphan output":            {item(`"type":"function_call_output","call_id":"call_x","output":"1"`), "invalid_value", "item.call_id"},
+		"second output":            {item(`"type":"function_call_output","call_id":"call_a","output":"1"`), "invalid_value", "item.call_id"},
+		"second call":              {item(`"type":"function_call","call_id":"call_a","name":"f","arguments":"{}"`), "invalid_value", "item.call_id"},
+		"long call id":             {item(`"type":"function_call","call_id":"` + long + `","name":"f","arguments":"{}"`), "string_above_max_length", "item.call_id"},
+		"output as object":         {item(`"type":"function_call_output","call_id":"call_a","output":{}`), "invalid_type", "item.output"},
+		"arguments as object":      {item(`"type":"function_call","name":"f","arguments":{}`), "invalid_type", "item.arguments"},
+		"cancel of nothing":        {`{"type":"response.cancel","event_id":"E"}`, "response_cancel_not_active", ""},
+		"empty commit":             {`{"type":"input_audio_buffer.commit","event_id":"E"}`, "input_audio_buffer_commit_empty", ""},
+		"audio by event":           {`{"type":"input_audio_buffer.append","event_id":"E","audio":"QQ=="}`, "invalid_value", "type"},
+		"retrieve of nothing":      {`{"type":"conversation.item.retrieve","event_id":"E","item_id":"x"}`, "item_retrieve_invalid_item_id", "item_id"},
+		"delete of nothing":        {`{"type":"conversation.item.delete","event_id":"E","item_id":"x"}`, "item_delete_invalid_item_id", "item_id"},
+		"truncate of text":         {`{"type":"conversation.item.truncate","event_id":"E","item_id":"item_a","content_index":0,"audio_end_ms":5}`, "item_truncate_invalid_item_id", "item_id"},
+		"unknown event":            {`{"type":"session.explode","event_id":"E"}`, "invalid_value", "type"},
+		"server event":             {`{"type":"response.done","event_id":"E"}`, "invalid_value", "type"},
+		"our own event":            {`{"type":"bridge.ready","event_id":"E"}`, "invalid_value", "type"},
+		"unknown event field":      {`{"type":"response.create","event_id":"E","respond":{}}`, "unknown_parameter", "respond"},
+		"unknown override":         {`{"type":"response.create","event_id":"E","response":{"temperature":1}}`, "unknown_parameter", "response.temperature"},
+		"both modalities at once":  {`{"type":"response.create","event_id":"E","response":{"output_modalities":["text","audio"]}}`, "invalid_value", "response.output_modalities"},
+	} {
+		id := "evt " + name
+		err := c.fails(id, []byte(strings.Replace(tt.raw, `"E"`, `"`+id+`"`, 1)))
+		if err.Code != tt.code || err.Param != tt.param || err.Type != "invalid_request_error" || err.Message == "" {
+			t.Errorf("%s: %+v", name, err)
+		}
+	}
+	for raw, code := range map[string]string{
+		`nonsense`: "invalid_event", `[]`: "invalid_event", `{"type":`: "invalid_event", `{"event_id":"x"}`: "missing_required_parameter",
+		`{"type":"response.create","event_id":"` + strings.Repeat("x", 513) + `"}`: "string_above_max_length",
+	} {
+		c.send([]byte(raw))
+		if e := c.next(realtime.TypeError); e.Error.Code != code {
+			t.Errorf("%.40q: %+v", raw, e.Error)
+		}
+	}
+	// Nothing of all this has changed anything.
+	e := c.update(`{"type":"realtime"}`)
+	if strings.Contains(string(e.Session), "semantic_vad") || !strings.Contains(string(e.Session), `"silence_duration_ms":400`) {
+		t.Errorf("session is %s", e.Session)
+	}
+}
+
+func TestUpdateMergesAllOrNothing(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(sessionAudio)
+	before := c.all()[0]
+	var created struct {
+		ExpiresAt int64  `json:"expires_at"`
+		ID        string `json:"id"`
+		Object    string `json:"object"`
+	}
+	if err := json.Unmarshal(before.Session, &created); err != nil || created.ExpiresAt < 1 || created.Object != "realtime.session" || !strings.HasPrefix(created.ID, "sess_") {
+		t.Errorf("session.created is %s (%v)", before.Session, err)
+	}
+	if e := c.fails("u1", realtime.SessionUpdate("u1", json.RawMessage(`{"type":"realtime","instructions":"changed","bogus":1}`))); e.Code != "unknown_parameter" {
+		t.Errorf("error is %+v", e)
+	}
+	e := c.update(`{"type":"realtime","audio":{"input":{"turn_detection":null},"output":{"voice":"cedar"}},"tools":` + chartTools + `}`)
+	got := string(e.Session)
+	for _, want := range []string{`"turn_detection":null`, `"voice":"cedar"`, `"model":"gpt-transcribe"`, `"create_pie_chart"`, created.ID} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "changed") || e.EventID == "u1" {
+		t.Errorf("session is %s, event id %s", got, e.EventID)
+	}
+	if e := c.update(`{"type":"realtime","tools":[]}`); !strings.Contains(string(e.Session), `"tools":[]`) {
+		t.Errorf("tools are not cleared: %s", e.Session)
+	}
+	c.say("hello")
+	c.next(realtime.TypeResponseDone)
+	if e := c.fails("u2", realtime.SessionUpdate("u2", json.RawMessage(`{"type":"realtime","audio":{"output":{"voice":"ash"}}}`))); e.Code != "cannot_update_voice" {
+		t.Errorf("error is %+v", e)
+	}
+	c.update(`{"type":"realtime","audio":{"output":{"voice":"cedar"}}}`) // the same voice is no change
+}
+
+func TestOneResponseAtATime(t *testing.T) {
+	b := newBench(t, simulator.Config{Pace: slow})
+	c := b.dial(sessionAudio)
+	c.say("tell me a long story")
+	c.next(realtime.TypeResponseCreated)
+	if e := c.fails("second", realtime.ResponseCreate("second")); e.Code != "conversation_already_has_active_response" {
+		t.Errorf("error is %+v", e)
+	}
+	c.next(realtime.TypeAudioTranscriptDelta)
+	if e := c.fails("other", realtime.ResponseCancel("other", "resp_unknown")); e.Code != "response_cancel_not_active" {
+		t.Errorf("error is %+v", e)
+	}
+	c.send(realtime.ResponseCancel("stop", ""))
+	if r := response(t, c.next(realtime.TypeResponseDone)); r.Status != "cancelled" || r.StatusDetails.Reason != "client_cancelled" || r.Output[0].Status != "incomplete" {
+		t.Errorf("response is %+v", r)
+	}
+	c.send(realtime.OutputAudioBufferClear("clear"))
+	c.next(realtime.TypeOutputBufferCleared)
+	c.next(realtime.TypeItemTruncated)
+	c.say("hello")
+	if r := response(t, c.next(realtime.TypeResponseDone)); r.Status != "completed" {
+		t.Errorf("response is %+v", r)
+	}
+}
+
+func TestItemOrder(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(sessionAudio)
+	add := func(id, previous string, want any) {
+		t.Helper()
+		c.send(realtime.ItemCreate(c.id(), realtime.Item{
+			ID: id, Type: realtime.ItemMessage, Role: "user", Content: []realtime.Content{{Type: realtime.ContentInputText, Text: id}},
+		}, previous))
+		for _, kind := range []string{realtime.TypeItemAdded, realtime.TypeItemDone} {
+			e := c.next(kind)
+			if s, ok := want.(string); e.PreviousItemID != s || !e.HasPrevious || item(t, e).ID != id {
+				t.Errorf("%s of %s: previous %q, want %v (%v)", kind, id, e.PreviousItemID, want, ok)
+			}
+		}
+	}
+	add("b", "", nil)
+	add("d", "", "b")
+	add("c", "b", "b")
+	add("a", "root", nil)
+	add("e", "d", "d")
+	c.send([]byte(`{"type":"conversation.item.delete","item_id":"d"}`))
+	c.next(realtime.TypeItemDeleted)
+	add("f", "", "e")
+	add("d", "c", "c")
+}

@@ -1,0 +1,112 @@
+package simulator
+
+import (
+	"embed"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+)
+
+//go:generate ./gen.sh
+
+const (
+	frameSamples = 960 // 20 ms at 48 kHz
+	frameLength  = 20 * time.Millisecond
+	frameMS      = 20
+	// wordFrames is how long a word takes in a text that has no clip: 320 ms.
+	wordFrames = 16
+)
+
+//go:embed clips/clips.txt clips/*.ogg
+var clipFiles embed.FS
+
+//go:embed testdata/user.ogg
+var userSpeech []byte
+
+// clip is one recorded sentence or two.
+type clip struct {
+	text   string
+	frames [][]byte // 20 ms of Opus each
+}
+
+// voice holds the clips in the order of clips.txt.
+type voice struct{ clips []clip }
+
+// loadVoice reads the embedded clips once; the frames are shared and never
+// changed.
+var loadVoice = sync.OnceValues(func() (*voice, error) {
+	list, err := clipFiles.ReadFile("clips/clips.txt")
+	if err != nil {
+		return nil, err
+	}
+	v := new(voice)
+	for line := range strings.Lines(string(list)) {
+		name, text, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		if !ok {
+			return nil, fmt.Errorf("read clips: no text in line %q", line)
+		}
+		file, err := clipFiles.ReadFile("clips/" + name + ".ogg")
+		if err != nil {
+			return nil, fmt.Errorf("read clip: %w", err)
+		}
+		frames, err := oggPackets(file)
+		if err != nil {
+			return nil, fmt.Errorf("clip %s: %w", name, err)
+		}
+		v.clips = append(v.clips, clip{text: text, frames: frames})
+	}
+	return v, nil
+})
+
+// UserSpeech is a person's question as 20 ms Opus frames (48 kHz, mono): about
+// four seconds of speech and two and a half of silence, so that whoever sends it
+// in a loop makes turns. The frames must not be changed.
+func UserSpeech() ([][]byte, error) {
+	return oggPackets(userSpeech)
+}
+
+// say returns the frames that speak the text: the clips of the sentences that
+// have one, the sound of another clip for all else.
+func (v *voice) say(text string) [][]byte {
+	var frames [][]byte
+	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
+		if c, ok := v.prefix(rest); ok {
+			frames = append(frames, c.frames...)
+			rest = rest[len(c.text):]
+			continue
+		}
+		sentence := rest
+		if i := strings.IndexAny(rest, ".!?"); i >= 0 {
+			sentence = rest[:i+1]
+		}
+		frames = append(frames, v.mumble(sentence)...)
+		rest = rest[len(sentence):]
+	}
+	return frames
+}
+
+func (v *voice) prefix(text string) (clip, bool) {
+	for _, c := range v.clips {
+		if strings.HasPrefix(text, c.text) {
+			return c, true
+		}
+	}
+	return clip{}, false
+}
+
+// mumble is sound of the right length for a sentence that was never recorded;
+// the same sentence always sounds the same.
+func (v *voice) mumble(sentence string) [][]byte {
+	h := fnv.New32a()
+	h.Write([]byte(sentence))
+	next := int(h.Sum32() % uint32(len(v.clips)))
+	want := wordFrames * max(1, len(strings.Fields(sentence)))
+	var frames [][]byte
+	for len(frames) < want {
+		frames = append(frames, v.clips[next].frames...)
+		next = (next + 1) % len(v.clips)
+	}
+	return frames[:want]
+}
