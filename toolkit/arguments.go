@@ -1,0 +1,100 @@
+package toolkit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxDepth is how deep a call's arguments may nest.
+const maxDepth = 64
+
+// Depth returns how deep a JSON text nests: 0 for a scalar, 1 for {} or []. The
+// text need not be valid JSON.
+func Depth(data []byte) int {
+	depth, deepest := 0, 0
+	inString, escaped := false, false
+	for _, c := range data {
+		switch {
+		case escaped:
+			escaped = false
+		case inString:
+			escaped = c == '\\'
+			inString = c != '"'
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// parseArguments reads what a model wrote as the arguments of a call. It returns
+// the text that the tool receives (never empty, valid UTF-8) and the object.
+// Errors are words for the model.
+func parseArguments(text string, maxBytes int) (string, map[string]any, error) {
+	if len(text) > maxBytes {
+		return "", nil, fmt.Errorf("the arguments are %d bytes long, the limit is %d", len(text), maxBytes)
+	}
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
+	if text == "" {
+		return "{}", map[string]any{}, nil
+	}
+	if Depth([]byte(text)) > maxDepth {
+		return "", nil, fmt.Errorf("the arguments nest deeper than %d levels", maxDepth)
+	}
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return "", nil, argumentsError(err)
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return "", nil, fmt.Errorf("the arguments must be a JSON object, not %s", jsonKind(value))
+	}
+	return text, object, nil
+}
+
+func argumentsError(err error) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("the arguments are not valid JSON at byte %d: %w", syntax.Offset, syntax)
+	}
+	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("the arguments hold a number that is out of range (%s)", cut(number.Value, 60))
+	}
+	return fmt.Errorf("the arguments are not valid JSON: %w", err)
+}
+
+func jsonKind(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case float64:
+		return "a number"
+	case string:
+		return "a string"
+	default:
+		return "an array"
+	}
+}
+
+// cut shortens s to n runes at most, with an ellipsis in place of the last.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	seen := 0
+	for i := range s {
+		if seen++; seen > n {
+			runes := []rune(s[:i])
+			return string(runes[:n-1]) + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,223 @@
+// Package charts holds the tools that draw: fifteen charts and the table. Each one
+// checks what the model wrote, and yields {"status":"loading"}, {"status":"processing"} and
+// then a result that the page draws from. Nothing is rendered here.
+package charts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"voicebridge/toolkit"
+)
+
+// defaultCanvas is the canvas of a chart that names none.
+const defaultCanvas = "Data Visualization"
+
+// Tools returns the sixteen tools, each time the same values in the same order.
+func Tools() []toolkit.Tool {
+	all := make([]toolkit.Tool, len(kinds))
+	for i := range kinds {
+		all[i] = tool{kind: &kinds[i], newID: uuid.NewString}
+	}
+	return all
+}
+
+// kinds is the table of all tools.
+var kinds = []kind{
+	barChart, lineChart, pieChart, areaChart, scatterChart, radarChart, funnelChart, treemapChart,
+	sankeyChart, radialBarChart, composedChart, geographicChart, gaugeChart, calendarHeatmap, banChart, table,
+}
+
+// kind is what makes one tool different from the others.
+type kind struct {
+	name        string // of the tool
+	chartType   string // in the result: bar, line, …
+	dataType    string // chartData.type: bar-chart, …
+	label       string // in sentences: "bar chart"
+	description string // for the model
+	schema      schema
+	// build checks the arguments, which have passed the schema, and makes the figure. Its
+	// errors name the field, in words for the model.
+	build func(arguments []byte) (figure, error)
+}
+
+// figure is a checked chart.
+type figure struct {
+	title      string
+	canvasName string         // empty: the default
+	input      any            // the input with its defaults, in the order of its fields
+	metadata   map[string]any // counts and ranges that a legend needs
+	points     *int           // nil: the chart has no points to count
+	summary    string         // what the model is told, after the title
+}
+
+// build adapts the check of one input type to kind.build.
+func build[T any](check func(*T) (figure, error)) func([]byte) (figure, error) {
+	return func(arguments []byte) (figure, error) {
+		var input T
+		decoder := json.NewDecoder(bytes.NewReader(arguments))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&input); err != nil {
+			return figure{}, fmt.Errorf("the arguments do not fit: %w", err)
+		}
+		f, err := check(&input)
+		f.input = &input
+		return f, err
+	}
+}
+
+// tool is one chart tool.
+type tool struct {
+	kind  *kind
+	newID func() string
+}
+
+func (t tool) Definition() toolkit.Definition { return definitions()[t.kind.name] }
+
+// definitions are made once: each session asks for all of them.
+var definitions = sync.OnceValue(func() map[string]toolkit.Definition {
+	all := make(map[string]toolkit.Definition, len(kinds))
+	for _, k := range kinds {
+		parameters, err := json.Marshal(k.schema)
+		if err != nil {
+			panic(fmt.Sprintf("charts: schema of %s: %v", k.name, err)) // the schemas are constants; a test makes each
+		}
+		all[k.name] = toolkit.Definition{Name: k.name, Description: k.description, Parameters: parameters}
+	}
+	return all
+})
+
+// progress is what a chart yields before its result.
+type progress struct {
+	Status   string  `json:"status"`
+	Message  string  `json:"message"`
+	Progress float64 `json:"progress"`
+}
+
+// Call yields loading, processing, and the result. A refusal comes after loading.
+func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		if !yield(step("loading", "Preparing the "+t.kind.label+"…", 0)) {
+			return
+		}
+		f, err := t.figure([]byte(call.Arguments))
+		if err != nil {
+			yield(toolkit.Chunk{Result: t.refusal(err)}, nil)
+			return
+		}
+		if !yield(step("processing", fmt.Sprintf("Creating the %s %q…", t.kind.label, f.title), 50)) {
+			return
+		}
+		if ctx.Err() != nil {
+			yield(toolkit.Chunk{}, context.Cause(ctx))
+			return
+		}
+		result, err := t.result(f)
+		if err != nil {
+			yield(toolkit.Chunk{}, err)
+			return
+		}
+		yield(toolkit.Chunk{Result: result}, nil)
+	}
+}
+
+func step(status, message string, percent float64) (toolkit.Chunk, error) {
+	data, err := json.Marshal(progress{Status: status, Message: message, Progress: percent})
+	return toolkit.Chunk{Message: message, Percent: percent, Data: data}, err
+}
+
+func (t tool) figure(arguments []byte) (figure, error) {
+	if err := checkValues(arguments); err != nil {
+		return figure{}, err
+	}
+	return t.kind.build(arguments)
+}
+
+func (t tool) refusal(err error) *toolkit.Result {
+	message := fmt.Sprintf("the %s was not created: %v", t.kind.label, err)
+	output, _ := json.Marshal(struct {
+		Status    string `json:"status"`
+		Message   string `json:"message"`
+		ChartType string `json:"chartType"`
+	}{"error", message, t.kind.chartType})
+	return &toolkit.Result{Output: output, Error: message}
+}
+
+// success is the result that the thread keeps and the page draws.
+type success struct {
+	Status               string          `json:"status"`
+	Message              string          `json:"message"`
+	ChartID              string          `json:"chartId"`
+	Title                string          `json:"title"`
+	ChartType            string          `json:"chartType"`
+	CanvasName           string          `json:"canvasName"`
+	ChartData            json.RawMessage `json:"chartData"`
+	DataPoints           *int            `json:"dataPoints,omitempty"`
+	ShouldCreateArtifact bool            `json:"shouldCreateArtifact"`
+	Progress             int             `json:"progress"`
+}
+
+func (t tool) result(f figure) (*toolkit.Result, error) {
+	id := t.newID()
+	data, err := t.chartData(f)
+	if err != nil {
+		return nil, fmt.Errorf("write chart data: %w", err)
+	}
+	s := success{
+		Status:    "success",
+		Message:   fmt.Sprintf("Created the %s %q", t.kind.label, f.title),
+		ChartID:   id,
+		Title:     f.title,
+		ChartType: t.kind.chartType, CanvasName: f.canvasName,
+		ChartData: data, DataPoints: f.points,
+		ShouldCreateArtifact: true,
+		Progress:             100,
+	}
+	if s.CanvasName == "" {
+		s.CanvasName = defaultCanvas
+	}
+	output, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("write chart: %w", err)
+	}
+	model, err := json.Marshal(struct {
+		Summary string `json:"summary"`
+		ChartID string `json:"chartId"`
+	}{fmt.Sprintf("%s: %s", s.Message, f.summary), id})
+	if err != nil {
+		return nil, fmt.Errorf("write chart summary: %w", err)
+	}
+	return &toolkit.Result{Output: output, Model: string(model)}, nil
+}
+
+// chartData is the input's own fields between type and chartType, and metadata.
+func (t tool) chartData(f figure) (json.RawMessage, error) {
+	head, err := json.Marshal(struct {
+		Type      string `json:"type"`
+		ChartType string `json:"chartType"`
+	}{t.kind.dataType, t.kind.chartType})
+	if err != nil {
+		return nil, err
+	}
+	input, err := json.Marshal(f.input)
+	if err != nil {
+		return nil, err
+	}
+	tail, err := json.Marshal(struct {
+		Metadata map[string]any `json:"metadata"`
+	}{f.metadata})
+	if err != nil {
+		return nil, err
+	}
+	// Three objects become one; none of them is ever empty.
+	data := append(head[:len(head)-1], ',')
+	data = append(data, input[1:len(input)-1]...)
+	data = append(data, ',')
+	return append(data, tail[1:]...), nil
+}

@@ -1,0 +1,156 @@
+package charts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// The charts of parts of a whole: pie, funnel, treemap.
+
+type pieInput struct {
+	Title       string     `json:"title"`
+	CanvasName  string     `json:"canvasName,omitempty"`
+	Data        []pieSlice `json:"data"`
+	Description string     `json:"description,omitempty"`
+	Unit        string     `json:"unit,omitempty"`
+}
+
+type pieSlice struct {
+	Label string  `json:"label"`
+	Value float64 `json:"value"`
+}
+
+var pieChart = kind{
+	name: "create_pie_chart", chartType: "pie", dataType: "pie-chart", label: "pie chart",
+	description: "Draws a pie chart of the parts of a whole. Values must not be negative, and their sum not 0.",
+	schema: object(titleField(),
+		optional("canvasName", label("Name of the canvas that shows the chart")),
+		required("data", list(object(
+			required("label", label("Name of the slice")),
+			required("value", number("Size of the slice").with("minimum", 0)),
+		), maxPoints, "The slices")),
+		descriptionField(), unitField()),
+	build: build(checkPie),
+}
+
+func checkPie(in *pieInput) (figure, error) {
+	all := spanOf(in.Data, func(s pieSlice) float64 { return s.Value })
+	switch {
+	case all.n == 0:
+		return figure{}, errors.New("data must not be empty")
+	case all.low < 0:
+		i := slices.IndexFunc(in.Data, func(s pieSlice) bool { return s.Value < 0 })
+		return figure{}, fmt.Errorf("data[%d].value must not be negative", i)
+	case all.sum == 0:
+		return figure{}, errors.New("data: the values add up to 0, there is nothing to divide")
+	}
+	largest := slices.MaxFunc(in.Data, func(a, b pieSlice) int { return cmp.Compare(a.Value, b.Value) })
+	return figure{
+		title: in.Title, canvasName: in.CanvasName, points: new(all.n),
+		metadata: map[string]any{"dataPoints": all.n, "total": all.sum, "valueRange": all.limits()},
+		summary: fmt.Sprintf("%s, total %s; the largest is %s with %s%%.", count(all.n, "slice"), plain(all.sum),
+			names([]string{largest.Label}), plain(100*largest.Value/all.sum)),
+	}, nil
+}
+
+type funnelInput struct {
+	Title       string        `json:"title"`
+	Data        []funnelStage `json:"data"`
+	Description string        `json:"description,omitempty"`
+	Unit        string        `json:"unit,omitempty"`
+}
+
+type funnelStage struct {
+	Stage string  `json:"stage"`
+	Value float64 `json:"value"`
+	Fill  string  `json:"fill,omitempty"`
+}
+
+var funnelChart = kind{
+	name: "create_funnel_chart", chartType: "funnel", dataType: "funnel-chart", label: "funnel chart",
+	description: "Draws a funnel of stages, such as a conversion. The stages are sorted by value, largest first.",
+	schema: object(titleField(),
+		required("data", list(object(
+			required("stage", label("Name of the stage")),
+			required("value", number("Size of the stage").with("minimum", 0)),
+			optional("fill", schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #1f77b4"}),
+		), maxPoints, "The stages")),
+		descriptionField(), unitField()),
+	build: build(checkFunnel),
+}
+
+func checkFunnel(in *funnelInput) (figure, error) {
+	slices.SortStableFunc(in.Data, func(a, b funnelStage) int { return cmp.Compare(b.Value, a.Value) })
+	all := spanOf(in.Data, func(s funnelStage) float64 { return s.Value })
+	if all.n == 0 || all.low < 0 {
+		return figure{}, errors.New("data needs stages with values that are not negative")
+	}
+	first, last := in.Data[0], in.Data[len(in.Data)-1]
+	f := figure{
+		title: in.Title, points: new(all.n),
+		metadata: map[string]any{"dataPoints": all.n, "total": all.sum, "valueRange": all.limits()},
+		summary: fmt.Sprintf("%s, from %s (%s) to %s (%s).", count(all.n, "stage"), names([]string{first.Stage}), plain(first.Value),
+			names([]string{last.Stage}), plain(last.Value)),
+	}
+	if first.Value > 0 {
+		f.metadata["conversionRate"] = last.Value / first.Value
+	}
+	return f, nil
+}
+
+type treemapInput struct {
+	Title       string        `json:"title"`
+	Data        []treemapNode `json:"data"`
+	Description string        `json:"description,omitempty"`
+}
+
+type treemapNode struct {
+	Name     string        `json:"name"`
+	Value    float64       `json:"value"`
+	Children []treemapLeaf `json:"children,omitempty"`
+}
+
+type treemapLeaf struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+var treemapChart = kind{
+	name: "create_treemap_chart", chartType: "treemap", dataType: "treemap-chart", label: "treemap",
+	description: "Draws a treemap: rectangles by size, each with children if there is a second level.",
+	schema: object(titleField(),
+		required("data", list(object(
+			required("name", label("Name of the rectangle")),
+			required("value", number("Size of the rectangle").with("minimum", 0)),
+			optional("children", schema{"type": "array", "maxItems": maxPoints, "description": "Parts of the rectangle", "items": object(
+				required("name", label("Name of the part")),
+				required("value", number("Size of the part").with("minimum", 0)),
+			)}),
+		), maxPoints, "The rectangles")),
+		descriptionField()),
+	build: build(checkTreemap),
+}
+
+func checkTreemap(in *treemapInput) (figure, error) {
+	all := spanOf(in.Data, func(n treemapNode) float64 { return n.Value })
+	parts := 0
+	for i, n := range in.Data {
+		parts += len(n.Children)
+		if j := slices.IndexFunc(n.Children, func(c treemapLeaf) bool { return c.Value < 0 }); j >= 0 {
+			return figure{}, fmt.Errorf("data[%d].children[%d].value must not be negative", i, j)
+		}
+	}
+	if all.n == 0 || all.low < 0 {
+		return figure{}, errors.New("data needs values that are not negative")
+	}
+	if all.sum == 0 {
+		return figure{}, errors.New("data: the values add up to 0, there is nothing to divide")
+	}
+	return figure{
+		title: in.Title, points: new(all.n),
+		metadata: map[string]any{"dataPoints": all.n, "childCount": parts, "total": all.sum, "valueRange": all.limits()},
+		summary:  fmt.Sprintf("%s with %s, total %s.", count(all.n, "rectangle"), count(parts, "part"), plain(all.sum)),
+	}, nil
+}

@@ -1,0 +1,112 @@
+package charts
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Limits of the inputs.
+const (
+	maxTitle       = 100 // characters, as all of these up to maxDescription
+	maxLabel       = 255
+	maxDescription = 500
+	maxPoints      = 100
+	maxSeries      = 20
+
+	maxLinks      = 200  // of a sankey chart
+	maxRegions    = 300  // of a geographic chart: the world has about 250 countries
+	maxDays       = 1000 // of a calendar heatmap: not quite three years
+	maxRows       = 500  // of a table
+	maxColumns    = 30   // of a table
+	maxThresholds = 20   // of a gauge
+)
+
+const (
+	hexColour  = `^#([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$`
+	dateFormat = `^[0-9]{4}-[0-9]{2}-[0-9]{2}$`
+)
+
+// schema is one node of a JSON Schema.
+type schema map[string]any
+
+// field is a property of an object.
+type field struct {
+	name     string
+	schema   schema
+	required bool
+}
+
+func required(name string, s schema) field { return field{name, s, true} }
+func optional(name string, s schema) field { return field{name, s, false} }
+
+// properties keeps the order of the fields: models fill them in this order.
+type properties []field
+
+func (p properties) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, f := range p {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, err := json.Marshal(f.name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(f.schema)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// object is closed: other fields than these are refused.
+func object(fields ...field) schema {
+	names := []string{}
+	for _, f := range fields {
+		if f.required {
+			names = append(names, f.name)
+		}
+	}
+	return schema{"type": "object", "properties": properties(fields), "required": names, "additionalProperties": false}
+}
+
+func list(items schema, limit int, description string) schema {
+	return schema{"type": "array", "items": items, "minItems": 1, "maxItems": limit, "description": description}
+}
+
+func label(description string) schema {
+	return schema{"type": "string", "minLength": 1, "maxLength": maxLabel, "description": description}
+}
+
+func number(description string) schema {
+	return schema{"type": "number", "description": description}
+}
+
+func enum(description string, values ...string) schema {
+	return schema{"type": "string", "enum": values, "description": description}
+}
+
+// with adds keywords to a schema.
+func (s schema) with(key string, value any) schema {
+	s[key] = value
+	return s
+}
+
+// Fields that many inputs share.
+func titleField() field {
+	return required("title", schema{"type": "string", "minLength": 1, "maxLength": maxTitle, "description": "Title of the chart"})
+}
+
+func descriptionField() field {
+	return optional("description", schema{"type": "string", "maxLength": maxDescription, "description": "What the chart shows, in a sentence"})
+}
+
+func xLabelField() field { return optional("xAxisLabel", label("Label of the x axis")) }
+func yLabelField() field { return optional("yAxisLabel", label("Label of the y axis")) }
+func unitField() field   { return optional("unit", label("Unit of the values")) }

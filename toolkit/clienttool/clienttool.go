@@ -1,0 +1,263 @@
+// Package clienttool holds the tools that the connected client runs: a browser or an
+// app declares them, sees the model's function call, and answers it.
+package clienttool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/toolkit"
+)
+
+// Limits of what a client may declare and answer.
+const (
+	MaxTools       = 64       // tools of one session
+	MaxDeclaration = 64 << 10 // bytes of all their definitions together
+	MaxDescription = 1024     // runes of one description
+	MaxOutput      = 64 << 10 // bytes of one answer
+	maxOpen        = 256      // calls that wait at a time
+	maxCallID      = 256      // bytes
+	maxDepth       = 64       // of an answer that is kept as JSON
+)
+
+var (
+	// ErrNotOpen is the error of an answer to a call that is unknown, or answered already.
+	ErrNotOpen = errors.New("no open tool call has this id")
+	// ErrTooLarge is the error of an answer above [MaxOutput]. The call has failed then.
+	ErrTooLarge = errors.New("the tool output is too large")
+)
+
+// Config configures a [Toolkit]. The zero value is useful.
+type Config struct {
+	// Timeout is how long the client may take for one call; 0 = 30 s.
+	Timeout time.Duration
+}
+
+// Toolkit holds the client's tools of one session and the calls that wait for the
+// client. All methods are safe for concurrent use.
+type Toolkit struct {
+	registry *toolkit.Registry
+	timeout  time.Duration
+
+	declaring sync.Mutex // held through Declare
+	declared  []string   // guarded by declaring
+
+	mu   sync.Mutex
+	open map[string]*wait
+}
+
+// wait is a call that the client has been told of.
+type wait struct {
+	answered chan struct{} // closed by Deliver
+	output   string
+	err      error
+	running  bool // a Tool.Call waits for it
+}
+
+// New returns a toolkit that declares its tools in the registry of the session.
+func New(registry *toolkit.Registry, config Config) *Toolkit {
+	return &Toolkit{
+		registry: registry,
+		timeout:  cmp.Or(config.Timeout, toolkit.DefaultTimeout),
+		open:     make(map[string]*wait),
+	}
+}
+
+// Declare makes defs the client's tools, in place of those that it declared before. It
+// does all of it or, on an error, nothing: names, descriptions and schemas must be
+// valid, and a name that a tool of the server has is refused ([toolkit.ErrDuplicate]). Calls
+// that are open stay open.
+func (k *Toolkit) Declare(defs []toolkit.Definition) error {
+	if len(defs) > MaxTools {
+		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), MaxTools)
+	}
+	size := 0
+	entries := make([]toolkit.Entry, len(defs))
+	names := make([]string, len(defs))
+	for i, def := range defs {
+		if err := toolkit.CheckName(def.Name); err != nil {
+			return fmt.Errorf("declare tool %d: %w", i, err)
+		}
+		if n := utf8.RuneCountInString(def.Description); n > MaxDescription {
+			return fmt.Errorf("declare tool %q: the description has %d characters, the limit is %d", def.Name, n, MaxDescription)
+		}
+		if size += len(def.Name) + len(def.Description) + len(def.Parameters); size > MaxDeclaration {
+			return fmt.Errorf("declare tools: together they are larger than %d bytes", MaxDeclaration)
+		}
+		entries[i] = toolkit.Entry{Tool: &tool{def: def, toolkit: k}, Executor: toolkit.ExecutorClient}
+		names[i] = def.Name
+	}
+	k.declaring.Lock()
+	defer k.declaring.Unlock()
+	if err := k.registry.Replace(k.declared, entries); err != nil {
+		return fmt.Errorf("declare tools: %w", err)
+	}
+	k.declared = names
+	return nil
+}
+
+// Declared reports whether the client has declared a tool of that name.
+func (k *Toolkit) Declared(name string) bool {
+	entry, ok := k.registry.Lookup(name)
+	if !ok {
+		return false
+	}
+	t, ok := entry.Tool.(*tool)
+	return ok && t.toolkit == k
+}
+
+// Expect opens the call, so that an answer can be delivered from now on, also before the
+// tool runs. Call it before the client is told of the call. It does nothing when the
+// call is open already.
+//
+// The tool's run closes the call. Where the tool may not run (the router refused the
+// arguments), call [Toolkit.Forget] once the call has its result.
+func (k *Toolkit) Expect(callID string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, err := k.expect(callID)
+	return err
+}
+
+func (k *Toolkit) expect(callID string) (*wait, error) {
+	if w, ok := k.open[callID]; ok {
+		return w, nil
+	}
+	if callID == "" || len(callID) > maxCallID {
+		return nil, fmt.Errorf("open tool call: the id has %d bytes, it must have 1 to %d", len(callID), maxCallID)
+	}
+	if len(k.open) >= maxOpen {
+		return nil, fmt.Errorf("open tool call: %d calls wait for the client already", maxOpen)
+	}
+	w := &wait{answered: make(chan struct{})}
+	k.open[callID] = w
+	return w, nil
+}
+
+// Open reports whether the call waits for the client's answer.
+func (k *Toolkit) Open(callID string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w, ok := k.open[callID]
+	return ok && !w.isAnswered()
+}
+
+func (w *wait) isAnswered() bool {
+	select {
+	case <-w.answered:
+		return true
+	default:
+		return false
+	}
+}
+
+// Deliver hands the client's answer to its call. The error is [ErrNotOpen] when no such
+// call is open (unknown, answered, timed out), and wraps [ErrTooLarge] when the answer is
+// larger than [MaxOutput]: the call has then failed with these words.
+func (k *Toolkit) Deliver(callID, output string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w, ok := k.open[callID]
+	if !ok || w.isAnswered() {
+		return ErrNotOpen
+	}
+	if len(output) > MaxOutput {
+		w.err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(output), MaxOutput)
+	} else {
+		w.output = output
+	}
+	close(w.answered)
+	return w.err
+}
+
+// Forget closes the call: what is delivered later is refused. A run that waits for it
+// goes on until its ctx or its time ends.
+func (k *Toolkit) Forget(callID string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.open, callID)
+}
+
+// begin takes the call for a run of a tool. end must be called after it.
+func (k *Toolkit) begin(callID string) (w *wait, end func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w, err = k.expect(callID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if w.running {
+		return nil, nil, fmt.Errorf("the tool call %q runs already", callID)
+	}
+	w.running = true
+	return w, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.open[callID] == w {
+			delete(k.open, callID)
+		}
+	}, nil
+}
+
+// tool is one declared tool.
+type tool struct {
+	def     toolkit.Definition
+	toolkit *Toolkit
+}
+
+func (t *tool) Definition() toolkit.Definition { return t.def }
+
+// Timeout implements [toolkit.Timeouter].
+func (t *tool) Timeout() time.Duration { return t.toolkit.timeout }
+
+// Call waits for the client's answer.
+func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		w, end, err := t.toolkit.begin(call.ID)
+		if err != nil {
+			yield(toolkit.Chunk{}, err)
+			return
+		}
+		t.wait(ctx, w)
+		// From here on an answer is refused, so one that was accepted is not lost.
+		end()
+		result := t.result(ctx, w)
+		yield(toolkit.Chunk{Result: &result}, nil)
+	}
+}
+
+// wait returns when the client has answered, or will not be waited for any longer.
+func (t *tool) wait(ctx context.Context, w *wait) {
+	timer := time.NewTimer(t.toolkit.timeout)
+	defer timer.Stop()
+	select {
+	case <-w.answered:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// result is the outcome of a call that is closed.
+func (t *tool) result(ctx context.Context, w *wait) toolkit.Result {
+	switch {
+	case w.isAnswered() && w.err != nil:
+		return toolkit.Result{Error: w.err.Error()}
+	case w.isAnswered():
+		output := json.RawMessage(w.output)
+		if !json.Valid(output) || toolkit.Depth(output) > maxDepth {
+			output, _ = json.Marshal(w.output) // a string is always JSON
+		}
+		return toolkit.Result{Output: output, Model: w.output}
+	case errors.Is(ctx.Err(), context.Canceled):
+		return toolkit.Result{Error: "the call ended before the client answered"}
+	default:
+		return toolkit.Result{Error: fmt.Sprintf("the client did not answer within %v", t.toolkit.timeout)}
+	}
+}

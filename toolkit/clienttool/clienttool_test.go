@@ -1,0 +1,351 @@
+package clienttool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"voicebridge/toolkit"
+)
+
+func theme() toolkit.Definition {
+	return toolkit.Definition{Name: "changeBrowserTheme", Description: "Changes the theme",
+		Parameters: json.RawMessage(`{"type":"object","properties":{"theme":{"type":"string","enum":["light","dark"]}},"required":["theme"]}`)}
+}
+
+// setup returns a toolkit with one declared tool and a router that finds it.
+func setup(t *testing.T) (*Toolkit, *toolkit.Router) {
+	t.Helper()
+	registry := toolkit.NewRegistry()
+	k := New(registry, Config{})
+	if err := k.Declare([]toolkit.Definition{theme()}); err != nil {
+		t.Fatal(err)
+	}
+	return k, toolkit.NewRouter(registry, toolkit.RouterConfig{})
+}
+
+func call(id string) toolkit.Call {
+	return toolkit.Call{ID: id, Name: "changeBrowserTheme", Arguments: `{"theme":"dark"}`}
+}
+
+// serverTool is a tool that is not the client's.
+type serverTool struct{}
+
+func (serverTool) Definition() toolkit.Definition { return toolkit.Definition{Name: "createTable"} }
+func (serverTool) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(func(toolkit.Chunk, error) bool) {}
+}
+
+func TestAnswerAfterTheToolRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, router := setup(t)
+		done := make(chan toolkit.Result, 1)
+		go func() { done <- toolkit.Drain(router.Call(t.Context(), call("c1")), nil) }()
+		synctest.Wait()
+		if !k.Open("c1") || k.Open("c2") {
+			t.Error("Open does not say which call waits")
+		}
+		if err := k.Deliver("c2", "{}"); !errors.Is(err, ErrNotOpen) {
+			t.Errorf("unknown call: got %v", err)
+		}
+		if err := k.Deliver("c1", `{"ok": true}`); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Deliver("c1", `{}`); !errors.Is(err, ErrNotOpen) {
+			t.Errorf("second answer: got %v", err)
+		}
+		result := <-done
+		if string(result.Output) != `{"ok": true}` || result.ForModel() != `{"ok": true}` || result.Failed() {
+			t.Errorf("got %+v", result)
+		}
+		if k.Open("c1") {
+			t.Error("the call is still open")
+		}
+		if err := k.Deliver("c1", `{}`); !errors.Is(err, ErrNotOpen) {
+			t.Errorf("answer after the end: got %v", err)
+		}
+	})
+}
+
+func TestAnswerBeforeTheToolRuns(t *testing.T) {
+	t.Parallel()
+	k, router := setup(t)
+	for range 2 { // the second time does nothing
+		if err := k.Expect("c1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !k.Open("c1") {
+		t.Error("an expected call is not open")
+	}
+	if err := k.Deliver("c1", `"early"`); err != nil {
+		t.Fatal(err)
+	}
+	if k.Open("c1") {
+		t.Error("an answered call is open")
+	}
+	if err := k.Expect("c1"); err != nil { // must not open it again
+		t.Fatal(err)
+	}
+	if err := k.Deliver("c1", `"second"`); !errors.Is(err, ErrNotOpen) {
+		t.Errorf("got %v, want ErrNotOpen", err)
+	}
+	if result := toolkit.Drain(router.Call(t.Context(), call("c1")), nil); string(result.Output) != `"early"` {
+		t.Errorf("got %+v", result)
+	}
+}
+
+// Every answer that Deliver accepts is the call's result, also when it comes with the timeout.
+func TestAcceptedAnswersAreNeverLost(t *testing.T) {
+	t.Parallel()
+	for i := range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			k, router := setup(t)
+			if err := k.Expect("c1"); err != nil {
+				t.Fatal(err)
+			}
+			accepted := make(chan error, 1)
+			go func() {
+				time.Sleep(toolkit.DefaultTimeout) // the very moment
+				accepted <- k.Deliver("c1", "in time")
+			}()
+			result := toolkit.Drain(router.Call(t.Context(), call("c1")), nil)
+			if err := <-accepted; (err == nil) == result.Failed() {
+				t.Errorf("run %d: Deliver gave %v, the result is %+v", i, err, result)
+			}
+		})
+	}
+}
+
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
+	for name, tc := range map[string]struct{ output, want string }{
+		"object":              {`{"a":1}`, `{"a":1}`},
+		"error of the client": {`{"error":"denied"}`, `{"error":"denied"}`},
+		"text":                {`done, "really"`, `"done, \"really\""`},
+		"empty":               {``, `""`},
+		"half JSON":           {`{"a":`, `"{\"a\":"`},
+		"null":                {`null`, `null`},
+		"too deep for JSON":   {deep, `"` + deep + `"`},
+		"invalid UTF-8":       {"a\xff", `"a` + "\uFFFD" + `"`},
+		"just fits":           {strings.Repeat("x", MaxOutput), `"` + strings.Repeat("x", MaxOutput) + `"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, router := setup(t)
+			if err := errors.Join(k.Expect("c"), k.Deliver("c", tc.output)); err != nil {
+				t.Fatal(err)
+			}
+			result := toolkit.Drain(router.Call(t.Context(), call("c")), nil)
+			// Invalid UTF-8 may be written as the character or as its escape: the value counts.
+			var got, want any
+			if err := errors.Join(json.Unmarshal(result.Output, &got), json.Unmarshal([]byte(tc.want), &want)); err != nil {
+				t.Fatal(err)
+			}
+			if result.Failed() || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("got %.200s (error %q), want %.200s", result.Output, result.Error, tc.want)
+			}
+		})
+	}
+}
+
+func TestTooLargeAnswerFailsTheCall(t *testing.T) {
+	t.Parallel()
+	k, router := setup(t)
+	if err := k.Expect("c"); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Deliver("c", strings.Repeat("x", MaxOutput+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+	result := toolkit.Drain(router.Call(t.Context(), call("c")), nil)
+	if !strings.Contains(result.Error, "65537 bytes, the limit is 65536") {
+		t.Errorf("got %+v", result)
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, router := setup(t)
+		started := time.Now()
+		result := toolkit.Drain(router.Call(t.Context(), call("c")), nil)
+		if took := time.Since(started); took != toolkit.DefaultTimeout || result.Error != "the client did not answer within 30s" {
+			t.Errorf("got %+v after %v", result, took)
+		}
+		if err := k.Deliver("c", "late"); !errors.Is(err, ErrNotOpen) {
+			t.Errorf("got %v, want ErrNotOpen", err)
+		}
+
+		ctx, hangUp := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, hangUp)
+		result = toolkit.Drain(router.Call(ctx, call("d")), nil)
+		if !strings.Contains(result.Error, "ended before the client answered") || k.Open("d") {
+			t.Errorf("got %+v, open %v", result, k.Open("d"))
+		}
+	})
+}
+
+func TestForget(t *testing.T) {
+	t.Parallel()
+	k, router := setup(t)
+	if err := k.Expect("c"); err != nil {
+		t.Fatal(err)
+	}
+	// The router refuses the arguments, so the tool never runs.
+	bad := call("c")
+	bad.Arguments = `{"theme":"pink"}`
+	if result := toolkit.Drain(router.Call(t.Context(), bad), nil); !strings.Contains(result.Error, "theme: enum") {
+		t.Fatalf("got %+v", result)
+	}
+	k.Forget("c")
+	k.Forget("never was")
+	if err := k.Deliver("c", "{}"); !errors.Is(err, ErrNotOpen) {
+		t.Errorf("got %v, want ErrNotOpen", err)
+	}
+}
+
+func TestOneRunPerCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, router := setup(t)
+		first := make(chan toolkit.Result, 1)
+		go func() { first <- toolkit.Drain(router.Call(t.Context(), call("c")), nil) }()
+		synctest.Wait()
+		if second := toolkit.Drain(router.Call(t.Context(), call("c")), nil); !strings.Contains(second.Error, "runs already") {
+			t.Errorf("got %+v", second)
+		}
+		if err := k.Deliver("c", "1"); err != nil {
+			t.Errorf("the second run closed the first: %v", err)
+		}
+		if result := <-first; result.Failed() {
+			t.Error(result.Error)
+		}
+	})
+}
+
+func TestOpenCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	k, _ := setup(t)
+	for i := range maxOpen {
+		if err := k.Expect(fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"one more", "", strings.Repeat("x", maxCallID+1)} {
+		if err := k.Expect(id); err == nil {
+			t.Errorf("the id %.20q was accepted", id)
+		}
+	}
+}
+
+func TestDeclareRefuses(t *testing.T) {
+	t.Parallel()
+	many := make([]toolkit.Definition, MaxTools+1)
+	for i := range many {
+		many[i] = toolkit.Definition{Name: fmt.Sprintf("t%d", i)}
+	}
+	large := func(name string) toolkit.Definition {
+		return toolkit.Definition{Name: name, Parameters: json.RawMessage(`{"type":"object","description":"` + strings.Repeat("x", 40<<10) + `"}`)}
+	}
+	for name, tc := range map[string]struct {
+		defs []toolkit.Definition
+		want string
+	}{
+		"a server's name":   {[]toolkit.Definition{{Name: "fresh"}, {Name: "createTable"}}, `"createTable" (client): the name is taken by a tool of the executor app`},
+		"twice":             {[]toolkit.Definition{{Name: "fresh"}, {Name: "fresh"}}, `"fresh" (client): the name is taken by a tool of the executor client`},
+		"bad name":          {[]toolkit.Definition{{Name: "fresh"}, {Name: "<b>"}}, "declare tool 1"},
+		"long name":         {[]toolkit.Definition{{Name: strings.Repeat("n", 65)}}, "longer than 64"},
+		"long description":  {[]toolkit.Definition{{Name: "a", Description: strings.Repeat("ä", 1025)}}, "1025 characters"},
+		"no object":         {[]toolkit.Definition{{Name: "a", Parameters: json.RawMessage(`{"type":"string"}`)}}, `"type":"object"`},
+		"no schema":         {[]toolkit.Definition{{Name: "a", Parameters: json.RawMessage(`"x"`)}}, "not a JSON Schema"},
+		"endless schema":    {[]toolkit.Definition{{Name: "a", Parameters: json.RawMessage(`{"type":"object","$ref":"#"}`)}}, "refers to itself"},
+		"too many":          {many, "there are 65, the limit is 64"},
+		"too large at once": {[]toolkit.Definition{large("a"), large("b")}, "larger than 65536"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry := toolkit.NewRegistry()
+			if err := registry.Add(toolkit.Entry{Tool: serverTool{}, Executor: toolkit.ExecutorApp}); err != nil {
+				t.Fatal(err)
+			}
+			k := New(registry, Config{})
+			if err := k.Declare([]toolkit.Definition{theme()}); err != nil {
+				t.Fatal(err)
+			}
+			err := k.Declare(tc.defs)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if registry.Len() != 2 || !k.Declared("changeBrowserTheme") || k.Declared("createTable") || k.Declared("fresh") {
+				t.Error("a refused declaration changed the tools")
+			}
+		})
+	}
+}
+
+func TestDeclareReplaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, router := setup(t)
+		running := make(chan toolkit.Result, 1)
+		go func() { running <- toolkit.Drain(router.Call(t.Context(), call("c")), nil) }()
+		synctest.Wait()
+		changed := theme()
+		changed.Description = "other"
+		if err := k.Declare([]toolkit.Definition{{Name: "navigate"}, changed}); err != nil {
+			t.Fatal(err)
+		}
+		defs := router.Registry().Definitions()
+		if len(defs) != 2 || defs[0].Description != "other" || defs[1].Name != "navigate" {
+			t.Errorf("got %+v", defs)
+		}
+		if err := k.Declare(nil); err != nil || router.Registry().Len() != 0 {
+			t.Errorf("got %v and %d tools, want none", err, router.Registry().Len())
+		}
+		// What was open stays open.
+		if err := k.Deliver("c", "1"); err != nil {
+			t.Error(err)
+		}
+		if result := <-running; result.Failed() {
+			t.Error(result.Error)
+		}
+	})
+}
+
+func TestConcurrentCalls(t *testing.T) {
+	t.Parallel()
+	k, router := setup(t)
+	var wg sync.WaitGroup
+	for i := range 50 {
+		id := fmt.Sprint(i)
+		if err := k.Expect(id); err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			if result := toolkit.Drain(router.Call(t.Context(), call(id)), nil); result.ForModel() != "answer "+id {
+				t.Errorf("call %s: got %+v", id, result)
+			}
+		})
+		wg.Go(func() {
+			if err := k.Deliver(id, "answer "+id); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if err := k.Declare([]toolkit.Definition{theme()}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,131 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+)
+
+// execution is one run of a tool in its own goroutine.
+type execution struct {
+	chunks chan Chunk    // progress and results, unbuffered; closed by the goroutine at its end
+	quit   chan struct{} // closed when nobody reads chunks any more
+
+	// The reader's state.
+	last     *Result          // the last success so far, or the failure
+	ended    bool             // chunks is closed, or there is a failure
+	deadline <-chan time.Time // of the grace, once the ctx is done
+
+	// err is why the goroutine ended; read it only after chunks was closed.
+	err error
+}
+
+var errPanic = errors.New("the tool broke down with an internal error")
+
+func startExecution(ctx context.Context, log *slog.Logger, tool *registered, call Call, arguments map[string]any) *execution {
+	x := &execution{chunks: make(chan Chunk), quit: make(chan struct{})}
+	go func() {
+		defer close(x.chunks)
+		defer func() {
+			if p := recover(); p != nil {
+				log.Error("tool panicked", "tool", call.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				x.err = errPanic
+			}
+		}()
+		// In here, since a hostile schema may make the check take its time.
+		if tool.check != nil {
+			if x.err = tool.check.check(arguments); x.err != nil {
+				return
+			}
+		}
+		for c, err := range tool.entry.Tool.Call(ctx, call) {
+			if err != nil {
+				x.err = err
+				return
+			}
+			select {
+			case x.chunks <- c:
+			case <-x.quit:
+				return
+			}
+		}
+	}()
+	return x
+}
+
+// next returns the next progress chunk, or false when the call has its result. After
+// ctx is done the tool has the grace to end, and its progress is dropped.
+func (x *execution) next(ctx context.Context) (Chunk, bool) {
+	done := ctx.Done()
+	for !x.ended {
+		if x.deadline != nil {
+			done = nil
+		}
+		select {
+		case c, open := <-x.chunks:
+			switch {
+			case !open:
+				x.ended = true
+			case c.Result != nil:
+				x.take(*c.Result)
+			case x.deadline == nil:
+				return c, true
+			}
+		case <-done:
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			x.deadline = timer.C
+		case <-x.deadline:
+			return Chunk{}, false
+		}
+	}
+	return Chunk{}, false
+}
+
+func (x *execution) take(result Result) {
+	x.last = &result
+	x.ended = result.Failed()
+}
+
+// result is the outcome, once next has returned false.
+func (x *execution) result(ctx context.Context) Result {
+	switch cause := context.Cause(ctx); {
+	case x.last != nil && x.last.Failed():
+		return *x.last
+	case x.ended && x.err != nil && (cause == nil || errors.Is(x.err, errPanic)):
+		return Result{Error: cut(x.err.Error(), maxErrorRunes)}
+	case x.ended && x.err != nil:
+		return Result{Error: endedBy(cause)}
+	// A tool that had its result and then did not end in time has still done its work.
+	case x.last != nil:
+		return *x.last
+	case cause != nil:
+		return Result{Error: endedBy(cause)}
+	default:
+		return Result{Error: "the tool ended without a result"}
+	}
+}
+
+// stop ends the tool and waits for it, but not longer than the grace.
+func (x *execution) stop(cancel context.CancelFunc) {
+	cancel()
+	close(x.quit)
+	if x.deadline != nil && !x.ended {
+		return // it had its grace
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	for {
+		select {
+		case _, open := <-x.chunks:
+			if !open {
+				return
+			}
+		case <-timer.C:
+			return
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"voicebridge/toolkit"
+)
+
+// maxModelText is the limit of what the model receives of a result, in runes. The thread keeps all of it.
+const maxModelText = 16 << 10
+
+func (t *tool) Definition() toolkit.Definition { return t.def }
+
+// Timeout implements [toolkit.Timeouter].
+func (t *tool) Timeout() time.Duration { return t.server.config.Timeout }
+
+// Call runs the tool on its server (MCP specification, tools/call). Progress notifications become chunks.
+func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		l, err := t.server.current()
+		if l == nil {
+			yield(toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", t.server.name, t.server.explain(err)))
+			return
+		}
+		// Ends with the consumer, with the call, and with the connection.
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.open, cancel)()
+
+		token, progress, done := l.progress.open()
+		defer done()
+		params := &mcp.CallToolParams{Name: t.remote, Arguments: json.RawMessage(call.Arguments)}
+		params.SetProgressToken(token)
+		answers := make(chan answer, 1)
+		go func() {
+			result, err := l.session.CallTool(ctx, params)
+			answers <- answer{result, err}
+		}()
+		for {
+			select {
+			case p := <-progress:
+				if !yield(progressChunk(p), nil) {
+					return
+				}
+			case a := <-answers:
+				if drainProgress(progress, yield) {
+					yield(t.finish(l, a))
+				}
+				return
+			case <-ctx.Done():
+				// Not left to CallTool alone: it may hang in a write to a child that does not read.
+				yield(toolkit.Chunk{}, t.lost(l, ctx.Err()))
+				return
+			}
+		}
+	}
+}
+
+// drainProgress yields what came before the answer. It reports whether the consumer wants more.
+func drainProgress(progress <-chan *mcp.ProgressNotificationParams, yield func(toolkit.Chunk, error) bool) bool {
+	for {
+		select {
+		case p := <-progress:
+			if !yield(progressChunk(p), nil) {
+				return false
+			}
+		default:
+			return true
+		}
+	}
+}
+
+type answer struct {
+	result *mcp.CallToolResult
+	err    error
+}
+
+// finish makes the last chunk of a call from the server's answer.
+func (t *tool) finish(l *link, a answer) (toolkit.Chunk, error) {
+	if a.err != nil {
+		return toolkit.Chunk{}, t.lost(l, a.err)
+	}
+	output, err := json.Marshal(a.result)
+	if err != nil {
+		return toolkit.Chunk{}, fmt.Errorf("read the tool's result: %w", err)
+	}
+	text := modelText(a.result)
+	if a.result.IsError {
+		return toolkit.Chunk{Result: &toolkit.Result{Output: output, Error: text}}, nil
+	}
+	return toolkit.Chunk{Result: &toolkit.Result{Output: output, Model: text}}, nil
+}
+
+// lost says what went wrong with a call that has no result.
+func (t *tool) lost(l *link, err error) error {
+	if isAnswer(err) {
+		return fmt.Errorf("the MCP server %q refused the call: %s", t.server.name, t.server.explain(err))
+	}
+	away := func(why error) error {
+		return fmt.Errorf("the MCP server %q went away during the call: %s", t.server.name, t.server.explain(why))
+	}
+	if why := context.Cause(l.open); why != nil {
+		return away(why)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err // the router has the words
+	}
+	notify(t.server.suspect)
+	select {
+	case <-l.gone:
+		return away(l.why())
+	case <-time.After(moment): // the call may hear of it before the session does
+	}
+	return fmt.Errorf("the call to the MCP server %q failed: %s", t.server.name, t.server.explain(err))
+}
+
+// modelText is a result as text: what stands in it as text, a word for what does not, at most 16 Ki runes.
+func modelText(result *mcp.CallToolResult) string {
+	var parts []string
+	for _, content := range result.Content {
+		switch c := content.(type) {
+		case *mcp.TextContent:
+			parts = append(parts, c.Text)
+		case *mcp.ImageContent:
+			parts = append(parts, fmt.Sprintf("[image, %s]", c.MIMEType))
+		case *mcp.AudioContent:
+			parts = append(parts, fmt.Sprintf("[audio, %s]", c.MIMEType))
+		case *mcp.ResourceLink:
+			parts = append(parts, fmt.Sprintf("[resource %s]", c.URI))
+		case *mcp.EmbeddedResource:
+			parts = append(parts, resourceText(c.Resource))
+		}
+	}
+	text := strings.TrimSpace(strings.Join(parts, "\n"))
+	if text == "" && result.StructuredContent != nil {
+		structured, err := json.Marshal(result.StructuredContent)
+		if err == nil {
+			text = string(structured)
+		}
+	}
+	if text == "" {
+		text = "(the tool returned nothing)"
+	}
+	return cutRunes(strings.ToValidUTF8(text, "\uFFFD"), maxModelText)
+}
+
+func resourceText(r *mcp.ResourceContents) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Text != "":
+		return r.Text
+	default:
+		return fmt.Sprintf("[resource %s, %s]", r.URI, r.MIMEType)
+	}
+}

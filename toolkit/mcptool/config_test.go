@@ -1,0 +1,200 @@
+package mcptool
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/toolkit"
+)
+
+func lookup(env map[string]string) func(string) (string, bool) {
+	return func(key string) (string, bool) { value, ok := env[key]; return value, ok }
+}
+
+func TestParseConfig(t *testing.T) {
+	t.Parallel()
+	env := lookup(map[string]string{"TOKEN": "secret", "EMPTY": "", "HOST": "example.com"})
+	got, err := parseConfig([]byte(`{"mcpServers":{
+		"files":{"command":"npx","args":["-y","server","${EMPTY}","$HOME","${EMPTY:-d}"],"env":{"A":"${TOKEN}","B":"${NONE:-a:-b}","C":"${NONE:-}"},"cwd":"/tmp","timeout":2.5,"allowedTools":["read"]},
+		"web":{"url":"https://${HOST}/mcp","headers":{"Authorization":"Bearer ${TOKEN}"},"timeout":"1m"},
+		"old":{"type":"sse","url":"http://localhost:1/sse"},
+		"off":{"command":"${MISSING}","disabled":true}}}`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{Servers: map[string]Server{
+		"files": {Type: TypeStdio, Command: "npx", Args: []string{"-y", "server", "", "$HOME", "d"},
+			Env: map[string]string{"A": "secret", "B": "a:-b", "C": ""}, Cwd: "/tmp", Timeout: 2500 * time.Millisecond, AllowedTools: []string{"read"}},
+		"web": {Type: TypeHTTP, URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: time.Minute},
+		"old": {Type: TypeSSE, URL: "http://localhost:1/sse"},
+		"off": {Command: "${MISSING}", Disabled: true},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseConfigRefuses(t *testing.T) {
+	t.Parallel()
+	server := func(s string) string { return `{"mcpServers":{"files":` + s + `}}` }
+	many := make([]string, maxServers+1)
+	for i := range many {
+		many[i] = fmt.Sprintf(`"s%d":{"command":"x"}`, i)
+	}
+	for name, tc := range map[string]struct{ text, want string }{
+		"empty":                 {``, "must be a JSON object"},
+		"no JSON":               {`{"mcpServers":`, "EOF"},
+		"array":                 {`[]`, "must be a JSON object"},
+		"text after":            {`{"servers":{}} x`, "text after"},
+		"neither":               {`{}`, "exactly one"},
+		"both":                  {`{"mcpServers":{},"servers":{}}`, "exactly one"},
+		"unknown top key":       {`{"mcpServers":{},"inputs":[]}`, `unknown key "inputs"`},
+		"unknown key":           {server(`{"command":"x","comand":"y"}`), `server "files": unknown key "comand"`},
+		"key in capitals":       {server(`{"Command":"x"}`), `unknown key "Command"`},
+		"key twice":             {server(`{"command":"x","command":"y"}`), `"command" stands there twice`},
+		"server twice":          {`{"servers":{"a":{"command":"x"},"a":{"command":"y"}}}`, `"a" stands there twice`},
+		"look alike":            {`{"servers":{"a b":{"command":"x"},"a_b":{"command":"y"}}}`, `"a b" and "a_b"`},
+		"server is no object":   {server(`"npx"`), `server "files": it must be a JSON object`},
+		"wrong type":            {server(`{"command":["x"]}`), "command"},
+		"no command":            {server(`{}`), "needs a command"},
+		"command and url":       {server(`{"command":"x","url":"http://x/"}`), "url and headers are for"},
+		"http with a command":   {server(`{"type":"http","command":"x","url":"http://x/"}`), "command, args, env and cwd are for"},
+		"unknown type":          {server(`{"type":"pigeon","url":"http://x/"}`), `unknown type "pigeon"`},
+		"url of a file":         {server(`{"url":"file:///etc/passwd"}`), "url must be"},
+		"url without host":      {server(`{"url":"http:///x"}`), "url must be"},
+		"header with a break":   {server(`{"url":"http://x/","headers":{"A":"b\r\nEvil: 1"}}`), `header "A"`},
+		"bad variable name":     {server(`{"command":"x","env":{"A=B":"c"}}`), `"A=B"`},
+		"NUL":                   {server(`{"command":"x\u0000y"}`), "NUL"},
+		"missing variable":      {server(`{"command":"x","env":{"K":"${MY_KEY}"}}`), `the environment has no MY_KEY`},
+		"several problems":      {`{"servers":{"a":{"command":"${V1}"},"b":{"url":"${V2}"}}}`, "V2"},
+		"timeout of zero":       {server(`{"command":"x","timeout":0}`), "timeout"},
+		"timeout too long":      {server(`{"command":"x","timeout":"11m"}`), "timeout"},
+		"timeout of huge":       {server(`{"command":"x","timeout":1e300}`), "timeout"},
+		"timeout of nonsense":   {server(`{"command":"x","timeout":"soon"}`), "timeout"},
+		"timeout of wrong kind": {server(`{"command":"x","timeout":[]}`), "timeout"},
+		"empty name":            {`{"servers":{"":{"command":"x"}}}`, "1 to 64 bytes"},
+		"long name":             {`{"servers":{"` + strings.Repeat("n", 65) + `":{"command":"x"}}}`, "1 to 64 bytes"},
+		"too many servers":      {`{"servers":{` + strings.Join(many, ",") + `}}`, "33 servers"},
+		"too many args":         {server(`{"command":"x","args":["` + strings.Repeat(`","`, 300) + `"]}`), "256 entries"},
+		"long value":            {server(`{"command":"x","env":{"A":"` + strings.Repeat("x", maxValue+1) + `"}}`), `"A"`},
+		"too large":             {strings.Repeat(" ", maxConfigBytes+1), "larger than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, err := parseConfig([]byte(tc.text), lookup(nil))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if len(config.Servers) != 0 {
+				t.Errorf("got servers beside the error: %+v", config)
+			}
+		})
+	}
+}
+
+func TestConfigErrorsHoldNoSecrets(t *testing.T) {
+	t.Parallel()
+	_, err := parseConfig([]byte(`{"servers":{"a":{"url":"http://x/","headers":{"K":"${S}\r\n"}},"b":{"command":"x","env":{"K":"${S}\u0000"}},"c":{"url":"ftp://x/?${S}"}}}`),
+		lookup(map[string]string{"S": "sk-secret"}))
+	if err == nil || strings.Contains(err.Error(), "sk-secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLoadConfig(t *testing.T) {
+	t.Setenv("MCPTOOL_TEST_TOKEN", "tok")
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(path, []byte(`{"servers":{"a":{"command":"x","args":["${MCPTOOL_TEST_TOKEN}"]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := LoadConfig(path)
+	if err != nil || config.Servers["a"].Args[0] != "tok" {
+		t.Errorf("got %+v, %v", config, err)
+	}
+	if _, err := LoadConfig(path + ".none"); err == nil || !os.IsNotExist(unwrapAll(err)) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.WriteFile(path, []byte(`{}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v does not name the file", err)
+	}
+}
+
+func unwrapAll(err error) error {
+	for {
+		inner, ok := err.(interface{ Unwrap() error })
+		if !ok || inner.Unwrap() == nil {
+			return err
+		}
+		if os.IsNotExist(err) {
+			return err
+		}
+		err = inner.Unwrap()
+	}
+}
+
+func TestExposedNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("t", 80)
+	for _, tc := range []struct{ server, tool, want string }{
+		{"files", "read", "files__read"},
+		{"my server", "get.weather", "my_server__get_weather"},
+		{"files", "create_bar_chart", "files__create_bar_chart"},
+		{"s", strings.Repeat("t", 61), "s__" + strings.Repeat("t", 61)},
+		{"s", "日本", "s____"},
+	} {
+		if got := exposedName(tc.server, tc.tool); got != tc.want {
+			t.Errorf("exposedName(%q, %q) = %q, want %q", tc.server, tc.tool, got, tc.want)
+		}
+	}
+	// Pairs that look alike when they are simply joined.
+	for _, pair := range [][4]string{
+		{"a", "b__c", "a__b", "c"}, {"a_", "b", "a", "_b"}, {"s", long + "1", "s", long + "2"}, {"a__", "x", "a", "__x"},
+	} {
+		one, two := exposedName(pair[0], pair[1]), exposedName(pair[2], pair[3])
+		if one == two || toolkit.CheckName(one) != nil || toolkit.CheckName(two) != nil {
+			t.Errorf("%q: got %q and %q", pair, one, two)
+		}
+	}
+	names := exposedNames("s", []string{"a.b", "a_b", "a-b"})
+	if names["a.b"] == names["a_b"] || names["a-b"] != "s__a-b" {
+		t.Errorf("got %v", names)
+	}
+	if reversed := exposedNames("s", []string{"a-b", "a_b", "a.b"}); !cmp.Equal(names, reversed) {
+		t.Errorf("the order changes the names: %v", reversed)
+	}
+}
+
+func FuzzExposedName(f *testing.F) {
+	f.Add("server", "tool")
+	f.Add("\xff", strings.Repeat("ü", 100))
+	f.Fuzz(func(t *testing.T, server, tool string) {
+		if err := toolkit.CheckName(exposedName(server, tool)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(`{"mcpServers":{"a":{"command":"x","args":["${A:-b}"],"timeout":3}}}`))
+	f.Add([]byte(`{"servers":{"a":{"type":"http","url":"http://x/","headers":{"A":"${B}"}}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		config, err := parseConfig(data, lookup(nil))
+		if err != nil {
+			return
+		}
+		for name, s := range config.Servers {
+			if !s.Disabled && s.validate() != nil {
+				t.Errorf("server %q was accepted: %+v", name, s)
+			}
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// closeTimeout is how long a session may take to end in order.
+	closeTimeout = 3 * time.Second
+	// moment is how long the news of an end may take from one place to another.
+	moment = 200 * time.Millisecond
+)
+
+// link is one connection to a server.
+type link struct {
+	session  *mcp.ClientSession
+	progress progressBoard
+	// transport is what carries the session; closed after it.
+	transport carrier
+
+	// open is done once the connection is being closed, its cause is why: running calls end then.
+	open   context.Context
+	cancel context.CancelCauseFunc
+	gone   chan struct{} // closed once the session has ended
+	ended  error         // why; read it only after gone is closed
+	once   sync.Once
+}
+
+// carrier is what is under a session: a child process or an HTTP client.
+type carrier interface {
+	// connect returns the SDK's transport.
+	connect() (mcp.Transport, error)
+	// stop ends it and waits, but not forever.
+	stop()
+	// explain adds what the carrier knows to the error of a session.
+	explain(error) error
+}
+
+// oldProtocol is the latest MCP version whose handshake asks nothing that an older server does not know.
+const oldProtocol = "2025-11-25"
+
+// dial connects. The transports' seam is carrierOf.
+func (s *server) dial(ctx context.Context) (*link, error) {
+	l := &link{gone: make(chan struct{}), transport: s.carrierOf()}
+	transport, err := l.transport.connect()
+	if err != nil {
+		return nil, err
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "voicebridge", Version: s.options.Version}, s.clientOptions(l))
+	session, err := client.Connect(ctx, transport, s.sessionOptions())
+	if err != nil {
+		l.transport.stop()
+		return nil, l.transport.explain(fmt.Errorf("connect: %w", err))
+	}
+	l.session = session
+	l.open, l.cancel = context.WithCancelCause(context.Background())
+	go func() {
+		l.ended = session.Wait()
+		close(l.gone)
+	}()
+	return l, nil
+}
+
+// carrierOf returns the carrier for the server's type.
+func (s *server) carrierOf() carrier {
+	switch s.config.Type {
+	case TypeStdio:
+		return &process{config: s.config, log: s.log, secrets: s.secrets}
+	default:
+		return &remote{config: s.config}
+	}
+}
+
+// why says why the session ended, once gone is closed.
+func (l *link) why() error {
+	if l.ended != nil {
+		return l.transport.explain(fmt.Errorf("the connection ended: %w", l.ended))
+	}
+	return l.transport.explain(errors.New("the connection ended"))
+}
+
+// close ends the running calls, the session and what carries it, and waits for all of them.
+func (l *link) close(why error) {
+	l.once.Do(func() {
+		l.cancel(why)
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			_ = l.session.Close() // it is over either way
+		}()
+		select {
+		case <-closed:
+		case <-time.After(closeTimeout):
+		}
+		l.transport.stop()
+		<-closed
+		<-l.gone
+	})
+}
+
+// Codes that the SDK gives to errors of its own, not of the server: the client or the server is closing,
+// the transport could not send. It does not export them (internal/jsonrpc2/wire.go).
+var ownCodes = []int64{-32003, -32004, -32005}
+
+// isAnswer reports whether an error of a request is the server's own answer.
+func isAnswer(err error) bool {
+	answer, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && !slices.Contains(ownCodes, answer.Code)
+}

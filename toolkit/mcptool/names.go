@@ -1,0 +1,63 @@
+package mcptool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"voicebridge/toolkit"
+)
+
+// separator stands between the server and the tool in an exposed name. Names are only ever made,
+// never taken apart: the way back is the value that is registered under the name.
+const separator = "__"
+
+// exposedName returns the name under which models know a server's tool: server__tool with each
+// character that a name must not hold as _, at most 64 long. A name that is too long is cut, and
+// one of a server whose name could make two tools look alike is marked, with a hash of the whole.
+func exposedName(server, tool string) string {
+	prefix := sanitize(server)
+	name := prefix + separator + sanitize(tool)
+	// With such a prefix "a__b" + "c" and "a" + "b__c", or "a_" + "b" and "a" + "_b", are one name.
+	// That no two servers have one prefix is a rule of the configuration.
+	ambiguous := strings.Contains(prefix, separator) || strings.HasSuffix(prefix, "_")
+	if len(name) > toolkit.MaxName || ambiguous {
+		return hashedName(server, tool)
+	}
+	return name
+}
+
+// hashedName is the name with eight hex digits that no other tool has.
+func hashedName(server, tool string) string {
+	sum := sha256.Sum256([]byte(server + "\x00" + tool))
+	suffix := "_" + hex.EncodeToString(sum[:4])
+	name := sanitize(server) + separator + sanitize(tool)
+	return name[:min(len(name), toolkit.MaxName-len(suffix))] + suffix
+}
+
+func sanitize(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && toolkit.NameByte(byte(r)) {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// exposedNames returns the exposed name of each tool of one server. Two tools that would have the
+// same name ("a.b" and "a_b") both get the hash, so that neither depends on the other's order.
+func exposedNames(server string, tools []string) map[string]string {
+	taken := map[string]int{}
+	for _, tool := range tools {
+		taken[exposedName(server, tool)]++
+	}
+	names := make(map[string]string, len(tools))
+	for _, tool := range tools {
+		name := exposedName(server, tool)
+		if taken[name] > 1 {
+			name = hashedName(server, tool)
+		}
+		names[tool] = name
+	}
+	return names
+}

@@ -1,0 +1,120 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxMessage is the limit of one message of a server, in bytes.
+	maxMessage = 8 << 20
+	// terminate is how long a child may take to end after each of: its stdin is closed, SIGTERM, SIGKILL.
+	terminate = 2 * time.Second
+)
+
+// process carries a session over the stdin and stdout of a child process.
+type process struct {
+	config  Server
+	log     *slog.Logger
+	secrets *strings.Replacer
+
+	cmd    *exec.Cmd
+	stdin  *os.File
+	stdout *os.File
+	once   sync.Once
+	exited chan struct{} // closed when the child has ended
+	err    error         // how it ended; read it only after exited is closed
+}
+
+// inherited are the only variables that a child has from this process: its secrets are in the others.
+var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR"}
+
+func environment(own map[string]string) []string {
+	var env []string
+	for _, key := range inherited {
+		if value, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+value)
+		}
+	}
+	for key, value := range own {
+		env = append(env, key+"="+value) // of two, the later one counts
+	}
+	return env
+}
+
+func (p *process) connect() (mcp.Transport, error) {
+	// The child outlives the ctx of the attempt; stop ends it.
+	p.cmd = exec.CommandContext(context.Background(), p.config.Command, p.config.Args...)
+	p.cmd.Dir = p.config.Cwd
+	p.cmd.Env = environment(p.config.Env)
+	p.cmd.Stderr = &lineLog{log: p.log, secrets: p.secrets}
+	p.cmd.WaitDelay = time.Second // a grandchild may hold stderr open
+	ownGroup(p.cmd)
+	// Pipes of our own: with cmd.StdoutPipe, Wait would cut off what the child wrote last.
+	childIn, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.config.Command, err)
+	}
+	stdout, childOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", p.config.Command, err), childIn.Close(), stdin.Close())
+	}
+	p.cmd.Stdin, p.cmd.Stdout = childIn, childOut
+	err = p.cmd.Start()
+	_ = errors.Join(childIn.Close(), childOut.Close()) // the child has its own
+	if err != nil {
+		_ = errors.Join(stdin.Close(), stdout.Close())
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	p.stdin, p.stdout, p.exited = stdin, stdout, make(chan struct{})
+	go p.wait()
+	return &mcp.IOTransport{Reader: stdout, Writer: stdin, MaxLineLength: maxMessage}, nil
+}
+
+func (p *process) wait() {
+	p.err = p.cmd.Wait()
+	close(p.exited)
+	// What it started goes with it. Otherwise a grandchild that holds stdout would keep the session open.
+	killGroup(p.cmd)
+}
+
+func (p *process) stop() {
+	p.once.Do(func() {
+		_ = p.stdin.Close()
+		for _, end := range []func(*exec.Cmd){nothing, terminateGroup, killGroup} {
+			end(p.cmd)
+			select {
+			case <-p.exited:
+			case <-time.After(terminate):
+				continue
+			}
+			break
+		}
+		_ = p.stdout.Close()
+	})
+}
+
+func nothing(*exec.Cmd) {}
+
+// explain says how the child ended, if it has: "EOF" alone helps nobody. That end is known a moment after
+// the end of its stdout.
+func (p *process) explain(err error) error {
+	select {
+	case <-p.exited:
+	case <-time.After(moment):
+		return err
+	}
+	if p.err != nil {
+		return fmt.Errorf("%w (the process ended: %w)", err, p.err)
+	}
+	return fmt.Errorf("%w (the process ended)", err)
+}

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package mcptool
+
+import "os/exec"
+
+func ownGroup(*exec.Cmd) {}
+
+func terminateGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+
+func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

@@ -1,0 +1,93 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const maxRedirects = 5
+
+// remote carries a session over HTTP.
+type remote struct {
+	config Server
+	client *http.Client
+
+	open   context.Context // until stop
+	cancel context.CancelFunc
+}
+
+func (r *remote) connect() (mcp.Transport, error) {
+	endpoint, err := url.Parse(r.config.URL)
+	if err != nil {
+		return nil, errors.New("the url is malformed") // the text may hold a token
+	}
+	r.client = &http.Client{
+		Transport: &headerTransport{
+			base: http.DefaultTransport.(*http.Transport).Clone(), host: endpoint.Host, scheme: endpoint.Scheme, headers: r.config.Headers,
+		},
+		CheckRedirect: func(request *http.Request, before []*http.Request) error {
+			if len(before) > maxRedirects || request.URL.Host != endpoint.Host {
+				return errors.New("the server redirects to another host, or too often")
+			}
+			return nil
+		},
+	}
+	r.open, r.cancel = context.WithCancel(context.Background())
+	if r.config.Type == TypeSSE {
+		return lasting{&mcp.SSEClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage}, r}, nil
+	}
+	return &mcp.StreamableClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage}, nil
+}
+
+func (r *remote) stop() {
+	r.cancel()
+	r.client.CloseIdleConnections()
+}
+
+// lasting keeps a transport connected after the ctx of its Connect has ended: the SDK's SSE transport
+// reads its events under that ctx.
+type lasting struct {
+	mcp.Transport
+	remote *remote
+}
+
+// Connect implements [mcp.Transport]. The end of ctx still ends the attempt.
+func (l lasting) Connect(ctx context.Context) (mcp.Connection, error) {
+	defer context.AfterFunc(ctx, l.remote.cancel)()
+	return l.Transport.Connect(l.remote.open)
+}
+
+func (r *remote) explain(err error) error { return err }
+
+// headerTransport adds the configured headers, for the configured host only, and bounds what is read.
+type headerTransport struct {
+	base         *http.Transport
+	scheme, host string
+	headers      map[string]string
+}
+
+func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Host == t.host && request.URL.Scheme == t.scheme {
+		request = request.Clone(request.Context())
+		for key, value := range t.headers {
+			request.Header.Set(key, value)
+		}
+	}
+	response, err := t.base.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	// A stream of events lives as long as its session; the SDK bounds each event.
+	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxMessage)
+	}
+	return response, nil
+}
+
+// CloseIdleConnections is called by http.Client.
+func (t *headerTransport) CloseIdleConnections() { t.base.CloseIdleConnections() }

@@ -1,0 +1,137 @@
+package mcptool
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// httpServer is a real server over HTTP that can be stopped and started at one address.
+type httpServer struct {
+	url     string
+	address string
+	handler http.Handler
+	server  *httptest.Server
+}
+
+func serveHTTP(t *testing.T) *httpServer {
+	t.Helper()
+	return serveHandler(t, newHTTPHandler(t))
+}
+
+func newHTTPHandler(t *testing.T) http.Handler {
+	t.Helper()
+	server := newTestServer()
+	t.Cleanup(func() { // those whose client went without a word
+		for session := range server.Sessions() {
+			_ = session.Close()
+		}
+	})
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+}
+
+func serveHandler(t *testing.T, handler http.Handler) *httpServer {
+	t.Helper()
+	h := &httpServer{handler: handler, address: "127.0.0.1:0"}
+	h.start(t)
+	t.Cleanup(func() { h.stop() })
+	return h
+}
+
+func (h *httpServer) start(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", h.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.address = listener.Addr().String()
+	h.url = "http://" + h.address + "/mcp"
+	h.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: h.handler}}
+	h.server.Start()
+}
+
+func (h *httpServer) stop() {
+	h.server.CloseClientConnections()
+	h.server.Close()
+}
+
+func TestHTTPTools(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHTTP(t).url}})
+	if result := b.call(t, "s__echo", `{"text":"over HTTP"}`); result.Model != "over HTTP" {
+		t.Errorf("got %+v", result)
+	}
+	if result := b.call(t, "s__fail", ``); result.Error != "the file is locked" {
+		t.Errorf("got %+v", result)
+	}
+}
+
+func TestSSETools(t *testing.T) {
+	t.Parallel()
+	server := newTestServer()
+	h := serveHandler(t, mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	b := open(t, map[string]Server{"s": {Type: TypeSSE, URL: h.url}})
+	if result := b.call(t, "s__echo", `{"text":"over SSE"}`); result.Model != "over SSE" {
+		t.Errorf("got %+v", result)
+	}
+}
+
+func TestHeadersGoToTheConfiguredHostOnly(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	got := map[string]bool{}
+	record := func(who string, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			got[who+" "+r.Header.Get("Authorization")] = true
+			mu.Unlock()
+			next.ServeHTTP(w, r)
+		})
+	}
+	good := serveHandler(t, record("good", newHTTPHandler(t)))
+	thief := serveHandler(t, record("thief", newHTTPHandler(t)))
+	lure := serveHandler(t, record("lure", http.RedirectHandler(thief.url, http.StatusTemporaryRedirect)))
+	headers := map[string]string{"Authorization": "Bearer token-of-ours"}
+	b := open(t, map[string]Server{
+		"good": {Type: TypeHTTP, URL: good.url, Headers: headers},
+		"lure": {Type: TypeHTTP, URL: lure.url, Headers: headers},
+	})
+	for _, s := range b.Status() {
+		if s.Connected != (s.Name == "good") {
+			t.Errorf("got %+v", s)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !got["good Bearer token-of-ours"] || !got["lure Bearer token-of-ours"] {
+		t.Errorf("got %v", got)
+	}
+	for key := range got {
+		if strings.HasPrefix(key, "thief") {
+			t.Errorf("the other host was called: %v", got)
+		}
+	}
+}
+
+func TestHTTPAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	endless := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":"`))
+		chunk := []byte(strings.Repeat("x", 1<<20))
+		for range 20 {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	})
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, endless).url}})
+	if s := b.Status()[0]; s.Connected || !strings.Contains(s.Error, "too large") {
+		t.Errorf("got %+v", s)
+	}
+}

@@ -1,0 +1,274 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+var (
+	errClosed     = errors.New("the server was closed")
+	errNeverTried = errors.New("not connected yet")
+)
+
+// server is one configured server and its connection, if there is one.
+type server struct {
+	name    string
+	config  Server
+	options Options
+	log     *slog.Logger
+	secrets *strings.Replacer
+	closing context.Context // done when all servers are closed
+
+	// old says that the next attempt begins with the older handshake. Used by one attempt at a time.
+	old bool
+
+	changed chan struct{} // the tool list has changed; capacity 1
+	suspect chan struct{} // a call failed in a way that may mean a dead connection; capacity 1
+
+	mu    sync.Mutex
+	link  *link // nil while not connected
+	offer []*tool
+	err   error // why link is nil
+}
+
+func newServer(closing context.Context, name string, config Server, options Options) *server {
+	return &server{
+		name: name, config: config, options: options, closing: closing,
+		log:     options.Logger.With("server", name),
+		secrets: secretsOf(config),
+		changed: make(chan struct{}, 1), suspect: make(chan struct{}, 1),
+		err: errNeverTried,
+	}
+}
+
+// secretName is what the names of variables with secrets have in common. The others hold words that
+// stand in many a message.
+var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|auth|cred`)
+
+// secretsOf returns a replacer that cuts what may be a secret out of a text: values of env, the values of
+// headers, and the query of the URL.
+func secretsOf(config Server) *strings.Replacer {
+	var pairs []string
+	add := func(secret string) {
+		if len(secret) >= 6 { // shorter ones are words such as "true"
+			pairs = append(pairs, secret, "[secret]")
+		}
+	}
+	for name, value := range config.Env {
+		if secretName.MatchString(name) {
+			add(value)
+		}
+	}
+	for _, value := range config.Headers {
+		add(value)
+		if _, token, ok := strings.Cut(value, " "); ok {
+			add(token) // of "Bearer …"
+		}
+	}
+	if _, query, ok := strings.Cut(config.URL, "?"); ok {
+		add(query)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// explain is the text of an error, without secrets.
+func (s *server) explain(err error) string { return s.secrets.Replace(err.Error()) }
+
+// current returns the connection, or why there is none.
+func (s *server) current() (*link, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link, s.err
+}
+
+func (s *server) tools() []*tool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil {
+		return nil
+	}
+	return s.offer
+}
+
+func (s *server) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := Status{Name: s.name, Type: s.config.Type, Connected: s.link != nil}
+	if s.link != nil {
+		status.Tools = len(s.offer)
+	} else {
+		status.Error = s.explain(s.err)
+	}
+	return status
+}
+
+// connect makes one attempt. On success the connection and its tools are in place.
+func (s *server) connect(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	l, err := s.dial(ctx)
+	if err == nil {
+		var offer []*tool
+		if offer, err = s.list(ctx, l); err == nil {
+			s.mu.Lock()
+			s.link, s.offer, s.err = l, offer, nil
+			s.mu.Unlock()
+			s.log.Info("MCP server connected", "type", s.config.Type, "tools", len(offer))
+			if s.closing.Err() != nil { // Close has passed already
+				s.disconnect(errClosed)
+			}
+			return true
+		}
+		l.close(err)
+	}
+	// The newer handshake begins with a question on which an old server may be silent.
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.old = !s.old
+	}
+	s.mu.Lock()
+	s.err = err
+	s.mu.Unlock()
+	s.log.Warn("MCP server not connected", "type", s.config.Type, "error", s.explain(err))
+	return false
+}
+
+// disconnect closes the connection, if there is one.
+func (s *server) disconnect(why error) {
+	s.mu.Lock()
+	l := s.link
+	if l != nil {
+		s.link, s.err = nil, why
+	}
+	s.mu.Unlock()
+	if l != nil {
+		l.close(why)
+	}
+}
+
+// run keeps the server connected until ctx ends or all servers are closed.
+func (s *server) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = s.options.MinBackoff, s.options.MaxBackoff
+	wait.Reset()
+	connected := time.Now()
+	for ctx.Err() == nil {
+		if l, _ := s.current(); l != nil {
+			why := s.watch(ctx, l)
+			if ctx.Err() != nil {
+				return
+			}
+			s.log.Warn("MCP server lost", "error", s.explain(why))
+			s.disconnect(why)
+			// One that dies at once each time is not started again and again without a pause.
+			if time.Since(connected) > s.options.MaxBackoff {
+				wait.Reset()
+			}
+		}
+		timer := time.NewTimer(wait.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		if s.connect(ctx) {
+			connected = time.Now()
+		}
+	}
+}
+
+// watch returns why the connection ended, or nil when ctx did.
+func (s *server) watch(ctx context.Context, l *link) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.gone:
+			return l.why()
+		case <-s.changed:
+			if err := s.refresh(ctx, l); err != nil {
+				s.log.Warn("MCP tools not listed again", "error", s.explain(err))
+				notify(s.suspect)
+			}
+		case <-s.suspect:
+			if err := s.probe(ctx, l); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
+// refresh lists the tools again.
+func (s *server) refresh(ctx context.Context, l *link) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
+	defer cancel()
+	offer, err := s.list(ctx, l)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == l {
+		s.offer = offer
+	}
+	s.log.Info("MCP tools changed", "tools", len(offer))
+	return nil
+}
+
+// probe asks the server for a sign of life. An error that it sends is one.
+func (s *server) probe(ctx context.Context, l *link) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
+	defer cancel()
+	err := l.session.Ping(ctx, nil)
+	if err == nil || isAnswer(err) {
+		return nil
+	}
+	select {
+	case <-l.gone:
+		return l.why()
+	case <-time.After(moment):
+	}
+	return fmt.Errorf("it does not answer: %w", err)
+}
+
+// notify sets a signal; one that is set already stays.
+func notify(signal chan struct{}) {
+	select {
+	case signal <- struct{}{}:
+	default:
+	}
+}
+
+func (s *server) sessionOptions() *mcp.ClientSessionOptions {
+	if s.old {
+		return &mcp.ClientSessionOptions{ProtocolVersion: oldProtocol}
+	}
+	return nil
+}
+
+// clientOptions are the options of the SDK's client for one connection.
+func (s *server) clientOptions(l *link) *mcp.ClientOptions {
+	return &mcp.ClientOptions{
+		// nil would advertise roots, which nobody here serves.
+		Capabilities: &mcp.ClientCapabilities{},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			notify(s.changed)
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			l.progress.deliver(r.Params)
+		},
+	}
+}

@@ -1,0 +1,136 @@
+package mcptool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"voicebridge/toolkit"
+)
+
+// Options of [Open]. The zero value is useful.
+type Options struct {
+	// Logger is told of connections, their ends, and what child processes write to stderr; nil = none.
+	Logger *slog.Logger
+	// Version is told to the servers as the version of voicebridge.
+	Version string
+	// ConnectTimeout is the limit of one attempt to connect and list the tools; 0 = 20 s.
+	ConnectTimeout time.Duration
+	// MinBackoff and MaxBackoff are the first and the longest wait before a server is tried again;
+	// 0 = 500 ms and 30 s.
+	MinBackoff, MaxBackoff time.Duration
+}
+
+// Servers are the configured MCP servers. All methods are safe for concurrent use.
+type Servers struct {
+	list []*server // by name
+	log  *slog.Logger
+
+	closing context.Context // done once Close was called
+	close   context.CancelFunc
+	closed  sync.Once
+}
+
+// Open connects to all servers that are not disabled, at the same time, and waits for the first
+// attempt of each. A server that fails is logged and its tools are absent until [Servers.Run] has it
+// connected. The error is about the configuration, or ctx ended. Close must be called.
+func Open(ctx context.Context, config Config, options Options) (*Servers, error) {
+	options.ConnectTimeout = cmp.Or(options.ConnectTimeout, 20*time.Second)
+	options.MinBackoff = cmp.Or(options.MinBackoff, 500*time.Millisecond)
+	options.MaxBackoff = cmp.Or(options.MaxBackoff, 30*time.Second)
+	options.Version = cmp.Or(options.Version, "dev")
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Servers{log: options.Logger}
+	s.closing, s.close = context.WithCancel(context.Background())
+	for _, name := range slices.Sorted(maps.Keys(config.Servers)) {
+		c := config.Servers[name]
+		if c.Disabled {
+			continue
+		}
+		if err := c.validate(); err != nil {
+			return nil, fmt.Errorf("open MCP server %q: %w", name, err)
+		}
+		s.list = append(s.list, newServer(s.closing, name, c, options))
+	}
+	var wg sync.WaitGroup
+	for _, server := range s.list {
+		wg.Go(func() { server.connect(ctx) })
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open MCP servers: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// Run keeps the servers connected: it connects again, with growing waits, what failed or was lost, and
+// lists the tools of a server again when it says that they changed. It blocks until ctx ends or Close is
+// called, closes all connections, and returns nil. Call it once.
+func (s *Servers) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, server := range s.list {
+		wg.Go(func() { server.run(ctx) })
+	}
+	wg.Wait()
+	return s.Close()
+}
+
+// Close ends all connections and child processes and waits for them. It may be called more than once.
+func (s *Servers) Close() error {
+	s.closed.Do(func() {
+		s.close()
+		var wg sync.WaitGroup
+		for _, server := range s.list {
+			wg.Go(func() { server.disconnect(errClosed) })
+		}
+		wg.Wait()
+	})
+	return nil
+}
+
+// Tools returns what the connected servers offer right now, by server and name. A later call may return
+// others; tools that were returned before stay usable.
+func (s *Servers) Tools() []toolkit.Entry {
+	var entries []toolkit.Entry
+	seen := map[string]bool{}
+	for _, server := range s.list {
+		for _, t := range server.tools() {
+			if seen[t.def.Name] {
+				s.log.Warn("MCP tool left out, another has its name", "server", server.name, "tool", t.def.Name)
+				continue
+			}
+			seen[t.def.Name] = true
+			entries = append(entries, toolkit.Entry{
+				Tool: t, Executor: toolkit.ExecutorMCP, Server: server.name, Unchecked: t.unchecked,
+			})
+		}
+	}
+	return entries
+}
+
+// Status is the state of one server.
+type Status struct {
+	Name, Type string
+	Connected  bool
+	// Tools is how many tools it offers.
+	Tools int
+	// Error says why it is not connected; it holds no secret of the configuration.
+	Error string
+}
+
+// Status returns the state of all servers that are not disabled, by name.
+func (s *Servers) Status() []Status {
+	all := make([]Status, len(s.list))
+	for i, server := range s.list {
+		all[i] = server.status()
+	}
+	return all
+}

@@ -1,0 +1,552 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/toolkit"
+)
+
+// logBook is a log that tests read and wait for.
+type logBook struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{}
+}
+
+func newLogBook() *logBook { return &logBook{changed: make(chan struct{})} }
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Write(p)
+	close(b.changed)
+	b.changed = make(chan struct{})
+	return len(p), nil
+}
+
+func (b *logBook) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (b *logBook) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// await returns once the log has n lines with the text.
+func (b *logBook) await(t *testing.T, text string, n int) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		b.mu.Lock()
+		found, changed := strings.Count(b.text.String(), text) >= n, b.changed
+		b.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("%q is not %d times in the log:\n%s", text, n, b)
+		}
+	}
+}
+
+func stdio(role string, env map[string]string) Server {
+	all := map[string]string{roleVariable: role}
+	maps.Copy(all, env)
+	return Server{Type: TypeStdio, Command: os.Args[0], Env: all}
+}
+
+// bench is a set of servers that run, with a router over their tools.
+type bench struct {
+	*Servers
+	router *toolkit.Router
+	log    *logBook
+}
+
+func open(t *testing.T, servers map[string]Server) *bench {
+	t.Helper()
+	return openWith(t, servers, Options{ConnectTimeout: time.Minute})
+}
+
+func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
+	t.Helper()
+	log := newLogBook()
+	options.Logger, options.MinBackoff, options.MaxBackoff = log.logger(), 10*time.Millisecond, 50*time.Millisecond
+	s, err := Open(t.Context(), Config{Servers: servers}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bench{Servers: s, log: log, router: toolkit.NewRouter(toolkit.NewRegistry(), toolkit.RouterConfig{})}
+	b.register(t)
+	return b
+}
+
+func (b *bench) register(t *testing.T) {
+	t.Helper()
+	var old []string
+	for _, d := range b.router.Registry().Definitions() {
+		old = append(old, d.Name)
+	}
+	if err := b.router.Registry().Replace(old, b.Tools()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) names() []string {
+	var names []string
+	for _, e := range b.Tools() {
+		names = append(names, e.Tool.Definition().Name)
+	}
+	return names
+}
+
+func (b *bench) call(t *testing.T, name, arguments string) toolkit.Result {
+	t.Helper()
+	return toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: name, Arguments: arguments}), nil)
+}
+
+func TestStdioTools(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{"s": stdio("server", nil)})
+	long := strings.Repeat("ä", 100_000)
+	for name, tc := range map[string]struct{ arguments, model, output, err string }{
+		"s__echo":       {arguments: `{"text":"hello"}`, model: "hello", output: `"text":"hello"`},
+		"s__structured": {arguments: ``, model: `{"answer":42}`, output: `"structuredContent":{"answer":42}`},
+		"s__mixed":      {model: "a picture:\n[image, image/png]\n[resource file:///a.txt]\ninside", output: `"AQID"`},
+		"s__nothing":    {model: "(the tool returned nothing)", output: `"content":[]`},
+		"s__large":      {model: long[:2*(maxModelText-1)] + "…", output: long},
+		"s__fail":       {err: "the file is locked", output: `"isError":true`},
+		"s__refuse":     {err: `the MCP server "s" refused the call: `},
+		"s__recursive":  {arguments: `{"child":{"child":{}}}`, model: "recursive", output: "recursive"},
+		"s__too_large":  {err: `the MCP server "s" went away`},
+		"s__gone":       {err: `no tool named "s__gone"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := b
+			if name == "s__too_large" {
+				b = open(t, map[string]Server{"s": stdio("server", nil)}) // this one breaks the connection
+			}
+			result := b.call(t, name, tc.arguments)
+			if !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || result.Model != tc.model {
+				t.Errorf("got error %q, model %.200q", result.Error, result.Model)
+			}
+			if !strings.Contains(string(result.Output), tc.output) {
+				t.Errorf("got the output %.200s, want %.200q in it", result.Output, tc.output)
+			}
+		})
+	}
+	if result := b.call(t, "s__echo", `{"text":1}`); !strings.Contains(result.Error, "text: type") {
+		t.Errorf("bad arguments: got %+v", result)
+	}
+}
+
+// A server of the year 2024 that is silent on what it does not know: the second attempt asks otherwise.
+func TestSilentOldServer(t *testing.T) {
+	t.Parallel()
+	b := openWith(t, map[string]Server{"s": stdio("silent", nil)}, Options{ConnectTimeout: 3 * time.Second})
+	b.log.await(t, `msg="MCP server connected"`, 1)
+	b.register(t)
+	if result := b.call(t, "s__old", ""); result.Model != "still here" {
+		t.Errorf("got %+v, %+v", result, b.Status())
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]*bench{
+		"stdio": open(t, map[string]Server{"s": stdio("server", nil)}),
+		"http":  open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHTTP(t).url}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []toolkit.Chunk
+			result := toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}), func(c toolkit.Chunk) {
+				if got = append(got, c); len(got) == 3 {
+					if r := b.call(t, "s__release", ""); r.Failed() {
+						t.Error(r.Error)
+					}
+				}
+			})
+			if result.Model != "progressed" {
+				t.Errorf("got %+v", result)
+			}
+			var want []toolkit.Chunk
+			for i := range 3 {
+				m := fmt.Sprintf("step %d", i+1)
+				want = append(want, toolkit.Chunk{Message: m, Percent: float64(25 * (i + 1)),
+					Data: json.RawMessage(fmt.Sprintf(`{"status":"processing","message":%q,"progress":%d,"total":4}`, m, i+1))})
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestChildEnvironment(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-our-secret")
+	t.Setenv("LANG", "C.UTF-8")
+	directory := t.TempDir()
+	server := stdio("server", map[string]string{"TOKEN": "value", "HOME": "/nowhere"})
+	server.Cwd = directory
+	b := open(t, map[string]Server{"s": server})
+	result := b.call(t, "s__environment", "")
+	var got struct {
+		StructuredContent struct {
+			Env []string
+			Cwd string
+		}
+	}
+	if err := json.Unmarshal(result.Output, &got); err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, entry := range got.StructuredContent.Env {
+		key, value, _ := strings.Cut(entry, "=")
+		keys = append(keys, key)
+		if key == "HOME" && value != "/nowhere" || key == "TOKEN" && value != "value" {
+			t.Errorf("the child has %s", entry)
+		}
+	}
+	slices.Sort(keys)
+	keys = slices.DeleteFunc(keys, func(k string) bool { return k == "TMPDIR" || k == "PWD" || k == "GOCOVERDIR" })
+	if diff := cmp.Diff([]string{"HOME", "LANG", roleVariable, "PATH", "TOKEN"}, keys); diff != "" {
+		t.Error(diff)
+	}
+	if got.StructuredContent.Cwd != directory {
+		t.Errorf("the child runs in %s, want %s", got.StructuredContent.Cwd, directory)
+	}
+}
+
+func TestTimeoutAndCancel(t *testing.T) {
+	t.Parallel()
+	limited := stdio("server", nil)
+	limited.Timeout = 300 * time.Millisecond
+	b := open(t, map[string]Server{"limited": limited, "s": stdio("server", nil)})
+	started := time.Now()
+	result := b.call(t, "limited__slow", "")
+	if took := time.Since(started); !strings.Contains(result.Error, "timed out after 300ms") || took > 5*time.Second {
+		t.Errorf("got %+v after %v", result, took)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result = toolkit.Drain(b.router.Call(ctx, toolkit.Call{Name: "s__slow"}), func(toolkit.Chunk) { cancel() })
+	if !strings.Contains(result.Error, "cancelled") {
+		t.Errorf("got %+v", result)
+	}
+	for range b.router.Call(t.Context(), toolkit.Call{Name: "s__slow"}) {
+		break // at its first progress
+	}
+	// The connections still serve.
+	for _, name := range []string{"limited__echo", "s__echo"} {
+		if result := b.call(t, name, `{"text":"x"}`); result.Failed() {
+			t.Error(result.Error)
+		}
+	}
+}
+
+func TestServerDiesInTheMiddle(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{"s": stdio("server", nil), "other": stdio("server", nil)})
+	died := false
+	result := toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__slow"}), func(toolkit.Chunk) {
+		if died {
+			return
+		}
+		died = true
+		if r := b.call(t, "s__die", ""); !strings.Contains(r.Error, `the MCP server "s" went away during the call`) || !strings.Contains(r.Error, "exit status 7") {
+			t.Errorf("the call that killed it: got %+v", r)
+		}
+	})
+	if !died || !strings.Contains(result.Error, `the MCP server "s"`) {
+		t.Errorf("the open call: got %+v", result)
+	}
+	if result := b.call(t, "other__echo", `{"text":"x"}`); result.Failed() {
+		t.Errorf("another server: %s", result.Error)
+	}
+	b.log.await(t, `msg="MCP server connected" server=s `, 2)
+	// The tool that was handed out before works again.
+	if result := b.call(t, "s__echo", `{"text":"back"}`); result.Model != "back" {
+		t.Errorf("got %+v", result)
+	}
+}
+
+func TestFailingServersDoNotStopOthers(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{
+		"good":    stdio("server", nil),
+		"missing": {Type: TypeStdio, Command: "/nonexistent/server"},
+		"quits":   stdio("quits", nil),
+		"garbage": stdio("garbage", nil),
+		"refused": {Type: TypeHTTP, URL: "http://127.0.0.1:1/mcp?key=sk-secret"},
+		"off":     {Type: "nonsense", Disabled: true},
+	})
+	for _, name := range b.names() {
+		if !strings.HasPrefix(name, "good__") {
+			t.Errorf("there is a tool %s", name)
+		}
+	}
+	status := map[string]Status{}
+	for _, s := range b.Status() {
+		status[s.Name] = s
+	}
+	if s := status["good"]; len(status) != 5 || !s.Connected || s.Tools != len(b.names()) || s.Error != "" {
+		t.Errorf("got %+v", status)
+	}
+	for name, want := range map[string]string{
+		"missing": "no such file", "quits": "exit status 3", "garbage": "invalid character", "refused": "connection refused",
+	} {
+		if s := status[name]; s.Connected || !strings.Contains(s.Error, want) {
+			t.Errorf("%s: got %+v, want %q", name, s, want)
+		}
+	}
+	b.log.await(t, `msg="MCP server not connected" server=quits`, 3) // it is tried again
+	b.log.await(t, `msg="MCP server stderr" server=quits line="no config file"`, 1)
+	if text := b.log.String(); strings.Contains(text, "sk-secret") {
+		t.Errorf("the log holds a secret:\n%s", text)
+	}
+}
+
+func TestToolsOfALostServerAreAbsent(t *testing.T) {
+	t.Parallel()
+	h := serveHTTP(t)
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
+	if len(b.names()) == 0 {
+		t.Fatal("no tools")
+	}
+	h.stop()
+	result := b.call(t, "s__echo", `{"text":"x"}`)
+	if !strings.Contains(result.Error, `MCP server "s"`) {
+		t.Errorf("the first call: got %+v", result)
+	}
+	b.log.await(t, `msg="MCP server lost"`, 1)
+	b.log.await(t, `msg="MCP server not connected"`, 1)
+	if names := b.names(); len(names) != 0 {
+		t.Errorf("still offered: %v", names)
+	}
+	if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, `the MCP server "s" is not connected`) {
+		t.Errorf("got %+v", result)
+	}
+	h.start(t)
+	b.log.await(t, `msg="MCP server connected"`, 2)
+	if result := b.call(t, "s__echo", `{"text":"back"}`); result.Model != "back" {
+		t.Errorf("got %+v", result)
+	}
+}
+
+func TestListChanged(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]*bench{
+		"stdio": open(t, map[string]Server{"s": stdio("server", nil)}),
+		"http":  open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHTTP(t).url}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if slices.Contains(b.names(), "s__grown") {
+				t.Fatal("the tool is there already")
+			}
+			if result := b.call(t, "s__grow", ""); result.Failed() {
+				t.Fatal(result.Error)
+			}
+			b.log.await(t, `msg="MCP tools changed"`, 1)
+			b.register(t)
+			if result := b.call(t, "s__grown", ""); result.Model != "new" {
+				t.Errorf("got %+v", result)
+			}
+		})
+	}
+}
+
+func TestHostileNamesAndDescriptions(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{"s": stdio("server", nil)})
+	valid := regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	back := map[string]string{}
+	for _, e := range b.Tools() {
+		def := e.Tool.Definition()
+		if !valid.MatchString(def.Name) {
+			t.Errorf("the name %q", def.Name)
+		}
+		if n := len([]rune(def.Description)); n > maxDescription {
+			t.Errorf("%s: description of %d runes", def.Name, n)
+		}
+		if e.Server != "s" || e.Executor != toolkit.ExecutorMCP {
+			t.Errorf("%s: got %+v", def.Name, e)
+		}
+		back[def.Name] = e.Tool.(*tool).remote
+	}
+	for _, remote := range hostileNames {
+		found := 0
+		for name, r := range back {
+			if r != remote {
+				continue
+			}
+			found++
+			// The server hears its own name of the tool.
+			if result := b.call(t, name, ""); result.Model != remote {
+				t.Errorf("%s: got %+v, want %q", name, result, remote)
+			}
+		}
+		if found != 1 {
+			t.Errorf("the tool %q is offered %d times", remote, found)
+		}
+	}
+	if _, ok := back["s__big_schema"]; ok {
+		t.Error("a tool with a schema that is too large is offered")
+	}
+	if back["s__with_space"] != "with space" || back["s__dot_ted"] != "" {
+		t.Errorf("got %v", back)
+	}
+}
+
+func TestSameToolOnTwoServers(t *testing.T) {
+	t.Parallel()
+	one, two := stdio("server", map[string]string{"WHO": "one"}), stdio("server", map[string]string{"WHO": "two"})
+	one.AllowedTools, two.AllowedTools = []string{"environment"}, []string{"environment", "not there"}
+	b := open(t, map[string]Server{"one": one, "two": two})
+	if diff := cmp.Diff([]string{"one__environment", "two__environment"}, b.names()); diff != "" {
+		t.Fatal(diff)
+	}
+	for _, who := range []string{"one", "two"} {
+		if result := b.call(t, who+"__environment", ""); !strings.Contains(string(result.Output), `"WHO=`+who+`"`) {
+			t.Errorf("%s: got %s", who, result.Output)
+		}
+	}
+	b.log.await(t, `tool="not there"`, 1)
+}
+
+func TestStderrIsLogged(t *testing.T) {
+	t.Parallel()
+	lines := []string{"hello", "the key is sk-very-secret", strings.Repeat("x", 10_000), "bad \xff utf8"}
+	for i := range 500 {
+		lines = append(lines, fmt.Sprintf("flood %d", i))
+	}
+	b := open(t, map[string]Server{"s": stdio("server", map[string]string{"STDERR": strings.Join(lines, "|"), "KEY": "sk-very-secret"})})
+	b.log.await(t, "line=hello", 1)
+	b.log.await(t, `line="the key is [secret]"`, 1)
+	b.log.await(t, "flood 1", 1)
+	text := b.log.String()
+	if strings.Contains(text, "sk-very-secret") || strings.Contains(text, strings.Repeat("x", maxLine+1)) {
+		t.Error("a secret or a line that is too long is in the log")
+	}
+	if n := strings.Count(text, "flood "); n > 2*lineBurst {
+		t.Errorf("%d of 500 lines were logged", n)
+	}
+}
+
+func TestStubbornChildIsKilled(t *testing.T) {
+	t.Parallel()
+	log := newLogBook()
+	started := time.Now()
+	s, err := Open(t.Context(), Config{Servers: map[string]Server{"s": stdio("stubborn", nil)}},
+		Options{Logger: log.logger(), ConnectTimeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(started); took > 3*terminate+5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if status := s.Status()[0]; status.Connected || !strings.Contains(status.Error, "deadline exceeded") {
+		t.Errorf("got %+v", status)
+	}
+}
+
+func TestGrandchildrenEndToo(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := makePipe(pipe); err != nil {
+		t.Skip(err)
+	}
+	s, err := Open(t.Context(), Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": pipe})}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(pipe) // opens once the grandchild has its end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(reader) // ends when the grandchild does
+		ended <- err
+	}()
+	if !s.Status()[0].Connected {
+		t.Errorf("got %+v", s.Status())
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the grandchild ended by itself: %v", err)
+	default:
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the grandchild lives")
+	}
+}
+
+func TestCloseEndsOpenCalls(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{"s": stdio("server", nil)})
+	result := toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__slow"}), func(toolkit.Chunk) {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if !strings.Contains(result.Error, `the MCP server "s"`) {
+		t.Errorf("got %+v", result)
+	}
+	if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, "is not connected: the server was closed") {
+		t.Errorf("got %+v", result)
+	}
+	if len(b.Tools()) != 0 {
+		t.Error("tools after Close")
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	if _, err := Open(t.Context(), Config{Servers: map[string]Server{"s": {Type: TypeStdio}}}, Options{}); err == nil || !strings.Contains(err.Error(), `"s"`) {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, Config{Servers: map[string]Server{"s": stdio("server", nil)}}, Options{}); err == nil {
+		t.Error("no error for a ctx that has ended")
+	}
+}

@@ -1,0 +1,115 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"voicebridge/toolkit"
+)
+
+// Limits of what one server may offer.
+const (
+	maxTools       = 128
+	maxDescription = 1024     // runes
+	maxSchema      = 32 << 10 // bytes
+)
+
+// tool is a tool of a server. It stays usable over reconnections.
+type tool struct {
+	server    *server
+	remote    string // its name on the server: the way back from def.Name
+	def       toolkit.Definition
+	unchecked bool // our validator cannot read the schema; the server checks the arguments itself
+}
+
+// list asks the server for its tools and keeps those that are allowed and sound.
+func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
+	var listed []*mcp.Tool
+	seen := map[string]bool{}
+	for t, err := range l.session.Tools(ctx, nil) {
+		if err != nil {
+			return nil, fmt.Errorf("list tools: %w", err)
+		}
+		if s.config.AllowedTools != nil && !slices.Contains(s.config.AllowedTools, t.Name) {
+			continue
+		}
+		if seen[t.Name] {
+			s.log.Warn("MCP tool left out, the server lists it twice", "tool", t.Name)
+			continue
+		}
+		if len(listed) == maxTools {
+			s.log.Warn("MCP tools left out, there are too many", "limit", maxTools)
+			break
+		}
+		seen[t.Name] = true
+		listed = append(listed, t)
+	}
+	for _, name := range s.config.AllowedTools {
+		if !seen[name] {
+			s.log.Warn("MCP tool of allowedTools is not there", "tool", name)
+		}
+	}
+	slices.SortFunc(listed, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+	remotes := make([]string, len(listed))
+	for i, t := range listed {
+		remotes[i] = t.Name
+	}
+	names := exposedNames(s.name, remotes)
+	var offer []*tool
+	for _, t := range listed {
+		made, err := s.tool(t, names[t.Name])
+		if err != nil {
+			s.log.Warn("MCP tool left out", "tool", t.Name, "error", err)
+			continue
+		}
+		offer = append(offer, made)
+	}
+	return offer, nil
+}
+
+func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
+	parameters, err := json.Marshal(t.InputSchema)
+	if err != nil {
+		return nil, fmt.Errorf("read its schema: %w", err)
+	}
+	if t.InputSchema == nil {
+		parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	if len(parameters) > maxSchema {
+		return nil, fmt.Errorf("its schema is %d bytes long, the limit is %d", len(parameters), maxSchema)
+	}
+	var top struct {
+		Type any `json:"type"`
+	}
+	if err := json.Unmarshal(parameters, &top); err != nil || top.Type != "object" {
+		return nil, fmt.Errorf("its schema is not of type object")
+	}
+	description := t.Description
+	if description == "" {
+		description = t.Title
+	}
+	made := &tool{server: s, remote: t.Name, def: toolkit.Definition{
+		Name: name, Description: cutRunes(strings.ToValidUTF8(description, "\uFFFD"), maxDescription), Parameters: parameters,
+	}}
+	if err := toolkit.CheckParameters(parameters); err != nil {
+		s.log.Warn("MCP tool's arguments are checked by its server only", "tool", t.Name, "error", err)
+		made.unchecked = true
+	}
+	return made, nil
+}
+
+// cutRunes shortens text to n runes at most, with an ellipsis in place of the last.
+func cutRunes(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,232 @@
+package toolkit
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// MaxName is the length limit of a tool's name, in bytes. It is OpenAI's limit
+// for function names (Realtime API reference, session.tools).
+const MaxName = 64
+
+// ErrDuplicate is wrapped by errors about two tools of one name.
+var ErrDuplicate = errors.New("the name is taken")
+
+// registered is an entry with what was learnt when it was added. It never
+// changes afterwards, so clones of a registry share it, compiled schema and all.
+type registered struct {
+	entry Entry
+	def   Definition
+	check *checker // nil: the executor checks the arguments
+}
+
+// Registry holds the tools of a session by name. A name is only ever looked up,
+// never taken apart. All methods are safe for concurrent use.
+type Registry struct {
+	mu    sync.RWMutex
+	tools map[string]*registered
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{tools: make(map[string]*registered)}
+}
+
+// Add adds one tool. It refuses a name that is not [A-Za-z0-9_-]{1,64}, parameters
+// that are no JSON Schema of type object, and a second tool of one name: that
+// error wraps [ErrDuplicate] and names both executors.
+func (r *Registry) Add(e Entry) error { return r.Replace(nil, []Entry{e}) }
+
+// Replace removes the tools that are named and adds the given ones in one step:
+// either all of it happens or, when an entry is refused as by Add, nothing.
+// Names that are not there are ignored.
+func (r *Registry) Replace(remove []string, add []Entry) error {
+	fresh := make([]*registered, 0, len(add))
+	for _, e := range add {
+		t, err := register(e)
+		if err != nil {
+			return err
+		}
+		fresh = append(fresh, t)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	added := make(map[string]*registered, len(fresh))
+	for _, t := range fresh {
+		name := t.def.Name
+		taken := added[name]
+		if old := r.tools[name]; taken == nil && old != nil && !slices.Contains(remove, name) {
+			taken = old
+		}
+		if taken != nil {
+			return fmt.Errorf("add tool %q (%s): %w by a tool of the executor %s",
+				name, t.entry.source(), ErrDuplicate, taken.entry.source())
+		}
+		added[name] = t
+	}
+	for _, name := range remove {
+		delete(r.tools, name)
+	}
+	maps.Copy(r.tools, added)
+	return nil
+}
+
+// Remove takes out the tool of that name and reports whether there was one.
+// Calls of it that are running go on.
+func (r *Registry) Remove(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.tools[name]
+	delete(r.tools, name)
+	return ok
+}
+
+// Lookup returns the tool of that name.
+func (r *Registry) Lookup(name string) (Entry, bool) {
+	t, ok := r.lookup(name)
+	if !ok {
+		return Entry{}, false
+	}
+	return t.entry, true
+}
+
+func (r *Registry) lookup(name string) (*registered, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	t, ok := r.tools[name]
+	return t, ok
+}
+
+// Len returns the number of tools.
+func (r *Registry) Len() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.tools)
+}
+
+// Definitions returns what a model is told about the tools, in a stable order
+// (client, app, MCP, then by name), so that a prompt cache sees equal prefixes.
+// Parameters are never empty.
+func (r *Registry) Definitions() []Definition {
+	sorted := r.sorted()
+	defs := make([]Definition, len(sorted))
+	for i, t := range sorted {
+		defs[i] = t.def
+	}
+	return defs
+}
+
+// Entries returns the tools in the order of Definitions.
+func (r *Registry) Entries() []Entry {
+	sorted := r.sorted()
+	entries := make([]Entry, len(sorted))
+	for i, t := range sorted {
+		entries[i] = t.entry
+	}
+	return entries
+}
+
+// Clone returns a registry of the same tools that changes on its own: the
+// server's tools are cloned for a call, which then adds its client's.
+func (r *Registry) Clone() *Registry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c := &Registry{tools: make(map[string]*registered, len(r.tools))}
+	maps.Copy(c.tools, r.tools)
+	return c
+}
+
+func (r *Registry) sorted() []*registered {
+	r.mu.RLock()
+	sorted := make([]*registered, 0, len(r.tools))
+	for _, t := range r.tools {
+		sorted = append(sorted, t)
+	}
+	r.mu.RUnlock()
+	slices.SortFunc(sorted, func(a, b *registered) int {
+		return cmp.Or(
+			cmp.Compare(a.entry.Executor.rank(), b.entry.Executor.rank()),
+			cmp.Compare(a.def.Name, b.def.Name))
+	})
+	return sorted
+}
+
+func register(e Entry) (*registered, error) {
+	if e.Tool == nil {
+		return nil, errors.New("add tool: the entry has no tool")
+	}
+	def := e.Tool.Definition()
+	if err := CheckName(def.Name); err != nil {
+		return nil, fmt.Errorf("add tool: %w", err)
+	}
+	if e.Executor.rank() == unknownRank {
+		return nil, fmt.Errorf("add tool %q: unknown executor %q", def.Name, e.Executor)
+	}
+	if len(def.Parameters) == 0 {
+		def.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	t := &registered{entry: e, def: def}
+	if e.Unchecked {
+		return t, nil
+	}
+	compile := newChecker
+	if e.Executor != ExecutorClient { // a client's are of one session only
+		compile = compiled.checker
+	}
+	check, err := compile(def.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("add tool %q (%s): %w", def.Name, e.source(), err)
+	}
+	t.check = check
+	return t, nil
+}
+
+const unknownRank = 3
+
+// rank is the place of the executor in the order of names.
+func (e Executor) rank() int {
+	switch e {
+	case ExecutorClient:
+		return 0
+	case ExecutorApp:
+		return 1
+	case ExecutorMCP:
+		return 2
+	default:
+		return unknownRank
+	}
+}
+
+func (e Entry) source() string {
+	if e.Server != "" {
+		return fmt.Sprintf("%s, server %q", e.Executor, e.Server)
+	}
+	return string(e.Executor)
+}
+
+// CheckName reports why a model's API would refuse the name of a tool, nil if it
+// would not.
+func CheckName(name string) error {
+	if name == "" {
+		return errors.New("the tool's name is empty")
+	}
+	if len(name) > MaxName {
+		return fmt.Errorf("the tool's name %q… is longer than %d characters", name[:MaxName], MaxName)
+	}
+	for _, c := range []byte(name) {
+		if !NameByte(c) {
+			return fmt.Errorf("the tool's name %q holds a character other than A-Z, a-z, 0-9, _ and -", name)
+		}
+	}
+	return nil
+}
+
+// NameByte reports whether a tool's name may hold the byte.
+func NameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}

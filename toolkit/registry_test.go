@@ -1,0 +1,195 @@
+package toolkit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fakeTool is a tool made of a function.
+type fakeTool struct {
+	def     Definition
+	timeout time.Duration
+	call    func(ctx context.Context, call Call, yield func(Chunk, error) bool)
+}
+
+func (t *fakeTool) Definition() Definition { return t.def }
+func (t *fakeTool) Timeout() time.Duration { return t.timeout }
+func (t *fakeTool) Call(ctx context.Context, call Call) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) { t.call(ctx, call, yield) }
+}
+
+func named(name string) *fakeTool {
+	return &fakeTool{
+		def: Definition{Name: name},
+		call: func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
+			yield(Chunk{Result: &Result{Output: json.RawMessage(`{"ok":true}`)}}, nil)
+		},
+	}
+}
+
+func mustAdd(t *testing.T, r *Registry, entries ...Entry) {
+	t.Helper()
+	for _, e := range entries {
+		if err := r.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRegistryRefuses(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		entry Entry
+		want  string
+	}{
+		"no tool":          {Entry{Executor: ExecutorApp}, "no tool"},
+		"no name":          {Entry{Tool: named(""), Executor: ExecutorApp}, "name is empty"},
+		"space":            {Entry{Tool: named("a b"), Executor: ExecutorApp}, `"a b"`},
+		"dot":              {Entry{Tool: named("a.b"), Executor: ExecutorApp}, `"a.b"`},
+		"umlaut":           {Entry{Tool: named("ä"), Executor: ExecutorApp}, `"ä"`},
+		"newline":          {Entry{Tool: named("a\n"), Executor: ExecutorApp}, `"a\n"`},
+		"too long":         {Entry{Tool: named(strings.Repeat("a", 65)), Executor: ExecutorApp}, "longer than 64"},
+		"unknown executor": {Entry{Tool: named("a"), Executor: "nobody"}, `"nobody"`},
+		"not a schema": {Entry{Tool: &fakeTool{def: Definition{Name: "a", Parameters: json.RawMessage(`[1]`)}}, Executor: ExecutorApp},
+			"not a JSON Schema"},
+		"not an object schema": {Entry{Tool: &fakeTool{def: Definition{Name: "a", Parameters: json.RawMessage(`{"type":"string"}`)}}, Executor: ExecutorMCP, Server: "s"},
+			`(mcp, server "s")`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewRegistry()
+			err := r.Add(tc.entry)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Add: got %v, want an error with %q", err, tc.want)
+			}
+			if r.Len() != 0 {
+				t.Errorf("the registry has %d tools", r.Len())
+			}
+		})
+	}
+}
+
+func TestRegistryNamesBothOfOneName(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	mustAdd(t, r, Entry{Tool: named("same"), Executor: ExecutorApp})
+	err := r.Add(Entry{Tool: named("same"), Executor: ExecutorMCP, Server: "files"})
+	if !errors.Is(err, ErrDuplicate) {
+		t.Fatalf("got %v, want ErrDuplicate", err)
+	}
+	for _, part := range []string{`"same"`, "app", `mcp, server "files"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not name %s", err, part)
+		}
+	}
+	if e, _ := r.Lookup("same"); e.Executor != ExecutorApp {
+		t.Errorf("the first tool was replaced by %q", e.Executor)
+	}
+}
+
+func TestRegistryOrderIsStable(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	mustAdd(t, r,
+		Entry{Tool: named("m_a"), Executor: ExecutorMCP}, Entry{Tool: named("z"), Executor: ExecutorApp},
+		Entry{Tool: named("b"), Executor: ExecutorApp}, Entry{Tool: named("y"), Executor: ExecutorClient},
+		Entry{Tool: named("x"), Executor: ExecutorClient},
+	)
+	want := []string{"x", "y", "b", "z", "m_a"}
+	for range 20 {
+		var defs, entries []string
+		for _, d := range r.Definitions() {
+			defs = append(defs, d.Name)
+			if !json.Valid(d.Parameters) {
+				t.Errorf("parameters of %s: %q", d.Name, d.Parameters)
+			}
+		}
+		for _, e := range r.Entries() {
+			entries = append(entries, e.Tool.Definition().Name)
+		}
+		if diff := cmp.Diff(want, defs); diff != "" {
+			t.Fatal(diff)
+		}
+		if diff := cmp.Diff(want, entries); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+func TestRegistryReplaceIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	mustAdd(t, r, Entry{Tool: named("server"), Executor: ExecutorApp}, Entry{Tool: named("old"), Executor: ExecutorClient})
+	client := func(name string) Entry { return Entry{Tool: named(name), Executor: ExecutorClient} }
+
+	for name, add := range map[string][]Entry{
+		"taken":     {client("fresh"), client("server")},
+		"twice":     {client("fresh"), client("fresh")},
+		"malformed": {client("fresh"), client("not ok")},
+	} {
+		if err := r.Replace([]string{"old"}, add); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if _, ok := r.Lookup("old"); !ok || r.Len() != 2 {
+			t.Fatalf("%s: the registry changed", name)
+		}
+	}
+	if err := r.Replace([]string{"old", "never was"}, []Entry{client("old"), client("fresh")}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Len() != 3 {
+		t.Errorf("got %d tools, want 3", r.Len())
+	}
+	if !r.Remove("fresh") || r.Remove("fresh") {
+		t.Error("Remove does not report what it did")
+	}
+}
+
+func TestRegistryCloneIsIndependent(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	mustAdd(t, r, Entry{Tool: named("a"), Executor: ExecutorApp})
+	c := r.Clone()
+	mustAdd(t, c, Entry{Tool: named("b"), Executor: ExecutorClient})
+	c.Remove("a")
+	if _, ok := r.Lookup("a"); !ok || r.Len() != 1 {
+		t.Error("a change of the clone changed the registry")
+	}
+}
+
+func TestRegistryConcurrentUse(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	mustAdd(t, r, Entry{Tool: named("stays"), Executor: ExecutorApp})
+	router := NewRouter(r, RouterConfig{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			name := fmt.Sprintf("tool_%d", i)
+			for range 100 {
+				if err := r.Add(Entry{Tool: named(name), Executor: ExecutorClient}); err != nil {
+					t.Error(err)
+				}
+				if result := Drain(router.Call(t.Context(), Call{Name: "stays"}), nil); result.Failed() {
+					t.Error(result.Error)
+				}
+				r.Definitions()
+				r.Clone().Remove("stays")
+				r.Remove(name)
+			}
+		})
+	}
+	wg.Wait()
+	if r.Len() != 1 {
+		t.Errorf("got %d tools, want 1", r.Len())
+	}
+}

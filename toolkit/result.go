@@ -1,0 +1,94 @@
+package toolkit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxErrorRunes   = 2000
+	maxMessageRunes = 500
+	maxProgressData = 64 << 10
+)
+
+// finish makes a tool's result fit for the model, the thread and the page.
+func (r *Router) finish(result Result) Result {
+	output := result.Output
+	if !utf8.Valid(output) {
+		output = bytes.ToValidUTF8(output, []byte("\uFFFD"))
+	}
+	model := strings.ToValidUTF8(result.Model, "\uFFFD")
+	if result.Failed() {
+		if len(output) > r.config.MaxOutput || !json.Valid(output) {
+			output = nil
+		}
+		return Result{Output: output, Error: cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes)}
+	}
+	switch {
+	case len(output) > r.config.MaxOutput:
+		return Result{Error: fmt.Sprintf("the tool's result is %d bytes long, the limit is %d", len(output), r.config.MaxOutput)}
+	case len(output) == 0 && model == "":
+		output = json.RawMessage("null")
+	case len(output) == 0:
+		output, _ = json.Marshal(model) // a string is always JSON
+	case !json.Valid(output):
+		return Result{Error: "the tool's result is not valid JSON"}
+	}
+	if text := cmp.Or(model, string(output)); len(text) > r.config.MaxModel {
+		model = cutBytes(text, r.config.MaxModel)
+	}
+	return Result{Output: output, Model: model}
+}
+
+// cutBytes shortens text to n bytes without breaking a character, and says so.
+func cutBytes(text string, n int) string {
+	note := fmt.Sprintf("\n[cut: the text has %d bytes]", len(text))
+	keep := max(0, n-len(note))
+	for keep > 0 && !utf8.RuneStart(text[keep]) {
+		keep--
+	}
+	return text[:keep] + note
+}
+
+// sanitizeProgress bounds what a tool says about its progress: it goes to every watcher.
+func sanitizeProgress(c Chunk) Chunk {
+	c.Message = cut(strings.ToValidUTF8(c.Message, "\uFFFD"), maxMessageRunes)
+	if !(c.Percent >= 0) { // also NaN
+		c.Percent = 0
+	}
+	c.Percent = min(c.Percent, 100)
+	if len(c.Data) > maxProgressData || !json.Valid(c.Data) || !utf8.Valid(c.Data) {
+		c.Data = nil
+	}
+	return c
+}
+
+// Drain ranges over a call's sequence to its end and returns its result. Progress goes to
+// onProgress, which may be nil. A sequence with an error, or without a result, is a failure.
+// Of several successes the last one counts, and the first failure is final.
+func Drain(seq iter.Seq2[Chunk, error], onProgress func(Chunk)) Result {
+	var last *Result
+	for c, err := range seq {
+		switch {
+		case err != nil:
+			return Result{Error: cut(err.Error(), maxErrorRunes)}
+		case c.Result == nil:
+			if onProgress != nil {
+				onProgress(c)
+			}
+		case c.Result.Failed():
+			return *c.Result
+		default:
+			last = c.Result
+		}
+	}
+	if last == nil {
+		return Result{Error: "the tool ended without a result"}
+	}
+	return *last
+}

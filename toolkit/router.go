@@ -1,0 +1,177 @@
+package toolkit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of [RouterConfig].
+const (
+	DefaultTimeout      = 30 * time.Second
+	DefaultMaxArguments = 256 << 10
+	DefaultMaxOutput    = 1 << 20
+	DefaultMaxModel     = 64 << 10
+)
+
+// grace is how long a tool that was told to stop may take before it is left behind.
+const grace = 500 * time.Millisecond
+
+// RouterConfig are the limits of a [Router]. The zero value is useful.
+type RouterConfig struct {
+	// Timeout is the limit of one call of a tool that has none of its own; 0 = 30 s.
+	Timeout time.Duration
+	// MaxArguments is the limit of a call's arguments in bytes; 0 = 256 KiB.
+	MaxArguments int
+	// MaxOutput is the limit of a result's Output in bytes; 0 = 1 MiB. A larger
+	// one is a failure: half of a JSON text is of no use.
+	MaxOutput int
+	// MaxModel is the limit of what the model receives, in bytes; 0 = 64 KiB. Longer
+	// text is cut and says so, since it must fit into one event of a data channel.
+	MaxModel int
+	// Logger is told how each call ended; nil = none.
+	Logger *slog.Logger
+}
+
+// Router runs the function calls of a model on the tools of a registry. It is safe for
+// concurrent use.
+type Router struct {
+	registry *Registry
+	config   RouterConfig
+	log      *slog.Logger
+}
+
+// NewRouter returns a router over the registry, which may change while calls run.
+func NewRouter(registry *Registry, config RouterConfig) *Router {
+	config.Timeout = cmp.Or(config.Timeout, DefaultTimeout)
+	config.MaxArguments = cmp.Or(config.MaxArguments, DefaultMaxArguments)
+	config.MaxOutput = cmp.Or(config.MaxOutput, DefaultMaxOutput)
+	config.MaxModel = cmp.Or(config.MaxModel, DefaultMaxModel)
+	log := config.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Router{registry: registry, config: config, log: log}
+}
+
+// Registry returns the registry that names are looked up in.
+func (r *Router) Registry() *Registry { return r.registry }
+
+// ErrReused is the error of a sequence that is ranged over a second time: a call runs once.
+var ErrReused = errors.New("the tool call's sequence was used before")
+
+// Call runs one call. The sequence yields progress as it comes and ends with exactly one
+// chunk that has a Result. Whatever goes wrong is such a result, in words for the model: an
+// unknown tool, malformed arguments, a refusal by the schema, a timeout, a panic, a
+// cancelled ctx, an error of the tool. The sequence has an error only when it is ranged
+// over a second time ([ErrReused]).
+//
+// Of several successes that a tool yields the last one counts; a failure is final. A
+// consumer that stops early ends the tool.
+//
+// The tool runs in a goroutine of its own. One that ignores its ctx is left behind half a
+// second after its time is up: the call is answered, but that goroutine and what it holds
+// stay until the tool returns by itself.
+func (r *Router) Call(ctx context.Context, call Call) iter.Seq2[Chunk, error] {
+	var used atomic.Bool
+	return func(yield func(Chunk, error) bool) {
+		if used.Swap(true) {
+			yield(Chunk{}, ErrReused)
+			return
+		}
+		started := time.Now()
+		result, stopped := r.run(ctx, call, yield)
+		r.report(call, result, stopped, time.Since(started))
+		if !stopped {
+			yield(Chunk{Result: &result}, nil)
+		}
+	}
+}
+
+func (r *Router) report(call Call, result Result, stopped bool, took time.Duration) {
+	attrs := []any{"tool", cut(call.Name, MaxName), "tool_call_id", cut(call.ID, MaxName), "call_id", call.CallID,
+		"thread_id", call.ThreadID, "took", took}
+	switch {
+	case stopped:
+		r.log.Info("tool call stopped by its consumer", attrs...)
+	case result.Failed():
+		r.log.Warn("tool call failed", append(attrs, "error", result.Error)...)
+	default:
+		r.log.Info("tool call done", append(attrs, "bytes", len(result.Output))...)
+	}
+}
+
+// run returns the call's result, or stopped when the consumer wants no more.
+func (r *Router) run(ctx context.Context, call Call, yield func(Chunk, error) bool) (result Result, stopped bool) {
+	tool, ok := r.registry.lookup(call.Name)
+	if !ok {
+		return Result{Error: r.unknown(call.Name)}, false
+	}
+	text, object, err := parseArguments(call.Arguments, r.config.MaxArguments)
+	if err != nil {
+		return Result{Error: err.Error()}, false
+	}
+	call.Arguments = text
+	timeout := r.config.Timeout
+	if own, ok := tool.entry.Tool.(Timeouter); ok {
+		timeout = cmp.Or(own.Timeout(), timeout)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timeoutError{timeout})
+	defer cancel()
+	if err := context.Cause(ctx); err != nil {
+		return Result{Error: endedBy(err)}, false
+	}
+	x := startExecution(ctx, r.log, tool, call, object)
+	defer x.stop(cancel)
+	for {
+		c, more := x.next(ctx)
+		if !more {
+			return r.finish(x.result(ctx)), false
+		}
+		if !yield(sanitizeProgress(c), nil) {
+			return Result{}, true
+		}
+	}
+}
+
+// unknown names the tools that there are, so that the model can try again.
+func (r *Router) unknown(name string) string {
+	defs := r.registry.Definitions()
+	names := make([]string, len(defs))
+	for i, d := range defs {
+		names[i] = d.Name
+	}
+	slices.Sort(names)
+	known := "there are no tools"
+	if len(names) > 0 {
+		known = "the tools are: " + cut(strings.Join(names, ", "), 2000)
+	}
+	return fmt.Sprintf("there is no tool named %q; %s", cut(name, MaxName), known)
+}
+
+// timeoutError is the cause of a ctx whose call took too long.
+type timeoutError struct{ limit time.Duration }
+
+func (e timeoutError) Error() string { return fmt.Sprintf("the tool timed out after %v", e.limit) }
+
+// endedBy says why a call ended before its tool did.
+func endedBy(cause error) string {
+	if timeout, ok := errors.AsType[timeoutError](cause); ok {
+		return timeout.Error()
+	}
+	switch {
+	case errors.Is(cause, context.DeadlineExceeded):
+		return "the tool call ran out of time"
+	case errors.Is(cause, context.Canceled):
+		return "the tool call was cancelled"
+	default:
+		return "the tool call was cancelled: " + cut(cause.Error(), maxMessageRunes)
+	}
+}

@@ -1,0 +1,395 @@
+package toolkit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func success(output string) Chunk { return Chunk{Result: &Result{Output: json.RawMessage(output)}} }
+func failure(text string) Chunk   { return Chunk{Result: &Result{Error: text}} }
+
+// yields is a tool that yields these chunks.
+func yields(chunks ...Chunk) func(context.Context, Call, func(Chunk, error) bool) {
+	return func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
+		for _, c := range chunks {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+func routerOf(t *testing.T, config RouterConfig, tool *fakeTool) *Router {
+	t.Helper()
+	r := NewRegistry()
+	mustAdd(t, r, Entry{Tool: tool, Executor: ExecutorApp})
+	return NewRouter(r, config)
+}
+
+// collect ranges to the end and checks the contract: one result, at the end, no error.
+func collect(ctx context.Context, t *testing.T, router *Router, call Call) (progress []Chunk, result Result) {
+	t.Helper()
+	results := 0
+	for c, err := range router.Call(ctx, call) {
+		if err != nil {
+			t.Fatalf("the sequence has the error %v", err)
+		}
+		if results > 0 {
+			t.Fatal("there is a chunk after the result")
+		}
+		if c.Result == nil {
+			progress = append(progress, c)
+			continue
+		}
+		results++
+		result = *c.Result
+	}
+	if results != 1 {
+		t.Fatalf("got %d results, want exactly one", results)
+	}
+	return progress, result
+}
+
+func TestRouterAnswersEveryCallOnce(t *testing.T) {
+	t.Parallel()
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},
+		"list":{"type":"array","items":{"$ref":"#/$defs/point"}}},"required":["n"],"additionalProperties":false,
+		"$defs":{"point":{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}}}`)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	hungUp, hangUp := context.WithCancelCause(t.Context())
+	hangUp(errors.New("hang-up"))
+	huge := strings.Repeat("x", 300<<10)
+	for name, tc := range map[string]struct {
+		ctx       context.Context
+		name      string
+		arguments string
+		config    RouterConfig
+		call      func(context.Context, Call, func(Chunk, error) bool)
+		output    string // of a success
+		err       string // part of a failure
+	}{
+		"success":             {arguments: `{"n":1}`, call: yields(success(`{"a":1}`)), output: `{"a":1}`},
+		"no output":           {arguments: `{"n":1}`, call: yields(success(``)), output: `null`},
+		"last success counts": {arguments: `{"n":1}`, call: yields(success(`1`), Chunk{Message: "more"}, success(`2`)), output: `2`},
+		"failure":             {arguments: `{"n":1}`, call: yields(failure("no")), err: "no"},
+		"success, then failure": {
+			arguments: `{"n":1}`, call: yields(success(`1`), failure("no")), err: "no"},
+		"failure is final": {arguments: `{"n":1}`, call: yields(failure("no"), success(`1`)), err: "no"},
+		"only progress":    {arguments: `{"n":1}`, call: yields(Chunk{Message: "loading"}), err: "ended without a result"},
+		"nothing":          {arguments: `{"n":1}`, call: yields(), err: "ended without a result"},
+		"goexit": {arguments: `{"n":1}`, err: "ended without a result",
+			call: func(context.Context, Call, func(Chunk, error) bool) { runtime.Goexit() }},
+		"error": {arguments: `{"n":1}`, err: "disk full",
+			call: func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
+				yield(Chunk{}, errors.New("disk full"))
+			}},
+		"error after a success": {arguments: `{"n":1}`, err: "disk full",
+			call: func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
+				yield(success(`1`), nil)
+				yield(Chunk{}, errors.New("disk full"))
+			}},
+		"panic": {arguments: `{"n":1}`, err: "internal error",
+			call: func(context.Context, Call, func(Chunk, error) bool) { panic("secret detail") }},
+		"unknown tool":       {name: "creat_chart", arguments: `{}`, err: `no tool named "creat_chart"; the tools are: tool`},
+		"cancelled before":   {ctx: cancelled, arguments: `{"n":1}`, err: "was cancelled"},
+		"cancelled, cause":   {ctx: hungUp, arguments: `{"n":1}`, err: "was cancelled: hang-up"},
+		"malformed":          {arguments: `{"n":`, err: "not valid JSON"},
+		"text after":         {arguments: `{"n":1}}`, err: "not valid JSON"},
+		"array":              {arguments: `[1]`, err: "must be a JSON object, not an array"},
+		"null":               {arguments: `null`, err: "must be a JSON object, not null"},
+		"string":             {arguments: `"{}"`, err: "must be a JSON object, not a string"},
+		"too large":          {arguments: `{"n":"` + huge + `"}`, err: "the limit is 262144"},
+		"too deep":           {arguments: strings.Repeat(`{"n":`, 65) + "1" + strings.Repeat("}", 65), err: "deeper than 64"},
+		"huge number":        {arguments: `{"n":1e999}`, err: "out of range"},
+		"missing field":      {arguments: ``, err: `"n"`},
+		"wrong type":         {arguments: `{"n":"one"}`, err: "n: type: one"},
+		"unknown field":      {arguments: `{"n":1,"evil":2}`, err: `"evil"`},
+		"field below a $ref": {arguments: `{"n":1,"list":[{"x":"a"}]}`, err: "list[].x: type: a"},
+		"output too large":   {arguments: `{"n":1}`, config: RouterConfig{MaxOutput: 10}, call: yields(success(`"0123456789"`)), err: "12 bytes long, the limit is 10"},
+		"output not JSON":    {arguments: `{"n":1}`, call: yields(success(`{`)), err: "not valid JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.call == nil {
+				tc.call = func(context.Context, Call, func(Chunk, error) bool) { t.Error("the tool ran") }
+			}
+			if tc.ctx == nil {
+				tc.ctx = t.Context()
+			}
+			if tc.name == "" {
+				tc.name = "tool"
+			}
+			router := routerOf(t, tc.config, &fakeTool{def: Definition{Name: "tool", Parameters: schema}, call: tc.call})
+			_, result := collect(tc.ctx, t, router, Call{Name: tc.name, Arguments: tc.arguments})
+			if !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || string(result.Output) != tc.output {
+				t.Errorf("got %+v (output %s), want error %q, output %s", result, result.Output, tc.err, tc.output)
+			}
+			if result.Failed() && !strings.HasPrefix(result.ForModel(), "Error: ") {
+				t.Errorf("the model receives %q", result.ForModel())
+			}
+			if strings.Contains(result.Error, "secret detail") {
+				t.Errorf("the panic's value reaches the model: %q", result.Error)
+			}
+			if len(result.Error) > 5000 {
+				t.Errorf("the error has %d bytes", len(result.Error))
+			}
+		})
+	}
+}
+
+func TestRouterPassesArguments(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"": "{}", " \n": "{}", `{"a":12345678901234567890}`: `{"a":12345678901234567890}`, "{\"a\":\"\xff\"}": "{\"a\":\"\uFFFD\"}",
+	} {
+		var got Call
+		router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool"},
+			call: func(_ context.Context, call Call, yield func(Chunk, error) bool) {
+				got = call
+				yield(success(`1`), nil)
+			}})
+		sent := Call{ID: "call_1", Name: "tool", Arguments: in, Owner: "o", ThreadID: "t", CallID: "c"}
+		if _, result := collect(t.Context(), t, router, sent); result.Failed() {
+			t.Fatal(result.Error)
+		}
+		sent.Arguments = want
+		if diff := cmp.Diff(sent, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestRouterCleansProgress(t *testing.T) {
+	t.Parallel()
+	router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool"}, call: yields(
+		Chunk{Message: "half", Percent: 50, Data: json.RawMessage(`{"status":"processing"}`)},
+		Chunk{Message: strings.Repeat("ä", 1000), Percent: math.NaN(), Data: json.RawMessage(`{`)},
+		Chunk{Percent: 1e9, Data: json.RawMessage(`"` + strings.Repeat("x", 70<<10) + `"`)},
+		success(`1`))})
+	progress, _ := collect(t.Context(), t, router, Call{Name: "tool"})
+	want := []Chunk{
+		{Message: "half", Percent: 50, Data: json.RawMessage(`{"status":"processing"}`)},
+		{Message: strings.Repeat("ä", 499) + "…"},
+		{Percent: 100},
+	}
+	if diff := cmp.Diff(want, progress); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRouterCutsWhatTheModelReceives(t *testing.T) {
+	t.Parallel()
+	router := routerOf(t, RouterConfig{MaxModel: 100}, &fakeTool{def: Definition{Name: "tool"},
+		call: yields(success(`"` + strings.Repeat("ä", 500) + `"`))})
+	_, result := collect(t.Context(), t, router, Call{Name: "tool"})
+	if got := result.ForModel(); len(got) > 100 || !strings.HasSuffix(got, "[cut: the text has 1002 bytes]") {
+		t.Errorf("the model receives %q", got)
+	}
+	if len(result.Output) != 1002 {
+		t.Errorf("the output has %d bytes, want all 1002", len(result.Output))
+	}
+}
+
+func TestRouterSequenceIsSingleUse(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool"},
+		call: func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
+			runs++
+			yield(success(`1`), nil)
+		}})
+	seq := router.Call(t.Context(), Call{Name: "tool"})
+	if result := Drain(seq, nil); result.Failed() {
+		t.Fatal(result.Error)
+	}
+	var errs []error
+	for _, err := range seq {
+		errs = append(errs, err)
+	}
+	if len(errs) != 1 || !errors.Is(errs[0], ErrReused) || runs != 1 {
+		t.Errorf("the second range gave %v, the tool ran %d times", errs, runs)
+	}
+}
+
+func TestRouterTimeout(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		own  time.Duration // the tool's own limit
+		call func(context.Context, Call, func(Chunk, error) bool)
+		err  string // empty: success
+		took time.Duration
+	}{
+		"obeys": {took: 10 * time.Second, err: "timed out after 10s",
+			call: func(ctx context.Context, _ Call, yield func(Chunk, error) bool) {
+				<-ctx.Done()
+				yield(Chunk{}, fmt.Errorf("query: %w", ctx.Err()))
+			}},
+		"own limit": {own: time.Minute, took: time.Minute, err: "timed out after 1m0s",
+			call: func(ctx context.Context, _ Call, yield func(Chunk, error) bool) { <-ctx.Done() }},
+		"says it in its own words": {took: 10 * time.Second, err: "the client is silent",
+			call: func(ctx context.Context, _ Call, yield func(Chunk, error) bool) {
+				<-ctx.Done()
+				yield(failure("the client is silent"), nil)
+			}},
+		"finishes in the grace": {took: 10*time.Second + 100*time.Millisecond,
+			call: func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
+				time.Sleep(10*time.Second + 100*time.Millisecond)
+				yield(success(`1`), nil)
+			}},
+		"ignores ctx": {took: 10*time.Second + grace, err: "timed out after 10s",
+			call: func(context.Context, Call, func(Chunk, error) bool) { time.Sleep(time.Hour) }},
+		"ignores ctx and chats": {took: 10*time.Second + grace, err: "timed out after 10s",
+			call: func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
+				for range 3600 {
+					time.Sleep(time.Second / 10)
+					if !yield(Chunk{Message: "still here"}, nil) {
+						return
+					}
+				}
+			}},
+		"has a result, does not end": {took: 10*time.Second + grace,
+			call: func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
+				yield(success(`1`), nil)
+				time.Sleep(time.Hour)
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				router := routerOf(t, RouterConfig{Timeout: 10 * time.Second},
+					&fakeTool{def: Definition{Name: "tool"}, timeout: tc.own, call: tc.call})
+				started := time.Now()
+				_, result := collect(t.Context(), t, router, Call{Name: "tool"})
+				if took := time.Since(started); took != tc.took {
+					t.Errorf("took %v, want %v", took, tc.took)
+				}
+				if result.Failed() != (tc.err != "") || !strings.Contains(result.Error, tc.err) {
+					t.Errorf("got %+v, want error %q", result, tc.err)
+				}
+				time.Sleep(2 * time.Hour) // those that were left behind end
+			})
+		})
+	}
+}
+
+func TestRouterCancelledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool"},
+			call: func(ctx context.Context, _ Call, yield func(Chunk, error) bool) {
+				if yield(Chunk{Message: "begun"}, nil) {
+					<-ctx.Done()
+					yield(Chunk{}, ctx.Err())
+				}
+			}})
+		var last *Result
+		for c, err := range router.Call(ctx, Call{Name: "tool"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = c.Result
+			cancel(errors.New("the caller hung up"))
+		}
+		if last == nil || !strings.Contains(last.Error, "cancelled: the caller hung up") {
+			t.Errorf("got %+v", last)
+		}
+	})
+}
+
+func TestRouterConsumerStopsEarly(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]func(){"break": func() {}, "panic": func() { panic("consumer") }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ended := make(chan error, 1)
+			router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool"},
+				call: func(ctx context.Context, _ Call, yield func(Chunk, error) bool) {
+					for yield(Chunk{Message: "again"}, nil) {
+					}
+					ended <- ctx.Err()
+				}})
+			func() {
+				defer func() { _ = recover() }()
+				for range router.Call(t.Context(), Call{Name: "tool"}) {
+					body()
+					break
+				}
+			}()
+			select {
+			case err := <-ended: // the router has waited for it
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("the tool's ctx has %v", err)
+				}
+			default:
+				t.Error("the tool still runs")
+			}
+		})
+	}
+}
+
+func TestRouterUncheckedToolGetsAnyObject(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	tool := named("tool")
+	tool.def.Parameters = json.RawMessage(`{"type":"object","properties":{"self":{"$ref":"#"}},"required":["a"]}`)
+	if err := r.Add(Entry{Tool: tool, Executor: ExecutorMCP}); err == nil {
+		t.Fatal("a schema that refers to itself was accepted")
+	}
+	mustAdd(t, r, Entry{Tool: tool, Executor: ExecutorMCP, Unchecked: true})
+	router := NewRouter(r, RouterConfig{})
+	if _, result := collect(t.Context(), t, router, Call{Name: "tool", Arguments: `{}`}); result.Failed() {
+		t.Error(result.Error)
+	}
+	if _, result := collect(t.Context(), t, router, Call{Name: "tool", Arguments: `[]`}); !result.Failed() {
+		t.Error("an array was accepted")
+	}
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	type pair struct {
+		chunk Chunk
+		err   error
+	}
+	for name, tc := range map[string]struct {
+		pairs    []pair
+		progress int
+		output   string
+		err      string
+	}{
+		"last success":          {pairs: []pair{{chunk: Chunk{}}, {chunk: success(`1`)}, {chunk: Chunk{}}, {chunk: success(`2`)}}, progress: 2, output: `2`},
+		"failure after success": {pairs: []pair{{chunk: success(`1`)}, {chunk: failure("no")}}, err: "no"},
+		"failure is final":      {pairs: []pair{{chunk: failure("no")}, {chunk: success(`1`)}}, err: "no"},
+		"progress only":         {pairs: []pair{{chunk: Chunk{Data: json.RawMessage(`{"status":"loading"}`)}}}, progress: 1, err: "without a result"},
+		"empty":                 {err: "without a result"},
+		"error":                 {pairs: []pair{{chunk: success(`1`)}, {err: errors.New("broken")}}, err: "broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			progress := 0
+			result := Drain(func(yield func(Chunk, error) bool) {
+				for _, p := range tc.pairs {
+					if !yield(p.chunk, p.err) {
+						return
+					}
+				}
+			}, func(Chunk) { progress++ })
+			if string(result.Output) != tc.output || !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || progress != tc.progress {
+				t.Errorf("got %+v and %d progress chunks", result, progress)
+			}
+		})
+	}
+}

@@ -1,0 +1,305 @@
+package toolkit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Limits of a tool's JSON Schema. Schemas come from clients and MCP servers, and
+// a few lines can ask for endless work: a $ref to itself overflows the stack,
+// and definitions that refer to each other twice double the work at each level.
+const (
+	maxSchemaBytes = 64 << 10
+	maxSchemaDepth = 32
+	// maxSchemaWork is how many subschemas a schema may expand to once each
+	// $ref is replaced by its target.
+	maxSchemaWork = 10_000
+)
+
+// checker checks arguments against one schema.
+type checker struct {
+	resolved *jsonschema.Resolved
+}
+
+// CheckParameters reports why a JSON Schema cannot be the parameters of a tool: it is
+// no schema of type object, it is larger than 64 KiB, it refers to other
+// documents or to itself, or the work to check it has no sensible bound.
+func CheckParameters(schema json.RawMessage) error {
+	_, err := newChecker(schema)
+	return err
+}
+
+func newChecker(raw json.RawMessage) (*checker, error) {
+	if len(raw) > maxSchemaBytes {
+		return nil, fmt.Errorf("the parameters are %d bytes long, the limit is %d", len(raw), maxSchemaBytes)
+	}
+	if Depth(raw) > maxSchemaDepth {
+		return nil, fmt.Errorf("the parameters nest deeper than %d levels", maxSchemaDepth)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(raw, &root); err != nil {
+		return nil, fmt.Errorf("the parameters are not a JSON Schema: %w", err)
+	}
+	for _, key := range []string{"$dynamicRef", "$recursiveRef"} {
+		if _, ok := root[key]; ok {
+			return nil, fmt.Errorf("the parameters use %s, which is not supported", key)
+		}
+	}
+	if root["type"] != "object" {
+		return nil, errors.New(`the parameters must be a JSON Schema with "type":"object"`)
+	}
+	if err := (&workMeter{root: root, work: map[string]int{}}).measure(); err != nil {
+		return nil, fmt.Errorf("the parameters cannot be checked: %w", err)
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		return nil, fmt.Errorf("the parameters are not a JSON Schema: %w", err)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return nil, fmt.Errorf("the parameters are not a JSON Schema: %w", err)
+	}
+	// The validator names the drafts that it does not know only when it is asked.
+	if err := resolved.Validate(map[string]any{}); err != nil && strings.HasPrefix(err.Error(), "cannot validate version") {
+		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", cut(schema.Schema, 100))
+	}
+	return &checker{resolved: resolved}, nil
+}
+
+// check returns nil or an error that names the field, in words for a model.
+func (c *checker) check(arguments map[string]any) error {
+	err := c.resolved.Validate(arguments)
+	if err == nil {
+		return nil
+	}
+	return errors.New(explain(err.Error()))
+}
+
+// explain turns "validating root: validating /properties/data/items: required: missing
+// properties: ["value"]" into "data[]: required: missing properties: ["value"]".
+func explain(message string) string {
+	var field, pointer string
+	for {
+		rest, ok := strings.CutPrefix(message, "validating ")
+		if !ok {
+			break
+		}
+		at, rest, ok := strings.Cut(rest, ": ")
+		if !ok {
+			break
+		}
+		message = rest
+		if at == "root" {
+			continue
+		}
+		// A $ref jumps to another place of the schema, but not of the arguments.
+		step, below := strings.CutPrefix(at, pointer)
+		if below {
+			field += fieldOf(step)
+		}
+		pointer = at
+	}
+	message = cut(strings.ReplaceAll(message, "\n", "; "), 400)
+	field = strings.TrimPrefix(field, ".")
+	if field == "" {
+		return message
+	}
+	return field + ": " + message
+}
+
+// fieldOf maps a part of a schema's JSON pointer to the part of the arguments that
+// it describes: /properties/data/items becomes .data[].
+func fieldOf(pointer string) string {
+	var b strings.Builder
+	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i := 0; i < len(parts); i++ {
+		switch parts[i] {
+		case "properties":
+			if i++; i < len(parts) {
+				b.WriteString("." + unescapePointer(parts[i]))
+			}
+		case "items", "contains", "additionalItems", "unevaluatedItems":
+			b.WriteString("[]")
+		case "prefixItems":
+			if i++; i < len(parts) {
+				b.WriteString("[" + parts[i] + "]")
+			}
+		case "additionalProperties", "unevaluatedProperties":
+			b.WriteString(".*")
+		case "patternProperties":
+			i++
+			b.WriteString(".*")
+		}
+	}
+	return b.String()
+}
+
+func unescapePointer(s string) string {
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(s)
+}
+
+// workMeter counts how many subschemas a schema expands to.
+type workMeter struct {
+	root map[string]any
+	// work holds the count of each place, -1 while it is being counted.
+	work map[string]int
+}
+
+func (m *workMeter) measure() error {
+	for key, value := range m.root {
+		if key != "$id" && movesBase(value) {
+			return errors.New("$id, $dynamicRef and $recursiveRef are not supported below the top")
+		}
+	}
+	_, err := m.count("", m.root)
+	return err
+}
+
+// movesBase reports whether a value holds a keyword that changes what a reference means or
+// binds it late: those would lead around the count. A property of such a name has no
+// string as its value.
+func movesBase(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			if _, text := child.(string); text && (key == "$id" || key == "$dynamicRef" || key == "$recursiveRef") {
+				return true
+			}
+			if movesBase(child) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, movesBase)
+	}
+	return false
+}
+
+// Keywords by the form of their value: one schema, a list of them, a map of them.
+var (
+	oneSchema = []string{"not", "if", "then", "else", "items", "contains", "additionalItems", "unevaluatedItems",
+		"additionalProperties", "unevaluatedProperties", "propertyNames", "contentSchema"}
+	listOfSchemas = []string{"allOf", "anyOf", "oneOf", "prefixItems", "items"}
+	mapOfSchemas  = []string{"properties", "patternProperties", "dependentSchemas", "dependencies"}
+)
+
+func (m *workMeter) count(pointer string, node map[string]any) (int, error) {
+	switch n, seen := m.work[pointer]; {
+	case seen && n < 0:
+		return 0, fmt.Errorf("the schema refers to itself at %q", "#"+pointer)
+	case seen:
+		return n, nil
+	}
+	m.work[pointer] = -1
+	if err := checkType(node["type"]); err != nil {
+		return 0, fmt.Errorf("%w (at %q)", err, "#"+pointer)
+	}
+	total := 1
+	add := func(pointer string, value any) error {
+		child, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		n, err := m.count(pointer, child)
+		if total += n; err == nil && total > maxSchemaWork {
+			err = fmt.Errorf("it expands to more than %d subschemas", maxSchemaWork)
+		}
+		return err
+	}
+	if ref, ok := node["$ref"].(string); ok {
+		target, value, err := m.find(ref)
+		if err == nil {
+			err = add(target, value)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	for key, value := range children(node) {
+		if err := add(pointer+key, value); err != nil {
+			return 0, err
+		}
+	}
+	m.work[pointer] = total
+	return total, nil
+}
+
+// checkType refuses types that no value has: the validator would take them and then refuse every value.
+func checkType(value any) error {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case string:
+		switch v {
+		case "object", "array", "string", "number", "integer", "boolean", "null":
+			return nil
+		}
+	case []any:
+		for _, each := range v {
+			if err := checkType(each); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("there is no type %v", value)
+}
+
+// find returns the place of a reference, which must be a JSON pointer into the schema.
+func (m *workMeter) find(ref string) (pointer string, value any, err error) {
+	pointer, ok := strings.CutPrefix(ref, "#")
+	if !ok || pointer != "" && pointer[0] != '/' || strings.Contains(pointer, "%") {
+		return "", nil, fmt.Errorf("the reference %q is not of the form #/…", cut(ref, 100))
+	}
+	value = m.root
+	if pointer == "" {
+		return pointer, value, nil
+	}
+	for part := range strings.SplitSeq(pointer[1:], "/") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[unescapePointer(part)]
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(v) {
+				return "", nil, fmt.Errorf("the reference %q leads nowhere", cut(ref, 100))
+			}
+			value = v[i]
+		}
+	}
+	switch value.(type) {
+	case map[string]any, bool:
+		return pointer, value, nil
+	default:
+		return "", nil, fmt.Errorf("the reference %q leads nowhere", cut(ref, 100))
+	}
+}
+
+// children returns the subschemas of a node by their pointers, in no order.
+func children(node map[string]any) map[string]any {
+	found := map[string]any{}
+	for _, key := range oneSchema {
+		found["/"+key] = node[key]
+	}
+	for _, key := range listOfSchemas {
+		list, _ := node[key].([]any)
+		for i, value := range list {
+			found["/"+key+"/"+strconv.Itoa(i)] = value
+		}
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	for _, key := range mapOfSchemas {
+		byName, _ := node[key].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(byName)) {
+			found["/"+key+"/"+escape.Replace(name)] = byName[name]
+		}
+	}
+	return found
+}

@@ -1,0 +1,113 @@
+// Package toolkit defines what a tool is, which tools a session has, and how a
+// model's function call finds the one that answers it.
+//
+// A voice call and a text turn use the same [Router]. The packages below this
+// one each hold one concern: app-default charts, MCP servers, tools that the
+// connected client runs.
+package toolkit
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+)
+
+// Executor says who runs a tool.
+type Executor string
+
+// The executors, in the order in which a name is resolved.
+const (
+	ExecutorClient Executor = "client" // the connected browser or app
+	ExecutorApp    Executor = "app"    // this process
+	ExecutorMCP    Executor = "mcp"    // an MCP server
+)
+
+// Definition is what a model is told about a tool.
+type Definition struct {
+	// Name is unique in a session: [A-Za-z0-9_-], at most 64 characters.
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Parameters is a JSON Schema of type object.
+	Parameters json.RawMessage `json:"parameters"`
+}
+
+// Call is one function call of a model.
+type Call struct {
+	// ID is the model's id of the call (call_id of the Realtime API).
+	ID string
+	// Name is the tool's name as the model wrote it.
+	Name string
+	// Arguments is what the model wrote: usually a JSON object, never trusted to be one.
+	Arguments string
+	// Owner and ThreadID say on whose behalf and where the tool runs.
+	Owner, ThreadID string
+	// CallID is our id of the live voice call, empty in a text turn.
+	CallID string
+}
+
+// Chunk is one element of a tool's answer: any number of progress chunks, then
+// one with a Result.
+type Chunk struct {
+	// Message and Percent (0 to 100) describe progress; unused when Result is set.
+	Message string
+	Percent float64
+	// Data is the progress chunk as the tool yielded it, a JSON value for those
+	// who watch; may be nil.
+	Data json.RawMessage
+	// Result ends the answer.
+	Result *Result
+}
+
+// Result is the end of a tool's answer. A tool that fails has a result too: the
+// model reads what went wrong.
+type Result struct {
+	// Output is the whole result as JSON: what the thread keeps and the page shows.
+	Output json.RawMessage
+	// Model is what the model receives: short text or JSON. Empty means Output.
+	Model string
+	// Error is the failure in words that a model can act on; empty on success.
+	Error string
+}
+
+// Failed reports whether the tool failed.
+func (r Result) Failed() bool { return r.Error != "" }
+
+// ForModel returns the text that answers the model's function call.
+func (r Result) ForModel() string {
+	switch {
+	case r.Error != "":
+		return "Error: " + r.Error
+	case r.Model != "":
+		return r.Model
+	default:
+		return string(r.Output)
+	}
+}
+
+// Tool is one function that a model may call.
+type Tool interface {
+	Definition() Definition
+	// Call runs the tool. The sequence ends after the chunk with a Result or
+	// after an error; a consumer that stops early, or a cancelled ctx, ends the
+	// run. Arguments have passed the tool's schema. Single use.
+	Call(ctx context.Context, call Call) iter.Seq2[Chunk, error]
+}
+
+// Timeouter is implemented by tools with a time limit of their own.
+type Timeouter interface {
+	// Timeout returns the limit of one call; zero means the router's.
+	Timeout() time.Duration
+}
+
+// Entry is a tool of a registry with its executor and, for MCP, its server.
+type Entry struct {
+	Tool     Tool
+	Executor Executor
+	// Server is the MCP server's name in the configuration, else empty.
+	Server string
+	// Unchecked says that the arguments are only checked to be a JSON object:
+	// the executor checks the rest itself. For schemas of MCP servers that our
+	// validator cannot read.
+	Unchecked bool
+}
