@@ -1,0 +1,73 @@
+import { asObject, asText, isObject, parseJson } from '../base/json';
+import { PlainError, httpWords } from '../base/words';
+
+/** A request that the server answered with an error, or not at all (status 0). */
+export class ApiError extends PlainError {
+  constructor(
+    readonly status: number,
+    code: string,
+    message: string,
+  ) {
+    super(code, message);
+  }
+}
+
+/** Asks the user for the access token; resolves to true when a session is open. */
+type SignIn = () => Promise<boolean>;
+
+let signIn: SignIn = async () => false;
+
+/** Sets what is done when the server answers 401. */
+export function onUnauthorized(handler: SignIn): void {
+  signIn = handler;
+}
+
+/** The address of a path of this server, also when the page lives under a prefix. */
+export function urlOf(path: string): URL {
+  return new URL(path, document.baseURI);
+}
+
+/** Sends a request; on 401 it asks for the token and tries once more. */
+export async function send(path: string | URL, init: RequestInit = {}): Promise<Response> {
+  let response = await attempt(path, init);
+  if (response.status === 401 && (await signIn())) response = await attempt(path, init);
+  if (!response.ok) throw await errorOf(response);
+  return response;
+}
+
+/** Sends JSON (when there is a body) and reads JSON. */
+export async function sendJson(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
+  const headers: Record<string, string> = { Accept: 'application/json' };
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  const response = await send(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  if (response.status === 204) return {};
+  return asObject(parseJson(await response.text()));
+}
+
+/** Opens the page's session with an access token; false when it is not accepted. */
+export async function openSession(token: string): Promise<boolean> {
+  const response = await attempt('api/session', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ token }),
+  });
+  if (response.ok) return true;
+  if (response.status === 401 || response.status === 403) return false;
+  throw await errorOf(response);
+}
+
+async function attempt(path: string | URL, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(urlOf(String(path)), { credentials: 'same-origin', ...init });
+  } catch {
+    throw new ApiError(0, 'network', httpWords(0, '', ''));
+  }
+}
+
+// Errors come as {"error":{code,message}} or as {"error":"code","message"}.
+async function errorOf(response: Response): Promise<ApiError> {
+  const body = asObject(parseJson(await response.text().catch(() => '')));
+  const inner = isObject(body.error) ? body.error : { code: body.error, message: body.message };
+  const code = asText(inner.code);
+  return new ApiError(response.status, code, httpWords(response.status, code, asText(inner.message)));
+}

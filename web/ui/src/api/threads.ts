@@ -1,0 +1,68 @@
+import { asList, asNumber, asObjects, asText, type Json } from '../base/json';
+import { readMessage, type Message } from '../thread/message';
+import { sendJson } from './http';
+
+export interface Thread {
+  id: string;
+  title: string;
+  updatedAt: string;
+}
+
+export interface Config {
+  upstream: string;
+  note: string;
+  version: string;
+  iceServers: RTCIceServer[];
+}
+
+const path = (id: string) => `api/threads/${encodeURIComponent(id)}`;
+
+function readThread(raw: Json): Thread {
+  return { id: asText(raw.id), title: asText(raw.title), updatedAt: asText(raw.updated_at) };
+}
+
+export async function getConfig(): Promise<Config> {
+  const raw = await sendJson('GET', 'api/config');
+  return {
+    upstream: asText(raw.upstream),
+    note: asText(raw.upstream_note),
+    version: asText(raw.version),
+    iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
+  };
+}
+
+export async function listThreads(cursor = ''): Promise<{ threads: Thread[]; next: string }> {
+  const raw = await sendJson('GET', `api/threads${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ''}`);
+  return { threads: asObjects(raw.threads).map(readThread), next: asText(raw.next_cursor) };
+}
+
+export async function createThread(): Promise<Thread> {
+  return readThread(await sendJson('POST', 'api/threads', {}));
+}
+
+export async function getThread(id: string): Promise<Thread> {
+  return readThread(await sendJson('GET', path(id)));
+}
+
+export async function renameThread(id: string, title: string): Promise<Thread> {
+  return readThread(await sendJson('PATCH', path(id), { title }));
+}
+
+export async function deleteThread(id: string): Promise<void> {
+  await sendJson('DELETE', path(id));
+}
+
+/** One page of messages after a sequence number; next is null at the end. */
+export async function listMessages(id: string, after: number): Promise<{ messages: Message[]; next: number | null }> {
+  const raw = await sendJson('GET', `${path(id)}/messages?after=${after}&limit=200`);
+  const messages = asList(raw.messages).flatMap((m) => readMessage(m) ?? []);
+  return { messages, next: asNumber(raw.next_after) ?? null };
+}
+
+export async function postMessage(id: string, content: string): Promise<void> {
+  await sendJson('POST', `${path(id)}/messages`, { content });
+}
+
+export async function interrupt(id: string): Promise<void> {
+  await sendJson('POST', `${path(id)}/interrupt`);
+}

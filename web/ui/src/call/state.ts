@@ -1,0 +1,239 @@
+import { asNumber, asObject, asText, type Json } from '../base/json';
+
+/** Where a call is in its life, as far as the connection goes. */
+export type Phase = 'idle' | 'permission' | 'connecting' | 'live' | 'ended';
+
+/** The live text of one item, until its message is saved. */
+export interface Caption {
+  itemId: string;
+  role: 'user' | 'assistant';
+  text: string;
+  failed: boolean;
+}
+
+/** What is known of a tool while it runs. */
+export interface ToolRun {
+  id: string;
+  name: string;
+  executor: string;
+  state: 'running' | 'done' | 'failed';
+  message: string;
+  percent?: number;
+}
+
+/** A tool that waits for the user's yes or no. */
+export interface Approval {
+  toolCallId: string;
+  name: string;
+  input: unknown;
+  nonce: string;
+}
+
+export interface CallState {
+  phase: Phase;
+  callId: string;
+  threadId: string;
+  replayed: number;
+  userSpeaking: boolean;
+  /** The user's turn is over and no answer has begun. */
+  waiting: boolean;
+  /** The response that is being made; null when there is none. */
+  response: string | null;
+  /** Audio of an answer is playing. */
+  playing: boolean;
+  /** The upstream is being replaced; the caller stays connected. */
+  renewing: boolean;
+  tools: ToolRun[];
+  approvals: Approval[];
+  captions: Caption[];
+  endReason: string;
+}
+
+export const idleCall: CallState = {
+  phase: 'idle',
+  callId: '',
+  threadId: '',
+  replayed: 0,
+  userSpeaking: false,
+  waiting: false,
+  response: null,
+  playing: false,
+  renewing: false,
+  tools: [],
+  approvals: [],
+  captions: [],
+  endReason: '',
+};
+
+/** The word that says what the assistant is doing. */
+export type Word = 'idle' | 'permission' | 'connecting' | 'listening' | 'thinking' | 'speaking' | 'renewing' | 'ended';
+
+export function wordOf(call: CallState): Word {
+  if (call.phase !== 'live') return call.phase;
+  if (call.renewing) return 'renewing';
+  if (call.userSpeaking) return 'listening';
+  if (call.playing) return 'speaking';
+  const working = call.tools.some((tool) => tool.state === 'running');
+  return call.waiting || call.response !== null || working ? 'thinking' : 'listening';
+}
+
+/** Whether there is an answer to stop. */
+export function canStop(call: CallState): boolean {
+  return call.phase === 'live' && (call.playing || call.response !== null);
+}
+
+/** Applies one event of the data channel. Unknown events change nothing. */
+export function reduce(call: CallState, event: Json): CallState {
+  const type = asText(event.type);
+  if (type.startsWith('bridge.tool.')) return reduceTool(call, type.slice('bridge.tool.'.length), event);
+  if (type.startsWith('bridge.')) return reduceBridge(call, type, event);
+  if (type.startsWith('conversation.item.') || type.startsWith('response.output_')) return reduceText(call, type, event);
+  return reduceTurn(call, type, event);
+}
+
+function reduceBridge(call: CallState, type: string, event: Json): CallState {
+  switch (type) {
+    case 'bridge.ready':
+      return {
+        ...call,
+        phase: 'live',
+        callId: asText(event.call_id, call.callId),
+        threadId: asText(event.thread_id, call.threadId),
+        replayed: asNumber(event.replayed, 0),
+      };
+    case 'bridge.upstream.renewing':
+      return { ...call, renewing: true };
+    case 'bridge.upstream.renewed':
+    case 'bridge.upstream.lost':
+      return { ...call, renewing: false, response: null, playing: false, waiting: false };
+    case 'bridge.ended':
+      return ended(call, asText(event.reason, 'hangup'));
+    default:
+      return call;
+  }
+}
+
+function reduceTurn(call: CallState, type: string, event: Json): CallState {
+  switch (type) {
+    case 'input_audio_buffer.speech_started':
+      return withCaption({ ...call, userSpeaking: true, waiting: false }, asText(event.item_id), 'user', (c) => c);
+    case 'input_audio_buffer.speech_stopped':
+      return { ...call, userSpeaking: false };
+    case 'input_audio_buffer.committed':
+      return { ...call, userSpeaking: false, waiting: true };
+    case 'input_audio_buffer.cleared':
+      return { ...call, userSpeaking: false, waiting: false, captions: call.captions.filter(hasText) };
+    case 'response.created':
+      return { ...call, waiting: false, response: asText(asObject(event.response).id, 'response') };
+    case 'response.done':
+      return { ...call, waiting: false, response: null };
+    case 'output_audio_buffer.started':
+      return { ...call, waiting: false, playing: true };
+    case 'output_audio_buffer.stopped':
+    case 'output_audio_buffer.cleared':
+      return { ...call, playing: false };
+    default:
+      return call;
+  }
+}
+
+function hasText(caption: Caption): boolean {
+  return caption.role === 'assistant' || caption.text !== '';
+}
+
+function reduceText(call: CallState, type: string, event: Json): CallState {
+  const item = asText(event.item_id);
+  const append = (c: Caption): Caption => ({ ...c, text: c.text + asText(event.delta) });
+  switch (type) {
+    case 'conversation.item.input_audio_transcription.delta':
+      return withCaption(call, item, 'user', append);
+    case 'conversation.item.input_audio_transcription.completed':
+      return withCaption(call, item, 'user', (c) => ({ ...c, text: asText(event.transcript) }));
+    case 'conversation.item.input_audio_transcription.failed':
+      return withCaption(call, item, 'user', (c) => ({ ...c, failed: true }));
+    case 'response.output_audio_transcript.delta':
+    case 'response.output_text.delta':
+      return withCaption(call, item, 'assistant', append);
+    case 'response.output_audio_transcript.done':
+      return withCaption(call, item, 'assistant', (c) => ({ ...c, text: asText(event.transcript, c.text) }));
+    case 'response.output_text.done':
+      return withCaption(call, item, 'assistant', (c) => ({ ...c, text: asText(event.text, c.text) }));
+    case 'conversation.item.deleted':
+      return { ...call, captions: call.captions.filter((c) => c.itemId !== item) };
+    default:
+      return call;
+  }
+}
+
+// Captions are drafts: the newest are enough, older ones are saved by then.
+const keptCaptions = 40;
+
+function withCaption(
+  call: CallState,
+  itemId: string,
+  role: Caption['role'],
+  change: (caption: Caption) => Caption,
+): CallState {
+  if (itemId === '') return call;
+  const known = call.captions.find((c) => c.itemId === itemId);
+  if (known) return { ...call, captions: call.captions.map((c) => (c === known ? change(c) : c)) };
+  const fresh = change({ itemId, role, text: '', failed: false });
+  // A noise that never became a turn leaves no line behind.
+  const rest = role === 'user' ? call.captions.filter(hasText) : call.captions;
+  return { ...call, captions: [...rest, fresh].slice(-keptCaptions) };
+}
+
+function reduceTool(call: CallState, what: string, event: Json): CallState {
+  const id = asText(event.tool_call_id);
+  if (id === '') return call;
+  const approvals = call.approvals.filter((approval) => approval.toolCallId !== id);
+  switch (what) {
+    case 'approval_required': {
+      const approval = { toolCallId: id, name: asText(event.name), input: event.input, nonce: asText(event.nonce) };
+      return { ...call, approvals: [...approvals, approval] };
+    }
+    case 'started':
+    case 'progress':
+      return { ...call, approvals, tools: withRun(call.tools, id, event, 'running') };
+    case 'done':
+    case 'failed':
+      return { ...call, approvals, tools: withRun(call.tools, id, event, what) };
+    default:
+      return call;
+  }
+}
+
+function withRun(tools: ToolRun[], id: string, event: Json, state: ToolRun['state']): ToolRun[] {
+  const known = tools.find((tool) => tool.id === id);
+  // Progress that arrives after the end says nothing new.
+  if (known && known.state !== 'running' && state === 'running') return tools;
+  const run: ToolRun = {
+    id,
+    name: asText(event.name, known?.name ?? ''),
+    executor: asText(event.executor, known?.executor ?? ''),
+    state,
+    message: asText(event.message, asText(event.error, known?.message ?? '')),
+    percent: asNumber(event.percent) ?? known?.percent,
+  };
+  return known ? tools.map((tool) => (tool === known ? run : tool)) : [...tools, run];
+}
+
+/** Takes an approval off the list, after it was answered. */
+export function answered(call: CallState, toolCallId: string): CallState {
+  return { ...call, approvals: call.approvals.filter((approval) => approval.toolCallId !== toolCallId) };
+}
+
+/** Closes the call; the first reason is the one that counts. */
+export function ended(call: CallState, reason: string): CallState {
+  if (call.phase === 'ended') return call;
+  return { ...idleCall, phase: 'ended', callId: call.callId, threadId: call.threadId, endReason: reason };
+}
+
+/** A finished function call of a response, which the browser may have to answer. */
+export function functionCallOf(event: Json): { callId: string; name: string; args: string } | null {
+  if (event.type !== 'response.output_item.done') return null;
+  const item = asObject(event.item);
+  if (item.type !== 'function_call' || item.status !== 'completed') return null;
+  const callId = asText(item.call_id);
+  return callId === '' ? null : { callId, name: asText(item.name), args: asText(item.arguments) };
+}

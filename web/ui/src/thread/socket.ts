@@ -1,0 +1,90 @@
+import { asNumber, asObject, asText, isObject, parseJson, type Json } from '../base/json';
+
+/** One event of a thread's socket. */
+export interface ThreadEvent {
+  type: string;
+  data: Json;
+  seq?: number;
+}
+
+interface Options {
+  url: (after: number) => string;
+  /** The last sequence number that was taken in. */
+  after: () => number;
+  onEvent: (event: ThreadEvent) => void;
+  onState: (online: boolean) => void;
+  /** Runs before each new attempt after a failure; false gives up. */
+  beforeRetry?: () => Promise<boolean>;
+  open?: (url: string) => WebSocket;
+}
+
+const firstDelayMs = 500;
+const longestDelayMs = 15_000;
+
+/** The wait before attempt n (from 0): doubles up to a limit, with up to a quarter of jitter. */
+export function retryDelay(attempt: number, random = Math.random()): number {
+  const base = Math.min(firstDelayMs * 2 ** attempt, longestDelayMs);
+  return Math.round(base * (1 - random / 4));
+}
+
+/** Reads one frame of the socket; null when it is not an event. */
+export function readEvent(frame: unknown): ThreadEvent | null {
+  const raw = typeof frame === 'string' ? parseJson(frame) : undefined;
+  if (!isObject(raw) || asText(raw.type) === '') return null;
+  return { type: asText(raw.type), data: asObject(raw.data), seq: asNumber(raw.seq) };
+}
+
+/**
+ * Follows a thread. When the socket breaks it connects again, later each time,
+ * and asks for what it missed. Returns the function that ends it.
+ */
+export function followThread(options: Options): () => void {
+  const open = options.open ?? ((url: string) => new WebSocket(url));
+  let socket: WebSocket | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let attempt = 0;
+  let stopped = false;
+
+  const connect = () => {
+    if (stopped) return;
+    const current = open(options.url(options.after()));
+    socket = current;
+    current.onmessage = (message) => {
+      const event = readEvent(message.data);
+      if (stopped || event === null) return;
+      if (event.type === 'connected') {
+        attempt = 0;
+        options.onState(true);
+      }
+      options.onEvent(event);
+    };
+    current.onclose = () => {
+      if (stopped || socket !== current) return;
+      options.onState(false);
+      timer = setTimeout(retry, retryDelay(attempt++));
+    };
+  };
+
+  const retry = async () => {
+    const goOn = options.beforeRetry ? await options.beforeRetry() : true;
+    if (goOn) connect();
+  };
+
+  // A network that comes back is tried at once.
+  const onOnline = () => {
+    if (socket?.readyState === WebSocket.CLOSED && timer !== undefined) {
+      clearTimeout(timer);
+      attempt = 0;
+      void retry();
+    }
+  };
+
+  globalThis.addEventListener?.('online', onOnline);
+  connect();
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+    globalThis.removeEventListener?.('online', onOnline);
+    socket?.close();
+  };
+}

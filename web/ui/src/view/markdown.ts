@@ -1,0 +1,36 @@
+import DOMPurify from 'dompurify';
+import { Marked } from 'marked';
+
+// Loaded with the first typed answer.
+
+const allowed = [
+  'a', 'b', 'blockquote', 'br', 'code', 'del', 'em', 'h1', 'h2', 'h3', 'h4', 'hr', 'i', 'li', 'ol', 'p', 'pre', 's',
+  'strong', 'sub', 'sup', 'table', 'tbody', 'td', 'th', 'thead', 'tr', 'ul',
+];
+
+DOMPurify.addHook('afterSanitizeAttributes', (node) => {
+  if (node.tagName !== 'A') return;
+  node.setAttribute('target', '_blank');
+  node.setAttribute('rel', 'noopener noreferrer nofollow');
+});
+
+const escapes: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
+
+// HTML in an answer is shown as the text that it is, never as markup.
+const marked = new Marked({ renderer: { html: ({ text }) => escaped(text) } });
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"]/g, (char) => escapes[char] ?? char);
+}
+
+/** Turns a model's Markdown into HTML that holds text and links only. */
+export function renderMarkdown(text: string): string {
+  // Where it cannot work the sanitizer returns its input, not an error.
+  if (!DOMPurify.isSupported) return escaped(text);
+  const html = marked.parse(text, { async: false, gfm: true, breaks: true });
+  return DOMPurify.sanitize(html, {
+    ALLOWED_TAGS: allowed,
+    ALLOWED_ATTR: ['href', 'title', 'start'],
+    ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+  });
+}

@@ -1,0 +1,124 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { followThread, readEvent, retryDelay, type ThreadEvent } from '../src/thread/socket';
+
+class FakeSocket {
+  static all: FakeSocket[] = [];
+  onmessage: ((event: { data: unknown }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  readyState = 1;
+  closed = false;
+  constructor(readonly url: string) {
+    FakeSocket.all.push(this);
+  }
+  close() {
+    this.closed = true;
+  }
+  say(event: unknown) {
+    this.onmessage?.({ data: typeof event === 'string' ? event : JSON.stringify(event) });
+  }
+  drop() {
+    this.readyState = 3;
+    this.onclose?.();
+  }
+}
+
+function follow(beforeRetry?: () => Promise<boolean>) {
+  const events: ThreadEvent[] = [];
+  const states: boolean[] = [];
+  let seq = 3;
+  const stop = followThread({
+    url: (after) => `ws://x/?after=${after}`,
+    after: () => seq,
+    onEvent: (event) => {
+      events.push(event);
+      seq = Math.max(seq, event.seq ?? 0);
+    },
+    onState: (online) => states.push(online),
+    beforeRetry,
+    open: (url) => new FakeSocket(url) as unknown as WebSocket,
+  });
+  return { events, states, stop };
+}
+
+const last = () => FakeSocket.all.at(-1) as FakeSocket;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  FakeSocket.all = [];
+});
+afterEach(() => vi.useRealTimers());
+
+describe('followThread', () => {
+  it('connects again after a break and asks for what it missed', async () => {
+    const { events, states, stop } = follow();
+    expect(last().url).toBe('ws://x/?after=3');
+    last().say({ type: 'connected', data: { server_max_seq: 3 } });
+    last().say({ type: 'message', data: {}, seq: 7 });
+    last().drop();
+    await vi.advanceTimersByTimeAsync(600);
+    expect(last().url).toBe('ws://x/?after=7');
+    last().say({ type: 'connected', data: {} });
+    expect(states).toEqual([true, false, true]);
+    expect(events.map((event) => event.type)).toEqual(['connected', 'message', 'connected']);
+    stop();
+  });
+
+  it('waits longer after each failure and starts over once connected', async () => {
+    const { stop } = follow();
+    const opened = async (ms: number) => {
+      const before = FakeSocket.all.length;
+      await vi.advanceTimersByTimeAsync(ms);
+      return FakeSocket.all.length - before;
+    };
+    last().drop();
+    expect(await opened(500)).toBe(1);
+    last().drop();
+    expect(await opened(740)).toBe(0);
+    expect(await opened(260)).toBe(1);
+    last().say({ type: 'connected' });
+    last().drop();
+    expect(await opened(500)).toBe(1);
+    stop();
+  });
+
+  it('gives up when the thread is gone', async () => {
+    const { stop } = follow(async () => false);
+    last().drop();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+    stop();
+  });
+
+  it('ends for good when it is stopped', async () => {
+    const { events, stop } = follow();
+    stop();
+    expect(last().closed).toBe(true);
+    last().say({ type: 'message', data: {} });
+    last().drop();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+    expect(events).toEqual([]);
+  });
+
+  it('ignores frames that are no events', () => {
+    const { events, stop } = follow();
+    for (const frame of ['', '{', '[]', '5', '{"data":{}}', '{"type":7}x']) last().say(frame);
+    expect(events).toEqual([]);
+    stop();
+  });
+});
+
+describe('readEvent', () => {
+  it('reads type, data and number', () => {
+    expect(readEvent('{"type":"message","data":{"a":1},"seq":5}')).toEqual({ type: 'message', data: { a: 1 }, seq: 5 });
+    expect(readEvent('{"type":"x","data":[]}')).toEqual({ type: 'x', data: {}, seq: undefined });
+    expect(readEvent(new ArrayBuffer(2))).toBeNull();
+  });
+});
+
+describe('retryDelay', () => {
+  it('doubles up to a limit', () => {
+    expect([0, 1, 2, 3, 10].map((n) => retryDelay(n, 0))).toEqual([500, 1000, 2000, 4000, 15_000]);
+    expect(retryDelay(0, 1)).toBe(375);
+  });
+});

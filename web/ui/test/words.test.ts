@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { endingWords, errorEventWords, httpWords, isBadEnding, microphoneError, toolTitle } from '../src/base/words';
+import { levelOf } from '../src/call/meter';
+import { groupByDay } from '../src/thread/list.svelte';
+
+describe('words', () => {
+  it.each(['hangup', 'taken_over', 'upstream_lost', 'session_expired', 'shutdown', 'idle', 'connection_lost'])(
+    'has a sentence for the end by %s',
+    (reason) => {
+      expect(endingWords(reason)).toMatch(/^[A-Z].*\.$/);
+      expect(endingWords(reason)).not.toContain(reason.includes('_') ? reason : '()');
+    },
+  );
+
+  it('says an unknown reason too', () => {
+    expect(endingWords('moon_phase')).toBe('The call ended (moon phase).');
+    expect([isBadEnding('hangup'), isBadEnding('upstream_lost')]).toEqual([false, true]);
+  });
+
+  it('keeps quiet about harmless errors', () => {
+    expect(errorEventWords('response_cancel_not_active', 'x')).toBeNull();
+    expect(errorEventWords('insufficient_quota', 'x')).toContain('no credit');
+    expect(errorEventWords('strange', 'It broke')).toContain('It broke');
+  });
+
+  it.each([
+    [0, '', 'cannot be reached'],
+    [401, '', 'access token'],
+    [429, '', 'Too many'],
+    [502, 'model_not_found', '(model_not_found): refused'],
+    [502, 'invalid_api_key', 'API key of this server. (invalid_api_key)'],
+    [503, '', 'not ready'],
+    [418, '', 'refused'],
+  ])('explains HTTP %i %s', (status, code, part) => {
+    expect(httpWords(status, code, 'refused')).toContain(part);
+  });
+
+  it.each(['insecure', 'NotAllowedError', 'NotFoundError', 'NotReadableError', 'Odd'])('explains a microphone that is %s', (name) => {
+    const error = microphoneError(name);
+    expect(error.code).toMatch(/^mic_/);
+    expect(error.message.length).toBeGreaterThan(20);
+  });
+
+  it.each([
+    ['create_bar_chart', 'Create bar chart'],
+    ['createTable', 'Create table'],
+    ['mail__send_now', 'Mail: send now'],
+    ['python-execution', 'Python execution'],
+    ['', 'Tool'],
+  ])('names the tool %s', (name, title) => {
+    expect(toolTitle(name)).toBe(title);
+  });
+});
+
+describe('levelOf', () => {
+  it('maps silence to 0 and speech into the middle', () => {
+    expect([levelOf(0), levelOf(1e-6), levelOf(1)]).toEqual([0, 0, 1]);
+    expect(levelOf(0.02)).toBeGreaterThan(0.4);
+    expect(levelOf(0.02)).toBeLessThan(0.8);
+  });
+});
+
+describe('groupByDay', () => {
+  it('groups by calendar day', () => {
+    const now = new Date(2026, 4, 10, 0, 30);
+    const at = (hours: number) => new Date(now.getTime() - hours * 3_600_000).toISOString();
+    const threads = [0, 1, 30, 200, 900].map((hours) => ({ id: String(hours), title: '', updatedAt: at(hours) }));
+    const groups = groupByDay([...threads, { id: 'odd', title: '', updatedAt: 'x' }], now);
+    expect(groups.map((group) => [group.name, group.threads.map((thread) => thread.id)])).toEqual([
+      ['Today', ['0', 'odd']],
+      ['Yesterday', ['1']],
+      ['Last 7 days', ['30']],
+      ['Earlier', ['200', '900']],
+    ]);
+  });
+});

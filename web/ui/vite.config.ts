@@ -1,0 +1,32 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vitest/config';
+
+// The build is committed, so its files have fixed names: a change shows as a
+// change, not as a new file. The server revalidates them by ETag.
+export default defineConfig({
+  base: './',
+  plugins: [svelte()],
+  build: {
+    target: 'es2022',
+    assetsInlineLimit: 0,
+    cssCodeSplit: false,
+    chunkSizeWarningLimit: 1000,
+    modulePreload: { polyfill: false },
+    license: { fileName: 'licenses.md' },
+    rolldownOptions: {
+      output: {
+        entryFileNames: 'app/[name].js',
+        chunkFileNames: 'app/[name].js',
+        assetFileNames: 'app/[name][extname]',
+      },
+    },
+  },
+  server: {
+    proxy: {
+      '/api': { target: 'http://127.0.0.1:8080', ws: true },
+      '/v1': 'http://127.0.0.1:8080',
+    },
+  },
+  resolve: process.env.VITEST ? { conditions: ['browser'] } : undefined,
+  test: { environment: 'node', include: ['test/**/*.test.ts'] },
+});
