@@ -58,6 +58,26 @@ func (s *Store) Message(ctx context.Context, key Key, id string) (Message, error
 	return messageFromRow(row)
 }
 
+// LastMessage reads the last message of the thread; ErrNotFound also when it has
+// none.
+func (s *Store) LastMessage(ctx context.Context, key Key) (Message, error) {
+	if err := key.check(); err != nil {
+		return Message{}, fmt.Errorf("read last message: %w", ErrNotFound)
+	}
+	seq, err := s.eng.read().LastMessage(ctx, pgdb.LastMessageParams{ThreadID: key.Thread, Owner: key.Owner})
+	if err != nil {
+		return Message{}, s.fail("read last message", err)
+	}
+	found, err := s.Messages(ctx, key, seq-1, 1)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("read last message: %w", ErrNotFound)
+	}
+	if err != nil {
+		return Message{}, err
+	}
+	return found[0], nil
+}
+
 // Messages reads the messages with a larger Seq than after, in order. limit is 1
 // to 1000; zero means 100.
 func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) ([]Message, error) {

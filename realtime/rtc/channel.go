@@ -142,6 +142,15 @@ func (p *Peer) handOn(data []byte) {
 	}
 }
 
+// tellTooLarge tells the size of a message that was dropped.
+func (p *Peer) tellTooLarge(size int) {
+	p.deliver.Lock()
+	defer p.deliver.Unlock()
+	if p.h.TooLarge != nil && !p.silent.Load() {
+		p.h.TooLarge(size)
+	}
+}
+
 var errSkipped = errors.New("message dropped")
 
 // next reads one message into a slice of its own.
@@ -162,6 +171,7 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	if n > p.api.maxMessage {
 		p.channel.tooBig.Add(1)
 		p.log.Warn("data channel message dropped: too large", "bytes", n, "limit", p.api.maxMessage)
+		p.tellTooLarge(n)
 		return nil, errSkipped
 	}
 	return append(make([]byte, 0, n), buf[:n]...), nil

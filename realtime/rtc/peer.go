@@ -57,6 +57,9 @@ type Handlers struct {
 	// callee's. It is never called after StateClosed was told. While it runs,
 	// the remote's next messages wait in the receive window.
 	Message func(data []byte)
+	// TooLarge tells the size in bytes of a message above Config.MaxMessageSize,
+	// which was dropped. It comes in its place among the messages.
+	TooLarge func(size int)
 	// Open says that the data channel is open. It comes before the first Message.
 	Open func()
 	// State tells StateConnected, StateDisconnected, StateFailed, StateClosed.

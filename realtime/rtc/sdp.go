@@ -27,6 +27,15 @@ type remoteDescription struct {
 	maxMessageSize int // bytes; 0 without a data-channel section
 }
 
+// CheckOffer says whether Answer can take the offer, without making a peer:
+// ErrBadSDP, ErrNoOpus or nil.
+func CheckOffer(offer string) error {
+	if _, err := checkSDP(offer, MaxOfferSize); err != nil {
+		return fmt.Errorf("read offer: %w", err)
+	}
+	return nil
+}
+
 // checkSDP parses a remote's session description and refuses what could not
 // become a secure Opus connection: ErrBadSDP or ErrNoOpus. Video and other
 // sections, other codecs and unknown attributes are fine.

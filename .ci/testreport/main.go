@@ -1,0 +1,173 @@
+// Command testreport reads the output of go test -json on standard input and
+// prints what a person wants to know of it: one line a package, the output of
+// what failed, every skipped test with its reason, and the counts. It exits
+// with 1 when a test or a build failed, when a test was skipped (a missing
+// database or browser must not pass for success), and when no test ran at all.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	ok, err := run(os.Stdin, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testreport:", err)
+		os.Exit(1)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// event is one line of go test -json (see go doc test2json and go help buildjson).
+type event struct {
+	Action     string  `json:"Action"`
+	Package    string  `json:"Package"`
+	ImportPath string  `json:"ImportPath"` // of build events
+	Test       string  `json:"Test"`
+	Elapsed    float64 `json:"Elapsed"` // seconds
+	Output     string  `json:"Output"`
+}
+
+// name is a test's full name.
+func (e event) name() string { return strings.TrimSpace(e.Package + " " + e.Test) }
+
+// report gathers what the events say.
+type report struct {
+	out                     io.Writer
+	passed, failed, skipped int
+	skips                   []string            // name and reason
+	running                 map[string][]string // output of what has not ended, by full name
+}
+
+// run copies the gist of in to out. It reports whether all tests ran and passed.
+func run(in io.Reader, out io.Writer) (bool, error) {
+	r := &report{out: out, running: map[string][]string{}}
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		if strings.TrimSpace(line) != "" {
+			var e event
+			if json.Unmarshal([]byte(line), &e) != nil {
+				// go test also writes plain lines, such as errors of the go command.
+				fmt.Fprint(out, line)
+			} else {
+				r.add(e)
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return false, fmt.Errorf("read test output: %w", err)
+		}
+	}
+	return r.close(), nil
+}
+
+// add takes the next event.
+func (r *report) add(e event) {
+	switch e.Action {
+	case "output":
+		r.running[e.name()] = append(r.running[e.name()], e.Output)
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "build-fail":
+		r.failed++
+		fmt.Fprintf(r.out, "FAIL\t%s [build failed]\n", e.ImportPath)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.endPackage(e)
+		} else {
+			r.endTest(e)
+		}
+	}
+}
+
+// endTest takes the end of one test. Its output is shown only when it failed.
+func (r *report) endTest(e event) {
+	output := r.running[e.name()]
+	delete(r.running, e.name())
+	switch e.Action {
+	case "pass":
+		r.passed++
+	case "skip":
+		r.skipped++
+		r.skips = append(r.skips, e.name()+": "+skipReason(output))
+	case "fail":
+		r.failed++
+		fmt.Fprintf(r.out, "--- FAIL: %s (%.2fs)\n", e.name(), e.Elapsed)
+		r.show(output)
+	}
+}
+
+// endPackage takes the end of one package. A package that failed shows what it
+// printed outside of tests, and the output of tests that never ended: a panic
+// or a timeout lands there.
+func (r *report) endPackage(e event) {
+	if e.Action == "fail" {
+		if r.failed == 0 {
+			r.failed++ // TestMain, a leak check or a panic: no test of its own
+		}
+		for name, output := range r.running {
+			if name != e.Package && !strings.HasPrefix(name, e.Package+" ") {
+				continue
+			}
+			r.show(output)
+			delete(r.running, name)
+		}
+		fmt.Fprintf(r.out, "FAIL\t%s\t%.3fs\n", e.Package, e.Elapsed)
+		return
+	}
+	output := strings.Join(r.running[e.Package], "")
+	delete(r.running, e.Package)
+	if e.Action == "skip" || strings.Contains(output, "[no test files]") {
+		fmt.Fprintf(r.out, "?   \t%s\t[no test files]\n", e.Package)
+		return
+	}
+	fmt.Fprintf(r.out, "ok  \t%s\t%.3fs\n", e.Package, e.Elapsed)
+}
+
+// show prints what a test or a package wrote, without the lines that only say
+// what the report says anyway.
+func (r *report) show(output []string) {
+	for _, line := range output {
+		said := strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- FAIL: ") ||
+			strings.HasPrefix(line, "FAIL\t") || line == "FAIL\n"
+		if !said {
+			fmt.Fprint(r.out, line)
+		}
+	}
+}
+
+// close prints the counts and reports whether all is well.
+func (r *report) close() bool {
+	for _, skip := range r.skips {
+		fmt.Fprintf(r.out, "SKIPPED: %s\n", skip)
+	}
+	if r.skipped > 0 {
+		fmt.Fprintln(r.out, "Skipped tests count as failed here: install what they miss (bash .ci/install).")
+	}
+	if r.passed+r.failed == 0 {
+		fmt.Fprintln(r.out, "No test ran.")
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	return r.failed == 0 && r.skipped == 0 && r.passed > 0
+}
+
+// skipReason finds what t.Skip said in the output of a skipped test.
+func skipReason(output []string) string {
+	for _, line := range output {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+			return line
+		}
+	}
+	return "no reason given"
+}

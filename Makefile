@@ -1,0 +1,41 @@
+# Every command of the project. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+GO ?= go
+BENCH ?= .
+
+.PHONY: help
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: go-version ## Serve the page on http://127.0.0.1:8080 (needs Go, nothing else)
+	@$(GO) run ./cmd/voicebridge
+
+.PHONY: build
+build: go-version ## Build bin/voicebridge, one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/voicebridge ./cmd/voicebridge
+
+.PHONY: test
+test: ## Install what the tests need (Debian), then check and test everything
+	@bash .ci/test
+
+.PHONY: gen
+gen: go-version ## Make the generated code again: queries (sqlc) and the built page
+	$(GO) tool -modfile=tools.mod sqlc generate
+	cd web/ui && npm ci && npm run build
+
+.PHONY: lint
+lint: go-version ## Run golangci-lint with .golangci.yaml
+	$(GO) tool -modfile=lint.mod golangci-lint run
+
+.PHONY: bench
+bench: go-version ## Run the benchmarks (BENCH=regexp chooses some)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+.PHONY: go-version
+go-version:
+	@bash .ci/go-version

@@ -1,0 +1,405 @@
+package bridge_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pion/rtp"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/simulator"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/charts"
+)
+
+func TestMain(m *testing.M) { persistencetest.Main(m) }
+
+const (
+	testTimeout = 60 * time.Second
+	owner       = "ada"
+)
+
+// bench is everything that a call needs, and the call's callers.
+type bench struct {
+	t     *testing.T
+	ctx   context.Context
+	store *persistence.Store
+	sim   *simulator.Server
+	api   *rtc.API
+	calls *bridge.Calls
+	stop  func() // ends Run and waits for it
+
+	mu   sync.Mutex
+	ends []bridge.EndReason
+}
+
+type benchConfig struct {
+	simulator simulator.Config
+	bridge    bridge.Config
+	browser   rtc.Config
+}
+
+func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	cfg.simulator.Logger = log
+	if cfg.simulator.Pace == (simulator.Pace{}) {
+		cfg.simulator.Pace = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	b := &bench{t: t, ctx: ctx, store: store}
+	var err error
+	if b.sim, err = simulator.New(cfg.simulator); err != nil {
+		t.Fatal(err)
+	}
+	ts := httptest.NewServer(b.sim)
+	cfg.browser.Loopback = true
+	if b.api, err = rtc.New(cfg.browser); err != nil {
+		t.Fatal(err)
+	}
+	client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	cfg.bridge.Upstream = bridge.NewRealtime("simulator", b.api, client)
+	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log
+	cfg.bridge.OnEnd = func(r bridge.EndReason) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.ends = append(b.ends, r)
+	}
+	if cfg.bridge.Tools == nil {
+		cfg.bridge.Tools = chartTools
+	}
+	if cfg.bridge.Session == (bridge.SessionConfig{}) {
+		cfg.bridge.Session = bridge.SessionConfig{
+			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: "SECRET house rules",
+		}
+	}
+	if cfg.bridge.ReplayMessages == 0 {
+		cfg.bridge.ReplayMessages = 20
+	}
+	if b.calls, err = bridge.NewCalls(cfg.bridge); err != nil {
+		t.Fatal(err)
+	}
+	simCtx, endSim := context.WithCancel(ctx)
+	runCtx, endRun := context.WithCancel(ctx)
+	simDone, runDone := make(chan error, 1), make(chan error, 1)
+	go func() { simDone <- b.sim.Run(simCtx) }()
+	go func() { runDone <- b.calls.Run(runCtx) }()
+	b.stop = sync.OnceFunc(func() {
+		endRun()
+		if err := <-runDone; err != nil {
+			t.Errorf("run calls: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		b.stop()
+		endSim()
+		if err := errors.Join(<-simDone, b.api.Close()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		ts.Close()
+		cancel()
+	})
+	return b
+}
+
+func chartTools(context.Context, string, string) (*toolkit.Registry, error) {
+	r := toolkit.NewRegistry()
+	for _, tool := range charts.Tools() {
+		if err := r.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// browser is a caller: a Pion peer that offers, as a browser does.
+type browser struct {
+	b    *bench
+	t    *testing.T
+	peer *rtc.Peer
+	bridge.Started
+
+	mu      sync.Mutex
+	events  []realtime.Event
+	changed chan struct{}
+	seen    int
+	closed  bool
+	flow    rtc.Flow
+	heard   int
+	pumped  chan error
+	mute    func()
+}
+
+// WriteRTP counts what the caller hears.
+func (c *browser) WriteRTP(*rtp.Packet) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard++
+	c.signal()
+	return nil
+}
+
+func (c *browser) signal() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// offer makes a browser with its offer.
+func (b *bench) offer() (*browser, string) {
+	b.t.Helper()
+	c := &browser{b: b, t: b.t, changed: make(chan struct{}), pumped: make(chan error, 1)}
+	peer, sdp, err := b.api.Offer(b.ctx, rtc.Handlers{
+		Message: func(data []byte) {
+			ev, err := realtime.Decode(data)
+			if err != nil {
+				b.t.Errorf("the browser got %q: %v", data, err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.events = append(c.events, ev)
+			c.signal()
+		},
+		State: func(s rtc.State) {
+			if s != rtc.StateClosed && s != rtc.StateFailed {
+				return
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.closed = true
+			c.signal()
+		},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	c.peer = peer
+	b.t.Cleanup(c.leave)
+	return c, sdp
+}
+
+// leave closes the tab.
+func (c *browser) leave() {
+	if err := c.peer.Close(); err != nil {
+		c.t.Errorf("close browser: %v", err)
+	}
+}
+
+// dial starts a call and connects to it.
+func (b *bench) dial(start bridge.Start) *browser {
+	b.t.Helper()
+	c, err := b.try(start)
+	if err != nil {
+		b.t.Fatalf("start call: %v", err)
+	}
+	return c
+}
+
+func (b *bench) try(start bridge.Start) (*browser, error) {
+	b.t.Helper()
+	c, offer := b.offer()
+	start.Offer = offer
+	if start.Owner == "" {
+		start.Owner = owner
+	}
+	started, err := b.calls.Start(b.ctx, start)
+	if err != nil {
+		return c, err
+	}
+	c.Started = started
+	if err := c.peer.Accept(b.ctx, started.Answer); err != nil {
+		b.t.Fatal(err)
+	}
+	c.flow.Open()
+	go func() { c.pumped <- c.peer.Forward(b.ctx, c, &c.flow) }()
+	return c, nil
+}
+
+// send sends an event.
+func (c *browser) send(format string, args ...any) {
+	c.t.Helper()
+	if err := c.peer.Send(c.b.ctx, fmt.Appendf(nil, format, args...)); err != nil {
+		c.t.Fatalf("send: %v", err)
+	}
+}
+
+// say types a text and asks for the answer.
+func (c *browser) say(text string) {
+	c.t.Helper()
+	c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, text)
+	c.send(`{"type":"response.create"}`)
+}
+
+// wait waits for the next event that match accepts; those before it count as
+// seen.
+func (c *browser) wait(what string, match func(realtime.Event) bool) realtime.Event {
+	c.t.Helper()
+	for {
+		c.mu.Lock()
+		for c.seen < len(c.events) {
+			ev := c.events[c.seen]
+			c.seen++
+			if match(ev) {
+				c.mu.Unlock()
+				return ev
+			}
+		}
+		changed, closed := c.changed, c.closed
+		c.mu.Unlock()
+		if closed {
+			c.t.Fatalf("the call ended before %s; events:\n%s", what, c.log())
+		}
+		select {
+		case <-changed:
+		case <-c.b.ctx.Done():
+			c.t.Fatalf("no %s; events:\n%s", what, c.log())
+		}
+	}
+}
+
+func (c *browser) next(kind string) realtime.Event {
+	c.t.Helper()
+	return c.wait(kind, func(ev realtime.Event) bool { return ev.Type == kind })
+}
+
+// ended waits for the end and its reason.
+func (c *browser) ended() bridge.EndReason {
+	c.t.Helper()
+	ev := c.next("bridge.ended")
+	var e struct{ Reason bridge.EndReason }
+	c.decode(ev, &e)
+	return e.Reason
+}
+
+func (c *browser) decode(ev realtime.Event, v any) {
+	c.t.Helper()
+	if err := json.Unmarshal(ev.Raw, v); err != nil {
+		c.t.Fatalf("%s: %v", ev.Raw, err)
+	}
+}
+
+func (c *browser) log() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for _, ev := range c.events {
+		fmt.Fprintf(&b, "%.300s\n", ev.Raw)
+	}
+	return b.String()
+}
+
+// types lists the events, deltas once.
+func (c *browser) types() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var types []string
+	for _, ev := range c.events {
+		if n := len(types); n > 0 && types[n-1] == ev.Type && strings.HasSuffix(ev.Type, ".delta") {
+			continue
+		}
+		types = append(types, ev.Type)
+	}
+	return types
+}
+
+// waitHeard waits until the caller has heard n packets.
+func (c *browser) waitHeard(n int) {
+	c.t.Helper()
+	for {
+		c.mu.Lock()
+		heard, changed := c.heard, c.changed
+		c.mu.Unlock()
+		if heard >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-c.b.ctx.Done():
+			c.t.Fatalf("heard %d packets, want %d", heard, n)
+		}
+	}
+}
+
+// speak sends the recorded question once, as a microphone does.
+func (c *browser) speak() {
+	c.t.Helper()
+	frames, err := simulator.UserSpeech()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: 7}}
+	for _, frame := range frames {
+		select {
+		case <-tick.C:
+		case <-c.b.ctx.Done():
+			return
+		}
+		p.Payload = frame
+		if err := c.peer.WriteRTP(&p); err != nil {
+			return
+		}
+		p.SequenceNumber++
+		p.Timestamp += 960
+	}
+}
+
+// session waits for the n-th session of the simulator.
+func (b *bench) session(n int) *simulator.Session {
+	b.t.Helper()
+	s, err := b.sim.WaitSession(b.ctx, n)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// key names the browser's thread.
+func (c *browser) key() persistence.Key { return persistence.Key{Owner: owner, Thread: c.ThreadID} }
+
+// messages reads the thread.
+func (b *bench) messages(key persistence.Key) []persistence.Message {
+	b.t.Helper()
+	all, err := b.store.Messages(b.ctx, key, 0, 1000)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return all
+}
+
+// script is the thread in one line a message.
+func (b *bench) script(key persistence.Key) string {
+	b.t.Helper()
+	var out strings.Builder
+	for _, m := range b.messages(key) {
+		fmt.Fprintf(&out, "%s %s %s: %s", m.Role, m.Metadata.Source, m.Metadata.Status, m.Text())
+		for _, p := range m.Parts {
+			if p.IsTool() {
+				fmt.Fprintf(&out, " [%s %s]", p.Type, p.State)
+			}
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+// show keeps what a failed test has seen.
+func (c *browser) show() {
+	if c.t.Failed() {
+		_ = os.WriteFile(c.t.ArtifactDir()+"/events.jsonl", []byte(c.log()), 0o600)
+	}
+}

@@ -1,0 +1,373 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// Times and limits of a call's goroutines.
+const (
+	maxInbox      = 256             // inputs that wait for the loop; more make the legs wait
+	hangUpTimeout = 5 * time.Second // for the upstream to end the call
+	senderTimeout = 500 * time.Millisecond
+)
+
+// call is one live call: its legs, its goroutines and the loop that owns the
+// state.
+type call struct {
+	id  string
+	key persistence.Key
+	log *slog.Logger
+
+	inbox chan input
+	quit  chan struct{} // closed when the loop has ended: inputs are thrown away
+	done  chan struct{} // closed when the call has ended and everything is joined
+
+	upstream Upstream
+	browser  leg
+	up       UpstreamLeg
+	toUp     rtc.Switch
+	fromUser rtc.Flow // the gate of the caller's audio
+	fromAI   rtc.Flow
+
+	toBrowser *outbox
+	toModel   *outbox
+	journal   *journal
+	thread    telling
+	router    *toolkit.Router
+	client    *clienttool.Toolkit
+
+	tools   sync.WaitGroup
+	waiters waiters
+}
+
+// telling passes events on to the watchers of a thread; *persistence.Store is one.
+type telling interface {
+	Publish(ctx context.Context, key persistence.Key, e persistence.Event)
+}
+
+func newCall(id string, key persistence.Key, log *slog.Logger) *call {
+	return &call{
+		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
+		inbox: make(chan input, maxInbox), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// post hands an input to the loop. It waits while the loop is behind, which makes
+// the remote wait, and gives up when the loop has ended.
+func (c *call) post(in input) {
+	select {
+	case c.inbox <- in:
+	case <-c.quit:
+	}
+}
+
+// offer hands an input to the loop unless it is behind.
+func (c *call) offer(in input) {
+	if len(c.inbox) > maxInbox/2 {
+		return
+	}
+	c.post(in)
+}
+
+// stop asks the call to end; done tells when it has.
+func (c *call) stop(reason EndReason) { c.post(stop{reason}) }
+
+// browserHandlers and upstreamHandlers hop from the legs' goroutines to the loop.
+func (c *call) browserHandlers() rtc.Handlers {
+	return rtc.Handlers{
+		Message:  func(data []byte) { c.post(browserEvent{data}) },
+		TooLarge: func(size int) { c.post(browserTooLarge{size}) },
+		State:    func(state rtc.State) { c.post(browserState{state}) },
+	}
+}
+
+func (c *call) upstreamHandlers() rtc.Handlers {
+	return rtc.Handlers{
+		Message: func(data []byte) { c.post(upstreamEvent{data}) },
+		State:   func(state rtc.State) { c.post(upstreamState{state}) },
+	}
+}
+
+// run is the call's life after both legs are there. It blocks, joins everything
+// it has started, and returns why the call ended.
+func (c *call) run(s *state) EndReason {
+	// A call ends by its own rules and not with a context: what was said is saved
+	// first.
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c.toUp.Set(c.up)
+	c.fromAI.Open()
+	var pumps sync.WaitGroup
+	pumps.Go(func() { c.pump(c.browser.Forward(ctx, &c.toUp, &c.fromUser), "browser") })
+	pumps.Go(func() { c.pump(c.up.Forward(ctx, c.browser, &c.fromAI), "upstream") })
+	sent := background(func() { c.toModel.run(ctx, c.up) })
+	told := background(func() { c.toBrowser.run(ctx, c.browser) })
+	saved := background(func() { c.keepJournal(ctx) })
+
+	reason := c.loop(ctx, s)
+	close(c.quit)
+	c.toModel.close()
+	await(sent, senderTimeout)
+	c.hangUp()
+	c.report("upstream", c.up.Close())
+	c.journal.close()
+	await(saved, journalTimeout)
+	c.toBrowser.close()
+	await(told, outboxTimeout)
+	cancel()
+	c.report("browser", c.browser.Close())
+	<-sent
+	<-told
+	<-saved
+	pumps.Wait()
+	c.tools.Wait()
+	c.waiters.giveUp()
+	c.log.Info("call ended", "reason", reason, "turns", s.record.Turns, "gated", c.fromUser.Gated.Load(),
+		"packets_up", c.fromUser.Packets.Load(), "packets_down", c.fromAI.Packets.Load())
+	return reason
+}
+
+// background runs f and closes the channel when it has returned.
+func background(f func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	return done
+}
+
+func await(done <-chan struct{}, limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
+// pump logs why audio of a leg is not passed on any more, unless the leg ended.
+func (c *call) pump(err error, from string) {
+	if err != nil && !errors.Is(err, rtc.ErrClosed) && !errors.Is(err, context.Canceled) {
+		c.log.Error("audio is not passed on", "leg", from, "error", err)
+	}
+}
+
+func (c *call) report(leg string, err error) {
+	if err != nil {
+		c.log.Warn("leg not closed in time", "leg", leg, "error", err)
+	}
+}
+
+// hangUp ends the call upstream, whatever state the connection is in: it would
+// bill on.
+func (c *call) hangUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), hangUpTimeout)
+	defer cancel()
+	if err := c.upstream.HangUp(ctx, c.up.ID()); err != nil {
+		c.log.Warn("upstream call not hung up", "upstream_call_id", c.up.ID(), "error", err)
+	}
+}
+
+func (c *call) keepJournal(ctx context.Context) {
+	if lost := c.journal.run(ctx); lost > 0 {
+		c.log.Error("the end of the call was not saved", "changes", lost)
+	}
+}
+
+// saved hears of each message that is in the thread now.
+func (c *call) saved(m persistence.Message) {
+	c.waiters.tell(m)
+	event := encode(messageEvent{Type: "bridge.message", Message: m})
+	if !c.toBrowser.push(event, m.Metadata.Status == persistence.StatusInProgress) {
+		c.stop(EndBrowserStalled)
+	}
+}
+
+// loop owns the state until the call ends.
+func (c *call) loop(ctx context.Context, s *state) EndReason {
+	w := worker{call: c, state: s}
+	w.toolCtx, w.cancelTools = context.WithCancel(ctx)
+	defer w.cancelTools()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(w.untilDeadline())
+		var in input
+		select {
+		case in = <-c.inbox:
+		case <-timer.C:
+			in = tick{}
+		}
+		if reason, over := w.step(in); over {
+			return reason
+		}
+	}
+}
+
+// worker does what the state wants done. It belongs to the loop.
+type worker struct {
+	*call
+	state       *state
+	toolCtx     context.Context //nolint:containedctx // it ends with the loop that owns the worker
+	cancelTools context.CancelFunc
+	over        EndReason
+	failed      EndReason // the next input
+}
+
+func (w *worker) untilDeadline() time.Duration {
+	at := w.state.deadline()
+	if at.IsZero() {
+		return time.Hour
+	}
+	return time.Until(at)
+}
+
+// step applies one input. A defect of the state ends this call and no other.
+func (w *worker) step(in input) (reason EndReason, over bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("call broken", "panic", p, "stack", string(debug.Stack()))
+			w.abort()
+			reason, over = EndInternal, true
+		}
+	}()
+	for in != nil {
+		for _, e := range w.state.reduce(time.Now(), in) {
+			w.perform(e)
+		}
+		in = nil
+		if w.failed != endNone {
+			in, w.failed = stop{w.failed}, endNone
+		}
+	}
+	return w.over, w.over != endNone
+}
+
+// abort saves what it can of a call whose state is broken.
+func (w *worker) abort() {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("broken call not closed", "panic", p)
+		}
+	}()
+	w.state.effects, w.state.reason = nil, EndInternal
+	w.state.finish()
+	for _, e := range w.state.effects {
+		w.perform(e)
+	}
+}
+
+func (w *worker) perform(e effect) {
+	switch e := e.(type) {
+	case toUpstream:
+		w.check(w.toModel.push(e.data, false), EndUpstreamLost)
+	case toBrowser:
+		w.check(w.toBrowser.push(e.data, e.draft), EndBrowserStalled)
+	case write:
+		w.check(w.journal.push(e.op), EndStorageFailed)
+	case publish:
+		w.thread.Publish(w.toolCtx, w.key, persistence.Event{Type: e.kind, Data: encode(e.data)})
+	case expectTool:
+		if err := w.client.Expect(e.callID); err != nil {
+			w.log.Warn("client tool not opened", "tool_call_id", e.callID, "error", err)
+		}
+	case startTool:
+		w.startTool(e.call)
+	case deliverTool:
+		if err := w.client.Deliver(e.callID, e.output); err != nil {
+			w.log.Info("client's tool output refused", "tool_call_id", e.callID, "error", err)
+		}
+	case cancelTools:
+		w.cancelTools()
+	case gate:
+		w.openGate(e.open)
+	case report:
+		w.log.Log(w.toolCtx, e.level, e.message, e.attrs...)
+	case finish:
+		w.over = e.reason
+	default:
+		panic(fmt.Sprintf("bridge: unknown effect %T", e))
+	}
+}
+
+// check ends the call when a queue is full.
+func (w *worker) check(ok bool, reason EndReason) {
+	if !ok && w.failed == endNone {
+		w.failed = reason
+	}
+}
+
+func (w *worker) openGate(open bool) {
+	if open {
+		w.fromUser.Open()
+		return
+	}
+	w.fromUser.Shut()
+}
+
+// startTool runs a tool beside the loop.
+func (w *worker) startTool(tc toolkit.Call) {
+	c, ctx := w.call, w.toolCtx
+	c.tools.Go(func() {
+		result := toolkit.Drain(c.router.Call(ctx, tc), func(chunk toolkit.Chunk) {
+			c.offer(toolProgress{callID: tc.ID, chunk: chunk})
+		})
+		c.client.Forget(tc.ID)
+		c.post(toolEnd{callID: tc.ID, result: result})
+	})
+}
+
+// waiters are those who want to know that a message was saved.
+type waiters struct {
+	mu   sync.Mutex
+	byID map[string]chan persistence.Message
+	gone bool
+}
+
+// wait returns a channel that gets the message, or is closed when it will not be
+// saved.
+func (w *waiters) wait(id string) <-chan persistence.Message {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ch := make(chan persistence.Message, 1)
+	if w.gone {
+		close(ch)
+		return ch
+	}
+	if w.byID == nil {
+		w.byID = make(map[string]chan persistence.Message)
+	}
+	w.byID[id] = ch
+	return ch
+}
+
+func (w *waiters) tell(m persistence.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ch, ok := w.byID[m.ID]; ok {
+		ch <- m
+		delete(w.byID, m.ID)
+	}
+}
+
+func (w *waiters) giveUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = true
+	for _, ch := range w.byID {
+		close(ch)
+	}
+	w.byID = nil
+}

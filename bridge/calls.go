@@ -1,0 +1,427 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// Defaults and limits of [Config].
+const (
+	maxReplay = 200
+	// dialTimeout is shorter than the browser's patience with an answer that it
+	// has to connect to.
+	dialTimeout = 8 * time.Second
+)
+
+// Config says how calls are made. Upstream, Browser, Store and Tools are needed.
+type Config struct {
+	Upstream Upstream
+	Browser  *rtc.API
+	Store    *persistence.Store
+	// Tools returns the server's tools for a call on a thread.
+	Tools   func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	Session SessionConfig
+	// ReplayMessages is how many of a thread's last messages a new call is told,
+	// 0 to 200.
+	ReplayMessages int
+	// ToolTimeout is the limit of a tool call; 0 means 30 s.
+	ToolTimeout time.Duration
+	// MaxDuration ends a call; 0 leaves it to the upstream.
+	MaxDuration time.Duration
+	// OnEnd and OnDraftsDropped count what happens; they may be nil and must
+	// return at once.
+	OnEnd           func(EndReason)
+	OnDraftsDropped func(n int)
+	Logger          *slog.Logger
+}
+
+func (c Config) validate() error {
+	var errs []error
+	for _, f := range []struct {
+		name string
+		ok   bool
+	}{{"Upstream", c.Upstream != nil}, {"Browser", c.Browser != nil}, {"Store", c.Store != nil}, {"Tools", c.Tools != nil}} {
+		if !f.ok {
+			errs = append(errs, fmt.Errorf("bridge: Config.%s is missing", f.name))
+		}
+	}
+	if c.ReplayMessages < 0 || c.ReplayMessages > maxReplay {
+		errs = append(errs, fmt.Errorf("bridge: Config.ReplayMessages is %d, 0 to %d are possible", c.ReplayMessages, maxReplay))
+	}
+	return errors.Join(errs...)
+}
+
+// Calls are the live calls of this process. Its methods may run concurrently.
+type Calls struct {
+	cfg    Config
+	log    *slog.Logger
+	admit  chan admission
+	ending chan struct{} // closed when no more calls are let in
+
+	mu   sync.Mutex
+	live map[persistence.Key]*call
+	byID map[string]*call
+}
+
+// admission hands a call over to Run, which owns it from then on.
+type admission struct {
+	call  *call
+	state *state
+}
+
+// NewCalls returns no calls yet. Errors name what is wrong with the Config.
+func NewCalls(cfg Config) (*Calls, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.OnEnd == nil {
+		cfg.OnEnd = func(EndReason) {}
+	}
+	if cfg.OnDraftsDropped == nil {
+		cfg.OnDraftsDropped = func(int) {}
+	}
+	return &Calls{
+		cfg: cfg, log: cfg.Logger, admit: make(chan admission), ending: make(chan struct{}),
+		live: make(map[persistence.Key]*call), byID: make(map[string]*call),
+	}, nil
+}
+
+// Run runs the calls that Start lets in until ctx ends. Then it lets no more in,
+// ends those that live with the reason shutdown, and returns when all that they
+// said is saved. It must be called once.
+func (c *Calls) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	for {
+		select {
+		case a := <-c.admit:
+			running.Go(func() { c.runOne(a) })
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(c.ending)
+	for _, live := range c.all() {
+		live.stop(EndShutdown)
+	}
+	running.Wait()
+	return nil
+}
+
+func (c *Calls) runOne(a admission) {
+	reason := a.call.run(a.state)
+	c.release(a.call)
+	c.cfg.OnEnd(reason)
+}
+
+// all lists the calls that run.
+func (c *Calls) all() []*call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var calls []*call
+	for _, live := range c.byID {
+		calls = append(calls, live)
+	}
+	return calls
+}
+
+// Count returns how many calls live or are being set up.
+func (c *Calls) Count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.live)
+}
+
+// Live returns the id of the thread's call, if this process has one.
+func (c *Calls) Live(owner, threadID string) (callID string, ok bool) {
+	live := c.find(persistence.Key{Owner: owner, Thread: threadID})
+	if live == nil {
+		return "", false
+	}
+	return live.id, true
+}
+
+// find returns the thread's call when it runs.
+func (c *Calls) find(key persistence.Key) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	live := c.live[key]
+	if live == nil || c.byID[live.id] == nil {
+		return nil
+	}
+	return live
+}
+
+// Hangup ends a call and returns when all of it is saved. A call that is not
+// there, or is a stranger's, is persistence.ErrNotFound.
+func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
+	c.mu.Lock()
+	live := c.byID[callID]
+	c.mu.Unlock()
+	if live == nil || live.key.Owner != owner {
+		return fmt.Errorf("hang up call: %w", persistence.ErrNotFound)
+	}
+	live.stop(EndHangup)
+	select {
+	case <-live.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("hang up call: %w", context.Cause(ctx))
+	}
+}
+
+// Say puts a text of the user into the thread's call, which answers it by voice,
+// and returns the message as it was saved. Errors: *Error with CodeNoCall or
+// CodeBadText.
+func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return persistence.Message{}, &Error{Code: CodeBadText, Message: "The text is empty.", Param: "content"}
+	case len(text) > maxInputText:
+		return persistence.Message{}, &Error{Code: CodeBadText, Param: "content",
+			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), maxInputText)}
+	}
+	noCall := &Error{Code: CodeNoCall, Message: "There is no live call on this thread."}
+	live := c.find(persistence.Key{Owner: owner, Thread: threadID})
+	if live == nil {
+		return persistence.Message{}, noCall
+	}
+	id := newID()
+	saved := live.waiters.wait(id)
+	live.post(said{messageID: id, text: text})
+	select {
+	case m, ok := <-saved:
+		if !ok {
+			return persistence.Message{}, noCall
+		}
+		return m, nil
+	case <-ctx.Done():
+		return persistence.Message{}, fmt.Errorf("say in call: %w", context.Cause(ctx))
+	}
+}
+
+// Recover hangs up what an earlier process left upstream.
+func (c *Calls) Recover(ctx context.Context, left []persistence.CallRecord) {
+	var g errgroup.Group
+	g.SetLimit(8)
+	for _, rec := range left {
+		if rec.UpstreamCallID == "" || rec.Upstream != c.cfg.Upstream.Name() {
+			continue
+		}
+		g.Go(func() error {
+			if err := c.cfg.Upstream.HangUp(ctx, rec.UpstreamCallID); err != nil {
+				c.log.Warn("call of an earlier process not hung up", "call_id", rec.ID, "error", err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // none returns an error
+}
+
+// reserve takes the thread's place for a new call, which ends the call that has
+// it if takeover is asked for.
+func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
+	for {
+		c.mu.Lock()
+		old := c.live[fresh.key]
+		if old == nil {
+			c.live[fresh.key] = fresh
+			c.mu.Unlock()
+			return nil
+		}
+		c.mu.Unlock()
+		if !takeover {
+			return errCallActive
+		}
+		old.stop(EndTakenOver)
+		select {
+		case <-old.done:
+		case <-ctx.Done():
+			return fmt.Errorf("take over call: %w", context.Cause(ctx))
+		}
+	}
+}
+
+var errShuttingDown = &Error{Code: CodeShuttingDown, Message: "The server is shutting down."}
+
+var errCallActive = &Error{
+	Code: CodeCallActive, Param: "thread_id",
+	Message: "The thread has a live call. Send takeover=true to move it here.",
+}
+
+// release gives the thread's place back.
+func (c *Calls) release(old *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byID, old.id)
+	if c.live[old.key] == old {
+		delete(c.live, old.key)
+	}
+	close(old.done)
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// itemPrefix makes the beginning of the ids of a call's own items.
+func itemPrefix() string { return fmt.Sprintf("vb%08x", rand.Uint32()) }
+
+// Start is what a client sends to start a call.
+type Start struct {
+	Owner string
+	// ThreadID is empty for a new thread.
+	ThreadID string
+	// Offer is the browser's SDP.
+	Offer string
+	// Session is the client's session object, which is merged like a
+	// session.update; may be nil.
+	Session json.RawMessage
+	// Takeover ends a live call on the thread.
+	Takeover bool
+}
+
+// Started is what the client gets.
+type Started struct {
+	CallID   string
+	ThreadID string
+	// Answer is our SDP.
+	Answer string
+}
+
+// Start sets up a call and returns when the upstream has taken it: the browser
+// can connect then. Errors: *Error, persistence.ErrNotFound for a thread that is
+// not there or a stranger's.
+func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
+	select {
+	case <-c.ending:
+		return Started{}, errShuttingDown
+	default:
+	}
+	wish, err := c.check(start)
+	if err != nil {
+		return Started{}, err
+	}
+	key, created, err := c.thread(ctx, start)
+	if err != nil {
+		return Started{}, err
+	}
+	fresh := newCall(newID(), key, c.log)
+	answer, err := c.place(ctx, fresh, start, wish)
+	if err != nil && created {
+		// Nobody has seen it: an empty thread would only be in the way.
+		err = errors.Join(err, c.cfg.Store.DeleteThread(context.WithoutCancel(ctx), key))
+	}
+	if err != nil {
+		return Started{}, err
+	}
+	return Started{CallID: fresh.id, ThreadID: key.Thread, Answer: answer}, nil
+}
+
+// check refuses what cannot become a call before anything is made for it.
+func (c *Calls) check(start Start) (wish, error) {
+	if err := rtc.CheckOffer(start.Offer); err != nil {
+		return wish{}, offerError(err)
+	}
+	if start.Session == nil {
+		return wish{}, nil
+	}
+	w, err := readWish(start.Session, c.cfg.Session.AllowClientInstructions)
+	if err != nil {
+		return wish{}, &Error{Code: CodeBadSession, Message: err.Error() + ".", Param: "session", Err: err}
+	}
+	return w, nil
+}
+
+func offerError(err error) *Error {
+	if errors.Is(err, rtc.ErrNoOpus) {
+		return &Error{Code: CodeNoOpus, Message: "The offer has no audio section with Opus.", Param: "sdp", Err: err}
+	}
+	return &Error{Code: CodeBadSDP, Message: "The SDP cannot be used: " + err.Error() + ".", Param: "sdp", Err: err}
+}
+
+// thread finds the thread of the call, or makes one.
+func (c *Calls) thread(ctx context.Context, start Start) (key persistence.Key, created bool, err error) {
+	key = persistence.Key{Owner: start.Owner, Thread: start.ThreadID}
+	if start.ThreadID != "" {
+		_, err := c.cfg.Store.Thread(ctx, key)
+		return key, false, err
+	}
+	t, err := c.cfg.Store.CreateThread(ctx, start.Owner, "")
+	key.Thread = t.ID
+	return key, err == nil, err
+}
+
+// place reserves the thread, sets the call up and hands it over to Run.
+func (c *Calls) place(ctx context.Context, fresh *call, start Start, w wish) (answer string, err error) {
+	if err := c.reserve(ctx, fresh, start.Takeover); err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			c.release(fresh)
+		}
+	}()
+	set := setup{calls: c, call: fresh, start: start, wish: w}
+	s, answer, err := set.run(ctx)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	c.byID[fresh.id] = fresh
+	c.mu.Unlock()
+	select {
+	case c.admit <- admission{fresh, s}:
+		return answer, nil
+	case <-c.ending:
+		set.undo()
+		return "", errShuttingDown
+	case <-ctx.Done():
+		set.undo()
+		return "", fmt.Errorf("start call: %w", context.Cause(ctx))
+	}
+}
+
+// dialError is what a client is told of a call that the upstream did not take.
+func dialError(err error) error {
+	if e, ok := errors.AsType[*realtime.APIError](err); ok {
+		return &Error{
+			Code: CodeUpstreamRefused, Status: e.Status, UpstreamCode: e.Code, Err: err,
+			Message: fmt.Sprintf("The upstream refused the call (%d): %s", e.Status, e.Message),
+		}
+	}
+	if errors.Is(err, persistence.ErrConflict) {
+		return errCallActive
+	}
+	if errors.Is(err, persistence.ErrNotFound) {
+		return err
+	}
+	if errors.Is(err, errDialTimeout) {
+		return &Error{Code: CodeUpstreamUnreachable, Message: fmt.Sprintf("The upstream did not answer within %s.", dialTimeout), Err: err}
+	}
+	if errors.Is(err, realtime.ErrBadAnswer) || errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
+		return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream took the call but sent no usable SDP answer.", Err: err}
+	}
+	return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream cannot be reached.", Err: err}
+}
+
+func clientToolkit(r *toolkit.Registry, timeout time.Duration) *clienttool.Toolkit {
+	return clienttool.New(r, clienttool.Config{Timeout: timeout})
+}

@@ -1,0 +1,176 @@
+package bridge
+
+import (
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// defaultRate is how fast a voice speaks, in characters per second, until this
+// call has heard a whole answer. Measured rates are trusted within the bounds.
+const (
+	defaultRate  = 15.0
+	minRate      = 8.0
+	maxRate      = 30.0
+	minCalibrate = 2 * time.Second // of audio, for a rate that means something
+)
+
+// spoken knows what of the answers has been played. The upstream generates
+// faster than it speaks, so that most of an answer may be unheard when it is
+// interrupted, and it deletes the words then; what was heard is estimated from
+// the time.
+type spoken struct {
+	started bool // the model has made audio in this call
+	rate    float64
+
+	playing string    // the response that is being played
+	since   time.Time // its first audio
+	asked   time.Time // when the user's turn ended that waits for an answer
+}
+
+// playingStarted takes output_audio_buffer.started.
+func (s *state) playingStarted(ev realtime.Event) {
+	p := &s.spoken
+	p.started = true
+	if p.playing == ev.ResponseID && !p.since.IsZero() {
+		return
+	}
+	p.playing, p.since = ev.ResponseID, s.now
+	r := s.responseOf(ev.ResponseID)
+	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
+		return
+	}
+	answer := s.now.Sub(r.asked).Milliseconds()
+	r.record.AnswerMS = &answer
+	s.save(saveResponse{r.record})
+	if len(r.messages) > 0 {
+		m := r.messages[0]
+		m.meta.LatencyMS = map[string]int64{"answer": answer}
+		if !m.open() {
+			s.write(m)
+		}
+	}
+}
+
+// playingStopped takes output_audio_buffer.stopped: all of it was played.
+func (s *state) playingStopped(ev realtime.Event) {
+	p := &s.spoken
+	if r := s.turns.responses[ev.ResponseID]; r != nil && p.playing == ev.ResponseID && !p.since.IsZero() {
+		if took := s.now.Sub(p.since); took >= minCalibrate {
+			rate := float64(letters(r)) / took.Seconds()
+			p.rate = min(max(rate, minRate), maxRate)
+		}
+	}
+	p.playing, p.since = "", time.Time{}
+}
+
+func letters(r *response) int {
+	n := 0
+	for _, m := range r.messages {
+		n += utf8.RuneCountInString(m.text())
+	}
+	return n
+}
+
+// playingCleared takes output_audio_buffer.cleared: what was not played yet never
+// will be. It is the only sign of an interruption when the answer was generated
+// whole before.
+func (s *state) playingCleared(ev realtime.Event) {
+	s.interruptPlaying(ev.ResponseID)
+	s.spoken.playing, s.spoken.since = "", time.Time{}
+}
+
+// interruptPlaying closes the messages of the response that is being played with
+// what was heard of each.
+func (s *state) interruptPlaying(responseID string) {
+	p := &s.spoken
+	r := s.turns.responses[responseID]
+	if r == nil || p.playing != responseID || p.since.IsZero() {
+		return
+	}
+	for _, m := range r.messages {
+		heard := p.heard(s.now, m)
+		if heard >= p.length(m) && !m.open() {
+			continue // played to its end
+		}
+		s.interrupt(m, heard)
+	}
+}
+
+// truncated takes conversation.item.truncated, which knows exactly how much was
+// played.
+func (s *state) truncated(ev realtime.Event) {
+	it := s.script.items[ev.ItemID]
+	if it == nil || it.message == nil || it.message.role != persistence.RoleAssistant {
+		return
+	}
+	s.interrupt(it.message, time.Duration(ev.AudioEndMS)*time.Millisecond)
+}
+
+// interrupt closes a message as interrupted after so much audio.
+func (s *state) interrupt(m *message, heard time.Duration) {
+	if m.meta.Status == persistence.StatusFailed {
+		return
+	}
+	text := s.spoken.cut(m.text(), heard)
+	ms := heard.Milliseconds()
+	same := m.meta.Status == persistence.StatusInterrupted && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS == ms
+	if same {
+		return
+	}
+	if m.meta.Status != persistence.StatusInterrupted {
+		s.record.Interruptions++
+	}
+	m.meta.Status = persistence.StatusInterrupted
+	m.meta.HeardText, m.meta.AudioEndMS = &text, &ms
+	s.write(m)
+}
+
+// length is about how long the message's audio is.
+func (p *spoken) length(m *message) time.Duration {
+	return time.Duration(float64(utf8.RuneCountInString(m.text())) / p.rate * float64(time.Second))
+}
+
+// heard is about how much of the message's audio has been played.
+func (p *spoken) heard(now time.Time, m *message) time.Duration {
+	if m.response == nil || p.playing != m.response.id || p.since.IsZero() {
+		return 0
+	}
+	left := now.Sub(p.since)
+	for _, o := range m.response.messages {
+		if o == m {
+			break
+		}
+		left -= p.length(o)
+	}
+	return max(left, 0)
+}
+
+// cut returns the beginning of text that is spoken in that time, to a whole word.
+func (p *spoken) cut(text string, heard time.Duration) string {
+	runes := []rune(text)
+	n := int(math.Round(heard.Seconds() * p.rate))
+	if n >= len(runes) {
+		return text
+	}
+	if n <= 0 {
+		return ""
+	}
+	head := string(runes[:n])
+	if runes[n] == ' ' || runes[n] == '\n' {
+		return strings.TrimSpace(head)
+	}
+	i := strings.LastIndexAny(head, " \n")
+	if i < 0 {
+		// Languages without spaces are cut where they are.
+		if strings.ContainsAny(text, " ") {
+			return ""
+		}
+		return head
+	}
+	return strings.TrimSpace(head[:i])
+}

@@ -1,0 +1,132 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"voicebridge/realtime/rtc"
+)
+
+// Limits of an outbox.
+const (
+	maxDrafts     = 256 << 10 // waiting bytes above which drafts are dropped
+	maxFacts      = 8 << 20   // waiting bytes above which the leg counts as stalled
+	outboxTimeout = time.Second
+)
+
+// sender takes one event; a leg is one.
+type sender interface {
+	Send(ctx context.Context, data []byte) error
+}
+
+// outbox sends events to one leg, in order, without ever making the loop wait.
+// When the leg is slow drafts are dropped and counted, facts never are.
+type outbox struct {
+	leg string // for the log
+	log *slog.Logger
+
+	mu     sync.Mutex
+	queue  [][]byte
+	bytes  int
+	closed bool
+	wake   chan struct{}
+
+	dropped int // drafts, since the last line in the log
+	onDrop  func(n int)
+}
+
+func newOutbox(leg string, log *slog.Logger, onDrop func(n int)) *outbox {
+	return &outbox{leg: leg, log: log, wake: make(chan struct{}, 1), onDrop: onDrop}
+}
+
+// push adds an event. It reports false when so much waits that the leg must be
+// given up.
+func (o *outbox) push(data []byte, draft bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.closed:
+		return true
+	case draft && o.bytes > maxDrafts:
+		o.dropped++
+		return true
+	case o.bytes+len(data) > maxFacts:
+		return false
+	}
+	o.queue = append(o.queue, data)
+	o.bytes += len(data)
+	o.signal()
+	return true
+}
+
+// close lets no more events in; run ends when those that wait are sent.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.countDropped()
+	o.signal()
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the first event out; last says that there will be none.
+func (o *outbox) next() (data []byte, ok, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) == 0 {
+		return nil, false, o.closed
+	}
+	data = o.queue[0]
+	o.queue[0] = nil
+	o.queue = o.queue[1:]
+	o.bytes -= len(data)
+	if o.bytes <= maxDrafts {
+		o.countDropped()
+	}
+	return data, true, false
+}
+
+// countDropped tells how many drafts a slow leg has missed. o.mu is held.
+func (o *outbox) countDropped() {
+	if o.dropped == 0 {
+		return
+	}
+	o.log.Warn("drafts dropped: the leg is slow", "leg", o.leg, "dropped", o.dropped)
+	o.onDrop(o.dropped)
+	o.dropped = 0
+}
+
+// run sends what is pushed until the outbox is closed and empty, the leg is
+// closed, or ctx ends.
+func (o *outbox) run(ctx context.Context, to sender) {
+	for {
+		data, ok, last := o.next()
+		if last {
+			return
+		}
+		if !ok {
+			select {
+			case <-o.wake:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		switch err := to.Send(ctx, data); {
+		case err == nil:
+		case errors.Is(err, rtc.ErrTooLarge):
+			o.log.Warn("event held back: larger than the leg takes", "leg", o.leg, "bytes", len(data))
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,482 @@
+package bridge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"voicebridge/realtime"
+	"voicebridge/toolkit"
+)
+
+// SessionConfig is what the operator sets for every call.
+type SessionConfig struct {
+	Model              string
+	Voice              string
+	TranscriptionModel string
+	Instructions       string
+	// AllowClientInstructions lets a client replace the instructions.
+	AllowClientInstructions bool
+}
+
+// creation is the session object that a call is created with: what is fixed for
+// its whole life, and nothing that lets the model answer.
+func (c SessionConfig) creation() ([]byte, error) {
+	return json.Marshal(realtime.Session{
+		Type: "realtime", Model: c.Model, OutputModalities: []string{"audio"},
+		Audio: &realtime.Audio{Input: &realtime.AudioInput{TurnDetection: realtime.Null[realtime.TurnDetection]()}},
+	})
+}
+
+// wish is what a client asks for in a session.update, as far as it is taken.
+// Fields that it does not name are nil.
+type wish struct {
+	noise, transcription, turns json.RawMessage
+	voice, speed                json.RawMessage
+	instructions                *string
+	tools                       []toolkit.Definition
+	hasTools                    bool
+	// eventIDs are the client's events that asked for it.
+	eventIDs []string
+}
+
+// clientSession is the part of a session object that is read.
+type clientSession struct {
+	Type         string          `json:"type"`
+	Instructions json.RawMessage `json:"instructions"`
+	Audio        struct {
+		Input struct {
+			Noise         json.RawMessage `json:"noise_reduction"`
+			Transcription json.RawMessage `json:"transcription"`
+			Turns         json.RawMessage `json:"turn_detection"`
+		} `json:"input"`
+		Output struct {
+			Voice json.RawMessage `json:"voice"`
+			Speed json.RawMessage `json:"speed"`
+		} `json:"output"`
+	} `json:"audio"`
+	Tools json.RawMessage `json:"tools"`
+}
+
+var errSessionType = errors.New(`session.type must be "realtime"`)
+
+// readWish reads a client's session object. What is not taken is left out in
+// silence; what cannot be read at all is an error.
+func readWish(raw json.RawMessage, allowInstructions bool) (wish, error) {
+	var c clientSession
+	if !isObject(raw) {
+		return wish{}, errors.New("session must be an object")
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return wish{}, fmt.Errorf("session cannot be read: %w", err)
+	}
+	if c.Type != "" && c.Type != "realtime" {
+		return wish{}, errSessionType
+	}
+	w := wish{
+		noise: c.Audio.Input.Noise, turns: c.Audio.Input.Turns,
+		voice: notNull(c.Audio.Output.Voice), speed: notNull(c.Audio.Output.Speed),
+		// Without transcripts the thread would have no words: null is not taken.
+		transcription: notNull(c.Audio.Input.Transcription),
+	}
+	if allowInstructions && notNull(c.Instructions) != nil {
+		if err := json.Unmarshal(c.Instructions, &w.instructions); err != nil {
+			return wish{}, errors.New("session.instructions must be a string")
+		}
+	}
+	if c.Tools == nil {
+		return w, nil
+	}
+	w.hasTools = true
+	var err error
+	w.tools, err = readTools(c.Tools)
+	return w, err
+}
+
+// readTools reads the functions that a client declares. Tools of other types,
+// such as remote MCP servers, are not taken.
+func readTools(raw json.RawMessage) ([]toolkit.Definition, error) {
+	var list []struct {
+		Type        string          `json:"type"`
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, errors.New("session.tools must be a list of functions")
+	}
+	var defs []toolkit.Definition
+	for _, t := range list {
+		if t.Type != "" && t.Type != "function" {
+			continue
+		}
+		if notNull(t.Parameters) == nil {
+			t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		defs = append(defs, toolkit.Definition{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	return defs, nil
+}
+
+func isObject(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) > 0 && raw[0] == '{'
+}
+
+func notNull(raw json.RawMessage) json.RawMessage {
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// empty says that nothing of the client's update is taken.
+func (w *wish) empty() bool {
+	return w.noise == nil && w.transcription == nil && w.turns == nil && w.voice == nil && w.speed == nil &&
+		w.instructions == nil && !w.hasTools
+}
+
+// add puts a later wish on top.
+func (w *wish) add(later wish) {
+	for _, f := range []struct{ to, from *json.RawMessage }{
+		{&w.noise, &later.noise}, {&w.transcription, &later.transcription}, {&w.turns, &later.turns},
+		{&w.voice, &later.voice}, {&w.speed, &later.speed},
+	} {
+		if *f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if later.instructions != nil {
+		w.instructions = later.instructions
+	}
+	if later.hasTools {
+		w.tools, w.hasTools = later.tools, true
+	}
+	w.eventIDs = append(w.eventIDs, later.eventIDs...)
+}
+
+// settings is the configuration of the upstream's session. At most one
+// session.update is in flight, because its answer does not name it.
+type settings struct {
+	// agreed is what the upstream has taken of the client's wishes.
+	agreed wish
+	// next is what waits for its turn; asked says that there is something, if
+	// only an answer to give.
+	next  wish
+	asked bool
+
+	inFlight *update
+	// last is the newest session.updated as the client may see it.
+	last []byte
+	// manual says that the upstream makes no turns by itself, noReply that it
+	// does not answer them by itself.
+	manual, noReply bool
+}
+
+// update is a session.update that the upstream has not answered.
+type update struct {
+	eventID string
+	wish    wish // the client's part
+	asked   bool // the client waits for the answer
+	first   bool // the bridge's own settings are in it
+	noVoice bool
+	before  []toolkit.Definition // the client's tools until now
+}
+
+// wishFor takes a client's session.update.
+func (s *state) wishFor(clientID string, raw json.RawMessage) {
+	w, err := readWish(raw, s.session.AllowClientInstructions)
+	if err != nil {
+		s.refuse(clientID, "invalid_value", err.Error(), "session")
+		return
+	}
+	w.eventIDs = []string{clientID}
+	if s.spoken.started {
+		w.voice = nil // locked: it would lose the whole update
+	}
+	w.tools = s.acceptable(clientID, w.tools)
+	c := &s.settings
+	c.next.add(w)
+	c.asked = true
+	if s.phase >= configuring && c.inFlight == nil {
+		s.sendWishes()
+	}
+}
+
+// acceptable leaves out the tools that the client cannot have and tells it which.
+func (s *state) acceptable(clientID string, defs []toolkit.Definition) []toolkit.Definition {
+	var good []toolkit.Definition
+	for i, d := range defs {
+		param := fmt.Sprintf("session.tools[%d]", i)
+		if e, ok := s.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient {
+			s.refuse(clientID, "tool_name_taken", fmt.Sprintf(
+				"The client tool %q is left out: a tool of the server (%s) has this name.", d.Name, e.Executor), param)
+			continue
+		}
+		if slices.ContainsFunc(good, func(o toolkit.Definition) bool { return o.Name == d.Name }) {
+			s.refuse(clientID, "tool_name_taken", fmt.Sprintf("The client tool %q is declared twice.", d.Name), param)
+			continue
+		}
+		if err := errors.Join(toolkit.CheckName(d.Name), toolkit.CheckParameters(d.Parameters)); err != nil {
+			s.refuse(clientID, "invalid_value", fmt.Sprintf("The client tool %q is left out: %v", d.Name, err), param)
+			continue
+		}
+		good = append(good, d)
+	}
+	return good
+}
+
+// sendWishes sends what the client asks for, or answers it at once when nothing
+// of it is taken.
+func (s *state) sendWishes() {
+	c := &s.settings
+	w := c.next
+	c.next, c.asked = wish{}, false
+	if w.empty() && c.last != nil {
+		s.do(toBrowser{data: c.last})
+		return
+	}
+	s.sendUpdate(&update{wish: w, asked: true})
+}
+
+// configure sends the bridge's settings with what the client has asked for until
+// now.
+func (s *state) configure() {
+	c := &s.settings
+	w, asked := s.wish, c.asked
+	w.tools = s.acceptable("", w.tools)
+	w.add(c.next)
+	c.next, c.asked = wish{}, false
+	s.sendUpdate(&update{wish: w, asked: asked, first: true})
+}
+
+func (s *state) sendUpdate(u *update) {
+	c := &s.settings
+	if u.wish.hasTools {
+		u.before = c.agreed.tools
+		if err := s.client.Declare(u.wish.tools); err != nil {
+			s.refuse(firstOf(u.wish.eventIDs), "invalid_value", err.Error(), "session.tools")
+			u.wish.tools, u.wish.hasTools = nil, false
+		}
+	}
+	u.eventID = s.nextEventID(sentEvent{kind: sentSession, clientID: firstOf(u.wish.eventIDs), forClient: u.asked})
+	event := realtime.SessionUpdate(u.eventID, s.sessionOf(u))
+	if len(event) > s.upstreamLimit {
+		// Without its tools and instructions the model would be another one.
+		s.note(slog.LevelError, "session too large for the upstream", "bytes", len(event), "limit", s.upstreamLimit)
+		s.end(EndSessionRejected)
+		return
+	}
+	c.inFlight = u
+	s.do(toUpstream{event})
+}
+
+// sessionObject is the session of a session.update. Parts that come from a
+// client are passed on as they are.
+type sessionObject struct {
+	Type         string          `json:"type"`
+	Instructions *string         `json:"instructions,omitempty"`
+	Audio        *sessionAudio   `json:"audio,omitempty"`
+	Tools        []realtime.Tool `json:"tools,omitzero"`
+	ToolChoice   string          `json:"tool_choice,omitempty"`
+}
+
+type sessionAudio struct {
+	Input  *sessionInput  `json:"input,omitempty"`
+	Output *sessionOutput `json:"output,omitempty"`
+}
+
+type sessionInput struct {
+	Noise         json.RawMessage `json:"noise_reduction,omitempty"`
+	Transcription json.RawMessage `json:"transcription,omitempty"`
+	Turns         json.RawMessage `json:"turn_detection,omitempty"`
+}
+
+type sessionOutput struct {
+	Voice json.RawMessage `json:"voice,omitempty"`
+	Speed json.RawMessage `json:"speed,omitempty"`
+}
+
+func (s *state) sessionOf(u *update) sessionObject {
+	w := u.wish
+	in := sessionInput{Noise: w.noise, Transcription: s.transcription(w.transcription), Turns: w.turns}
+	out := sessionOutput{Voice: w.voice, Speed: w.speed}
+	o := sessionObject{Type: "realtime", Instructions: w.instructions}
+	if u.first {
+		if o.Instructions == nil {
+			o.Instructions = &s.session.Instructions
+		}
+		if in.Transcription == nil {
+			in.Transcription = s.transcription(json.RawMessage("{}"))
+		}
+		if in.Turns == nil {
+			in.Turns = json.RawMessage(`{"type":"server_vad"}`)
+		}
+		if out.Voice == nil && s.session.Voice != "" {
+			out.Voice = encode(s.session.Voice)
+		}
+		o.ToolChoice = "auto"
+	}
+	if u.noVoice {
+		out.Voice = nil
+	}
+	if u.first || w.hasTools {
+		o.Tools = definitions(s.registry)
+	}
+	o.Audio = audioOf(in, out)
+	return o
+}
+
+func audioOf(in sessionInput, out sessionOutput) *sessionAudio {
+	var a sessionAudio
+	if in.Noise != nil || in.Transcription != nil || in.Turns != nil {
+		a.Input = &in
+	}
+	if out.Voice != nil || out.Speed != nil {
+		a.Output = &out
+	}
+	if a == (sessionAudio{}) {
+		return nil
+	}
+	return &a
+}
+
+// transcription names the operator's model where the client names none.
+func (s *state) transcription(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil || notNull(fields["model"]) != nil {
+		return raw // the upstream will say what is wrong with it
+	}
+	fields["model"] = encode(s.session.TranscriptionModel)
+	return encode(fields)
+}
+
+func definitions(r *toolkit.Registry) []realtime.Tool {
+	tools := []realtime.Tool{}
+	for _, d := range r.Definitions() {
+		tools = append(tools, realtime.Tool{Type: "function", Name: d.Name, Description: d.Description, Parameters: d.Parameters})
+	}
+	return tools
+}
+
+// updated takes the upstream's answer and returns what the browser sees of it.
+func (s *state) updated(ev realtime.Event) []byte {
+	visible := s.redact(ev)
+	c := &s.settings
+	c.last = visible
+	c.manual, c.noReply = turnTaking(ev.Session)
+	u := c.inFlight
+	if u == nil {
+		return visible
+	}
+	c.inFlight = nil
+	c.agreed.add(u.wish)
+	asked := u.asked
+	// An update of which nothing is taken has its answer here, too.
+	if c.asked && c.next.empty() {
+		asked, c.asked, c.next = true, false, wish{}
+	}
+	if s.phase == configuring {
+		s.ready()
+	}
+	if c.asked {
+		s.sendWishes()
+	}
+	if !asked {
+		return nil
+	}
+	return visible
+}
+
+// turnTaking reads from a session whether the upstream makes turns and answers
+// them by itself.
+func turnTaking(session json.RawMessage) (manual, noReply bool) {
+	var o struct {
+		Audio struct {
+			Input struct {
+				Turns json.RawMessage `json:"turn_detection"`
+			} `json:"input"`
+		} `json:"audio"`
+	}
+	if json.Unmarshal(session, &o) != nil {
+		return false, false
+	}
+	raw := o.Audio.Input.Turns
+	if raw != nil && notNull(raw) == nil {
+		return true, true
+	}
+	var t struct {
+		CreateResponse *bool `json:"create_response"`
+	}
+	if json.Unmarshal(raw, &t) != nil {
+		return false, false
+	}
+	return false, t.CreateResponse != nil && !*t.CreateResponse
+}
+
+// redact takes the server's instructions and tools out of a session event.
+func (s *state) redact(ev realtime.Event) []byte {
+	visible, err := realtime.RedactSession(ev.Raw, func(name string) bool { return name != "" && s.client.Declared(name) })
+	if err != nil {
+		s.note(slog.LevelWarn, "session event held back", "error", err)
+		return nil
+	}
+	return visible
+}
+
+// updateRefused takes the upstream's refusal of a session.update.
+func (s *state) updateRefused(e *realtime.Error) {
+	c := &s.settings
+	u := c.inFlight
+	if u == nil {
+		return
+	}
+	c.inFlight = nil
+	switch {
+	case e.Code == "cannot_update_voice" && !u.noVoice:
+		again := *u
+		again.noVoice, again.wish.voice = true, nil
+		s.sendUpdate(&again)
+	case !u.wish.empty():
+		if u.wish.hasTools {
+			if err := s.client.Declare(u.before); err != nil {
+				s.note(slog.LevelError, "client tools not restored", "error", err)
+			}
+		}
+		s.tellUpdateError(u, e)
+		if u.first {
+			s.sendUpdate(&update{first: true, noVoice: u.noVoice})
+		} else if c.asked {
+			s.sendWishes()
+		}
+	case u.first:
+		s.note(slog.LevelError, "session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+		s.tellError(*e, "")
+		s.end(EndSessionRejected)
+	default:
+		s.tellUpdateError(u, e)
+	}
+}
+
+// tellUpdateError answers each of the client's events that are in the update.
+func (s *state) tellUpdateError(u *update, e *realtime.Error) {
+	if len(u.wish.eventIDs) == 0 {
+		s.tellError(*e, "")
+	}
+	for _, id := range u.wish.eventIDs {
+		s.tellError(*e, id)
+	}
+}
+
+func firstOf(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[0]
+}

@@ -1,0 +1,168 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+	"voicebridge/toolkit"
+)
+
+// setup makes the parts of a call side by side: the upstream is dialled while
+// the browser's answer is made and the thread is read.
+type setup struct {
+	calls *Calls
+	call  *call
+	start Start
+	wish  wish
+
+	record   persistence.CallRecord
+	browser  *rtc.Peer
+	answer   string
+	up       UpstreamLeg
+	history  []persistence.Message
+	last     string
+	registry *toolkit.Registry
+}
+
+// run makes everything or, with an error, nothing.
+func (s *setup) run(ctx context.Context) (*state, string, error) {
+	cfg := &s.calls.cfg
+	now := time.Now()
+	s.record = persistence.CallRecord{
+		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: cfg.Upstream.Name(),
+		Model: cfg.Session.Model, Voice: cfg.Session.Voice, StartedAt: now,
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, errDialTimeout)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, part := range []func(context.Context) error{s.answerBrowser, s.dial, s.read} {
+		g.Go(func() error { return part(ctx) })
+	}
+	if err := g.Wait(); err != nil {
+		s.undo()
+		return nil, "", err
+	}
+	return s.state(now), s.answer, nil
+}
+
+var errDialTimeout = errors.New("the upstream did not answer in time")
+
+func (s *setup) answerBrowser(ctx context.Context) error {
+	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.start.Offer, s.call.browserHandlers())
+	switch {
+	case err == nil:
+		s.browser, s.answer = peer, answer
+		return nil
+	case errors.Is(err, rtc.ErrBadSDP), errors.Is(err, rtc.ErrNoOpus):
+		return offerError(err)
+	case errors.Is(err, rtc.ErrClosed):
+		return &Error{Code: CodeShuttingDown, Message: "The server is shutting down.", Err: err}
+	default:
+		return fmt.Errorf("answer browser: %w", err)
+	}
+}
+
+func (s *setup) dial(ctx context.Context) error {
+	cfg := &s.calls.cfg
+	session, err := cfg.Session.creation()
+	if err != nil {
+		return fmt.Errorf("build session: %w", err)
+	}
+	leg, err := cfg.Upstream.Dial(ctx, Dial{
+		Session: session, Handlers: s.call.upstreamHandlers(),
+		Created: func(id string) error {
+			s.record.UpstreamCallID = id
+			return cfg.Store.SaveCall(ctx, s.call.key, s.record)
+		},
+	})
+	if err != nil {
+		err = errors.Join(err, context.Cause(ctx))
+		s.call.log.Warn("upstream did not take the call", "error", err)
+		return dialError(err)
+	}
+	s.up = leg
+	return nil
+}
+
+// read reads what the call has to know of its thread.
+func (s *setup) read(ctx context.Context) (err error) {
+	cfg := &s.calls.cfg
+	if cfg.ReplayMessages > 0 {
+		if s.history, err = cfg.Store.Replay(ctx, s.call.key, cfg.ReplayMessages); err != nil {
+			return err
+		}
+	}
+	last, err := cfg.Store.LastMessage(ctx, s.call.key)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return err
+	}
+	s.last = last.ID
+	tools, err := cfg.Tools(ctx, s.call.key.Owner, s.call.key.Thread)
+	if err != nil {
+		return fmt.Errorf("list tools: %w", err)
+	}
+	s.registry = tools.Clone()
+	return nil
+}
+
+// state puts the parts together.
+func (s *setup) state(now time.Time) *state {
+	c, cfg := s.call, &s.calls.cfg
+	c.upstream, c.up, c.browser = cfg.Upstream, s.up, s.browser
+	c.thread = cfg.Store
+	c.toModel = newOutbox("upstream", c.log, func(int) {})
+	c.toBrowser = newOutbox("browser", c.log, cfg.OnDraftsDropped)
+	if s.browser.MaxMessageSize() == 0 {
+		c.toBrowser.close() // it has no data channel and hears only
+	}
+	c.journal = newJournal(storeLog{cfg.Store, c.key}, c.log, c.saved)
+	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: c.log})
+	c.client = clientToolkit(s.registry, cfg.ToolTimeout)
+	prefix := itemPrefix()
+	return newState(facts{
+		callID: c.id, key: c.key, session: cfg.Session,
+		history:  realtime.Items(s.history, seedIDs(prefix)),
+		wish:     s.wish,
+		replayed: len(s.history), lastMessage: s.last,
+		upstreamLimit: s.up.MaxMessageSize(), browserLimit: s.browser.MaxMessageSize(),
+		maxDuration: cfg.MaxDuration, itemPrefix: prefix, newID: newID,
+	}, s.record, s.registry, c.client, now)
+}
+
+// seedIDs makes the ids of the replayed items.
+func seedIDs(prefix string) func() string {
+	n := 0
+	return func() string {
+		n++
+		return fmt.Sprintf("%s_h%d", prefix, n)
+	}
+}
+
+// undo ends what was made of a call that will not be.
+func (s *setup) undo() {
+	close(s.call.quit)
+	if s.up != nil {
+		s.call.upstream, s.call.up = s.calls.cfg.Upstream, s.up
+		s.call.hangUp()
+		_ = s.up.Close()
+	}
+	if s.browser != nil {
+		_ = s.browser.Close()
+	}
+	if s.record.UpstreamCallID == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	s.record.EndedAt, s.record.EndReason = new(time.Now()), string(EndNeverConnected)
+	if err := s.calls.cfg.Store.SaveCall(ctx, s.call.key, s.record); err != nil {
+		s.call.log.Warn("end of the call not saved", "error", err)
+	}
+}

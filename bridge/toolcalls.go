@@ -1,0 +1,241 @@
+package bridge
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// toolRun is one function call of the model.
+type toolRun struct {
+	call      toolkit.Call
+	entry     toolkit.Entry
+	record    persistence.ToolCall
+	message   *message
+	part      int // index into message.tools
+	response  *response
+	delivered bool // the client has answered
+	done      bool
+}
+
+// functionCall starts the tool of a completed function call, once.
+func (s *state) functionCall(it *item, raw *realtime.Item, r *response) {
+	if raw.CallID == "" || s.tools[raw.CallID] != nil || s.phase >= draining {
+		return
+	}
+	if r == nil {
+		r = s.responseOf("")
+	}
+	entry, known := s.registry.Lookup(raw.Name)
+	if !known {
+		entry.Executor = toolkit.ExecutorApp // the router says that there is no such tool
+	}
+	run := &toolRun{entry: entry, response: r, call: toolkit.Call{
+		ID: raw.CallID, Name: raw.Name, Arguments: raw.Arguments,
+		Owner: s.key.Owner, ThreadID: s.key.Thread, CallID: s.callID,
+	}}
+	s.tools[raw.CallID] = run
+	if r != nil {
+		r.tools = append(r.tools, run)
+	}
+	s.showCall(it, run, known)
+	run.record = persistence.ToolCall{
+		ID: s.newID(), MessageID: run.message.id, CallID: s.callID, ToolCallID: raw.CallID, Name: raw.Name,
+		Executor: string(entry.Executor), Server: entry.Server, Status: persistence.ToolCallRunning,
+		Input: raw.Arguments, StartedAt: s.now,
+	}
+	s.save(saveTool{run.record})
+	if entry.Executor == toolkit.ExecutorClient {
+		s.do(expectTool{raw.CallID})
+	}
+	e := s.toolEvent("bridge.tool.started", run)
+	e.Input = run.message.tools[run.part].Input
+	s.tell(e)
+	s.do(startTool{run.call})
+}
+
+// showCall puts the call into the message of the same response that stands right
+// before it, or into one of its own.
+func (s *state) showCall(it *item, run *toolRun, known bool) {
+	m := it.message
+	if m == nil && run.response != nil && len(run.response.messages) > 0 {
+		m = run.response.messages[len(run.response.messages)-1]
+		it.message = m
+	}
+	if m == nil {
+		m = s.assistantMessage(it, responseID(run.response))
+		m.meta.Status = persistence.StatusCompleted
+	}
+	part := persistence.DynamicToolPart(run.call.Name)
+	if known && run.entry.Executor == toolkit.ExecutorApp {
+		part = persistence.ToolPart(run.call.Name)
+	}
+	part.ToolCallID, part.State = run.call.ID, persistence.ToolInputAvailable
+	part.Input = inputOf(run.call.Arguments)
+	run.message, run.part = m, len(m.tools)
+	m.tools = append(m.tools, part)
+	s.write(m)
+}
+
+func responseID(r *response) string {
+	if r == nil {
+		return ""
+	}
+	return r.id
+}
+
+// inputOf is a call's arguments as JSON: what the model wrote, or that text as a
+// string when it is no JSON.
+func inputOf(arguments string) json.RawMessage {
+	if json.Valid([]byte(arguments)) {
+		return json.RawMessage(arguments)
+	}
+	return encode(arguments)
+}
+
+func (s *state) toolEvent(kind string, run *toolRun) toolEvent {
+	return toolEvent{
+		Type: kind, ToolCallID: run.call.ID, Name: run.call.Name, Executor: run.entry.Executor, Server: run.entry.Server,
+	}
+}
+
+func (s *state) toolProgressed(callID string, c toolkit.Chunk) {
+	run := s.tools[callID]
+	if run == nil || run.done {
+		return
+	}
+	e := s.toolEvent("bridge.tool.progress", run)
+	e.Message, e.Percent, e.Data = c.Message, &c.Percent, c.Data
+	s.do(toBrowser{data: encode(e), draft: true})
+	e.Type = ""
+	s.do(publish{"tool_progress", e})
+}
+
+// toolEnded records the result and answers the model.
+func (s *state) toolEnded(callID string, result toolkit.Result) {
+	run := s.tools[callID]
+	if run == nil || run.done {
+		return
+	}
+	status := persistence.ToolCallDone
+	if result.Failed() {
+		status = persistence.ToolCallFailed
+	}
+	s.closeTool(run, status, result)
+	s.answerCall(run, result.ForModel())
+}
+
+// closeTool writes what came of a tool.
+func (s *state) closeTool(run *toolRun, status persistence.ToolCallStatus, result toolkit.Result) {
+	run.done = true
+	part := &run.message.tools[run.part]
+	e := s.toolEvent("bridge.tool.done", run)
+	if result.Failed() {
+		part.State, part.ErrorText = persistence.ToolOutputError, result.Error
+		e.Type, e.Message, e.Error = "bridge.tool.failed", result.Error, result.Error
+	} else {
+		part.State, part.Output = persistence.ToolOutputAvailable, result.Output
+		e.Output = result.Output
+	}
+	s.write(run.message)
+	rec := &run.record
+	rec.Status, rec.Output, rec.Error, rec.FinishedAt = status, string(result.Output), result.Error, new(s.now)
+	s.save(saveTool{*rec})
+	data := encode(e)
+	if s.browserLimit > 0 && len(data) > s.browserLimit {
+		e.Output, e.OutputOmitted = nil, true
+		data = encode(e)
+	}
+	s.do(toBrowser{data: data})
+}
+
+// answerCall sends the output of a call upstream. The answer to it is asked for
+// when all calls of its response have theirs.
+func (s *state) answerCall(run *toolRun, output string) {
+	itemID := s.nextItemID()
+	eventID := s.nextEventID(sentEvent{kind: sentOutput, itemID: itemID})
+	event := realtime.FunctionCallOutput(eventID, itemID, run.call.ID, output)
+	for len(event) > s.upstreamLimit && len(output) > 0 {
+		output = shorten(output, len(output)/2)
+		event = realtime.FunctionCallOutput(eventID, itemID, run.call.ID, output)
+	}
+	s.do(toUpstream{event})
+	s.turns.needs = append(s.turns.needs, need{id: itemID, batch: responseID(run.response)})
+}
+
+// shorten cuts text to at most n bytes, between characters.
+func shorten(text string, n int) string {
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// toolsRun says whether any tool runs.
+func (s *state) toolsRun() bool {
+	for _, run := range s.tools {
+		if !run.done {
+			return true
+		}
+	}
+	return false
+}
+
+// endTools closes what runs when the call ends.
+func (s *state) endTools() {
+	s.do(cancelTools{})
+	for _, m := range s.script.messages {
+		for _, run := range s.runsOf(m) {
+			if !run.done {
+				s.closeTool(run, persistence.ToolCallCancelled, toolkit.Result{Error: "The call ended before the tool did."})
+			}
+		}
+	}
+}
+
+// runsOf lists the tool calls of a message, in order.
+func (s *state) runsOf(m *message) []*toolRun {
+	runs := make([]*toolRun, 0, len(m.tools))
+	for i := range m.tools {
+		if run := s.tools[m.tools[i].ToolCallID]; run != nil {
+			runs = append(runs, run)
+		}
+	}
+	return runs
+}
+
+// clientOutput takes the client's answer to a tool call.
+func (s *state) clientOutput(clientID, callID, output string) {
+	run := s.tools[callID]
+	if run != nil {
+		// The client will ask for a response, too. The bridge asks by itself, when
+		// all calls are answered.
+		s.turns.clientAsks = true
+	}
+	switch {
+	case run == nil || run.entry.Executor != toolkit.ExecutorClient:
+		s.refuse(clientID, codeNotAllowed, fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
+	case run.done || run.delivered:
+		s.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q is answered already.", clip(callID)), "item.call_id")
+	default:
+		if len(output) > clienttool.MaxOutput {
+			s.refuse(clientID, "tool_output_too_large", fmt.Sprintf(
+				"The output has %d bytes; the limit is %d. The tool call has failed.", len(output), clienttool.MaxOutput), "item.output")
+		}
+		run.delivered = true
+		s.do(deliverTool{callID, output})
+	}
+}
+
+// clip makes a client's value fit into a message.
+func clip(v string) string {
+	if len(v) > 64 {
+		return shorten(v, 64) + "…"
+	}
+	return v
+}

@@ -1,0 +1,406 @@
+package bridge
+
+import (
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// transcript turns the upstream's items into the thread's messages. Their order
+// is that of the chain of items (previous_item_id), never that of arrival.
+type transcript struct {
+	items    map[string]*item
+	messages []*message // of this call, in the order in which they were made
+}
+
+// item is one entry of the upstream's conversation.
+type item struct {
+	id string
+	// prev is the item before this one, which is known when linked; empty then
+	// means that this item is the first.
+	prev   string
+	linked bool
+	// seeded items come from the thread and are not written again.
+	seeded bool
+	// message is what the item is a part of, nil when it is not shown.
+	message *message
+	raw     realtime.Item // as far as it is known, for conversation.item.retrieve
+}
+
+// message is one message of the thread that this call writes.
+type message struct {
+	item  *item
+	id    string
+	role  persistence.Role
+	meta  persistence.Metadata
+	texts []string // by content index
+	tools []persistence.Part
+	// placed says that the message is in the thread, or on its way there.
+	placed bool
+	// flushAt and publishAt are when partial text is saved and told; zero when
+	// there is none.
+	flushAt, publishAt time.Time
+	// wordsBy is when the transcript of a spoken turn is given up.
+	wordsBy time.Time
+	// response is that of an assistant's message.
+	response *response
+}
+
+func newTranscript() transcript { return transcript{items: make(map[string]*item)} }
+
+func (t *transcript) deadline() time.Time {
+	var at time.Time
+	for _, m := range t.messages {
+		at = until(at, m.flushAt)
+		at = until(at, m.publishAt)
+		at = until(at, m.wordsBy)
+	}
+	return at
+}
+
+// awaitsWords says whether the transcript of a spoken turn may still come.
+func (t *transcript) awaitsWords() bool {
+	for _, m := range t.messages {
+		if !m.wordsBy.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *transcript) onTime(s *state) {
+	for _, m := range t.messages {
+		if s.due(m.wordsBy) {
+			s.closeMessage(m, persistence.StatusFailed)
+		}
+		if s.due(m.publishAt) {
+			m.publishAt = time.Time{}
+			s.do(publish{"message_delta", deltaEvent{ID: m.id, Text: m.text()}})
+		}
+		if s.due(m.flushAt) {
+			s.write(m)
+		}
+	}
+}
+
+// text is what the message says.
+func (m *message) text() string { return strings.Join(m.texts, "\n") }
+
+func (m *message) open() bool { return m.meta.Status == persistence.StatusInProgress }
+
+func (m *message) parts() []persistence.Part {
+	var parts []persistence.Part
+	if m.role == persistence.RoleAssistant {
+		parts = append(parts, persistence.StepStart())
+	}
+	if text := m.text(); text != "" || len(m.tools) == 0 {
+		parts = append(parts, persistence.TextPart(text))
+	}
+	return append(parts, m.tools...)
+}
+
+// item returns the item of that id, a new one if there is none.
+func (t *transcript) item(id string) *item {
+	it := t.items[id]
+	if it == nil {
+		it = &item{id: id}
+		t.items[id] = it
+	}
+	return it
+}
+
+// link notes the item's predecessor.
+func (it *item) link(ev *realtime.Event) {
+	if ev.HasPrevious && !it.linked {
+		it.prev, it.linked = ev.PreviousItemID, true
+	}
+}
+
+// newMessage makes the message of an item.
+func (s *state) newMessage(it *item, role persistence.Role, source persistence.Source) *message {
+	m := &message{item: it, id: s.newID(), role: role, texts: []string{""}, meta: persistence.Metadata{
+		Source: source, Status: persistence.StatusInProgress, CallID: s.callID, CreatedAt: s.now, ItemID: it.id,
+	}}
+	if role == persistence.RoleAssistant {
+		m.meta.Model, m.meta.Voice = s.session.Model, s.session.Voice
+	}
+	it.message = m
+	s.script.messages = append(s.script.messages, m)
+	return m
+}
+
+// write saves the message as it is now.
+func (s *state) write(m *message) {
+	at := place{how: placeKept}
+	if !m.placed {
+		at = s.placeOf(m.item)
+		m.placed = true
+	}
+	m.flushAt = time.Time{}
+	if !m.open() {
+		m.publishAt = time.Time{}
+	}
+	s.save(saveMessage{message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, place: at})
+}
+
+// placeOf follows the chain of items back to the nearest one that is shown.
+func (s *state) placeOf(it *item) place {
+	for range len(s.script.items) + 1 {
+		if !it.linked {
+			return place{how: placeLast}
+		}
+		if it.prev == "" {
+			return place{how: placeAfter, after: s.lastMessage}
+		}
+		prev := s.script.items[it.prev]
+		switch {
+		case prev == nil:
+			// It will come, and then stand before this one.
+			return place{how: placeLast}
+		case prev.seeded:
+			return place{how: placeAfter, after: s.lastMessage}
+		case prev.message != nil && prev.message.placed:
+			return place{how: placeAfter, after: prev.message.id}
+		}
+		it = prev
+	}
+	return place{how: placeLast} // the chain is a circle
+}
+
+// grow adds a piece of text to a message.
+func (s *state) grow(m *message, index int, delta string) {
+	if !m.open() || delta == "" {
+		return
+	}
+	m.setText(index, m.at(index)+delta)
+	if !m.placed {
+		s.write(m)
+		return
+	}
+	if m.flushAt.IsZero() {
+		m.flushAt = s.now.Add(flushEvery)
+	}
+	if m.publishAt.IsZero() {
+		m.publishAt = s.now.Add(publishEvery)
+	}
+}
+
+const maxContents = 16 // of one item
+
+func (m *message) at(index int) string {
+	if index < 0 || index >= len(m.texts) {
+		return ""
+	}
+	return m.texts[index]
+}
+
+func (m *message) setText(index int, text string) {
+	if index < 0 || index >= maxContents {
+		return
+	}
+	for len(m.texts) <= index {
+		m.texts = append(m.texts, "")
+	}
+	if len(text) > maxMessageText {
+		text = strings.ToValidUTF8(text[:maxMessageText], "")
+	}
+	m.texts[index] = text
+}
+
+// closeMessage ends a message in progress and saves it.
+func (s *state) closeMessage(m *message, status persistence.Status) {
+	m.wordsBy = time.Time{}
+	if !m.open() {
+		return
+	}
+	m.meta.Status = status
+	s.write(m)
+}
+
+// itemAdded takes conversation.item.added (and created, its beta name) and
+// returns what the browser sees of it.
+func (s *state) itemAdded(ev realtime.Event) []byte {
+	raw, err := realtime.DecodeItem(ev.Item)
+	if err != nil || raw.ID == "" {
+		return ev.Raw
+	}
+	it := s.script.item(raw.ID)
+	if it.seeded {
+		return nil
+	}
+	it.link(&ev)
+	s.turns.acked(it.id)
+	it.know(raw)
+	switch {
+	case raw.Type != realtime.ItemMessage:
+	case raw.Role == string(persistence.RoleUser):
+		s.userItem(it, raw)
+	case raw.Role == string(persistence.RoleAssistant):
+		m := s.assistantMessage(it, "")
+		if !m.placed {
+			s.write(m)
+		}
+	}
+	return ev.Raw
+}
+
+// itemDone takes conversation.item.done.
+func (s *state) itemDone(ev realtime.Event) []byte {
+	visible := s.itemAdded(ev)
+	if raw, err := realtime.DecodeItem(ev.Item); err == nil && visible != nil {
+		s.outputDone(&raw, nil, false)
+	}
+	return visible
+}
+
+// know keeps what is said of the item.
+func (it *item) know(raw realtime.Item) {
+	if len(raw.Content) == 0 {
+		raw.Content = it.raw.Content
+	}
+	it.raw = raw
+}
+
+// userItem takes an item of the user: spoken, or typed by way of this call.
+func (s *state) userItem(it *item, raw realtime.Item) {
+	if m := it.message; m != nil {
+		if !m.placed {
+			s.write(m) // typed: now the upstream has it, in its place
+		}
+		return
+	}
+	for _, c := range raw.Content {
+		if c.Type == realtime.ContentInputAudio {
+			s.spokenTurn(it)
+			if c.Transcript != "" {
+				s.words(it.message, c.Transcript)
+			}
+			return
+		}
+	}
+	m := s.newMessage(it, persistence.RoleUser, persistence.SourceText)
+	m.setText(0, raw.Text())
+	m.meta.Status = persistence.StatusCompleted
+	s.write(m)
+}
+
+// spokenTurn makes the message of what the user has said. Its words come later.
+func (s *state) spokenTurn(it *item) {
+	if it.message != nil {
+		return
+	}
+	m := s.newMessage(it, persistence.RoleUser, persistence.SourceVoice)
+	m.wordsBy = s.now.Add(transcriptTimeout)
+	s.record.Turns++
+	s.write(m)
+}
+
+// words completes a spoken turn, also one that was given up.
+func (s *state) words(m *message, text string) {
+	if m == nil || m.role != persistence.RoleUser || m.meta.Status == persistence.StatusCompleted {
+		return
+	}
+	m.texts = []string{""}
+	m.setText(0, strings.TrimSpace(text))
+	m.wordsBy = time.Time{}
+	m.meta.Status = persistence.StatusCompleted
+	s.write(m)
+}
+
+// userMessage finds the message of a transcription event. A turn that was never
+// announced is made.
+func (s *state) userMessage(itemID string) *message {
+	if itemID == "" {
+		return nil
+	}
+	it := s.script.item(itemID)
+	if it.seeded {
+		return nil
+	}
+	s.spokenTurn(it)
+	return it.message
+}
+
+// assistantMessage finds or makes the message of an assistant's item.
+func (s *state) assistantMessage(it *item, responseID string) *message {
+	if it.message != nil {
+		return it.message
+	}
+	m := s.newMessage(it, persistence.RoleAssistant, persistence.SourceVoice)
+	if r := s.responseOf(responseID); r != nil {
+		m.response = r
+		r.messages = append(r.messages, m)
+		if r.record.MessageID == "" {
+			r.record.MessageID = m.id
+		}
+	}
+	return m
+}
+
+// itemMessage finds the message of an event that belongs to an assistant's item.
+func (s *state) itemMessage(ev *realtime.Event) *message {
+	if ev.ItemID == "" {
+		return nil
+	}
+	it := s.script.item(ev.ItemID)
+	if it.seeded || (it.raw.Type != "" && it.raw.Type != realtime.ItemMessage) {
+		return nil
+	}
+	return s.assistantMessage(it, ev.ResponseID)
+}
+
+// outputDone takes a finished item of a response, r is nil where it is not known.
+// done says that the item can be taken as completed although it does not say so.
+func (s *state) outputDone(raw *realtime.Item, r *response, done bool) {
+	if raw.ID == "" {
+		return
+	}
+	it := s.script.item(raw.ID)
+	if it.seeded {
+		return
+	}
+	it.know(*raw)
+	completed := raw.Status == realtime.ResponseCompleted || (done && raw.Status == "")
+	switch {
+	case raw.Type == realtime.ItemFunctionCall && completed:
+		s.functionCall(it, raw, r)
+	case raw.Type == realtime.ItemMessage && raw.Role == string(persistence.RoleAssistant):
+		id := ""
+		if r != nil {
+			id = r.id
+		}
+		m := s.assistantMessage(it, id)
+		if m.open() && raw.Text() != "" {
+			m.texts = []string{""}
+			m.setText(0, raw.Text())
+		}
+		if completed {
+			s.closeMessage(m, persistence.StatusCompleted)
+		}
+	}
+}
+
+// closeMessages ends what a response has left open.
+func (s *state) closeMessages(r *response, done *realtime.Response) {
+	for _, m := range r.messages {
+		if m == r.messages[0] && done.Usage != nil && len(done.Usage.Raw) > 0 {
+			m.meta.Usage = done.Usage.Raw
+			if !m.open() {
+				s.write(m)
+			}
+		}
+		if !m.open() {
+			continue
+		}
+		switch done.Status {
+		case realtime.ResponseCancelled:
+			s.interrupt(m, s.spoken.heard(s.now, m))
+		case realtime.ResponseFailed:
+			s.closeMessage(m, persistence.StatusFailed)
+		default:
+			s.closeMessage(m, persistence.StatusCompleted)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/cmd/voicebridge/internal/load"
+)
+
+// benchCommand is the command bench. It reads none of the other settings: what it
+// measures is started with settings of its own.
+type benchCommand struct {
+	Calls   []int  `help:"Numbers of simultaneous calls, each measured for itself (${default})." default:"1,50,200" placeholder:"N"`
+	Seconds int    `help:"Seconds to measure for each number of calls, without and with the bridge (${default})." default:"10" placeholder:"N"`
+	Setups  int    `help:"Calls to set up one after the other, without and with the bridge; 0 leaves it out (${default})." default:"25" placeholder:"N"`
+	JSON    string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
+}
+
+// Run measures and prints. What was measured before a failure is printed too.
+func (b *benchCommand) Run(p *process) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	return b.run(p, load.Command{Path: program, Args: []string{"serve"}, Environ: passedOn(p.environ)})
+}
+
+func (b *benchCommand) run(p *process, command load.Command) error {
+	write, err := b.output(p.stdout)
+	if err != nil {
+		return err
+	}
+	report, err := load.Run(p.ctx, load.Config{
+		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, SetUps: b.Setups,
+		Bridge: command, Version: buildVersion(), Progress: p.stderr,
+	})
+	if err != nil && p.ctx.Err() != nil {
+		return errors.New("the benchmark was interrupted")
+	}
+	if err == nil || report.SetUp != nil || len(report.Load) > 0 {
+		err = errors.Join(err, write(report))
+	}
+	return err
+}
+
+// output returns what writes the report. A file is opened before anything is
+// measured, so that a bad name is found out at once, and keeps what it holds
+// until there is something better.
+func (b *benchCommand) output(stdout io.Writer) (func(load.Report) error, error) {
+	switch b.JSON {
+	case "":
+		return func(r load.Report) error { return r.WriteTable(stdout) }, nil
+	case "-":
+		return func(r load.Report) error { return writeJSON(stdout, r) }, nil
+	}
+	probe, err := os.OpenFile(b.JSON, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open file for the figures: %w", err)
+	}
+	if err := probe.Close(); err != nil {
+		return nil, fmt.Errorf("open file for the figures: %w", err)
+	}
+	return func(r load.Report) error {
+		var text strings.Builder
+		err := writeJSON(&text, r)
+		if err == nil {
+			err = os.WriteFile(b.JSON, []byte(text.String()), 0o644)
+		}
+		return errors.Join(err, r.WriteTable(stdout))
+	}, nil
+}
+
+func writeJSON(w io.Writer, r load.Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
+// passedOn picks the variables that the measured process may see: those of the
+// system and of Go's runtime, so that its settings can be tried out, and none of
+// the operator's settings and keys.
+func passedOn(environ []string) []string {
+	names := []string{
+		"PATH", "HOME", "TMPDIR", "TZ", "SYSTEMROOT", "TEMP", "TMP", // the system's
+		"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOCOVERDIR", // of Go's runtime
+	}
+	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return !slices.Contains(names, strings.ToUpper(name))
+	})
+}

@@ -1,0 +1,382 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+
+	"voicebridge/web"
+)
+
+// config is what an operator can set, by flag, environment, voicebridge.yaml or
+// not at all, in this order. The keys of the file are the koanf names.
+type config struct {
+	Listen         string   `koanf:"listen"`
+	DatabaseURL    string   `koanf:"database_url"`
+	Upstream       string   `koanf:"upstream"` // openai, simulator, or empty: by whether there is a key
+	OpenAIBaseURL  string   `koanf:"openai_base_url"`
+	AllowedOrigins []string `koanf:"allowed_origins"`
+	TrustedProxies []string `koanf:"trusted_proxies"` // addresses or networks
+	JWTJWKSURL     string   `koanf:"jwt_jwks_url"`
+
+	UDPPort    int         `koanf:"udp_port"`
+	PublicIPs  []string    `koanf:"public_ips"`
+	ICEServers []iceServer `koanf:"ice_servers"`
+
+	MCPConfig string `koanf:"mcp_config"`
+
+	// Text turns: which provider answers a typed message outside a call.
+	Text             textConfig `koanf:"text"`
+	AnthropicBaseURL string     `koanf:"anthropic_base_url"`
+	GeminiBaseURL    string     `koanf:"gemini_base_url"`
+	OllamaHost       string     `koanf:"ollama_host"`
+
+	Realtime        realtimeConfig      `koanf:"realtime"`
+	Conversations   conversationsConfig `koanf:"conversations"`
+	Tools           toolsConfig         `koanf:"tools"`
+	Limits          limitsConfig        `koanf:"limits"`
+	Log             logConfig           `koanf:"log"`
+	ShutdownSeconds int                 `koanf:"shutdown_seconds"`
+
+	// Secrets come from the environment only.
+	Secrets secrets `koanf:"-"`
+}
+
+type secrets struct {
+	OpenAIKey, AnthropicKey, GeminiKey web.Secret
+	JWTSecret                          web.Secret
+	Tokens                             []web.StaticToken
+	// DatabaseURL takes the place of the key when it holds a password.
+	DatabaseURL web.Secret
+	ICEServers  []web.ICEServer
+	// badTokens says that tokens were given and could not be read: the start fails
+	// for that and not for want of authentication.
+	badTokens bool
+}
+
+type iceServer struct {
+	URLs     []string `koanf:"urls"`
+	Username string   `koanf:"username"`
+}
+
+type textConfig struct {
+	Provider string `koanf:"provider"`
+	Model    string `koanf:"model"`
+}
+
+type realtimeConfig struct {
+	Model                   string `koanf:"model"`
+	Voice                   string `koanf:"voice"`
+	TranscriptionModel      string `koanf:"transcription_model"`
+	Instructions            string `koanf:"instructions"`
+	AllowClientInstructions bool   `koanf:"allow_client_instructions"`
+}
+
+type conversationsConfig struct {
+	Queue   queueConfig   `koanf:"queue"`
+	History historyConfig `koanf:"history"`
+}
+
+type queueConfig struct {
+	Enabled            bool `koanf:"enabled"`
+	DelaySeconds       int  `koanf:"delay_seconds"`
+	MaxSize            int  `koanf:"max_size"`
+	AutoGenerateTitles bool `koanf:"auto_generate_titles"`
+}
+
+type historyConfig struct {
+	ReplayMessages  int `koanf:"replay_messages"`
+	MaxTurns        int `koanf:"max_turns"`
+	MaxTokens       int `koanf:"max_tokens"`
+	TrimChunkTokens int `koanf:"trim_chunk_tokens"`
+	MaxToolRounds   int `koanf:"max_tool_rounds"`
+}
+
+type toolsConfig struct {
+	TimeoutSeconds int      `koanf:"timeout_seconds"`
+	Allow          []string `koanf:"allow"`   // only these; empty means all
+	Deny           []string `koanf:"deny"`    // never these
+	Approve        []string `koanf:"approve"` // only after the user has said yes
+}
+
+type limitsConfig struct {
+	MaxCalls         int `koanf:"max_calls"`
+	MaxCallsPerOwner int `koanf:"max_calls_per_owner"`
+	MaxCallMinutes   int `koanf:"max_call_minutes"` // 0: the upstream's own limit
+	SetupsPerMinute  int `koanf:"setups_per_minute_per_ip"`
+	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"`
+	MaxSockets       int `koanf:"max_sockets"`
+	SocketsPerOwner  int `koanf:"max_sockets_per_owner"`
+}
+
+type logConfig struct {
+	Level  string `koanf:"level"`  // debug, info, warn, error
+	Format string `koanf:"format"` // text, json
+}
+
+const (
+	upstreamOpenAI    = "openai"
+	upstreamSimulator = "simulator"
+	openAIBaseURL     = "https://api.openai.com/v1"
+)
+
+const defaultInstructions = `You are a warm, quick and helpful assistant in a spoken conversation.
+
+Speak as people do: short sentences, plain words, no lists, no markup, no emoji, nothing that only works on a screen. One or two sentences are usually enough; give more when you are asked for more. Use the language that the user speaks, and change with the user. Say numbers, dates and units the way they are spoken.
+
+If you did not hear something clearly, say so and ask; never guess names, numbers or addresses. If you do not know something, say that you do not know. When the user interrupts you, stop and listen.
+
+You have tools. Use one when it answers better than words: draw a chart or a table when the user asks to see figures, and then say the main point of it in one sentence instead of reading the data aloud. Before a tool that may take a while, say in a few words what you are doing. If a tool fails, say plainly what went wrong and what can be done. Never claim to have done something that you have not done.
+
+Messages from earlier calls on this conversation may come first. Use what you know from them without repeating it.`
+
+// defaults are the settings of an empty environment. The names of models and
+// voices stand here and nowhere else.
+func defaults() config {
+	return config{
+		Listen:        "127.0.0.1:8080",
+		DatabaseURL:   "sqlite:data/voicebridge.db",
+		OpenAIBaseURL: openAIBaseURL,
+		Realtime: realtimeConfig{
+			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: defaultInstructions,
+		},
+		Conversations: conversationsConfig{
+			Queue:   queueConfig{Enabled: true, MaxSize: 10, AutoGenerateTitles: true},
+			History: historyConfig{ReplayMessages: 20, MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000, MaxToolRounds: 8},
+		},
+		Tools: toolsConfig{TimeoutSeconds: 30},
+		Limits: limitsConfig{
+			MaxCalls: 200, MaxCallsPerOwner: 20, SetupsPerMinute: 60, SignInsPerMinute: 10, MaxSockets: 2000, SocketsPerOwner: 200,
+		},
+		Log:             logConfig{Level: "info", Format: "text"},
+		ShutdownSeconds: 10,
+	}
+}
+
+// sources are where settings come from.
+type sources struct {
+	// File is the path of the YAML file that was asked for; empty takes
+	// VOICEBRIDGE_CONFIG, else voicebridge.yaml if it is there.
+	File string
+	// Environ is the environment as os.Environ returns it.
+	Environ []string
+	// Flags are the flags that were given, by their keys.
+	Flags map[string]any
+}
+
+const defaultFile = "voicebridge.yaml"
+
+// loadConfig reads and checks the settings. The error names everything that is
+// wrong, not only the first.
+func loadConfig(src sources) (config, error) {
+	l := loader{k: koanf.New("."), cfg: defaults(), refused: map[string]bool{}}
+	l.readFile(src)
+	l.readEnvironment(src.Environ)
+	for key, value := range src.Flags {
+		l.note(l.k.Set(key, value))
+		if key == "database_url" {
+			l.cfg.Secrets.DatabaseURL = web.Secret{} // the flag comes before the environment
+		}
+	}
+	l.decode()
+	l.problems = append(l.problems, l.cfg.validate()...)
+	if len(l.problems) > 0 {
+		return config{}, &configError{l.problems}
+	}
+	return l.cfg, nil
+}
+
+// configError is all that is wrong with the settings.
+type configError struct{ problems []error }
+
+func (e *configError) Error() string {
+	lines := make([]string, 0, len(e.problems))
+	for _, p := range e.problems {
+		lines = append(lines, "  "+p.Error())
+	}
+	slices.Sort(lines)
+	return "these settings are wrong:\n" + strings.Join(slices.Compact(lines), "\n")
+}
+
+func (e *configError) Unwrap() []error { return e.problems }
+
+// loader collects the settings of all sources and what is wrong with them.
+type loader struct {
+	k        *koanf.Koanf
+	cfg      config
+	problems []error
+	// refused are keys of the file whose problem is noted already.
+	refused map[string]bool
+}
+
+func (l *loader) note(err error) {
+	if err != nil {
+		l.problems = append(l.problems, err)
+	}
+}
+
+func (l *loader) readFile(src sources) {
+	path, asked := cmp.Or(src.File, lookup(src.Environ, "VOICEBRIDGE_CONFIG")), true
+	if path == "" {
+		path, asked = defaultFile, false
+	}
+	if _, err := os.Stat(path); err != nil {
+		if asked || !errors.Is(err, fs.ErrNotExist) {
+			l.note(fmt.Errorf("read settings file: %w", err))
+		}
+		return
+	}
+	f := koanf.New(".")
+	if err := f.Load(file.Provider(path), yaml.Parser()); err != nil {
+		l.note(fmt.Errorf("read settings file %s: %w", path, err))
+		return
+	}
+	l.refuseSecrets(f.Raw())
+	l.note(l.k.Merge(f))
+}
+
+func lookup(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func (l *loader) readEnvironment(environ []string) {
+	provider := env.Provider(".", env.Opt{
+		EnvironFunc:   func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) { return l.variable(name, strings.TrimSpace(value)) },
+	})
+	l.note(l.k.Load(provider, nil))
+}
+
+// variable takes one variable of the environment: its key and value, or an empty
+// key when it is a secret, empty, wrong or not ours.
+func (l *loader) variable(name, value string) (string, any) {
+	if value == "" {
+		return "", nil
+	}
+	if set, ok := secretVariables[name]; ok {
+		if err := set(&l.cfg.Secrets, value); err != nil {
+			l.note(fmt.Errorf("%s: %w", name, err))
+		}
+		return "", nil
+	}
+	v, ok := variables[name]
+	if !ok {
+		if strings.HasPrefix(name, "VOICEBRIDGE_") && name != "VOICEBRIDGE_CONFIG" {
+			l.note(fmt.Errorf("%s: there is no such setting", name))
+		}
+		return "", nil
+	}
+	parsed, err := v.parse(value)
+	if err != nil {
+		l.note(fmt.Errorf("%s: %w", name, err))
+		return "", nil
+	}
+	return v.key, parsed
+}
+
+// decode puts the collected values into the config; keys that are not known and
+// values of the wrong type are named.
+func (l *loader) decode() {
+	err := l.k.UnmarshalWithConf("", &l.cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
+		TagName: "koanf", DecodeHook: mapstructure.DecodeHookFuncValue(wholeNumbers),
+	}})
+	l.problems = append(l.problems, decodeProblems(err)...)
+	for _, key := range unknownKeys("", l.k.Raw(), reflect.TypeFor[config]()) {
+		if !l.refused[key] {
+			l.note(fmt.Errorf("%s: there is no such setting", key))
+		}
+	}
+}
+
+// unknownKeys returns the keys in value that type t has no place for.
+func unknownKeys(path string, value any, t reflect.Type) []string {
+	var out []string
+	switch v := value.(type) {
+	case []any:
+		if t.Kind() == reflect.Slice {
+			for i, inner := range v {
+				out = append(out, unknownKeys(fmt.Sprintf("%s[%d]", path, i), inner, t.Elem())...)
+			}
+		}
+	case map[string]any:
+		if t.Kind() != reflect.Struct {
+			return nil // a value of the wrong type: the decoder says so
+		}
+		for key, inner := range v {
+			full := strings.TrimPrefix(path+"."+key, ".")
+			field, ok := fieldFor(t, key)
+			if !ok {
+				out = append(out, full)
+				continue
+			}
+			out = append(out, unknownKeys(full, inner, field)...)
+		}
+	}
+	return out
+}
+
+func fieldFor(t reflect.Type, key string) (reflect.Type, bool) {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Tag.Get("koanf") == key && key != "-" {
+			return f.Type, true
+		}
+	}
+	return nil, false
+}
+
+// decodeProblems takes apart the joined errors of a decode.
+func decodeProblems(err error) []error {
+	if err == nil {
+		return nil
+	}
+	e, ok := err.(*mapstructure.DecodeError) //nolint:errorlint // what it wraps is another level
+	if joined := (interface{ Unwrap() []error })(nil); !ok && errors.As(err, &joined) {
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, decodeProblems(e)...)
+		}
+		return out
+	}
+	if !ok {
+		return []error{err}
+	}
+	if bad, ok := errors.AsType[*mapstructure.UnconvertibleTypeError](err); ok {
+		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(bad.Expected.Kind()))}
+	}
+	return []error{fmt.Errorf("%s: %w", named(e.Name()), e.Unwrap())}
+}
+
+// wholeNumbers refuses what the decoder would cut to a whole number.
+func wholeNumbers(from, to reflect.Value) (any, error) {
+	if from.CanFloat() && to.CanInt() {
+		return nil, errors.New("it must be a whole number")
+	}
+	return from.Interface(), nil
+}
+
+func kindName(k reflect.Kind) string {
+	switch k {
+	case reflect.String:
+		return "text (in quotes, if it looks like a number)"
+	case reflect.Bool:
+		return "true or false"
+	default:
+		return "a whole number"
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+
+	"voicebridge/bridge"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/simulator"
+)
+
+// upstream is what calls talk to, with the simulator behind it when that is it.
+type upstream struct {
+	driver bridge.Upstream
+	// note tells users what they should know of it; empty for a real model.
+	note string
+	sim  *simulator.Server
+	ln   net.Listener
+	log  *slog.Logger
+}
+
+func openUpstream(ctx context.Context, cfg config, api *rtc.API, log *slog.Logger) (*upstream, error) {
+	if cfg.driver() == upstreamSimulator {
+		return openSimulator(ctx, cfg, api, log)
+	}
+	if u, err := url.Parse(cfg.OpenAIBaseURL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) && cfg.Secrets.OpenAIKey.IsSet() {
+		log.Warn("the API key travels unencrypted", "base_url", cfg.OpenAIBaseURL)
+	}
+	client := &realtime.Client{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.Secrets.OpenAIKey.Reveal()}
+	return &upstream{driver: bridge.NewRealtime(upstreamOpenAI, api, client)}, nil
+}
+
+// openSimulator makes the built-in simulator, which listens on loopback and asks
+// for a key that nobody else on this machine knows.
+func openSimulator(ctx context.Context, cfg config, api *rtc.API, log *slog.Logger) (*upstream, error) {
+	key := rand.Text()
+	sim, err := simulator.New(simulator.Config{APIKey: key, Models: []string{cfg.Realtime.Model}, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		_ = sim.Run(ended())
+		return nil, fmt.Errorf("listen for the simulator: %w", err)
+	}
+	client := &realtime.Client{BaseURL: "http://" + ln.Addr().String() + "/v1", APIKey: key}
+	u := &upstream{driver: bridge.NewRealtime(upstreamSimulator, api, client), sim: sim, ln: ln, log: log}
+	u.note = "No OPENAI_API_KEY is set: a simulator answers. It hears that you speak, not what you say."
+	if cfg.Upstream == upstreamSimulator {
+		u.note = "A simulator answers, because VOICEBRIDGE_UPSTREAM says so. It hears that you speak, not what you say."
+	}
+	return u, nil
+}
+
+// run serves the simulator, if it is the upstream, until ctx ends.
+func (u *upstream) run(ctx context.Context) error {
+	if u.sim == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return serveSimulator(ctx, u.sim, u.ln, u.log)
+}
+
+// needsLoopback reports whether the upstream is on this machine, so that media
+// must be able to use loopback addresses.
+func needsLoopback(cfg config) bool {
+	if cfg.driver() == upstreamSimulator {
+		return true
+	}
+	u, err := url.Parse(cfg.OpenAIBaseURL)
+	return err == nil && isLoopback(u.Hostname())
+}
+
+// close ends what was opened and never ran.
+func (u *upstream) close() error {
+	if u.sim == nil {
+		return nil
+	}
+	return errors.Join(u.ln.Close(), u.sim.Run(ended()))
+}

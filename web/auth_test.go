@@ -1,0 +1,380 @@
+package web
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+func TestStaticTokens(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	b.thread(t, "alice")
+	for name, c := range map[string]struct {
+		header string
+		status int
+	}{
+		"alice":          {"Bearer alice-token", 200},
+		"lower case":     {"bearer  alice-token ", 200},
+		"nothing":        {"", 401},
+		"wrong":          {"Bearer alice-tokem", 401},
+		"longer":         {"Bearer alice-token1", 401},
+		"another scheme": {"Basic YWxpY2U6eA==", 401},
+		"no token":       {"Bearer", 401},
+		"huge":           {"Bearer " + strings.Repeat("a", maxToken+1), 401},
+		"not a JWT":      {"Bearer a.b.c", 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := b.do(t, "GET", "/api/threads", "", header("Authorization", c.header))
+			wantStatus(t, r, c.status)
+			if c.status == 401 && r.Header.Get("WWW-Authenticate") == "" {
+				t.Error("WWW-Authenticate is missing")
+			}
+		})
+	}
+}
+
+func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/api/session": true}
+	for _, r := range b.echo.Routes() {
+		if open[r.Path] || r.Path == "/" || b.page.has(strings.TrimPrefix(r.Path, "/")) {
+			continue
+		}
+		target := strings.NewReplacer(":id", "x", ":call_id", "x").Replace(r.Path)
+		for name, options := range map[string][]option{"without a token": nil, "with a wrong one": {as("wrong")}, "with a wrong cookie": {header("Cookie", sessionCookie+"=x")}} {
+			t.Run(r.Method+" "+r.Path+" "+name, func(t *testing.T) {
+				wantError(t, b.do(t, r.Method, target, "", options...), 401, "invalid_api_key")
+			})
+		}
+	}
+}
+
+func signed(t *testing.T, method jwt.SigningMethod, key any, kid string, claims jwt.MapClaims) string {
+	t.Helper()
+	token := jwt.NewWithClaims(method, claims)
+	if kid != "" {
+		token.Header["kid"] = kid
+	}
+	out, err := token.SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestJWTSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "a secret of at least thirty-two bytes"
+	b := setup(t, func(c *Config) { c.Auth.JWTSecret = NewSecret(secret) })
+	later := b.clock.now().Add(time.Hour).Unix()
+	key := []byte(secret)
+	for name, c := range map[string]struct {
+		token string
+		ok    bool
+	}{
+		"good":          {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": later}), true},
+		"within leeway": {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": b.clock.now().Add(-10 * time.Second).Unix()}), true},
+		"expired":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": b.clock.now().Add(-time.Minute).Unix()}), false},
+		"no end":        {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol"}), false},
+		"not yet":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": later, "nbf": later}), false},
+		"nobody":        {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"exp": later}), false},
+		"odd sub":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "a\x00b", "exp": later}), false},
+		"long sub":      {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": strings.Repeat("a", 256), "exp": later}), false},
+		"number as sub": {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": 7, "exp": later}), false},
+		"other secret":  {signed(t, jwt.SigningMethodHS256, []byte("other"), "", jwt.MapClaims{"sub": "carol", "exp": later}), false},
+		"other method":  {signed(t, jwt.SigningMethodHS512, key, "", jwt.MapClaims{"sub": "carol", "exp": later}), false},
+		"unsigned":      {signed(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "", jwt.MapClaims{"sub": "carol", "exp": later}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := b.do(t, "GET", "/api/config", "", as(c.token))
+			if !c.ok {
+				wantError(t, r, 401, "invalid_api_key")
+				return
+			}
+			wantStatus(t, r, 200)
+			if got := decode[configAnswer](t, r); got.Owner != "carol" {
+				t.Errorf("owner %q", got.Owner)
+			}
+		})
+	}
+}
+
+// keyServer is a RoundTripper that serves a key set.
+type keyServer struct {
+	body    atomic.Pointer[string]
+	fetched atomic.Int32
+}
+
+func (k *keyServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.fetched.Add(1)
+	body := k.body.Load()
+	if body == nil {
+		return nil, errors.New("no network")
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(*body)), Request: r}, nil
+}
+
+func (k *keyServer) serve(t *testing.T, keys ...jsonWebKey) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"keys": keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(body)
+	k.body.Store(&text)
+}
+
+var b64 = base64.RawURLEncoding.EncodeToString
+
+func webKeyOf(t *testing.T, kid string, public crypto.PublicKey) jsonWebKey {
+	t.Helper()
+	switch p := public.(type) {
+	case *rsa.PublicKey:
+		return jsonWebKey{Kty: "RSA", Kid: kid, Use: "sig", N: b64(p.N.Bytes()), E: b64(big.NewInt(int64(p.E)).Bytes())}
+	case *ecdsa.PublicKey:
+		point, err := p.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		half := (len(point) - 1) / 2
+		return jsonWebKey{Kty: "EC", Kid: kid, Crv: p.Curve.Params().Name, X: b64(point[1 : 1+half]), Y: b64(point[1+half:])}
+	case ed25519.PublicKey:
+		return jsonWebKey{Kty: "OKP", Kid: kid, Crv: "Ed25519", X: b64(p)}
+	default:
+		t.Fatalf("no key: %T", public)
+		return jsonWebKey{}
+	}
+}
+
+func TestJWKS(t *testing.T) {
+	t.Parallel()
+	rsaKey, errRSA := rsa.GenerateKey(rand.Reader, 2048)
+	ecKey, errEC := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	edPublic, edKey, errEd := ed25519.GenerateKey(rand.Reader)
+	if err := errors.Join(errRSA, errEC, errEd); err != nil {
+		t.Fatal(err)
+	}
+	keys := &keyServer{}
+	b := setup(t, func(c *Config) {
+		c.Auth = Auth{JWKSURL: "https://keys.example/jwks", HTTP: &http.Client{Transport: keys}}
+	})
+	claims := jwt.MapClaims{"sub": "dave", "exp": b.clock.now().Add(24 * time.Hour).Unix()}
+	get := func(token string) *answer { return b.do(t, "GET", "/api/config", "", as(token)) }
+	good := signed(t, jwt.SigningMethodRS256, rsaKey, "rsa", claims)
+
+	r := get(good)
+	if r.Header.Get("Retry-After") == "" {
+		t.Error("Retry-After is missing")
+	}
+	wantError(t, r, 503, "keys_unavailable")
+	keys.serve(t, webKeyOf(t, "rsa", &rsaKey.PublicKey), webKeyOf(t, "ec", &ecKey.PublicKey), webKeyOf(t, "ed", edPublic),
+		jsonWebKey{Kty: "oct", Kid: "oct"}, jsonWebKey{Kty: "RSA", Kid: "small", N: b64([]byte{1, 2, 3}), E: "AQAB"},
+		jsonWebKey{Kty: "RSA", Kid: "enc", Use: "enc", N: b64(rsaKey.N.Bytes()), E: "AQAB"},
+		jsonWebKey{Kty: "EC", Kid: "off", Crv: "P-256", X: b64(make([]byte, 32)), Y: b64(make([]byte, 32))})
+	wantError(t, get(good), 503, "keys_unavailable") // not asked again at once
+	b.clock.advance(keysRetry + time.Second)
+	fetchedBefore := keys.fetched.Load()
+
+	der, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	for name, c := range map[string]struct {
+		token string
+		ok    bool
+	}{
+		"RSA":                     {good, true},
+		"PSS":                     {signed(t, jwt.SigningMethodPS384, rsaKey, "rsa", claims), true},
+		"EC":                      {signed(t, jwt.SigningMethodES256, ecKey, "ec", claims), true},
+		"Ed25519":                 {signed(t, jwt.SigningMethodEdDSA, edKey, "ed", claims), true},
+		"unknown key":             {signed(t, jwt.SigningMethodRS256, rsaKey, "none", claims), false},
+		"no key id":               {signed(t, jwt.SigningMethodRS256, rsaKey, "", claims), false},
+		"key of another kind":     {signed(t, jwt.SigningMethodRS256, rsaKey, "ec", claims), false},
+		"key for encryption":      {signed(t, jwt.SigningMethodRS256, rsaKey, "enc", claims), false},
+		"public key as a secret":  {signed(t, jwt.SigningMethodHS256, publicPEM, "rsa", claims), false},
+		"unsigned":                {signed(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "rsa", claims), false},
+		"point not on the curve":  {signed(t, jwt.SigningMethodES256, ecKey, "off", claims), false},
+		"signature of a stranger": {good[:len(good)-8] + "AAAAAAAA", false},
+	} {
+		r := get(c.token)
+		if want := map[bool]int{true: 200, false: 401}[c.ok]; r.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", name, r.StatusCode, want)
+		}
+	}
+	if n := keys.fetched.Load() - fetchedBefore; n != 1 {
+		t.Errorf("the keys were fetched %d times for a crowd of tokens", n)
+	}
+
+	// A key that is gone is refused after an hour, and a new one is found.
+	keys.serve(t, webKeyOf(t, "ec", &ecKey.PublicKey))
+	b.clock.advance(keysFresh + time.Second)
+	wantError(t, get(good), 401, "invalid_api_key")
+	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "", claims)), 200) // the only key needs no id
+	// A server of keys that is away does not lock out those whose keys are known.
+	keys.body.Store(nil)
+	b.clock.advance(keysFresh + time.Second)
+	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "ec", claims)), 200)
+}
+
+func FuzzParseKeys(f *testing.F) {
+	f.Add([]byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		keys, err := parseKeys(body)
+		if err == nil && len(keys) == 0 {
+			t.Error("no keys and no error")
+		}
+	})
+}
+
+func cookies(r *answer) []*http.Cookie { return (&http.Response{Header: r.Header}).Cookies() }
+
+func cookieOf(t *testing.T, r *answer) *http.Cookie {
+	t.Helper()
+	for _, c := range cookies(r) {
+		if c.Name == sessionCookie {
+			return c
+		}
+	}
+	t.Fatal("there is no cookie")
+	return nil
+}
+
+func TestPageSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { tokens(c); c.Auth.JWTSecret = NewSecret("secret") })
+	r := b.do(t, "POST", "/api/session", `{"token":"alice-token"}`)
+	wantStatus(t, r, 200)
+	cookie := cookieOf(t, r)
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Secure || cookie.MaxAge != int(sessionLifetime.Seconds()) {
+		t.Errorf("cookie %+v", cookie)
+	}
+	withCookie := header("Cookie", sessionCookie+"="+cookie.Value)
+	r = b.do(t, "GET", "/api/config", "", withCookie)
+	wantStatus(t, r, 200)
+	if got := decode[configAnswer](t, r); got.Owner != "alice" || !got.Authentication {
+		t.Errorf("config %+v", got)
+	}
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, withCookie), 201)
+	r = b.do(t, "POST", "/api/session", `{"token":"alice-token"}`, header("Origin", "https://localhost:8080"))
+	if !cookieOf(t, r).Secure {
+		t.Error("the cookie of a page that came by HTTPS is not secure")
+	}
+
+	r = b.do(t, "DELETE", "/api/session", "", withCookie)
+	wantStatus(t, r, 204)
+	if c := cookieOf(t, r); c.MaxAge >= 0 || c.Value != "" {
+		t.Errorf("cookie %+v", c)
+	}
+	wantError(t, b.do(t, "GET", "/api/config", "", withCookie), 401, "invalid_api_key")
+
+	// A session is not longer than the token it was made from.
+	token := signed(t, jwt.SigningMethodHS256, []byte("secret"), "", jwt.MapClaims{"sub": "erin", "exp": b.clock.now().Add(time.Hour).Unix()})
+	cookie = cookieOf(t, b.do(t, "POST", "/api/session", `{"token":"`+token+`"}`))
+	withCookie = header("Cookie", sessionCookie+"="+cookie.Value)
+	wantStatus(t, b.do(t, "GET", "/api/config", "", withCookie), 200)
+	b.clock.advance(time.Hour)
+	wantError(t, b.do(t, "GET", "/api/config", "", withCookie), 401, "invalid_api_key")
+	if log := b.log.String(); strings.Contains(log, "alice-token") || strings.Contains(log, cookie.Value) {
+		t.Error("a token is in the log")
+	}
+}
+
+func TestSignInRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { tokens(c); c.Limits.SignInsPerMinute = 5 })
+	for _, c := range []struct {
+		body   string
+		status int
+		code   string
+	}{
+		{`{"token":"wrong"}`, 401, "invalid_api_key"},
+		{`{}`, 401, "invalid_api_key"},
+		{`{"token":7}`, 400, "invalid_value"},
+		{``, 415, "unsupported_media_type"},
+		{`{"token":"` + strings.Repeat("a", maxToken+1) + `"}`, 401, "invalid_api_key"},
+		{`{"token":"alice-token"}`, 429, "rate_limit_exceeded"},
+	} {
+		r := b.do(t, "POST", "/api/session", c.body)
+		if len(cookies(r)) > 0 {
+			t.Errorf("%.20s: there is a cookie", c.body)
+		}
+		wantError(t, r, c.status, c.code)
+	}
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &clock{t: time.Unix(1, 0)}
+	s := newSessionStore(c.now)
+	for i := range maxSessions + 5 {
+		s.add("alice", c.now().Add(time.Hour+time.Duration(i)))
+	}
+	if len(s.all) != maxSessions {
+		t.Errorf("%d sessions are kept", len(s.all))
+	}
+	c.advance(2 * time.Hour)
+	s.add("bob", c.now().Add(time.Hour))
+	if len(s.all) != 1 {
+		t.Errorf("%d sessions are kept after they have ended", len(s.all))
+	}
+}
+
+func TestKeysOverHTTP(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]http.RoundTripper{
+		"status": roundTrip(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody, Request: r}
+		}),
+		"not JSON": roundTrip(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("<html>")), Request: r}
+		}),
+		"endless": roundTrip(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(endless{}), Request: r}
+		}),
+		"empty": roundTrip(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"keys":[]}`)), Request: r}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := newKeySet("https://keys.example", &http.Client{Transport: k}, time.Now)
+			if _, err := set.key(context.Background(), "x", "RS256"); !errors.Is(err, errKeysUnavailable) {
+				t.Errorf("err %v", err)
+			}
+		})
+	}
+}
+
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}

@@ -1,0 +1,231 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/bridge"
+)
+
+// Limits of what sets up a call, in bytes.
+const (
+	maxSDP     = 64 << 10
+	maxSession = 64 << 10
+	// maxParts is a multipart body with both and the headers of its parts.
+	maxParts = maxSDP + maxSession + 8<<10
+)
+
+const headerThreadID = "X-Thread-Id"
+
+// voiceCalls is what the routes need of the live calls; *bridge.Calls is one.
+type voiceCalls interface {
+	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
+	Hangup(ctx context.Context, owner, callID string) error
+	Live(owner, threadID string) (callID string, ok bool)
+	Count() int
+}
+
+// offer is what a client sends to set up a call.
+type offer struct {
+	sdp     string
+	session json.RawMessage
+}
+
+// startCall answers an SDP offer with a live call (POST /v1/realtime/calls of
+// the Realtime API, in both its forms).
+func (s *Server) startCall(c echo.Context) error {
+	if err := s.limits.setups.take(c.RealIP()); err != nil {
+		s.metrics.refused(err)
+		return err
+	}
+	started, err := s.setUpCall(c)
+	if err != nil {
+		s.metrics.refused(err)
+		return err
+	}
+	s.metrics.callsStarted.Inc()
+	h := c.Response().Header()
+	h.Set(echo.HeaderLocation, "/v1/realtime/calls/"+url.PathEscape(started.CallID))
+	h.Set(headerThreadID, started.ThreadID)
+	return c.Blob(http.StatusCreated, "application/sdp", []byte(started.Answer))
+}
+
+func (s *Server) setUpCall(c echo.Context) (bridge.Started, error) {
+	threadID := c.QueryParam("thread_id")
+	if threadID != "" && !validID(threadID, maxThreadID) {
+		return bridge.Started{}, errNoThread
+	}
+	takeover, err := queryBool(c, "takeover")
+	if err != nil {
+		return bridge.Started{}, err
+	}
+	o, err := readOffer(c)
+	if err != nil {
+		return bridge.Started{}, err
+	}
+	who, ctx := caller(c), c.Request().Context()
+	start := bridge.Start{Owner: who.Owner, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
+	if who.secret == nil {
+		return s.place(ctx, start)
+	}
+	return s.placeWithSecret(ctx, start, who.secret)
+}
+
+// placeWithSecret keeps the call to the secret's thread and gives it the
+// secret's session: what the application's server fixed, its page cannot change.
+func (s *Server) placeWithSecret(ctx context.Context, start bridge.Start, secret *clientSecret) (bridge.Started, error) {
+	thread, release, err := secret.bind(ctx)
+	if err != nil {
+		return bridge.Started{}, err
+	}
+	made := ""
+	defer func() { release(made) }()
+	if start.ThreadID != "" && start.ThreadID != thread {
+		return bridge.Started{}, notFound("thread_not_found", "This client secret is not for that thread.")
+	}
+	start.ThreadID = thread
+	if secret.session != nil {
+		start.Session = secret.session
+	}
+	started, err := s.place(ctx, start)
+	made = started.ThreadID
+	return started, err
+}
+
+// place starts the call within the limits.
+func (s *Server) place(ctx context.Context, start bridge.Start) (bridge.Started, error) {
+	moving := false
+	if start.ThreadID != "" && start.Takeover {
+		_, moving = s.calls.Live(start.Owner, start.ThreadID)
+	}
+	done, err := s.limits.calls.take(start.Owner, moving)
+	if err != nil {
+		return bridge.Started{}, err
+	}
+	started, err := s.calls.Start(ctx, start)
+	if err != nil {
+		done("", "")
+		return bridge.Started{}, orThread(err)
+	}
+	done(started.ThreadID, started.CallID)
+	return started, nil
+}
+
+// hangUpCall ends a call of the caller's. A client secret ends calls of its own
+// thread only.
+func (s *Server) hangUpCall(c echo.Context) error {
+	id, who, ctx := c.Param("call_id"), caller(c), c.Request().Context()
+	noCall := notFound("call_not_found", "There is no such call.")
+	if !validID(id, maxCallID) {
+		return noCall
+	}
+	if who.secret != nil {
+		thread, release, err := who.secret.bind(ctx)
+		if err != nil {
+			return err
+		}
+		release("")
+		if live, ok := s.calls.Live(who.Owner, thread); thread == "" || !ok || live != id {
+			return noCall
+		}
+	}
+	if err := s.calls.Hangup(ctx, who.Owner, id); err != nil {
+		if classify(err).Status == http.StatusNotFound {
+			return noCall
+		}
+		return err
+	}
+	return c.NoContent(http.StatusOK)
+}
+
+// readOffer reads the body of a call: a bare SDP offer, or a form with the parts
+// sdp and session.
+func readOffer(c echo.Context) (offer, error) {
+	t, params := mediaType(c.Request().Header.Get(echo.HeaderContentType))
+	switch t {
+	case "application/sdp":
+		body, err := readBody(c, maxSDP, "sdp")
+		if err != nil {
+			return offer{}, err
+		}
+		if len(body) == 0 {
+			return offer{}, badRequest("bad_sdp", "sdp", "The SDP offer is empty.")
+		}
+		return offer{sdp: string(body)}, nil
+	case echo.MIMEMultipartForm:
+		return readOfferForm(c, params["boundary"])
+	default:
+		return offer{}, unsupportedMedia("Send the offer as application/sdp, or as multipart/form-data with the parts sdp and session.")
+	}
+}
+
+func readOfferForm(c echo.Context, boundary string) (offer, error) {
+	if boundary == "" {
+		return offer{}, badRequest("bad_body", "", "The multipart body has no boundary.")
+	}
+	r := multipart.NewReader(http.MaxBytesReader(nil, c.Request().Body, maxParts), boundary)
+	var o offer
+	seen := map[string]bool{}
+	for {
+		part, err := r.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return offer{}, bodyError(err)
+		}
+		name := part.FormName()
+		if seen[name] {
+			return offer{}, badRequest("bad_body", name, "The multipart body has a part twice.")
+		}
+		seen[name] = true
+		if err := o.readPart(part, name); err != nil {
+			return offer{}, err
+		}
+	}
+	bodyIsHere(c)
+	if o.sdp == "" {
+		return offer{}, badRequest("bad_sdp", "sdp", "The multipart body has no sdp part, or an empty one.")
+	}
+	return o, nil
+}
+
+// readPart takes one part of the form. Parts that are not known are left out.
+func (o *offer) readPart(part *multipart.Part, name string) error {
+	switch name {
+	case "sdp":
+		body, err := readPartBody(part, maxSDP, name)
+		if err != nil {
+			return err
+		}
+		o.sdp = string(body)
+	case "session":
+		body, err := readPartBody(part, maxSession, name)
+		if err != nil {
+			return err
+		}
+		if o.session, err = sessionObject(body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readPartBody(part *multipart.Part, limit int64, name string) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(part, limit+1))
+	if int64(len(body)) > limit {
+		return nil, tooLarge(name, fmt.Sprintf("The part %s is larger than %d bytes.", name, limit))
+	}
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	return body, nil
+}

@@ -1,0 +1,265 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+)
+
+const (
+	sdpOffer  = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\n"
+	callsPath = "/v1/realtime/calls"
+)
+
+var sdpType = header("Content-Type", "application/sdp")
+
+// form writes a multipart body with the boundary x.
+func form(parts ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(parts); i += 2 {
+		fmt.Fprintf(&b, "--x\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", parts[i], parts[i+1])
+	}
+	return b.String() + "--x--\r\n"
+}
+
+var formType = header("Content-Type", "multipart/form-data; boundary=x")
+
+func TestStartCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for name, c := range map[string]struct {
+		body, query   string
+		contentType   option
+		wantSession   string
+		onThread      bool
+		wantsTakeover bool
+	}{
+		"bare offer":             {body: sdpOffer, contentType: sdpType},
+		"type with a parameter":  {body: sdpOffer, contentType: header("Content-Type", "Application/SDP; charset=utf-8")},
+		"form":                   {body: form("sdp", sdpOffer, "session", `{"type":"realtime"}`), contentType: formType, wantSession: `{"type":"realtime"}`},
+		"form without a session": {body: form("sdp", sdpOffer), contentType: formType},
+		"form with more":         {body: form("model", "x", "sdp", sdpOffer), contentType: formType},
+		"on a thread":            {body: sdpOffer, contentType: sdpType, onThread: true},
+		"moved here":             {body: sdpOffer, contentType: sdpType, onThread: true, query: "&takeover=true", wantsTakeover: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := len(b.calls.started())
+			target := callsPath + "?model=ignored" + c.query
+			var thread string
+			if c.onThread {
+				thread = b.thread(t, LocalOwner).Thread
+				target += "&thread_id=" + thread
+			}
+			r := b.do(t, "POST", target, c.body, c.contentType)
+			wantStatus(t, r, http.StatusCreated)
+			if got := r.body; got != "v=0\r\nanswer" {
+				t.Errorf("answer %q", got)
+			}
+			if r.Header.Get("Content-Type") != "application/sdp" || r.Header.Get("Location") != fmt.Sprint(callsPath, "/call-", n+1) {
+				t.Errorf("headers %v", r.Header)
+			}
+			made := r.Header.Get("X-Thread-Id")
+			if made == "" || (c.onThread && made != thread) {
+				t.Errorf("thread %q, want %q", made, thread)
+			}
+			got := b.calls.started()[n]
+			if got.Owner != LocalOwner || got.ThreadID != thread || got.Offer != sdpOffer || string(got.Session) != c.wantSession || got.Takeover != c.wantsTakeover {
+				t.Errorf("the bridge got %+v", got)
+			}
+		})
+	}
+}
+
+func TestStartCallRefusesBadRequests(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.Limits.SetupsPerMinute = 1000 })
+	big := strings.Repeat("a", maxSDP+1)
+	for name, c := range map[string]struct {
+		query, body string
+		contentType option
+		status      int
+		code        string
+	}{
+		"no type":             {body: sdpOffer, contentType: header("Content-Type", ""), status: 415, code: "unsupported_media_type"},
+		"wrong type":          {body: sdpOffer, contentType: header("Content-Type", "text/plain"), status: 415, code: "unsupported_media_type"},
+		"malformed type":      {body: sdpOffer, contentType: header("Content-Type", "application/sdp; =="), status: 415, code: "unsupported_media_type"},
+		"json":                {body: `{"sdp":"v=0"}`, contentType: header("Content-Type", "application/json"), status: 415, code: "unsupported_media_type"},
+		"empty":               {contentType: sdpType, status: 400, code: "bad_sdp"},
+		"too large":           {body: big, contentType: sdpType, status: 413, code: "too_large"},
+		"huge":                {body: strings.Repeat("a", 2*maxBody), contentType: sdpType, status: 413, code: "too_large"},
+		"no boundary":         {body: form("sdp", sdpOffer), contentType: header("Content-Type", "multipart/form-data"), status: 400, code: "bad_body"},
+		"no parts":            {body: "--x--\r\n", contentType: formType, status: 400, code: "bad_sdp"},
+		"no sdp":              {body: form("session", "{}"), contentType: formType, status: 400, code: "bad_sdp"},
+		"sdp twice":           {body: form("sdp", sdpOffer, "sdp", sdpOffer), contentType: formType, status: 400, code: "bad_body"},
+		"cut form":            {body: "--x\r\nContent-Disposition: form-data; name=\"sdp\"\r\n\r\nv=0", contentType: formType, status: 400, code: "bad_body"},
+		"not a form":          {body: sdpOffer, contentType: formType, status: 400, code: "bad_sdp"},
+		"large sdp part":      {body: form("sdp", big), contentType: formType, status: 413, code: "too_large"},
+		"large session part":  {body: form("session", big, "sdp", sdpOffer), contentType: formType, status: 413, code: "too_large"},
+		"large unknown parts": {body: form("x", big, "y", big, "z", big, "sdp", sdpOffer), contentType: formType, status: 413, code: "too_large"},
+		"session not JSON":    {body: form("sdp", sdpOffer, "session", "{"), contentType: formType, status: 400, code: "invalid_value"},
+		"session a list":      {body: form("sdp", sdpOffer, "session", "[]"), contentType: formType, status: 400, code: "invalid_value"},
+		"session of another kind": {body: form("sdp", sdpOffer, "session", `{"type":"transcription"}`), contentType: formType,
+			status: 400, code: "invalid_value"},
+		"takeover":        {query: "?takeover=perhaps", body: sdpOffer, contentType: sdpType, status: 400, code: "invalid_value"},
+		"unknown thread":  {query: "?thread_id=nobody", body: sdpOffer, contentType: sdpType, status: 404, code: "thread_not_found"},
+		"long thread":     {query: "?thread_id=" + strings.Repeat("a", 65), body: sdpOffer, contentType: sdpType, status: 404, code: "thread_not_found"},
+		"traversing path": {query: "?thread_id=../x", body: sdpOffer, contentType: sdpType, status: 404, code: "thread_not_found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantError(t, b.do(t, "POST", callsPath+c.query, c.body, c.contentType), c.status, c.code)
+			// The server goes on.
+			wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType), http.StatusCreated)
+		})
+	}
+}
+
+func TestStartCallPassesOnWhatTheBridgeSays(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		code   string
+		retry  bool
+	}{
+		"bad sdp":     {&bridge.Error{Code: bridge.CodeBadSDP, Message: "m", Param: "sdp"}, 400, "bad_sdp", false},
+		"no opus":     {&bridge.Error{Code: bridge.CodeNoOpus, Message: "m"}, 400, "no_opus", false},
+		"bad session": {&bridge.Error{Code: bridge.CodeBadSession, Message: "m"}, 400, "bad_session", false},
+		"call active": {&bridge.Error{Code: bridge.CodeCallActive, Message: "m"}, 409, "call_active", false},
+		"too many":    {&bridge.Error{Code: bridge.CodeTooManyCalls, Message: "m"}, 429, "too_many_calls", true},
+		"stopping":    {&bridge.Error{Code: bridge.CodeShuttingDown, Message: "m"}, 503, "shutting_down", true},
+		"refused": {&bridge.Error{Code: bridge.CodeUpstreamRefused, Status: 401, UpstreamCode: "invalid_api_key",
+			Message: "Incorrect API key provided: sk-proj-canary1234."}, 502, "invalid_api_key", false},
+		"refused without a code": {&bridge.Error{Code: bridge.CodeUpstreamRefused, Status: 500, Message: "m"}, 502, "upstream_refused", false},
+		"unreachable":            {fmt.Errorf("start: %w", &bridge.Error{Code: bridge.CodeUpstreamUnreachable, Message: "m"}), 502, "upstream_unreachable", false},
+		"not found":              {persistence.ErrNotFound, 404, "thread_not_found", false},
+		"a defect":               {errors.New("open /secret/path sk-canary1234"), 500, "internal_error", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.calls.failWith(c.err)
+			r := b.do(t, "POST", callsPath, sdpOffer, sdpType)
+			if (r.Header.Get("Retry-After") != "") != c.retry {
+				t.Errorf("Retry-After %q", r.Header.Get("Retry-After"))
+			}
+			body := r.body
+			r = b.do(t, "POST", callsPath, sdpOffer, sdpType)
+			wantError(t, r, c.status, c.code)
+			if strings.Contains(body+b.log.String(), "canary") || strings.Contains(body, "/secret/path") {
+				t.Errorf("a key or a path got out: %s\n%s", body, b.log)
+			}
+		})
+	}
+}
+
+func TestCallLimits(t *testing.T) {
+	t.Parallel()
+	start := func(t *testing.T, b *bundle, query string, o ...option) *answer {
+		t.Helper()
+		return b.do(t, "POST", callsPath+query, sdpOffer, append(o, sdpType)...)
+	}
+	t.Run("in all", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 2 })
+		wantStatus(t, start(t, b, ""), 201)
+		r := start(t, b, "")
+		wantStatus(t, r, 201)
+		thread := r.Header.Get("X-Thread-Id")
+		wantError(t, start(t, b, ""), 429, "too_many_calls")
+		wantStatus(t, start(t, b, "?takeover=true&thread_id="+thread), 201) // takes no place of its own
+		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", ""), 200)
+		wantStatus(t, start(t, b, ""), 201)
+	})
+	t.Run("by owner", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *Config) { tokens(c); c.Limits.MaxCallsPerOwner = 1 })
+		wantStatus(t, start(t, b, "", as("alice-token")), 201)
+		wantError(t, start(t, b, "", as("alice-token")), 429, "too_many_calls")
+		wantStatus(t, start(t, b, "", as("bob-token")), 201)
+		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token")), 200)
+		wantStatus(t, start(t, b, "", as("alice-token")), 201)
+	})
+	t.Run("a failed call takes no place", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })
+		b.calls.failWith(&bridge.Error{Code: bridge.CodeBadSDP, Message: "m"})
+		wantError(t, start(t, b, ""), 400, "bad_sdp")
+		b.calls.failWith(nil)
+		wantStatus(t, start(t, b, ""), 201)
+	})
+	t.Run("while one is being set up", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })
+		b.calls.entered, b.calls.hold = make(chan struct{}, 1), make(chan struct{})
+		first := make(chan *answer, 1)
+		go func() { first <- start(t, b, "") }()
+		<-b.calls.entered
+		wantError(t, start(t, b, ""), 429, "too_many_calls")
+		close(b.calls.hold)
+		wantStatus(t, <-first, 201)
+	})
+	t.Run("set-ups from an address", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *Config) { c.Limits.SetupsPerMinute = 2 })
+		for range 2 {
+			wantStatus(t, start(t, b, "", from("10.0.0.1:1")), 201)
+		}
+		r := start(t, b, "", from("10.0.0.1:2"))
+		if r.Header.Get("Retry-After") != "30" {
+			t.Errorf("Retry-After %q, want 30", r.Header.Get("Retry-After"))
+		}
+		wantError(t, r, 429, "rate_limit_exceeded")
+		// A stranger's word about its address counts only from a trusted proxy.
+		wantError(t, start(t, b, "", from("10.0.0.1:3"), header("X-Forwarded-For", "9.9.9.9")), 429, "rate_limit_exceeded")
+		wantStatus(t, start(t, b, "", from("127.0.0.1:3"), header("X-Forwarded-For", "9.9.9.9")), 201)
+		wantStatus(t, start(t, b, "", from("10.0.0.2:1")), 201)
+		b.clock.advance(31 * time.Second)
+		wantStatus(t, start(t, b, "", from("10.0.0.1:4")), 201)
+	})
+}
+
+func TestRateLimitForgets(t *testing.T) {
+	t.Parallel()
+	c := &clock{t: time.Unix(1, 0)}
+	l := newRateLimit(1, c.now)
+	for i := range maxAddresses + 10 {
+		if err := l.take(fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(l.all); n > maxAddresses {
+		t.Errorf("%d addresses are kept", n)
+	}
+	c.advance(time.Hour)
+	if err := l.take("new"); err != nil || len(l.all) != 1 {
+		t.Errorf("%d addresses are kept after an hour, err %v", len(l.all), err)
+	}
+}
+
+func TestHangUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token")), 201)
+	for name, c := range map[string]struct {
+		id, token string
+		status    int
+		code      string
+	}{
+		"a stranger": {"call-1", "bob-token", 404, "call_not_found"},
+		"unknown":    {"call-9", "alice-token", 404, "call_not_found"},
+		"too long":   {strings.Repeat("a", 129), "alice-token", 404, "call_not_found"},
+		"odd":        {"%00", "alice-token", 404, "call_not_found"},
+		"nobody":     {"call-1", "wrong", 401, "invalid_api_key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantError(t, b.do(t, "POST", callsPath+"/"+c.id+"/hangup", "", as(c.token)), c.status, c.code)
+		})
+	}
+	wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token")), 200)
+	wantError(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token")), 404, "call_not_found")
+}

@@ -1,0 +1,12 @@
+// Package web is the HTTP side of voicebridge: the Realtime-compatible routes
+// under /v1, the API under /api, the thread socket, the page and the routes for
+// operators.
+//
+// There is one file per noun. Handlers are thin: they check what came in, call
+// the bridge or the store, and return an error that [Server.writeError] turns
+// into a status and a body in one place.
+//
+// A request passes, from outside to inside: recovery, request id and log,
+// response headers, Host check, CORS, cross-origin check, body limit, gzip, and
+// then the route's own authentication.
+package web

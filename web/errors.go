@@ -1,0 +1,217 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+)
+
+// apiError is what a client is told of a failure.
+type apiError struct {
+	Status  int
+	Code    string
+	Message string
+	// Param names the part of the request that is at fault, or is empty.
+	Param string
+	// RetryAfter says when a refused request may be sent again; zero says nothing.
+	RetryAfter time.Duration
+}
+
+func (e *apiError) Error() string { return e.Code + ": " + e.Message }
+
+func badRequest(code, param, message string) *apiError {
+	return &apiError{Status: http.StatusBadRequest, Code: code, Param: param, Message: message}
+}
+
+func tooLarge(param, message string) *apiError {
+	return &apiError{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Param: param, Message: message}
+}
+
+func unsupportedMedia(message string) *apiError {
+	return &apiError{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Message: message}
+}
+
+func unauthorized(message string) *apiError {
+	return &apiError{Status: http.StatusUnauthorized, Code: "invalid_api_key", Message: message}
+}
+
+func forbidden(code, message string) *apiError {
+	return &apiError{Status: http.StatusForbidden, Code: code, Message: message}
+}
+
+func notFound(code, message string) *apiError {
+	return &apiError{Status: http.StatusNotFound, Code: code, Message: message}
+}
+
+func tooMany(code, message string, retryAfter time.Duration) *apiError {
+	return &apiError{Status: http.StatusTooManyRequests, Code: code, Message: message, RetryAfter: retryAfter}
+}
+
+var errShuttingDown = &apiError{
+	Status: http.StatusServiceUnavailable, Code: "shutting_down",
+	Message: "The server is shutting down.", RetryAfter: 5 * time.Second,
+}
+
+// statusClientClosed is the status that is logged when the client went away
+// before there was an answer. Nobody receives it.
+const statusClientClosed = 499
+
+// classify turns any error into what the client is told. It is the only place
+// that knows which failure is which status.
+func classify(err error) *apiError {
+	if e, ok := errors.AsType[*apiError](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*bridge.Error](err); ok {
+		return classifyBridge(e)
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge("", "The request body is too large.")
+	}
+	switch {
+	case errors.Is(err, persistence.ErrNotFound):
+		return notFound("not_found", "There is no such thing, or it is not yours.")
+	case errors.Is(err, persistence.ErrInvalid):
+		return badRequest("invalid_value", "", plainInvalid(err))
+	case errors.Is(err, persistence.ErrConflict):
+		return &apiError{Status: http.StatusConflict, Code: "conflict", Message: "This conflicts with what is saved already."}
+	case errors.Is(err, context.Canceled):
+		return &apiError{Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request."}
+	}
+	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return classifyEcho(e)
+	}
+	return &apiError{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong in the server. Its log has the details."}
+}
+
+// plainInvalid returns the store's words about an invalid value without the
+// chain of verbs around them, which is of no use to a client.
+func plainInvalid(err error) string {
+	text := err.Error()
+	if _, after, ok := strings.Cut(text, persistence.ErrInvalid.Error()+": "); ok {
+		return after
+	}
+	return "A value in the request is not valid."
+}
+
+func classifyBridge(e *bridge.Error) *apiError {
+	out := &apiError{Code: string(e.Code), Message: e.Message, Param: e.Param}
+	switch e.Code {
+	case bridge.CodeBadSDP, bridge.CodeNoOpus, bridge.CodeBadSession, bridge.CodeBadText:
+		out.Status = http.StatusBadRequest
+	case bridge.CodeCallActive, bridge.CodeNoCall:
+		out.Status = http.StatusConflict
+	case bridge.CodeTooManyCalls:
+		out.Status, out.RetryAfter = http.StatusTooManyRequests, retryFull
+	case bridge.CodeShuttingDown:
+		out.Status, out.RetryAfter = http.StatusServiceUnavailable, errShuttingDown.RetryAfter
+	case bridge.CodeUpstreamRefused:
+		out.Status = http.StatusBadGateway
+		if e.UpstreamCode != "" {
+			out.Code = e.UpstreamCode
+		}
+		out.Message = maskKeys(e.Message)
+	case bridge.CodeUpstreamUnreachable:
+		out.Status = http.StatusBadGateway
+		out.Message = maskKeys(e.Message)
+	default:
+		out.Status = http.StatusInternalServerError
+	}
+	return out
+}
+
+func classifyEcho(e *echo.HTTPError) *apiError {
+	switch e.Code {
+	case http.StatusNotFound:
+		return notFound("not_found", "There is no such route.")
+	case http.StatusMethodNotAllowed:
+		return &apiError{Status: e.Code, Code: "method_not_allowed", Message: "This route does not take this method."}
+	default:
+		return &apiError{Status: e.Code, Code: "http_" + strconv.Itoa(e.Code), Message: http.StatusText(e.Code)}
+	}
+}
+
+// keyPattern finds API keys in words that an upstream wrote: OpenAI repeats a
+// part of a wrong key in its answer.
+var keyPattern = regexp.MustCompile(`\b(?:sk|ek)[-_][A-Za-z0-9_*.-]{4,}`)
+
+func maskKeys(s string) string { return keyPattern.ReplaceAllString(s, "[key]") }
+
+// errorType is the "type" of an OpenAI-shaped error.
+func errorType(status int) string {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status == http.StatusBadGateway:
+		return "upstream_error"
+	case status >= http.StatusInternalServerError:
+		return "server_error"
+	default:
+		return "invalid_request_error"
+	}
+}
+
+type openAIErrorBody struct {
+	Error openAIError `json:"error"`
+}
+
+type openAIError struct {
+	Type    string  `json:"type"`
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Param   *string `json:"param"`
+}
+
+type plainErrorBody struct {
+	Error   string `json:"error"`
+	Message string `json:"message"`
+	Param   string `json:"param,omitempty"`
+}
+
+// writeError is echo's error handler. Routes under /v1 answer in OpenAI's form,
+// all others in ours.
+func (s *Server) writeError(err error, c echo.Context) {
+	e := classify(err)
+	if e.Status >= http.StatusInternalServerError {
+		s.log.Error("request failed", "error", maskKeys(err.Error()), "status", e.Status, "code", e.Code,
+			"path", c.Request().URL.Path, "request_id", requestID(c))
+	}
+	if c.Response().Committed {
+		return
+	}
+	h := c.Response().Header()
+	if e.RetryAfter > 0 {
+		h.Set(echo.HeaderRetryAfter, strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if e.Status == http.StatusUnauthorized {
+		h.Set(echo.HeaderWWWAuthenticate, `Bearer realm="voicebridge"`)
+	}
+	var body any = plainErrorBody{Error: e.Code, Message: e.Message, Param: e.Param}
+	if strings.HasPrefix(c.Request().URL.Path, "/v1/") {
+		o := openAIError{Type: errorType(e.Status), Code: e.Code, Message: e.Message}
+		if e.Param != "" {
+			o.Param = &e.Param
+		}
+		body = openAIErrorBody{Error: o}
+	}
+	var werr error
+	if c.Request().Method == http.MethodHead {
+		werr = c.NoContent(e.Status)
+	} else {
+		werr = c.JSON(e.Status, body)
+	}
+	if werr != nil {
+		s.log.Log(c.Request().Context(), slog.LevelDebug, "error not delivered", "error", werr, "request_id", requestID(c))
+	}
+}

@@ -1,0 +1,330 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/persistence"
+)
+
+// within bounds what a test waits for; nothing takes this long.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// run serves the bundle on a port of its own until the test ends or stop is
+// called, which returns Run's error.
+func (b *bundle) run(t *testing.T) (address string, stop func() error) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		done <- b.Run(ctx, ln)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return ln.Addr().String(), func() error { cancel(); return <-done }
+}
+
+// dial opens a socket; status is that of the server's answer, 0 without one.
+func dial(t *testing.T, url string, headers ...string) (conn *websocket.Conn, status int, err error) {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	options := &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: http.Header{}}
+	for i := 0; i < len(headers); i += 2 {
+		if options.HTTPHeader.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			options.Host = headers[i+1]
+		}
+	}
+	conn, res, err := websocket.Dial(within(t), url, options)
+	if res != nil {
+		status = res.StatusCode
+		if conn == nil {
+			_ = res.Body.Close()
+		}
+	}
+	if conn != nil {
+		conn.SetReadLimit(1 << 20)
+		t.Cleanup(func() { _ = conn.CloseNow() })
+	}
+	return conn, status, err
+}
+
+func open(t *testing.T, url string, headers ...string) *websocket.Conn {
+	t.Helper()
+	conn, _, err := dial(t, url, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func next(t *testing.T, conn *websocket.Conn) persistence.Event {
+	t.Helper()
+	kind, data, err := conn.Read(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e persistence.Event
+	if err := json.Unmarshal(data, &e); err != nil || kind != websocket.MessageText {
+		t.Fatalf("frame %q: %v", data, err)
+	}
+	return e
+}
+
+func wantClosed(t *testing.T, conn *websocket.Conn, code websocket.StatusCode, reason string) {
+	t.Helper()
+	for {
+		_, _, err := conn.Read(within(t))
+		if err == nil {
+			continue
+		}
+		closed, ok := errors.AsType[websocket.CloseError](err)
+		if !ok || closed.Code != code || !strings.Contains(closed.Reason, reason) {
+			t.Errorf("ended with %v, want code %d and %q", err, code, reason)
+		}
+		return
+	}
+}
+
+func wantHello(t *testing.T, conn *websocket.Conn, thread string, maxSeq int64) {
+	t.Helper()
+	e := next(t, conn)
+	want := fmt.Sprintf(`{"session_id":%q,"queue_length":0,"queue_config":{"enabled":true,"max_size":10,"delay_seconds":0},"server_max_seq":%d}`, thread, maxSeq)
+	if e.Type != "connected" || string(e.Data) != want {
+		t.Errorf("greeting %s %s, want %s", e.Type, e.Data, want)
+	}
+}
+
+func wantMessage(t *testing.T, e persistence.Event, words string, seq int64) {
+	t.Helper()
+	var data struct{ Message persistence.Message }
+	if err := json.Unmarshal(e.Data, &data); err != nil || e.Type != "message" || len(data.Message.Parts) != 1 || data.Message.Parts[0].Text != words || e.Seq != seq {
+		t.Errorf("event %s %d %s, want the message %q with seq %d", e.Type, e.Seq, e.Data, words, seq)
+	}
+}
+
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	address, _ := b.run(t)
+	key := b.thread(t, LocalOwner)
+	first := b.say(t, key, "first")
+	second := b.say(t, key, "second")
+
+	for _, path := range []string{"/api/threads/", "/api/sessions/"} {
+		url := "ws://" + address + path + key.Thread + "/ws"
+		fresh, resumed, all := open(t, url), open(t, fmt.Sprintf("%s?after=%d", url, first.Revision)), open(t, url+"?after=0")
+		for _, conn := range []*websocket.Conn{fresh, resumed, all} {
+			wantHello(t, conn, key.Thread, second.Revision)
+		}
+		wantMessage(t, next(t, all), "first", first.Revision)
+		wantMessage(t, next(t, all), "second", second.Revision)
+		wantMessage(t, next(t, resumed), "second", second.Revision)
+		// What comes is told to all, with what happens in between dropped by nobody.
+		second = b.say(t, key, "third")
+		for _, conn := range []*websocket.Conn{fresh, resumed, all} {
+			wantMessage(t, next(t, conn), "third", second.Revision)
+		}
+		// A client may send keep-alives; a flood of bytes ends its socket only.
+		if err := fresh.Write(within(t), websocket.MessageText, []byte(`{"type":"ping"}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := all.Write(within(t), websocket.MessageText, make([]byte, maxSocketRead+1)); err != nil {
+			t.Fatal(err)
+		}
+		wantClosed(t, all, websocket.StatusMessageTooBig, "")
+		b.db.Publish(t.Context(), key, persistence.Event{Type: "call_started", Data: json.RawMessage(`{"call_id":"c"}`)})
+		for _, conn := range []*websocket.Conn{fresh, resumed} {
+			if e := next(t, conn); e.Type != "call_started" || string(e.Data) != `{"call_id":"c"}` || e.Seq != 0 {
+				t.Errorf("event %+v", e)
+			}
+			if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+				t.Error(err)
+			}
+		}
+		// The next round begins again with two messages on a thread of its own.
+		key = b.thread(t, LocalOwner)
+		first, second = b.say(t, key, "first"), b.say(t, key, "second")
+	}
+}
+
+func TestSocketRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) {
+		tokens(c)
+		c.AllowedOrigins = []string{"https://app.example.org", "http://[::1]:5173"}
+	})
+	address, _ := b.run(t)
+	key := b.thread(t, "alice")
+	good := "ws://" + address + "/api/threads/" + key.Thread + "/ws"
+	for name, c := range map[string]struct {
+		url     string
+		headers []string
+		status  int
+	}{
+		"no browser":         {good, []string{"Authorization", "Bearer alice-token"}, 101},
+		"the page":           {good, []string{"Authorization", "Bearer alice-token", "Origin", "http://" + address}, 101},
+		"an allowed page":    {good, []string{"Authorization", "Bearer alice-token", "Origin", "https://APP.example.org"}, 101},
+		"an IPv6 page":       {good, []string{"Authorization", "Bearer alice-token", "Origin", "http://[::1]:5173"}, 101},
+		"a foreign page":     {good, []string{"Authorization", "Bearer alice-token", "Origin", "https://evil.example"}, 403},
+		"a longer name":      {good, []string{"Authorization", "Bearer alice-token", "Origin", "https://app.example.org.evil.example"}, 403},
+		"no origin to tell":  {good, []string{"Authorization", "Bearer alice-token", "Origin", "null"}, 403},
+		"another scheme":     {good, []string{"Authorization", "Bearer alice-token", "Origin", "http://app.example.org"}, 403},
+		"a bad Host":         {good, []string{"Authorization", "Bearer alice-token", "Host", "evil.example"}, 403},
+		"nobody":             {good, nil, 401},
+		"a stranger":         {good, []string{"Authorization", "Bearer bob-token"}, 404},
+		"an unknown thread":  {"ws://" + address + "/api/threads/unknown/ws", []string{"Authorization", "Bearer alice-token"}, 404},
+		"a bad after":        {good + "?after=-1", []string{"Authorization", "Bearer alice-token"}, 400},
+		"after is no number": {good + "?after=x", []string{"Authorization", "Bearer alice-token"}, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, status, err := dial(t, c.url, c.headers...)
+			if status != c.status {
+				t.Errorf("status %d, want %d: %v", status, c.status, err)
+			}
+			if conn != nil {
+				wantHello(t, conn, key.Thread, 0)
+			}
+		})
+	}
+	r := b.do(t, "GET", "/api/threads/"+key.Thread+"/ws", "", as("alice-token"))
+	if r.Header.Get("Upgrade") != "websocket" {
+		t.Error("Upgrade is missing")
+	}
+	wantError(t, r, 426, "upgrade_required")
+}
+
+func TestSocketLimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { tokens(c); c.Limits.SocketsPerOwner = 1 })
+	address, _ := b.run(t)
+	alice, bob := b.thread(t, "alice"), b.thread(t, "bob")
+	url := "ws://" + address + "/api/threads/"
+	conn := open(t, url+alice.Thread+"/ws", "Authorization", "Bearer alice-token")
+	wantHello(t, conn, alice.Thread, 0)
+	if _, status, err := dial(t, url+alice.Thread+"/ws", "Authorization", "Bearer alice-token"); status != 429 {
+		t.Errorf("a second socket: status %d, %v", status, err)
+	}
+	wantHello(t, open(t, url+bob.Thread+"/ws", "Authorization", "Bearer bob-token"), bob.Thread, 0)
+}
+
+func TestSocketEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	address, stop := b.run(t)
+	key := b.thread(t, LocalOwner)
+	conns := make([]*websocket.Conn, 3)
+	for i := range conns {
+		conns[i] = open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
+		wantHello(t, conns[i], key.Thread, 0)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	for _, conn := range conns {
+		wantClosed(t, conn, websocket.StatusGoingAway, "shutting down")
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if n := b.sockets.count(); n != 0 {
+		t.Errorf("%d sockets are left", n)
+	}
+	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "shutting_down")
+}
+
+func TestSocketEndsWithTheThread(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	address, _ := b.run(t)
+	key := b.thread(t, LocalOwner)
+	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
+	wantHello(t, conn, key.Thread, 0)
+	wantStatus(t, b.do(t, "DELETE", "/api/threads/"+key.Thread, ""), 204)
+	wantClosed(t, conn, websocket.StatusNormalClosure, "deleted")
+}
+
+func TestSocketEndsWithTheStore(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	address, _ := b.run(t)
+	key := b.thread(t, LocalOwner)
+	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
+	wantHello(t, conn, key.Thread, 0)
+	if err := b.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantClosed(t, conn, websocket.StatusGoingAway, "")
+}
+
+// flood is a store whose thread tells large events without end.
+type flood struct{ store }
+
+func (f flood) Watch(ctx context.Context, _ persistence.Key, _ int64) iter.Seq2[persistence.Event, error] {
+	data, _ := json.Marshal(map[string]string{"text": strings.Repeat("a", 64<<10)})
+	return func(yield func(persistence.Event, error) bool) {
+		for ctx.Err() == nil && yield(persistence.Event{Type: "message_delta", Data: data}, nil) {
+		}
+	}
+}
+
+func TestSlowClientIsClosedWithAReason(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.Store = flood{c.Store} })
+	slow := make(chan struct{})
+	b.socketTiming.write, b.socketTiming.slow = 50*time.Millisecond, func() { close(slow) }
+	address, _ := b.run(t)
+	key := b.thread(t, LocalOwner)
+	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
+	wantHello(t, conn, key.Thread, 0)
+	<-slow // the client has read nothing more until now
+	wantClosed(t, conn, websocket.StatusTryAgainLater, "too slow")
+}
+
+func TestVanishedClientIsNoticed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.socketTiming.pingEvery, b.socketTiming.pingTimeout = time.Millisecond, 20*time.Millisecond
+	address, _ := b.run(t)
+	key := b.thread(t, LocalOwner)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	// A client that shakes hands and then never answers a ping.
+	if _, err := fmt.Fprintf(conn, "GET /api/threads/%s/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", key.Thread); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 4096)
+	for {
+		if _, err := conn.Read(buf); err != nil {
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() {
+				t.Error("the server keeps the connection")
+			}
+			return
+		}
+	}
+}

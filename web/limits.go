@@ -1,0 +1,208 @@
+package web
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// retryFull is what a client is told to wait when something is full.
+const retryFull = 10 * time.Second
+
+// Limits bound what callers may use. A zero field means its default.
+type Limits struct {
+	MaxCalls         int // live calls of this process; default 200
+	MaxCallsPerOwner int // default 20
+	SetupsPerMinute  int // calls started from one address; default 60
+	SignInsPerMinute int // sign-ins from one address; default 10
+	MaxSockets       int // thread sockets of this process; default 2000
+	SocketsPerOwner  int // default 200
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(field *int, def int) {
+		if *field <= 0 {
+			*field = def
+		}
+	}
+	set(&l.MaxCalls, 200)
+	set(&l.MaxCallsPerOwner, 20)
+	set(&l.SetupsPerMinute, 60)
+	set(&l.SignInsPerMinute, 10)
+	set(&l.MaxSockets, 2000)
+	set(&l.SocketsPerOwner, 200)
+	return l
+}
+
+// limits holds the counters. One local user is the only owner there is, so the
+// limit by owner does not apply without authentication.
+type limits struct {
+	setups  *rateLimit
+	signIns *rateLimit
+	calls   *callLimit
+	sockets *countLimit
+}
+
+func newLimits(l Limits, calls voiceCalls, authenticated bool, now func() time.Time) *limits {
+	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
+	if !authenticated {
+		perOwner, socketsPerOwner = l.MaxCalls, l.MaxSockets
+	}
+	return &limits{
+		setups:  newRateLimit(l.SetupsPerMinute, now),
+		signIns: newRateLimit(l.SignInsPerMinute, now),
+		calls:   newCallLimit(calls, l.MaxCalls, perOwner),
+		sockets: newCountLimit(l.MaxSockets, socketsPerOwner),
+	}
+}
+
+// maxAddresses bounds the memory of a rateLimit.
+const maxAddresses = 10_000
+
+// rateLimit lets each address do something so many times a minute. Safe for
+// concurrent use.
+type rateLimit struct {
+	perMinute int
+	now       func() time.Time
+	mu        sync.Mutex
+	all       map[string]*rate.Limiter
+}
+
+func newRateLimit(perMinute int, now func() time.Time) *rateLimit {
+	return &rateLimit{perMinute: perMinute, now: now, all: make(map[string]*rate.Limiter)}
+}
+
+// take counts one use by the address, or is a 429 that says when to come back.
+func (r *rateLimit) take(address string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	l, ok := r.all[address]
+	if !ok {
+		if len(r.all) >= maxAddresses {
+			r.forget(now)
+		}
+		l = rate.NewLimiter(rate.Limit(float64(r.perMinute)/60), r.perMinute)
+		r.all[address] = l
+	}
+	if l.AllowN(now, 1) {
+		return nil
+	}
+	missing := 1 - l.TokensAt(now)
+	wait := time.Duration(missing / float64(l.Limit()) * float64(time.Second))
+	return tooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.", max(wait, time.Second))
+}
+
+// forget drops the addresses that have their whole allowance again, and when
+// there are none, any one: a crowd must not make this grow.
+func (r *rateLimit) forget(now time.Time) {
+	for address, l := range r.all {
+		if l.TokensAt(now) >= float64(r.perMinute) {
+			delete(r.all, address)
+		}
+	}
+	for address := range r.all {
+		if len(r.all) < maxAddresses {
+			return
+		}
+		delete(r.all, address)
+	}
+}
+
+// countLimit bounds how many of something are there at once, in all and by
+// owner. Safe for concurrent use.
+type countLimit struct {
+	max, perOwner int
+	mu            sync.Mutex
+	total         int
+	owners        map[string]int
+}
+
+func newCountLimit(limit, perOwner int) *countLimit {
+	return &countLimit{max: limit, perOwner: perOwner, owners: make(map[string]int)}
+}
+
+// take counts one more; release, called once, takes it back.
+func (l *countLimit) take(owner string) (release func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.total >= l.max || l.owners[owner] >= l.perOwner {
+		return nil, false
+	}
+	l.total++
+	l.owners[owner]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.total--
+		if l.owners[owner]--; l.owners[owner] == 0 {
+			delete(l.owners, owner)
+		}
+	}, true
+}
+
+// callLimit bounds the live calls. Calls end by themselves, so it asks the
+// bridge which of those it has let through are still there. Safe for concurrent
+// use.
+type callLimit struct {
+	calls         voiceCalls
+	max, perOwner int
+	mu            sync.Mutex
+	starting      map[string]int
+	live          map[string]map[string]string // owner → thread → call
+	pending       int
+}
+
+func newCallLimit(calls voiceCalls, limit, perOwner int) *callLimit {
+	return &callLimit{
+		calls: calls, max: limit, perOwner: perOwner,
+		starting: make(map[string]int), live: make(map[string]map[string]string),
+	}
+}
+
+// take reserves the place of a call that is being set up. done, called once,
+// says which call it became; an empty id says that it became none. moving is set
+// when the call takes the place of one that is live.
+func (l *callLimit) take(owner string, moving bool) (done func(threadID, callID string), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.prune(owner)
+	if !moving && l.calls.Count()+l.pending >= l.max {
+		return nil, tooMany("too_many_calls", "The server holds as many calls as it may. Try again later.", retryFull)
+	}
+	if !moving && len(l.live[owner])+l.starting[owner] >= l.perOwner {
+		return nil, tooMany("too_many_calls", "You have as many live calls as you may. End one first.", retryFull)
+	}
+	l.pending++
+	l.starting[owner]++
+	return func(threadID, callID string) { l.settle(owner, threadID, callID) }, nil
+}
+
+func (l *callLimit) settle(owner, threadID, callID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending--
+	if l.starting[owner]--; l.starting[owner] == 0 {
+		delete(l.starting, owner)
+	}
+	if callID == "" {
+		return
+	}
+	if l.live[owner] == nil {
+		l.live[owner] = make(map[string]string)
+	}
+	l.live[owner][threadID] = callID
+}
+
+// prune forgets the owner's calls that have ended.
+func (l *callLimit) prune(owner string) {
+	for threadID, callID := range l.live[owner] {
+		if id, ok := l.calls.Live(owner, threadID); !ok || id != callID {
+			delete(l.live[owner], threadID)
+		}
+	}
+	if len(l.live[owner]) == 0 {
+		delete(l.live, owner)
+	}
+}

@@ -1,0 +1,51 @@
+package web
+
+import (
+	"context"
+	"math"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/persistence"
+)
+
+// messageStore is what the routes about messages need of the store.
+type messageStore interface {
+	Messages(ctx context.Context, key persistence.Key, after int64, limit int) ([]persistence.Message, error)
+	LastSeq(ctx context.Context, key persistence.Key) (int64, error)
+}
+
+type messagePage struct {
+	Messages []persistence.Message `json:"messages"`
+	// NextAfter is the number of the last message here, to ask for what follows;
+	// null when there was none.
+	NextAfter *int64 `json:"next_after"`
+}
+
+func (s *Server) listMessages(c echo.Context) error {
+	key, err := threadKey(c)
+	if err != nil {
+		return err
+	}
+	after, err := queryInt(c, "after", 0, 0, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	limit, err := queryInt(c, "limit", 100, 1, 1000)
+	if err != nil {
+		return err
+	}
+	messages, err := s.store.Messages(c.Request().Context(), key, after, int(limit))
+	if err != nil {
+		return orThread(err)
+	}
+	page := messagePage{Messages: messages}
+	if page.Messages == nil {
+		page.Messages = []persistence.Message{}
+	}
+	if n := len(messages); n > 0 {
+		page.NextAfter = &messages[n-1].Seq
+	}
+	return c.JSON(http.StatusOK, page)
+}

@@ -1,0 +1,254 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+func TestConfigAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) {
+		c.ICEServers = []ICEServer{{URLs: []string{"turn:t.example"}, Username: "u", Credential: NewSecret("p")}}
+	})
+	want := `{"upstream":"simulator","upstream_note":"a simulator","version":"test","model":"model-1","voice":"voice-1","authentication":false,` +
+		`"owner":"local","ice_servers":[{"urls":["turn:t.example"],"username":"u","credential":"p"}]}` + "\n"
+	if got := b.do(t, "GET", "/api/config", "").body; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+type namedTool string
+
+func (n namedTool) Definition() toolkit.Definition {
+	return toolkit.Definition{Name: string(n), Description: "d", Parameters: []byte(`{"type":"object"}`)}
+}
+
+func (n namedTool) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, error] { return nil }
+
+func TestTools(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) {
+		tokens(c)
+		c.Tools = func(_ context.Context, owner, _ string) (*toolkit.Registry, error) {
+			if owner == "bob" {
+				return nil, errors.New("sk-canary1234 is broken")
+			}
+			r := toolkit.NewRegistry()
+			return r, r.Replace(nil, []toolkit.Entry{{Tool: namedTool("a"), Executor: toolkit.ExecutorApp}, {Tool: namedTool("s__b"), Executor: toolkit.ExecutorMCP, Server: "s"}})
+		}
+	})
+	want := `{"tools":[{"name":"a","description":"d","parameters":{"type":"object"},"executor":"app"},` +
+		`{"name":"s__b","description":"d","parameters":{"type":"object"},"executor":"mcp","server":"s"}]}` + "\n"
+	if got := b.do(t, "GET", "/api/tools", "", as("alice-token")).body; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	wantError(t, b.do(t, "GET", "/api/tools", "", as("bob-token")), 500, "internal_error")
+	if strings.Contains(b.log.String(), "canary") {
+		t.Error("a key is in the log")
+	}
+	if got := setup(t, nil).do(t, "GET", "/api/tools", "").body; got != `{"tools":[]}`+"\n" {
+		t.Errorf("without tools: %s", got)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	wantStatus(t, b.do(t, "GET", "/healthz", ""), 200)
+	wantStatus(t, b.do(t, "GET", "/readyz", ""), 200)
+	if err := b.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, b.do(t, "GET", "/healthz", ""), 200)
+	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "database_unavailable")
+	wantError(t, b.do(t, "GET", "/api/threads", "", as("alice-token")), 500, "internal_error")
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType), 201)
+	wantStatus(t, b.do(t, "POST", callsPath, "", sdpType), 400)
+	for _, path := range []string{"/made-up-1", "/made-up-2", "/", "/favicon.svg", "/api/threads/some-thread"} {
+		b.do(t, "GET", path, "")
+	}
+	b.do(t, "BREW", "/", "")
+	b.metrics.CallEnded("hangup")
+	b.metrics.DraftsDropped(3)
+	r := b.do(t, "GET", "/metrics", "")
+	wantStatus(t, r, 200)
+	body := r.body
+	for _, line := range []string{
+		"voicebridge_calls_live 1", "voicebridge_calls_started_total 1", `voicebridge_calls_refused_total{code="bad_sdp"} 1`,
+		`voicebridge_calls_ended_total{reason="hangup"} 1`, "voicebridge_drafts_dropped_total 3", "voicebridge_thread_events_dropped_total 0", "voicebridge_sockets_live 0",
+		`voicebridge_http_requests_total{method="POST",route="/v1/realtime/calls",status="201"} 1`,
+		`voicebridge_http_requests_total{method="GET",route="other",status="404"} 2`,
+		`voicebridge_http_requests_total{method="GET",route="/api/threads/:id",status="404"} 1`,
+		`voicebridge_http_requests_total{method="GET",route="/",status="200"} 1`,
+		`voicebridge_http_requests_total{method="GET",route="page",status="200"} 1`,
+		"go_goroutines ",
+	} {
+		if !strings.Contains(body, "\n"+line) {
+			t.Errorf("%q is missing", line)
+		}
+	}
+	if strings.Contains(body, "made-up") || strings.Contains(body, "BREW") || strings.Contains(body, "some-thread") {
+		t.Error("what strangers ask for makes metrics")
+	}
+}
+
+func TestNewChecksItsConfig(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{})
+	for _, want := range []string{"Calls", "Store", "Page", "authentication"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error %v does not name %s", err, want)
+		}
+	}
+	b := setup(t, nil)
+	good := Config{Calls: b.calls, Store: b.db, Page: pageFiles, Loopback: true}
+	if _, err := New(good); err != nil {
+		t.Error(err)
+	}
+	good.AllowedOrigins = []string{"*"}
+	if _, err := New(good); err == nil {
+		t.Error("every origin is allowed")
+	}
+}
+
+// panicky is a store that has a defect.
+type panicky struct{ store }
+
+func (panicky) Threads(context.Context, string, persistence.ThreadFilter) ([]persistence.Thread, string, error) {
+	panic("sk-canary1234")
+}
+
+func TestPanicEndsOneRequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.Store = panicky{c.Store} })
+	r := b.do(t, "GET", "/api/threads", "")
+	body := r.body
+	if r.StatusCode != http.StatusInternalServerError || strings.Contains(body, "canary") || !strings.Contains(body, "internal_error") {
+		t.Errorf("status %d: %s", r.StatusCode, body)
+	}
+	if log := b.log.String(); !strings.Contains(log, "handler panicked") || !strings.Contains(log, "meta_test.go") || !strings.Contains(log, "status=500") {
+		t.Errorf("the log has no trace: %s", log)
+	}
+	wantStatus(t, b.do(t, "GET", "/healthz", ""), 200)
+}
+
+func TestLogHasNoQuery(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.do(t, "GET", "/api/threads?token=canary", "", as("canary"), header("Cookie", "x=canary"))
+	if log := b.log.String(); !strings.Contains(log, "path=/api/threads") || strings.Contains(log, "canary") {
+		t.Errorf("log %s", log)
+	}
+}
+
+func TestRunWaitsForRequests(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.calls.entered, b.calls.hold = make(chan struct{}, 1), make(chan struct{})
+	address, stop := b.run(t)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	status := make(chan int, 1)
+	go func() {
+		res, err := client.Post("http://"+address+callsPath, "application/sdp", strings.NewReader(sdpOffer))
+		if err != nil {
+			status <- 0
+			return
+		}
+		defer func() { _ = res.Body.Close() }()
+		status <- res.StatusCode
+	}()
+	<-b.calls.entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	for !b.closing.Load() { // the server has begun to stop
+		select {
+		case err := <-stopped:
+			t.Fatalf("it stopped with a request running: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	close(b.calls.hold)
+	if got := <-status; got != 201 {
+		t.Errorf("status %d", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+		t.Error("it still listens")
+	}
+}
+
+func TestSlowBodyIsCutOff(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.bodyTimeout = 20 * time.Millisecond
+	address, _ := b.run(t)
+	for name, c := range map[string]struct{ request, answer string }{
+		"read":     {"POST /v1/realtime/calls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sdp\r\nContent-Length: 100\r\n\r\nv=0", "HTTP/1.1 400"},
+		"not read": {"POST /v1/realtime/calls/x/hangup HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nv=0", "HTTP/1.1 404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write([]byte(c.request)); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || !strings.HasPrefix(string(answer), c.answer) {
+				t.Errorf("answer %q, err %v", answer, err)
+			}
+		})
+	}
+}
+
+// A call that takes longer to set up than a body may take to come is not ended
+// by that.
+func TestBodyTimeLimitEndsWithTheBody(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.bodyTimeout = 20 * time.Millisecond
+	b.calls.entered, b.calls.hold = make(chan struct{}, 1), make(chan struct{})
+	address, _ := b.run(t)
+	transport := &http.Transport{DisableKeepAlives: true}
+	status := make(chan int, 1)
+	go func() {
+		res, err := (&http.Client{Transport: transport}).Post("http://"+address+callsPath, "application/sdp", strings.NewReader(sdpOffer))
+		if err != nil {
+			status <- 0
+			return
+		}
+		defer func() { _ = res.Body.Close() }()
+		status <- res.StatusCode
+	}()
+	<-b.calls.entered
+	<-time.After(2 * b.bodyTimeout) // the limit itself is what is waited for
+	close(b.calls.hold)
+	if got := <-status; got != 201 {
+		t.Errorf("status %d", got)
+	}
+}

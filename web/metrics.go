@@ -1,0 +1,110 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"voicebridge/persistence"
+)
+
+// Metrics is what the process counts for Prometheus. The bridge's side of it is
+// told by the one who wires both. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	callsStarted  prometheus.Counter
+	callsRefused  *prometheus.CounterVec
+	callsEnded    *prometheus.CounterVec
+	draftsDropped prometheus.Counter
+	requests      *prometheus.CounterVec
+	durations     *prometheus.HistogramVec
+	socketsClosed *prometheus.CounterVec
+}
+
+// NewMetrics returns metrics in a registry of their own.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry:      prometheus.NewRegistry(),
+		callsStarted:  prometheus.NewCounter(prometheus.CounterOpts{Name: "voicebridge_calls_started_total", Help: "Calls that were set up."}),
+		callsRefused:  counter("voicebridge_calls_refused_total", "Calls that were not set up, by error code.", "code"),
+		callsEnded:    counter("voicebridge_calls_ended_total", "Calls that ended, by reason.", "reason"),
+		draftsDropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "voicebridge_drafts_dropped_total", Help: "Draft events that were dropped because a browser was slow."}),
+		requests:      counter("voicebridge_http_requests_total", "HTTP requests, by route, method and status.", "route", "method", "status"),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "voicebridge_http_request_duration_seconds", Help: "Time to answer HTTP requests, by route.",
+			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
+		}, []string{"route"}),
+		socketsClosed: counter("voicebridge_sockets_closed_total", "Thread sockets that were closed, by reason.", "reason"),
+	}
+	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.draftsDropped, m.requests, m.durations, m.socketsClosed,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// CallEnded counts a call that ended. The reasons are the bridge's, a closed list.
+func (m *Metrics) CallEnded(reason string) { m.callsEnded.WithLabelValues(reason).Inc() }
+
+// DraftsDropped counts draft events that a slow browser did not get.
+func (m *Metrics) DraftsDropped(n int) { m.draftsDropped.Add(float64(n)) }
+
+// watch adds the figures that are asked for when they are read.
+func (m *Metrics) watch(calls voiceCalls, open *sockets, events watcher) error {
+	return errors.Join(
+		m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "voicebridge_thread_events_dropped_total",
+			Help: "Draft events of threads that a slow watcher did not get."},
+			func() float64 { return float64(events.Dropped()) })),
+		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_calls_live", Help: "Live calls."},
+			func() float64 { return float64(calls.Count()) })),
+		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_sockets_live", Help: "Open thread sockets."},
+			func() float64 { return float64(open.count()) })),
+	)
+}
+
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
+}
+
+func (m *Metrics) request(route, method string, status int, took time.Duration) {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	default:
+		method = "other"
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
+	m.durations.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// refused counts by our own codes only: an upstream's code is free text.
+func (m *Metrics) refused(err error) {
+	e := classify(err)
+	code := e.Code
+	if e.Status == http.StatusBadGateway {
+		code = "upstream"
+	}
+	m.callsRefused.WithLabelValues(code).Inc()
+}
+
+func (m *Metrics) socketClosed(cause error) {
+	reason := "error"
+	switch {
+	case errors.Is(cause, errSocketShutdown), errors.Is(cause, persistence.ErrClosed):
+		reason = "shutdown"
+	case errors.Is(cause, errSocketSlow):
+		reason = "slow"
+	case errors.Is(cause, errSocketGone):
+		reason = "client"
+	case errors.Is(cause, persistence.ErrNotFound):
+		reason = "deleted"
+	}
+	m.socketsClosed.WithLabelValues(reason).Inc()
+}

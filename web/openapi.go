@@ -1,0 +1,34 @@
+package web
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"go.yaml.in/yaml/v3"
+)
+
+// The description is written by hand and a test holds it and the routes together.
+//
+//go:embed openapi.yaml
+var openAPISource []byte
+
+// openAPIDocument returns the description as JSON.
+func openAPIDocument() ([]byte, error) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(openAPISource, &doc); err != nil {
+		return nil, fmt.Errorf("read openapi.yaml: %w", err)
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("encode openapi.yaml: %w", err)
+	}
+	return out, nil
+}
+
+func (s *Server) serveOpenAPI(c echo.Context) error {
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+	return c.JSONBlob(http.StatusOK, s.openAPI)
+}

@@ -1,0 +1,108 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// origins knows which pages may use the API and which names this server goes by.
+type origins struct {
+	allowed map[string]bool // "scheme://host[:port]", lower case
+	// hosts are the Host names that are served; nil serves any.
+	hosts map[string]bool
+	cross *http.CrossOriginProtection
+}
+
+// newOrigins checks the allowed origins. With loopback set only the loopback
+// names and the allowed origins' hosts are served: a page on a foreign name that
+// resolves to this machine (DNS rebinding) would else be a page of ours.
+func newOrigins(allowed []string, loopback bool) (*origins, error) {
+	o := &origins{allowed: make(map[string]bool, len(allowed)), cross: http.NewCrossOriginProtection()}
+	if loopback {
+		o.hosts = map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}
+	}
+	for _, origin := range allowed {
+		u, err := ParseOrigin(origin)
+		if err != nil {
+			return nil, err
+		}
+		canonical := strings.ToLower(u.Scheme + "://" + u.Host)
+		if err := o.cross.AddTrustedOrigin(canonical); err != nil {
+			return nil, fmt.Errorf("allowed origin %q: %w", origin, err)
+		}
+		o.allowed[canonical] = true
+		if o.hosts != nil {
+			o.hosts[strings.ToLower(u.Hostname())] = true
+		}
+	}
+	return o, nil
+}
+
+// ParseOrigin checks that s is an origin as a browser sends it: a scheme and a
+// host, with a port where it is not the scheme's own, and nothing else.
+func ParseOrigin(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Hostname() == "" {
+		return nil, fmt.Errorf("allowed origin %q is not of the form https://host[:port]", s)
+	}
+	if u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(u.Host, "*?\\") {
+		return nil, fmt.Errorf("allowed origin %q must be only a scheme and a host, without path or wildcard", s)
+	}
+	return u, nil
+}
+
+// isAllowed reports whether the operator named the origin.
+func (o *origins) isAllowed(origin string) bool { return o.allowed[strings.ToLower(origin)] }
+
+// checkSocket refuses a WebSocket handshake from a foreign page (RFC 6455,
+// section 10.2). A client that is not a browser sends no Origin.
+func (o *origins) checkSocket(r *http.Request) error {
+	origin := r.Header.Get("Origin")
+	if origin == "" || o.isAllowed(origin) {
+		return nil
+	}
+	if u, err := url.Parse(origin); err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
+		return nil
+	}
+	return forbidden("origin_not_allowed", "Pages of this origin may not use the API. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
+}
+
+// patterns returns the allowed origins for the WebSocket library's own check,
+// which matches with path.Match: brackets of IPv6 hosts are escaped.
+func (o *origins) patterns() []string {
+	escape := strings.NewReplacer("[", `\[`, "]", `\]`)
+	out := make([]string, 0, len(o.allowed))
+	for origin := range o.allowed {
+		out = append(out, escape.Replace(origin))
+	}
+	return out
+}
+
+// checkHost refuses names that are not ours.
+func (o *origins) checkHost(r *http.Request) error {
+	if o.hosts == nil || o.hosts[hostname(r.Host)] {
+		return nil
+	}
+	return forbidden("host_not_allowed", "This server does not go by that name. Behind a proxy, set VOICEBRIDGE_ALLOWED_ORIGINS to the address that browsers use.")
+}
+
+// hostname returns the name in a Host header in lower case, without port and
+// IPv6 brackets.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+}
+
+// checkCross refuses requests that change something and come from a foreign
+// page.
+func (o *origins) checkCross(r *http.Request) error {
+	if err := o.cross.Check(r); err != nil {
+		return forbidden("origin_not_allowed", "A page of another origin may not do this. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package web
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+const indexFile = "index.html"
+
+// page is the embedded page, read once: its files are small and do not change.
+type page struct {
+	files map[string]pageFile // by path without the leading slash
+}
+
+type pageFile struct {
+	body        []byte
+	contentType string
+	etag        string
+}
+
+// pageTypes are the types that a scratch image without a MIME table must know.
+var pageTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8", ".json": "application/json", ".map": "application/json", ".svg": "image/svg+xml",
+	".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2", ".wasm": "application/wasm",
+	".txt": "text/plain; charset=utf-8", ".webmanifest": "application/manifest+json",
+}
+
+func newPage(files fs.FS) (*page, error) {
+	p := &page{files: map[string]pageFile{}}
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if strings.ContainsAny(name, ":*") {
+			return fmt.Errorf("%s: the router takes this name for a pattern", name)
+		}
+		body, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(body)
+		p.files[name] = pageFile{body: body, contentType: contentType(name), etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read page: %w", err)
+	}
+	if _, ok := p.files[indexFile]; !ok {
+		return nil, fmt.Errorf("read page: "+indexFile+": %w", fs.ErrNotExist)
+	}
+	return p, nil
+}
+
+func contentType(name string) string {
+	ext := path.Ext(name)
+	if t, ok := pageTypes[ext]; ok {
+		return t
+	}
+	if t := mime.TypeByExtension(ext); t != "" {
+		return t
+	}
+	return "application/octet-stream"
+}
+
+// paths are the page's routes: its files, with / for index.html. The page keeps
+// its own place behind #, so no other path shows it.
+func (p *page) paths() []string {
+	out := []string{"/"}
+	for name := range p.files {
+		if name != indexFile {
+			out = append(out, "/"+name)
+		}
+	}
+	return out
+}
+
+func (p *page) has(name string) bool {
+	_, ok := p.files[name]
+	return ok
+}
+
+func (s *Server) serveFile(c echo.Context) error {
+	name := strings.TrimPrefix(c.Path(), "/")
+	if name == "" {
+		name = indexFile
+	}
+	return s.page.serve(c, name)
+}
+
+func (p *page) serve(c echo.Context, name string) error {
+	f, h := p.files[name], c.Response().Header()
+	h.Set(echo.HeaderContentSecurityPolicy, pageCSP)
+	h.Set("Etag", f.etag)
+	// Names do not change with the content, so browsers ask each time; what they
+	// have is not sent again.
+	h.Set(echo.HeaderCacheControl, "no-cache")
+	if strings.Contains(c.Request().Header.Get("If-None-Match"), f.etag) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return c.Blob(http.StatusOK, f.contentType, f.body)
+}

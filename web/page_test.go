@@ -1,0 +1,131 @@
+package web
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"voicebridge/web/ui"
+)
+
+func TestPage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens) // the page itself is for everyone
+	for path, contentType := range map[string]string{
+		"/": "text/html; charset=utf-8", "/favicon.svg": "image/svg+xml", "/assets/app.js": "text/javascript; charset=utf-8",
+	} {
+		r := b.do(t, "GET", path, "")
+		wantStatus(t, r, 200)
+		h := r.Header
+		if h.Get("Content-Type") != contentType || h.Get("Cache-Control") != "no-cache" || h.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.Contains(h.Get("Permissions-Policy"), "microphone=(self)") || h.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s: headers %v", path, h)
+		}
+		for _, rule := range []string{"default-src 'none'", "script-src 'self';", "connect-src 'self' ws: wss:", "base-uri 'none'", "frame-ancestors 'none'"} {
+			if !strings.Contains(h.Get("Content-Security-Policy"), rule) {
+				t.Errorf("%s: the policy %q has no %q", path, h.Get("Content-Security-Policy"), rule)
+			}
+		}
+		body := r.body
+		r = b.do(t, "GET", path, "", header("If-None-Match", h.Get("Etag")))
+		if r.StatusCode != http.StatusNotModified || r.body != "" {
+			t.Errorf("%s: status %d for a known file", path, r.StatusCode)
+		}
+		r = b.do(t, "HEAD", path, "")
+		if r.StatusCode != http.StatusOK || r.Header.Get("Etag") != h.Get("Etag") {
+			t.Errorf("%s: HEAD: status %d", path, r.StatusCode)
+		}
+		if want := string(pageFiles[strings.TrimPrefix(strings.Replace(path, "/", "/index.html", map[bool]int{true: 1}[path == "/"]), "/")].Data); body != want {
+			t.Errorf("%s: body %q", path, body)
+		}
+	}
+}
+
+func TestNoSuchPage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for _, path := range []string{
+		"/nope", "/index.html", "/assets/", "/assets", "/threads/x", "/../web/auth.go", "/..%2f..%2fetc%2fpasswd", "/assets/../index.html",
+		"/assets/%2e%2e/favicon.svg", "//favicon.svg", "/favicon.svg%00", "/api", "/api/", "/api/nope", "/v1/nope", "/.git/config",
+	} {
+		r := b.do(t, "GET", path, "")
+		if r.StatusCode != http.StatusNotFound || strings.Contains(r.body, "<title>") {
+			t.Errorf("GET %s: status %d", path, r.StatusCode)
+		}
+	}
+	for _, c := range []struct{ method, path string }{{"POST", "/"}, {"DELETE", "/healthz"}, {"PUT", "/api/threads/x"}, {"POST", "/api/config"}} {
+		r := b.do(t, c.method, c.path, "")
+		if r.Header.Get("Allow") == "" {
+			t.Errorf("%s %s: Allow is missing", c.method, c.path)
+		}
+		wantError(t, r, 405, "method_not_allowed")
+	}
+}
+
+func TestGzip(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	r := b.do(t, "GET", "/", "", header("Accept-Encoding", "gzip"))
+	wantStatus(t, r, 200)
+	z, err := gzip.NewReader(strings.NewReader(r.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(z); err != nil || string(body) != string(pageFiles["index.html"].Data) {
+		t.Errorf("body %q, err %v", body, err)
+	}
+	// A socket opens although its client takes gzip.
+	address, _ := b.run(t)
+	key := b.thread(t, LocalOwner)
+	wantHello(t, open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws", "Accept-Encoding", "gzip"), key.Thread, 0)
+}
+
+func TestPageMustBeThere(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]fstest.MapFS{"empty": {}, "pattern": {"index.html": {}, "a:b.js": {}}} {
+		if _, err := newPage(files); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := newPage(ui.Dist()); err != nil {
+		t.Errorf("the built page: %v", err)
+	}
+}
+
+// The built page must work under the policy that it is served with.
+func TestBuiltPageHasNoInlineScript(t *testing.T) {
+	t.Parallel()
+	p, err := newPage(ui.Dist())
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := string(p.files[indexFile].body)
+	for rest := index; ; {
+		_, after, ok := strings.Cut(rest, "<script")
+		if !ok {
+			break
+		}
+		tag, body, _ := strings.Cut(after, ">")
+		if !strings.Contains(tag, "src=") || !strings.HasPrefix(body, "</script>") {
+			t.Errorf("inline script: <script%s>%.40s", tag, body)
+		}
+		rest = body
+	}
+	if strings.Contains(index, "http://") || strings.Contains(index, "https://") {
+		t.Error("the page loads something from elsewhere")
+	}
+}
+
+func TestHeadersOfAnswersOfTheAPI(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for _, r := range []*answer{b.do(t, "GET", "/api/threads", ""), b.do(t, "GET", "/api/nope", ""), b.do(t, "POST", callsPath, "")} {
+		if r.Header.Get("Cache-Control") != "no-store" || r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("X-Request-Id") == "" ||
+			!strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("headers %v", r.Header)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/bridge"
+)
+
+const secretsPath = "/v1/realtime/client_secrets"
+
+func mint(t *testing.T, b *bundle, body string, options ...option) secretAnswer {
+	t.Helper()
+	r := b.do(t, "POST", secretsPath, body, options...)
+	wantStatus(t, r, 200)
+	return decode[secretAnswer](t, r)
+}
+
+func TestCreateSecret(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, LocalOwner)
+	now := b.clock.now()
+	for name, c := range map[string]struct {
+		body, session, thread string
+		ttl                   time.Duration
+	}{
+		"nothing":      {"", `{"model":"model-1","object":"realtime.session","type":"realtime"}`, "", 600 * time.Second},
+		"empty object": {"{}", `{"model":"model-1","object":"realtime.session","type":"realtime"}`, "", 600 * time.Second},
+		"all": {`{"expires_after":{"anchor":"created_at","seconds":10},"session":{"type":"realtime","model":"x","audio":{"output":{"voice":"ash"}}},"thread_id":"` + key.Thread + `"}`,
+			`{"audio":{"output":{"voice":"ash"}},"model":"model-1","object":"realtime.session","type":"realtime"}`, key.Thread, 10 * time.Second},
+		"longest": {`{"expires_after":{"seconds":7200},"session":null,"unknown":1}`, `{"model":"model-1","object":"realtime.session","type":"realtime"}`, "", 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := mint(t, b, c.body)
+			thread := ""
+			if got.ThreadID != nil {
+				thread = *got.ThreadID
+			}
+			if !strings.HasPrefix(got.Value, "ek_") || len(got.Value) < 40 || got.ExpiresAt != now.Add(c.ttl).Unix() || string(got.Session) != c.session || thread != c.thread {
+				t.Errorf("got %+v session %s", got, got.Session)
+			}
+		})
+	}
+}
+
+func TestCreateSecretRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	foreign := b.thread(t, "bob")
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		code   string
+		opts   []option
+	}{
+		"too short":      {`{"expires_after":{"seconds":9}}`, 400, "invalid_value", nil},
+		"too long":       {`{"expires_after":{"seconds":7201}}`, 400, "invalid_value", nil},
+		"anchor":         {`{"expires_after":{"anchor":"now"}}`, 400, "invalid_value", nil},
+		"text":           {`{"expires_after":{"seconds":"10"}}`, 400, "invalid_value", nil},
+		"session list":   {`{"session":[]}`, 400, "invalid_value", nil},
+		"session kind":   {`{"session":{"type":"transcription"}}`, 400, "invalid_value", nil},
+		"no JSON":        {`{"session":`, 400, "invalid_json", nil},
+		"two objects":    {`{}{}`, 400, "invalid_json", nil},
+		"not UTF-8":      {"{\"thread_id\":\"\xff\"}", 400, "invalid_json", nil},
+		"not an object":  {`"x"`, 400, "invalid_json", []option{header("Content-Type", "application/json")}},
+		"type":           {`{}`, 415, "unsupported_media_type", []option{header("Content-Type", "text/plain")}},
+		"large":          {`{"session":{"x":"` + strings.Repeat("a", maxJSON) + `"}}`, 413, "too_large", nil},
+		"foreign thread": {`{"thread_id":"` + foreign.Thread + `"}`, 404, "thread_not_found", nil},
+		"odd thread":     {`{"thread_id":"\u0000"}`, 404, "thread_not_found", nil},
+		"no token":       {`{}`, 401, "invalid_api_key", []option{header("Authorization", "")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantError(t, b.do(t, "POST", secretsPath, c.body, append([]option{as("alice-token")}, c.opts...)...), c.status, c.code)
+		})
+	}
+}
+
+func TestSecretOpensCallsOnItsThread(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	key, other := b.thread(t, "alice"), b.thread(t, "alice")
+	ek := mint(t, b, `{"thread_id":"`+key.Thread+`","session":{"audio":{}}}`, as("alice-token")).Value
+
+	wantStatus(t, b.do(t, "POST", callsPath, form("sdp", sdpOffer, "session", `{"tools":[]}`), formType, as(ek)), 201)
+	if got := b.calls.started()[0]; got.Owner != "alice" || got.ThreadID != key.Thread || string(got.Session) != `{"audio":{}}` {
+		t.Errorf("the bridge got %+v session %s", got, got.Session)
+	}
+	wantStatus(t, b.do(t, "POST", callsPath+"?takeover=1&thread_id="+key.Thread, sdpOffer, sdpType, as(ek)), 201)
+	wantError(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as(ek)), 404, "thread_not_found")
+
+	// It ends calls of its thread, and no other.
+	wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as("alice-token")), 201)
+	id, _ := b.calls.Live("alice", other.Thread)
+	wantError(t, b.do(t, "POST", callsPath+"/"+id+"/hangup", "", as(ek)), 404, "call_not_found")
+	id, _ = b.calls.Live("alice", key.Thread)
+	wantStatus(t, b.do(t, "POST", callsPath+"/"+id+"/hangup", "", as(ek)), 200)
+
+	// It opens nothing else, on loopback without authentication neither.
+	wantError(t, b.do(t, "GET", "/api/threads", "", as(ek)), 401, "invalid_api_key")
+	wantError(t, b.do(t, "POST", secretsPath, "{}", as(ek)), 401, "invalid_api_key")
+	wantError(t, b.do(t, "POST", "/api/session", `{"token":"`+ek+`"}`), 401, "invalid_api_key")
+
+	b.clock.advance(secretDefaultTTL * time.Second)
+	wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)), 401, "invalid_api_key")
+	if strings.Contains(b.log.String(), ek) {
+		t.Error("the secret is in the log")
+	}
+}
+
+func TestSecretOnLoopback(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	ek := mint(t, b, "").Value
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)), 201)
+	// Other keys mean nothing here, but a client secret that is wrong is wrong.
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as("sk-anything")), 201)
+	wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as("ek_wrong")), 401, "invalid_api_key")
+	wantError(t, b.do(t, "GET", "/api/threads", "", as(ek)), 401, "invalid_api_key")
+}
+
+func TestSecretWithoutThreadStaysOnTheOneItMade(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	other := b.thread(t, LocalOwner)
+	ek := mint(t, b, "").Value
+	wantError(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as(ek)), 404, "thread_not_found")
+	wantError(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as(ek)), 404, "call_not_found")
+
+	// A call that fails binds to nothing.
+	b.calls.failWith(&bridge.Error{Code: bridge.CodeNoOpus, Message: "m"})
+	wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)), 400, "no_opus")
+	b.calls.failWith(nil)
+
+	// Of two first calls at once, the second finds the thread of the first.
+	b.calls.entered, b.calls.hold = make(chan struct{}, 2), make(chan struct{})
+	answers := make(chan *answer, 2)
+	for range 2 {
+		go func() { answers <- b.do(t, "POST", callsPath+"?takeover=true", sdpOffer, sdpType, as(ek)) }()
+	}
+	<-b.calls.entered
+	close(b.calls.hold)
+	first, second := <-answers, <-answers
+	wantStatus(t, first, 201)
+	wantStatus(t, second, 201)
+	if a, z := first.Header.Get("X-Thread-Id"), second.Header.Get("X-Thread-Id"); a != z || a == other.Thread {
+		t.Errorf("threads %q and %q", a, z)
+	}
+}
+
+func TestSecretsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &clock{t: time.Unix(1, 0)}
+	s := newSecretStore(c.now)
+	add := func(owner string, session json.RawMessage) error {
+		_, err := s.add(&clientSecret{owner: owner, session: session, expires: c.now().Add(time.Minute)})
+		return err
+	}
+	for range maxSecretsPerOwner {
+		if err := add("alice", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := add("alice", nil); classify(err).Status != 429 {
+		t.Errorf("alice's next secret: %v", err)
+	}
+	if err := add("bob", nil); err != nil {
+		t.Errorf("bob's first secret: %v", err)
+	}
+	if err := add("carol", make(json.RawMessage, maxSecretBytes+1)); classify(err).Status != 429 {
+		t.Errorf("a secret with a huge session: %v", err)
+	}
+	c.advance(time.Minute)
+	if err := add("alice", nil); err != nil || len(s.all) != 1 {
+		t.Errorf("after the others have expired: %v, %d are kept", err, len(s.all))
+	}
+}
+
+func TestSecretIsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-secret"
+	hidden := struct{ inner StaticToken }{StaticToken{"alice", NewSecret(canary)}}
+	var out strings.Builder
+	log := slog.New(slog.NewJSONHandler(&out, nil))
+	log.Info("m", "secret", hidden.inner.Token, "struct", hidden, "auth", Auth{JWTSecret: hidden.inner.Token})
+	encoded, err := json.Marshal(hidden.inner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb+" "+verb, hidden, hidden.inner.Token)
+	}
+	if all := out.String() + string(encoded); strings.Contains(all, canary) || strings.Contains(all, fmt.Sprintf("%x", canary)) {
+		t.Errorf("the secret is in %s", all)
+	}
+	if NewSecret(canary).Reveal() != canary || NewSecret("").IsSet() {
+		t.Error("the secret does not hold its value")
+	}
+}

@@ -1,0 +1,297 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeCalls stands in for the bridge: it makes threads in the real store and
+// keeps what it was asked for.
+type fakeCalls struct {
+	store *persistence.Store
+
+	mu      sync.Mutex
+	starts  []bridge.Start
+	hungUp  []string
+	live    map[string]string // owner/thread → call
+	fail    error
+	entered chan struct{} // told when Start begins, if not nil
+	hold    chan struct{} // Start waits for it, if not nil
+	next    int
+}
+
+func (f *fakeCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, error) {
+	f.mu.Lock()
+	f.starts = append(f.starts, s)
+	fail, entered, hold := f.fail, f.entered, f.hold
+	f.next++
+	id := fmt.Sprintf("call-%d", f.next)
+	f.mu.Unlock()
+	if entered != nil {
+		entered <- struct{}{}
+	}
+	if hold != nil {
+		<-hold
+	}
+	if fail != nil {
+		return bridge.Started{}, fail
+	}
+	if s.ThreadID == "" {
+		t, err := f.store.CreateThread(ctx, s.Owner, "")
+		if err != nil {
+			return bridge.Started{}, err
+		}
+		s.ThreadID = t.ID
+	} else if _, err := f.store.Thread(ctx, persistence.Key{Owner: s.Owner, Thread: s.ThreadID}); err != nil {
+		return bridge.Started{}, fmt.Errorf("start call: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, busy := f.live[s.Owner+"/"+s.ThreadID]; busy && !s.Takeover {
+		return bridge.Started{}, &bridge.Error{Code: bridge.CodeCallActive, Message: "The thread has a live call."}
+	}
+	f.live[s.Owner+"/"+s.ThreadID] = id
+	return bridge.Started{CallID: id, ThreadID: s.ThreadID, Answer: "v=0\r\nanswer"}, nil
+}
+
+func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, id := range f.live {
+		if id == callID && strings.HasPrefix(key, owner+"/") {
+			delete(f.live, key)
+			f.hungUp = append(f.hungUp, callID)
+			return nil
+		}
+	}
+	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
+}
+
+func (f *fakeCalls) Live(owner, threadID string) (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id, ok := f.live[owner+"/"+threadID]
+	return id, ok
+}
+
+func (f *fakeCalls) Count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.live)
+}
+
+func (f *fakeCalls) started() []bridge.Start {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]bridge.Start(nil), f.starts...)
+}
+
+func (f *fakeCalls) failWith(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = err
+}
+
+// clock is a clock that tests move.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// logBuffer keeps the log so that tests can look for what must not be in it.
+type logBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+type bundle struct {
+	*Server
+	calls *fakeCalls
+	db    *persistence.Store
+	clock *clock
+	log   *logBuffer
+}
+
+var pageFiles = fstest.MapFS{
+	"index.html":    {Data: []byte("<!doctype html><title>page</title>" + strings.Repeat(" ", 2000))},
+	"assets/app.js": {Data: []byte("export default 1")},
+	"favicon.svg":   {Data: []byte("<svg/>")},
+}
+
+// setup makes a server on loopback with one local user, a real SQLite store and
+// fake calls; change, if not nil, changes its configuration.
+func setup(t *testing.T, change func(*Config)) *bundle {
+	t.Helper()
+	db, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bundle{
+		calls: &fakeCalls{store: db, live: map[string]string{}}, db: db, log: &logBuffer{},
+		clock: &clock{t: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)},
+	}
+	cfg := Config{
+		Calls: b.calls, Store: db, Page: pageFiles, Loopback: true, Version: "test",
+		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
+		Queue:    QueueConfig{Enabled: true, MaxSize: 10},
+		Logger:   slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	if b.Server, err = newServer(cfg, b.clock.now); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// tokens configures two owners, alice and bob, whose tokens are alice-token and
+// bob-token.
+func tokens(c *Config) {
+	c.Auth.Tokens = []StaticToken{{"alice", NewSecret("alice-token")}, {"bob", NewSecret("bob-token")}}
+}
+
+type option func(*http.Request)
+
+func header(name, value string) option {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func as(token string) option { return header("Authorization", "Bearer "+token) }
+
+func host(name string) option { return func(r *http.Request) { r.Host = name } }
+
+func from(address string) option { return func(r *http.Request) { r.RemoteAddr = address } }
+
+// do sends a request straight to the handler. A body that begins with { is JSON.
+func (b *bundle) do(t *testing.T, method, target, body string, options ...option) *answer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	r.Host = "localhost:8080"
+	r.RemoteAddr = "127.0.0.1:40000"
+	if strings.HasPrefix(body, "{") {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, o := range options {
+		o(r)
+	}
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	return &answer{StatusCode: w.Code, Header: w.Header(), body: w.Body.String()}
+}
+
+// answer is what the handler answered.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+	body       string
+}
+
+func decode[T any](t *testing.T, r *answer) T {
+	t.Helper()
+	var out T
+	if err := json.Unmarshal([]byte(r.body), &out); err != nil {
+		t.Fatalf("decode %q: %v", r.body, err)
+	}
+	return out
+}
+
+func wantStatus(t *testing.T, r *answer, want int) {
+	t.Helper()
+	if r.StatusCode != want {
+		t.Fatalf("status %d, want %d: %s", r.StatusCode, want, r.body)
+	}
+}
+
+// wantError checks the status and the code of an error in the form of its route.
+func wantError(t *testing.T, r *answer, status int, code string) {
+	t.Helper()
+	body := r.body
+	var got struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatalf("status %d with body %q is no error", r.StatusCode, body)
+	}
+	var plain string
+	var nested openAIError
+	if json.Unmarshal(got.Error, &plain) != nil {
+		if err := json.Unmarshal(got.Error, &nested); err != nil || nested.Type == "" || nested.Message == "" {
+			t.Fatalf("body %q is no error", body)
+		}
+		plain = nested.Code
+	} else if got.Message == "" {
+		t.Fatalf("body %q has no message", body)
+	}
+	if r.StatusCode != status || plain != code {
+		t.Fatalf("status %d code %q, want %d %q: %s", r.StatusCode, plain, status, code, body)
+	}
+}
+
+func (b *bundle) thread(t *testing.T, owner string) persistence.Key {
+	t.Helper()
+	thread, err := b.db.CreateThread(t.Context(), owner, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return persistence.Key{Owner: owner, Thread: thread.ID}
+}
+
+func (b *bundle) say(t *testing.T, key persistence.Key, words string) persistence.Message {
+	t.Helper()
+	m, err := b.db.AppendMessage(t.Context(), key, persistence.Message{
+		Role: persistence.RoleUser, Parts: []persistence.Part{{Type: "text", Text: words}},
+		Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusCompleted},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

@@ -1,0 +1,203 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+)
+
+func TestThreads(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	r := b.do(t, "POST", "/api/threads", `{"title":"  Grüße 👋  "}`)
+	wantStatus(t, r, 201)
+	made := decode[persistence.Thread](t, r)
+	if made.ID == "" || made.Title != "Grüße 👋" || made.CreatedAt.IsZero() || r.Header.Get("Location") != "/api/threads/"+made.ID {
+		t.Fatalf("made %+v, headers %v", made, r.Header)
+	}
+	one := "/api/threads/" + made.ID
+	if got := decode[persistence.Thread](t, b.do(t, "GET", one, "")); got != made {
+		t.Errorf("read %+v, want %+v", got, made)
+	}
+	r = b.do(t, "PATCH", one, `{"title":"new"}`)
+	wantStatus(t, r, 200)
+	if got := decode[persistence.Thread](t, r); got.Title != "new" || got.ID != made.ID {
+		t.Errorf("renamed to %+v", got)
+	}
+	wantStatus(t, b.do(t, "PATCH", one, `{"title":""}`), 200) // a title can be taken away
+	wantStatus(t, b.do(t, "POST", "/api/threads", ""), 201)   // and need not be given
+
+	b.say(t, persistence.Key{Owner: LocalOwner, Thread: made.ID}, "hello")
+	r = b.do(t, "POST", one+"/reset", "")
+	wantStatus(t, r, 200)
+	if got := decode[persistence.Thread](t, r); got.ID != made.ID {
+		t.Errorf("reset %+v", got)
+	}
+	if left, err := b.db.Replay(t.Context(), persistence.Key{Owner: LocalOwner, Thread: made.ID}, 20); err != nil || len(left) != 0 {
+		t.Errorf("after the reset %d messages are replayed, err %v", len(left), err)
+	}
+
+	wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+made.ID, sdpOffer, sdpType), 201)
+	wantStatus(t, b.do(t, "DELETE", one, ""), 204)
+	if len(b.calls.hungUp) != 1 {
+		t.Error("the live call of the deleted thread goes on")
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		wantError(t, b.do(t, method, one, ""), 404, "thread_not_found")
+	}
+}
+
+func TestListThreads(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	if got := b.do(t, "GET", "/api/threads", "").body; got != `{"threads":[],"next_cursor":null}`+"\n" {
+		t.Errorf("an empty list is %s", got)
+	}
+	for i := range 5 {
+		wantStatus(t, b.do(t, "POST", "/api/threads", fmt.Sprintf(`{"title":"thread %d"}`, i)), 201)
+	}
+	var titles []string
+	for cursor := ""; ; {
+		r := b.do(t, "GET", "/api/threads?limit=2&cursor="+url.QueryEscape(cursor), "")
+		wantStatus(t, r, 200)
+		page := decode[threadPage](t, r)
+		for _, th := range page.Threads {
+			titles = append(titles, th.Title)
+		}
+		if page.NextCursor == nil {
+			break
+		}
+		cursor = *page.NextCursor
+	}
+	if got := strings.Join(titles, ","); got != "thread 4,thread 3,thread 2,thread 1,thread 0" {
+		t.Errorf("titles %s", got)
+	}
+	if page := decode[threadPage](t, b.do(t, "GET", "/api/threads?q=3", "")); len(page.Threads) != 1 || page.Threads[0].Title != "thread 3" {
+		t.Errorf("found %+v", page.Threads)
+	}
+	for _, query := range []string{
+		"limit=0", "limit=201", "limit=-1", "limit=x", "limit=1e2", "limit=99999999999999999999", "cursor=%00", "cursor=nonsense",
+		"cursor=" + strings.Repeat("a", 513), "q=" + strings.Repeat("a", 201), "q=%00", "q=%ff",
+	} {
+		t.Run(query[:min(len(query), 20)], func(t *testing.T) {
+			wantError(t, b.do(t, "GET", "/api/threads?"+query, ""), 400, "invalid_value")
+		})
+	}
+	wantStatus(t, b.do(t, "GET", "/api/threads?q="+url.QueryEscape(`" OR 1=1 -- %_*(`), ""), 200)
+}
+
+func TestThreadBodiesAreChecked(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	one := "/api/threads/" + b.thread(t, LocalOwner).Thread
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		code   string
+	}{
+		"longest":         {`{"title":"` + strings.Repeat("ü", 200) + `"}`, 0, ""},
+		"too long":        {`{"title":"` + strings.Repeat("ü", 201) + `"}`, 400, "invalid_value"},
+		"two lines":       {`{"title":"a\nb"}`, 400, "invalid_value"},
+		"NUL":             {`{"title":"a\u0000b"}`, 400, "invalid_value"},
+		"number":          {`{"title":1}`, 400, "invalid_value"},
+		"cut":             {`{"title":"a`, 400, "invalid_json"},
+		"two":             {`{"title":"a"} {}`, 400, "invalid_json"},
+		"deep":            {`{"x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, 400, "invalid_json"},
+		"large":           {`{"title":"` + strings.Repeat("a", maxJSON) + `"}`, 413, "too_large"},
+		"larger than all": {`{"title":"` + strings.Repeat("a", maxBody) + `"}`, 413, "too_large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			post, patch := b.do(t, "POST", "/api/threads", c.body), b.do(t, "PATCH", one, c.body)
+			if c.code == "" {
+				wantStatus(t, post, 201)
+				wantStatus(t, patch, 200)
+				return
+			}
+			wantError(t, post, c.status, c.code)
+			wantError(t, patch, c.status, c.code)
+		})
+	}
+	wantError(t, b.do(t, "PATCH", one, "{}"), 400, "missing_value")
+	wantError(t, b.do(t, "PATCH", one, `{"title":null}`), 400, "missing_value")
+	wantError(t, b.do(t, "POST", "/api/threads", "title=x"), 415, "unsupported_media_type")
+	wantError(t, b.do(t, "PATCH", one, `{"title":"x"}`, header("Content-Type", "text/plain")), 415, "unsupported_media_type")
+}
+
+func TestStrangersThreadIsNotThere(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	key := b.thread(t, "alice")
+	b.say(t, key, "private words")
+	upgrade := []option{header("Connection", "Upgrade"), header("Upgrade", "websocket"), header("Sec-WebSocket-Version", "13"), header("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")}
+	for _, id := range []string{key.Thread, "unknown", "%00", "..%2f..", strings.Repeat("a", 65), "ü"} {
+		for _, c := range []struct{ method, path, body string }{
+			{"GET", "", ""}, {"PATCH", "", `{"title":"mine"}`}, {"DELETE", "", ""}, {"GET", "/messages", ""}, {"POST", "/reset", ""}, {"GET", "/ws", ""},
+		} {
+			options := []option{as("bob-token")}
+			if c.path == "/ws" {
+				options = append(options, upgrade...)
+			}
+			r := b.do(t, c.method, "/api/threads/"+id+c.path, c.body, options...)
+			if r.StatusCode != http.StatusNotFound {
+				t.Errorf("%s %s%s: status %d", c.method, id, c.path, r.StatusCode)
+			}
+		}
+	}
+	if got := b.do(t, "GET", "/api/threads?q=private", "", as("bob-token")).body; strings.Contains(got, key.Thread) {
+		t.Errorf("bob found %s", got)
+	}
+	wantError(t, b.do(t, "POST", callsPath+"?takeover=true&thread_id="+key.Thread, sdpOffer, sdpType, as("bob-token")), 404, "thread_not_found")
+	if got := decode[persistence.Thread](t, b.do(t, "GET", "/api/threads/"+key.Thread, "", as("alice-token"))); got.Title != "" {
+		t.Errorf("alice's thread is %+v", got)
+	}
+}
+
+func TestListMessages(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, LocalOwner)
+	path := "/api/threads/" + key.Thread + "/messages"
+	if got := b.do(t, "GET", path, "").body; got != `{"messages":[],"next_after":null}`+"\n" {
+		t.Errorf("an empty thread is %s", got)
+	}
+	var last int64
+	for i := range 5 {
+		last = b.say(t, key, fmt.Sprint("message ", i)).Seq
+	}
+	type page struct {
+		Messages  []persistence.Message
+		NextAfter *int64 `json:"next_after"`
+	}
+	var words []string
+	after := int64(0)
+	for {
+		r := b.do(t, "GET", fmt.Sprintf("%s?limit=2&after=%d", path, after), "")
+		wantStatus(t, r, 200)
+		p := decode[page](t, r)
+		if len(p.Messages) == 0 {
+			if p.NextAfter != nil {
+				t.Errorf("next_after %d after an empty page", *p.NextAfter)
+			}
+			break
+		}
+		if p.NextAfter == nil {
+			t.Fatal("next_after is null after a page with messages")
+		}
+		after = *p.NextAfter
+		for _, m := range p.Messages {
+			words = append(words, m.Parts[0].Text)
+		}
+	}
+	if got := strings.Join(words, ","); got != "message 0,message 1,message 2,message 3,message 4" || after != last {
+		t.Errorf("messages %s, up to %d of %d", got, after, last)
+	}
+	for _, query := range []string{"after=-1", "after=x", "limit=0", "limit=1001", "limit=x", "after=9223372036854775808"} {
+		wantError(t, b.do(t, "GET", path+"?"+query, ""), 400, "invalid_value")
+	}
+	wantStatus(t, b.do(t, "GET", path+"?after=9223372036854775807&limit=1000", ""), 200)
+}
