@@ -141,7 +141,6 @@ type browser struct {
 	flow    rtc.Flow
 	heard   int
 	pumped  chan error
-	mute    func()
 }
 
 // WriteRTP counts what the caller hears.

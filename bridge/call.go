@@ -294,7 +294,7 @@ func (w *worker) perform(e effect) {
 	case gate:
 		w.openGate(e.open)
 	case report:
-		w.log.Log(w.toolCtx, e.level, e.message, e.attrs...)
+		w.log.Log(w.toolCtx, e.level, e.message, e.attrs...) //nolint:sloglint // the state's messages are constants
 	case finish:
 		w.over = e.reason
 	default:
@@ -309,12 +309,14 @@ func (w *worker) check(ok bool, reason EndReason) {
 	}
 }
 
+// openGate lets the caller be heard, or ends all audio.
 func (w *worker) openGate(open bool) {
 	if open {
 		w.fromUser.Open()
 		return
 	}
 	w.fromUser.Shut()
+	w.fromAI.Shut()
 }
 
 // startTool runs a tool beside the loop.

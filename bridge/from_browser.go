@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,6 +24,10 @@ func (s *state) browser(data []byte) {
 		return
 	}
 	ev, err := realtime.Decode(data)
+	if errors.Is(err, realtime.ErrNoType) {
+		s.refuse(eventIDOf(data), codeNotAllowed, "The event has no type.", "type")
+		return
+	}
 	if err != nil {
 		s.refuse("", "invalid_event", "The event cannot be read: "+err.Error()+".", "")
 		return
@@ -47,6 +52,17 @@ func (s *state) browser(data []byte) {
 		}
 		s.allow(ev)
 	}
+}
+
+// eventIDOf reads the event_id of an object that is no event.
+func eventIDOf(data []byte) string {
+	var o struct {
+		EventID string `json:"event_id"`
+	}
+	if json.Unmarshal(data, &o) != nil || len(o.EventID) > maxEventID {
+		return ""
+	}
+	return o.EventID
 }
 
 // hold keeps an event until the session is ready.
@@ -75,6 +91,7 @@ func (s *state) allow(ev realtime.Event) {
 	case realtime.TypeOutputBufferClear:
 		s.do(toUpstream{realtime.OutputAudioBufferClear(s.forClient(ev))})
 	case realtime.TypeInputCommit:
+		s.turns.clientAsks = false
 		s.do(toUpstream{realtime.InputAudioBufferCommit(s.forClient(ev))})
 	case realtime.TypeInputClear:
 		s.do(toUpstream{realtime.InputAudioBufferClear(s.forClient(ev))})

@@ -122,7 +122,7 @@ func (s *state) interrupt(m *message, heard time.Duration) {
 	if same {
 		return
 	}
-	if m.meta.Status != persistence.StatusInterrupted {
+	if m.meta.Status != persistence.StatusInterrupted && s.phase == live {
 		s.record.Interruptions++
 	}
 	m.meta.Status = persistence.StatusInterrupted

@@ -78,7 +78,7 @@ type (
 	cancelTools struct{}
 	// deliverTool hands the client's answer to its tool.
 	deliverTool struct{ callID, output string }
-	// gate lets the caller's audio through or not.
+	// gate lets the caller be heard; shut it ends all audio.
 	gate struct{ open bool }
 	// report writes a line to the log.
 	report struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -82,12 +83,13 @@ func (s *state) begin(reason EndReason) {
 	}
 	s.phase = draining
 	s.do(gate{open: false})
+	s.interruptPlaying(s.spoken.playing)
+	s.spoken.playing, s.spoken.since = "", time.Time{}
 	s.endTools()
 }
 
 // finish closes what is open, saves the call and says goodbye.
 func (s *state) finish() {
-	s.interruptPlaying(s.spoken.playing)
 	for _, m := range s.script.messages {
 		switch {
 		case !m.placed && m.open() && m.text() == "":
@@ -110,12 +112,10 @@ func (s *state) finish() {
 	}
 	s.record.EndedAt, s.record.EndReason = new(s.now), string(s.reason)
 	s.saveCall()
-	if s.turns.turn {
-		s.do(publish{"turn_finished", callEvent{CallID: s.callID}})
-	}
+	s.phase = ended
+	s.tellTurn()
 	s.tell(endedEvent{Type: "bridge.ended", Reason: s.reason})
 	s.do(publish{"call_ended", callEvent{CallID: s.callID, Reason: s.reason}})
-	s.phase = ended
 	s.do(finish{s.reason})
 }
 

@@ -111,10 +111,14 @@ func (s *state) askForAnswer() {
 
 // acked notes that the upstream has an item.
 func (q *sequencer) acked(itemID string) {
-	for i := range q.needs {
-		if q.needs[i].id == itemID {
-			q.needs[i].acked = true
+	mark := func(needs []need) {
+		for i := range needs {
+			needs[i].acked = needs[i].acked || needs[i].id == itemID
 		}
+	}
+	mark(q.needs)
+	if q.create != nil {
+		mark(q.create.needs)
 	}
 }
 

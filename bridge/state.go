@@ -151,8 +151,10 @@ func (s *state) reduce(now time.Time, in input) []effect {
 	}
 	s.take(in)
 	s.onTime()
-	s.askForAnswer()
-	s.tellTurn()
+	if s.phase != ended {
+		s.askForAnswer()
+		s.tellTurn()
+	}
 	return s.effects
 }
 
@@ -182,13 +184,13 @@ func (s *state) take(in input) {
 
 // deadline is when the state wants a tick; zero is never.
 func (s *state) deadline() time.Time {
-	at := until(s.endBy, s.drainBy)
+	at := until(s.drainBy, s.script.deadline())
+	at = until(at, s.turns.deadline())
+	if s.phase < draining {
+		at = until(at, s.endBy)
+	}
 	if s.phase < live {
 		at = until(at, s.setupBy)
-	}
-	at = until(at, s.script.deadline())
-	if s.phase == live {
-		at = until(at, s.turns.deadline())
 	}
 	return at
 }
@@ -198,11 +200,6 @@ func (s *state) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at
 
 func (s *state) onTime() {
 	switch {
-	case s.phase == draining:
-		if s.due(s.drainBy) || !s.script.awaitsWords() {
-			s.finish()
-		}
-		return
 	case s.phase < live && s.due(s.setupBy):
 		s.end(EndUpstreamSetup)
 	case s.due(s.endBy):
@@ -210,6 +207,9 @@ func (s *state) onTime() {
 	}
 	s.script.onTime(s)
 	s.turns.onTime(s)
+	if s.phase == draining && (s.due(s.drainBy) || !s.script.awaitsWords()) {
+		s.finish()
+	}
 }
 
 func (s *state) upstreamIs(state rtc.State) {

@@ -48,11 +48,6 @@ type leg interface {
 	Close() error
 }
 
-// answerer makes the browser's leg; *rtc.API is one.
-type answerer interface {
-	Answer(ctx context.Context, offer string, h rtc.Handlers) (*rtc.Peer, string, error)
-}
-
 // Realtime is the driver for the OpenAI Realtime API over WebRTC and for
 // servers that speak it.
 type Realtime struct {

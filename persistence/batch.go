@@ -78,7 +78,7 @@ func (b *Batch) do(what string, write func() error) error {
 // AppendMessage is Store.AppendMessage.
 func (b *Batch) AppendMessage(m Message) (saved Message, err error) {
 	err = b.do("append message", func() (err error) {
-		saved, err = b.insert(m, func(t pgdb.Thread, _ int64) (int64, error) { return t.Context, nil })
+		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return t.Context, nil })
 		return err
 	})
 	return saved, err
@@ -87,7 +87,7 @@ func (b *Batch) AppendMessage(m Message) (saved Message, err error) {
 // InsertMessage is Store.InsertMessage.
 func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err error) {
 	err = b.do("insert message", func() (err error) {
-		saved, err = b.insert(m, func(t pgdb.Thread, seq int64) (int64, error) { return b.makeRoom(t, seq, afterID) })
+		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID) })
 		return err
 	})
 	return saved, err
@@ -95,7 +95,7 @@ func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err err
 
 // insert draws a number for a new message and saves it. place makes its place
 // and gives the context it belongs to.
-func (b *Batch) insert(m Message, place func(t pgdb.Thread, seq int64) (int64, error)) (Message, error) {
+func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Message, error) {
 	if m.ID == "" {
 		m.ID = newID()
 	}
@@ -110,15 +110,15 @@ func (b *Batch) insert(m Message, place func(t pgdb.Thread, seq int64) (int64, e
 		return Message{}, err
 	}
 	row.Seq = b.news.drawn(thread, 1)
-	if row.Context, err = place(thread, row.Seq); err != nil {
+	if row.Context, err = place(thread); err != nil {
 		return Message{}, err
 	}
 	return b.saved(b.q.InsertMessage(b.ctx, row))
 }
 
-// makeRoom moves the messages that stand after the message afterID behind seq,
-// in their order, and gives the context of the first of them.
-func (b *Batch) makeRoom(t pgdb.Thread, seq int64, afterID string) (int64, error) {
+// makeRoom moves the messages that stand after the message afterID behind the
+// newest number, in their order, and gives the context of the first of them.
+func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
 	key := b.key
 	after := int64(0)
 	if afterID != "" {

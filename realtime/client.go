@@ -123,7 +123,7 @@ func (c *Client) Hangup(ctx context.Context, callID string) error {
 	}
 	wait := hangupFirstWait
 	for attempt := 1; ; attempt++ {
-		err, again := c.hangup(ctx, callID)
+		again, err := c.hangup(ctx, callID)
 		if err == nil {
 			return nil
 		}
@@ -141,18 +141,19 @@ func (c *Client) Hangup(ctx context.Context, callID string) error {
 	}
 }
 
-func (c *Client) hangup(ctx context.Context, callID string) (err error, again bool) {
+// hangup tries once; again says that another try may succeed.
+func (c *Client) hangup(ctx context.Context, callID string) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
 	res, err := c.post(ctx, "realtime/calls/"+url.PathEscape(callID)+"/hangup", "", nil)
 	if err != nil {
-		return err, true
+		return true, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode/100 == 2 || res.StatusCode == http.StatusNotFound {
-		return nil, false
+		return false, nil
 	}
-	return c.apiError(res), res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500
+	return res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500, c.apiError(res)
 }
 
 func (c *Client) post(ctx context.Context, route, contentType string, body []byte) (*http.Response, error) {

@@ -1,0 +1,76 @@
+package bridge
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+)
+
+// FuzzReduce feeds a call with whatever comes from both sides. It must neither
+// panic nor ask to be woken without an end, and every call ends when it is told
+// to, with nothing left in progress.
+func FuzzReduce(f *testing.F) {
+	files, err := filepath.Glob("testdata/calls/*.txtar")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(section(txtar.Parse(data), "call")))
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		s := newTestState(t, facts{})
+		now := epoch
+		messages := make(map[string]string)
+		note := func(effects []effect) {
+			for _, e := range effects {
+				if w, ok := e.(write); ok {
+					if m, ok := w.op.(saveMessage); ok {
+						messages[m.message.ID] = string(m.message.Metadata.Status)
+					}
+				}
+			}
+		}
+		for line := range bytes.Lines(script) {
+			text := strings.TrimSpace(string(line))
+			now = now.Add(10 * time.Millisecond)
+			switch {
+			case strings.HasPrefix(text, "up "):
+				note(s.reduce(now, upstreamEvent{[]byte(text[3:])}))
+			case strings.HasPrefix(text, "br "):
+				note(s.reduce(now, browserEvent{[]byte(text[3:])}))
+			case strings.HasPrefix(text, "+"):
+				now = now.Add(3 * time.Second)
+				note(s.reduce(now, tick{}))
+			}
+		}
+		note(s.reduce(now, stop{EndHangup}))
+		for range 100 {
+			if s.phase == ended {
+				break
+			}
+			at := s.deadline()
+			if at.IsZero() {
+				t.Fatal("the call waits for nothing")
+			}
+			now = at
+			note(s.reduce(now, tick{}))
+		}
+		if s.phase != ended {
+			t.Fatal("the call does not end")
+		}
+		for id, status := range messages {
+			if status == "in_progress" {
+				t.Errorf("message %s is left in progress", id)
+			}
+		}
+	})
+}
