@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 GO ?= go
 BENCH ?= .
+BENCH_CALLS ?= --seconds 5 --setups 10
 
 .PHONY: help
 help: ## List the commands
@@ -33,8 +34,9 @@ lint: go-version ## Run golangci-lint with .golangci.yaml
 	$(GO) tool -modfile=lint.mod golangci-lint run
 
 .PHONY: bench
-bench: go-version ## Run the benchmarks (BENCH=regexp chooses some)
+bench: go-version ## Run the benchmarks (BENCH=regexp chooses some), then measure calls with and without the bridge
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	$(GO) run ./cmd/voicebridge bench $(BENCH_CALLS)
 
 .PHONY: go-version
 go-version:

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -186,7 +187,12 @@ func (b *bench) offer() (*browser, string) {
 		b.t.Fatal(err)
 	}
 	c.peer = peer
-	b.t.Cleanup(c.leave)
+	b.t.Cleanup(func() {
+		c.leave()
+		if b.t.Failed() {
+			_ = os.WriteFile(filepath.Join(b.t.ArtifactDir(), "events.jsonl"), []byte(c.log()), 0o600)
+		}
+	})
 	return c, sdp
 }
 
@@ -394,11 +400,4 @@ func (b *bench) script(key persistence.Key) string {
 		out.WriteByte('\n')
 	}
 	return out.String()
-}
-
-// show keeps what a failed test has seen.
-func (c *browser) show() {
-	if c.t.Failed() {
-		_ = os.WriteFile(c.t.ArtifactDir()+"/events.jsonl", []byte(c.log()), 0o600)
-	}
 }

@@ -262,6 +262,7 @@ func (w *worker) abort() {
 			w.log.Error("broken call not closed", "panic", p)
 		}
 	}()
+	w.openGate(false)
 	w.state.effects, w.state.reason = nil, EndInternal
 	w.state.finish()
 	for _, e := range w.state.effects {

@@ -1,37 +1,45 @@
 package bridge_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
 )
 
-func TestTypedIntoCall(t *testing.T) {
-	t.Parallel()
-	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		b := newBench(t, open(t), benchConfig{})
-		c := b.dial(bridge.Start{})
-		c.next("bridge.ready")
-		c.say("good morning")
-		c.next(realtime.TypeOutputBufferStopped)
-		c.waitHeard(50)
-		if err := b.calls.Hangup(b.ctx, owner, c.CallID); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.ended(); got != bridge.EndHangup {
-			t.Errorf("ended because of %s", got)
-		}
-		want := "user text completed: good morning\nassistant voice completed: Good to see you again. What shall we look at today?\n"
-		if got := b.script(c.key()); got != want {
-			t.Errorf("thread:\n%s\nwant:\n%s", got, want)
-		}
-	})
+// sqlite gives a store on an empty database.
+func sqlite(t *testing.T) *persistence.Store {
+	t.Helper()
+	return persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 }
 
-func TestSpokenTurn(t *testing.T) {
+func (b *bench) hangUp(c *browser) {
+	b.t.Helper()
+	if err := b.calls.Hangup(b.ctx, owner, c.CallID); err != nil {
+		b.t.Fatalf("hang up: %v", err)
+	}
+	if got := c.ended(); got != bridge.EndHangup {
+		b.t.Errorf("ended because of %s", got)
+	}
+}
+
+// TestCall is the main job: a thread is spoken to and typed to, a chart is drawn,
+// and the next call knows what was said.
+func TestCall(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		b := newBench(t, open(t), benchConfig{})
@@ -39,7 +47,421 @@ func TestSpokenTurn(t *testing.T) {
 		c.next("bridge.ready")
 		c.speak()
 		c.next(realtime.TypeOutputBufferStopped)
-		c.leave()
-		t.Log(b.script(c.key()))
+		c.waitHeard(50)
+		c.say("Show me a chart")
+		c.next("bridge.tool.done")
+		c.next(realtime.TypeOutputBufferStopped)
+		c.next(realtime.TypeOutputBufferStopped)
+		b.hangUp(c)
+		want := "user voice completed: Hello, can you hear me?\n" +
+			"assistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n" +
+			"user text completed: Show me a chart\n" +
+			"assistant voice completed: Let me draw that for you. One moment, please. [tool-create_bar_chart output-available]\n" +
+			"assistant voice completed: Here is your chart. Sales grew in every quarter of this year.\n"
+		if got := b.script(c.key()); got != want {
+			t.Errorf("thread:\n%s\nwant:\n%s", got, want)
+		}
+		checkUpstream(t, b.session(1), nil)
+
+		again := b.dial(bridge.Start{ThreadID: c.ThreadID})
+		var ready struct{ Replayed int }
+		again.decode(again.next("bridge.ready"), &ready)
+		if ready.Replayed != 5 {
+			t.Errorf("%d messages replayed", ready.Replayed)
+		}
+		again.say("What did I say before?")
+		done := again.next(realtime.TypeAudioTranscriptDone)
+		if !strings.Contains(done.Transcript, "Show me a chart") {
+			t.Errorf("the second call answers %q", done.Transcript)
+		}
+		b.hangUp(again)
+		checkUpstream(t, b.session(2), []string{
+			"user: Hello, can you hear me?", "assistant: Hello, I am the simulator. It is nice to hear your voice.",
+			"user: Show me a chart", "assistant: Let me draw that for you. One moment, please.",
+			"function_call create_bar_chart", "function_call_output", "assistant: Here is your chart. Sales grew in every quarter of this year.",
+		})
+		if seen := again.types(); slices.Contains(seen, "error") {
+			t.Errorf("the browser saw an error: %q", seen)
+		}
+		checkHidden(t, c)
+		checkHidden(t, again)
 	})
+}
+
+// checkUpstream checks what the upstream was sent and in which order: the
+// history, one session.update, and only then the caller's audio.
+func checkUpstream(t *testing.T, s *simulator.Session, history []string) {
+	t.Helper()
+	var got []string
+	updates := 0
+	for _, r := range s.Received() {
+		// The end of a call cancels an answer that may just have become whole.
+		if r.Refused != "" && r.Refused != "response_cancel_not_active" {
+			t.Errorf("the upstream refused %s: %s", r.Event.Raw, r.Refused)
+		}
+		switch r.Event.Type {
+		case realtime.TypeSessionUpdate:
+			updates++
+		case realtime.TypeItemCreate:
+			if updates > 0 {
+				continue
+			}
+			item, err := realtime.DecodeItem(r.Event.Item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch item.Type {
+			case realtime.ItemMessage:
+				got = append(got, item.Role+": "+item.Text())
+			default:
+				got = append(got, strings.TrimSpace(item.Type+" "+item.Name))
+			}
+		}
+	}
+	if diff := cmp.Diff(history, got); diff != "" {
+		t.Errorf("replay (-want +got):\n%s", diff)
+	}
+	if updates < 1 || s.PacketsBeforeUpdate() != 0 {
+		t.Errorf("%d session.updates, %d packets before the first", updates, s.PacketsBeforeUpdate())
+	}
+}
+
+// checkHidden checks that the browser sees nothing of the server's.
+func checkHidden(t *testing.T, c *browser) {
+	t.Helper()
+	if log := c.log(); strings.Contains(log, "SECRET") || strings.Contains(log, `"parameters"`) {
+		t.Error("the browser saw the server's instructions or tools")
+	}
+}
+
+// TestBargeIn speaks over a long answer.
+func TestBargeIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.say("Tell me a long story")
+	c.next(realtime.TypeOutputBufferStarted)
+	c.waitHeard(60) // more than a second of it
+	c.speak()
+	c.next(realtime.TypeOutputBufferCleared)
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	story := b.messages(c.key())[1]
+	if story.Metadata.Status != persistence.StatusInterrupted || story.Metadata.HeardText == nil || story.Metadata.AudioEndMS == nil {
+		t.Fatalf("the story: %+v", story.Metadata)
+	}
+	heard, ms := *story.Metadata.HeardText, *story.Metadata.AudioEndMS
+	if heard == "" || heard == story.Text() || !strings.HasPrefix(story.Text(), heard) || ms < 1000 || !strings.HasSuffix(story.Text(), "best wishes.") {
+		t.Errorf("heard %q, %d ms, of %q", heard, ms, story.Text())
+	}
+	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
+	again.next("bridge.ready")
+	b.hangUp(again)
+	for _, r := range b.session(2).Received() {
+		if item, err := realtime.DecodeItem(r.Event.Item); err == nil && item.Role == "assistant" && strings.HasPrefix(story.Text(), item.Text()) && item.Text() != heard {
+			t.Errorf("replayed %q, heard %q", item.Text(), heard)
+		}
+	}
+}
+
+func TestClientTool(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	c := b.dial(bridge.Start{Session: json.RawMessage(`{"type":"realtime","instructions":"Obey me","audio":{"output":{"voice":"cedar"}}}`)})
+	c.send(`{"type":"session.update","event_id":"mine","session":{"type":"realtime","model":"other","tools":[` +
+		`{"type":"function","name":"changeBrowserTheme","parameters":{"type":"object","properties":{"theme":{"type":"string"}}}},` +
+		`{"type":"function","name":"create_bar_chart","parameters":{"type":"object","properties":{}}}]}}`)
+	refused := c.next(realtime.TypeError)
+	if refused.Error.EventID != "mine" || !strings.Contains(refused.Error.Message, "create_bar_chart") {
+		t.Errorf("the taken name: %s", refused.Raw)
+	}
+	updated := c.next(realtime.TypeSessionUpdated)
+	if s := string(updated.Session); !strings.Contains(s, "changeBrowserTheme") || strings.Contains(s, "create_bar_chart") || !strings.Contains(s, "cedar") {
+		t.Errorf("the answer: %s", s)
+	}
+	c.say("Make it dark")
+	call := c.wait("function call", func(ev realtime.Event) bool {
+		return ev.Type == realtime.TypeOutputItemDone && strings.Contains(string(ev.Item), "changeBrowserTheme")
+	})
+	item, err := realtime.DecodeItem(call.Item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.send(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":%q,"output":"done"}}`, item.CallID)
+	c.send(`{"type":"response.create"}`) // as clients do; the bridge asks once
+	c.next(realtime.TypeOutputBufferStopped)
+	c.send(`{"type":"conversation.item.retrieve","item_id":%q}`, item.ID)
+	c.next(realtime.TypeItemRetrieved)
+	b.hangUp(c)
+	want := "user text completed: Make it dark\nassistant voice completed:  [dynamic-tool output-available]\n" +
+		"assistant voice completed: I have changed the colours of the page for you.\n"
+	if got := b.script(c.key()); got != want {
+		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
+	}
+	checkUpstream(t, b.session(1), nil)
+}
+
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	first := b.dial(bridge.Start{})
+	first.next("bridge.ready")
+	_, err := b.try(bridge.Start{ThreadID: first.ThreadID})
+	if e, ok := errors.AsType[*bridge.Error](err); !ok || e.Code != bridge.CodeCallActive {
+		t.Fatalf("a second call: %v", err)
+	}
+	if _, err := b.try(bridge.Start{ThreadID: first.ThreadID, Owner: "eve"}); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("a stranger's call: %v", err)
+	}
+	if err := b.calls.Hangup(b.ctx, "eve", first.CallID); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("a stranger hangs up: %v", err)
+	}
+	second := b.dial(bridge.Start{ThreadID: first.ThreadID, Takeover: true})
+	if got := first.ended(); got != bridge.EndTakenOver {
+		t.Errorf("the first ended because of %s", got)
+	}
+	second.next("bridge.ready")
+	if id, ok := b.calls.Live(owner, first.ThreadID); !ok || id != second.CallID {
+		t.Errorf("live: %q, %t", id, ok)
+	}
+	b.hangUp(second)
+	if n := b.calls.Count(); n != 0 {
+		t.Errorf("%d calls live", n)
+	}
+}
+
+// TestTakeoverRace has several clients take a thread over at once: one call is
+// left, and every other one ended in order.
+func TestTakeoverRace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	thread, err := b.store.CreateThread(b.ctx, owner, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var started sync.Map
+	for i := range 5 {
+		c, offer := b.offer()
+		wg.Go(func() {
+			s, err := b.calls.Start(b.ctx, bridge.Start{Owner: owner, ThreadID: thread.ID, Offer: offer, Takeover: true})
+			if err != nil {
+				t.Errorf("start %d: %v", i, err)
+				return
+			}
+			started.Store(s.CallID, c)
+		})
+	}
+	wg.Wait()
+	live, ok := b.calls.Live(owner, thread.ID)
+	if _, ours := started.Load(live); !ok || !ours || b.calls.Count() != 1 {
+		t.Errorf("live %q of %d calls", live, b.calls.Count())
+	}
+}
+
+func TestSay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	if _, err := b.calls.Say(b.ctx, owner, "nowhere", "hello"); !isCode(err, bridge.CodeNoCall) {
+		t.Errorf("without a call: %v", err)
+	}
+	c := b.dial(bridge.Start{})
+	for _, text := range []string{" ", strings.Repeat("x", 40<<10)} {
+		if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, text); !isCode(err, bridge.CodeBadText) {
+			t.Errorf("%d bytes: %v", len(text), err)
+		}
+	}
+	// The session need not be ready.
+	m, err := b.calls.Say(b.ctx, owner, c.ThreadID, "good morning")
+	if err != nil || m.Text() != "good morning" || m.Seq == 0 {
+		t.Fatalf("said %+v, %v", m, err)
+	}
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	want := "user text completed: good morning\nassistant voice completed: Good to see you again. What shall we look at today?\n"
+	if got := b.script(c.key()); got != want {
+		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func isCode(err error, code bridge.Code) bool {
+	e, ok := errors.AsType[*bridge.Error](err)
+	return ok && e.Code == code
+}
+
+// TestRefusedSetUp leaves nothing behind, whatever goes wrong.
+func TestRefusedSetUp(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		faults simulator.Faults
+		offer  string
+		start  bridge.Start
+		want   bridge.Code
+		status int
+	}{
+		{name: "no SDP", offer: "hello", want: bridge.CodeBadSDP},
+		{name: "no Opus", offer: "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n", want: bridge.CodeNoOpus},
+		{name: "session that is none", start: bridge.Start{Session: json.RawMessage(`[]`)}, want: bridge.CodeBadSession},
+		{name: "wrong type of session", start: bridge.Start{Session: json.RawMessage(`{"type":"transcription"}`)}, want: bridge.CodeBadSession},
+		{name: "401", faults: simulator.Faults{RefuseStatus: http.StatusUnauthorized}, want: bridge.CodeUpstreamRefused, status: 401},
+		{name: "429", faults: simulator.Faults{RefuseStatus: http.StatusTooManyRequests}, want: bridge.CodeUpstreamRefused, status: 429},
+		{name: "500", faults: simulator.Faults{RefuseStatus: http.StatusInternalServerError}, want: bridge.CodeUpstreamRefused, status: 500},
+		{name: "half an answer", faults: simulator.Faults{BadAnswer: true}, want: bridge.CodeUpstreamUnreachable},
+		{name: "no answer at all", faults: simulator.Faults{HangCreation: true}, want: bridge.CodeUpstreamUnreachable},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: tt.faults}})
+			_, offer := b.offer()
+			if tt.offer != "" {
+				offer = tt.offer
+			}
+			start := tt.start
+			start.Owner, start.Offer = owner, offer
+			_, err := b.calls.Start(b.ctx, start)
+			e, ok := errors.AsType[*bridge.Error](err)
+			if !ok || e.Code != tt.want || e.Status != tt.status || e.Message == "" {
+				t.Fatalf("error %#v", err)
+			}
+			threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{})
+			if err != nil || len(threads) != 0 || b.calls.Count() != 0 {
+				t.Errorf("left behind: %d threads, %d calls, %v", len(threads), b.calls.Count(), err)
+			}
+			for _, s := range b.sim.Sessions() {
+				select {
+				case <-s.Done():
+				case <-b.ctx.Done():
+					t.Error("a session is left upstream")
+				}
+			}
+		})
+	}
+}
+
+// TestClientLeaves gives up while the upstream is being dialled.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: simulator.Faults{HangCreation: true}}})
+	_, offer := b.offer()
+	ctx, cancel := context.WithTimeout(b.ctx, 300*time.Millisecond)
+	defer cancel()
+	if _, err := b.calls.Start(ctx, bridge.Start{Owner: owner, Offer: offer}); err == nil {
+		t.Fatal("started")
+	}
+	if b.calls.Count() != 0 {
+		t.Error("the call is left")
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		b := newBench(t, open(t), benchConfig{})
+		var callers []*browser
+		for range 4 {
+			c := b.dial(bridge.Start{})
+			c.next("bridge.ready")
+			c.say("Tell me a long story")
+			callers = append(callers, c)
+		}
+		for _, c := range callers {
+			c.next(realtime.TypeAudioTranscriptDelta)
+		}
+		b.stop()
+		for i, c := range callers {
+			if got := c.ended(); got != bridge.EndShutdown {
+				t.Errorf("ended because of %s", got)
+			}
+			for _, m := range b.messages(c.key()) {
+				if m.Metadata.Status == persistence.StatusInProgress {
+					t.Errorf("left in progress: %+v", m)
+				}
+			}
+			if _, err := b.store.LiveCall(b.ctx, c.key()); !errors.Is(err, persistence.ErrNotFound) {
+				t.Errorf("the call is open in the database: %v", err)
+			}
+			<-b.session(i + 1).Done()
+		}
+		if _, err := b.try(bridge.Start{}); !isCode(err, bridge.CodeShuttingDown) {
+			t.Errorf("a call after the end: %v", err)
+		}
+	})
+}
+
+// TestLateAndOdd has an upstream that answers out of order, twice, late, and with
+// what nobody knows. The thread is the same.
+func TestLateAndOdd(t *testing.T) {
+	t.Parallel()
+	for name, faults := range map[string]simulator.Faults{
+		"out of order": {ItemsOutOfOrder: true},
+		"twice":        {DuplicateEvents: true},
+		"unknown":      {InjectUnknown: true, InjectMalformed: true, ConversationEvent: true},
+		"refused text": {RejectItems: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: faults}})
+			c := b.dial(bridge.Start{})
+			c.next("bridge.ready")
+			want := ""
+			if faults.RejectItems > 0 {
+				c.say("lost?")
+				c.next(realtime.TypeError)
+				want = "user text failed: lost?\n"
+			}
+			b.session(1).Hear()
+			c.next(realtime.TypeOutputBufferStopped)
+			b.hangUp(c)
+			want += "user voice completed: Hello, can you hear me?\nassistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n"
+			if got := b.script(c.key()); got != want {
+				t.Errorf("thread:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestRecover hangs up what an earlier process has left.
+func TestRecover(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	id := b.session(1).ID()
+	b.calls.Recover(b.ctx, []persistence.CallRecord{
+		{ID: "x", Upstream: "simulator", UpstreamCallID: id}, {ID: "y", Upstream: "other", UpstreamCallID: id}, {ID: "z", Upstream: "simulator"},
+	})
+	<-b.session(1).Done()
+	if got := c.ended(); got != bridge.EndUpstreamEndedIt && got != bridge.EndUpstreamLost {
+		t.Errorf("ended because of %s", got)
+	}
+}
+
+// TestManyCalls has calls side by side that do not disturb each other.
+func TestManyCalls(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() {
+			c := b.dial(bridge.Start{})
+			c.next("bridge.ready")
+			c.say(fmt.Sprintf("number %d", i))
+			c.next(realtime.TypeResponseDone)
+			c.leave()
+		})
+	}
+	wg.Wait()
+	b.stop()
+	threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{})
+	if err != nil || len(threads) != 12 {
+		t.Fatalf("%d threads, %v", len(threads), err)
+	}
+	for _, th := range threads {
+		got := b.script(persistence.Key{Owner: owner, Thread: th.ID})
+		if strings.Count(got, "\n") != 2 || !strings.HasPrefix(got, "user text completed: number ") {
+			t.Errorf("thread:\n%s", got)
+		}
+	}
 }

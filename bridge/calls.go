@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,10 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"voicebridge/persistence"
-	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
-	"voicebridge/toolkit/clienttool"
 )
 
 // Defaults and limits of [Config].
@@ -283,145 +280,3 @@ func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // itemPrefix makes the beginning of the ids of a call's own items.
 func itemPrefix() string { return fmt.Sprintf("vb%08x", rand.Uint32()) }
-
-// Start is what a client sends to start a call.
-type Start struct {
-	Owner string
-	// ThreadID is empty for a new thread.
-	ThreadID string
-	// Offer is the browser's SDP.
-	Offer string
-	// Session is the client's session object, which is merged like a
-	// session.update; may be nil.
-	Session json.RawMessage
-	// Takeover ends a live call on the thread.
-	Takeover bool
-}
-
-// Started is what the client gets.
-type Started struct {
-	CallID   string
-	ThreadID string
-	// Answer is our SDP.
-	Answer string
-}
-
-// Start sets up a call and returns when the upstream has taken it: the browser
-// can connect then. Errors: *Error, persistence.ErrNotFound for a thread that is
-// not there or a stranger's.
-func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
-	select {
-	case <-c.ending:
-		return Started{}, errShuttingDown
-	default:
-	}
-	wish, err := c.check(start)
-	if err != nil {
-		return Started{}, err
-	}
-	key, created, err := c.thread(ctx, start)
-	if err != nil {
-		return Started{}, err
-	}
-	fresh := newCall(newID(), key, c.log)
-	answer, err := c.place(ctx, fresh, start, wish)
-	if err != nil && created {
-		// Nobody has seen it: an empty thread would only be in the way.
-		err = errors.Join(err, c.cfg.Store.DeleteThread(context.WithoutCancel(ctx), key))
-	}
-	if err != nil {
-		return Started{}, err
-	}
-	return Started{CallID: fresh.id, ThreadID: key.Thread, Answer: answer}, nil
-}
-
-// check refuses what cannot become a call before anything is made for it.
-func (c *Calls) check(start Start) (wish, error) {
-	if err := rtc.CheckOffer(start.Offer); err != nil {
-		return wish{}, offerError(err)
-	}
-	if start.Session == nil {
-		return wish{}, nil
-	}
-	w, err := readWish(start.Session, c.cfg.Session.AllowClientInstructions)
-	if err != nil {
-		return wish{}, &Error{Code: CodeBadSession, Message: err.Error() + ".", Param: "session", Err: err}
-	}
-	return w, nil
-}
-
-func offerError(err error) *Error {
-	if errors.Is(err, rtc.ErrNoOpus) {
-		return &Error{Code: CodeNoOpus, Message: "The offer has no audio section with Opus.", Param: "sdp", Err: err}
-	}
-	return &Error{Code: CodeBadSDP, Message: "The SDP cannot be used: " + err.Error() + ".", Param: "sdp", Err: err}
-}
-
-// thread finds the thread of the call, or makes one.
-func (c *Calls) thread(ctx context.Context, start Start) (key persistence.Key, created bool, err error) {
-	key = persistence.Key{Owner: start.Owner, Thread: start.ThreadID}
-	if start.ThreadID != "" {
-		_, err := c.cfg.Store.Thread(ctx, key)
-		return key, false, err
-	}
-	t, err := c.cfg.Store.CreateThread(ctx, start.Owner, "")
-	key.Thread = t.ID
-	return key, err == nil, err
-}
-
-// place reserves the thread, sets the call up and hands it over to Run.
-func (c *Calls) place(ctx context.Context, fresh *call, start Start, w wish) (answer string, err error) {
-	if err := c.reserve(ctx, fresh, start.Takeover); err != nil {
-		return "", err
-	}
-	defer func() {
-		if err != nil {
-			c.release(fresh)
-		}
-	}()
-	set := setup{calls: c, call: fresh, start: start, wish: w}
-	s, answer, err := set.run(ctx)
-	if err != nil {
-		return "", err
-	}
-	c.mu.Lock()
-	c.byID[fresh.id] = fresh
-	c.mu.Unlock()
-	select {
-	case c.admit <- admission{fresh, s}:
-		return answer, nil
-	case <-c.ending:
-		set.undo()
-		return "", errShuttingDown
-	case <-ctx.Done():
-		set.undo()
-		return "", fmt.Errorf("start call: %w", context.Cause(ctx))
-	}
-}
-
-// dialError is what a client is told of a call that the upstream did not take.
-func dialError(err error) error {
-	if e, ok := errors.AsType[*realtime.APIError](err); ok {
-		return &Error{
-			Code: CodeUpstreamRefused, Status: e.Status, UpstreamCode: e.Code, Err: err,
-			Message: fmt.Sprintf("The upstream refused the call (%d): %s", e.Status, e.Message),
-		}
-	}
-	if errors.Is(err, persistence.ErrConflict) {
-		return errCallActive
-	}
-	if errors.Is(err, persistence.ErrNotFound) {
-		return err
-	}
-	if errors.Is(err, errDialTimeout) {
-		return &Error{Code: CodeUpstreamUnreachable, Message: fmt.Sprintf("The upstream did not answer within %s.", dialTimeout), Err: err}
-	}
-	if errors.Is(err, realtime.ErrBadAnswer) || errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
-		return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream took the call but sent no usable SDP answer.", Err: err}
-	}
-	return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream cannot be reached.", Err: err}
-}
-
-func clientToolkit(r *toolkit.Registry, timeout time.Duration) *clienttool.Toolkit {
-	return clienttool.New(r, clienttool.Config{Timeout: timeout})
-}

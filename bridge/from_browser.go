@@ -225,8 +225,7 @@ func (s *state) typed(messageID, itemID, text string, sent sentEvent) string {
 func (s *state) textRefused(sent sentEvent, e *realtime.Error) {
 	s.turns.drop(sent.itemID)
 	if it := s.script.items[sent.itemID]; it != nil && it.message != nil && !it.message.placed {
-		it.message.meta.Status = persistence.StatusFailed
-		s.write(it.message)
+		s.writeRefused(it.message)
 	}
 	s.tellError(*e, sent.clientOf())
 }

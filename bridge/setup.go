@@ -12,6 +12,7 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
 )
 
 // setup makes the parts of a call side by side: the upstream is dialled while
@@ -124,7 +125,7 @@ func (s *setup) state(now time.Time) *state {
 	}
 	c.journal = newJournal(storeLog{cfg.Store, c.key}, c.log, c.saved)
 	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: c.log})
-	c.client = clientToolkit(s.registry, cfg.ToolTimeout)
+	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	prefix := itemPrefix()
 	return newState(facts{
 		callID: c.id, key: c.key, session: cfg.Session,

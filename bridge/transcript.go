@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // is that of the chain of items (previous_item_id), never that of arrival.
 type transcript struct {
 	items    map[string]*item
+	tail     *item      // the last one that was written
 	messages []*message // of this call, in the order in which they were made
 }
 
@@ -26,7 +28,10 @@ type item struct {
 	seeded bool
 	// message is what the item is a part of, nil when it is not shown.
 	message *message
-	raw     realtime.Item // as far as it is known, for conversation.item.retrieve
+	// after is the id of a message that stands behind the item's and has none of
+	// its own: a text that the upstream refused.
+	after string
+	raw   realtime.Item // as far as it is known, for conversation.item.retrieve
 }
 
 // message is one message of the thread that this call writes.
@@ -136,7 +141,7 @@ func (s *state) write(m *message) {
 	at := place{how: placeKept}
 	if !m.placed {
 		at = s.placeOf(m.item)
-		m.placed = true
+		m.placed, s.script.tail = true, m.item
 	}
 	m.flushAt = time.Time{}
 	if !m.open() {
@@ -162,11 +167,25 @@ func (s *state) placeOf(it *item) place {
 		case prev.seeded:
 			return place{how: placeAfter, after: s.lastMessage}
 		case prev.message != nil && prev.message.placed:
-			return place{how: placeAfter, after: prev.message.id}
+			return place{how: placeAfter, after: cmp.Or(prev.after, prev.message.id)}
 		}
 		it = prev
 	}
 	return place{how: placeLast} // the chain is a circle
+}
+
+// writeRefused saves a text that the upstream did not take. It stands where it
+// was typed, behind the last message of the call until now.
+func (s *state) writeRefused(m *message) {
+	tail := s.script.tail
+	m.meta.Status = persistence.StatusFailed
+	s.write(m)
+	s.script.tail = tail
+	if tail == nil {
+		s.lastMessage = m.id
+		return
+	}
+	tail.after = m.id
 }
 
 // grow adds a piece of text to a message.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -81,7 +82,12 @@ func (b *bridge) start(ctx context.Context, command Command, upstreamURL string,
 	}, command.Environ...)
 	first := &firstLine{line: make(chan string, 1)}
 	cmd.Stdout, cmd.Stderr = first, b.stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Cancel = func() error {
+		if cmd.Process.Signal(syscall.SIGTERM) != nil {
+			return cmd.Process.Kill() // not every system can ask
+		}
+		return nil
+	}
 	cmd.WaitDelay = stopTimeout
 	if err := cmd.Start(); err != nil {
 		b.stop()

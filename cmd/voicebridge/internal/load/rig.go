@@ -63,7 +63,7 @@ func (r *rig) watch() {
 }
 
 // lastWords is how long the bridge may take to end after a call of it has failed.
-const lastWords = 500 * time.Millisecond
+const lastWords = time.Second
 
 // explain adds to an error what the bridge has to say about it.
 func (r *rig) explain(err error) error {
@@ -86,10 +86,11 @@ func (r *rig) close() error {
 	if r.bridge != nil {
 		errs = append(errs, r.bridge.close())
 	}
+	// A connection that was dialled and never used would hold the server up.
+	r.pool.CloseIdleConnections()
 	if r.up != nil {
 		errs = append(errs, r.up.close())
 	}
-	r.pool.CloseIdleConnections()
 	errs = append(errs, r.api.Close())
 	r.end(nil)
 	return errors.Join(errs...)

@@ -1,0 +1,368 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pion/rtp"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
+	"voicebridge/toolkit"
+)
+
+// diary is what happened to a call from outside, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) add(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+// fakeLeg is a leg without a network.
+type fakeLeg struct {
+	name    string
+	diary   *diary
+	stalled chan struct{} // Send waits for it when it is not nil
+	closed  chan struct{}
+	once    sync.Once
+
+	mu   sync.Mutex
+	sent []string
+}
+
+func newFakeLeg(name string, d *diary) *fakeLeg {
+	return &fakeLeg{name: name, diary: d, closed: make(chan struct{})}
+}
+
+func (l *fakeLeg) ID() string                 { return "rtc_1" }
+func (l *fakeLeg) WriteRTP(*rtp.Packet) error { return nil }
+func (l *fakeLeg) BufferedAmount() uint64     { return 0 }
+func (l *fakeLeg) MaxMessageSize() int        { return 64 << 10 }
+
+func (l *fakeLeg) Send(ctx context.Context, data []byte) error {
+	select {
+	case <-l.stalled:
+	default:
+		if l.stalled != nil {
+			select {
+			case <-l.stalled:
+			case <-l.closed:
+				return rtc.ErrClosed
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent = append(l.sent, string(data))
+	return nil
+}
+
+func (l *fakeLeg) Forward(ctx context.Context, _ rtc.AudioSink, _ *rtc.Flow) error {
+	select {
+	case <-l.closed:
+		return rtc.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *fakeLeg) Close() error {
+	l.once.Do(func() {
+		l.diary.add("close %s", l.name)
+		close(l.closed)
+	})
+	return nil
+}
+
+func (l *fakeLeg) has(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.sent, func(s string) bool { return strings.Contains(s, part) })
+}
+
+// fakeUpstream hangs up.
+type fakeUpstream struct {
+	diary *diary
+	err   error
+}
+
+func (u *fakeUpstream) Name() string                                    { return "fake" }
+func (u *fakeUpstream) Dial(context.Context, Dial) (UpstreamLeg, error) { return nil, errors.New("no") }
+func (u *fakeUpstream) HangUp(context.Context, string) error {
+	u.diary.add("hang up")
+	return u.err
+}
+
+type fakeThread struct{}
+
+func (fakeThread) Publish(context.Context, persistence.Key, persistence.Event) {}
+
+// diaryLog is a thread that notes the call's end.
+type diaryLog struct {
+	failingLog
+	diary *diary
+}
+
+func (l *diaryLog) commit(ctx context.Context, ops []op) ([]persistence.Message, error) {
+	saved, err := l.failingLog.commit(ctx, ops)
+	for _, o := range ops {
+		if c, ok := o.(saveCall); ok && c.call.EndedAt != nil && err == nil {
+			l.diary.add("saved end %s", c.call.EndReason)
+		}
+	}
+	return saved, err
+}
+
+func (l *diaryLog) commitOne(ctx context.Context, o op) ([]persistence.Message, error) {
+	return l.commit(ctx, []op{o})
+}
+
+// bubble is a call in a synctest bubble.
+type bubble struct {
+	t       *testing.T
+	call    *call
+	state   *state
+	browser *fakeLeg
+	up      *fakeLeg
+	thread  *diaryLog
+	diary   *diary
+	reason  EndReason
+	done    <-chan struct{}
+}
+
+func newBubble(t *testing.T, change func(*bubble)) *bubble {
+	t.Helper()
+	d := &diary{}
+	b := &bubble{t: t, diary: d, browser: newFakeLeg("browser", d), up: newFakeLeg("upstream", d), thread: &diaryLog{diary: d}}
+	c := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+	b.call = c
+	b.state = newTestState(t, facts{})
+	b.state.setupBy = time.Now().Add(setupTimeout)
+	c.upstream, c.up, c.browser, c.thread = &fakeUpstream{diary: d}, b.up, b.browser, fakeThread{}
+	c.toModel = newOutbox("upstream", c.log, func(int) {})
+	c.toBrowser = newOutbox("browser", c.log, func(int) {})
+	c.journal = newJournal(b.thread, c.log, c.saved)
+	c.router = toolkit.NewRouter(b.state.registry, toolkit.RouterConfig{})
+	c.client = b.state.client
+	if change != nil {
+		change(b)
+	}
+	b.done = background(func() { b.reason = c.run(b.state) })
+	return b
+}
+
+func (b *bubble) upEvent(text string) { b.call.post(upstreamEvent{[]byte(text)}) }
+
+// ready brings the session up.
+func (b *bubble) ready() {
+	b.upEvent(`{"type":"session.created","session":{"type":"realtime"}}`)
+	b.upEvent(`{"type":"session.updated","session":{"type":"realtime"}}`)
+	synctest.Wait()
+	if !b.call.fromUser.IsOpen() || !b.browser.has("bridge.ready") {
+		b.t.Fatal("the call is not ready")
+	}
+}
+
+// end waits for the end of the call.
+func (b *bubble) end(want EndReason) {
+	b.t.Helper()
+	<-b.done
+	if b.reason != want {
+		b.t.Errorf("ended because of %q, want %q", b.reason, want)
+	}
+	if b.call.fromUser.IsOpen() {
+		b.t.Error("the caller is still heard")
+	}
+}
+
+var orderOfEnd = []string{"hang up", "close upstream", "saved end hangup", "close browser"}
+
+func TestHangUpOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, nil)
+		b.ready()
+		b.call.stop(EndHangup)
+		b.end(EndHangup)
+		got := slices.DeleteFunc(slices.Clone(b.diary.lines), func(s string) bool { return s == "saved end hangup" })
+		want := slices.DeleteFunc(slices.Clone(orderOfEnd), func(s string) bool { return s == "saved end hangup" })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		// The end is saved as soon as it is known, and before the browser's leg goes.
+		if i := slices.Index(b.diary.lines, "saved end hangup"); i < 0 || i > slices.Index(b.diary.lines, "close browser") {
+			t.Errorf("order of the end: %q", b.diary.lines)
+		}
+		if !b.browser.has(`"reason":"hangup"`) {
+			t.Error("the browser was not told")
+		}
+	})
+}
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*bubble)
+		act    func(*bubble)
+		want   EndReason
+	}{
+		{"a browser that never comes", nil, func(b *bubble) { b.call.post(browserState{rtc.StateFailed}) }, EndNeverConnected},
+		{"a tab that is closed", nil, func(b *bubble) {
+			b.ready()
+			b.call.post(browserState{rtc.StateConnected})
+			b.call.post(browserState{rtc.StateClosed})
+		}, EndBrowserClosed},
+		{"a browser that vanishes", nil, func(b *bubble) {
+			b.call.post(browserState{rtc.StateConnected})
+			b.call.post(browserState{rtc.StateDisconnected})
+			b.call.post(browserState{rtc.StateFailed})
+		}, EndBrowserLost},
+		{"a browser that comes back", nil, func(b *bubble) {
+			b.call.post(browserState{rtc.StateConnected})
+			b.call.post(browserState{rtc.StateDisconnected})
+			b.call.post(browserState{rtc.StateConnected})
+			b.call.stop(EndHangup)
+		}, EndHangup},
+		{"an upstream that never gets ready", nil, func(*bubble) {}, EndUpstreamSetup},
+		{"an upstream that breaks", nil, func(b *bubble) { b.ready(); b.call.post(upstreamState{rtc.StateFailed}) }, EndUpstreamLost},
+		{"the operator's limit", func(b *bubble) { b.state.endBy = time.Now().Add(time.Hour) }, func(b *bubble) { b.ready() }, EndMaxDuration},
+		{"a browser that reads nothing", func(b *bubble) { b.browser.stalled = make(chan struct{}) }, func(b *bubble) {
+			fact := `{"type":"rate_limits.updated","x":"` + strings.Repeat("y", 60<<10) + `"}`
+			for range 200 {
+				b.upEvent(fact)
+			}
+		}, EndBrowserStalled},
+		{"a database that is gone for good", func(b *bubble) {
+			b.thread.errs = slices.Repeat([]error{errors.New("away")}, 10_000)
+		}, func(b *bubble) {
+			b.ready()
+			for i := range 24 {
+				b.upEvent(fmt.Sprintf(`{"type":"conversation.item.added","previous_item_id":null,"item":{"id":"i%d","type":"message","role":"user",`+
+					`"content":[{"type":"input_text","text":%q}]}}`, i, strings.Repeat("z", 900<<10)))
+			}
+		}, EndStorageFailed},
+		{"a defect", func(b *bubble) { b.state.newID = func() string { panic("no more ids") } }, func(b *bubble) {
+			b.ready()
+			b.upEvent(`{"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
+		}, EndInternal},
+		{"an upstream that cannot be hung up", func(b *bubble) {
+			b.call.upstream.(*fakeUpstream).err = errors.New("500")
+		}, func(b *bubble) { b.call.stop(EndShutdown) }, EndShutdown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t, tt.change)
+				tt.act(b)
+				b.end(tt.want)
+				if !slices.Contains(b.diary.lines, "hang up") || !slices.Contains(b.diary.lines, "close browser") {
+					t.Errorf("left behind: %q", b.diary.lines)
+				}
+				b.call.post(tick{}) // inputs after the end are thrown away
+				if m, ok := <-b.call.waiters.wait("late"); ok {
+					t.Errorf("a message after the end: %v", m)
+				}
+			})
+		})
+	}
+}
+
+// slowTool ends when it is told to, and ignores everything else.
+type slowTool struct{ release chan struct{} }
+
+func (slowTool) Definition() toolkit.Definition {
+	return toolkit.Definition{Name: "slow", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}
+}
+
+func (s slowTool) Call(ctx context.Context, _ toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		if !yield(toolkit.Chunk{Message: "half way", Percent: 50}, nil) {
+			return
+		}
+		select {
+		case <-s.release:
+		case <-ctx.Done():
+			yield(toolkit.Chunk{}, context.Cause(ctx))
+			return
+		}
+		yield(toolkit.Chunk{Result: &toolkit.Result{Output: json.RawMessage(`{"ok":true}`)}}, nil)
+	}
+}
+
+const slowCall = `{"type":"response.output_item.done","response_id":"r1","item":{"id":"i%[1]d","type":"function_call","status":"completed","call_id":"c%[1]d","name":"slow","arguments":"{}"}}`
+
+func TestToolsRunBesideTheLoop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool := slowTool{release: make(chan struct{})}
+		b := newBubble(t, func(b *bubble) {
+			if err := b.state.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.ready()
+		for i := range 8 {
+			b.upEvent(fmt.Sprintf(slowCall, i))
+		}
+		b.upEvent(`{"type":"response.done","response":{"id":"r1","status":"completed"}}`)
+		synctest.Wait()
+		if b.up.has("function_call_output") || !b.browser.has(`"percent":50`) {
+			t.Fatal("the tools do not run")
+		}
+		close(tool.release)
+		synctest.Wait()
+		outputs, creates := 0, 0
+		for i, sent := range b.up.sent {
+			outputs += strings.Count(sent, `"function_call_output"`)
+			if strings.Contains(sent, "response.create") {
+				creates++
+				if i != len(b.up.sent)-1 {
+					t.Error("the answer is asked for before all outputs are there")
+				}
+			}
+		}
+		if outputs != 8 || creates != 1 {
+			t.Errorf("%d outputs, %d response.create", outputs, creates)
+		}
+		b.call.stop(EndHangup)
+		b.end(EndHangup)
+	})
+}
+
+func TestToolsEndWithTheCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool := slowTool{release: make(chan struct{})}
+		b := newBubble(t, func(b *bubble) {
+			if err := b.state.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.ready()
+		b.upEvent(fmt.Sprintf(slowCall, 1))
+		synctest.Wait()
+		b.call.stop(EndHangup)
+		b.end(EndHangup)
+		if !slices.ContainsFunc(b.thread.saved, func(s string) bool { return strings.HasPrefix(s, "tool c1 slow app cancelled") }) {
+			t.Errorf("the tool call is not closed: %q", b.thread.saved)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"voicebridge/cmd/voicebridge/internal/load"
+)
+
+// servesForBench makes the test's program serve, in a process of its own.
+const servesForBench = "SERVES_FOR_BENCH"
+
+// TestServesForBench is no test by itself: it is the process that TestBench measures.
+func TestServesForBench(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(servesForBench) == "" {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
+}
+
+func serveByTest(t *testing.T) load.Command {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load.Command{
+		Path: program, Args: []string{"-test.run=^TestServesForBench$"}, Dir: t.TempDir(),
+		Environ: append(passedOn(os.Environ()), servesForBench+"=1"),
+	}
+}
+
+// TestBench measures two calls for two seconds, with the bridge in a process of its
+// own. It looks at what was counted and never at a clock.
+func TestBench(t *testing.T) {
+	t.Parallel()
+	command := serveByTest(t)
+	file := filepath.Join(t.TempDir(), "figures.json")
+	var stdout, stderr output
+	b := benchCommand{Calls: []int{2}, Seconds: 2, Setups: 2, JSON: file}
+	if err := b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r load.Report
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	if r.Version != buildVersion() || r.SetUp == nil || r.SetUp.Calls != 2 || len(r.Load) != 1 {
+		t.Fatalf("report %s", raw)
+	}
+	for name, s := range map[string]load.Stage{"answer": r.SetUp.Answer, "channel": r.SetUp.Channel, "sound": r.SetUp.Sound, "ready": r.SetUp.Ready} {
+		if s.Direct.P50 <= 0 || s.Bridged.P50 <= 0 || s.Bridged.P95 < s.Bridged.P50 {
+			t.Errorf("%s %+v", name, s)
+		}
+	}
+	row := r.Load[0]
+	for name, p := range map[string]load.Path{
+		"direct up": row.Direct.Up, "direct down": row.Direct.Down, "bridged up": row.Bridged.Up, "bridged down": row.Bridged.Down,
+	} {
+		if p.Sent == 0 || p.Lost < 0 || p.Lost >= int64(p.Sent) || p.Wrong != 0 || p.P50 <= 0 || p.P99 < p.P50 {
+			t.Errorf("%s %+v", name, p)
+		}
+	}
+	if p := row.Bridge; (p != nil) != (runtime.GOOS == "linux") || (p != nil && (p.CPU <= 0 || p.CPUPerPacket <= 0 || p.RSS <= 0 || p.IdleRSS <= 0)) {
+		t.Errorf("bridge %+v", p)
+	}
+	for _, want := range []string{"One-way latency", "first audio at the browser", "share this machine", runtime.GOARCH} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in\n%s", want, stdout.String())
+		}
+	}
+	if left, _ := os.ReadDir(command.Dir); len(left) != 0 {
+		t.Errorf("it left %v", left)
+	}
+}
+
+// interrupter interrupts when it is told that the load begins.
+type interrupter struct{ cancel context.CancelFunc }
+
+func (i interrupter) Write(p []byte) (int, error) {
+	if strings.HasPrefix(string(p), "load:") {
+		i.cancel()
+	}
+	return len(p), nil
+}
+
+func TestBenchIsInterrupted(t *testing.T) {
+	t.Parallel()
+	command := serveByTest(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout output
+	b := benchCommand{Calls: []int{1}, Seconds: 3600, Setups: 1, JSON: "-"}
+	err := b.run(&process{ctx: ctx, stdout: &stdout, stderr: interrupter{cancel}}, command)
+	if err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("%v, it printed %s", err, stdout.String())
+	}
+	if left, _ := os.ReadDir(command.Dir); len(left) != 0 {
+		t.Errorf("it left %v", left)
+	}
+}
+
+func TestBenchRefuses(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no number":        {[]string{"--calls", "many"}, 2, "many"},
+		"no calls":         {[]string{"--calls", "0"}, 1, "0 calls at once"},
+		"no time":          {[]string{"--seconds", "0"}, 1, "duration"},
+		"negative set-ups": {[]string{"--setups=-1"}, 1, "-1 set-ups"},
+		"a folder":         {[]string{"--json", folder}, 1, folder},
+		"no folder":        {[]string{"--json", filepath.Join(folder, "no", "x.json")}, 1, "x.json"},
+	} {
+		code, stdout, stderr := failing(t, nil, append([]string{"bench"}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%s: code %d, want %d and %q: %s%s", name, code, c.code, c.want, stdout, stderr)
+		}
+	}
+}
+
+func TestBenchKeepsTheFileUntilThereIsAnother(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "figures.json")
+	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write, err := (&benchCommand{JSON: file}).output(io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := os.ReadFile(file); err != nil || string(kept) != "before" {
+		t.Errorf("%q, %v", kept, err)
+	}
+	if err := write(load.Report{Version: "<now>"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); err != nil || !strings.Contains(string(got), `"version": "<now>"`) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestBenchHelp(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := failing(t, nil, "bench", "--help")
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "Usage: voicebridge bench") || !strings.Contains(stdout, "(1,50,200)") {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+func TestPassedOn(t *testing.T) {
+	t.Parallel()
+	got := passedOn([]string{"PATH=/bin", "OPENAI_API_KEY=canary", "VOICEBRIDGE_X=1", "GOGC=200", "DATABASE_URL=canary", "Path=x", "=C:=y", "GO"})
+	if text := strings.Join(got, " "); text != "PATH=/bin GOGC=200 Path=x" {
+		t.Errorf("passed on %q", text)
+	}
+}
