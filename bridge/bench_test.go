@@ -142,6 +142,7 @@ type browser struct {
 	flow    rtc.Flow
 	heard   int
 	pumped  chan error
+	spoken  uint32
 }
 
 // WriteRTP counts what the caller hears.
@@ -347,7 +348,8 @@ func (c *browser) speak() {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: 7}}
+	c.spoken++
+	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: c.spoken}} // a new source each time
 	for _, frame := range frames {
 		select {
 		case <-tick.C:

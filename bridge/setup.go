@@ -124,7 +124,7 @@ func (s *setup) state(now time.Time) *state {
 		c.toBrowser.close() // it has no data channel and hears only
 	}
 	c.journal = newJournal(storeLog{cfg.Store, c.key}, c.log, c.saved)
-	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: c.log})
+	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
 	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	prefix := itemPrefix()
 	return newState(facts{

@@ -131,9 +131,12 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 // closed is the message as its process would have left it, had it ended in
 // order.
 func closed(m Message) Message {
-	m.Metadata.Status = StatusFailed
-	if m.Role == RoleAssistant {
+	switch {
+	case m.Metadata.Status != StatusInProgress:
+	case m.Role == RoleAssistant:
 		m.Metadata.Status = StatusInterrupted
+	default:
+		m.Metadata.Status = StatusFailed
 	}
 	for i, p := range m.Parts {
 		if p.IsTool() && p.State == ToolInputAvailable {

@@ -20,9 +20,13 @@ SELECT * FROM calls WHERE ended_at IS NULL AND instance = @instance ORDER BY thr
 UPDATE calls SET ended_at = @ended_at, end_reason = @end_reason
 WHERE ended_at IS NULL AND instance = @instance;
 
--- The order keeps two recoveries from waiting for each other.
+-- A finished message is open, too, while a tool runs that it shows. The order
+-- keeps two recoveries from waiting for each other.
 -- name: ListOpenMessages :many
-SELECT * FROM messages WHERE status = 'in_progress' AND instance = @instance ORDER BY thread_id, seq;
+SELECT m.* FROM messages AS m
+WHERE (m.status = 'in_progress' AND m.instance = @instance)
+    OR m.id IN (SELECT tc.message_id FROM tool_calls AS tc WHERE tc.status = 'running' AND tc.instance = @instance)
+ORDER BY m.thread_id, m.seq;
 
 -- name: FailOpenToolCalls :exec
 UPDATE tool_calls SET status = 'failed', error = @error, finished_at = @finished_at

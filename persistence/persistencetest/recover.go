@@ -15,6 +15,9 @@ func leaveOpen(t *testing.T, b bundle) {
 	running.ToolCallID, running.State = "fc", persistence.ToolInputAvailable
 	done := persistence.ToolPart("fast")
 	done.ToolCallID, done.State = "fd", persistence.ToolOutputAvailable
+	late := persistence.DynamicToolPart("late")
+	late.ToolCallID, late.State = "fl", persistence.ToolInputAvailable
+	last := ""
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		for _, m := range []struct {
 			role   persistence.Role
@@ -27,17 +30,20 @@ func leaveOpen(t *testing.T, b bundle) {
 			{persistence.RoleUser, persistence.StatusInProgress, "c", []persistence.Part{persistence.TextPart("half a question")}},
 			{persistence.RoleAssistant, persistence.StatusInProgress, "c", []persistence.Part{persistence.TextPart("half an"), running, done}},
 			{persistence.RoleAssistant, persistence.StatusInProgress, "", []persistence.Part{persistence.TextPart("typed")}},
+			{persistence.RoleAssistant, persistence.StatusCompleted, "c", []persistence.Part{persistence.TextPart("asked a tool"), late}},
 		} {
 			msg := persistence.Message{Role: m.role, Parts: m.parts}
 			msg.Metadata.Status, msg.Metadata.CallID = m.status, m.call
-			if _, err := w.AppendMessage(msg); err != nil {
+			saved, err := w.AppendMessage(msg)
+			if err != nil {
 				return err
 			}
+			last = saved.ID
 		}
 		if err := w.SaveCall(persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1", StartedAt: start}); err != nil {
 			return err
 		}
-		if err := w.SaveToolCall(persistence.ToolCall{ID: "t", CallID: "c", Name: "slow", Status: persistence.ToolCallRunning, StartedAt: start}); err != nil {
+		if err := w.SaveToolCall(persistence.ToolCall{ID: "t", MessageID: last, CallID: "c", Name: "slow", Status: persistence.ToolCallRunning, StartedAt: start}); err != nil {
 			return err
 		}
 		return w.SaveResponse(persistence.ResponseRecord{ID: "r", CallID: "c", Status: "in_progress"})
@@ -92,11 +98,12 @@ func (s suite) recover(t *testing.T) {
 			}
 		}
 	}
-	want := "completed:finished, failed:, failed:half a question, interrupted:half an, fc=output-errorprocess ended, fd=output-available, interrupted:typed"
+	want := "completed:finished, failed:, failed:half a question, interrupted:half an, fc=output-errorprocess ended, fd=output-available, interrupted:typed, " +
+		"completed:asked a tool, fl=output-errorprocess ended"
 	if got := strings.Join(states, ", "); got != want {
 		t.Errorf("the thread is %s\nwant %s", got, want)
 	}
-	for range 4 { // the four that changed are told
+	for range 5 { // the five that changed are told
 		if m := w.message(); m.Metadata.Status == persistence.StatusInProgress {
 			t.Errorf("Watch() gives %+v", m)
 		}

@@ -17,7 +17,7 @@ func rawDB(t *testing.T, url string) *sql.DB {
 	t.Helper()
 	driver, dsn := "pgx", url
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, dsn = "sqlite", path
+		driver, dsn = "sqlite", path+"?_pragma=busy_timeout(5000)"
 	}
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
@@ -30,7 +30,9 @@ func rawDB(t *testing.T, url string) *sql.DB {
 // table gives the columns and the rows of a query as text, NULL as "NULL".
 func table(t *testing.T, url, query string) (columns []string, rows [][]string) {
 	t.Helper()
-	result, err := rawDB(t, url).QueryContext(t.Context(), query)
+	db := rawDB(t, url)
+	defer db.Close() // who polls would else pile up connections
+	result, err := db.QueryContext(t.Context(), query)
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}

@@ -34,7 +34,8 @@ type Querier interface {
 	// What a dead process left open, for all owners: only recovery asks this, and
 	// it never gives an answer to a caller of the API.
 	ListOpenInstances(ctx context.Context) ([]string, error)
-	// The order keeps two recoveries from waiting for each other.
+	// A finished message is open, too, while a tool runs that it shows. The order
+	// keeps two recoveries from waiting for each other.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
 	// ListReplay gives the newest first.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)

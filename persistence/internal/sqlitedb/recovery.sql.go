@@ -157,14 +157,18 @@ func (q *Queries) ListOpenInstances(ctx context.Context) ([]string, error) {
 }
 
 const listOpenMessages = `-- name: ListOpenMessages :many
-SELECT id, thread_id, seq, revision, context, role, source, status, text, parts, metadata, call_id, item_id, model, voice, heard_text, audio_end_ms, instance, created_at, updated_at, search_text FROM messages WHERE status = 'in_progress' AND instance = ?1 ORDER BY thread_id, seq
+SELECT m.id, m.thread_id, m.seq, m.revision, m.context, m.role, m.source, m.status, m.text, m.parts, m.metadata, m.call_id, m.item_id, m.model, m.voice, m.heard_text, m.audio_end_ms, m.instance, m.created_at, m.updated_at, m.search_text FROM messages AS m
+WHERE (m.status = 'in_progress' AND m.instance = ?1)
+    OR m.id IN (SELECT tc.message_id FROM tool_calls AS tc WHERE tc.status = 'running' AND tc.instance = ?1)
+ORDER BY m.thread_id, m.seq
 `
 
 type ListOpenMessagesParams struct {
 	Instance string
 }
 
-// The order keeps two recoveries from waiting for each other.
+// A finished message is open, too, while a tool runs that it shows. The order
+// keeps two recoveries from waiting for each other.
 func (q *Queries) ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error) {
 	rows, err := q.query(ctx, q.listOpenMessagesStmt, listOpenMessages, arg.Instance)
 	if err != nil {
