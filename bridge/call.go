@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"voicebridge/persistence"
@@ -30,6 +31,7 @@ type call struct {
 	log *slog.Logger
 
 	inbox chan input
+	ends  atomic.Bool   // it will end soon, whatever comes
 	quit  chan struct{} // closed when the loop has ended: inputs are thrown away
 	done  chan struct{} // closed when the call has ended and everything is joined
 
@@ -197,7 +199,7 @@ func (c *call) saved(m persistence.Message) {
 
 // loop owns the state until the call ends.
 func (c *call) loop(ctx context.Context, s *state) EndReason {
-	w := worker{call: c, state: s}
+	w := worker{call: c, state: s, cancels: make(map[string]context.CancelFunc)}
 	w.toolCtx, w.cancelTools = context.WithCancel(ctx)
 	defer w.cancelTools()
 	timer := time.NewTimer(time.Hour)
@@ -222,6 +224,7 @@ type worker struct {
 	state       *state
 	toolCtx     context.Context //nolint:containedctx // it ends with the loop that owns the worker
 	cancelTools context.CancelFunc
+	cancels     map[string]context.CancelFunc // of the tools that run
 	over        EndReason
 	failed      EndReason // the next input
 }
@@ -247,6 +250,10 @@ func (w *worker) step(in input) (reason EndReason, over bool) {
 		for _, e := range w.state.reduce(time.Now(), in) {
 			w.perform(e)
 		}
+		if end, ok := in.(toolEnd); ok {
+			delete(w.cancels, end.callID)
+		}
+		w.ends.Store(w.state.phase >= draining)
 		in = nil
 		if w.failed != endNone {
 			in, w.failed = stop{w.failed}, endNone
@@ -290,6 +297,10 @@ func (w *worker) perform(e effect) {
 		if err := w.client.Deliver(e.callID, e.output); err != nil {
 			w.log.Info("client's tool output refused", "tool_call_id", e.callID, "error", err)
 		}
+	case cancelTool:
+		if cancel := w.cancels[e.callID]; cancel != nil {
+			cancel()
+		}
 	case cancelTools:
 		w.cancelTools()
 	case gate:
@@ -322,12 +333,19 @@ func (w *worker) openGate(open bool) {
 
 // startTool runs a tool beside the loop.
 func (w *worker) startTool(tc toolkit.Call) {
-	c, ctx := w.call, w.toolCtx
+	c := w.call
+	ctx, cancel := context.WithCancel(w.toolCtx)
+	w.cancels[tc.ID] = cancel
 	c.tools.Go(func() {
+		defer cancel()
 		result := toolkit.Drain(c.router.Call(ctx, tc), func(chunk toolkit.Chunk) {
 			c.offer(toolProgress{callID: tc.ID, chunk: chunk})
 		})
 		c.client.Forget(tc.ID)
+		if !result.Failed() {
+			// What is kept and shown is without secrets; the model gets all.
+			result.Model, result.Output = result.ForModel(), toolkit.Mask(result.Output)
+		}
 		c.post(toolEnd{callID: tc.ID, result: result})
 	})
 }

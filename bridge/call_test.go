@@ -231,6 +231,35 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// TestCallAgainAtOnce does not wait for the call before it to be over: its last
+// words may still be on their way.
+func TestCallAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{
+		Pace: simulator.Pace{Think: 10 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: time.Minute},
+	}})
+	first := b.dial(bridge.Start{})
+	first.next("bridge.ready")
+	b.session(1).Hear()
+	first.next(realtime.TypeInputCommitted)
+	hungUp := make(chan error, 1)
+	go func() { hungUp <- b.calls.Hangup(b.ctx, owner, first.CallID) }()
+	for {
+		second, err := b.try(bridge.Start{ThreadID: first.ThreadID})
+		if isCode(err, bridge.CodeCallActive) {
+			continue // the hang-up has not arrived yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.next("bridge.ready")
+		break
+	}
+	if err := <-hungUp; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestTakeoverRace has several clients take a thread over at once: one call is
 // left, and every other one ended in order.
 func TestTakeoverRace(t *testing.T) {

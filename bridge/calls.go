@@ -39,6 +39,10 @@ type Config struct {
 	ReplayMessages int
 	// ToolTimeout is the limit of a tool call; 0 means 30 s.
 	ToolTimeout time.Duration
+	// ApproveTools names the tools that ask the user before each run.
+	ApproveTools []string
+	// FillerAfter is when the voice says that a tool still runs; 0 is never.
+	FillerAfter time.Duration
 	// MaxDuration ends a call; 0 leaves it to the upstream.
 	MaxDuration time.Duration
 	// OnEnd and OnDraftsDropped count what happens; they may be nil and must
@@ -234,8 +238,8 @@ func (c *Calls) Recover(ctx context.Context, left []persistence.CallRecord) {
 	_ = g.Wait() // none returns an error
 }
 
-// reserve takes the thread's place for a new call, which ends the call that has
-// it if takeover is asked for.
+// reserve takes the thread's place for a new call. It waits for a call that is
+// ending, and ends one that is not if takeover is asked for.
 func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 	for {
 		c.mu.Lock()
@@ -246,10 +250,14 @@ func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 			return nil
 		}
 		c.mu.Unlock()
-		if !takeover {
+		switch {
+		case old.ends.Load():
+			// Who has hung up may call again at once.
+		case !takeover:
 			return errCallActive
+		default:
+			old.stop(EndTakenOver)
 		}
-		old.stop(EndTakenOver)
 		select {
 		case <-old.done:
 		case <-ctx.Done():

@@ -35,7 +35,7 @@ type (
 		Usage      json.RawMessage `json:"usage"` // as the upstream counts
 	}
 	toolEvent struct {
-		Type       string           `json:"type"` // bridge.tool.started, progress, done, failed
+		Type       string           `json:"type,omitempty"` // bridge.tool.started, progress, done, failed, approval_required
 		ToolCallID string           `json:"tool_call_id"`
 		Name       string           `json:"name"`
 		Executor   toolkit.Executor `json:"executor"`
@@ -49,6 +49,8 @@ type (
 		// the thread has it.
 		OutputOmitted bool   `json:"output_omitted,omitempty"`
 		Error         string `json:"error,omitempty"`
+		// Nonce comes back with the answer to approval_required.
+		Nonce string `json:"nonce,omitempty"`
 	}
 )
 

@@ -95,8 +95,12 @@ func (s *state) allow(ev realtime.Event) {
 		s.do(toUpstream{realtime.InputAudioBufferCommit(s.forClient(ev))})
 	case realtime.TypeInputClear:
 		s.do(toUpstream{realtime.InputAudioBufferClear(s.forClient(ev))})
-	case "bridge.tool.approve", "bridge.tool.deny":
-		s.refuse(ev.EventID, "approval_not_pending", "No tool call waits for an approval.", "tool_call_id")
+	case "bridge.tool.approve":
+		s.decide(ev, true)
+	case "bridge.tool.deny":
+		s.decide(ev, false)
+	case "bridge.tool.cancel":
+		s.cancel(ev)
 	default:
 		s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
 	}

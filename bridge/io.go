@@ -73,8 +73,9 @@ type (
 	// expectTool opens a client's tool call for its answer, before the client
 	// can know of the call.
 	expectTool struct{ callID string }
-	// startTool runs a tool; cancelTools ends those that run.
+	// startTool runs a tool; cancelTool ends one that runs, cancelTools all.
 	startTool   struct{ call toolkit.Call }
+	cancelTool  struct{ callID string }
 	cancelTools struct{}
 	// deliverTool hands the client's answer to its tool.
 	deliverTool struct{ callID, output string }
@@ -96,6 +97,7 @@ func (write) isEffect()       {}
 func (publish) isEffect()     {}
 func (expectTool) isEffect()  {}
 func (startTool) isEffect()   {}
+func (cancelTool) isEffect()  {}
 func (cancelTools) isEffect() {}
 func (deliverTool) isEffect() {}
 func (gate) isEffect()        {}

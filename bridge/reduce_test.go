@@ -36,7 +36,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	up is STATE  the connection's state; also "br is STATE"
 //
 // and the indented lines below it are the effects. The file "thread" holds the
-// messages that the call has found.
+// messages that the call has found, "filler" when the voice speaks for a tool. The
+// tool create_line_chart asks the user first.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/calls/*.txtar")
@@ -55,7 +56,7 @@ func TestCalls(t *testing.T) {
 					continue
 				}
 				want := string(archive.Files[i].Data)
-				got := playScript(t, section(archive, "thread"), want)
+				got := playScript(t, section(archive, "thread"), section(archive, "filler"), want)
 				if *rewrite {
 					archive.Files[i].Data = []byte(got)
 				} else if diff := cmp.Diff(want, got); diff != "" {
@@ -88,9 +89,15 @@ type scripted struct {
 	out strings.Builder
 }
 
-func playScript(t *testing.T, thread, script string) string {
+func playScript(t *testing.T, thread, filler, script string) string {
 	t.Helper()
 	c := newScripted(t, thread)
+	if filler != "" {
+		var err error
+		if c.s.fillerAfter, err = time.ParseDuration(strings.TrimSpace(filler)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for line := range strings.Lines(script) {
 		line = strings.TrimRight(line, "\n")
 		if line == "" || strings.HasPrefix(line, "\t") {
@@ -114,7 +121,11 @@ func newTestState(t testing.TB, f facts) *state {
 			t.Fatal(err)
 		}
 	}
+	if err := registry.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil {
+		t.Fatal(err)
+	}
 	n := 0
+	f.approve = approvals([]string{"create_line_chart"})
 	f.callID, f.key = "call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}
 	f.session = SessionConfig{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
 	f.upstreamLimit, f.browserLimit = 256<<10, 64<<10
@@ -224,6 +235,8 @@ func show(t *testing.T, e effect) string {
 		return "expect " + e.callID
 	case startTool:
 		return "run " + e.call.ID + " " + e.call.Name + " " + e.call.Arguments
+	case cancelTool:
+		return "cancel " + e.callID
 	case cancelTools:
 		return "cancel tools"
 	case deliverTool:

@@ -97,11 +97,15 @@ func (q *sequencer) ripe(n need) bool {
 	return r == nil || (r.done && r.open() == 0)
 }
 
+// busy says that somebody speaks, or is about to.
+func (q *sequencer) busy() bool {
+	return q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() || !q.speechTill.IsZero()
+}
+
 // askForAnswer sends the one response.create that is due, if any is.
 func (s *state) askForAnswer() {
 	q := &s.turns
-	busy := q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() || !q.speechTill.IsZero()
-	if s.phase != live || busy || !slices.ContainsFunc(q.needs, q.ripe) {
+	if s.phase != live || q.busy() || !slices.ContainsFunc(q.needs, q.ripe) {
 		return
 	}
 	id := s.nextEventID(sentEvent{kind: sentCreate})

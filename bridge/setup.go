@@ -110,6 +110,9 @@ func (s *setup) read(ctx context.Context) (err error) {
 		return fmt.Errorf("list tools: %w", err)
 	}
 	s.registry = tools.Clone()
+	if err := s.registry.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil && !errors.Is(err, toolkit.ErrDuplicate) {
+		return fmt.Errorf("add tool: %w", err)
+	}
 	return nil
 }
 
@@ -133,8 +136,17 @@ func (s *setup) state(now time.Time) *state {
 		wish:     s.wish,
 		replayed: len(s.history), lastMessage: s.last,
 		upstreamLimit: s.up.MaxMessageSize(), browserLimit: s.browser.MaxMessageSize(),
+		approve: approvals(cfg.ApproveTools), fillerAfter: cfg.FillerAfter,
 		maxDuration: cfg.MaxDuration, itemPrefix: prefix, newID: newID,
 	}, s.record, s.registry, c.client, now)
+}
+
+func approvals(names []string) map[string]bool {
+	ask := make(map[string]bool, len(names))
+	for _, name := range names {
+		ask[name] = true
+	}
+	return ask
 }
 
 // seedIDs makes the ids of the replayed items.

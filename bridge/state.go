@@ -64,6 +64,10 @@ type facts struct {
 	// in bytes.
 	upstreamLimit, browserLimit int
 	maxDuration                 time.Duration
+	// approve names the tools that the user must allow each time; fillerAfter is
+	// when the voice says that a tool still runs, 0 for never.
+	approve     map[string]bool
+	fillerAfter time.Duration
 	// itemPrefix begins the ids of the items that the bridge creates. It is
 	// different in every call, since items are named in the saved messages.
 	itemPrefix string
@@ -94,6 +98,7 @@ type state struct {
 	spoken   spoken
 	script   transcript
 	tools    map[string]*toolRun // by the model's call id
+	open     []*toolRun          // those that may not be done
 
 	held      [][]byte // browser events that came before the session was ready
 	heldBytes int
@@ -186,6 +191,7 @@ func (s *state) take(in input) {
 func (s *state) deadline() time.Time {
 	at := until(s.drainBy, s.script.deadline())
 	at = until(at, s.turns.deadline())
+	at = until(at, s.toolDeadline())
 	if s.phase < draining {
 		at = until(at, s.endBy)
 	}
@@ -207,6 +213,7 @@ func (s *state) onTime() {
 	}
 	s.script.onTime(s)
 	s.turns.onTime(s)
+	s.onTools()
 	if s.phase == draining && (s.due(s.drainBy) || !s.script.awaitsWords()) {
 		s.finish()
 	}

@@ -3,6 +3,9 @@ package bridge
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	"voicebridge/persistence"
@@ -21,7 +24,16 @@ type toolRun struct {
 	response  *response
 	delivered bool // the client has answered
 	done      bool
+
+	// nonce and askBy are set while the user is asked for an approval.
+	nonce string
+	askBy time.Time
+	// fillAt is when the voice says that the tool still runs; zero is never.
+	fillAt time.Time
 }
+
+// waits says whether the run waits for the user's approval.
+func (r *toolRun) waits() bool { return r.nonce != "" && !r.done }
 
 // functionCall starts the tool of a completed function call, once.
 func (s *state) functionCall(it *item, raw *realtime.Item, r *response) {
@@ -40,6 +52,7 @@ func (s *state) functionCall(it *item, raw *realtime.Item, r *response) {
 		Owner: s.key.Owner, ThreadID: s.key.Thread, CallID: s.callID,
 	}}
 	s.tools[raw.CallID] = run
+	s.open = append(s.open, run)
 	if r != nil {
 		r.tools = append(r.tools, run)
 	}
@@ -47,15 +60,31 @@ func (s *state) functionCall(it *item, raw *realtime.Item, r *response) {
 	run.record = persistence.ToolCall{
 		ID: s.newID(), MessageID: run.message.id, CallID: s.callID, ToolCallID: raw.CallID, Name: raw.Name,
 		Executor: string(entry.Executor), Server: entry.Server, Status: persistence.ToolCallRunning,
-		Input: raw.Arguments, StartedAt: s.now,
+		Input: string(toolkit.Mask([]byte(raw.Arguments))), StartedAt: s.now,
 	}
 	s.save(saveTool{run.record})
-	if entry.Executor == toolkit.ExecutorClient {
-		s.do(expectTool{raw.CallID})
+	switch {
+	case raw.Name == cancelToolName:
+		s.cancelRunning(run)
+	case known && s.approve[raw.Name]:
+		s.askUser(run)
+	default:
+		s.startTool(run)
+	}
+}
+
+// startTool runs the tool of a call.
+func (s *state) startTool(run *toolRun) {
+	if run.entry.Executor == toolkit.ExecutorClient {
+		s.do(expectTool{run.call.ID})
+	}
+	if s.fillerAfter > 0 {
+		run.fillAt = s.now.Add(s.fillerAfter)
 	}
 	e := s.toolEvent("bridge.tool.started", run)
 	e.Input = run.message.tools[run.part].Input
 	s.tell(e)
+	s.watch(e)
 	s.do(startTool{run.call})
 }
 
@@ -89,11 +118,11 @@ func responseID(r *response) string {
 	return r.id
 }
 
-// inputOf is a call's arguments as JSON: what the model wrote, or that text as a
-// string when it is no JSON.
+// inputOf is a call's arguments as JSON, without secrets: what the model wrote, or
+// that text as a string when it is no JSON.
 func inputOf(arguments string) json.RawMessage {
 	if json.Valid([]byte(arguments)) {
-		return json.RawMessage(arguments)
+		return toolkit.Mask([]byte(arguments))
 	}
 	return encode(arguments)
 }
@@ -112,8 +141,14 @@ func (s *state) toolProgressed(callID string, c toolkit.Chunk) {
 	e := s.toolEvent("bridge.tool.progress", run)
 	e.Message, e.Percent, e.Data = c.Message, &c.Percent, c.Data
 	s.do(toBrowser{data: encode(e), draft: true})
-	e.Type = ""
-	s.do(publish{"tool_progress", e})
+	s.watch(e)
+}
+
+// watch tells the thread's watchers of a tool, as the browser of the call is told.
+func (s *state) watch(e toolEvent) {
+	kind := persistence.EventType(strings.ReplaceAll(strings.TrimPrefix(e.Type, "bridge."), ".", "_"))
+	e.Type, e.Input, e.Output = "", nil, nil
+	s.do(publish{kind, e})
 }
 
 // toolEnded records the result and answers the model.
@@ -152,6 +187,7 @@ func (s *state) closeTool(run *toolRun, status persistence.ToolCallStatus, resul
 		data = encode(e)
 	}
 	s.do(toBrowser{data: data})
+	s.watch(e)
 }
 
 // answerCall sends the output of a call upstream. The answer to it is asked for
@@ -178,35 +214,17 @@ func shorten(text string, n int) string {
 
 // toolsRun says whether any tool runs.
 func (s *state) toolsRun() bool {
-	for _, run := range s.tools {
-		if !run.done {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.open, func(r *toolRun) bool { return !r.done })
 }
 
 // endTools closes what runs when the call ends.
 func (s *state) endTools() {
 	s.do(cancelTools{})
-	for _, m := range s.script.messages {
-		for _, run := range s.runsOf(m) {
-			if !run.done {
-				s.closeTool(run, persistence.ToolCallCancelled, toolkit.Result{Error: "The call ended before the tool did."})
-			}
+	for _, run := range s.open {
+		if !run.done {
+			s.closeTool(run, persistence.ToolCallCancelled, toolkit.Result{Error: "The call ended before the tool did."})
 		}
 	}
-}
-
-// runsOf lists the tool calls of a message, in order.
-func (s *state) runsOf(m *message) []*toolRun {
-	runs := make([]*toolRun, 0, len(m.tools))
-	for i := range m.tools {
-		if run := s.tools[m.tools[i].ToolCallID]; run != nil {
-			runs = append(runs, run)
-		}
-	}
-	return runs
 }
 
 // clientOutput takes the client's answer to a tool call.
