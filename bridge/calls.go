@@ -220,6 +220,19 @@ func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persiste
 	}
 }
 
+// RefreshTools asks Config.Tools again for every live call, after the server's
+// tools have changed.
+func (c *Calls) RefreshTools(ctx context.Context) {
+	for _, live := range c.all() {
+		tools, err := c.cfg.Tools(ctx, live.key.Owner, live.key.Thread)
+		if err != nil {
+			live.log.Warn("tools not listed again", "error", err)
+			continue
+		}
+		live.post(newTools{tools.Entries()})
+	}
+}
+
 // Recover hangs up what an earlier process left upstream.
 func (c *Calls) Recover(ctx context.Context, left []persistence.CallRecord) {
 	var g errgroup.Group

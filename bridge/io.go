@@ -34,6 +34,8 @@ type (
 	// said is text that goes into the call from elsewhere; messageID will be the
 	// id of its message.
 	said struct{ messageID, text string }
+	// newTools are the server's tools from now on.
+	newTools struct{ entries []toolkit.Entry }
 	// stop asks for the end of the call.
 	stop struct{ reason EndReason }
 	// tick says that the deadline has come that the state asked for.
@@ -48,6 +50,7 @@ func (browserState) isInput()    {}
 func (toolProgress) isInput()    {}
 func (toolEnd) isInput()         {}
 func (said) isInput()            {}
+func (newTools) isInput()        {}
 func (stop) isInput()            {}
 func (tick) isInput()            {}
 

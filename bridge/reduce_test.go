@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	br {…}       an event of the browser
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
+//	tools A B    the server's tools are these from now on
 //	say words    text from elsewhere
 //	stop reason  somebody ends the call
 //	up is STATE  the connection's state; also "br is STATE"
@@ -173,6 +175,14 @@ func (c *scripted) play(line string) {
 			result = toolkit.Result{Error: words}
 		}
 		c.reduce(toolEnd{callID: id, result: result})
+	case verb == "tools":
+		var entries []toolkit.Entry
+		for _, tool := range charts.Tools() {
+			if slices.Contains(strings.Fields(rest), tool.Definition().Name) {
+				entries = append(entries, toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp})
+			}
+		}
+		c.reduce(newTools{entries})
 	case verb == "say":
 		c.reduce(said{messageID: "said-1", text: rest})
 	case verb == "stop":

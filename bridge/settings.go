@@ -14,8 +14,8 @@ import (
 // settings is the configuration of the upstream's session. At most one
 // session.update is in flight, because its answer does not name it.
 type settings struct {
-	// agreed is what the upstream has taken of the client's wishes.
-	agreed wish
+	// declared are the client's tools.
+	declared []toolkit.Definition
 	// next is what waits for its turn; asked says that there is something, if
 	// only an answer to give.
 	next  wish
@@ -55,7 +55,7 @@ func (s *state) wishFor(clientID string, raw json.RawMessage) {
 	c.next.add(w)
 	c.asked = true
 	if s.phase >= configuring && c.inFlight == nil {
-		s.sendWishes()
+		s.sendNext()
 	}
 }
 
@@ -82,17 +82,45 @@ func (s *state) acceptable(clientID string, defs []toolkit.Definition) []toolkit
 	return good
 }
 
-// sendWishes sends what the client asks for, or answers it at once when nothing
-// of it is taken.
-func (s *state) sendWishes() {
+// sendNext sends what waits, or answers the client at once when nothing of what it
+// asks for is taken.
+func (s *state) sendNext() {
 	c := &s.settings
-	w := c.next
+	w, asked := c.next, c.asked
 	c.next, c.asked = wish{}, false
-	if w.empty() && c.last != nil {
+	switch {
+	case !w.empty():
+		s.sendUpdate(&update{wish: w, asked: asked})
+	case asked && c.last != nil:
 		s.do(toBrowser{data: c.last})
+	case asked:
+		s.sendUpdate(&update{asked: true})
+	}
+}
+
+// replaceTools exchanges the server's tools for others and tells the upstream. Tools
+// that run go on.
+func (s *state) replaceTools(entries []toolkit.Entry) {
+	var old []string
+	for _, e := range s.registry.Entries() {
+		if name := e.Tool.Definition().Name; e.Executor != toolkit.ExecutorClient && name != cancelToolName {
+			old = append(old, name)
+		}
+	}
+	if err := s.registry.Replace(old, entries); err != nil {
+		s.note(slog.LevelWarn, "new tools refused", "error", err)
 		return
 	}
-	s.sendUpdate(&update{wish: w, asked: true})
+	if s.phase < configuring {
+		return // they go with the first session.update
+	}
+	c := &s.settings
+	if !c.next.hasTools {
+		c.next.tools, c.next.hasTools = c.declared, true
+	}
+	if c.inFlight == nil {
+		s.sendNext()
+	}
 }
 
 // configure sends the bridge's settings with what the client has asked for until
@@ -109,11 +137,8 @@ func (s *state) configure() {
 func (s *state) sendUpdate(u *update) {
 	c := &s.settings
 	if u.wish.hasTools {
-		u.before = c.agreed.tools
-		if err := s.client.Declare(u.wish.tools); err != nil {
-			s.refuse(firstOf(u.wish.eventIDs), "invalid_value", err.Error(), "session.tools")
-			u.wish.tools, u.wish.hasTools = nil, false
-		}
+		u.before = c.declared
+		s.declare(u)
 	}
 	u.eventID = s.nextEventID(sentEvent{kind: sentSession, clientID: firstOf(u.wish.eventIDs), forClient: u.asked})
 	event := realtime.SessionUpdate(u.eventID, s.sessionOf(u))
@@ -127,6 +152,16 @@ func (s *state) sendUpdate(u *update) {
 	s.do(toUpstream{event})
 }
 
+// declare makes the tools of an update the client's.
+func (s *state) declare(u *update) {
+	if err := s.client.Declare(u.wish.tools); err != nil {
+		s.refuse(firstOf(u.wish.eventIDs), "invalid_value", err.Error(), "session.tools")
+		u.wish.tools, u.wish.hasTools = nil, false
+		return
+	}
+	s.settings.declared = u.wish.tools
+}
+
 // updated takes the upstream's answer and returns what the browser sees of it.
 func (s *state) updated(ev realtime.Event) []byte {
 	visible := s.redact(ev)
@@ -138,7 +173,6 @@ func (s *state) updated(ev realtime.Event) []byte {
 		return visible
 	}
 	c.inFlight = nil
-	c.agreed.add(u.wish)
 	asked := u.asked
 	// An update of which nothing is taken has its answer here, too.
 	if c.asked && c.next.empty() {
@@ -147,9 +181,7 @@ func (s *state) updated(ev realtime.Event) []byte {
 	if s.phase == configuring {
 		s.ready()
 	}
-	if c.asked {
-		s.sendWishes()
-	}
+	s.sendNext()
 	if !asked {
 		return nil
 	}
@@ -210,12 +242,13 @@ func (s *state) updateRefused(e *realtime.Error) {
 			if err := s.client.Declare(u.before); err != nil {
 				s.note(slog.LevelError, "client tools not restored", "error", err)
 			}
+			c.declared = u.before
 		}
 		s.tellUpdateError(u, e)
 		if u.first {
 			s.sendUpdate(&update{first: true, noVoice: u.noVoice})
-		} else if c.asked {
-			s.sendWishes()
+		} else {
+			s.sendNext()
 		}
 	case u.first:
 		s.note(slog.LevelError, "session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)

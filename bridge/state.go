@@ -181,6 +181,8 @@ func (s *state) take(in input) {
 		s.toolEnded(in.callID, in.result)
 	case said:
 		s.say(in.messageID, in.text)
+	case newTools:
+		s.replaceTools(in.entries)
 	case stop:
 		s.end(in.reason)
 	case tick:

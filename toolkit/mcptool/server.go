@@ -186,6 +186,7 @@ func (s *server) run(ctx context.Context) {
 		}
 		if s.connect(ctx) {
 			connected = time.Now()
+			s.options.Changed()
 		}
 	}
 }
@@ -220,10 +221,11 @@ func (s *server) refresh(ctx context.Context, l *link) error {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.link == l {
 		s.offer = offer
 	}
+	s.mu.Unlock()
+	s.options.Changed()
 	s.log.Info("MCP tools changed", "tools", len(offer))
 	return nil
 }

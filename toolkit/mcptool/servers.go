@@ -25,6 +25,9 @@ type Options struct {
 	// MinBackoff and MaxBackoff are the first and the longest wait before a server is tried again;
 	// 0 = 500 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
+	// Changed is called when [Servers.Tools] has changed while Run runs: a server has listed its tools
+	// again, or is back. It must return at once; nil = none.
+	Changed func()
 }
 
 // Servers are the configured MCP servers. All methods are safe for concurrent use.
@@ -45,6 +48,9 @@ func Open(ctx context.Context, config Config, options Options) (*Servers, error)
 	options.MinBackoff = cmp.Or(options.MinBackoff, 500*time.Millisecond)
 	options.MaxBackoff = cmp.Or(options.MaxBackoff, 30*time.Second)
 	options.Version = cmp.Or(options.Version, "dev")
+	if options.Changed == nil {
+		options.Changed = func() {}
+	}
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
