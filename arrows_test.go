@@ -39,7 +39,7 @@ var vendors = []struct {
 	prefix string   // of import paths
 	homes  []string // rooms, or packages with all below them
 }{
-	{"github.com/pion/rtp", []string{"realtime/rtc", "realtime/simulator", "bridge", "cmd/voicebridge/internal/load"}}, // the packet type, no behaviour
+	{"github.com/pion/rtp", []string{"realtime/rtc", "realtime/simulator", "bridge", "cmd/voicebridge"}}, // the packet type, no behaviour
 	{"github.com/pion/", []string{"realtime/rtc"}},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"toolkit/mcptool"}},
 	{"github.com/jackc/pgx", []string{"persistence"}},

@@ -55,6 +55,7 @@ type config struct {
 
 type secrets struct {
 	OpenAIKey, AnthropicKey, GeminiKey web.Secret
+	ExaKey, TavilyKey, BraveKey        web.Secret
 	JWTSecret                          web.Secret
 	Tokens                             []web.StaticToken
 	// DatabaseURL takes the place of the key when it holds a password.
@@ -104,11 +105,38 @@ type historyConfig struct {
 }
 
 type toolsConfig struct {
-	TimeoutSeconds int      `koanf:"timeout_seconds"`
-	Allow          []string `koanf:"allow"`   // only these; empty means all
-	Deny           []string `koanf:"deny"`    // never these
-	Approve        []string `koanf:"approve"` // only after the user has said yes
+	Toolkits       []string       `koanf:"toolkits"` // artifacts, code, web, http
+	TimeoutSeconds int            `koanf:"timeout_seconds"`
+	FillerSeconds  int            `koanf:"filler_seconds"` // the voice says that a tool still runs; 0: never
+	Allow          []string       `koanf:"allow"`          // only these; empty means all
+	Deny           []string       `koanf:"deny"`           // never these
+	Approve        []string       `koanf:"approve"`        // only after the user has said yes
+	Code           codeConfig     `koanf:"code"`
+	Web            webToolsConfig `koanf:"web"`
 }
+
+type codeConfig struct {
+	TimeoutSeconds int  `koanf:"timeout_seconds"`
+	MemoryMB       int  `koanf:"memory_mb"`
+	MaxParallel    int  `koanf:"max_parallel"`
+	Python         bool `koanf:"python"` // in bubblewrap, where the host can do it
+}
+
+type webToolsConfig struct {
+	Search       string   `koanf:"search"` // searxng, exa, tavily, brave; empty: the first that is configured
+	SearXNGURL   string   `koanf:"searxng_url"`
+	AllowNetwork []string `koanf:"allow_networks"` // addresses or networks that are open although they are not public
+	DenyNetwork  []string `koanf:"deny_networks"`  // those that are closed although they are public
+	AllowPorts   []int    `koanf:"allow_ports"`    // besides 80 and 443
+}
+
+// The names of the toolkits.
+const (
+	toolkitArtifacts = "artifacts"
+	toolkitCode      = "code"
+	toolkitWeb       = "web"
+	toolkitHTTP      = "http"
+)
 
 type limitsConfig struct {
 	MaxCalls         int `koanf:"max_calls"`
@@ -155,7 +183,10 @@ func defaults() config {
 			Queue:   queueConfig{Enabled: true, MaxSize: 10, AutoGenerateTitles: true},
 			History: historyConfig{ReplayMessages: 20, MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000, MaxToolRounds: 8},
 		},
-		Tools: toolsConfig{TimeoutSeconds: 30},
+		Tools: toolsConfig{
+			Toolkits: []string{toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP}, TimeoutSeconds: 30,
+			Code: codeConfig{TimeoutSeconds: 10, MemoryMB: 64, MaxParallel: 4},
+		},
 		Limits: limitsConfig{
 			MaxCalls: 200, MaxCallsPerOwner: 20, SetupsPerMinute: 60, SignInsPerMinute: 10, MaxSockets: 2000, SocketsPerOwner: 200,
 		},

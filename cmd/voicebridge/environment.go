@@ -36,6 +36,7 @@ var variables = map[string]variable{
 	"VOICEBRIDGE_UDP_PORT":                     {"udp_port", asNumber},
 	"VOICEBRIDGE_PUBLIC_IPS":                   {"public_ips", asList},
 	"VOICEBRIDGE_MCP_CONFIG":                   {"mcp_config", asText},
+	"VOICEBRIDGE_SEARXNG_URL":                  {"tools.web.searxng_url", asText},
 }
 
 // secretVariables are those that are, or may hold, secrets.
@@ -43,6 +44,9 @@ var secretVariables = map[string]func(*secrets, string) error{
 	"OPENAI_API_KEY":          func(s *secrets, v string) error { s.OpenAIKey = web.NewSecret(v); return checkKey(v) },
 	"ANTHROPIC_API_KEY":       func(s *secrets, v string) error { s.AnthropicKey = web.NewSecret(v); return checkKey(v) },
 	"GEMINI_API_KEY":          func(s *secrets, v string) error { s.GeminiKey = web.NewSecret(v); return checkKey(v) },
+	"EXA_API_KEY":             func(s *secrets, v string) error { s.ExaKey = web.NewSecret(v); return checkKey(v) },
+	"TAVILY_API_KEY":          func(s *secrets, v string) error { s.TavilyKey = web.NewSecret(v); return checkKey(v) },
+	"BRAVE_API_KEY":           func(s *secrets, v string) error { s.BraveKey = web.NewSecret(v); return checkKey(v) },
 	"VOICEBRIDGE_JWT_SECRET":  func(s *secrets, v string) error { s.JWTSecret = web.NewSecret(v); return nil },
 	"VOICEBRIDGE_API_TOKENS":  parseTokens,
 	"VOICEBRIDGE_ICE_SERVERS": parseICEServers,
@@ -189,6 +193,7 @@ var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|
 // secretNames are where the secrets belong that have a variable.
 var secretNames = map[string]string{
 	"openai_api_key": "OPENAI_API_KEY", "anthropic_api_key": "ANTHROPIC_API_KEY", "gemini_api_key": "GEMINI_API_KEY",
+	"exa_api_key": "EXA_API_KEY", "tavily_api_key": "TAVILY_API_KEY", "brave_api_key": "BRAVE_API_KEY",
 	"jwt_secret": "VOICEBRIDGE_JWT_SECRET", "api_tokens": "VOICEBRIDGE_API_TOKENS",
 	"database_url": "DATABASE_URL", "ice_servers": "VOICEBRIDGE_ICE_SERVERS",
 }

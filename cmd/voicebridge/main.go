@@ -7,9 +7,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"voicebridge/toolkit/code"
 )
 
 func main() {
+	if code.IsChild(os.Args) {
+		os.Exit(code.RunChild(os.Args, os.Stdin, os.Stdout))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the second one ends the process at once.
 	context.AfterFunc(ctx, stop)

@@ -22,6 +22,9 @@ import (
 // calls that an earlier process left there.
 const recoverTimeout = 10 * time.Second
 
+// recoverEvery is how often dead neighbours are looked for.
+const recoverEvery = time.Minute
+
 // serve wires everything, from the database to the listener, and runs it until
 // ctx ends.
 func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (err error) {
@@ -72,7 +75,7 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (er
 	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(ln.Addr())); err != nil {
 		return errors.Join(fmt.Errorf("write address: %w", err), ln.Close(), up.close())
 	}
-	return runAll(ctx, cfg, log, parts{calls: calls, server: server, ln: ln, tools: tools, up: up})
+	return runAll(ctx, cfg, log, parts{calls: calls, server: server, ln: ln, tools: tools, up: up, store: store})
 }
 
 // openStore opens the database, takes it for this process alone (SQLite) or
@@ -130,6 +133,8 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 			Instructions: r.Instructions, AllowClientInstructions: r.AllowClientInstructions,
 		},
 		ReplayMessages:  cfg.Conversations.History.ReplayMessages,
+		ApproveTools:    cfg.Tools.Approve,
+		FillerAfter:     time.Duration(cfg.Tools.FillerSeconds) * time.Second,
 		ToolTimeout:     time.Duration(cfg.Tools.TimeoutSeconds) * time.Second,
 		MaxDuration:     time.Duration(cfg.Limits.MaxCallMinutes) * time.Minute,
 		OnEnd:           func(reason bridge.EndReason) { metrics.CallEnded(string(reason)) },
@@ -167,6 +172,7 @@ type parts struct {
 	ln     net.Listener
 	tools  *tools
 	up     *upstream
+	store  *persistence.Store
 }
 
 // runAll runs the parts until ctx ends or one of them fails. Calls end first;
@@ -182,6 +188,8 @@ func runAll(ctx context.Context, cfg config, log *slog.Logger, p parts) error {
 	g.Go(func() error { return p.server.Run(under, p.ln) })
 	g.Go(func() error { return p.tools.run(under) })
 	g.Go(func() error { return p.up.run(under) })
+	g.Go(func() error { return p.recoverOthers(ctx, log) })
+	g.Go(func() error { return p.refreshTools(ctx) })
 	finished := make(chan error, 1)
 	go func() { finished <- g.Wait() }()
 	select {
@@ -191,6 +199,37 @@ func runAll(ctx context.Context, cfg config, log *slog.Logger, p parts) error {
 		log.Info("stopping", "calls", p.calls.Count())
 	}
 	return waitForEnd(finished, endUnder, time.Duration(cfg.ShutdownSeconds)*time.Second)
+}
+
+// recoverOthers closes what other processes of the same database leave open when
+// they die. With SQLite there are none.
+func (p parts) recoverOthers(ctx context.Context, log *slog.Logger) error {
+	tick := time.NewTicker(recoverEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		left, err := p.store.Recover(ctx)
+		if err != nil && ctx.Err() == nil {
+			log.Warn("calls of dead processes not closed", "error", err)
+		}
+		hangUpLeft(ctx, p.calls, left)
+	}
+}
+
+// refreshTools tells live calls of tools that have come or gone.
+func (p parts) refreshTools(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.tools.changed:
+			p.calls.RefreshTools(ctx)
+		}
+	}
 }
 
 // waitForEnd gives the calls the time limit to end, and then as long again to

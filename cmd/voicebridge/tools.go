@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"slices"
+	"time"
 
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
+	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/mcptool"
+	"voicebridge/toolkit/webtools"
 )
 
 const defaultMCPFile = "mcp.json"
@@ -23,13 +27,16 @@ type tools struct {
 	mcp  *mcptool.Servers // nil when none is configured
 	pick toolsConfig
 	log  *slog.Logger
+	// changed gets a signal when the tools of the MCP servers have changed.
+	changed chan struct{}
 }
 
-// openTools connects to the MCP servers. close must be called.
+// openTools makes the server's own tools and connects to the MCP servers. close
+// must be called.
 func openTools(ctx context.Context, cfg config, log *slog.Logger) (*tools, error) {
-	t := &tools{pick: cfg.Tools, log: log}
-	for _, tool := range charts.Tools() {
-		t.own = append(t.own, toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp})
+	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
+	if err := t.openOwn(ctx, cfg); err != nil {
+		return nil, err
 	}
 	path := cfg.MCPConfig
 	if path == "" {
@@ -42,8 +49,84 @@ func openTools(ctx context.Context, cfg config, log *slog.Logger) (*tools, error
 	if err != nil {
 		return nil, err
 	}
-	t.mcp, err = mcptool.Open(ctx, servers, mcptool.Options{Logger: log, Version: buildVersion()})
+	t.mcp, err = mcptool.Open(ctx, servers, mcptool.Options{Logger: log, Version: buildVersion(), Changed: func() {
+		select {
+		case t.changed <- struct{}{}:
+		default:
+		}
+	}})
 	return t, err
+}
+
+// openOwn makes the tools of the toolkits that are switched on.
+func (t *tools) openOwn(ctx context.Context, cfg config) error {
+	on := func(name string) bool { return slices.Contains(cfg.Tools.Toolkits, name) }
+	if on(toolkitArtifacts) {
+		t.add(charts.Tools()...)
+	}
+	if on(toolkitCode) {
+		sandbox, err := code.New(cfg.codeTools(t.log))
+		if err != nil {
+			return err
+		}
+		t.add(sandbox.Tools(ctx)...)
+	}
+	web, err := cfg.webTools()
+	if err != nil {
+		return err
+	}
+	reaching, err := webtools.New(web)
+	if err != nil {
+		return err
+	}
+	for _, tool := range reaching {
+		kit := toolkitWeb
+		if tool.Definition().Name == "http" {
+			kit = toolkitHTTP
+		}
+		if on(kit) {
+			t.add(tool)
+		}
+	}
+	return nil
+}
+
+func (t *tools) add(list ...toolkit.Tool) {
+	for _, tool := range list {
+		t.own = append(t.own, toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp})
+	}
+}
+
+// codeTools are the settings of the tools that run programs.
+func (c *config) codeTools(log *slog.Logger) code.Config {
+	k := c.Tools.Code
+	return code.Config{
+		Timeout: time.Duration(k.TimeoutSeconds) * time.Second, MemoryBytes: int64(k.MemoryMB) << 20,
+		MaxParallel: k.MaxParallel, PythonEnabled: k.Python, Logger: log,
+	}
+}
+
+// webTools are the settings of the tools that reach the web.
+func (c *config) webTools() (webtools.Config, error) {
+	w, s := c.Tools.Web, &c.Secrets
+	networks, err := prefixes(w.AllowNetwork)
+	if err != nil {
+		return webtools.Config{}, fmt.Errorf("allow_networks: %w", err)
+	}
+	out := webtools.Config{
+		Provider: w.Search, SearXNGURL: w.SearXNGURL, AllowPrefixes: networks,
+		ExaKey: s.ExaKey.Reveal(), TavilyKey: s.TavilyKey.Reveal(), BraveKey: s.BraveKey.Reveal(),
+	}
+	if out.DenyPrefixes, err = prefixes(w.DenyNetwork); err != nil {
+		return webtools.Config{}, fmt.Errorf("deny_networks: %w", err)
+	}
+	for _, port := range w.AllowPorts {
+		if port < 1 || port > math.MaxUint16 {
+			return webtools.Config{}, fmt.Errorf("allow_ports: %d is no port", port)
+		}
+		out.AllowPorts = append(out.AllowPorts, uint16(port))
+	}
+	return out, nil
 }
 
 // run keeps the MCP servers connected until ctx ends.

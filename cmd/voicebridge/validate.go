@@ -177,6 +177,18 @@ func (c *config) checkNumbers(w *checks) {
 	w.between("conversations.history.trim_chunk_tokens", h.TrimChunkTokens, 1, 100_000)
 	w.between("conversations.history.max_tool_rounds", h.MaxToolRounds, 1, 100)
 	w.between("tools.timeout_seconds", c.Tools.TimeoutSeconds, 1, 600)
+	w.between("tools.filler_seconds", c.Tools.FillerSeconds, 0, 600)
+	for _, name := range c.Tools.Toolkits {
+		w.oneOf("tools.toolkits", name, toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP)
+	}
+	if err := c.codeTools(nil).Validate(); err != nil {
+		w.wrong("tools.code", "%v", err)
+	}
+	if config, err := c.webTools(); err != nil {
+		w.wrong("tools.web", "%v", err)
+	} else if err := config.Validate(); err != nil {
+		w.wrong("tools.web", "%v", err)
+	}
 	w.between("limits.max_calls", l.MaxCalls, 1, 100_000)
 	w.between("limits.max_calls_per_owner", l.MaxCallsPerOwner, 1, 100_000)
 	w.between("limits.max_call_minutes", l.MaxCallMinutes, 0, 24*60)

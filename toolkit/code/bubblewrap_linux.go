@@ -1,0 +1,109 @@
+package code
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	nobody       = 65534
+	maxFileBytes = 64 << 20 // of one file that Python writes, and of each of its folders
+	maxPython    = 256      // files that one Python process may hold open
+)
+
+// bubblewrap returns the path of bwrap, or what is missing on this host.
+func (s *Sandbox) bubblewrap() (string, error) {
+	bwrap, err := exec.LookPath(cmp.Or(s.config.BubblewrapPath, "bwrap"))
+	if err != nil {
+		return "", fmt.Errorf("%w: bubblewrap (bwrap) is not installed", errNoPython)
+	}
+	if bwrap, err = filepath.Abs(bwrap); err != nil {
+		return "", fmt.Errorf("%w: find bubblewrap: %w", errNoPython, err)
+	}
+	if info, err := os.Stat(s.config.PythonPath); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		return "", fmt.Errorf("%w: there is no Python 3 at %s", errNoPython, s.config.PythonPath)
+	}
+	return bwrap, nil
+}
+
+// explainBubblewrap says why a program that always works did not.
+func explainBubblewrap(o Outcome) string {
+	said, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(o.Stderr, o.Error)), "\n")
+	said = cut(said, maxErrorText)
+	switch {
+	case strings.Contains(o.Stderr, "nknown option"):
+		return "bubblewrap is too old, version 0.8 or newer is needed (" + said + ")"
+	case strings.HasPrefix(o.Stderr, "bwrap: "):
+		return "the host does not let bubblewrap make a sandbox; are unprivileged user namespaces switched off? (" + said + ")"
+	default:
+		return fmt.Sprintf("a test program did not work in the sandbox: %s (%s)", o.Exit, said)
+	}
+}
+
+// pythonArguments are the arguments of the child that becomes bubblewrap: its limits, then
+// bubblewrap's command line.
+func pythonArguments(c Config, bwrap string) []string {
+	arguments := []string{pythonChild, c.Timeout.String(), bwrap,
+		// Namespaces of its own, among them one without a network; none below them.
+		"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+		"--uid", strconv.Itoa(nobody), "--gid", strconv.Itoa(nobody), "--hostname", "sandbox",
+		"--clearenv", "--setenv", "PATH", "/usr/bin", "--setenv", "HOME", "/home", "--setenv", "LANG", "C.UTF-8",
+		"--setenv", "OPENBLAS_NUM_THREADS", "1", "--setenv", "MPLCONFIGDIR", "/tmp",
+		"--ro-bind", "/usr", "/usr"}
+	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64"} {
+		if target, err := os.Readlink(dir); err == nil {
+			arguments = append(arguments, "--symlink", target, dir)
+		} else if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			arguments = append(arguments, "--ro-bind", dir, dir)
+		}
+	}
+	size := strconv.Itoa(maxFileBytes)
+	return append(arguments,
+		"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
+		"--proc", "/proc", "--dev", "/dev",
+		"--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/home", "--remount-ro", "/", "--chdir", "/home",
+		"--", c.PythonPath, "-I", "-B", "-X", "utf8", "-c", runner,
+		strconv.FormatFloat(c.Timeout.Seconds(), 'f', -1, 64), strconv.FormatInt(c.PythonMemoryBytes, 10))
+}
+
+// lessRights lets a child of the superuser start as nobody: what breaks out of the sandbox is not
+// the superuser then, and the limit on processes counts.
+func lessRights(cmd *exec.Cmd) {
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+}
+
+// execPython lowers the limits of this process and becomes bubblewrap. It returns only on an error.
+func execPython(arguments []string) error {
+	if len(arguments) < 2 {
+		return errors.New("start bubblewrap: arguments are missing")
+	}
+	timeout, err := time.ParseDuration(arguments[0])
+	if err != nil {
+		return fmt.Errorf("start bubblewrap: %w", err)
+	}
+	// Not the address space: Go has taken more already, and could not go on to the next line. The
+	// runner sets it.
+	err = setLimits([]limit{
+		{syscall.RLIMIT_CORE, 0},
+		{syscall.RLIMIT_FSIZE, maxFileBytes},
+		{syscall.RLIMIT_NOFILE, maxPython},
+		{syscall.RLIMIT_CPU, cpuSeconds(timeout)},
+	})
+	if err != nil {
+		return err
+	}
+	if err := syscall.Exec(arguments[1], arguments[1:], nil); err != nil {
+		return fmt.Errorf("start bubblewrap: %w", err)
+	}
+	return nil
+}

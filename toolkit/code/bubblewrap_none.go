@@ -1,0 +1,21 @@
+//go:build !linux
+
+package code
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+)
+
+func (s *Sandbox) bubblewrap() (string, error) {
+	return "", fmt.Errorf("%w: it needs Linux and bubblewrap", errNoPython)
+}
+
+func explainBubblewrap(o Outcome) string { return o.Error }
+
+func pythonArguments(Config, string) []string { return nil }
+
+func lessRights(*exec.Cmd) {}
+
+func execPython([]string) error { return errors.ErrUnsupported }

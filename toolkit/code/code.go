@@ -1,0 +1,220 @@
+// Package code holds the tools that run a model's programs on the server: JavaScript in
+// QuickJS, and Python in bubblewrap where the operator switches it on and the host can do it.
+//
+// No program runs in this process. JavaScript runs in a child, which is this same binary started
+// again: it has an empty environment, limits on memory and processor time, and, on Linux, a seccomp
+// filter that leaves it no files, no network and no other process. QuickJS itself is a translation
+// of C to Go, and what goes wrong in it (a Go stack that overflows cannot be recovered) ends the
+// child and one call. Python runs in namespaces of its own without a network.
+//
+// main must hand over to [RunChild] first thing when [IsChild] says so.
+package code
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"voicebridge/toolkit"
+)
+
+// Names of the tools. A client that runs the code itself declares its tool under the same name.
+const (
+	JavaScriptName = "mini-javascript-execution"
+	PythonName     = "python-execution"
+)
+
+// Defaults of [Config], and the limits of what it may say.
+const (
+	DefaultTimeout           = 10 * time.Second
+	DefaultMemoryBytes       = 64 << 20
+	DefaultPythonMemoryBytes = 512 << 20
+	DefaultMaxOutput         = 64 << 10
+	DefaultMaxParallel       = 4
+
+	// MaxCode is the limit of one program, in bytes.
+	MaxCode = 256 << 10
+
+	minTimeout      = 100 * time.Millisecond
+	maxTimeout      = 10 * time.Minute
+	minMemory       = 4 << 20
+	minPythonMemory = 64 << 20
+	maxMemory       = 8 << 30
+	minOutput       = 256
+	maxParallel     = 256
+)
+
+// Config are the limits of a [Sandbox]. The zero value is useful.
+type Config struct {
+	// Timeout is how long one program may run; 0 = 10 s. 100 ms to 10 minutes.
+	Timeout time.Duration
+	// MemoryBytes is the limit of the JavaScript heap; 0 = 64 MiB. 4 MiB to 8 GiB. The child
+	// process may take about three times as much and 256 MiB of address space.
+	MemoryBytes int64
+	// MaxOutput is the limit of stdout and stderr together, and of the value, in bytes;
+	// 0 = 64 KiB, which is also the most: escaped as JSON it still fits the router's limit.
+	MaxOutput int
+	// MaxParallel is how many programs run at a time; 0 = 4. The others wait within their ctx.
+	MaxParallel int
+
+	// Executable and Args start the child: Executable Args… and the child's own arguments, which
+	// must reach [IsChild] as os.Args[1] and so on. Empty means this program.
+	Executable string
+	Args       []string
+
+	// PythonEnabled offers Python on the server, where the host can do it.
+	PythonEnabled bool
+	// PythonMemoryBytes is the limit of the address space of each Python process; 0 = 512 MiB.
+	PythonMemoryBytes int64
+	// PythonPath is the interpreter, below /usr; empty means /usr/bin/python3.
+	PythonPath string
+	// BubblewrapPath is the bwrap program; empty means that of PATH.
+	BubblewrapPath string
+
+	// Logger is told why Python is not offered and how children crash; nil = none.
+	Logger *slog.Logger
+}
+
+// Validate reports all that is wrong with the settings, joined.
+func (c Config) Validate() error {
+	var problems []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	c = c.withDefaults()
+	check(c.Timeout >= minTimeout && c.Timeout <= maxTimeout, "timeout is %v, it must be %v to %v", c.Timeout, minTimeout, maxTimeout)
+	check(c.MemoryBytes >= minMemory && c.MemoryBytes <= maxMemory, "memory is %d bytes, it must be %d to %d",
+		c.MemoryBytes, int64(minMemory), int64(maxMemory))
+	check(c.PythonMemoryBytes >= minPythonMemory && c.PythonMemoryBytes <= maxMemory, "python memory is %d bytes, it must be %d to %d",
+		c.PythonMemoryBytes, int64(minPythonMemory), int64(maxMemory))
+	check(c.MaxOutput >= minOutput && c.MaxOutput <= DefaultMaxOutput, "max output is %d bytes, it must be %d to %d",
+		c.MaxOutput, minOutput, DefaultMaxOutput)
+	check(c.MaxParallel >= 1 && c.MaxParallel <= maxParallel, "max parallel is %d, it must be 1 to %d", c.MaxParallel, maxParallel)
+	// The sandbox shows /usr and nothing else of the host.
+	check(within(filepath.Clean(c.PythonPath), "/usr"), "python path %q must lie below /usr", c.PythonPath)
+	return errors.Join(problems...)
+}
+
+func (c Config) withDefaults() Config {
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.MemoryBytes = cmp.Or(c.MemoryBytes, DefaultMemoryBytes)
+	c.PythonMemoryBytes = cmp.Or(c.PythonMemoryBytes, DefaultPythonMemoryBytes)
+	c.MaxOutput = cmp.Or(c.MaxOutput, DefaultMaxOutput)
+	c.MaxParallel = cmp.Or(c.MaxParallel, DefaultMaxParallel)
+	c.PythonPath = cmp.Or(c.PythonPath, defaultPython)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// JavaScriptDefinition is what a model is told about the JavaScript tool, whoever runs it.
+func JavaScriptDefinition() toolkit.Definition {
+	return definition(JavaScriptName,
+		"Run a short JavaScript program (ES2023) and get what it printed and the value of its last expression. "+
+			"Use it for exact arithmetic, dates, text and data. Top-level await works; return does not. "+
+			"There is console, setTimeout and plain JavaScript: no network, no files, no modules, no DOM, no Node.js.",
+		"The program. End it with the expression whose value you want, or print with console.log.")
+}
+
+// PythonDefinition is what a model is told about the Python tool, whoever runs it.
+func PythonDefinition() toolkit.Definition {
+	return definition(PythonName,
+		"Run a short Python 3 program and get what it printed and the value of its last expression. "+
+			"Use it for exact arithmetic, statistics, dates, text and data. Top-level await works. "+
+			"There is the standard library, but no network, and no file stays.",
+		"The program. End it with the expression whose value you want, or print.")
+}
+
+func definition(name, description, code string) toolkit.Definition {
+	type property struct {
+		Type        string `json:"type"`
+		Description string `json:"description"`
+		MinLength   int    `json:"minLength"`
+		MaxLength   int    `json:"maxLength"`
+	}
+	parameters, err := json.Marshal(struct {
+		Type                 string              `json:"type"`
+		Properties           map[string]property `json:"properties"`
+		Required             []string            `json:"required"`
+		AdditionalProperties bool                `json:"additionalProperties"`
+	}{"object", map[string]property{"code": {"string", code, 1, MaxCode}}, []string{"code"}, false})
+	if err != nil {
+		panic(fmt.Sprintf("code: schema of %s: %v", name, err)) // it is a constant; a test makes it
+	}
+	return toolkit.Definition{Name: name, Description: description, Parameters: parameters}
+}
+
+// Sandbox runs programs. It is safe for concurrent use.
+type Sandbox struct {
+	config Config
+	log    *slog.Logger
+	places chan struct{} // one is taken by each program that runs
+
+	// unfiltered says that children do not work under the seccomp filter here.
+	unfiltered atomic.Bool
+
+	// watch is told of each child that was started and of what it prints; for tests.
+	watch watcher
+}
+
+// watcher follows children. Nil functions are not called.
+type watcher struct {
+	started func(pid int)
+	printed func(text string)
+}
+
+// New returns a sandbox, or what is wrong with the settings. It starts nothing.
+func New(config Config) (*Sandbox, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("configure code tools: %w", err)
+	}
+	config = config.withDefaults()
+	return &Sandbox{config: config, log: config.Logger, places: make(chan struct{}, config.MaxParallel)}, nil
+}
+
+// JavaScript returns the tool mini-javascript-execution.
+func (s *Sandbox) JavaScript() toolkit.Tool {
+	return &tool{definition: JavaScriptDefinition(), language: "JavaScript", sandbox: s, run: s.runJavaScript}
+}
+
+// Python returns the tool python-execution. Ask [Sandbox.ProbePython] first.
+func (s *Sandbox) Python() toolkit.Tool {
+	return &tool{definition: PythonDefinition(), language: "Python", sandbox: s, run: s.runPython}
+}
+
+// Tools probes the host and returns the tools that work on it: each one that is left out is
+// logged with the reason. It starts two or three child processes.
+func (s *Sandbox) Tools(ctx context.Context) []toolkit.Tool {
+	var tools []toolkit.Tool
+	if confinement, err := s.ProbeJavaScript(ctx); err != nil {
+		s.log.Warn("tool not offered", "tool", JavaScriptName, "error", err)
+	} else {
+		s.log.Info("tool offered", "tool", JavaScriptName, "confinement", confinement)
+		tools = append(tools, s.JavaScript())
+	}
+	if !s.config.PythonEnabled {
+		return tools
+	}
+	if err := s.ProbePython(ctx); err != nil {
+		s.log.Warn("tool not offered", "tool", PythonName, "error", err)
+		return tools
+	}
+	s.log.Info("tool offered", "tool", PythonName, "confinement", "bubblewrap")
+	return append(tools, s.Python())
+}
+
+// within reports whether a clean path lies below dir.
+func within(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && strings.HasPrefix(rest, string(filepath.Separator))
+}

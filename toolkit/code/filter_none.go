@@ -1,0 +1,8 @@
+//go:build !linux || (!amd64 && !arm64)
+
+package code
+
+import "errors"
+
+// installFilter has no filter for this system.
+func installFilter() error { return errors.ErrUnsupported }

@@ -1,0 +1,201 @@
+package code
+
+import (
+	_ "embed" // the glue
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"modernc.org/quickjs"
+)
+
+const (
+	// maxDepth is the limit of QuickJS's call depth. In this version the "stack size" counts
+	// calls, and its default is far more than a Go stack can hold.
+	maxDepth = 8192
+	// evalAsync is JS_EVAL_FLAG_ASYNC of quickjs.h: top-level await in a script. The result is a
+	// promise of {value}.
+	evalAsync = 1 << 7
+	// maxJobs is how many jobs ExecutePendingJobs runs before it gives up with an error.
+	maxJobs = 1 << 20
+	// afterlife is the memory that the glue has for its report when the program has used up its own.
+	afterlife = 16 << 20
+
+	hostPrint = "__print"
+)
+
+// glue is the console, the timers and the report of the outcome: a function that is never
+// reachable from the program.
+//
+//go:embed glue.js
+var glue string
+
+// machine is one JavaScript engine that runs one program.
+type machine struct {
+	vm      *quickjs.VM
+	control quickjs.Value // the glue's function
+	max     int           // bytes of the value
+	memory  uintptr
+	full    bool // the program's memory was used up at some time
+}
+
+func newMachine(r request, report *reporter) (*machine, error) {
+	vm, err := quickjs.NewVM()
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{vm: vm, max: r.MaxOutput, memory: uintptr(r.MemoryBytes)}
+	vm.SetMemoryLimit(m.memory)
+	vm.SetMaxStackSize(maxDepth)
+	err = vm.RegisterHostFunc(hostPrint, func(args []any) (any, error) {
+		if len(args) == 2 {
+			stream, _ := args[0].(string)
+			text, _ := args[1].(string)
+			report.print(stream, strings.ToValidUTF8(text, "\uFFFD"))
+		}
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.control, err = vm.EvalValue(glue, quickjs.EvalGlobal)
+	return m, err
+}
+
+// run runs the program until it and its timers are done. What runs too long is ended by the
+// watchdog, with the process.
+func (m *machine) run(code string) ending {
+	promise, err := m.vm.EvalValue(code, quickjs.EvalGlobal|evalAsync)
+	m.checkRoom()
+	if err != nil {
+		return m.threw(err)
+	}
+	if _, err := m.control.Call(quickjs.UndefinedValue, "watch", promise); err != nil {
+		return m.threw(err)
+	}
+	for {
+		err := m.drain()
+		m.checkRoom()
+		if err != nil {
+			return m.threw(err)
+		}
+		if m.ask("state") == "rejected" {
+			break
+		}
+		wait, more := m.nextTimer()
+		if !more {
+			break
+		}
+		<-time.After(wait)
+		if _, err := m.control.Call(quickjs.UndefinedValue, "fire"); err != nil {
+			return m.threw(err)
+		}
+	}
+	return m.outcome()
+}
+
+// drain runs all jobs that are ready; a flood of them never ends.
+func (m *machine) drain() error {
+	for {
+		if n, err := m.vm.ExecutePendingJobs(); n < maxJobs {
+			return err
+		}
+	}
+}
+
+// checkRoom notes that the memory is used up. Later it may be free again, when the engine has thrown
+// null since it had none for an error.
+func (m *machine) checkRoom() {
+	m.full = m.full || m.value("room") != true
+}
+
+// nextTimer returns when the next timer is due, and false when there is none.
+func (m *machine) nextTimer() (time.Duration, bool) {
+	switch ms := m.value("next").(type) {
+	case int:
+		return time.Duration(ms) * time.Millisecond, ms >= 0
+	case float64:
+		return time.Duration(ms * float64(time.Millisecond)), ms >= 0
+	default:
+		return 0, false
+	}
+}
+
+// outcome is the ending of a program that has nothing left to do.
+func (m *machine) outcome() ending {
+	m.vm.SetMemoryLimit(m.memory + afterlife)
+	switch m.ask("state") {
+	case "fulfilled":
+		return m.valueOf(m.ask("value"))
+	case "rejected":
+		return m.failure(m.ask("name"), m.ask("message"), m.ask("stack"))
+	case "pending":
+		if !m.full {
+			return ending{Exit: ExitException, Error: "the program waits for a promise that nothing will settle"}
+		}
+	}
+	return ending{Exit: ExitOutOfMemory, Error: outOfMemoryText}
+}
+
+func (m *machine) valueOf(text string) ending {
+	if len(text) <= m.max {
+		return ending{Exit: ExitCompleted, Value: []byte(text)}
+	}
+	short, _ := encode(cut(text, m.max)) // a string is always JSON
+	return ending{Exit: ExitOutputLimit, Value: short,
+		Error: fmt.Sprintf("the value is %d bytes long, the limit is %d; return less", len(text), m.max)}
+}
+
+// threw is the ending of a program that threw before there was a promise of it.
+func (m *machine) threw(err error) ending {
+	thrown, ok := errors.AsType[*quickjs.Error](err)
+	if !ok {
+		return m.failure("", err.Error(), "")
+	}
+	stack := thrown.Stack
+	if thrown.LineNumber > 0 {
+		stack = fmt.Sprintf("    at line %d, column %d", thrown.LineNumber, thrown.ColumnNumber)
+	}
+	if thrown.Name == "" {
+		return m.failure("", thrown.Error(), stack)
+	}
+	return m.failure(thrown.Name, thrown.Message, stack)
+}
+
+const (
+	outOfMemoryText = "the program used up its memory"
+	maxStackLines   = 6
+)
+
+// failure is the ending of a program that threw.
+func (m *machine) failure(name, message, stack string) ending {
+	engine := name == "InternalError" || name == "SyntaxError"
+	switch {
+	case engine && message == "out of memory", name == "" && message == "null" && m.full:
+		return ending{Exit: ExitOutOfMemory, Error: outOfMemoryText}
+	case engine && message == "stack overflow":
+		return ending{Exit: ExitStackOverflow, Error: "the program called too deep, or nests too deep"}
+	}
+	text := head(message, m.max)
+	if name != "" {
+		text = head(name, 100) + ": " + text
+	}
+	lines := strings.Split(strings.TrimRight(head(stack, m.max), "\n"), "\n")
+	text = strings.TrimRight(text+"\n"+strings.Join(lines[:min(len(lines), maxStackLines)], "\n"), "\n")
+	return ending{Exit: ExitException, Error: strings.ToValidUTF8(text, "\uFFFD")}
+}
+
+// ask returns a text of the glue, empty when it cannot answer.
+func (m *machine) ask(what string) string {
+	text, _ := m.value(what).(string)
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+func (m *machine) value(what string) any {
+	v, err := m.control.Call(quickjs.UndefinedValue, what)
+	if err != nil {
+		return nil
+	}
+	return v
+}

@@ -1,0 +1,148 @@
+package code
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"voicebridge/toolkit"
+)
+
+// Exit is the reason for which a program ended.
+type Exit string
+
+// The reasons. All but the first one make the call a failure.
+const (
+	ExitCompleted     Exit = "completed"
+	ExitException     Exit = "exception"      // the program threw, or is no program
+	ExitTimeout       Exit = "timeout"        // it ran too long
+	ExitOutOfMemory   Exit = "out_of_memory"  // its memory was used up
+	ExitStackOverflow Exit = "stack_overflow" // it called too deep
+	ExitOutputLimit   Exit = "output_limit"   // it printed or returned too much
+	ExitCrashed       Exit = "crashed"        // its process died
+	ExitCancelled     Exit = "cancelled"      // nobody wanted the result any more
+)
+
+// Limits of what the model receives, in bytes of each text.
+const (
+	maxModelText = 4 << 10
+	maxErrorText = 600 // of stdout and of stderr in a failure
+)
+
+// Outcome is what a program did: the result of both tools.
+type Outcome struct {
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	// Value is the value of the last expression as JSON; what JSON has no form for is a readable
+	// string, and nothing is null.
+	Value json.RawMessage `json:"value"`
+	// DurationMs is how long the program ran, in milliseconds, without the start of its process.
+	DurationMs int64 `json:"durationMs"`
+	Exit       Exit  `json:"exit"`
+	// Error says what went wrong; empty when the program completed.
+	Error string `json:"error,omitempty"`
+}
+
+// result is the outcome as a tool's result.
+func (o Outcome) result(language string) (*toolkit.Result, error) {
+	if len(o.Value) == 0 {
+		o.Value = json.RawMessage("null")
+	}
+	output, err := encode(o)
+	if err != nil {
+		return nil, fmt.Errorf("write outcome: %w", err)
+	}
+	if o.Exit != ExitCompleted {
+		return &toolkit.Result{Output: output, Error: o.failure(language)}, nil
+	}
+	short := o
+	short.Stdout = cut(o.Stdout, maxModelText)
+	short.Stderr = cut(o.Stderr, maxModelText)
+	short.Value = cutValue(o.Value, maxModelText)
+	model, err := encode(short)
+	if err != nil {
+		return nil, fmt.Errorf("write outcome: %w", err)
+	}
+	return &toolkit.Result{Output: output, Model: string(model)}, nil
+}
+
+// failure is what the model is told: the reason first, then what the program had printed.
+func (o Outcome) failure(language string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the %s program did not complete (%s): %s", language, o.Exit, cut(o.Error, maxErrorText))
+	for _, stream := range []struct{ name, text string }{{"stdout", o.Stdout}, {"stderr", o.Stderr}} {
+		if stream.text != "" {
+			fmt.Fprintf(&b, "\n%s: %s", stream.name, cut(stream.text, maxErrorText))
+		}
+	}
+	return b.String()
+}
+
+// encode writes JSON without the escapes for HTML, which would make code hard to read.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// cutValue replaces a value that is longer than n bytes by its beginning, as a string.
+func cutValue(value json.RawMessage, n int) json.RawMessage {
+	if len(value) <= n {
+		return value
+	}
+	text, _ := encode(cut(string(value), n)) // a string is always JSON
+	return text
+}
+
+// cut shortens text to about n bytes without breaking a character, and says so.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return head(text, n) + fmt.Sprintf("\n[cut: %d bytes in all]", len(text))
+}
+
+// head returns the first n bytes of text at most, without breaking a character.
+func head(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// output collects what a program prints, up to a limit for both streams together.
+type output struct {
+	max            int
+	stdout, stderr strings.Builder
+	full           bool
+}
+
+// add takes a piece of a stream and reports whether there is room for more.
+func (o *output) add(stream *strings.Builder, text string) bool {
+	if o.full {
+		return false
+	}
+	room := o.max - o.stdout.Len() - o.stderr.Len()
+	if len(text) <= room {
+		stream.WriteString(text)
+		return true
+	}
+	o.full = true
+	stream.WriteString(head(text, room))
+	fmt.Fprintf(stream, "\n[cut: the limit is %d bytes]", o.max)
+	return false
+}
+
+// limitError is the error of a program that printed too much.
+func (o *output) limitError() string {
+	return fmt.Sprintf("the program printed more than %d bytes and was stopped; print less", o.max)
+}

@@ -1,0 +1,116 @@
+package code
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	// margin is how much longer than its program a child may live: it ends the program itself,
+	// and is killed only when it cannot.
+	margin = 2 * time.Second
+	// afterKill is how long the pipes of a dead child are waited for: only a process that outlived
+	// it could hold them.
+	afterKill = 2 * time.Second
+
+	maxDiagnosis = 8 << 10 // bytes of a child's own words that are kept
+)
+
+// command prepares a child: this program again, in a process group of its own, with an empty
+// environment, killed as a group when ctx ends.
+func (s *Sandbox) command(ctx context.Context, arguments ...string) (*exec.Cmd, error) {
+	path, err := s.executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, append(append([]string(nil), s.config.Args...), arguments...)...)
+	cmd.Env = []string{}
+	cmd.WaitDelay = afterKill
+	ownGroup(cmd)
+	cmd.Cancel = func() error { return killGroup(cmd) }
+	return cmd, nil
+}
+
+func (s *Sandbox) executable() (string, error) {
+	if s.config.Executable != "" {
+		return s.config.Executable, nil
+	}
+	if runtime.GOOS == "linux" {
+		// Also right after an update has replaced the file that this process came from.
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
+func (s *Sandbox) started(cmd *exec.Cmd) {
+	if s.watch.started != nil {
+		s.watch.started(cmd.Process.Pid)
+	}
+}
+
+func (s *Sandbox) printed(text string) {
+	if s.watch.printed != nil {
+		s.watch.printed(text)
+	}
+}
+
+// deadline returns the ctx that ends a child which does not end itself.
+func (s *Sandbox) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.config.Timeout+margin)
+}
+
+// autopsy says why a child ended that did not say so itself. caller is the ctx of the tool call, own
+// that of the child, diagnosis the last words of its runtime.
+func (s *Sandbox) autopsy(caller, own context.Context, state *os.ProcessState, waitErr error, diagnosis string) Outcome {
+	switch {
+	case caller.Err() != nil:
+		return endedBy(caller)
+	case errors.Is(own.Err(), context.DeadlineExceeded):
+		return s.timedOut()
+	case strings.Contains(diagnosis, "SIGXCPU"):
+		return s.timedOut()
+	case strings.Contains(diagnosis, "stack overflow"), strings.Contains(diagnosis, "stack exceeds"):
+		return Outcome{Exit: ExitStackOverflow, Error: "the program called too deep"}
+	case strings.Contains(diagnosis, "out of memory"), strings.Contains(diagnosis, "cannot allocate memory"):
+		return Outcome{Exit: ExitOutOfMemory, Error: "the program used up its memory"}
+	}
+	reason := "no process"
+	if state != nil {
+		reason = state.String()
+	}
+	if waitErr != nil {
+		if _, ok := errors.AsType[*exec.ExitError](waitErr); !ok {
+			reason = waitErr.Error()
+		}
+	}
+	first, _, _ := strings.Cut(diagnosis, "\n")
+	s.log.Warn("code child crashed", "reason", reason, "diagnosis", cmp.Or(first, "none"))
+	return Outcome{Exit: ExitCrashed, Error: "its process ended before the program did (" + reason + ")"}
+}
+
+func (s *Sandbox) timedOut() Outcome {
+	return Outcome{Exit: ExitTimeout, Error: "the program ran longer than " + s.config.Timeout.String() + " and was stopped"}
+}
+
+// notStarted is the outcome of a program whose process could not be made.
+func (s *Sandbox) notStarted(err error) Outcome {
+	s.log.Error("code child not started", "error", err)
+	return Outcome{Exit: ExitCrashed, Error: "its process could not be started"}
+}
+
+// beginning keeps the first bytes that are written to it.
+type beginning struct {
+	max  int
+	kept []byte
+}
+
+func (b *beginning) Write(p []byte) (int, error) {
+	b.kept = append(b.kept, p[:min(len(p), b.max-len(b.kept))]...)
+	return len(p), nil
+}

@@ -1,0 +1,289 @@
+//go:build linux
+
+package code
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/toolkit"
+)
+
+// pythonRig returns a rig, and whether Python works on this host. Where it does not, the calls must
+// fail and say so; so every test below says something on every host.
+func pythonRig(t *testing.T, config Config, watch watcher) (r *rig, works bool) {
+	t.Helper()
+	config.PythonEnabled = true
+	r = setup(t, config, watch)
+	return r, setup(t, Config{PythonEnabled: true}, watcher{}).sandbox.ProbePython(t.Context()) == nil
+}
+
+// python runs a program and checks how it ended; on a host without Python only that it did not complete.
+func (r *rig) python(works bool, code string, want ...Exit) Outcome {
+	r.t.Helper()
+	o, _ := r.run(r.t.Context(), PythonName, code)
+	switch {
+	case works && !slices.Contains(want, o.Exit):
+		r.t.Errorf("%.300s\ngot %s: %.500s, stdout %.300q, stderr %.1000q, want %v", code, o.Exit, o.Error, o.Stdout, o.Stderr, want)
+	case !works && o.Exit == ExitCompleted:
+		r.t.Errorf("%.300s\ncompleted on a host where the probe fails", code)
+	}
+	return o
+}
+
+func TestProbePython(t *testing.T) {
+	t.Parallel()
+	sandbox := setup(t, Config{PythonEnabled: true}, watcher{}).sandbox
+	err := sandbox.ProbePython(t.Context())
+	var names []string
+	for _, tool := range sandbox.Tools(t.Context()) {
+		names = append(names, tool.Definition().Name)
+	}
+	if want := []string{JavaScriptName, PythonName}[:1+btoi(err == nil)]; !slices.Equal(names, want) {
+		t.Errorf("the tools %v are offered, want %v (probe: %v)", names, want, err)
+	}
+	if tools := setup(t, Config{}, watcher{}).sandbox.Tools(t.Context()); len(tools) != 1 {
+		t.Errorf("%d tools are offered with Python switched off", len(tools))
+	}
+	// The same question, asked without our code.
+	bwrap, missing := exec.LookPath("bwrap")
+	_, noPython := os.Stat(defaultPython)
+	var refused error
+	if missing == nil {
+		refused = exec.CommandContext(t.Context(), bwrap, "--unshare-all", "--ro-bind", "/", "/", "/bin/true").Run()
+	}
+	switch {
+	case missing != nil:
+		wantWords(t, err, "is not installed")
+	case noPython != nil:
+		wantWords(t, err, "no Python 3")
+	case refused != nil:
+		wantWords(t, err, "user namespaces")
+	case err != nil:
+		t.Errorf("bubblewrap works on this host, but the probe says: %v", err)
+	}
+	t.Logf("probe: %v", err)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func wantWords(t *testing.T, err error, words string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("got %v, want %q", err, words)
+	}
+}
+
+func TestProbePythonSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "bwrap")
+	wantWords(t, setup(t, Config{BubblewrapPath: missing}, watcher{}).sandbox.ProbePython(t.Context()), "is not installed")
+	there := "/bin/true" // stands for any bubblewrap: it is not reached
+	wantWords(t, setup(t, Config{BubblewrapPath: there, PythonPath: "/usr/bin/python-missing"}, watcher{}).sandbox.ProbePython(t.Context()), "no Python 3")
+	wantWords(t, setup(t, Config{BubblewrapPath: there, PythonPath: "/usr/bin"}, watcher{}).sandbox.ProbePython(t.Context()), "no Python 3")
+	for words, stderr := range map[string]string{
+		"user namespaces": "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces.\n",
+		"too old":         "bwrap: Unknown option --disable-userns\n",
+		"did not work":    "Traceback (most recent call last):\n",
+	} {
+		if said := explainBubblewrap(Outcome{Exit: ExitCrashed, Stderr: stderr}); !strings.Contains(said, words) {
+			t.Errorf("%q is explained as %q", stderr, said)
+		}
+	}
+}
+
+func TestPythonValues(t *testing.T) {
+	t.Parallel()
+	r, works := pythonRig(t, Config{}, watcher{})
+	for _, c := range []struct{ code, value, stdout, stderr string }{
+		{code: "1 + 1", value: `2`},
+		{code: "x = 5", value: `null`},
+		{code: "import math\nprint('pi')\nround(math.pi, 4)", value: `3.1416`, stdout: "pi\n"},
+		{code: "{'a': [1, None, True], 'é': '<&>'}", value: `{"a":[1,null,true],"é":"<&>"}`},
+		{code: "{1, }", value: `"{1}"`},
+		{code: "float('nan')", value: `"nan"`},
+		{code: "{(1, 2): 3}", value: `"{(1, 2): 3}"`},
+		{code: "import sys\nprint('e', file=sys.stderr)\n'\\ud800'", value: `"?"`, stderr: "e\n"},
+		{code: "import asyncio\nawait asyncio.sleep(0)\nasync def f(): return 7\nawait f()", value: `7`},
+		{code: "import sys\nprint('bye')\nsys.exit()", value: `null`, stdout: "bye\n"},
+		{code: "import os\nos.write(1, b'\\xff\\n')\nos._exit(0)", value: `null`, stdout: "\uFFFD\n"},
+		{code: "a = []\na.append(a)\na", value: `"[[...]]"`},
+		{code: "open('/tmp/f', 'w').write('abc'); open('/tmp/f').read()", value: `"abc"`},
+	} {
+		t.Run(c.code, func(t *testing.T) {
+			t.Parallel()
+			o := r.python(works, c.code, ExitCompleted)
+			if works && (string(o.Value) != c.value || o.Stdout != c.stdout || o.Stderr != c.stderr) {
+				t.Errorf("got %s (%s), value %s, stdout %q, stderr %q", o.Exit, o.Error, o.Value, o.Stdout, o.Stderr)
+			}
+		})
+	}
+}
+
+func TestPythonFailures(t *testing.T) {
+	t.Parallel()
+	r, works := pythonRig(t, Config{PythonMemoryBytes: 128 << 20}, watcher{})
+	for name, c := range map[string]struct {
+		code, want string
+		exits      []Exit
+	}{
+		"exception":      {"print('before')\n1 / 0", "ZeroDivisionError: division by zero", []Exit{ExitException}},
+		"syntax":         {"x = = 1", "SyntaxError", []Exit{ExitException}},
+		"NUL":            {"x\x00", "", []Exit{ExitException}},
+		"exit code":      {"import sys\nsys.exit(3)", "SystemExit: 3", []Exit{ExitException}},
+		"hard exit":      {"import os\nos._exit(3)", "exit status 3", []Exit{ExitCrashed}},
+		"input":          {"input()", "EOFError", []Exit{ExitException}},
+		"recursion":      {"def f(): f()\nf()", "RecursionError", []Exit{ExitStackOverflow}},
+		"C recursion":    {"import sys\nsys.setrecursionlimit(10**9)\nclass A:\n  def __repr__(s): return repr(s)\nrepr(A())", "", []Exit{ExitCrashed, ExitStackOverflow, ExitOutOfMemory}},
+		"lists":          {"a = []\nwhile True: a.append([0] * 10000)", "MemoryError", []Exit{ExitOutOfMemory}},
+		"bytes":          {"bytearray(10**12)", "MemoryError", []Exit{ExitOutOfMemory}},
+		"segfault":       {"import ctypes\nctypes.string_at(0)", "", []Exit{ExitCrashed}},
+		"killed":         {"import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "", []Exit{ExitCrashed}},
+		"output":         {"while True: print('x' * 100)", "printed more", []Exit{ExitOutputLimit}},
+		"value":          {"'x' * 10**6", "the value is", []Exit{ExitOutputLimit}},
+		"exception text": {"raise ValueError('x' * 10**6)", "", []Exit{ExitException, ExitOutputLimit}},
+		"big file":       {"f = open('/tmp/f', 'wb')\nwhile True: f.write(b'0' * 10**6)", "", []Exit{ExitException, ExitCrashed}},
+		"full disk":      {"import itertools\nfor i in itertools.count():\n  open(f'/tmp/{i}', 'wb').write(b'0' * 10**6)", "OSError", []Exit{ExitException}},
+		"processes":      {"import os\nwhile True:\n  if os.fork() == 0:\n    while True: pass", "Resource temporarily unavailable", []Exit{ExitException}},
+		"forged end":     {"import os\nos.write(3, b'{\"exit\":\"root\",\"value\":[1')\nos._exit(0)", "", []Exit{ExitCompleted}},
+		"no alarm":       {"import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nimport sys\nsys.exit(1)", "", []Exit{ExitException}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := r.python(works, c.code, c.exits...)
+			if works && !strings.Contains(o.Error, c.want) {
+				t.Errorf("error %.300q, want %q", o.Error, c.want)
+			}
+			if works && name == "exception" && (o.Stdout != "before\n" || !strings.Contains(o.Stderr, "1 / 0") || strings.Contains(o.Stderr, "<string>")) {
+				t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
+			}
+		})
+	}
+}
+
+func TestEndlessPython(t *testing.T) {
+	t.Parallel()
+	r, works := pythonRig(t, Config{Timeout: time.Second}, watcher{})
+	for name, code := range map[string]string{
+		"loop":             "while True: pass",
+		"sleep":            "import time\ntime.sleep(1000)",
+		"regex":            "import re\nre.match('(a+)+$', 'a' * 50 + 'b')",
+		"deaf":             "import signal\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except (OSError, ValueError): pass\nwhile True: pass",
+		"catches all":      "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
+		"children":         "import subprocess, os\nos.setsid\nsubprocess.Popen(['/usr/bin/sleep', '1000'], start_new_session=True)\nwhile True: pass",
+		"child that stays": "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\ntime.sleep(1000)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := []Exit{ExitTimeout}
+			if name == "child that stays" {
+				want = []Exit{ExitCompleted} // the namespace ends with its first process
+			}
+			if o := r.python(works, "print('before')\n"+code, want...); works && o.Stdout != "before\n" {
+				t.Errorf("stdout %q", o.Stdout)
+			}
+		})
+	}
+}
+
+func TestPythonHasNoHost(t *testing.T) {
+	t.Parallel()
+	r, works := pythonRig(t, Config{}, watcher{})
+	for _, c := range []struct{ code, value string }{
+		{"import socket\ntry:\n  socket.create_connection(('1.1.1.1', 53), 1)\n  e = None\nexcept OSError as x: e = x.errno\ne", `101`}, // ENETUNREACH
+		{"import os\nsorted(set(os.listdir('/')) - {'bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'})", `["dev","etc","home","proc","tmp","usr"]`},
+		{"import os\n[k for k in os.environ if k not in ('PATH', 'HOME', 'LANG', 'PWD', 'OPENBLAS_NUM_THREADS', 'MPLCONFIGDIR', 'LC_CTYPE')]", `[]`},
+		{"import os\n[os.getuid(), os.getgid(), os.getcwd(), os.uname().nodename]", `[65534,65534,"/home","sandbox"]`},
+		{"import os\nmax(int(p) for p in os.listdir('/proc') if p.isdigit()) < 50", `true`},
+		{"def tried(p):\n  try: open(p, 'w')\n  except OSError as e: return e.errno\n[tried('/usr/x'), tried('/x'), tried('/etc/x')]", `[30,30,30]`}, // EROFS
+		{"import os\n[f for f in os.listdir('/home') + os.listdir('/tmp')]", `[]`},
+		{"print(open('/proc/self/status').read().split('CapEff:')[1].split()[0], open('/proc/self/status').read().split('NoNewPrivs:')[1].split()[0])", `null`},
+		{"import os\ntry: r = os.unshare(os.CLONE_NEWUSER)\nexcept AttributeError:\n  import ctypes; r = ctypes.CDLL(None).unshare(0x10000000)\nexcept OSError: r = -1\nr", `-1`},
+	} {
+		o := r.python(works, c.code, ExitCompleted)
+		if works && string(o.Value) != c.value {
+			t.Errorf("%s\ngot %s, stderr %s, want %s", c.code, o.Value, o.Stderr, c.value)
+		}
+		if works && strings.HasPrefix(c.code, "print(open") && o.Stdout != "0000000000000000 1\n" {
+			t.Errorf("capabilities and no_new_privs are %q", o.Stdout)
+		}
+	}
+}
+
+func TestCancelledPython(t *testing.T) {
+	t.Parallel()
+	printed := make(chan struct{})
+	r, works := pythonRig(t, Config{Timeout: time.Minute}, watcher{printed: func(string) { close(printed) }})
+	ctx, cancel := context.WithCancel(t.Context())
+	context.AfterFunc(t.Context(), cancel)
+	go func() {
+		select {
+		case <-printed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	o, _ := r.run(ctx, PythonName, "import subprocess\nsubprocess.Popen(['/usr/bin/sleep', '1000'])\nprint('started')\nwhile True: pass")
+	if works && (o.Exit != ExitCancelled || o.Stdout != "started\n") {
+		t.Errorf("got %s: %s, stdout %q", o.Exit, o.Error, o.Stdout)
+	}
+	if !works && o.Exit == ExitCompleted {
+		t.Error("completed on a host where the probe fails")
+	}
+	cancel()
+}
+
+func TestPythonEndings(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Exit{
+		``:                                  "",
+		`{`:                                 "",
+		`{"exit":"root"}`:                   "",
+		`{"exit":"crashed"}`:                "",
+		`{"exit":"completed","value":1}`:    ExitCompleted,
+		`{"exit":"exception"}`:              ExitException,
+		`{"exit":"completed","value":1} {}`: "",
+		strings.Repeat(" ", 1<<20) + `{"exit":"completed"}`: "",
+	} {
+		end := readEnding(strings.NewReader(text), 1000)
+		switch {
+		case end == nil && want != "", end != nil && end.Exit != want:
+			t.Errorf("%.50q: got %+v, want %q", text, end, want)
+		case end != nil && end.Exit != ExitCompleted && end.Error == "":
+			t.Errorf("%.50q: no error", text)
+		}
+	}
+	long := `{"exit":"completed","value":"` + strings.Repeat("x", 5000) + `","error":"` + strings.Repeat("y", 2000) + `","durationMs":-5}`
+	if end := readEnding(strings.NewReader(long), 1000); end == nil || len(end.Value) > 2200 || len(end.Error) > 1000 || end.DurationMs != 0 {
+		t.Errorf("got %+v", end)
+	}
+}
+
+func BenchmarkPython(b *testing.B) {
+	sandbox, err := New(Config{PythonEnabled: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := sandbox.ProbePython(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	call := toolkit.Call{Arguments: `{"code":"6 * 7"}`}
+	for b.Loop() {
+		for c, err := range sandbox.Python().Call(b.Context(), call) {
+			if err != nil || c.Result.Failed() {
+				b.Fatal(c, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,167 @@
+//go:build linux
+
+package code
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"voicebridge/toolkit"
+)
+
+// rig is a sandbox behind a router, and the children that it started.
+type rig struct {
+	t       *testing.T
+	sandbox *Sandbox
+	router  *toolkit.Router
+
+	mu   sync.Mutex
+	pids []int
+}
+
+// setup returns a rig whose children are all gone when the test ends.
+func setup(t *testing.T, config Config, watch watcher) *rig {
+	t.Helper()
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	config.Executable = cmp.Or(config.Executable, childProgram)
+	sandbox, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, sandbox: sandbox}
+	sandbox.watch = watch
+	sandbox.watch.started = func(pid int) {
+		r.mu.Lock()
+		r.pids = append(r.pids, pid)
+		r.mu.Unlock()
+		if watch.started != nil {
+			watch.started(pid)
+		}
+	}
+	registry := toolkit.NewRegistry()
+	for _, tool := range []toolkit.Tool{sandbox.JavaScript(), sandbox.Python()} {
+		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.router = toolkit.NewRouter(registry, toolkit.RouterConfig{MaxArguments: 4 << 20})
+	t.Cleanup(r.checkNoChildren)
+	return r
+}
+
+// checkNoChildren fails when a process group of a child is still there. Call it after all calls.
+func (r *rig) checkNoChildren() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, pid := range r.pids {
+		if err := syscall.Kill(-pid, 0); !errors.Is(err, syscall.ESRCH) {
+			r.t.Errorf("the process group %d is still there: %v", pid, err)
+		}
+	}
+}
+
+func (r *rig) started() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pids)
+}
+
+// call runs a tool with arguments as the model wrote them.
+func (r *rig) call(ctx context.Context, name, arguments string) toolkit.Result {
+	return toolkit.Drain(r.router.Call(ctx, toolkit.Call{ID: "call_1", Name: name, Arguments: arguments}), nil)
+}
+
+// run runs a program and decodes its outcome.
+func (r *rig) run(ctx context.Context, name, code string) (Outcome, toolkit.Result) {
+	r.t.Helper()
+	arguments, err := json.Marshal(map[string]string{"code": code})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	result := r.call(ctx, name, string(arguments))
+	var outcome Outcome
+	if err := json.Unmarshal(result.Output, &outcome); err != nil {
+		r.t.Fatalf("output %.200q: %v (error %.2000q)", result.Output, err, result.Error)
+	}
+	if result.Failed() != (outcome.Exit != ExitCompleted) || result.Failed() != (outcome.Error != "") {
+		r.t.Errorf("failed %v (%.2000q) does not fit exit %q, error %.500q", result.Failed(), result.Error, outcome.Exit, outcome.Error)
+	}
+	return outcome, result
+}
+
+func (r *rig) javaScript(code string) Outcome {
+	r.t.Helper()
+	outcome, _ := r.run(r.t.Context(), JavaScriptName, code)
+	return outcome
+}
+
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	for _, d := range []toolkit.Definition{JavaScriptDefinition(), PythonDefinition()} {
+		if err := toolkit.CheckName(d.Name); err != nil {
+			t.Error(err)
+		}
+		if err := toolkit.CheckParameters(d.Parameters); err != nil {
+			t.Error(d.Name, err)
+		}
+		if d.Description == "" || len(d.Description) > 1024 {
+			t.Errorf("%s: the description has %d bytes; a client may declare 1024", d.Name, len(d.Description))
+		}
+	}
+	if JavaScriptDefinition().Name != "mini-javascript-execution" || PythonDefinition().Name != "python-execution" {
+		t.Error("the names are known to models and saved threads")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	if err := (Config{}).Validate(); err != nil {
+		t.Errorf("the zero value: %v", err)
+	}
+	bad := Config{Timeout: time.Millisecond, MemoryBytes: 1, PythonMemoryBytes: -1, MaxOutput: 1 << 20, MaxParallel: -1, PythonPath: "/usr/../bin/python3"}
+	_, err := New(bad)
+	if err == nil {
+		t.Fatal("bad settings were taken")
+	}
+	for _, word := range []string{"timeout", "memory", "python memory", "max output", "max parallel", "python path"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is not named in %v", word, err)
+		}
+	}
+}
+
+func TestArgumentsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := setup(t, Config{}, watcher{})
+	for name, c := range map[string]struct{ arguments, want string }{
+		"empty":        {``, "code"},
+		"no code":      {`{}`, "code"},
+		"empty code":   {`{"code":""}`, "code"},
+		"not a string": {`{"code":7}`, "code"},
+		"more":         {`{"code":"1","timeout":100000}`, "timeout"},
+		"not JSON":     {`{"code":"1`, "JSON"},
+		"an array":     {`["1"]`, "object"},
+		"1 MB of code": {`{"code":"` + strings.Repeat("1+", 512<<10) + `1"}`, "code"},
+		"wide code":    {`{"code":"` + strings.Repeat("é", MaxCode-1) + `"}`, "code"},
+	} {
+		for _, tool := range []string{JavaScriptName, PythonName} {
+			result := r.call(t.Context(), tool, c.arguments)
+			if !strings.Contains(result.Error, c.want) {
+				t.Errorf("%s, %s: error %.300q does not name %q", tool, name, result.Error, c.want)
+			}
+		}
+	}
+	if n := r.started(); n != 0 {
+		t.Errorf("%d processes were started for bad arguments", n)
+	}
+}

@@ -1,0 +1,81 @@
+package code
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"voicebridge/toolkit"
+)
+
+// patience is how long a program may wait for a place and for its process, beside the time it runs.
+const patience = 20 * time.Second
+
+// tool is one language of a sandbox.
+type tool struct {
+	definition toolkit.Definition
+	language   string
+	sandbox    *Sandbox
+	run        func(ctx context.Context, code string) Outcome
+}
+
+func (t *tool) Definition() toolkit.Definition { return t.definition }
+
+// Timeout implements [toolkit.Timeouter]: the program's own limit ends it long before, with what
+// it had printed.
+func (t *tool) Timeout() time.Duration { return t.sandbox.config.Timeout + patience }
+
+// Call waits for a place, runs the program in a process, and waits for the process to end.
+func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		code, err := programOf(call.Arguments)
+		if err != nil {
+			yield(toolkit.Chunk{Result: &toolkit.Result{Error: err.Error()}}, nil)
+			return
+		}
+		outcome := t.sandbox.inPlace(ctx, func() Outcome { return t.run(ctx, code) })
+		result, err := outcome.result(t.language)
+		if err != nil {
+			yield(toolkit.Chunk{}, err)
+			return
+		}
+		yield(toolkit.Chunk{Result: result}, nil)
+	}
+}
+
+func programOf(arguments string) (string, error) {
+	var input struct {
+		Code string `json:"code"`
+	}
+	if err := json.Unmarshal([]byte(arguments), &input); err != nil {
+		return "", fmt.Errorf("the arguments do not fit: %w", err)
+	}
+	if len(input.Code) > MaxCode {
+		return "", fmt.Errorf("code: the program is %d bytes long, the limit is %d", len(input.Code), MaxCode)
+	}
+	return input.Code, nil
+}
+
+// inPlace calls run when fewer than MaxParallel programs are running.
+func (s *Sandbox) inPlace(ctx context.Context, run func() Outcome) Outcome {
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+		return run()
+	case <-ctx.Done():
+		outcome := endedBy(ctx)
+		outcome.Error = fmt.Sprintf("%s while it waited: %d other programs are running", outcome.Error, cap(s.places))
+		return outcome
+	}
+}
+
+// endedBy is the outcome of a program whose ctx has ended.
+func endedBy(ctx context.Context) Outcome {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return Outcome{Exit: ExitTimeout, Error: "the call ran out of time"}
+	}
+	return Outcome{Exit: ExitCancelled, Error: "the call was cancelled"}
+}

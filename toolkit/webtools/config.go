@@ -1,0 +1,202 @@
+package webtools
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Names of the search services, as in [Config.Provider].
+const (
+	ProviderSearXNG = "searxng"
+	ProviderExa     = "exa"
+	ProviderTavily  = "tavily"
+	ProviderBrave   = "brave"
+)
+
+// Defaults of [Config].
+const (
+	DefaultTimeout       = 25 * time.Second
+	DefaultMaxBody       = 256 << 10
+	DefaultMaxPage       = 2 << 20
+	DefaultMaxConcurrent = 16
+
+	defaultExaURL    = "https://api.exa.ai"
+	defaultTavilyURL = "https://api.tavily.com"
+	defaultBraveURL  = "https://api.search.brave.com"
+	defaultUserAgent = "Mozilla/5.0 (compatible; voicebridge)"
+)
+
+// Upper bounds of the limits: a result must fit into what a router lets through.
+const (
+	maxMaxBody    = 400 << 10
+	maxMaxPage    = 8 << 20
+	maxConcurrent = 256
+)
+
+// Config is what an operator sets. The zero value is useful: the guarded tools with the
+// strictest rules, and no search.
+type Config struct {
+	// Provider names the search service; empty takes the first that is configured, in
+	// the order SearXNG, Exa, Tavily, Brave.
+	Provider string
+	// SearXNGURL is the address of a SearXNG instance, such as http://localhost:8888. It
+	// may be a private one: searches go there, requests of a model never do.
+	SearXNGURL string
+	// The keys of the services that need one. They are sent to their service and stand
+	// nowhere else, neither in results nor in errors.
+	ExaKey, TavilyKey, BraveKey string
+	// Addresses of these services; empty means the public ones.
+	ExaURL, TavilyURL, BraveURL string
+
+	// AllowPrefixes are networks that are open although they are not public, such as
+	// 10.1.2.0/24 or ::1/128.
+	AllowPrefixes []netip.Prefix
+	// DenyPrefixes are closed although they are public. They win over AllowPrefixes.
+	DenyPrefixes []netip.Prefix
+	// AllowPorts are open besides 80 and 443.
+	AllowPorts []uint16
+
+	// Timeout is the limit of one request and of one search; 0 = 25 s.
+	Timeout time.Duration
+	// MaxBody is how many bytes of an answer the http tool reads; 0 = 256 KiB.
+	MaxBody int
+	// MaxPage is how many bytes of a page webContent reads; 0 = 2 MiB.
+	MaxPage int
+	// MaxConcurrent is how many guarded requests run at a time; 0 = 16. More wait.
+	MaxConcurrent int
+	// UserAgent is sent unless the model sets one; empty means a name of ours.
+	UserAgent string
+
+	// resolver and ownAddresses are the system's unless a test sets them.
+	resolver     *net.Resolver
+	ownAddresses func() ([]net.Addr, error)
+	now          func() time.Time
+}
+
+// String names the search service and no key.
+func (c Config) String() string {
+	return fmt.Sprintf("webtools.Config{provider: %q, allow: %v, deny: %v, ports: %v}",
+		c.provider(), c.AllowPrefixes, c.DenyPrefixes, c.AllowPorts)
+}
+
+// GoString is [Config.String], so that %#v shows no key either.
+func (c Config) GoString() string { return c.String() }
+
+// LogValue implements [slog.LogValuer] without the keys.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// Validate returns everything that is wrong with the configuration, joined.
+func (c Config) Validate() error {
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	configured := map[string]bool{ProviderSearXNG: c.SearXNGURL != "", ProviderExa: c.ExaKey != "", ProviderTavily: c.TavilyKey != "", ProviderBrave: c.BraveKey != ""}
+	if known, set := configured[c.Provider], c.Provider != ""; set && !known {
+		if _, ok := configured[c.Provider]; !ok {
+			wrong("search provider %q: it is not one of searxng, exa, tavily, brave", c.Provider)
+		} else {
+			wrong("search provider %s: its key or address is missing", c.Provider)
+		}
+	}
+	for _, address := range []struct{ name, value string }{
+		{"SearXNG", c.SearXNGURL}, {"Exa", c.ExaURL}, {"Tavily", c.TavilyURL}, {"Brave", c.BraveURL},
+	} {
+		if err := checkBase(address.value); err != nil {
+			wrong("address of %s: %w", address.name, err)
+		}
+	}
+	for _, key := range []struct{ name, value string }{{"Exa", c.ExaKey}, {"Tavily", c.TavilyKey}, {"Brave", c.BraveKey}} {
+		if strings.ContainsFunc(key.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			wrong("key of %s: it holds characters that no key has (a space, a line break?)", key.name)
+		}
+	}
+	for _, p := range slices.Concat(c.AllowPrefixes, c.DenyPrefixes) {
+		switch {
+		case !p.IsValid():
+			wrong("network %v: it must be of the form 10.0.0.0/8 or fd00::/8", p)
+		case p.Addr().Is4In6():
+			wrong("network %v: write it as an IPv4 network", p)
+		}
+	}
+	if slices.Contains(c.AllowPorts, 0) {
+		wrong("port 0: it must be between 1 and 65535")
+	}
+	for _, limit := range []struct {
+		name       string
+		value, max int64
+	}{
+		{"timeout", int64(c.Timeout), int64(10 * time.Minute)}, {"size of a body", int64(c.MaxBody), maxMaxBody},
+		{"size of a page", int64(c.MaxPage), maxMaxPage}, {"number of requests at a time", int64(c.MaxConcurrent), maxConcurrent},
+	} {
+		if limit.value < 0 || limit.value > limit.max {
+			wrong("%s: %d is not between 0 and %d", limit.name, limit.value, limit.max)
+		}
+	}
+	if c.UserAgent != "" && !validValue(c.UserAgent) {
+		wrong("user agent: it holds characters that cannot be sent")
+	}
+	return errors.Join(problems...)
+}
+
+func checkBase(value string) error {
+	if value == "" {
+		return nil
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return errors.New("it must be of the form https://host/path")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("it must not hold a user, a query or a fragment")
+	}
+	return nil
+}
+
+// provider is the name of the search service, empty when there is none.
+func (c Config) provider() string {
+	switch {
+	case c.Provider != "":
+		return c.Provider
+	case c.SearXNGURL != "":
+		return ProviderSearXNG
+	case c.ExaKey != "":
+		return ProviderExa
+	case c.TavilyKey != "":
+		return ProviderTavily
+	case c.BraveKey != "":
+		return ProviderBrave
+	default:
+		return ""
+	}
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if err := c.Validate(); err != nil {
+		return Config{}, fmt.Errorf("configure web tools: %w", err)
+	}
+	c.ExaURL = cmp.Or(c.ExaURL, defaultExaURL)
+	c.TavilyURL = cmp.Or(c.TavilyURL, defaultTavilyURL)
+	c.BraveURL = cmp.Or(c.BraveURL, defaultBraveURL)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
+	c.MaxPage = cmp.Or(c.MaxPage, DefaultMaxPage)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, DefaultMaxConcurrent)
+	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
+	if c.resolver == nil {
+		c.resolver = net.DefaultResolver
+	}
+	if c.ownAddresses == nil {
+		c.ownAddresses = net.InterfaceAddrs
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	return c, nil
+}

@@ -1,0 +1,184 @@
+package webtools
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"codeberg.org/readeck/go-readability/v2"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// minArticle is how many characters an article must have; with fewer, all of the page is
+// taken.
+const minArticle = 200
+
+// article is what there is to read on a page.
+type article struct {
+	title, author, site, published string
+	text                           string
+	cut                            bool // there is more on the page
+}
+
+var errNoText = errors.New("the page has no text that can be read; it may need a browser")
+
+// readPage turns the body of an answer into text. Errors are words for the model. It may
+// panic on pages that the libraries do not expect.
+func readPage(address *url.URL, header http.Header, body []byte) (article, error) {
+	text, ok := textOf(header, body)
+	kind := mediaType(header, body)
+	if !ok {
+		return article{}, fmt.Errorf("it is no text: %.60s", kind)
+	}
+	var a article
+	if isHTML(kind) {
+		a = readHTML(address, text)
+	} else {
+		a.text = strings.TrimSpace(text)
+	}
+	if a.text == "" {
+		return article{}, errNoText
+	}
+	return a, nil
+}
+
+func readHTML(address *url.URL, source string) article {
+	source, cut := filterPage(source)
+	doc, err := html.Parse(strings.NewReader(source))
+	if err != nil { // it nests too deep
+		return article{text: textTokens(source), cut: cut}
+	}
+	flatten(doc, 0, false)
+	address = shortBase(address)
+	a := article{cut: cut}
+	parser := readability.NewParser()
+	found, err := parser.ParseDocument(doc, address)
+	if err == nil && found.Node != nil {
+		a.title, a.author, a.site = plainLine(found.Title()), plainLine(found.Byline()), plainLine(found.SiteName())
+		if at, err := found.PublishedTime(); err == nil {
+			a.published = at.UTC().Format(time.RFC3339)
+		}
+		a.text = markdown(found.Node, address)
+	}
+	if len(a.text) < minArticle {
+		if whole := markdown(doc, address); len(whole) > len(a.text) {
+			a.text = whole
+		}
+	}
+	if a.text == "" {
+		a.text = textTokens(source)
+	}
+	return a
+}
+
+// maxIndent is how deep lists and quotations may nest. Markdown indents every line of an inner
+// one, once for each that is around it.
+const maxIndent = 8
+
+// maxColumns is how wide a table may be: Markdown gives every row as many cells as the longest.
+const maxColumns = 30
+
+var (
+	indenting = atomSet("ul ol dl blockquote table")
+	tableRows = atomSet("table thead tbody tfoot tr td th caption")
+)
+
+// flatten turns what nests too deep, and tables that are too wide, into plain blocks.
+func flatten(node *html.Node, depth int, wide bool) {
+	for child := range node.ChildNodes() {
+		inner, wide := depth, wide
+		if child.DataAtom == atom.Table {
+			wide = isWide(child)
+		}
+		if indenting[child.DataAtom] {
+			inner++
+		}
+		if inner > maxIndent && inner > depth || wide && tableRows[child.DataAtom] {
+			child.DataAtom, child.Data = atom.Div, "div"
+		}
+		flatten(child, inner, wide)
+	}
+}
+
+// isWide looks at the rows of a table, which the parser puts into a body of it.
+func isWide(table *html.Node) bool {
+	for body := range table.ChildNodes() {
+		for row := range body.ChildNodes() {
+			cells := 0
+			for range row.ChildNodes() {
+				if cells++; cells > 2*maxColumns { // with white space between them
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// shortBase is what relative links are relative to: a long path would come back in each one.
+func shortBase(address *url.URL) *url.URL {
+	short := *address
+	short.RawQuery = ""
+	if len(short.EscapedPath()) > maxBasePath {
+		short.Path, short.RawPath = "/", ""
+	}
+	return &short
+}
+
+const maxBasePath = 256
+
+// toMarkdown is made once; it is safe for concurrent use.
+var toMarkdown = sync.OnceValue(func() *converter.Converter {
+	c := converter.NewConverter(
+		// The text is for a model: backslashes only cost. The escapes also take quadratic time for some texts.
+		converter.WithEscapeMode(converter.EscapeModeDisabled),
+		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
+	for _, name := range []string{"form", "button", "fieldset", "nav"} {
+		c.Register.TagType(name, converter.TagTypeRemove, converter.PriorityStandard)
+	}
+	return c
+})
+
+// markdown returns the text of a node, empty when it cannot be written.
+func markdown(node *html.Node, address *url.URL) string {
+	text, err := toMarkdown().ConvertNode(node, converter.WithDomain(address.Scheme+"://"+address.Host))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(unescape.Replace(clean(string(text))))
+}
+
+// unescape undoes what the converter still writes for HTML inside of Markdown.
+var unescape = strings.NewReplacer("&lt;", "<", "&gt;", ">")
+
+// textTokens is all text of a page, without its form.
+func textTokens(source string) string {
+	var b strings.Builder
+	z := html.NewTokenizer(strings.NewReader(source))
+	inScript := false
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return strings.Join(strings.Fields(b.String()), " ")
+		case html.StartTagToken:
+			name, _ := z.TagName()
+			inScript = string(name) == "script"
+			b.WriteByte(' ')
+		case html.EndTagToken:
+			inScript = false
+		case html.TextToken:
+			if !inScript {
+				b.Write(z.Text())
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package webtools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// maxServiceBody bounds the answer of a search service.
+const maxServiceBody = 4 << 20
+
+// service speaks to one search service. Its address is the operator's, so it may be private;
+// it is the only one that this client ever asks, since redirects are not followed.
+type service struct {
+	label     string // for people
+	base      *url.URL
+	key       string
+	userAgent string
+	client    *http.Client
+}
+
+func newService(label, base, key, userAgent string) service {
+	u, err := url.Parse(strings.TrimSuffix(base, "/"))
+	if err != nil {
+		u = &url.URL{} // Validate has parsed it before
+	}
+	return service{label: label, base: u, key: key, userAgent: userAgent, client: &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{ // no Proxy: what is searched for goes to the service and nowhere else
+			ForceAttemptHTTP2:      true,
+			TLSHandshakeTimeout:    connectTimeout,
+			MaxResponseHeaderBytes: maxResponseHeader,
+			MaxIdleConnsPerHost:    4,
+			IdleConnTimeout:        30 * time.Second,
+		},
+	}}
+}
+
+func (s service) name() string { return s.label }
+
+// get asks with a query, post with a JSON body.
+func (s service) get(ctx context.Context, path string, values url.Values, header http.Header, into any) error {
+	return s.call(ctx, http.MethodGet, path+"?"+values.Encode(), nil, header, into)
+}
+
+func (s service) post(ctx context.Context, path string, body any, header http.Header, into any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", s.label, err)
+	}
+	header.Set("Content-Type", "application/json")
+	return s.call(ctx, http.MethodPost, path, data, header, into)
+}
+
+// errRefused is wrapped when a service answers 401 or 403.
+var errRefused = errors.New("access refused")
+
+func (s service) call(ctx context.Context, method, pathAndQuery string, body []byte, header http.Header, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, s.base.String()+pathAndQuery, bytes.NewReader(body))
+	if err != nil {
+		return refuse("the search could not be sent to %s", s.label)
+	}
+	req.Header = header
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", s.userAgent)
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return explain(err, s.label)
+	}
+	defer resp.Body.Close()
+	data, more, err := readUpTo(resp.Body, maxServiceBody)
+	if err != nil {
+		return explain(err, s.label)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return s.refused(resp, data)
+	}
+	if more {
+		return refuse("the answer of %s is longer than %d bytes", s.label, maxServiceBody)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return &failure{"the answer of " + s.label + " is not the JSON that was expected", err}
+	}
+	return nil
+}
+
+// refused explains an answer other than 200.
+func (s service) refused(resp *http.Response, data []byte) error {
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return &failure{fmt.Sprintf("%s refused access (%d); the operator must check its settings", s.label, resp.StatusCode), errRefused}
+	case http.StatusTooManyRequests:
+		return refuse("%s has had too many searches (429); wait before the next one", s.label)
+	case http.StatusPaymentRequired, 432, 433: // the last two are Tavily's limits of a plan
+		return refuse("the account at %s is used up (%d)", s.label, resp.StatusCode)
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		return refuse("%s redirects (%d) instead of answering; the operator must set its final address", s.label, resp.StatusCode)
+	}
+	said := cut(plainLine(plainText(string(data))), 200)
+	if s.key != "" {
+		said = strings.ReplaceAll(said, s.key, "…")
+	}
+	return refuse("%s answered %d: %s", s.label, resp.StatusCode, said)
+}

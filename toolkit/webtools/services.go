@@ -1,0 +1,278 @@
+package webtools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// searXNG asks a SearXNG instance (docs.searxng.org/dev/search_api.html). It must have json
+// among its search.formats, and answers about twenty results whatever is asked for.
+type searXNG struct{ service }
+
+// searXNGCategories are the categories whose results are pages with a text.
+var searXNGCategories = []string{"general", "news", "science", "it", "map", "social media"}
+
+// searXNGAliases are Exa's names for some of them.
+var searXNGAliases = map[string]string{"research paper": "science", "github": "it", "tweet": "social media", "publication": "science"}
+
+func (s searXNG) search(ctx context.Context, q query) (findings, error) {
+	values := url.Values{"q": {q.operators()}, "format": {"json"}}
+	category := q.category
+	if alias, ok := searXNGAliases[category]; ok {
+		category = alias
+	}
+	if slices.Contains(searXNGCategories, category) {
+		values.Set("categories", category)
+	}
+	if span := timeRange(q.start, q.now); span != "" {
+		values.Set("time_range", span)
+	}
+	var answer struct {
+		Results []struct {
+			Title         string   `json:"title"`
+			URL           string   `json:"url"`
+			Content       string   `json:"content"`
+			PublishedDate *string  `json:"publishedDate"`
+			Author        any      `json:"author"`
+			Score         *float64 `json:"score"`
+		} `json:"results"`
+		Answers             []json.RawMessage `json:"answers"`
+		UnresponsiveEngines [][]any           `json:"unresponsive_engines"`
+	}
+	if err := s.get(ctx, "/search", values, http.Header{}, &answer); err != nil {
+		if errors.Is(err, errRefused) {
+			return findings{}, refuse("SearXNG refused access; the operator must add json to search.formats in its settings.yml, and check its limiter")
+		}
+		return findings{}, err
+	}
+	var f findings
+	for _, r := range answer.Results {
+		one := found{Title: r.Title, URL: r.URL, Text: r.Content, Score: r.Score}
+		if r.PublishedDate != nil {
+			one.PublishedDate = *r.PublishedDate
+		}
+		one.Author, _ = r.Author.(string)
+		f.results = append(f.results, one)
+	}
+	for _, raw := range answer.Answers {
+		if text := searXNGAnswer(raw); text != "" {
+			f.answers = append(f.answers, text)
+		}
+	}
+	for _, engine := range answer.UnresponsiveEngines {
+		var words []string
+		for _, word := range engine {
+			if text, ok := word.(string); ok {
+				words = append(words, text)
+			}
+		}
+		f.notes = append(f.notes, "a search engine did not answer: "+strings.Join(words, ": "))
+	}
+	return f, nil
+}
+
+// searXNGAnswer reads a direct answer: a text in older versions, an object in newer ones.
+func searXNGAnswer(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var object struct {
+		Answer string `json:"answer"`
+	}
+	if json.Unmarshal(raw, &object) != nil {
+		return ""
+	}
+	return object.Answer
+}
+
+// timeRange is the shortest of SearXNG's ranges back from now that holds start.
+func timeRange(start, now time.Time) string {
+	if start.IsZero() {
+		return ""
+	}
+	const day = 24 * time.Hour
+	switch age := now.Sub(start); {
+	case age <= day:
+		return "day"
+	case age <= 7*day:
+		return "week"
+	case age <= 31*day:
+		return "month"
+	case age <= 366*day:
+		return "year"
+	default:
+		return ""
+	}
+}
+
+// exa asks Exa (exa.ai/docs/reference/search). Its types keyword and neural are history:
+// fast and auto have taken their places.
+type exa struct{ service }
+
+var exaCategories = []string{
+	"company", "research paper", "news", "pdf", "github", "tweet", "personal site", "linkedin profile", "financial report", "people",
+}
+
+func (s exa) search(ctx context.Context, q query) (findings, error) {
+	type text struct {
+		MaxCharacters int `json:"maxCharacters"`
+	}
+	type contents struct {
+		Text text `json:"text"`
+	}
+	body := struct {
+		Query              string   `json:"query"`
+		Type               string   `json:"type"`
+		NumResults         int      `json:"numResults"`
+		Category           string   `json:"category,omitempty"`
+		IncludeDomains     []string `json:"includeDomains,omitempty"`
+		ExcludeDomains     []string `json:"excludeDomains,omitempty"`
+		StartPublishedDate string   `json:"startPublishedDate,omitempty"`
+		EndPublishedDate   string   `json:"endPublishedDate,omitempty"`
+		Contents           contents `json:"contents"`
+	}{
+		Query: q.text, Type: "auto", NumResults: q.limit, IncludeDomains: q.include, ExcludeDomains: q.exclude,
+		StartPublishedDate: stamp(q.start, time.RFC3339), EndPublishedDate: stamp(q.end, time.RFC3339),
+		Contents: contents{text{q.maxCharacters}},
+	}
+	if q.kind == "keyword" {
+		body.Type = "fast"
+	}
+	if slices.Contains(exaCategories, q.category) {
+		body.Category = q.category
+	}
+	var answer struct {
+		Results []struct {
+			Title         *string  `json:"title"`
+			URL           string   `json:"url"`
+			PublishedDate *string  `json:"publishedDate"`
+			Author        *string  `json:"author"`
+			Score         *float64 `json:"score"`
+			Text          string   `json:"text"`
+		} `json:"results"`
+	}
+	if err := s.post(ctx, "/search", body, http.Header{"X-Api-Key": {s.key}}, &answer); err != nil {
+		return findings{}, err
+	}
+	var f findings
+	for _, r := range answer.Results {
+		f.results = append(f.results, found{
+			Title: orEmpty(r.Title), URL: r.URL, PublishedDate: orEmpty(r.PublishedDate), Author: orEmpty(r.Author), Score: r.Score, Text: r.Text,
+		})
+	}
+	return f, nil
+}
+
+// tavily asks Tavily (docs.tavily.com/documentation/api-reference/endpoint/search).
+type tavily struct{ service }
+
+func (s tavily) search(ctx context.Context, q query) (findings, error) {
+	body := struct {
+		Query          string   `json:"query"`
+		MaxResults     int      `json:"max_results"`
+		SearchDepth    string   `json:"search_depth"`
+		Topic          string   `json:"topic"`
+		IncludeDomains []string `json:"include_domains,omitempty"`
+		ExcludeDomains []string `json:"exclude_domains,omitempty"`
+		StartDate      string   `json:"start_date,omitempty"`
+		EndDate        string   `json:"end_date,omitempty"`
+	}{
+		Query: q.text, MaxResults: q.limit, SearchDepth: "basic", Topic: "general", IncludeDomains: q.include, ExcludeDomains: q.exclude,
+		StartDate: stamp(q.start, time.DateOnly), EndDate: stamp(q.end, time.DateOnly),
+	}
+	switch q.category {
+	case "news":
+		body.Topic = "news"
+	case "finance", "financial report":
+		body.Topic = "finance"
+	}
+	var answer struct {
+		Results []struct {
+			Title         string   `json:"title"`
+			URL           string   `json:"url"`
+			Content       string   `json:"content"`
+			Score         *float64 `json:"score"`
+			PublishedDate *string  `json:"published_date"`
+		} `json:"results"`
+	}
+	if err := s.post(ctx, "/search", body, http.Header{"Authorization": {"Bearer " + s.key}}, &answer); err != nil {
+		return findings{}, err
+	}
+	var f findings
+	for _, r := range answer.Results {
+		f.results = append(f.results, found{Title: r.Title, URL: r.URL, PublishedDate: orEmpty(r.PublishedDate), Score: r.Score, Text: r.Content})
+	}
+	return f, nil
+}
+
+// brave asks Brave (api-dashboard.search.brave.com, Web Search). A query has 400 characters
+// and 50 words at most.
+type brave struct{ service }
+
+const (
+	maxBraveQuery = 400
+	maxBraveWords = 50
+)
+
+func (s brave) search(ctx context.Context, q query) (findings, error) {
+	text := q.operators()
+	if len([]rune(text)) > maxBraveQuery || len(strings.Fields(text)) > maxBraveWords {
+		return findings{}, refuse("query: Brave takes %d characters and %d words at most, domains included", maxBraveQuery, maxBraveWords)
+	}
+	values := url.Values{
+		"q": {text}, "count": {strconv.Itoa(q.limit)}, "text_decorations": {"false"}, "extra_snippets": {"true"}, "result_filter": {"web"},
+	}
+	if !q.start.IsZero() || !q.end.IsZero() {
+		start, end := q.start, q.end
+		if start.IsZero() {
+			start = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
+		}
+		if end.IsZero() {
+			end = q.now.UTC()
+		}
+		values.Set("freshness", stamp(start, time.DateOnly)+"to"+stamp(end, time.DateOnly))
+	}
+	var answer struct {
+		Web struct {
+			Results []struct {
+				Title         string   `json:"title"`
+				URL           string   `json:"url"`
+				Description   string   `json:"description"`
+				PageAge       string   `json:"page_age"`
+				ExtraSnippets []string `json:"extra_snippets"`
+			} `json:"results"`
+		} `json:"web"`
+	}
+	if err := s.get(ctx, "/res/v1/web/search", values, http.Header{"X-Subscription-Token": {s.key}}, &answer); err != nil {
+		return findings{}, err
+	}
+	var f findings
+	for _, r := range answer.Web.Results {
+		texts := append([]string{r.Description}, r.ExtraSnippets...)
+		f.results = append(f.results, found{Title: r.Title, URL: r.URL, PublishedDate: r.PageAge, Text: strings.Join(texts, "\n")})
+	}
+	return f, nil
+}
+
+// stamp is a time in a layout, empty when it is open.
+func stamp(t time.Time, layout string) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(layout)
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,139 @@
+package webtools
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+)
+
+// encode writes JSON without escaping <, > and &: the text is for a model, and six bytes for
+// one would break the limits.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// mediaType is the type of a body in lower case: what the header says, else what its first
+// bytes look like.
+func mediaType(header http.Header, body []byte) string {
+	declared, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err == nil && declared != "application/octet-stream" && declared != "unknown/unknown" {
+		return declared
+	}
+	sniffed, _, err := mime.ParseMediaType(http.DetectContentType(body))
+	if err != nil {
+		return "application/octet-stream"
+	}
+	return sniffed
+}
+
+// textual are the media types outside of text/ that hold text.
+var textual = map[string]bool{
+	"application/json": true, "application/xml": true, "application/javascript": true, "application/ecmascript": true,
+	"application/x-javascript": true, "application/x-ndjson": true, "application/ndjson": true, "application/jsonl": true,
+	"application/yaml": true, "application/x-yaml": true, "application/toml": true, "application/sql": true, "application/graphql": true,
+	"application/x-www-form-urlencoded": true, "application/x-sh": true, "application/rtf": true, "application/csv": true,
+	"application/xhtml+xml": true, "image/svg+xml": true, "message/rfc822": true, "application/sdp": true,
+}
+
+func isTextual(mediaType string) bool {
+	return strings.HasPrefix(mediaType, "text/") || textual[mediaType] || strings.HasSuffix(mediaType, "+json") || strings.HasSuffix(mediaType, "+xml")
+}
+
+func isHTML(mediaType string) bool {
+	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
+}
+
+// textOf returns a body as UTF-8 without control characters; ok is false when it is no text.
+func textOf(header http.Header, body []byte) (text string, ok bool) {
+	kind := mediaType(header, body)
+	if !isTextual(kind) {
+		return "", false
+	}
+	text = toUTF8(header.Get("Content-Type"), body)
+	if strings.ContainsRune(text, 0) {
+		return "", false
+	}
+	return clean(text), true
+}
+
+// toUTF8 decodes by byte order mark, header, meta element or, failing these, by guess.
+func toUTF8(contentType string, body []byte) string {
+	encoding, name, certain := charset.DetermineEncoding(body, contentType)
+	// The guess sees the first kilobyte only.
+	if name == "utf-8" || !certain && looksUTF8(body) {
+		return string(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
+	}
+	decoded, err := encoding.NewDecoder().Bytes(body)
+	if err != nil {
+		return string(body)
+	}
+	return strings.TrimPrefix(string(decoded), "\uFEFF")
+}
+
+// looksUTF8 forgives a last character that was cut off.
+func looksUTF8(body []byte) bool {
+	for n := 1; n < utf8.UTFMax && n <= len(body); n++ {
+		if last := body[len(body)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				body = body[:len(body)-n]
+			}
+			break
+		}
+	}
+	return utf8.Valid(body)
+}
+
+// clean makes text valid UTF-8 and replaces control characters other than line breaks and
+// tabs: they have no use for a reader, and JSON writes six bytes for each.
+func clean(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' || r == '\t' || !unicode.IsControl(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, text)
+}
+
+// plainLine is text on one line, without control characters.
+func plainLine(text string) string {
+	return strings.Join(strings.Fields(clean(text)), " ")
+}
+
+// cut shortens text to n runes at most.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	seen := 0
+	for i := range text {
+		if seen == n {
+			return text[:i]
+		}
+		seen++
+	}
+	return text
+}
+
+// cutBytes shortens text to n bytes at most, at the begin of a rune.
+func cutBytes(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
