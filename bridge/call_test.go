@@ -337,6 +337,7 @@ func TestRefusedSetUp(t *testing.T) {
 		{name: "401", faults: simulator.Faults{RefuseStatus: http.StatusUnauthorized}, want: bridge.CodeUpstreamRefused, status: 401},
 		{name: "429", faults: simulator.Faults{RefuseStatus: http.StatusTooManyRequests}, want: bridge.CodeUpstreamRefused, status: 429},
 		{name: "500", faults: simulator.Faults{RefuseStatus: http.StatusInternalServerError}, want: bridge.CodeUpstreamRefused, status: 500},
+		{name: "half an answer, and no id", faults: simulator.Faults{BadAnswer: true, NoLocation: true}, want: bridge.CodeUpstreamUnreachable},
 		{name: "half an answer", faults: simulator.Faults{BadAnswer: true}, want: bridge.CodeUpstreamUnreachable},
 		{name: "no answer at all", faults: simulator.Faults{HangCreation: true}, want: bridge.CodeUpstreamUnreachable},
 	} {
@@ -353,6 +354,22 @@ func TestRefusedSetUp(t *testing.T) {
 			e, ok := errors.AsType[*bridge.Error](err)
 			if !ok || e.Code != tt.want || e.Status != tt.status || e.Message == "" {
 				t.Fatalf("error %#v", err)
+			}
+			// On a thread that is there the failure leaves no open call.
+			thread, err := b.store.CreateThread(b.ctx, owner, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			start.ThreadID = thread.ID
+			if _, err := b.calls.Start(b.ctx, start); !isCode(err, tt.want) {
+				t.Errorf("on a thread: %v", err)
+			}
+			key := persistence.Key{Owner: owner, Thread: thread.ID}
+			if call, err := b.store.LiveCall(b.ctx, key); !errors.Is(err, persistence.ErrNotFound) {
+				t.Errorf("open call %+v, %v", call, err)
+			}
+			if err := b.store.DeleteThread(b.ctx, key); err != nil {
+				t.Fatal(err)
 			}
 			threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{})
 			if err != nil || len(threads) != 0 || b.calls.Count() != 0 {

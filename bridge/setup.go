@@ -24,6 +24,7 @@ type setup struct {
 	wish  wish
 
 	record   persistence.CallRecord
+	saved    bool // the record is in the database
 	browser  *rtc.Peer
 	answer   string
 	up       UpstreamLeg
@@ -80,7 +81,9 @@ func (s *setup) dial(ctx context.Context) error {
 		Session: session, Handlers: s.call.upstreamHandlers(),
 		Created: func(id string) error {
 			s.record.UpstreamCallID = id
-			return cfg.Store.SaveCall(ctx, s.call.key, s.record)
+			err := cfg.Store.SaveCall(ctx, s.call.key, s.record)
+			s.saved = err == nil
+			return err
 		},
 	})
 	if err != nil {
@@ -169,7 +172,7 @@ func (s *setup) undo() {
 	if s.browser != nil {
 		_ = s.browser.Close()
 	}
-	if s.record.UpstreamCallID == "" {
+	if !s.saved {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)

@@ -13,6 +13,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -198,12 +199,20 @@ func (c *Client) apiError(res *http.Response) *APIError {
 	return e
 }
 
+// withoutKey cuts out the client's key and whatever looks like one.
 func (c *Client) withoutKey(s string) string {
-	if c.APIKey == "" {
-		return s
+	if c.APIKey != "" {
+		s = strings.ReplaceAll(s, c.APIKey, "[key]")
 	}
-	return strings.ReplaceAll(s, c.APIKey, "[key]")
+	return MaskKeys(s)
 }
+
+// keyPattern finds API keys in words that an upstream wrote: OpenAI repeats a
+// part of a wrong key in its answer.
+var keyPattern = regexp.MustCompile(`\b(?:sk|ek)[-_][A-Za-z0-9_*.-]{4,}`)
+
+// MaskKeys replaces whatever looks like an API key in words for a log or a user.
+func MaskKeys(s string) string { return keyPattern.ReplaceAllString(s, "[key]") }
 
 // retryAfter reads the header's two forms (RFC 9110, section 10.2.3).
 func retryAfter(header string, now time.Time) time.Duration {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 )
 
 // apiError is what a client is told of a failure.
@@ -121,10 +121,10 @@ func classifyBridge(e *bridge.Error) *apiError {
 		if e.UpstreamCode != "" {
 			out.Code = e.UpstreamCode
 		}
-		out.Message = maskKeys(e.Message)
+		out.Message = realtime.MaskKeys(e.Message)
 	case bridge.CodeUpstreamUnreachable:
 		out.Status = http.StatusBadGateway
-		out.Message = maskKeys(e.Message)
+		out.Message = realtime.MaskKeys(e.Message)
 	default:
 		out.Status = http.StatusInternalServerError
 	}
@@ -141,12 +141,6 @@ func classifyEcho(e *echo.HTTPError) *apiError {
 		return &apiError{Status: e.Code, Code: "http_" + strconv.Itoa(e.Code), Message: http.StatusText(e.Code)}
 	}
 }
-
-// keyPattern finds API keys in words that an upstream wrote: OpenAI repeats a
-// part of a wrong key in its answer.
-var keyPattern = regexp.MustCompile(`\b(?:sk|ek)[-_][A-Za-z0-9_*.-]{4,}`)
-
-func maskKeys(s string) string { return keyPattern.ReplaceAllString(s, "[key]") }
 
 // errorType is the "type" of an OpenAI-shaped error.
 func errorType(status int) string {
@@ -184,7 +178,7 @@ type plainErrorBody struct {
 func (s *Server) writeError(err error, c echo.Context) {
 	e := classify(err)
 	if e.Status >= http.StatusInternalServerError {
-		s.log.Error("request failed", "error", maskKeys(err.Error()), "status", e.Status, "code", e.Code,
+		s.log.Error("request failed", "error", realtime.MaskKeys(err.Error()), "status", e.Status, "code", e.Code,
 			"path", c.Request().URL.Path, "request_id", requestID(c))
 	}
 	if c.Response().Committed {
