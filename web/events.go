@@ -51,6 +51,8 @@ type connectedData struct {
 	QueueLength  int         `json:"queue_length"`
 	QueueConfig  QueueConfig `json:"queue_config"`
 	ServerMaxSeq int64       `json:"server_max_seq"`
+	// CallID is the thread's live call, null when there is none.
+	CallID *string `json:"call_id"`
 }
 
 // watchThread upgrades to a socket that tells the thread's events. Without
@@ -82,7 +84,11 @@ func (s *Server) watchThread(c echo.Context) error {
 	if after < 0 {
 		after = last
 	}
-	return s.openSocket(c, key, after, connectedData{SessionID: key.Thread, QueueConfig: s.cfg.Queue, ServerMaxSeq: last})
+	hello := connectedData{SessionID: key.Thread, QueueConfig: s.cfg.Queue, ServerMaxSeq: last}
+	if id, ok := s.calls.Live(key.Owner, key.Thread); ok {
+		hello.CallID = &id
+	}
+	return s.openSocket(c, key, after, hello)
 }
 
 func (s *Server) openSocket(c echo.Context, key persistence.Key, after int64, hello connectedData) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"voicebridge/bridge"
 	"voicebridge/persistence"
 )
 
@@ -107,7 +108,7 @@ func wantClosed(t *testing.T, conn *websocket.Conn, code websocket.StatusCode, r
 func wantHello(t *testing.T, conn *websocket.Conn, thread string, maxSeq int64) {
 	t.Helper()
 	e := next(t, conn)
-	want := fmt.Sprintf(`{"session_id":%q,"queue_length":0,"queue_config":{"enabled":true,"max_size":10,"delay_seconds":0},"server_max_seq":%d}`, thread, maxSeq)
+	want := fmt.Sprintf(`{"session_id":%q,"queue_length":0,"queue_config":{"enabled":true,"max_size":10,"delay_seconds":0},"server_max_seq":%d,"call_id":null}`, thread, maxSeq)
 	if e.Type != "connected" || string(e.Data) != want {
 		t.Errorf("greeting %s %s, want %s", e.Type, e.Data, want)
 	}
@@ -163,6 +164,21 @@ func TestSocket(t *testing.T) {
 		// The next round begins again with two messages on a thread of its own.
 		key = b.thread(t, LocalOwner)
 		first, second = b.say(t, key, "first"), b.say(t, key, "second")
+	}
+}
+
+func TestSocketTellsOfALiveCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	address, _ := b.run(t)
+	key := b.thread(t, LocalOwner)
+	started, err := b.calls.Start(t.Context(), bridge.Start{Owner: key.Owner, ThreadID: key.Thread})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := next(t, open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws"))
+	if want := fmt.Sprintf(`"call_id":%q}`, started.CallID); e.Type != "connected" || !strings.HasSuffix(string(e.Data), want) {
+		t.Errorf("greeting %s %s, want %s in it", e.Type, e.Data, want)
 	}
 }
 

@@ -8,11 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // write puts a settings file into a folder of the test.
 func write(t *testing.T, yaml string) string {

@@ -4,7 +4,7 @@ import { levelOf } from '../src/call/meter';
 import { groupByDay } from '../src/thread/list.svelte';
 
 describe('words', () => {
-  it.each(['hangup', 'taken_over', 'upstream_lost', 'session_expired', 'shutdown', 'idle', 'connection_lost'])(
+  it.each(['hangup', 'taken_over', 'upstream_lost', 'upstream_closed', 'session_expired', 'shutdown', 'internal_error', 'connection_lost'])(
     'has a sentence for the end by %s',
     (reason) => {
       expect(endingWords(reason)).toMatch(/^[A-Z].*\.$/);

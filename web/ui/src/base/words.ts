@@ -24,19 +24,23 @@ export const stateWords: Record<Word, string> = {
   ended: 'Call ended',
 };
 
+// By the reason of bridge.ended; connection_lost is the page's own.
 const endings: Record<string, string> = {
   hangup: 'Call ended.',
   taken_over: 'This call was moved to another window or device.',
   upstream_lost: 'The voice service dropped the connection. Everything said so far is saved; call again to go on.',
-  upstream_refused: 'The voice service refused the call.',
+  upstream_closed: 'The voice service ended the call. Everything said so far is saved; call again to go on.',
+  upstream_error: 'The voice service cannot go on with the call. Everything said so far is saved.',
+  upstream_not_ready: 'The voice service did not get ready in time. Call again.',
+  session_rejected: 'The voice service did not accept the settings of this server.',
   session_expired: 'The voice service ends a call after its longest time. Everything is saved; call again to go on.',
   shutdown: 'The server is shutting down. Everything said so far is saved.',
-  idle: 'The call ended because nobody spoke for a while.',
   max_duration: 'The call reached its longest allowed time.',
   connection_lost: 'The connection to the server was lost. Everything said so far is saved; call again to go on.',
   browser_lost: 'The connection to the server was lost. Everything said so far is saved; call again to go on.',
-  setup_timeout: 'The call could not be set up in time. Try again.',
-  thread_deleted: 'The conversation was deleted.',
+  browser_stalled: 'This page stopped taking in what the server sent. Everything said so far is saved; call again to go on.',
+  storage_failed: 'The server could not save the conversation any longer and ended the call.',
+  internal_error: 'The server made a mistake and ended the call. Its log has the details.',
 };
 
 /** Says why a call ended. */

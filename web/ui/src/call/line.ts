@@ -13,6 +13,8 @@ interface Handlers {
   onLost: () => void;
 }
 
+const hangupLimitMs = 2000;
+
 /** One peer connection to the server with its data channel. */
 export class Line {
   readonly pc: RTCPeerConnection;
@@ -53,9 +55,15 @@ export class Line {
   close(hangup: boolean): void {
     if (this.#closed) return;
     this.#closed = true;
-    if (hangup && this.#location) hangUp(this.#location);
-    this.#channel.close();
-    this.pc.close();
+    const drop = () => {
+      this.#channel.close();
+      this.pc.close();
+    };
+    if (!hangup || !this.#location) return drop();
+    // Told first: of a connection that is just gone the server cannot say that
+    // somebody hung up.
+    const enough = new Promise((resolve) => setTimeout(resolve, hangupLimitMs));
+    void Promise.race([hangUp(this.#location), enough]).then(drop);
   }
 
   #listen(): void {

@@ -34,12 +34,12 @@ export async function placeCall(offer: string, threadId: string, takeover: boole
   return { answer, location: new URL(location, response.url), threadId: response.headers.get('X-Thread-Id') ?? threadId };
 }
 
-/** Ends a call on the server. The page may be closing, so nothing waits for it. */
-export function hangUp(location: URL): void {
+/** Ends a call on the server, also when the page is closing. Never throws. */
+export async function hangUp(location: URL): Promise<void> {
   const url = new URL(location);
   url.pathname = `${url.pathname.replace(/\/$/, '')}/hangup`;
   // A call that has already ended answers 404: just as well.
-  fetch(url, { method: 'POST', keepalive: true, credentials: 'same-origin' }).catch(() => undefined);
+  await fetch(url, { method: 'POST', keepalive: true, credentials: 'same-origin' }).catch(() => undefined);
 }
 
 export function isCallActive(thrown: unknown): boolean {

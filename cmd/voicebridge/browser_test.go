@@ -1,0 +1,507 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime/simulator"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 40 * time.Second
+
+// browserPlaces is how many browsers may run: each decodes and plays media in
+// real time.
+var browserPlaces = make(chan struct{}, 2)
+
+// voice is a recording of real speech with silence before and after it.
+const voice = "../../realtime/simulator/testdata/user.wav"
+
+// microphone is what Chromium uses as its microphone.
+type microphone string
+
+// speaksOnce says the words once, some time after it was opened: time enough for
+// a slow machine to connect the call. After them it is silent.
+func speaksOnce(t *testing.T) microphone {
+	t.Helper()
+	wav, err := os.ReadFile(voice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(wav, []byte("data"))
+	if at < 0 || string(wav[8:12]) != "WAVE" {
+		t.Fatalf("%s is not a WAV file", voice)
+	}
+	bytesPerSecond := int(binary.LittleEndian.Uint32(wav[28:]))
+	silence := make([]byte, 2*bytesPerSecond)
+	out := bytes.Join([][]byte{wav[:at+8], silence, wav[at+8:]}, nil)
+	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
+	binary.LittleEndian.PutUint32(out[at+4:], uint32(len(out)-at-8))
+	path := filepath.Join(t.TempDir(), "once.wav")
+	if err := os.WriteFile(path, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return microphone(path + "%noloop")
+}
+
+// speaksOnAndOn says three seconds of words and is silent for as long, over and
+// over.
+func speaksOnAndOn(t *testing.T) microphone {
+	t.Helper()
+	path, err := filepath.Abs(voice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return microphone(path)
+}
+
+// denied is a microphone that the user does not allow.
+const denied = microphone("denied")
+
+func (m microphone) flags() []chromedp.ExecAllocatorOption {
+	if m == denied {
+		return []chromedp.ExecAllocatorOption{
+			chromedp.Flag("use-fake-device-for-media-stream", true),
+			chromedp.Flag("deny-permission-prompts", true),
+		}
+	}
+	return []chromedp.ExecAllocatorOption{
+		chromedp.Flag("use-fake-device-for-media-stream", true),
+		chromedp.Flag("use-fake-ui-for-media-stream", true),
+		chromedp.Flag("use-file-for-fake-audio-capture", string(m)),
+	}
+}
+
+// findBrowser returns the path of Chromium or Chrome. Without one the test fails.
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	names := []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("no browser for the tests (`make test` installs it): none of %s", strings.Join(names, ", "))
+	return ""
+}
+
+// tab is a page in a real browser.
+type tab struct {
+	ctx     context.Context
+	console *output
+	// problems are exceptions that nothing caught and refusals of the content
+	// security policy.
+	problems *output
+}
+
+// openBrowser starts a browser of the test's own with one tab.
+func openBrowser(t *testing.T, m microphone) *tab {
+	t.Helper()
+	browserPlaces <- struct{}{}
+	t.Cleanup(func() { <-browserPlaces })
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(findBrowser(t)),
+		chromedp.NoSandbox, // CI runs as root or in a container
+		chromedp.DisableGPU,
+		chromedp.WindowSize(1280, 800),
+		// Machines without a network have loopback only.
+		chromedp.Flag("allow-loopback-in-peer-connection", true),
+		chromedp.Flag("disable-features", "Translate,WebRtcHideLocalIpsWithMdns"),
+		chromedp.Flag("autoplay-policy", "no-user-gesture-required"),
+	)
+	// Not the test's context: that one ends before a failure is recorded.
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(options, m.flags()...)...)
+	t.Cleanup(cancel)
+	return openTab(ctx, t)
+}
+
+// another opens a tab in the same browser.
+func (p *tab) another(t *testing.T) *tab {
+	t.Helper()
+	return openTab(p.ctx, t)
+}
+
+func openTab(parent context.Context, t *testing.T) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent)
+	p := &tab{ctx: ctx, console: &output{}, problems: &output{}}
+	listened := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-listened })
+	messages := chromedp.Console(ctx)
+	go func() {
+		defer close(listened)
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(p.console, m)
+			if m.IsException() || strings.Contains(m.Text, "Content Security Policy") {
+				fmt.Fprintln(p.problems, m)
+			}
+		}
+	}()
+	p.do(t, "set the size of the page", chromedp.EmulateViewport(1280, 800))
+	t.Cleanup(func() { p.finish(t) })
+	return p
+}
+
+// finish looks back at what the tab met and, when the test failed, keeps what
+// helps to see why.
+func (p *tab) finish(t *testing.T) {
+	t.Helper()
+	if found := p.problems.String(); found != "" {
+		t.Errorf("the page has problems:\n%s", found)
+	}
+	if !t.Failed() {
+		return
+	}
+	keep(t, "console.txt", []byte(p.console.String()))
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+	events, err := chromedp.Run(ctx, chromedp.Evaluate[json.RawMessage]("window.probe?.events ?? []"))
+	if err != nil {
+		t.Logf("the tab does not tell its events: %v", err)
+		return
+	}
+	keep(t, "events.json", events)
+	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Logf("the tab gives no picture: %v", err)
+		return
+	}
+	keep(t, "page.png", picture)
+}
+
+// keep writes an artefact of a failed test.
+func keep(t *testing.T, name string, content []byte) {
+	t.Helper()
+	stem, kind, _ := strings.Cut(name, ".")
+	f, err := os.CreateTemp(t.ArtifactDir(), stem+"-*."+kind)
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	defer f.Close()
+	if _, err := f.Write(content); err != nil {
+		t.Log(err)
+	}
+	t.Logf("see %s", f.Name())
+}
+
+func (p *tab) do(t *testing.T, what string, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	run(t, p, what, chromedp.Steps(steps...))
+}
+
+// run takes longer than patience only when the browser does not answer.
+func run[T any](t *testing.T, p *tab, what string, a chromedp.Action[T]) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience+10*time.Second)
+	defer cancel()
+	v, err := chromedp.Run(ctx, a)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	return v
+}
+
+// probe is put into each page: it notes the events of the data channel and
+// answers questions about what is shown.
+const probe = `window.probe ??= (() => {
+  const events = [];
+  const note = (way, data) => {
+    let event = data;
+    try { event = JSON.parse(data); } catch {}
+    events.push({ at: Math.round(performance.now()), way, event });
+  };
+  const open = RTCPeerConnection.prototype.createDataChannel;
+  RTCPeerConnection.prototype.createDataChannel = function (...args) {
+    const channel = open.apply(this, args);
+    channel.addEventListener('message', (message) => note('in', message.data));
+    const send = channel.send;
+    channel.send = function (data) { note('out', data); return send.call(this, data); };
+    return channel;
+  };
+  const all = (id) => [...document.querySelectorAll('[data-testid="' + id + '"]')];
+  const messages = () => all('message').map((m) => ({
+    role: m.dataset.role, source: m.dataset.source, status: m.dataset.status,
+    draft: m.dataset.draft === 'true', text: m.innerText,
+  }));
+  return {
+    events, all, messages,
+    has: (type) => events.some(({ way, event }) => way === 'in' && event.type === type),
+    message: (want, words) => messages().some((m) => !m.draft && m.text.includes(words) &&
+      (m.role + ' ' + m.source + ' ' + m.status).startsWith(want)),
+    silent() { // nothing is played and nothing waits to be
+      const open = new Set();
+      for (const { event: { type, response_id: id } } of events) {
+        if (type === 'output_audio_buffer.started' || type === 'response.output_audio.done') open.add(id);
+        if (type === 'output_audio_buffer.stopped') open.delete(id);
+        if (type === 'output_audio_buffer.cleared') open.clear();
+      }
+      return open.size === 0;
+    },
+    state: () => all('call-state')[0]?.dataset.state ?? 'none',
+    level: (side) => Number(all('meter-' + side)[0]?.dataset.level ?? 0),
+    notice: (code, words) => all('notice').some((n) => n.dataset.code === code && n.innerText.includes(words)),
+    async heard() {
+      const heard = { packets: 0, energy: 0 };
+      for (const stat of (await voicebridge.pc?.getStats() ?? new Map()).values()) {
+        if (stat.type !== 'inbound-rtp' || stat.kind !== 'audio') continue;
+        heard.packets = stat.packetsReceived;
+        heard.energy = stat.totalAudioEnergy ?? 0;
+      }
+      return heard;
+    },
+  };
+})(); undefined`
+
+// visit opens an address.
+func (p *tab) visit(t *testing.T, url string) {
+	t.Helper()
+	p.do(t, "open "+url, chromedp.Navigate(url), chromedp.Evaluate[chromedp.Void](probe))
+}
+
+// reload opens the page anew.
+func (p *tab) reload(t *testing.T) {
+	t.Helper()
+	p.do(t, "reload", chromedp.Reload(), chromedp.Evaluate[chromedp.Void](probe))
+}
+
+// eval returns the value of an expression, awaited where it is a promise.
+func eval[T any](t *testing.T, p *tab, expression string) T {
+	t.Helper()
+	return run(t, p, expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// until waits for an expression to become true. The page looks, so that nothing
+// short is missed. (chromedp.Poll needs unsafe-eval, which the page forbids.)
+func (p *tab) until(t *testing.T, what, expression string) {
+	t.Helper()
+	ok := eval[bool](t, p, fmt.Sprintf(`new Promise((done, failed) => {
+		const end = performance.now() + %d;
+		const look = async () => {
+			try {
+				if (await (%s)) return done(true);
+			} catch (thrown) {
+				return failed(thrown);
+			}
+			if (performance.now() > end) return done(false);
+			setTimeout(look, 20);
+		};
+		void look();
+	})`, patience.Milliseconds(), expression))
+	if !ok {
+		t.Fatalf("waited in vain for: %s", what)
+	}
+}
+
+// untilMessage waits for a saved message that has the words; want is its role,
+// its source and, where that matters, its status.
+func (p *tab) untilMessage(t *testing.T, want, words string) {
+	t.Helper()
+	p.until(t, "the message "+want+": "+words, fmt.Sprintf("probe.message(%q, %q)", want, words))
+}
+
+// untilNotice waits for a notice with a code and words.
+func (p *tab) untilNotice(t *testing.T, code, words string) {
+	t.Helper()
+	p.until(t, "the notice "+code, fmt.Sprintf("probe.notice(%q, %q)", code, words))
+}
+
+// untilLive waits until the call is up.
+func (p *tab) untilLive(t *testing.T) {
+	t.Helper()
+	p.until(t, "a live call", "['listening', 'thinking', 'speaking'].includes(probe.state())")
+}
+
+// untilLiveAndMute waits until the call is up, muted before the voice begins to
+// speak.
+func (p *tab) untilLiveAndMute(t *testing.T) {
+	t.Helper()
+	p.until(t, "a microphone to mute", "probe.all('mute')[0]?.disabled === false")
+	p.click(t, "mute")
+	p.untilLive(t)
+}
+
+// untilSilent waits until all answers have been played to their end.
+func (p *tab) untilSilent(t *testing.T) {
+	t.Helper()
+	p.until(t, "the end of the answers", "probe.silent()")
+}
+
+// untilOver waits until the page has no call.
+func (p *tab) untilOver(t *testing.T) {
+	t.Helper()
+	p.until(t, "the end of the call", "probe.state() === 'none' && probe.all('talk').length === 1")
+}
+
+func byID(id string) chromedp.CSS { return chromedp.CSS(fmt.Sprintf("[data-testid=%q]", id)) }
+
+func (p *tab) click(t *testing.T, id string) {
+	t.Helper()
+	p.do(t, "click "+id, chromedp.Click(byID(id)))
+}
+
+// say types a text and sends it.
+func (p *tab) say(t *testing.T, text string) {
+	t.Helper()
+	p.do(t, "type "+text, chromedp.SendKeys(byID("textbox"), text), chromedp.Click(byID("send")))
+}
+
+// message is a message as the page shows it.
+type message struct {
+	Role, Source, Status, Text string
+	Draft                      bool
+}
+
+func (p *tab) messages(t *testing.T) []message {
+	t.Helper()
+	return eval[[]message](t, p, "probe.messages()")
+}
+
+// simulated runs a simulator of the test's own and returns it with the
+// environment that makes it the upstream.
+func simulated(t *testing.T, cfg simulator.Config) (*simulator.Server, []string) {
+	t.Helper()
+	log := &output{}
+	cfg.APIKey, cfg.Logger = "sk-test", slog.New(slog.NewTextHandler(log, nil))
+	sim, err := simulator.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serveSimulator(ctx, sim, ln, cfg.Logger) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if !t.Failed() {
+			return
+		}
+		keep(t, "simulator.log", []byte(log.String()))
+		for _, s := range sim.Sessions() {
+			keep(t, "received.txt", written(s.Received()))
+			keep(t, "sent.txt", written(s.Sent()))
+		}
+	})
+	return sim, []string{"OPENAI_BASE_URL=http://" + ln.Addr().String() + "/v1", "OPENAI_API_KEY=" + cfg.APIKey}
+}
+
+// written are records as text, one a line.
+func written(records []simulator.Record) []byte {
+	var b bytes.Buffer
+	for _, r := range records {
+		fmt.Fprintf(&b, "%s %s %s\n", r.At.Format("15:04:05.000"), r.Refused, r.Event.Raw)
+	}
+	return b.Bytes()
+}
+
+// served is the program with what a test looks at behind it.
+type served struct {
+	running
+	sim      *simulator.Server
+	database string
+	environ  []string
+}
+
+// serveWith runs the program on an empty database with a simulator of its own.
+func serveWith(t *testing.T, database string, cfg simulator.Config, more ...string) served {
+	t.Helper()
+	sim, environ := simulated(t, cfg)
+	environ = append(append(environment(t), "DATABASE_URL="+database), append(environ, more...)...)
+	return served{sim: sim, database: database, environ: environ}.run(t)
+}
+
+// startAgain runs the program anew at the same address.
+func (s served) startAgain(t *testing.T) served {
+	t.Helper()
+	s.environ = append(s.environ, "VOICEBRIDGE_LISTEN="+strings.TrimPrefix(s.url, "http://"))
+	return s.run(t)
+}
+
+func (s served) run(t *testing.T) served {
+	t.Helper()
+	s.running = start(t, s.environ)
+	t.Cleanup(func() {
+		if t.Failed() {
+			keep(t, "server.log", []byte(s.stderr.String()))
+		}
+	})
+	return s
+}
+
+// rows asks the database.
+func (s served) rows(t *testing.T, query string) []string {
+	t.Helper()
+	var out []string
+	for _, r := range persistencetest.Rows(t, s.database, query) {
+		out = append(out, strings.Join(r, " | "))
+	}
+	return out
+}
+
+// untilEnded waits until so many calls have ended and are saved, and then finds
+// nothing that is still open. It returns why they ended, in their order.
+func (s served) untilEnded(t *testing.T, calls int) []string {
+	t.Helper()
+	const query = "SELECT end_reason FROM call_summary WHERE ended_at IS NOT NULL"
+	reasons := s.rows(t, query)
+	eventually(t, fmt.Sprintf("%d calls have ended", calls), func() bool {
+		reasons = s.rows(t, query)
+		return len(reasons) >= calls
+	})
+	for _, open := range []string{
+		"SELECT id, text FROM messages WHERE status = 'in_progress'",
+		"SELECT id, name FROM tool_calls WHERE status = 'running'",
+		"SELECT id FROM responses WHERE status = 'in_progress' OR finished_at IS NULL",
+		"SELECT id FROM calls WHERE ended_at IS NULL",
+	} {
+		if rows := s.rows(t, open); len(rows) != 0 {
+			t.Errorf("%s: %q", open, rows)
+		}
+	}
+	for i, session := range s.sim.Sessions() {
+		select {
+		case <-session.Done():
+		case <-time.After(patience):
+			t.Errorf("session %d of the upstream goes on", i+1)
+		}
+	}
+	return reasons
+}
+
+// eventually looks until ok is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}

@@ -1,0 +1,407 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pion/rtp"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/simulator"
+)
+
+// caller is a browser: a Pion peer that offers, as a page does, in this process
+// or in one of its own.
+type caller struct {
+	t       *testing.T
+	rig     *rig
+	id      string // of the call
+	thread  string
+	session *simulator.Session // the call as the upstream has it
+	// nameless says that the upstream did not say how it calls the session.
+	nameless bool
+	send     func([]byte) error
+
+	peer    *rtc.Peer    // nil when the browser is a process of its own
+	process *callProcess // else nil
+
+	mu      sync.Mutex
+	events  []told
+	changed chan struct{}
+	seen    int
+	closed  bool
+	packets int // of sound
+	turns   int // spoken
+}
+
+// told is an event with the time at which it came.
+type told struct {
+	at time.Time
+	realtime.Event
+}
+
+func newCaller(t *testing.T, r *rig) *caller {
+	c := &caller{t: t, rig: r, changed: make(chan struct{})}
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = os.WriteFile(filepath.Join(t.ArtifactDir(), "events-"+c.id+".jsonl"), []byte(c.log()), 0o600)
+		}
+	})
+	return c
+}
+
+// handlers take what comes to the caller.
+func (c *caller) handlers() rtc.Handlers {
+	return rtc.Handlers{
+		Message: c.message,
+		State: func(s rtc.State) {
+			if s == rtc.StateClosed || s == rtc.StateFailed {
+				c.update(func() { c.closed = true })
+			}
+		},
+	}
+}
+
+func (c *caller) message(data []byte) {
+	ev, err := realtime.Decode(data)
+	if err != nil {
+		// Events of the upstream that are nonsense are held back.
+		c.t.Errorf("the browser got %.200q: %v", data, err)
+	}
+	c.update(func() {
+		c.events = append(c.events, told{time.Now(), ev})
+		if ev.Type == realtime.TypeInputCommitted {
+			c.turns++
+		}
+	})
+}
+
+func (c *caller) update(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// WriteRTP counts what the caller hears.
+func (c *caller) WriteRTP(*rtp.Packet) error {
+	c.update(func() { c.packets++ })
+	return nil
+}
+
+// until waits until ok, which is asked with c.mu held.
+func (c *caller) until(what string, ok func() bool) {
+	c.t.Helper()
+	limit := time.NewTimer(rigPatience)
+	defer limit.Stop()
+	for {
+		c.mu.Lock()
+		done, changed, closed := ok(), c.changed, c.closed
+		c.mu.Unlock()
+		if done {
+			return
+		}
+		if closed {
+			c.t.Fatalf("the call ended before %s; events:\n%s", what, c.tail())
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			c.t.Fatalf("no %s; events:\n%s", what, c.tail())
+		}
+	}
+}
+
+// wait waits for the next event that match accepts; those before it count as
+// seen.
+func (c *caller) wait(what string, match func(told) bool) told {
+	c.t.Helper()
+	var found told
+	c.until(what, func() bool {
+		for c.seen < len(c.events) {
+			found = c.events[c.seen]
+			c.seen++
+			if match(found) {
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (c *caller) next(kind string) told {
+	c.t.Helper()
+	return c.wait(kind, func(ev told) bool { return ev.Type == kind })
+}
+
+// ended waits for the end and its reason.
+func (c *caller) ended() string {
+	c.t.Helper()
+	return reasonOf(c.t, c.next("bridge.ended"))
+}
+
+func reasonOf(t *testing.T, ev told) string {
+	t.Helper()
+	var e struct{ Reason string }
+	if err := json.Unmarshal(ev.Raw, &e); err != nil {
+		t.Fatalf("%s: %v", ev.Raw, err)
+	}
+	return e.Reason
+}
+
+// saved waits until a message is saved as wanted, which may have been so before.
+// It is told only once it is in the database. What came before it counts as seen.
+func (c *caller) saved(what string, match func(persistence.Message) bool) {
+	c.t.Helper()
+	looked := 0
+	c.until("saved "+what, func() bool {
+		for ; looked < len(c.events); looked++ {
+			if m, ok := messageOf(c.t, c.events[looked]); ok && match(m) {
+				c.seen = max(c.seen, looked+1)
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func messageOf(t *testing.T, ev told) (persistence.Message, bool) {
+	if ev.Type != "bridge.message" {
+		return persistence.Message{}, false
+	}
+	var e struct{ Message persistence.Message }
+	if err := json.Unmarshal(ev.Raw, &e); err != nil {
+		t.Errorf("%s: %v", ev.Raw, err)
+	}
+	return e.Message, true
+}
+
+// says is a message that is finished and begins so.
+func says(role persistence.Role, words string) func(persistence.Message) bool {
+	return func(m persistence.Message) bool {
+		return m.Role == role && m.Metadata.Status == persistence.StatusCompleted && strings.HasPrefix(m.Text(), words)
+	}
+}
+
+// refusal waits for the error that answers the event of that id.
+func (c *caller) refusal(eventID string) realtime.Error {
+	c.t.Helper()
+	ev := c.wait("error for "+eventID, func(ev told) bool {
+		return ev.Type == realtime.TypeError && ev.Error != nil && ev.Error.EventID == eventID
+	})
+	return *ev.Error
+}
+
+// put sends an event.
+func (c *caller) put(format string, args ...any) {
+	c.t.Helper()
+	c.raw(fmt.Appendf(nil, format, args...))
+}
+
+// raw sends bytes, whatever they are.
+func (c *caller) raw(data []byte) {
+	c.t.Helper()
+	if err := c.send(data); err != nil {
+		c.t.Fatalf("send %.100q: %v", data, err)
+	}
+}
+
+// say types a text and asks for the answer.
+func (c *caller) say(text string) {
+	c.t.Helper()
+	c.put(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, text)
+	c.put(`{"type":"response.create"}`)
+}
+
+// speak sends the recorded question, as a microphone does, until the upstream has
+// taken it for a turn.
+func (c *caller) speak() {
+	c.t.Helper()
+	frames, err := simulator.UserSpeech()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	before := c.spokenTurns()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: 7}}
+	for _, frame := range frames {
+		if c.spokenTurns() > before {
+			return
+		}
+		<-tick.C
+		p.Payload = frame
+		if err := c.peer.WriteRTP(&p); err != nil {
+			c.t.Fatalf("speak: %v", err)
+		}
+		p.SequenceNumber++
+		p.Timestamp += 960
+	}
+	c.until("spoken turn", func() bool { return c.turns > before })
+}
+
+// spokenTurns is how often the upstream has taken speech for a turn.
+func (c *caller) spokenTurns() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turns
+}
+
+// hears waits until the caller has heard so many packets more.
+func (c *caller) hears(n int) {
+	c.t.Helper()
+	c.mu.Lock()
+	want := c.packets + n
+	c.mu.Unlock()
+	c.until(fmt.Sprintf("%d packets of sound", n), func() bool { return c.packets >= want })
+}
+
+// all returns what the caller was told so far.
+func (c *caller) all() []told {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]told(nil), c.events...)
+}
+
+func (c *caller) log() string {
+	var b strings.Builder
+	for _, ev := range c.all() {
+		fmt.Fprintf(&b, "%s %.300s\n", ev.at.Format("05.000"), ev.Raw)
+	}
+	return b.String()
+}
+
+func (c *caller) tail() string {
+	log := c.log()
+	return log[max(0, len(log)-8000):]
+}
+
+// hangUp ends the call by HTTP and returns when all of it is over, also of a call
+// that is ending already.
+func (c *caller) hangUp() {
+	c.t.Helper()
+	if status, body := c.rig.post(c.t, "/v1/realtime/calls/"+c.id+"/hangup", "", ""); status != 200 && status != 404 {
+		c.t.Errorf("hang up: %d %s", status, body)
+	}
+}
+
+// callProcess is a browser that is a process of its own.
+type callProcess struct {
+	signal func(syscall.Signal) error
+	lines  *bufio.Reader
+}
+
+// goodbye is how a line of a call process says that its connection has ended.
+const goodbye = `"closed"`
+
+// newCallProcess starts a browser and returns it with its offer.
+func newCallProcess(t *testing.T, c *caller) (offer string) {
+	t.Helper()
+	cmd := command(t, asCaller, nil)
+	cmd.Stderr = t.Output()
+	in, errIn := cmd.StdinPipe()
+	out, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	p := &callProcess{signal: func(s syscall.Signal) error { return cmd.Process.Signal(s) }, lines: bufio.NewReader(out)}
+	c.process = p
+	c.send = func(data []byte) error {
+		_, err := fmt.Fprintf(in, "%s\n", data)
+		return err
+	}
+	line, err := p.lines.ReadBytes('\n')
+	if err != nil || json.Unmarshal(line, &offer) != nil {
+		t.Fatalf("a browser of its own said %q: %v", line, err)
+	}
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = p.signal(syscall.SIGKILL) // it may have ended
+		<-ended
+		_ = cmd.Wait()
+	})
+	go func() {
+		defer close(ended)
+		for {
+			line, err := p.lines.ReadBytes('\n')
+			line = []byte(strings.TrimSuffix(string(line), "\n"))
+			if err != nil || string(line) == goodbye {
+				c.update(func() { c.closed = true })
+			}
+			if err != nil {
+				return
+			}
+			if string(line) != goodbye {
+				c.message(line)
+			}
+		}
+	}()
+	return offer
+}
+
+// actAsCaller is the other process: it writes its offer and what it is told, one
+// line each, and reads the answer and what it is to send.
+func actAsCaller(in io.Reader, out io.Writer) {
+	err := func() error {
+		api, err := rtc.New(rtc.Config{Loopback: true})
+		if err != nil {
+			return err
+		}
+		var mu sync.Mutex
+		write := func(line []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			_, _ = out.Write(append(line, '\n')) // who reads it may have gone
+		}
+		peer, offer, err := api.Offer(context.Background(), rtc.Handlers{
+			Message: write,
+			State: func(s rtc.State) {
+				if s == rtc.StateClosed || s == rtc.StateFailed {
+					write([]byte(goodbye))
+				}
+			},
+		})
+		if err != nil {
+			return err
+		}
+		line, err := json.Marshal(offer)
+		if err != nil {
+			return err
+		}
+		write(line)
+		lines := bufio.NewReader(in)
+		var answer string
+		if line, err = lines.ReadBytes('\n'); err == nil {
+			err = json.Unmarshal(line, &answer)
+		}
+		if err == nil {
+			err = peer.Accept(context.Background(), answer)
+		}
+		for err == nil {
+			if line, err = lines.ReadBytes('\n'); err == nil {
+				err = peer.Send(context.Background(), line[:len(line)-1])
+			}
+		}
+		return errors.Join(err, api.Close())
+	}()
+	if err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, "caller:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}

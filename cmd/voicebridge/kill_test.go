@@ -1,0 +1,210 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+)
+
+// A message that is being said is saved at least this often, with the time that
+// it takes on a busy machine.
+const flushed = 1500 * time.Millisecond
+
+// killPoint is a moment at which voicebridge is killed.
+type killPoint struct {
+	pace simulator.Pace
+	// act brings the call to that moment.
+	act func(*testing.T, *caller)
+	// thread is what must be there afterwards behind the finished turns, with …
+	// for text that depends on the moment; replay is what the next call is told
+	// of it.
+	thread, replay []string
+}
+
+// finishedTurns is what was said and done before.
+var (
+	finishedTurns = []string{
+		"user voice completed: " + spokenWords, "assistant voice completed: " + spokenAnswer,
+		"user text completed: " + chartPlease, "assistant voice completed: [tool-create_pie_chart output-available]",
+		"assistant voice completed: " + chartAnswer,
+	}
+	finishedReplay = []string{
+		"user: " + spokenWords, "assistant: " + spokenAnswer,
+		"user: " + chartPlease, "function_call create_pie_chart", "function_call_output", "assistant: " + chartAnswer,
+	}
+)
+
+var killPoints = map[string]killPoint{
+	"before the first word": {
+		pace: simulator.Pace{Think: time.Second, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond},
+		act: func(_ *testing.T, c *caller) {
+			c.say(countPlease)
+			c.next(realtime.TypeResponseCreated)
+			c.saved("text", says(persistence.RoleUser, countPlease))
+		},
+		thread: []string{"user text completed: " + countPlease},
+		replay: []string{"user: " + countPlease},
+	},
+	"in the middle of an answer": {
+		pace: simulator.Pace{Think: 20 * time.Millisecond, Step: 40 * time.Millisecond, Transcript: 30 * time.Millisecond},
+		act: func(_ *testing.T, c *caller) {
+			c.say(countPlease)
+			first := c.next(realtime.TypeAudioTranscriptDelta)
+			c.wait("3 s of an answer", func(ev told) bool {
+				return ev.Type == realtime.TypeAudioTranscriptDelta && ev.at.Sub(first.at) > 3*time.Second
+			})
+		},
+		thread: []string{"user text completed: " + countPlease, "assistant voice interrupted: n0 n1 n2 …"},
+		replay: []string{"user: " + countPlease, "assistant: n0 n1 n2 …"},
+	},
+	"while a tool runs": {
+		pace: quick,
+		act: func(_ *testing.T, c *caller) {
+			c.say(waitPlease)
+			c.saved("call of the tool", func(m persistence.Message) bool {
+				return len(m.Parts) > 0 && m.Parts[len(m.Parts)-1].ToolName == "ask_me"
+			})
+		},
+		thread: []string{"user text completed: " + waitPlease, "assistant voice …: Wait.[dynamic-tool output-error]"},
+		replay: []string{"user: " + waitPlease, "assistant: Wait.", "function_call ask_me", "function_call_output"},
+	},
+	"before the words of the user": {
+		pace: simulator.Pace{Think: time.Hour, Step: 5 * time.Millisecond, Transcript: time.Hour},
+		act: func(_ *testing.T, c *caller) {
+			c.session.Hear()
+			c.saved("spoken turn", func(m persistence.Message) bool {
+				return m.Role == persistence.RoleUser && m.Metadata.Source == persistence.SourceVoice && m.Metadata.Status == persistence.StatusInProgress
+			})
+		},
+		thread: []string{"user voice failed: "},
+	},
+}
+
+// TestKill kills the process at moments of a call, on both engines. What was
+// finished is there after a restart, and of the rest what was said more than a
+// moment before; the upstream's call is ended, and a new call goes on.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+		for name, point := range killPoints {
+			t.Run(engine+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				killAt(t, newURL(t), point)
+			})
+		}
+	}
+}
+
+func killAt(t *testing.T, database string, point killPoint) {
+	r := newRig(t, rigConfig{database: database, simulator: simulator.Config{Pace: point.pace}})
+	c := r.dial(t, request{session: asksMe})
+	c.next("bridge.ready")
+	before, replay := finishedTurns, finishedReplay
+	if point.pace.Think > time.Minute {
+		before, replay = nil, nil // nobody answers
+	} else {
+		c.finishTurns(point.pace.Step > quick.Step)
+	}
+	point.act(t, c)
+	r.kill()
+	killed := time.Now()
+
+	r.start()
+	want := slices.Concat(before, point.thread)
+	r.wantLike(t, c.thread, want)
+	r.wantFlushed(t, c, killed)
+	r.over(c, "process_ended")
+
+	again := r.dial(t, request{thread: c.thread})
+	var ready struct{ Replayed int }
+	if err := json.Unmarshal(again.next("bridge.ready").Raw, &ready); err != nil || ready.Replayed != len(want) {
+		t.Errorf("%d messages were replayed, want %d", ready.Replayed, len(want))
+	}
+	if diff := likeness(slices.Concat(replay, point.replay), replayOf(t, again.session)); diff != "" {
+		t.Errorf("replay (-want +got):\n%s", diff)
+	}
+	again.hangUp()
+	r.wantLike(t, c.thread, want) // the replay is not written again
+	r.over(again, "hangup")
+	r.quiet()
+}
+
+// finishTurns speaks and types, and is answered. A caller with time speaks with
+// his own voice, another one is taken to have spoken.
+func (c *caller) finishTurns(slowly bool) {
+	c.t.Helper()
+	if slowly {
+		c.speak()
+	} else {
+		c.session.Hear()
+	}
+	c.saved("answer to speech", says(persistence.RoleAssistant, spokenAnswer))
+	c.say(chartPlease)
+	c.saved("answer after the chart", says(persistence.RoleAssistant, chartAnswer))
+}
+
+// likeness compares lines, of which those wanted may have … for any text.
+func likeness(want, got []string) string {
+	patterns := make(map[string]*regexp.Regexp)
+	for _, line := range want {
+		if strings.Contains(line, "…") {
+			patterns[line] = regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*") + "$")
+		}
+	}
+	return cmp.Diff(want, got, cmp.Comparer(func(a, b string) bool {
+		for _, pair := range [][2]string{{a, b}, {b, a}} {
+			if p := patterns[pair[0]]; p != nil && p.MatchString(pair[1]) {
+				return true
+			}
+		}
+		return a == b
+	}))
+}
+
+func (r *rig) wantLike(t *testing.T, thread string, want []string) {
+	t.Helper()
+	if diff := likeness(want, r.script(t, thread)); diff != "" {
+		t.Errorf("thread (-want +got):\n%s", diff)
+	}
+}
+
+// wantFlushed compares the answers with what the caller was told of them until a
+// moment before the kill, and with what was said to be saved.
+func (r *rig) wantFlushed(t *testing.T, c *caller, killed time.Time) {
+	t.Helper()
+	streamed := map[string]string{} // by item
+	saved := map[string]string{}
+	for _, ev := range c.all() {
+		if ev.Type == realtime.TypeAudioTranscriptDelta && killed.Sub(ev.at) > flushed {
+			streamed[ev.ItemID] += ev.Delta
+		}
+		if m, ok := messageOf(t, ev); ok {
+			saved[m.ID] = m.Text()
+		}
+	}
+	found := 0
+	for _, m := range r.messages(t, c.thread) {
+		for what, text := range map[string]string{"streamed": streamed[m.Metadata.ItemID], "told as saved": saved[m.ID]} {
+			if !strings.HasPrefix(m.Text(), text) {
+				t.Errorf("of the message %.40q… %d bytes are there, %d were %s", m.Text(), len(m.Text()), len(text), what)
+			}
+		}
+		if streamed[m.Metadata.ItemID] != "" {
+			found++
+		}
+		delete(saved, m.ID)
+	}
+	if found != len(streamed) || len(saved) > 0 {
+		t.Errorf("%d of %d answers are there, %d saved messages are not", found, len(streamed), len(saved))
+	}
+}

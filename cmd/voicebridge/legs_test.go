@@ -1,0 +1,102 @@
+package main
+
+import (
+	"net"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// freeUDPPort finds a port that nobody has.
+func freeUDPPort(t *testing.T) int {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.LocalAddr().(*net.UDPAddr).Port
+}
+
+var candidatePort = regexp.MustCompile(`(?m)^a=candidate:\S+ \d+ \S+ \d+ \S+ (\d+) `)
+
+// TestOneUDPPort has two calls at once on one port.
+func TestOneUDPPort(t *testing.T) {
+	t.Parallel()
+	port := strconv.Itoa(freeUDPPort(t))
+	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_UDP_PORT=" + port}})
+	var answers []string
+	see := func(answer string) string { answers = append(answers, answer); return answer }
+	first, second := r.dial(t, request{answer: see}), r.dial(t, request{answer: see})
+	for _, answer := range answers {
+		ports := candidatePort.FindAllStringSubmatch(answer, -1)
+		for _, p := range ports {
+			if p[1] != port {
+				t.Errorf("candidate %q, want port %s", p[0], port)
+			}
+		}
+		if len(ports) == 0 {
+			t.Errorf("no candidates in %s", answer)
+		}
+	}
+	for _, c := range []*caller{first, second} {
+		c.next("bridge.ready")
+	}
+	inAnswer(first)
+	inAnswer(second)
+	first.hears(50)
+	second.hears(50)
+	r.over(first, "hangup")
+	second.hears(50) // the end of one is none of the other's
+	second.speak()
+	second.saved("spoken turn", says(persistence.RoleUser, spokenWords))
+	third := r.dial(t, request{thread: first.thread})
+	third.next("bridge.ready")
+	hello(third)
+	r.over(third, "hangup")
+	r.over(second, "hangup")
+	if n := second.session.PacketsBeforeUpdate(); n != 0 {
+		t.Errorf("%d packets of the caller came before the settings", n)
+	}
+	r.quiet()
+}
+
+// TestSimulateApart has the upstream in a process of its own, which is killed in
+// the middle of an answer.
+func TestSimulateApart(t *testing.T) {
+	t.Parallel()
+	sim := launch(t, nil, "simulate", "--listen", "127.0.0.1:0")
+	r := newRig(t, rigConfig{environ: []string{"OPENAI_BASE_URL=" + sim.url}}) // the last one counts
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	c.speak()
+	c.next(realtime.TypeOutputBufferStopped)
+	c.saved("answer", says(persistence.RoleAssistant, "Hello, I am the simulator."))
+	c.say("Show me a chart.")
+	c.next("bridge.tool.done")
+	c.saved("answer", says(persistence.RoleAssistant, "Here is your chart."))
+	c.say("A long story, please.")
+	c.wait("a piece of it", func(ev told) bool { return ev.Type == realtime.TypeAudioTranscriptDelta && ev.Delta == "Let me tell" })
+	sim.kill()
+	if reason := reasonOf(t, c.next("bridge.upstream.lost")); reason != "upstream_lost" {
+		t.Errorf("the upstream was lost because of %s", reason)
+	}
+	if reason := c.ended(); reason != "upstream_lost" {
+		t.Errorf("the call ended because of %s", reason)
+	}
+	c.hangUp()
+	r.nothingOpen(t, c.thread)
+	r.wantLike(t, c.thread, []string{
+		"user voice completed: Hello, can you hear me?", "assistant voice completed: Hello, I am the simulator.…",
+		"user text completed: Show me a chart.", "assistant voice …: Let me draw that for you.…[tool-create_bar_chart output-available]",
+		"assistant voice …: Here is your chart.…", "user text completed: A long story, please.", "assistant voice interrupted: Let me tell…",
+	})
+	r.wantWords(c)
+	// Nobody answers any more.
+	_, status, body := r.try(t, request{thread: c.thread})
+	wantRefusal(t, status, body, 502, "upstream_unreachable")
+	r.quiet()
+}

@@ -1,0 +1,438 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"image/png"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+)
+
+// go test ./cmd/voicebridge -run '^TestPageOnPostgres$' -args -screenshot "$PWD/docs/page.png"
+// makes the picture of the page that the documents show.
+var screenshot = flag.String("screenshot", "", "file for a picture of the page in a live call")
+
+// What the simulator's script lets the caller and itself say.
+const (
+	heardWords = "Hello, can you hear me?"
+	greeting   = "Hello, I am the simulator."
+	askedAloud = "Can you show me the sales of this year as a chart?"
+	chartWords = "Show me the sales of this year as a chart."
+	drawn      = "Here is your chart."
+)
+
+// speaking is the default script with one answer for each spoken turn: a machine
+// that stalls makes two turns of one.
+func speaking(reply int) simulator.Config {
+	script := simulator.DefaultScript()
+	script.Spoken = script.Spoken[reply : reply+1]
+	return simulator.Config{Script: script}
+}
+
+// The spoken answers of the default script by their place in it.
+const (
+	greets = iota
+	draws
+	tellsLong
+)
+
+// drawnChart is the bar chart as ECharts drew it.
+const drawnChart = `[data-testid=chart][data-chart-type=bar] .picture[data-drawn=true] svg`
+
+// TestPage is the whole tour: speak, type, see a chart, hang up, come back, and
+// call again.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.until(t, "an empty page", "probe.all('empty').length === 1 && probe.all('message').length === 0")
+
+	p.click(t, "talk")
+	p.untilLive(t)
+	p.until(t, "the meter of the microphone", "probe.level('you') > 0.05")
+	p.untilMessage(t, "user voice completed", heardWords)
+	p.until(t, "the meter of the answer", "probe.level('assistant') > 0.05")
+	p.until(t, "audio that was heard", "probe.heard().then((h) => h.packets > 20 && h.energy > 0)")
+	p.until(t, "an audio element that plays", "(({ paused, currentTime }) => !paused && currentTime > 0)(probe.all('remote-audio')[0])")
+	p.untilMessage(t, "assistant voice completed", greeting)
+	p.untilSilent(t)
+
+	p.say(t, chartWords)
+	p.untilMessage(t, "user text completed", chartWords)
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"')?.getBoundingClientRect().height > 100")
+	p.until(t, "the words on the chart", "document.querySelector('"+drawnChart+"').textContent.includes('Q4')")
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.untilSilent(t)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	if got := s.untilEnded(t, 1); got[0] != "hangup" {
+		t.Errorf("the call ended with %q", got[0])
+	}
+
+	p.until(t, "messages that are closed", "probe.messages().every((m) => !m.draft && m.status !== 'in_progress')")
+	before := p.messages(t)
+	p.reload(t)
+	p.until(t, "the messages after a reload", fmt.Sprintf("probe.all('message').length >= %d", len(before)))
+	p.until(t, "the chart after a reload", "document.querySelector('"+drawnChart+"') !== null")
+	if d := cmp.Diff(before, p.messages(t)); d != "" {
+		t.Errorf("after a reload (-before +after):\n%s", d)
+	}
+	thread := p.thread(t)
+	said := s.messages(t, thread)
+
+	p.click(t, "talk")
+	p.untilLiveAndMute(t)
+	wantReplay(t, s.sim.Sessions()[1], said)
+	p.say(t, "What did I say before?")
+	p.untilMessage(t, "assistant voice", "You said: "+chartWords)
+	p.visit(t, "about:blank") // the tab is gone in the middle of an answer
+	if got := s.untilEnded(t, 2); got[1] != "hangup" && got[1] != "browser_closed" {
+		t.Errorf("the second call ended with %q", got[1])
+	}
+	wantTranscript(t, s, thread, said)
+}
+
+// picture waits until the answer to the chart is being spoken and takes a
+// picture of the page.
+func (p *tab) picture(t *testing.T, file string) {
+	t.Helper()
+	p.do(t, "move the mouse away", chromedp.MouseEvent("mouseMoved", 1220, 400))
+	p.until(t, "the answer", "probe.message('assistant voice', '"+drawn+"')")
+	p.until(t, "the beginning of the answer's sound", "probe.level('assistant') > 0.05")
+	// Two seconds of sound fill the meter.
+	heard := eval[struct{ Packets int }](t, p, "probe.heard()").Packets
+	p.until(t, "some sound of the answer", fmt.Sprintf("probe.heard().then((h) => h.packets > %d)", heard+75))
+	p.do(t, "show what was asked", chromedp.Evaluate[chromedp.Void](
+		"(document.getElementById('transcript').scrollTop = probe.all('message').findLast((m) => m.dataset.role === 'user').offsetTop - 24, undefined)"))
+	raw := run(t, p, "take a picture", chromedp.CaptureScreenshot())
+	decoded, err := png.Decode(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, decoded); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// thread is the id of the thread that the page shows.
+func (p *tab) thread(t *testing.T) string {
+	t.Helper()
+	return eval[string](t, p, "decodeURIComponent(location.hash.replace('#/t/', ''))")
+}
+
+// messages are the messages of a thread as the API gives them.
+func (s served) messages(t *testing.T, thread string) []persistence.Message {
+	t.Helper()
+	status, body := get(t, s.url+"/api/threads/"+thread+"/messages?limit=1000")
+	var page struct{ Messages []persistence.Message }
+	if err := json.Unmarshal([]byte(body), &page); err != nil || status != http.StatusOK {
+		t.Fatalf("status %d, error %v: %s", status, err, body)
+	}
+	return page.Messages
+}
+
+// wantReplay checks what a session received before its settings: the messages in
+// their order and no sound.
+func wantReplay(t *testing.T, session *simulator.Session, said []persistence.Message) {
+	t.Helper()
+	_, err := session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "sound of the caller", func() bool { return session.AudioPackets() > 0 })
+	if n := session.PacketsBeforeUpdate(); n != 0 {
+		t.Errorf("%d packets of sound came before the settings", n)
+	}
+	var got []string
+	for _, r := range session.Received() {
+		if r.Refused != "" {
+			t.Errorf("refused with %s: %s", r.Refused, r.Event.Raw)
+		}
+		if r.Event.Type == realtime.TypeSessionUpdate {
+			break
+		}
+		got = append(got, r.Event.Type+" "+itemWords(t, r.Event.Item))
+	}
+	var want []string
+	for _, w := range replayed(said) {
+		want = append(want, realtime.TypeItemCreate+" "+w)
+	}
+	if d := cmp.Diff(want, got); d != "" || len(want) == 0 {
+		t.Errorf("replay (-want +got):\n%s", d)
+	}
+}
+
+// itemWords is an item as a line of text.
+func itemWords(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	var it realtime.Item
+	if err := json.Unmarshal(raw, &it); err != nil {
+		t.Fatal(err)
+	}
+	words := []string{it.Type, it.Role, it.CallID, it.Name}
+	for _, c := range it.Content {
+		words = append(words, c.Type, c.Text)
+	}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// replayed is what of the messages the next call's model is told, by the rules
+// of the contract and not by the code that does it.
+func replayed(messages []persistence.Message) []string {
+	var out []string
+	for _, m := range messages {
+		for _, part := range m.Parts {
+			switch {
+			case part.Type == "text" && m.Role == persistence.RoleUser:
+				out = append(out, "message user input_text "+part.Text)
+			case part.Type == "text" && m.Metadata.HeardText != nil:
+				if *m.Metadata.HeardText != "" {
+					out = append(out, "message assistant output_text "+*m.Metadata.HeardText)
+				}
+			case part.Type == "text":
+				out = append(out, "message assistant output_text "+part.Text)
+			case part.ToolCallID != "":
+				out = append(out, "function_call "+part.ToolCallID+" "+part.ToolName, "function_call_output "+part.ToolCallID)
+			}
+		}
+	}
+	return out
+}
+
+// wantTranscript checks what a person finds in SQL after the tour.
+func wantTranscript(t *testing.T, s served, thread string, first []persistence.Message) {
+	t.Helper()
+	rows := s.rows(t, "SELECT position, source, role, status, text FROM conversation_transcript WHERE thread = '"+thread+"'")
+	for _, want := range []string{
+		"voice | user | completed | " + heardWords,
+		"voice | assistant | completed | " + greeting,
+		"text | user | completed | " + chartWords,
+		"voice | assistant | completed | " + drawn,
+		"text | user | completed | What did I say before?",
+		"voice | assistant | interrupted | Yes, I remember",
+	} {
+		at := slices.IndexFunc(rows, func(r string) bool { return strings.Contains(r, want) })
+		if at < 0 {
+			t.Fatalf("after this there is no %q: %q", want, rows)
+		}
+		rows = rows[at+1:] // in this order
+	}
+	if len(rows) != 0 {
+		t.Errorf("more was saved: %q", rows)
+	}
+	if d := cmp.Diff(first, s.messages(t, thread)[:len(first)]); d != "" {
+		t.Errorf("the second call changed the first (-before +after):\n%s", d)
+	}
+	tools := s.rows(t, "SELECT name, executor, status FROM tool_call_log")
+	if d := cmp.Diff([]string{"create_bar_chart | app | done"}, tools); d != "" {
+		t.Errorf("tool calls (-want +got):\n%s", d)
+	}
+}
+
+// TestPageOnPostgres asks aloud for a chart. What was said goes to the other
+// engine.
+func TestPageOnPostgres(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.PostgresURL(t), speaking(draws))
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilMessage(t, "user voice completed", askedAloud)
+	p.do(t, "rename the conversation", chromedp.Click(byID("rename-thread")), chromedp.SendKeys(byID("rename-input"), "Sales of this year\r"))
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	if *screenshot != "" {
+		p.picture(t, *screenshot)
+	}
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.untilSilent(t)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	if got := s.untilEnded(t, 1); got[0] != "hangup" {
+		t.Errorf("the call ended with %q", got[0])
+	}
+	rows := s.rows(t, "SELECT title, source, role, text FROM conversation_transcript WHERE status = 'completed' ORDER BY position")
+	if len(rows) < 3 || rows[0] != "Sales of this year | voice | user | "+askedAloud || !strings.Contains(rows[len(rows)-1], "voice | assistant | "+drawn) {
+		t.Errorf("saved %q", rows)
+	}
+	if rows := s.rows(t, "SELECT name, executor FROM tool_call_log WHERE status = 'done' AND duration_ms >= 0"); len(rows) == 0 || rows[0] != "create_bar_chart | app" {
+		t.Errorf("tool calls %q", rows)
+	}
+	answered := s.rows(t, "SELECT 1 FROM call_summary WHERE turns > 0 AND tokens > 0 AND answer_p50_ms > 0")
+	if len(answered) != 1 {
+		t.Errorf("the call was not summed up: %q", s.rows(t, "SELECT * FROM call_summary"))
+	}
+}
+
+// TestPageInterruptedBySpeech speaks into a long answer. What was heard of it is
+// what the next call's model is told.
+func TestPageInterruptedBySpeech(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(tellsLong))
+	p := openBrowser(t, speaksOnAndOn(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilMessage(t, "assistant voice interrupted", "Let me tell you how a call travels.")
+	thread := p.thread(t)
+	partly := func(m persistence.Message) bool {
+		h := m.Metadata.HeardText
+		return m.Metadata.Status == persistence.StatusInterrupted && h != nil && *h != "" && len(*h) < len(m.Parts[len(m.Parts)-1].Text)
+	}
+	eventually(t, "an answer that was heard in part", func() bool { return slices.ContainsFunc(s.messages(t, thread), partly) })
+	p.until(t, "the mark at what was not heard", "probe.all('message').some((m) => m.querySelector('s') && m.innerText.includes('the grey part was not heard'))")
+	// The call goes on: another turn, another answer.
+	p.until(t, "the next answer", "probe.messages().filter((m) => m.role === 'assistant').length > 1")
+	p.click(t, "hangup")
+	p.untilOver(t)
+
+	p.click(t, "talk") // at once
+	p.untilLive(t)
+	first := s.rows(t, "SELECT id FROM calls ORDER BY started_at")[0]
+	said := slices.DeleteFunc(s.messages(t, thread), func(m persistence.Message) bool { return m.Metadata.CallID != first })
+	wantReplay(t, s.sim.Sessions()[1], said)
+	p.click(t, "hangup")
+	if d := cmp.Diff([]string{"hangup", "hangup"}, s.untilEnded(t, 2)); d != "" {
+		t.Errorf("the calls' ends (-want +got):\n%s", d)
+	}
+	if rows := s.rows(t, "SELECT interruptions FROM call_summary WHERE interruptions > 0"); len(rows) == 0 {
+		t.Error("no interruption was counted")
+	}
+}
+
+// TestPageTakenOver moves a live call to a second tab.
+func TestPageTakenOver(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilMessage(t, "assistant voice completed", greeting)
+	p.untilSilent(t)
+	said := s.messages(t, p.thread(t))
+
+	other := p.another(t)
+	other.visit(t, eval[string](t, p, "location.href"))
+	other.untilMessage(t, "assistant voice completed", greeting)
+	other.until(t, "the call of the first tab", "probe.all('live-elsewhere').length === 1")
+	other.click(t, "talk")
+	other.until(t, "the question", "probe.all('takeover-dialog').length === 1")
+	other.click(t, "takeover")
+	other.untilLiveAndMute(t)
+	p.untilNotice(t, "ended_taken_over", "moved to another window")
+	p.untilOver(t)
+	wantReplay(t, s.sim.Sessions()[1], said)
+	other.say(t, "What did I say before?")
+	other.untilMessage(t, "assistant voice", "You said: "+heardWords)
+	p.untilMessage(t, "assistant voice", "You said: "+heardWords) // by its socket
+	other.click(t, "hangup")
+	other.untilOver(t)
+	if d := cmp.Diff([]string{"taken_over", "hangup"}, s.untilEnded(t, 2)); d != "" {
+		t.Errorf("the calls' ends (-want +got):\n%s", d)
+	}
+}
+
+// TestPageWithoutMicrophone presses Talk where the user does not allow it.
+func TestPageWithoutMicrophone(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), simulator.Config{})
+	p := openBrowser(t, denied)
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilNotice(t, "mic_denied", "The microphone is blocked for this page. Allow it in the address bar")
+	p.untilOver(t)
+	if n := len(s.sim.Sessions()); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+	if rows := s.rows(t, "SELECT id FROM calls"); len(rows) != 0 {
+		t.Errorf("saved calls %q", rows)
+	}
+}
+
+// TestPageTellsWhatWentWrong presses Talk again and again, each time with another
+// failure of the upstream, and last with the server gone.
+func TestPageTellsWhatWentWrong(t *testing.T) {
+	t.Parallel()
+	refused := func(status int, kind, code string) simulator.Faults {
+		return simulator.Faults{
+			RefuseStatus: status, RefuseBody: fmt.Sprintf(`{"error":{"type":%q,"code":%q,"message":"Refused.","param":null}}`, kind, code),
+		}
+	}
+	failures := []struct {
+		faults       simulator.Faults
+		notice, says string
+		then         func(*simulator.Session) // when the call is live
+	}{
+		{refused(401, "invalid_request_error", "invalid_api_key"), "invalid_api_key", "The voice service does not accept the API key of this server.", nil},
+		{refused(429, "insufficient_quota", "insufficient_quota"), "insufficient_quota", "the account has no credit left", nil},
+		{refused(429, "rate_limit_error", "rate_limit_exceeded"), "rate_limit_exceeded", "The voice service is busy.", nil},
+		{simulator.Faults{RefuseStatus: 500}, "refused_on_purpose", "The voice service refused the call", nil},
+		{simulator.Faults{}, "ended_upstream_closed", "The voice service ended the call. Everything said so far is saved", (*simulator.Session).Drop},
+		{simulator.Faults{}, "ended_session_expired", "The voice service ends a call after its longest time.", (*simulator.Session).Expire},
+	}
+	cfg := speaking(greets)
+	cfg.FaultsFor = func(call int) simulator.Faults {
+		if call > len(failures) {
+			return simulator.Faults{}
+		}
+		return failures[call-1].faults
+	}
+	s := serveWith(t, persistencetest.SQLiteURL(t), cfg)
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	for _, f := range failures {
+		p.click(t, "talk")
+		if f.then != nil {
+			p.untilLive(t)
+			sessions := s.sim.Sessions()
+			f.then(sessions[len(sessions)-1])
+		}
+		p.untilNotice(t, f.notice, f.says)
+		p.untilOver(t)
+	}
+	p.click(t, "talk") // and now it works
+	p.untilMessage(t, "assistant voice completed", greeting)
+	p.untilSilent(t)
+	said := s.messages(t, p.thread(t))
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	p.untilNotice(t, "ended_shutdown", "The server is shutting down. Everything said so far is saved.")
+	p.untilOver(t)
+	p.until(t, "the word that the server is away", "probe.all('offline').length === 1")
+	p.click(t, "talk")
+	p.untilNotice(t, "network", "The server cannot be reached. Check the network")
+
+	again := s.startAgain(t)
+	p.until(t, "the server's return", "probe.all('offline').length === 0")
+	if d := cmp.Diff(said, again.messages(t, p.thread(t))); d != "" {
+		t.Errorf("after the restart (-before +after):\n%s", d)
+	}
+	p.click(t, "talk")
+	p.untilLive(t)
+	p.click(t, "hangup")
+	ends := again.rows(t, "SELECT end_reason FROM call_summary")
+	eventually(t, "the end of the last call", func() bool {
+		ends = again.rows(t, "SELECT end_reason FROM call_summary WHERE ended_at IS NOT NULL")
+		return len(ends) > 0 && ends[len(ends)-1] == "hangup"
+	})
+	if !slices.Contains(ends, "shutdown") || !slices.Contains(ends, "upstream_closed") {
+		t.Errorf("the calls ended with %q", ends)
+	}
+}

@@ -1,0 +1,238 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+)
+
+// TestBrowsersLeave has browsers that go in every way, or do not read.
+func TestBrowsersLeave(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{})
+	t.Run("calls", func(t *testing.T) {
+		for name, act := range map[string]func(*testing.T, *rig){
+			"taken over": takenOver, "closed": tabClosed, "killed": browserKilled, "paused": browserPaused, "stalled": browserStalled,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				act(t, r)
+			})
+		}
+	})
+	r.quiet()
+}
+
+// takenOver calls a thread from two places.
+func takenOver(t *testing.T, r *rig) {
+	first := r.dial(t, request{})
+	first.next("bridge.ready")
+	inAnswer(first)
+	_, status, body := r.try(t, request{thread: first.thread})
+	wantRefusal(t, status, body, http.StatusConflict, "call_active")
+
+	second := r.dial(t, request{thread: first.thread, takeover: true})
+	if reason := first.ended(); reason != "taken_over" {
+		t.Errorf("the first call ended because of %s", reason)
+	}
+	r.wantWords(first)
+	second.next("bridge.ready")
+	first.hangUp() // it is gone and ends nothing
+	hello(second)
+	replay := replayOf(t, second.session)
+	r.wantLike(t, first.thread, slices.Concat(interrupted, answered))
+	if diff := likeness([]string{"user: " + countPlease, "assistant: …"}, replay); diff != "" && len(replay) != 1 { // perhaps nothing of it was heard
+		t.Errorf("replay (-want +got):\n%s", diff)
+	}
+	r.over(second, "hangup")
+	r.over(first, "taken_over")
+}
+
+// tabClosed says goodbye in the middle of an answer.
+func tabClosed(t *testing.T, r *rig) {
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	inAnswer(c)
+	c.leave()
+	r.upstreamEnded(c)
+	r.over(c, "browser_closed")
+	r.wantLike(t, c.thread, interrupted)
+	r.wantWords(c)
+}
+
+// browserKilled has a browser that dies in the middle of an answer, and one that
+// never comes.
+func browserKilled(t *testing.T, r *rig) {
+	killed := r.dial(t, request{apart: true})
+	absent := r.dial(t, request{absent: true})
+	killed.next("bridge.ready")
+	inAnswer(killed)
+	if err := killed.process.signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	gone := time.Now()
+	r.upstreamEnded(killed)
+	if took := time.Since(gone); took > 20*time.Second {
+		t.Errorf("it was noticed after %s", took)
+	}
+	r.over(killed, "browser_lost")
+	r.wantLike(t, killed.thread, interrupted)
+	r.wantWords(killed)
+
+	r.upstreamEnded(absent)
+	r.over(absent, "never_connected")
+	r.wantScript(t, absent.thread)
+}
+
+// A paused browser has at most 9 s until it counts as lost. What is sent in this
+// time is more than the ways to it hold.
+const (
+	drafts    = 40
+	draftSize = 100 << 10
+	facts     = 42
+	factSize  = 240 << 10
+)
+
+// browserPaused has a browser that does not read for a while: drafts are left out
+// and counted, facts wait for it.
+func browserPaused(t *testing.T, r *rig) {
+	c := r.dial(t, request{apart: true})
+	c.next("bridge.ready")
+	if err := c.process.signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	pad := strings.Repeat("x", draftSize)
+	for i := range drafts {
+		c.session.Inject(fmt.Appendf(nil, `{"type":"response.hologram.delta","n":%d,"pad":%q}`, i, pad))
+	}
+	for i := range drafts {
+		c.session.Inject(fmt.Appendf(nil, `{"type":"response.hologram.done","n":%d}`, i))
+	}
+	// A turn that is in the thread came after all of them.
+	c.session.Hear()
+	r.untilSaved(t, c.thread, says(persistence.RoleAssistant, spokenAnswer))
+	if err := c.process.signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.next(realtime.TypeOutputBufferStopped)
+	c.saved("answer", says(persistence.RoleAssistant, spokenAnswer))
+	hello(c)
+	seen := map[string][]int{}
+	for _, ev := range c.all() {
+		var e struct{ N int }
+		if err := json.Unmarshal(ev.Raw, &e); err == nil && strings.Contains(ev.Type, "hologram") {
+			seen[ev.Type] = append(seen[ev.Type], e.N)
+		}
+	}
+	if got := seen["response.hologram.done"]; len(got) != drafts || !slices.IsSorted(got) {
+		t.Errorf("facts %v, want %d in order", got, drafts)
+	}
+	got := seen["response.hologram.delta"]
+	if len(got) == 0 || len(got) == drafts || !slices.IsSorted(got) {
+		t.Errorf("drafts %v, want some of %d in order", got, drafts)
+	}
+	if dropped := int(r.metrics()["voicebridge_drafts_dropped_total"]); dropped < drafts-len(got) {
+		t.Errorf("%d drafts were counted as dropped, %d were", dropped, drafts-len(got))
+	}
+	r.over(c, "hangup")
+	r.wantScript(t, c.thread, append([]string{spokenTurn, "assistant voice completed: " + spokenAnswer}, answered...)...)
+}
+
+// untilSaved waits until the thread has such a message, when its caller cannot be
+// told.
+func (r *rig) untilSaved(t *testing.T, thread string, match func(persistence.Message) bool) {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	limit := time.NewTimer(rigPatience)
+	defer limit.Stop()
+	for !slices.ContainsFunc(r.messages(t, thread), match) {
+		select {
+		case <-again.C:
+		case <-limit.C:
+			t.Fatalf("the thread is %q", r.script(t, thread))
+		}
+	}
+}
+
+// browserStalled has a browser that does not read any more, while there is more
+// to tell it than can be kept.
+func browserStalled(t *testing.T, r *rig) {
+	// A machine that takes longer for this than a browser may be away makes it
+	// lost, and is asked again.
+	for range 3 {
+		c := r.dial(t, request{apart: true})
+		c.next("bridge.ready")
+		hello(c)
+		if err := c.process.signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		c.session.Hear()
+		fact := fmt.Appendf(nil, `{"type":"response.hologram.done","pad":%q}`, strings.Repeat("x", factSize))
+		for range facts {
+			c.session.Inject(fact)
+		}
+		r.upstreamEnded(c)
+		c.hangUp()
+		want := append(slices.Clone(answered), "user voice …")
+		got := r.script(t, c.thread)
+		if diff := likeness(want, got[:min(len(got), len(want))]); diff != "" {
+			t.Errorf("thread (-want +got):\n%s", diff)
+		}
+		r.nothingOpen(t, c.thread)
+		reason := r.rows(t, "SELECT end_reason FROM calls WHERE id = '%s'", c.id)
+		if slices.Equal(reason, []string{"browser_stalled"}) {
+			return
+		}
+		if !slices.Equal(reason, []string{"browser_lost"}) {
+			t.Fatalf("the call ended because of %q", reason)
+		}
+	}
+	t.Error("no call ended because of browser_stalled")
+}
+
+// TestShutdown stops the process while calls are in every state.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{})
+	idle, speaking, waiting := r.dial(t, request{}), r.dial(t, request{}), r.dial(t, request{session: asksMe})
+	hearing, apart, early := r.dial(t, request{}), r.dial(t, request{apart: true}), r.dial(t, request{faults: simulator.Faults{MuteUpdates: true}})
+	for _, c := range []*caller{idle, speaking, waiting, hearing, apart} {
+		c.next("bridge.ready")
+	}
+	waiting.say(waitPlease)
+	waiting.next("bridge.tool.started")
+	inAnswer(speaking)
+	hearing.session.Hear()
+	hearing.next(realtime.TypeInputCommitted)
+	early.next(realtime.TypeSessionCreated)
+	if code := r.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, c := range []*caller{idle, speaking, waiting, hearing, apart, early} {
+		if reason := c.ended(); reason != "shutdown" {
+			t.Errorf("a call ended because of %s", reason)
+		}
+		r.wantLeft(c, "shutdown")
+	}
+	r.start() // to read what is there
+	r.wantScript(t, idle.thread)
+	r.wantScript(t, early.thread)
+	r.wantLike(t, speaking.thread, interrupted)
+	r.wantWords(speaking)
+	r.wantLike(t, waiting.thread, []string{"user text completed: " + waitPlease, "assistant voice …: Wait.[dynamic-tool output-error]"})
+	if got := r.script(t, hearing.thread); len(got) == 0 || !strings.HasPrefix(got[0], "user voice ") {
+		t.Errorf("thread %q", got)
+	}
+}
