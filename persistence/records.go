@@ -45,7 +45,7 @@ func (s *Store) LiveCall(ctx context.Context, key Key) (CallRecord, error) {
 // SaveToolCall is Store.SaveToolCall.
 func (b *Batch) SaveToolCall(c ToolCall) error {
 	return b.save("save tool call", c.ID, func() (int64, error) {
-		if !slices.Contains([]ToolCallStatus{ToolCallRunning, ToolCallDone, ToolCallFailed, ToolCallCancelled}, c.Status) {
+		if !slices.Contains([]ToolCallStatus{ToolCallRunning, ToolCallWaiting, ToolCallDone, ToolCallFailed, ToolCallCancelled}, c.Status) {
 			return 0, fmt.Errorf("%w status %q", ErrInvalid, c.Status)
 		}
 		if n := max(len(c.Input), len(c.Output), len(c.Error)); n > maxRecordBytes {

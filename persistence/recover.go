@@ -19,7 +19,7 @@ const (
 // Recover closes what processes that are gone left open: calls end with the
 // reason process_ended, messages in progress become interrupted (the
 // assistant's) or failed and keep the text that was saved, tool calls and
-// responses become failed. It returns the calls, so that the caller hangs up
+// responses become failed, text turns end. It returns the calls, so that the caller hangs up
 // upstream. It needs Serve: with SQLite this process is then the only one, with
 // PostgreSQL the others hold their locks. What it cannot do for one instance
 // does not keep it from the next.
@@ -69,6 +69,9 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 		return err
 	}
 	if err := r.closeMessages(ctx, q); err != nil {
+		return err
+	}
+	if err := q.EndOpenTurns(ctx, pgdb.EndOpenTurnsParams{Instance: r.instance}); err != nil {
 		return err
 	}
 	if err := q.FailOpenToolCalls(ctx, pgdb.FailOpenToolCallsParams{

@@ -13,7 +13,7 @@ import (
 )
 
 func threadFromRow(r pgdb.Thread) Thread {
-	return Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time}
+	return Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, TitleBy: TitleBy(r.TitleBy), CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time}
 }
 
 func messageFromRow(r pgdb.Message) (Message, error) {
@@ -111,6 +111,14 @@ func toolCallToRow(key Key, c ToolCall, instance string, now time.Time) pgdb.Sav
 		Server: cleanText(c.Server), Status: string(c.Status), Input: cleanText(c.Input), Output: cleanText(c.Output),
 		Error: cleanText(c.Error), Instance: instance,
 		StartedAt: dbtype.At(orNow(c.StartedAt, now)), FinishedAt: dbtype.AtPtr(c.FinishedAt),
+	}
+}
+
+func toolCallFromRow(r pgdb.ToolCall) ToolCall {
+	return ToolCall{
+		ID: r.ID, MessageID: r.MessageID, CallID: r.CallID, ToolCallID: r.ToolCallID, Name: r.Name, Executor: r.Executor,
+		Server: r.Server, Status: ToolCallStatus(r.Status), Input: r.Input, Output: r.Output, Error: r.Error,
+		StartedAt: r.StartedAt.Time, FinishedAt: r.FinishedAt.Ptr(),
 	}
 }
 

@@ -24,6 +24,10 @@ func rows[From, To any](from []From, err error, convert func(From) To) ([]To, er
 	return to, nil
 }
 
+func (s sqliteQueries) ClaimTurn(ctx context.Context, arg pgdb.ClaimTurnParams) (int64, error) {
+	return s.q.ClaimTurn(ctx, sqlitedb.ClaimTurnParams(arg))
+}
+
 func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
 	return pgdb.Thread(r), err
@@ -45,6 +49,14 @@ func (s sqliteQueries) DrawSeqForNew(ctx context.Context, arg pgdb.DrawSeqForNew
 
 func (s sqliteQueries) EndOpenCalls(ctx context.Context, arg pgdb.EndOpenCallsParams) error {
 	return s.q.EndOpenCalls(ctx, sqlitedb.EndOpenCallsParams(arg))
+}
+
+func (s sqliteQueries) EndOpenTurns(ctx context.Context, arg pgdb.EndOpenTurnsParams) error {
+	return s.q.EndOpenTurns(ctx, sqlitedb.EndOpenTurnsParams(arg))
+}
+
+func (s sqliteQueries) EndTurn(ctx context.Context, arg pgdb.EndTurnParams) (int64, error) {
+	return s.q.EndTurn(ctx, sqlitedb.EndTurnParams(arg))
 }
 
 func (s sqliteQueries) FailOpenResponses(ctx context.Context, arg pgdb.FailOpenResponsesParams) error {
@@ -74,14 +86,34 @@ func (s sqliteQueries) GetOwner(ctx context.Context, arg pgdb.GetOwnerParams) (s
 	return s.q.GetOwner(ctx, sqlitedb.GetOwnerParams(arg))
 }
 
+func (s sqliteQueries) GetTextSession(ctx context.Context, arg pgdb.GetTextSessionParams) (pgdb.TextSession, error) {
+	r, err := s.q.GetTextSession(ctx, sqlitedb.GetTextSessionParams(arg))
+	return pgdb.TextSession(r), err
+}
+
 func (s sqliteQueries) GetThread(ctx context.Context, arg pgdb.GetThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.GetThread(ctx, sqlitedb.GetThreadParams(arg))
 	return pgdb.Thread(r), err
 }
 
+func (s sqliteQueries) GetToolCall(ctx context.Context, arg pgdb.GetToolCallParams) (pgdb.ToolCall, error) {
+	r, err := s.q.GetToolCall(ctx, sqlitedb.GetToolCallParams(arg))
+	return pgdb.ToolCall(r), err
+}
+
+func (s sqliteQueries) GetTurn(ctx context.Context, arg pgdb.GetTurnParams) (pgdb.Turn, error) {
+	r, err := s.q.GetTurn(ctx, sqlitedb.GetTurnParams(arg))
+	return pgdb.Turn(r), err
+}
+
 func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (pgdb.Message, error) {
 	r, err := s.q.InsertMessage(ctx, sqlitedb.InsertMessageParams(arg))
 	return pgdb.Message(r), err
+}
+
+func (s sqliteQueries) KeepTurn(ctx context.Context, arg pgdb.KeepTurnParams) (pgdb.Turn, error) {
+	r, err := s.q.KeepTurn(ctx, sqlitedb.KeepTurnParams(arg))
+	return pgdb.Turn(r), err
 }
 
 func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessageParams) (int64, error) {
@@ -122,6 +154,11 @@ func (s sqliteQueries) ListThreads(ctx context.Context, arg pgdb.ListThreadsPara
 	return rows(r, err, func(r sqlitedb.Thread) pgdb.Thread { return pgdb.Thread(r) })
 }
 
+func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWaitingToolCallsParams) ([]pgdb.ToolCall, error) {
+	r, err := s.q.ListWaitingToolCalls(ctx, sqlitedb.ListWaitingToolCallsParams(arg))
+	return rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
+}
+
 func (s sqliteQueries) RenameThread(ctx context.Context, arg pgdb.RenameThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.RenameThread(ctx, sqlitedb.RenameThreadParams(arg))
 	return pgdb.Thread(r), err
@@ -139,13 +176,30 @@ func (s sqliteQueries) SaveResponse(ctx context.Context, arg pgdb.SaveResponsePa
 	return s.q.SaveResponse(ctx, sqlitedb.SaveResponseParams(arg))
 }
 
+func (s sqliteQueries) SaveTextSession(ctx context.Context, arg pgdb.SaveTextSessionParams) error {
+	return s.q.SaveTextSession(ctx, sqlitedb.SaveTextSessionParams(arg))
+}
+
 func (s sqliteQueries) SaveToolCall(ctx context.Context, arg pgdb.SaveToolCallParams) (int64, error) {
 	return s.q.SaveToolCall(ctx, sqlitedb.SaveToolCallParams(arg))
+}
+
+func (s sqliteQueries) SearchMessages(ctx context.Context, arg pgdb.SearchMessagesParams) ([]pgdb.SearchMessagesRow, error) {
+	r, err := s.q.SearchMessages(ctx, sqlitedb.SearchMessagesParams(arg))
+	return rows(r, err, func(r sqlitedb.SearchMessagesRow) pgdb.SearchMessagesRow { return pgdb.SearchMessagesRow(r) })
 }
 
 func (s sqliteQueries) ShiftMessages(ctx context.Context, arg pgdb.ShiftMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ShiftMessages(ctx, sqlitedb.ShiftMessagesParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) StopTurn(ctx context.Context, arg pgdb.StopTurnParams) (int64, error) {
+	return s.q.StopTurn(ctx, sqlitedb.StopTurnParams(arg))
+}
+
+func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitleParams) (int64, error) {
+	return s.q.SuggestTitle(ctx, sqlitedb.SuggestTitleParams(arg))
 }
 
 func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessageParams) (pgdb.Message, error) {

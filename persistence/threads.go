@@ -40,7 +40,7 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	var row pgdb.Thread
 	err = s.eng.write(ctx, func(q queries) (err error) {
 		row, err = q.CreateThread(ctx, pgdb.CreateThreadParams{
-			ID: newID(), Owner: owner, Title: title, SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(now()),
+			ID: newID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(now()),
 		})
 		return err
 	})
@@ -137,7 +137,8 @@ func parseCursor(cursor string) (dbtype.Time, string, error) {
 	return dbtype.At(t), id, nil
 }
 
-// RenameThread changes the title only.
+// RenameThread changes the title only. An empty title leaves the next one to the
+// program again.
 func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread, error) {
 	title, err := cleanTitle(title)
 	if err != nil {
@@ -149,11 +150,44 @@ func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread
 	var row pgdb.Thread
 	err = s.eng.write(ctx, func(q queries) (err error) {
 		row, err = q.RenameThread(ctx, pgdb.RenameThreadParams{
-			ID: key.Thread, Owner: key.Owner, Title: title, SearchTitle: strings.ToLower(title),
+			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title),
 		})
 		return err
 	})
 	return threadFromRow(row), s.fail("rename thread", err)
+}
+
+// titleByUser is who gives a title that the user writes: whoever writes none
+// leaves it to the others.
+func titleByUser(title string) string {
+	if title == "" {
+		return string(TitleByNobody)
+	}
+	return string(TitleByUser)
+}
+
+// SuggestTitle gives the thread a title that nobody asked for, unless its title
+// is as good or better: see TitleBy. It reports whether it did, also false when
+// there is no such thread.
+func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by TitleBy) (bool, error) {
+	if by != TitleByWords && by != TitleByModel {
+		return false, fmt.Errorf("suggest title: %w author %q", ErrInvalid, by)
+	}
+	title, err := cleanTitle(title)
+	if err != nil || title == "" {
+		return false, err
+	}
+	if err := key.check(); err != nil {
+		return false, nil //nolint:nilerr // such a thread cannot be there
+	}
+	var n int64
+	err = s.eng.write(ctx, func(q queries) (err error) {
+		n, err = q.SuggestTitle(ctx, pgdb.SuggestTitleParams{
+			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: string(by), SearchTitle: strings.ToLower(title),
+		})
+		return err
+	})
+	return n > 0, s.fail("suggest title", err)
 }
 
 // DeleteThread removes the thread and everything in it. Its watches end with

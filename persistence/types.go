@@ -48,9 +48,21 @@ type Thread struct {
 	ID        string    `json:"id"`
 	Owner     string    `json:"-"`
 	Title     string    `json:"title"`
+	TitleBy   TitleBy   `json:"-"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
+
+// TitleBy is who gave a thread its title.
+type TitleBy string
+
+// Who gives titles: a better one replaces those before it in this list.
+const (
+	TitleByNobody TitleBy = ""
+	TitleByWords  TitleBy = "local" // the first words of the thread
+	TitleByModel  TitleBy = "model"
+	TitleByUser   TitleBy = "user"
+)
 
 // Message is one entry of a thread, in the form of the AI SDK's UIMessage.
 type Message struct {
@@ -143,6 +155,7 @@ type ToolCallStatus string
 // The states of a tool call's record.
 const (
 	ToolCallRunning   ToolCallStatus = "running"
+	ToolCallWaiting   ToolCallStatus = "waiting" // for the caller, whose answer may come to another process
 	ToolCallDone      ToolCallStatus = "done"
 	ToolCallFailed    ToolCallStatus = "failed"
 	ToolCallCancelled ToolCallStatus = "cancelled"
@@ -194,6 +207,34 @@ type Usage struct {
 	CachedTokens      int64
 	InputAudioTokens  int64
 	OutputAudioTokens int64
+}
+
+// TurnRecord is a text turn that runs.
+type TurnRecord struct {
+	ID         string
+	Instance   string
+	StartedAt  time.Time
+	LeaseUntil time.Time
+}
+
+// TextSession is how a thread is answered by text, where that differs from the
+// settings. Tools and Defaults are JSON in the caller's own words; empty for none.
+type TextSession struct {
+	Provider  string
+	Model     string
+	Tools     string
+	Defaults  string
+	CreatedAt time.Time
+}
+
+// Found is a message of another thread that holds the words looked for.
+type Found struct {
+	ThreadID  string
+	Title     string // the thread's
+	Role      Role
+	Text      string
+	CreatedAt time.Time
+	Hits      int // how many of the words it holds
 }
 
 // EventType is the kind of an Event.

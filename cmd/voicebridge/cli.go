@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 
 	"github.com/alecthomas/kong"
@@ -65,9 +66,7 @@ type process struct {
 // load reads the settings with the flags of a command and makes the logger.
 func (p *process) load(flags map[string]any) (config, *slog.Logger, error) {
 	all := p.cli.settings()
-	for key, value := range flags {
-		all[key] = value
-	}
+	maps.Copy(all, flags)
 	cfg, err := loadConfig(sources{File: p.cli.Config, Environ: p.environ, Flags: all})
 	if err != nil {
 		return config{}, nil, err

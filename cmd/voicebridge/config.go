@@ -363,8 +363,8 @@ func unknownKeys(path string, value any, t reflect.Type) []string {
 }
 
 func fieldFor(t reflect.Type, key string) (reflect.Type, bool) {
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Tag.Get("koanf") == key && key != "-" {
+	for f := range t.Fields() {
+		if f := f; f.Tag.Get("koanf") == key && key != "-" {
 			return f.Type, true
 		}
 	}

@@ -70,14 +70,14 @@ func TestExampleFileHoldsTheDefaults(t *testing.T) {
 // keysOf returns all keys that the file can have.
 func keysOf(path string, t reflect.Type) map[string]bool {
 	out := map[string]bool{}
-	for i := range t.NumField() {
-		key := t.Field(i).Tag.Get("koanf")
+	for field := range t.Fields() {
+		key := field.Tag.Get("koanf")
 		if key == "-" {
 			continue
 		}
 		full := strings.TrimPrefix(path+"."+key, ".")
-		if t.Field(i).Type.Kind() == reflect.Struct {
-			maps.Copy(out, keysOf(full, t.Field(i).Type))
+		if field.Type.Kind() == reflect.Struct {
+			maps.Copy(out, keysOf(full, field.Type))
 			continue
 		}
 		out[full] = true

@@ -264,7 +264,7 @@ var failures = map[string]failure{
 		act: func(c *caller) {
 			c.session.Hear()
 			c.saved("answer", says(persistence.RoleAssistant, spokenAnswer))
-		}, thread: []string{"user voice …", "assistant voice interrupted: " + spokenAnswer},
+		}, thread: []string{"user voice …", "assistant voice …: " + spokenAnswer},
 	},
 	"transcripts never come": {
 		faults: simulator.Faults{Transcripts: simulator.TranscriptNever}, act: hearTurn,

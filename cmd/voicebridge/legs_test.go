@@ -30,7 +30,7 @@ func TestOneUDPPort(t *testing.T) {
 	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_UDP_PORT=" + port}})
 	var answers []string
 	see := func(answer string) string { answers = append(answers, answer); return answer }
-	first, second := r.dial(t, request{answer: see}), r.dial(t, request{answer: see})
+	first, second := r.dial(t, request{answer: see}), r.dial(t, request{answer: see, session: asksMe})
 	for _, answer := range answers {
 		ports := candidatePort.FindAllStringSubmatch(answer, -1)
 		for _, p := range ports {
@@ -70,7 +70,7 @@ func TestSimulateApart(t *testing.T) {
 	t.Parallel()
 	sim := launch(t, nil, "simulate", "--listen", "127.0.0.1:0")
 	r := newRig(t, rigConfig{environ: []string{"OPENAI_BASE_URL=" + sim.url}}) // the last one counts
-	c := r.dial(t, request{})
+	c := r.dial(t, request{session: asksMe})
 	c.next("bridge.ready")
 	c.speak()
 	c.next(realtime.TypeOutputBufferStopped)

@@ -12,19 +12,13 @@ import (
 	"net/http/httptest"
 	"net/textproto"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
-	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
@@ -167,8 +161,9 @@ func rigScript() *simulator.Script {
 	}
 }
 
-// asksMe declares the client tool ask_me.
-const asksMe = `{"type":"realtime","tools":[{"type":"function","name":"ask_me","description":"Asks.","parameters":{"type":"object","properties":{"a":{"type":"number"}}}}]}`
+// asksMe declares the client tool ask_me, and is heard to the end also when a busy
+// machine makes pauses in what is said.
+const asksMe = `{"type":"realtime","audio":{"input":{"turn_detection":{"type":"server_vad","silence_duration_ms":2000}}},"tools":[{"type":"function","name":"ask_me","description":"Asks.","parameters":{"type":"object","properties":{"a":{"type":"number"}}}}]}`
 
 // request is how a caller calls.
 type request struct {
@@ -210,14 +205,15 @@ func (r *rig) try(t *testing.T, q request) (c *caller, status int, body string) 
 	if q.session != "" {
 		kind, content = callForm(t, offer, q.session)
 	}
-	res, body := r.call(t, c, q.faults, path, kind, content)
-	if res.StatusCode != http.StatusCreated {
-		return c, res.StatusCode, body
+	got := r.call(t, c, q.faults, path, kind, content)
+	body = got.body
+	if got.status != http.StatusCreated {
+		return c, got.status, body
 	}
-	c.id = strings.TrimPrefix(res.Header.Get("Location"), "/v1/realtime/calls/")
-	c.thread = res.Header.Get("X-Thread-Id")
+	c.id = strings.TrimPrefix(got.header.Get("Location"), "/v1/realtime/calls/")
+	c.thread = got.header.Get("X-Thread-Id")
 	if c.id == "" || c.thread == "" {
-		t.Fatalf("call: headers %v", res.Header)
+		t.Fatalf("call: headers %v", got.header)
 	}
 	if q.answer != nil {
 		body = q.answer(body)
@@ -225,21 +221,21 @@ func (r *rig) try(t *testing.T, q request) (c *caller, status int, body string) 
 	if !q.absent {
 		c.accept(body)
 	}
-	return c, res.StatusCode, body
+	return c, got.status, body
 }
 
-func (r *rig) call(t *testing.T, c *caller, faults simulator.Faults, path, kind, content string) (*http.Response, string) {
+func (r *rig) call(t *testing.T, c *caller, faults simulator.Faults, path, kind, content string) reply {
 	t.Helper()
 	r.calling.Lock()
 	defer r.calling.Unlock()
 	r.faults.Store(&faults)
 	c.nameless = faults.NoLocation
 	before := len(r.sim.Sessions())
-	res, body := r.do(t, http.MethodPost, path, kind, content)
+	got := r.do(t, http.MethodPost, path, kind, content)
 	if all := r.sim.Sessions(); len(all) > before {
 		c.session = all[len(all)-1]
 	}
-	return res, body
+	return got
 }
 
 // offer makes the peer of a caller in this process.
@@ -305,7 +301,14 @@ func callForm(t *testing.T, offer, session string) (contentType, body string) {
 	return w.FormDataContentType(), b.String()
 }
 
-func (r *rig) do(t *testing.T, method, path, kind, body string) (*http.Response, string) {
+// reply is what the program answers to a request.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r *rig) do(t *testing.T, method, path, kind, body string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(r.ctx, method, r.url+path, strings.NewReader(body))
 	if err != nil {
@@ -323,185 +326,11 @@ func (r *rig) do(t *testing.T, method, path, kind, body string) (*http.Response,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, string(text)
+	return reply{res.StatusCode, res.Header, string(text)}
 }
 
 func (r *rig) post(t *testing.T, path, kind, body string) (int, string) {
 	t.Helper()
-	res, text := r.do(t, http.MethodPost, path, kind, body)
-	return res.StatusCode, text
-}
-
-// read gets a JSON document.
-func (r *rig) read(t *testing.T, path string, v any) {
-	t.Helper()
-	res, body := r.do(t, http.MethodGet, path, "", "")
-	if err := json.Unmarshal([]byte(body), v); res.StatusCode != http.StatusOK || err != nil {
-		t.Fatalf("%s: %d %s", path, res.StatusCode, body)
-	}
-}
-
-// messages reads the thread as a page does.
-func (r *rig) messages(t *testing.T, thread string) []persistence.Message {
-	t.Helper()
-	var page struct{ Messages []persistence.Message }
-	r.read(t, "/api/threads/"+thread+"/messages?limit=1000", &page)
-	return page.Messages
-}
-
-// script is the thread in one line a message.
-func (r *rig) script(t *testing.T, thread string) []string {
-	t.Helper()
-	var lines []string
-	for _, m := range r.messages(t, thread) {
-		line := fmt.Sprintf("%s %s %s: %s", m.Role, m.Metadata.Source, m.Metadata.Status, m.Text())
-		for _, p := range m.Parts {
-			if p.IsTool() {
-				line += fmt.Sprintf("[%s %s]", p.Type, p.State)
-			}
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-// wantScript compares the thread with the lines that it must have.
-func (r *rig) wantScript(t *testing.T, thread string, want ...string) {
-	t.Helper()
-	if diff := cmp.Diff(want, r.script(t, thread)); diff != "" {
-		t.Errorf("thread (-want +got):\n%s", diff)
-	}
-}
-
-// rows asks the database, beside the program.
-func (r *rig) rows(t *testing.T, format string, args ...any) []string {
-	t.Helper()
-	var lines []string
-	for _, row := range persistencetest.Rows(t, r.database, fmt.Sprintf(format, args...)) {
-		lines = append(lines, strings.Join(row, " "))
-	}
-	return lines
-}
-
-// over waits until all of the call is over, and checks what it leaves: one end
-// for this reason, nothing open in the thread, and no call at the upstream.
-func (r *rig) over(c *caller, reason string) {
-	c.t.Helper()
-	c.hangUp() // returns when the call is over
-	r.wantLeft(c, reason)
-}
-
-// wantLeft is over for a call that is over already.
-func (r *rig) wantLeft(c *caller, reason string) {
-	c.t.Helper()
-	const ended = "CASE WHEN ended_at IS NULL THEN 'open' ELSE 'ended' END"
-	if got := r.rows(c.t, "SELECT end_reason, "+ended+" FROM calls WHERE id = '%s'", c.id); !cmp.Equal(got, []string{reason + " ended"}) {
-		c.t.Errorf("the call's row is %q, want it ended by %s", got, reason)
-	}
-	r.nothingOpen(c.t, c.thread)
-	r.upstreamEnded(c)
-}
-
-// upstreamEnded waits for the end of the upstream's call, which must have been
-// hung up if it had a name.
-func (r *rig) upstreamEnded(c *caller) {
-	c.t.Helper()
-	limit := time.NewTimer(rigPatience)
-	defer limit.Stop()
-	select {
-	case <-c.session.Done():
-	case <-limit.C:
-		c.t.Fatal("the upstream's call goes on")
-	}
-	if _, asked := r.hangUps.Load(c.session.ID()); !asked && !c.nameless {
-		c.t.Errorf("the upstream's call was not hung up and ended because of %v", c.session.Err())
-	}
-}
-
-// nothingOpen checks that all of a thread is finished.
-func (r *rig) nothingOpen(t *testing.T, thread string) {
-	t.Helper()
-	for table, open := range map[string]string{
-		"calls": "ended_at IS NULL", "messages": "status = 'in_progress'", "tool_calls": "status = 'running'", "responses": "status = 'in_progress'",
-	} {
-		if rows := r.rows(t, "SELECT id FROM %s WHERE thread_id = '%s' AND %s", table, thread, open); len(rows) > 0 {
-			t.Errorf("%d %s of the thread are open: %q", len(rows), table, rows)
-		}
-	}
-}
-
-var metricPattern = regexp.MustCompile(`(?m)^([a-z_]+(?:\{[^}]*\})?) ([0-9.e+]+)$`)
-
-// metrics reads the figures of the process, by name and labels.
-func (r *rig) metrics() map[string]float64 {
-	r.t.Helper()
-	_, body := r.do(r.t, http.MethodGet, "/metrics", "", "")
-	out := map[string]float64{}
-	for _, m := range metricPattern.FindAllStringSubmatch(body, -1) {
-		value, err := strconv.ParseFloat(m[2], 64)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		out[m[1]] = value
-	}
-	return out
-}
-
-// load reads how many calls and goroutines the process has. To read it takes
-// goroutines too, now more, now less, and the runtime's count may be too low while
-// it works: so it is the second-lowest of some counts.
-func (r *rig) load() (calls, goroutines int) {
-	r.t.Helper()
-	var counts []int
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for range 7 {
-		<-tick.C
-		m := r.metrics()
-		calls = int(m["voicebridge_calls_live"])
-		counts = append(counts, int(m["go_goroutines"]))
-	}
-	slices.Sort(counts)
-	return calls, counts[1]
-}
-
-// quiet waits until the process has no calls and no more goroutines than before
-// the first one. Nobody tells when a goroutine has ended, so it is asked again.
-func (r *rig) quiet() {
-	r.t.Helper()
-	for end := time.Now().Add(rigPatience); ; {
-		calls, goroutines := r.load()
-		if calls == 0 && goroutines <= r.resting {
-			return
-		}
-		if time.Now().After(end) {
-			dump := r.goroutineDump()
-			keepArtifact(r.t, "goroutines.txt", dump)
-			r.t.Fatalf("%d goroutines and %d calls are left, %d goroutines were there before; they do:\n%.20000s", goroutines, calls, r.resting, dump)
-		}
-	}
-}
-
-// replayOf lists what a session was told of the thread before its settings.
-func replayOf(t *testing.T, s *simulator.Session) []string {
-	t.Helper()
-	var items []string
-	for _, record := range s.Received() {
-		if record.Refused != "" {
-			t.Errorf("the upstream refused %s: %s", record.Event.Raw, record.Refused)
-		}
-		if record.Event.Type == realtime.TypeSessionUpdate {
-			break
-		}
-		item, err := realtime.DecodeItem(record.Event.Item)
-		if err != nil {
-			t.Fatalf("%s: %v", record.Event.Raw, err)
-		}
-		if item.Type == realtime.ItemMessage {
-			items = append(items, item.Role+": "+item.Text())
-		} else {
-			items = append(items, strings.TrimSpace(item.Type+" "+item.Name))
-		}
-	}
-	return items
+	got := r.do(t, http.MethodPost, path, kind, body)
+	return got.status, got.body
 }

@@ -61,3 +61,17 @@ ON CONFLICT (id) DO UPDATE SET
     cost_usd = excluded.cost_usd, answer_ms = excluded.answer_ms, first_token_ms = excluded.first_token_ms,
     instance = excluded.instance, finished_at = excluded.finished_at
 WHERE responses.thread_id = excluded.thread_id;
+
+-- GetToolCall gives the latest call that the model named so.
+-- name: GetToolCall :one
+SELECT c.* FROM tool_calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.thread_id = @thread_id AND t.owner = @owner AND c.tool_call_id = @tool_call_id
+ORDER BY c.started_at DESC, c.id DESC
+LIMIT 1;
+
+-- name: ListWaitingToolCalls :many
+SELECT c.* FROM tool_calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.thread_id = @thread_id AND t.owner = @owner AND c.status = 'waiting'
+ORDER BY c.started_at, c.id;

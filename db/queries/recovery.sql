@@ -8,7 +8,9 @@ SELECT m.instance FROM messages AS m WHERE m.status = 'in_progress'
 UNION
 SELECT tc.instance FROM tool_calls AS tc WHERE tc.status = 'running'
 UNION
-SELECT r.instance FROM responses AS r WHERE r.status = 'in_progress';
+SELECT r.instance FROM responses AS r WHERE r.status = 'in_progress'
+UNION
+SELECT u.instance FROM turns AS u;
 
 -- name: GetOwner :one
 SELECT owner FROM threads WHERE id = @id;
@@ -35,3 +37,6 @@ WHERE status = 'running' AND instance = @instance;
 -- name: FailOpenResponses :exec
 UPDATE responses SET status = 'failed', status_reason = @status_reason, finished_at = @finished_at
 WHERE status = 'in_progress' AND instance = @instance;
+
+-- name: EndOpenTurns :exec
+DELETE FROM turns WHERE instance = @instance;

@@ -1,15 +1,21 @@
 -- name: CreateThread :one
-INSERT INTO threads (id, owner, title, search_title, next_seq, context, created_at, updated_at)
-VALUES (@id, @owner, @title, @search_title, 1, 0, @created_at, @created_at)
+INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
+VALUES (@id, @owner, @title, @title_by, @search_title, 1, 0, @created_at, @created_at)
 RETURNING *;
 
 -- name: GetThread :one
 SELECT * FROM threads WHERE id = @id AND owner = @owner;
 
 -- name: RenameThread :one
-UPDATE threads SET title = @title, search_title = @search_title
+UPDATE threads SET title = @title, title_by = @title_by, search_title = @search_title
 WHERE id = @id AND owner = @owner
 RETURNING *;
+
+-- SuggestTitle changes nothing when the title is a user's, or better already.
+-- name: SuggestTitle :execrows
+UPDATE threads SET title = @title, title_by = @title_by, search_title = @search_title
+WHERE id = @id AND owner = @owner
+    AND (title_by = '' OR (title_by = 'local' AND CAST(@title_by AS text) = 'model'));
 
 -- name: DeleteThread :execrows
 DELETE FROM threads WHERE id = @id AND owner = @owner;

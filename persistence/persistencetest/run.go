@@ -65,6 +65,15 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"recover":              s.recover,
 		"recover leaves alive": s.recoverLeavesAlive,
 		"delete":               s.deleteThread,
+		"turns":                s.turns,
+		"lost turn":            s.lostTurn,
+		"concurrent claims":    s.concurrentClaims,
+		"recover turns":        s.recoverTurns,
+		"tool calls in batch":  s.toolCallsInBatch,
+		"read and write":       s.readAndWrite,
+		"text sessions":        s.textSessions,
+		"titles":               s.titles,
+		"search messages":      s.searchMessages,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -13,3 +13,20 @@ WHERE t.owner = @owner
     )
 ORDER BY t.updated_at DESC, t.id DESC
 LIMIT CAST(@max_rows AS bigint);
+
+-- SearchMessages gives what was said in the owner's other threads, first what
+-- holds most of the words (a JSON array of words in lower case), then the latest.
+-- name: SearchMessages :many
+SELECT m.thread_id, t.title, m.role, m.text, m.created_at, CAST((
+    SELECT count(*) FROM json_each(CAST(@words AS text)) AS w
+    WHERE instr(m.search_text, w.value) > 0
+) AS bigint) AS hits
+FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE t.owner = @owner AND m.thread_id <> @except_thread AND m.role <> 'system' AND m.status <> 'in_progress'
+    AND EXISTS (
+        SELECT 1 FROM json_each(CAST(@words AS text)) AS w
+        WHERE instr(m.search_text, w.value) > 0
+    )
+ORDER BY hits DESC, m.created_at DESC, m.id DESC
+LIMIT CAST(@max_rows AS bigint);

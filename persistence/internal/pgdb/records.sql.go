@@ -44,6 +44,92 @@ func (q *Queries) GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call,
 	return i, err
 }
 
+const getToolCall = `-- name: GetToolCall :one
+SELECT c.id, c.thread_id, c.message_id, c.call_id, c.tool_call_id, c.name, c.executor, c.server, c.status, c.input, c.output, c.error, c.instance, c.started_at, c.finished_at FROM tool_calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.thread_id = $1 AND t.owner = $2 AND c.tool_call_id = $3
+ORDER BY c.started_at DESC, c.id DESC
+LIMIT 1
+`
+
+type GetToolCallParams struct {
+	ThreadID   string
+	Owner      string
+	ToolCallID string
+}
+
+// GetToolCall gives the latest call that the model named so.
+func (q *Queries) GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error) {
+	row := q.db.QueryRow(ctx, getToolCall, arg.ThreadID, arg.Owner, arg.ToolCallID)
+	var i ToolCall
+	err := row.Scan(
+		&i.ID,
+		&i.ThreadID,
+		&i.MessageID,
+		&i.CallID,
+		&i.ToolCallID,
+		&i.Name,
+		&i.Executor,
+		&i.Server,
+		&i.Status,
+		&i.Input,
+		&i.Output,
+		&i.Error,
+		&i.Instance,
+		&i.StartedAt,
+		&i.FinishedAt,
+	)
+	return i, err
+}
+
+const listWaitingToolCalls = `-- name: ListWaitingToolCalls :many
+SELECT c.id, c.thread_id, c.message_id, c.call_id, c.tool_call_id, c.name, c.executor, c.server, c.status, c.input, c.output, c.error, c.instance, c.started_at, c.finished_at FROM tool_calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.thread_id = $1 AND t.owner = $2 AND c.status = 'waiting'
+ORDER BY c.started_at, c.id
+`
+
+type ListWaitingToolCallsParams struct {
+	ThreadID string
+	Owner    string
+}
+
+func (q *Queries) ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error) {
+	rows, err := q.db.Query(ctx, listWaitingToolCalls, arg.ThreadID, arg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ToolCall
+	for rows.Next() {
+		var i ToolCall
+		if err := rows.Scan(
+			&i.ID,
+			&i.ThreadID,
+			&i.MessageID,
+			&i.CallID,
+			&i.ToolCallID,
+			&i.Name,
+			&i.Executor,
+			&i.Server,
+			&i.Status,
+			&i.Input,
+			&i.Output,
+			&i.Error,
+			&i.Instance,
+			&i.StartedAt,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const saveCall = `-- name: SaveCall :execrows
 
 INSERT INTO calls (

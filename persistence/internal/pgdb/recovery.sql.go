@@ -27,6 +27,19 @@ func (q *Queries) EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) erro
 	return err
 }
 
+const endOpenTurns = `-- name: EndOpenTurns :exec
+DELETE FROM turns WHERE instance = $1
+`
+
+type EndOpenTurnsParams struct {
+	Instance string
+}
+
+func (q *Queries) EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error {
+	_, err := q.db.Exec(ctx, endOpenTurns, arg.Instance)
+	return err
+}
+
 const failOpenResponses = `-- name: FailOpenResponses :exec
 UPDATE responses SET status = 'failed', status_reason = $1, finished_at = $2
 WHERE status = 'in_progress' AND instance = $3
@@ -126,6 +139,8 @@ UNION
 SELECT tc.instance FROM tool_calls AS tc WHERE tc.status = 'running'
 UNION
 SELECT r.instance FROM responses AS r WHERE r.status = 'in_progress'
+UNION
+SELECT u.instance FROM turns AS u
 `
 
 // What a dead process left open, for all owners: only recovery asks this, and

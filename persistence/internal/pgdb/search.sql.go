@@ -12,7 +12,7 @@ import (
 )
 
 const listThreads = `-- name: ListThreads :many
-SELECT t.id, t.owner, t.title, t.next_seq, t.context, t.created_at, t.updated_at, t.search_title FROM threads AS t
+SELECT t.id, t.owner, t.title, t.next_seq, t.context, t.created_at, t.updated_at, t.search_title, t.title_by FROM threads AS t
 WHERE t.owner = $1
     AND (t.updated_at < $2 OR (t.updated_at = $2 AND t.id < $3))
     AND NOT EXISTS (
@@ -60,6 +60,73 @@ func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thr
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.SearchTitle,
+			&i.TitleBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const searchMessages = `-- name: SearchMessages :many
+SELECT m.thread_id, t.title, m.role, m.text, m.created_at, CAST((
+    SELECT count(*) FROM jsonb_array_elements_text(CAST(CAST($1 AS text) AS jsonb)) AS w (value)
+    WHERE strpos(m.search_text, w.value) > 0
+) AS bigint) AS hits
+FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE t.owner = $2 AND m.thread_id <> $3 AND m.role <> 'system' AND m.status <> 'in_progress'
+    AND EXISTS (
+        SELECT 1 FROM jsonb_array_elements_text(CAST(CAST($1 AS text) AS jsonb)) AS w (value)
+        WHERE strpos(m.search_text, w.value) > 0
+    )
+ORDER BY hits DESC, m.created_at DESC, m.id DESC
+LIMIT CAST($4 AS bigint)
+`
+
+type SearchMessagesParams struct {
+	Words        string
+	Owner        string
+	ExceptThread string
+	MaxRows      int64
+}
+
+type SearchMessagesRow struct {
+	ThreadID  string
+	Title     string
+	Role      string
+	Text      string
+	CreatedAt dbtype.Time
+	Hits      int64
+}
+
+// SearchMessages gives what was said in the owner's other threads, first what
+// holds most of the words (a JSON array of words in lower case), then the latest.
+func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error) {
+	rows, err := q.db.Query(ctx, searchMessages,
+		arg.Words,
+		arg.Owner,
+		arg.ExceptThread,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SearchMessagesRow
+	for rows.Next() {
+		var i SearchMessagesRow
+		if err := rows.Scan(
+			&i.ThreadID,
+			&i.Title,
+			&i.Role,
+			&i.Text,
+			&i.CreatedAt,
+			&i.Hits,
 		); err != nil {
 			return nil, err
 		}

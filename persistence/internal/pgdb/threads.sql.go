@@ -12,15 +12,16 @@ import (
 )
 
 const createThread = `-- name: CreateThread :one
-INSERT INTO threads (id, owner, title, search_title, next_seq, context, created_at, updated_at)
-VALUES ($1, $2, $3, $4, 1, 0, $5, $5)
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title
+INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, 1, 0, $6, $6)
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by
 `
 
 type CreateThreadParams struct {
 	ID          string
 	Owner       string
 	Title       string
+	TitleBy     string
 	SearchTitle string
 	CreatedAt   dbtype.Time
 }
@@ -30,6 +31,7 @@ func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (Thr
 		arg.ID,
 		arg.Owner,
 		arg.Title,
+		arg.TitleBy,
 		arg.SearchTitle,
 		arg.CreatedAt,
 	)
@@ -43,6 +45,7 @@ func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (Thr
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SearchTitle,
+		&i.TitleBy,
 	)
 	return i, err
 }
@@ -67,7 +70,7 @@ func (q *Queries) DeleteThread(ctx context.Context, arg DeleteThreadParams) (int
 const drawSeq = `-- name: DrawSeq :one
 UPDATE threads SET next_seq = next_seq + CAST($1 AS bigint)
 WHERE id = $2 AND owner = $3
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by
 `
 
 type DrawSeqParams struct {
@@ -90,6 +93,7 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SearchTitle,
+		&i.TitleBy,
 	)
 	return i, err
 }
@@ -97,7 +101,7 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 const drawSeqForNew = `-- name: DrawSeqForNew :one
 UPDATE threads SET next_seq = next_seq + 1, updated_at = $1
 WHERE id = $2 AND owner = $3
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by
 `
 
 type DrawSeqForNewParams struct {
@@ -119,12 +123,13 @@ func (q *Queries) DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (T
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SearchTitle,
+		&i.TitleBy,
 	)
 	return i, err
 }
 
 const getThread = `-- name: GetThread :one
-SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title FROM threads WHERE id = $1 AND owner = $2
+SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by FROM threads WHERE id = $1 AND owner = $2
 `
 
 type GetThreadParams struct {
@@ -144,18 +149,20 @@ func (q *Queries) GetThread(ctx context.Context, arg GetThreadParams) (Thread, e
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SearchTitle,
+		&i.TitleBy,
 	)
 	return i, err
 }
 
 const renameThread = `-- name: RenameThread :one
-UPDATE threads SET title = $1, search_title = $2
-WHERE id = $3 AND owner = $4
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title
+UPDATE threads SET title = $1, title_by = $2, search_title = $3
+WHERE id = $4 AND owner = $5
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by
 `
 
 type RenameThreadParams struct {
 	Title       string
+	TitleBy     string
 	SearchTitle string
 	ID          string
 	Owner       string
@@ -164,6 +171,7 @@ type RenameThreadParams struct {
 func (q *Queries) RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error) {
 	row := q.db.QueryRow(ctx, renameThread,
 		arg.Title,
+		arg.TitleBy,
 		arg.SearchTitle,
 		arg.ID,
 		arg.Owner,
@@ -178,6 +186,7 @@ func (q *Queries) RenameThread(ctx context.Context, arg RenameThreadParams) (Thr
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SearchTitle,
+		&i.TitleBy,
 	)
 	return i, err
 }
@@ -193,6 +202,35 @@ type ResetThreadParams struct {
 
 func (q *Queries) ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error) {
 	result, err := q.db.Exec(ctx, resetThread, arg.ID, arg.Owner)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const suggestTitle = `-- name: SuggestTitle :execrows
+UPDATE threads SET title = $1, title_by = $2, search_title = $3
+WHERE id = $4 AND owner = $5
+    AND (title_by = '' OR (title_by = 'local' AND CAST($2 AS text) = 'model'))
+`
+
+type SuggestTitleParams struct {
+	Title       string
+	TitleBy     string
+	SearchTitle string
+	ID          string
+	Owner       string
+}
+
+// SuggestTitle changes nothing when the title is a user's, or better already.
+func (q *Queries) SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error) {
+	result, err := q.db.Exec(ctx, suggestTitle,
+		arg.Title,
+		arg.TitleBy,
+		arg.SearchTitle,
+		arg.ID,
+		arg.Owner,
+	)
 	if err != nil {
 		return 0, err
 	}

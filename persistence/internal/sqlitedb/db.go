@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.claimTurnStmt, err = db.PrepareContext(ctx, claimTurn); err != nil {
+		return nil, fmt.Errorf("error preparing query ClaimTurn: %w", err)
+	}
 	if q.createThreadStmt, err = db.PrepareContext(ctx, createThread); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateThread: %w", err)
 	}
@@ -38,6 +41,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.endOpenCallsStmt, err = db.PrepareContext(ctx, endOpenCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query EndOpenCalls: %w", err)
+	}
+	if q.endOpenTurnsStmt, err = db.PrepareContext(ctx, endOpenTurns); err != nil {
+		return nil, fmt.Errorf("error preparing query EndOpenTurns: %w", err)
+	}
+	if q.endTurnStmt, err = db.PrepareContext(ctx, endTurn); err != nil {
+		return nil, fmt.Errorf("error preparing query EndTurn: %w", err)
 	}
 	if q.failOpenResponsesStmt, err = db.PrepareContext(ctx, failOpenResponses); err != nil {
 		return nil, fmt.Errorf("error preparing query FailOpenResponses: %w", err)
@@ -57,11 +66,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getOwnerStmt, err = db.PrepareContext(ctx, getOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query GetOwner: %w", err)
 	}
+	if q.getTextSessionStmt, err = db.PrepareContext(ctx, getTextSession); err != nil {
+		return nil, fmt.Errorf("error preparing query GetTextSession: %w", err)
+	}
 	if q.getThreadStmt, err = db.PrepareContext(ctx, getThread); err != nil {
 		return nil, fmt.Errorf("error preparing query GetThread: %w", err)
 	}
+	if q.getToolCallStmt, err = db.PrepareContext(ctx, getToolCall); err != nil {
+		return nil, fmt.Errorf("error preparing query GetToolCall: %w", err)
+	}
+	if q.getTurnStmt, err = db.PrepareContext(ctx, getTurn); err != nil {
+		return nil, fmt.Errorf("error preparing query GetTurn: %w", err)
+	}
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
+	}
+	if q.keepTurnStmt, err = db.PrepareContext(ctx, keepTurn); err != nil {
+		return nil, fmt.Errorf("error preparing query KeepTurn: %w", err)
 	}
 	if q.lastMessageStmt, err = db.PrepareContext(ctx, lastMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query LastMessage: %w", err)
@@ -87,6 +108,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listThreadsStmt, err = db.PrepareContext(ctx, listThreads); err != nil {
 		return nil, fmt.Errorf("error preparing query ListThreads: %w", err)
 	}
+	if q.listWaitingToolCallsStmt, err = db.PrepareContext(ctx, listWaitingToolCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query ListWaitingToolCalls: %w", err)
+	}
 	if q.renameThreadStmt, err = db.PrepareContext(ctx, renameThread); err != nil {
 		return nil, fmt.Errorf("error preparing query RenameThread: %w", err)
 	}
@@ -99,11 +123,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.saveResponseStmt, err = db.PrepareContext(ctx, saveResponse); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveResponse: %w", err)
 	}
+	if q.saveTextSessionStmt, err = db.PrepareContext(ctx, saveTextSession); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveTextSession: %w", err)
+	}
 	if q.saveToolCallStmt, err = db.PrepareContext(ctx, saveToolCall); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveToolCall: %w", err)
 	}
+	if q.searchMessagesStmt, err = db.PrepareContext(ctx, searchMessages); err != nil {
+		return nil, fmt.Errorf("error preparing query SearchMessages: %w", err)
+	}
 	if q.shiftMessagesStmt, err = db.PrepareContext(ctx, shiftMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ShiftMessages: %w", err)
+	}
+	if q.stopTurnStmt, err = db.PrepareContext(ctx, stopTurn); err != nil {
+		return nil, fmt.Errorf("error preparing query StopTurn: %w", err)
+	}
+	if q.suggestTitleStmt, err = db.PrepareContext(ctx, suggestTitle); err != nil {
+		return nil, fmt.Errorf("error preparing query SuggestTitle: %w", err)
 	}
 	if q.updateMessageStmt, err = db.PrepareContext(ctx, updateMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateMessage: %w", err)
@@ -113,6 +149,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.claimTurnStmt != nil {
+		if cerr := q.claimTurnStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing claimTurnStmt: %w", cerr)
+		}
+	}
 	if q.createThreadStmt != nil {
 		if cerr := q.createThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing createThreadStmt: %w", cerr)
@@ -136,6 +177,16 @@ func (q *Queries) Close() error {
 	if q.endOpenCallsStmt != nil {
 		if cerr := q.endOpenCallsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endOpenCallsStmt: %w", cerr)
+		}
+	}
+	if q.endOpenTurnsStmt != nil {
+		if cerr := q.endOpenTurnsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endOpenTurnsStmt: %w", cerr)
+		}
+	}
+	if q.endTurnStmt != nil {
+		if cerr := q.endTurnStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endTurnStmt: %w", cerr)
 		}
 	}
 	if q.failOpenResponsesStmt != nil {
@@ -168,14 +219,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getOwnerStmt: %w", cerr)
 		}
 	}
+	if q.getTextSessionStmt != nil {
+		if cerr := q.getTextSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getTextSessionStmt: %w", cerr)
+		}
+	}
 	if q.getThreadStmt != nil {
 		if cerr := q.getThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getThreadStmt: %w", cerr)
 		}
 	}
+	if q.getToolCallStmt != nil {
+		if cerr := q.getToolCallStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getToolCallStmt: %w", cerr)
+		}
+	}
+	if q.getTurnStmt != nil {
+		if cerr := q.getTurnStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getTurnStmt: %w", cerr)
+		}
+	}
 	if q.insertMessageStmt != nil {
 		if cerr := q.insertMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertMessageStmt: %w", cerr)
+		}
+	}
+	if q.keepTurnStmt != nil {
+		if cerr := q.keepTurnStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keepTurnStmt: %w", cerr)
 		}
 	}
 	if q.lastMessageStmt != nil {
@@ -218,6 +289,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listThreadsStmt: %w", cerr)
 		}
 	}
+	if q.listWaitingToolCallsStmt != nil {
+		if cerr := q.listWaitingToolCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listWaitingToolCallsStmt: %w", cerr)
+		}
+	}
 	if q.renameThreadStmt != nil {
 		if cerr := q.renameThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing renameThreadStmt: %w", cerr)
@@ -238,14 +314,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing saveResponseStmt: %w", cerr)
 		}
 	}
+	if q.saveTextSessionStmt != nil {
+		if cerr := q.saveTextSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveTextSessionStmt: %w", cerr)
+		}
+	}
 	if q.saveToolCallStmt != nil {
 		if cerr := q.saveToolCallStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveToolCallStmt: %w", cerr)
 		}
 	}
+	if q.searchMessagesStmt != nil {
+		if cerr := q.searchMessagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing searchMessagesStmt: %w", cerr)
+		}
+	}
 	if q.shiftMessagesStmt != nil {
 		if cerr := q.shiftMessagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing shiftMessagesStmt: %w", cerr)
+		}
+	}
+	if q.stopTurnStmt != nil {
+		if cerr := q.stopTurnStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stopTurnStmt: %w", cerr)
+		}
+	}
+	if q.suggestTitleStmt != nil {
+		if cerr := q.suggestTitleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing suggestTitleStmt: %w", cerr)
 		}
 	}
 	if q.updateMessageStmt != nil {
@@ -290,69 +386,93 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                    DBTX
-	tx                    *sql.Tx
-	createThreadStmt      *sql.Stmt
-	deleteThreadStmt      *sql.Stmt
-	drawSeqStmt           *sql.Stmt
-	drawSeqForNewStmt     *sql.Stmt
-	endOpenCallsStmt      *sql.Stmt
-	failOpenResponsesStmt *sql.Stmt
-	failOpenToolCallsStmt *sql.Stmt
-	firstMessageAfterStmt *sql.Stmt
-	getLiveCallStmt       *sql.Stmt
-	getMessageStmt        *sql.Stmt
-	getOwnerStmt          *sql.Stmt
-	getThreadStmt         *sql.Stmt
-	insertMessageStmt     *sql.Stmt
-	lastMessageStmt       *sql.Stmt
-	listChangesStmt       *sql.Stmt
-	listMessagesStmt      *sql.Stmt
-	listOpenCallsStmt     *sql.Stmt
-	listOpenInstancesStmt *sql.Stmt
-	listOpenMessagesStmt  *sql.Stmt
-	listReplayStmt        *sql.Stmt
-	listThreadsStmt       *sql.Stmt
-	renameThreadStmt      *sql.Stmt
-	resetThreadStmt       *sql.Stmt
-	saveCallStmt          *sql.Stmt
-	saveResponseStmt      *sql.Stmt
-	saveToolCallStmt      *sql.Stmt
-	shiftMessagesStmt     *sql.Stmt
-	updateMessageStmt     *sql.Stmt
+	db                       DBTX
+	tx                       *sql.Tx
+	claimTurnStmt            *sql.Stmt
+	createThreadStmt         *sql.Stmt
+	deleteThreadStmt         *sql.Stmt
+	drawSeqStmt              *sql.Stmt
+	drawSeqForNewStmt        *sql.Stmt
+	endOpenCallsStmt         *sql.Stmt
+	endOpenTurnsStmt         *sql.Stmt
+	endTurnStmt              *sql.Stmt
+	failOpenResponsesStmt    *sql.Stmt
+	failOpenToolCallsStmt    *sql.Stmt
+	firstMessageAfterStmt    *sql.Stmt
+	getLiveCallStmt          *sql.Stmt
+	getMessageStmt           *sql.Stmt
+	getOwnerStmt             *sql.Stmt
+	getTextSessionStmt       *sql.Stmt
+	getThreadStmt            *sql.Stmt
+	getToolCallStmt          *sql.Stmt
+	getTurnStmt              *sql.Stmt
+	insertMessageStmt        *sql.Stmt
+	keepTurnStmt             *sql.Stmt
+	lastMessageStmt          *sql.Stmt
+	listChangesStmt          *sql.Stmt
+	listMessagesStmt         *sql.Stmt
+	listOpenCallsStmt        *sql.Stmt
+	listOpenInstancesStmt    *sql.Stmt
+	listOpenMessagesStmt     *sql.Stmt
+	listReplayStmt           *sql.Stmt
+	listThreadsStmt          *sql.Stmt
+	listWaitingToolCallsStmt *sql.Stmt
+	renameThreadStmt         *sql.Stmt
+	resetThreadStmt          *sql.Stmt
+	saveCallStmt             *sql.Stmt
+	saveResponseStmt         *sql.Stmt
+	saveTextSessionStmt      *sql.Stmt
+	saveToolCallStmt         *sql.Stmt
+	searchMessagesStmt       *sql.Stmt
+	shiftMessagesStmt        *sql.Stmt
+	stopTurnStmt             *sql.Stmt
+	suggestTitleStmt         *sql.Stmt
+	updateMessageStmt        *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                    tx,
-		tx:                    tx,
-		createThreadStmt:      q.createThreadStmt,
-		deleteThreadStmt:      q.deleteThreadStmt,
-		drawSeqStmt:           q.drawSeqStmt,
-		drawSeqForNewStmt:     q.drawSeqForNewStmt,
-		endOpenCallsStmt:      q.endOpenCallsStmt,
-		failOpenResponsesStmt: q.failOpenResponsesStmt,
-		failOpenToolCallsStmt: q.failOpenToolCallsStmt,
-		firstMessageAfterStmt: q.firstMessageAfterStmt,
-		getLiveCallStmt:       q.getLiveCallStmt,
-		getMessageStmt:        q.getMessageStmt,
-		getOwnerStmt:          q.getOwnerStmt,
-		getThreadStmt:         q.getThreadStmt,
-		insertMessageStmt:     q.insertMessageStmt,
-		lastMessageStmt:       q.lastMessageStmt,
-		listChangesStmt:       q.listChangesStmt,
-		listMessagesStmt:      q.listMessagesStmt,
-		listOpenCallsStmt:     q.listOpenCallsStmt,
-		listOpenInstancesStmt: q.listOpenInstancesStmt,
-		listOpenMessagesStmt:  q.listOpenMessagesStmt,
-		listReplayStmt:        q.listReplayStmt,
-		listThreadsStmt:       q.listThreadsStmt,
-		renameThreadStmt:      q.renameThreadStmt,
-		resetThreadStmt:       q.resetThreadStmt,
-		saveCallStmt:          q.saveCallStmt,
-		saveResponseStmt:      q.saveResponseStmt,
-		saveToolCallStmt:      q.saveToolCallStmt,
-		shiftMessagesStmt:     q.shiftMessagesStmt,
-		updateMessageStmt:     q.updateMessageStmt,
+		db:                       tx,
+		tx:                       tx,
+		claimTurnStmt:            q.claimTurnStmt,
+		createThreadStmt:         q.createThreadStmt,
+		deleteThreadStmt:         q.deleteThreadStmt,
+		drawSeqStmt:              q.drawSeqStmt,
+		drawSeqForNewStmt:        q.drawSeqForNewStmt,
+		endOpenCallsStmt:         q.endOpenCallsStmt,
+		endOpenTurnsStmt:         q.endOpenTurnsStmt,
+		endTurnStmt:              q.endTurnStmt,
+		failOpenResponsesStmt:    q.failOpenResponsesStmt,
+		failOpenToolCallsStmt:    q.failOpenToolCallsStmt,
+		firstMessageAfterStmt:    q.firstMessageAfterStmt,
+		getLiveCallStmt:          q.getLiveCallStmt,
+		getMessageStmt:           q.getMessageStmt,
+		getOwnerStmt:             q.getOwnerStmt,
+		getTextSessionStmt:       q.getTextSessionStmt,
+		getThreadStmt:            q.getThreadStmt,
+		getToolCallStmt:          q.getToolCallStmt,
+		getTurnStmt:              q.getTurnStmt,
+		insertMessageStmt:        q.insertMessageStmt,
+		keepTurnStmt:             q.keepTurnStmt,
+		lastMessageStmt:          q.lastMessageStmt,
+		listChangesStmt:          q.listChangesStmt,
+		listMessagesStmt:         q.listMessagesStmt,
+		listOpenCallsStmt:        q.listOpenCallsStmt,
+		listOpenInstancesStmt:    q.listOpenInstancesStmt,
+		listOpenMessagesStmt:     q.listOpenMessagesStmt,
+		listReplayStmt:           q.listReplayStmt,
+		listThreadsStmt:          q.listThreadsStmt,
+		listWaitingToolCallsStmt: q.listWaitingToolCallsStmt,
+		renameThreadStmt:         q.renameThreadStmt,
+		resetThreadStmt:          q.resetThreadStmt,
+		saveCallStmt:             q.saveCallStmt,
+		saveResponseStmt:         q.saveResponseStmt,
+		saveTextSessionStmt:      q.saveTextSessionStmt,
+		saveToolCallStmt:         q.saveToolCallStmt,
+		searchMessagesStmt:       q.searchMessagesStmt,
+		shiftMessagesStmt:        q.shiftMessagesStmt,
+		stopTurnStmt:             q.stopTurnStmt,
+		suggestTitleStmt:         q.suggestTitleStmt,
+		updateMessageStmt:        q.updateMessageStmt,
 	}
 }

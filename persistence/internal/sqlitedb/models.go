@@ -90,6 +90,15 @@ type Response struct {
 	FinishedAt        *dbtype.Time
 }
 
+type TextSession struct {
+	ThreadID  string
+	Provider  string
+	Model     string
+	Tools     string
+	Defaults  string
+	CreatedAt dbtype.Time
+}
+
 type Thread struct {
 	ID          string
 	Owner       string
@@ -99,6 +108,7 @@ type Thread struct {
 	CreatedAt   dbtype.Time
 	UpdatedAt   dbtype.Time
 	SearchTitle string
+	TitleBy     string
 }
 
 type ToolCall struct {
@@ -117,4 +127,13 @@ type ToolCall struct {
 	Instance   string
 	StartedAt  dbtype.Time
 	FinishedAt *dbtype.Time
+}
+
+type Turn struct {
+	ThreadID    string
+	ID          string
+	Instance    string
+	StartedAt   dbtype.Time
+	LeaseUntil  dbtype.Time
+	StopAskedAt *dbtype.Time
 }

@@ -9,6 +9,8 @@ import (
 )
 
 type Querier interface {
+	// ClaimTurn changes nothing while another turn of the thread holds its lease.
+	ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error)
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
 	DeleteThread(ctx context.Context, arg DeleteThreadParams) (int64, error)
 	// DrawSeq takes numbers from the thread's counter. It holds the thread's row
@@ -17,16 +19,23 @@ type Querier interface {
 	// DrawSeqForNew is DrawSeq of one number for a new message.
 	DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (Thread, error)
 	EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) error
+	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
+	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
 	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
 	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
 	GetOwner(ctx context.Context, arg GetOwnerParams) (string, error)
+	GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error)
 	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
+	// GetToolCall gives the latest call that the model named so.
+	GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error)
+	GetTurn(ctx context.Context, arg GetTurnParams) (Turn, error)
 	// The thread is looked up together with its owner: for a stranger the value is
 	// NULL, which the column refuses.
 	InsertMessage(ctx context.Context, arg InsertMessageParams) (Message, error)
+	KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error)
@@ -42,6 +51,7 @@ type Querier interface {
 	// ListThreads gives threads in which every word (a JSON array of words in
 	// lower case) is found in the title or in some message.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
+	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
 	// The saves are idempotent. They change nothing when the id is taken by
@@ -49,9 +59,16 @@ type Querier interface {
 	// Once a call has ended it stays so: whoever ended it first is right.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
 	SaveResponse(ctx context.Context, arg SaveResponseParams) (int64, error)
+	SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error
 	SaveToolCall(ctx context.Context, arg SaveToolCallParams) (int64, error)
+	// SearchMessages gives what was said in the owner's other threads, first what
+	// holds most of the words (a JSON array of words in lower case), then the latest.
+	SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error)
 	// ShiftMessages gives the messages from a place on new numbers, in their order.
 	ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error)
+	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)
+	// SuggestTitle changes nothing when the title is a user's, or better already.
+	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
 	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (Message, error)
 }
 

@@ -1,0 +1,61 @@
+package chat
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"voicebridge/toolkit"
+)
+
+// AgentInstructions is what a model is told about the agent tools: it stands
+// behind the system prompt (TurnRequest.System) of a session that has them.
+const AgentInstructions = "You can hand coding work to background agents. Use agent_spawn whenever the user wants code to be written, " +
+	"changed, reviewed or looked into; do not write such code yourself. " +
+	"Never have a pull request or a branch created unless the user asks for it. " +
+	"If the user has not named the repository, ask which one is meant, and have it confirmed, before you spawn an agent. " +
+	"Use agent_status, agent_followup, agent_cancel and agent_list for agents that are there already. Your answers are spoken: keep them short."
+
+const agentPrefix = "agent_"
+
+// AgentTools are the tools by which an app runs coding agents. The app knows them
+// by the names of [AppName], which no model's API would take.
+func AgentTools() []toolkit.Definition {
+	define := func(name, description, properties string, required ...string) toolkit.Definition {
+		if required == nil {
+			required = []string{}
+		}
+		return toolkit.Definition{Name: agentPrefix + name, Description: description, Parameters: json.RawMessage(
+			`{"type":"object","properties":{` + properties + `},"required":` + string(encode(required)) + `,"additionalProperties":false}`)}
+	}
+	const id = `"id":{"type":"string","minLength":1,"description":"The agent's id"}`
+	const pr = `"prUrl":{"type":"string","description":"The address of a pull request"}`
+	return []toolkit.Definition{
+		define("spawn", "Starts a coding agent on a repository. It works in the background.",
+			`"prompt":{"type":"string","minLength":1,"description":"What the agent is to do, complete and in its own words"},`+
+				`"repository":{"type":"string","pattern":"^[^/\\s]+/[^/\\s]+$","description":"owner/repo"},`+
+				`"ref":{"type":"string","description":"The branch, tag or commit to begin with"},`+pr+`,`+
+				`"model":{"type":"string"},`+
+				`"autoCreatePr":{"type":"boolean","default":false,"description":"Create a pull request. Only when the user asks for it"},`+
+				`"autoBranch":{"type":"boolean","default":false,"description":"Create a branch. Only when the user asks for it"},`+
+				`"skipReviewerRequest":{"type":"boolean"},`+
+				`"branchName":{"type":"string"}`, "prompt"),
+		define("status", "Tells how far an agent is.", id, "id"),
+		define("cancel", "Stops an agent.", id, "id"),
+		define("followup", "Gives an agent more to do.", id+`,"prompt":{"type":"string","minLength":1}`, "id", "prompt"),
+		define("list", "Lists the agents.", `"limit":{"type":"integer","minimum":1,"maximum":100},"cursor":{"type":"string"},`+pr),
+	}
+}
+
+// AppName is the name by which an app knows a tool: agent.spawn for agent_spawn.
+// Other names are the same for both.
+func AppName(tool string) string {
+	name, ok := strings.CutPrefix(tool, agentPrefix)
+	if !ok {
+		return tool
+	}
+	if slices.Contains([]string{"spawn", "status", "cancel", "followup", "list"}, name) {
+		return "agent." + name
+	}
+	return tool
+}

@@ -1,0 +1,61 @@
+package chat_test
+
+import (
+	"strings"
+	"testing"
+
+	"voicebridge/chat"
+	"voicebridge/toolkit"
+)
+
+// TestAgentTools runs calls of the agent tools against their schemas.
+func TestAgentTools(t *testing.T) {
+	t.Parallel()
+	if err := (chat.CallerTools{Tools: chat.AgentTools()}).Validate(); err != nil {
+		t.Fatalf("Validate() = %v", err)
+	}
+	r := toolkit.NewRegistry()
+	for _, d := range chat.AgentTools() {
+		run := tool{d.Name, echo.run}
+		if err := r.Add(toolkit.Entry{Tool: defined{run, d}, Executor: toolkit.ExecutorClient}); err != nil {
+			t.Fatalf("Add() = %v", err)
+		}
+	}
+	router := toolkit.NewRouter(r, toolkit.RouterConfig{})
+	for arguments, ok := range map[string]bool{
+		`spawn {"prompt":"x"}`: true,
+		`spawn {"prompt":"x","repository":"a/b","ref":"main","prUrl":"u","model":"m","autoCreatePr":true,"autoBranch":false,"skipReviewerRequest":true,"branchName":"n"}`: true,
+		`spawn {}`:                                  false,
+		`spawn {"prompt":""}`:                       false,
+		`spawn {"prompt":"x","repository":"a"}`:     false,
+		`spawn {"prompt":"x","force":true}`:         false,
+		`status {"id":"1"}`:                         true,
+		`status {}`:                                 false,
+		`cancel {"id":"1"}`:                         true,
+		`cancel {"id":1}`:                           false,
+		`followup {"id":"1","prompt":"x"}`:          true,
+		`followup {"id":"1"}`:                       false,
+		`list {}`:                                   true,
+		`list {"limit":5,"cursor":"c","prUrl":"u"}`: true,
+		`list {"limit":0}`:                          false,
+	} {
+		name, input, _ := strings.Cut(arguments, " ")
+		got := toolkit.Drain(router.Call(t.Context(), toolkit.Call{ID: "1", Name: "agent_" + name, Arguments: input}), nil)
+		if got.Failed() == ok {
+			t.Errorf("%s: error %q", arguments, got.Error)
+		}
+	}
+	for name, want := range map[string]string{"agent_spawn": "agent.spawn", "agent_list": "agent.list", "agent_other": "agent_other", "look": "look"} {
+		if got := chat.AppName(name); got != want {
+			t.Errorf("AppName(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+// defined is a tool with another definition.
+type defined struct {
+	tool
+	def toolkit.Definition
+}
+
+func (d defined) Definition() toolkit.Definition { return d.def }

@@ -1,0 +1,217 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// noCallerResult is what a model is told of a call that the caller left alone.
+const noCallerResult = "tool_result_timeout"
+
+// MaxToolOutput is the size of one result that a caller delivers, in bytes.
+const MaxToolOutput = clienttool.MaxOutput
+
+// ToolResult is a caller's answer to a call.
+type ToolResult struct {
+	CallID string
+	// Output is JSON; what is no JSON is taken as text.
+	Output string
+	// Error is the failure in words for the model; empty on success.
+	Error string
+}
+
+// result is the answer as a tool's result.
+func (r ToolResult) result() toolkit.Result {
+	if r.Error != "" {
+		return toolkit.Result{Error: r.Error}
+	}
+	data := json.RawMessage(bytes.TrimSpace([]byte(r.Output)))
+	if len(data) == 0 || !json.Valid(data) || toolkit.Depth(data) > 100 {
+		return toolkit.Result{Output: encode(strings.ToValidUTF8(r.Output, "\uFFFD"))}
+	}
+	return toolkit.Result{Output: data}
+}
+
+// caller holds the tools that the caller of a turn runs, and the calls that wait
+// for it.
+type caller struct {
+	turn     *Turn
+	wait     bool
+	timeout  time.Duration
+	declared map[string]bool
+
+	mu    sync.Mutex
+	open  map[string]*waiting
+	order []string // of open and answered calls, as they came
+}
+
+type waiting struct {
+	call     EventCall
+	answered chan struct{} // closed with result set
+	result   toolkit.Result
+	closed   bool // answered, or not waited for any more
+	given    bool // answered
+}
+
+func newCaller(t *Turn, wait bool, timeout time.Duration) *caller {
+	return &caller{turn: t, wait: wait, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
+}
+
+// declare adds the caller's tools to those of the server.
+func (c *caller) declare(registry *toolkit.Registry, defs []toolkit.Definition) error {
+	for _, d := range defs {
+		if err := registry.Add(toolkit.Entry{Tool: callerTool{c, d}, Executor: toolkit.ExecutorClient}); err != nil {
+			return fmt.Errorf("%w: %w", ErrTools, err)
+		}
+		c.declared[d.Name] = true
+	}
+	return nil
+}
+
+// callerTool is one tool of the caller.
+type callerTool struct {
+	c   *caller
+	def toolkit.Definition
+}
+
+func (t callerTool) Definition() toolkit.Definition { return t.def }
+
+// Timeout implements [toolkit.Timeouter]: a little more than our own, whose words
+// the model is to read.
+func (t callerTool) Timeout() time.Duration { return t.c.timeout + 5*time.Second }
+
+// Call asks the caller and waits for its answer.
+func (t callerTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		w := t.c.ask(call)
+		timer := time.NewTimer(t.c.timeout)
+		defer timer.Stop()
+		select {
+		case <-w.answered:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		result := t.c.settle(w)
+		yield(toolkit.Chunk{Result: &result}, nil)
+	}
+}
+
+// ask opens a call and tells the caller of it.
+func (c *caller) ask(call toolkit.Call) *waiting {
+	w := &waiting{answered: make(chan struct{}), call: EventCall{
+		ID: call.ID, Name: call.Name, Executor: toolkit.ExecutorClient, Dynamic: true,
+		Input: json.RawMessage(call.Arguments), Arguments: call.Arguments,
+	}}
+	c.mu.Lock()
+	c.open[call.ID] = w
+	c.order = append(c.order, call.ID)
+	c.mu.Unlock()
+	c.turn.emit(Event{Type: EventToolAsked, Call: &w.call})
+	return w
+}
+
+// settle closes a call: what is delivered later is refused.
+func (c *caller) settle(w *waiting) toolkit.Result {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !w.given {
+		w.closed = true
+		return toolkit.Result{Error: noCallerResult}
+	}
+	return w.result
+}
+
+// Deliver hands over the result of a call that the turn waits for. The errors
+// are a [CallError] with ErrUnknownCall (never asked, or not waited for any more)
+// or ErrAnswered, and ErrTooLarge: the call has then failed with these words.
+func (t *Turn) Deliver(r ToolResult) error {
+	if t.caller == nil {
+		return &CallError{r.CallID, ErrUnknownCall}
+	}
+	c := t.caller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.open[r.CallID]
+	switch {
+	case w == nil || w.closed && !w.given:
+		return &CallError{r.CallID, ErrUnknownCall}
+	case w.given:
+		return &CallError{r.CallID, ErrAnswered}
+	}
+	var err error
+	if n := max(len(r.Output), len(r.Error)); n > MaxToolOutput {
+		err = &CallError{r.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput)}
+		r = ToolResult{Error: err.Error()}
+	}
+	w.result, w.given, w.closed = r.result(), true, true
+	close(w.answered)
+	return err
+}
+
+// Waiting lists the calls that wait for the caller now, the oldest first.
+func (t *Turn) Waiting() []EventCall {
+	if t.caller == nil {
+		return nil
+	}
+	c := t.caller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var calls []EventCall
+	for _, id := range c.order {
+		if w := c.open[id]; !w.closed {
+			calls = append(calls, w.call)
+		}
+	}
+	return calls
+}
+
+// closeWaiting answers the calls of earlier turns that still wait for the
+// caller: a conversation that goes on has no open calls.
+func closeWaiting(b *persistence.Batch) error {
+	calls, err := b.WaitingToolCalls()
+	if err != nil {
+		return err
+	}
+	for _, call := range calls {
+		if err := resolveSaved(b, call, toolkit.Result{Error: "the conversation went on before this call was answered"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolveSaved puts the result of a call into the message that asked for it.
+func resolveSaved(b *persistence.Batch, call persistence.ToolCall, result toolkit.Result) error {
+	m, err := b.Message(call.MessageID)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(m.Parts, func(p persistence.Part) bool { return p.IsTool() && p.ToolCallID == call.ToolCallID })
+	if i < 0 {
+		return fmt.Errorf("resolve tool call: %w", errors.New("its message does not hold it"))
+	}
+	p := &m.Parts[i]
+	p.State, p.Output = persistence.ToolOutputAvailable, result.Output
+	call.Status = persistence.ToolCallDone
+	if result.Failed() {
+		p.State, p.Output, p.ErrorText = persistence.ToolOutputError, nil, result.Error
+		call.Status = persistence.ToolCallFailed
+	}
+	if _, err := b.UpdateMessage(m); err != nil {
+		return err
+	}
+	call.Output, call.Error, call.FinishedAt = string(result.Output), result.Error, new(time.Now())
+	return b.SaveToolCall(call)
+}

@@ -1,0 +1,162 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+func define(names ...string) []toolkit.Definition {
+	var defs []toolkit.Definition
+	for _, n := range names {
+		defs = append(defs, toolkit.Definition{Name: n, Description: "the caller's", Parameters: json.RawMessage(
+			`{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}}}`)})
+	}
+	return defs
+}
+
+// TestCallerWaits has an app that answers well, with an error, late and twice.
+func TestCallerWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		provider := deltas(calls("ok", "look", `{"a":"x"}`, "bad", "look", `{}`, "late", "look", `{}`, "wrong", "look", `{"a":5}`), says("Done."))
+		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
+		begun := time.Now()
+		asked := map[string]string{}
+		for e, err := range turn.Events(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type != chat.EventToolAsked {
+				continue
+			}
+			asked[e.Call.ID] = e.Call.Arguments
+			switch e.Call.ID {
+			case "ok":
+				if err := turn.Deliver(chat.ToolResult{CallID: "ok", Output: `{"found": 1}`}); err != nil {
+					t.Errorf("Deliver() = %v", err)
+				}
+				wantCall(t, "a second Deliver()", turn.Deliver(chat.ToolResult{CallID: "ok", Output: `2`}), "ok", chat.ErrAnswered)
+			case "bad":
+				if err := turn.Deliver(chat.ToolResult{CallID: "bad", Error: "no such thing"}); err != nil {
+					t.Errorf("Deliver() = %v", err)
+				}
+			}
+			wantCall(t, "Deliver() of nothing", turn.Deliver(chat.ToolResult{CallID: "none"}), "none", chat.ErrUnknownCall)
+			if len(asked) == 3 {
+				// A reconnecting app finds what it still has to do.
+				if w := turn.Waiting(); len(w) != 1 || w[0].ID != "late" {
+					t.Errorf("Waiting() = %+v", w)
+				}
+			}
+		}
+		r, _ := turn.Wait(t.Context())
+		if took := time.Since(begun); took < 30*time.Second || took > 31*time.Second || r.Text != "Done." {
+			t.Errorf("Wait() = %+v after %v", r, took)
+		}
+		if len(asked) != 3 || asked["ok"] != `{"a":"x"}` {
+			t.Errorf("the app was asked for %v", asked)
+		}
+		wantCall(t, "a late Deliver()", turn.Deliver(chat.ToolResult{CallID: "late", Output: `1`}), "late", chat.ErrUnknownCall)
+		got := talk(provider.seen()[1].Messages)
+		for _, want := range []string{`tool: {"found":1} <- ok look`, "tool: Error: no such thing <- bad look failed", "tool: Error: tool_result_timeout <- late look failed", "<- wrong look failed"} {
+			if !strings.Contains(got, want+"\n") && !strings.Contains(got, want) {
+				t.Errorf("the model reads\n%s\nwant %s", got, want)
+			}
+		}
+		b.stop()
+	})
+}
+
+func wantCall(t *testing.T, what string, err error, id string, want error) {
+	t.Helper()
+	c, ok := errors.AsType[*chat.CallError](err)
+	if !ok || c.CallID != id || !errors.Is(err, want) {
+		t.Errorf("%s = %v, want %v of %q", what, err, want, id)
+	}
+}
+
+func TestCallerIsInterrupted(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(calls("a", "look", `{}`))}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
+		b.until(turn, chat.EventToolAsked)
+		large := chat.ToolResult{CallID: "a", Output: strings.Repeat("x", chat.MaxToolOutput+1)}
+		turn.Interrupt()
+		r, _ := turn.Wait(t.Context())
+		if r.Finish != chat.FinishInterrupted {
+			t.Errorf("Wait() = %+v", r)
+		}
+		if err := turn.Deliver(large); err == nil {
+			t.Error("Deliver() after the end = nil")
+		}
+		if got := outline(b.messages()); !strings.Contains(got, "assistant interrupted: | dynamic-tool(a)!") {
+			t.Errorf("the thread is\n%s", got)
+		}
+		b.stop()
+	})
+}
+
+func TestCallerSendsTooMuch(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(calls("a", "look", `{}`), says("ok"))}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
+		b.until(turn, chat.EventToolAsked)
+		wantCall(t, "Deliver()", turn.Deliver(chat.ToolResult{CallID: "a", Output: strings.Repeat("x", chat.MaxToolOutput+1)}), "a", chat.ErrTooLarge)
+		if r, _ := turn.Wait(t.Context()); r.Text != "ok" {
+			t.Errorf("Wait() = %+v", r)
+		}
+		b.stop()
+	})
+}
+
+// TestFollow has several readers of one turn: from its beginning, from the
+// middle, after its end, and one that goes away.
+func TestFollow(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		more := make(chan struct{})
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+			if !yield(chat.Delta{Text: "one "}, nil) {
+				return
+			}
+			select {
+			case <-more:
+			case <-ctx.Done():
+			}
+			_ = yield(chat.Delta{Text: "two"}, nil) && yield(chat.Delta{Stop: chat.StopEnd}, nil)
+		}}
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		first := b.until(turn, chat.EventTextDelta)
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for _, err := range turn.Events(gone, first.Index+1) {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Events() of who is gone = %v", err)
+			}
+		}
+		late := make(chan []chat.Event, 1)
+		go func() { late <- b.follow(turn, first.Index+1) }()
+		close(more)
+		all := b.follow(turn, 0)
+		if r := all[len(all)-1]; r.Type != chat.EventFinish || r.Result == nil || r.Result.Text != "one two" {
+			t.Errorf("the last event is %+v", r)
+		}
+		if got := <-late; len(got) != len(all)-first.Index-1 || got[0].Index != first.Index+1 {
+			t.Errorf("from %d on there are %d of %d events", first.Index+1, len(got), len(all))
+		}
+		if b.c.Running(b.key) != turn {
+			t.Error("Running() does not find the turn after its end")
+		}
+		if got := b.follow(turn, len(all)); len(got) != 0 {
+			t.Errorf("after the end there is %+v", got)
+		}
+	})
+}

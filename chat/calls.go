@@ -1,0 +1,219 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// sideBySide is how many calls of one step run at a time.
+const sideBySide = 8
+
+// callRun is one call of the model.
+type callRun struct {
+	call   ToolCall
+	entry  toolkit.Entry
+	part   int // index into the message's parts
+	record persistence.ToolCall
+	done   bool
+}
+
+// call puts a call into the message.
+func (t *Turn) call(call ToolCall) (*callRun, error) {
+	if call.ID == "" || len(call.ID) > persistence.MaxIDBytes || t.hasCall(call.ID) {
+		call.ID = hashID(newID())
+	}
+	call.Name = cutRunes(call.Name, 200)
+	if call.Arguments == "" {
+		call.Arguments = "{}"
+	}
+	entry, known := t.registry.Lookup(call.Name)
+	if !known {
+		entry.Executor = toolkit.ExecutorApp // the router says that there is no such tool
+	}
+	part := persistence.DynamicToolPart(call.Name)
+	if known && entry.Executor == toolkit.ExecutorApp {
+		part = persistence.ToolPart(call.Name)
+	}
+	part.ToolCallID, part.State, part.Input = call.ID, persistence.ToolInputAvailable, t.input(call.Arguments)
+	setCallMetadata(&part, t.provider.Name(), call.Metadata)
+	run := &callRun{call: call, entry: entry, part: len(t.msg.Parts)}
+	run.record = persistence.ToolCall{
+		ID: newID(), MessageID: t.msg.ID, ToolCallID: call.ID, Name: call.Name, Executor: string(entry.Executor),
+		Server: entry.Server, Status: persistence.ToolCallRunning, Input: cutRunes(call.Arguments, maxArguments), StartedAt: time.Now(),
+	}
+	t.msg.Parts = append(t.msg.Parts, part)
+	t.calls = append(t.calls, run)
+	t.emit(Event{Type: EventToolInput, Call: t.describe(run)})
+	t.changed()
+	return run, t.save(func(b *persistence.Batch) error { return b.SaveToolCall(run.record) })
+}
+
+func (t *Turn) hasCall(id string) bool {
+	for _, run := range t.calls {
+		if run.call.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// input is a call's arguments as JSON that fits into the message.
+func (t *Turn) input(arguments string) json.RawMessage {
+	data := json.RawMessage(arguments)
+	if !json.Valid(data) || toolkit.Depth(data) > 100 {
+		data = encode(cutRunes(arguments, maxArguments))
+	}
+	if len(data) > 4*maxArguments || t.results+len(data) > maxResults {
+		data = encode(map[string]string{"note": "the arguments are too long to keep"})
+	}
+	t.results += len(data)
+	return bytes.Clone(data)
+}
+
+func (t *Turn) describe(run *callRun) *EventCall {
+	part := &t.msg.Parts[run.part]
+	return &EventCall{
+		ID: run.call.ID, Name: run.call.Name, Executor: run.entry.Executor, Dynamic: part.Type == "dynamic-tool",
+		Input: part.Input, Arguments: run.call.Arguments,
+	}
+}
+
+// ended is what a goroutine that runs a call says: progress, or the result.
+type ended struct {
+	run    *callRun
+	chunk  toolkit.Chunk
+	result *toolkit.Result
+}
+
+// runCalls runs the calls of a step side by side and waits for all of them. It
+// returns those that are left for the caller.
+func (t *Turn) runCalls(calls []*callRun) (open []ToolCall, err error) {
+	news := make(chan ended)
+	slots := make(chan struct{}, sideBySide)
+	running := 0
+	for _, run := range calls {
+		if t.caller != nil && !t.caller.wait && t.caller.declared[run.call.Name] {
+			run.done, run.record.Status = true, persistence.ToolCallWaiting
+			open = append(open, run.call)
+			continue
+		}
+		running++
+		t.side.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			result := toolkit.Drain(t.router.Call(t.ctx, toolkit.Call{
+				ID: run.call.ID, Name: run.call.Name, Arguments: run.call.Arguments, Owner: t.req.Key.Owner, ThreadID: t.req.Key.Thread,
+			}), func(c toolkit.Chunk) { news <- ended{run: run, chunk: c} })
+			news <- ended{run: run, result: &result}
+		})
+	}
+	// A tool that was told to stop still has its say: the router sees to it that
+	// it is not long.
+	for running > 0 {
+		var n ended
+		lost := t.waitFor(func(clock <-chan time.Time) bool {
+			select {
+			case n = <-news:
+				return true
+			case <-clock:
+				return false
+			}
+		})
+		if lost != nil {
+			err = lost
+		}
+		switch {
+		case n.result != nil:
+			running--
+			t.resolve(n.run, *n.result)
+		case n.run != nil:
+			t.progress(n.run, n.chunk)
+		}
+	}
+	if err == nil && t.ctx.Err() != nil {
+		err = errInterrupted
+	}
+	return open, err
+}
+
+// progress tells how a tool comes along.
+func (t *Turn) progress(run *callRun, c toolkit.Chunk) {
+	e := t.describe(run)
+	e.Input, e.Arguments = nil, ""
+	e.Message, e.Percent, e.Data = c.Message, c.Percent, c.Data
+	t.emit(Event{Type: EventToolProgress, Call: e})
+	t.publish("tool_progress", map[string]any{
+		"tool_call_id": run.call.ID, "name": run.call.Name, "executor": run.entry.Executor,
+		"message": c.Message, "percent": c.Percent, "data": c.Data,
+	})
+}
+
+// resolve puts a call's result into the message.
+func (t *Turn) resolve(run *callRun, result toolkit.Result) {
+	part := &t.msg.Parts[run.part]
+	own := encode(map[string]string{"result": result.Model})
+	if size := len(result.Output) + len(own); !result.Failed() && t.results+size > maxResults {
+		result = toolkit.Result{Error: fmt.Sprintf("the result has %d bytes, more than this answer has room for", len(result.Output))}
+	}
+	status := persistence.ToolCallDone
+	if result.Failed() {
+		status = persistence.ToolCallFailed
+		if t.ctx.Err() != nil {
+			status = persistence.ToolCallCancelled
+		}
+		part.State, part.ErrorText = persistence.ToolOutputError, result.Error
+	} else {
+		part.State, part.Output = persistence.ToolOutputAvailable, bytes.Clone(result.Output)
+		if result.Model != "" && result.Model != modelOutput(result.Output) {
+			setCallMetadata(part, ownMetadata, own)
+			t.results += len(own)
+		}
+	}
+	t.results += len(result.Output) + len(result.Error)
+	t.closeCall(run, status, result)
+	t.changed()
+	if t.ctx.Err() == nil {
+		// errLost comes back with the next wait.
+		_ = t.save(func(b *persistence.Batch) error { return b.SaveToolCall(run.record) })
+	}
+}
+
+func (t *Turn) closeCall(run *callRun, status persistence.ToolCallStatus, result toolkit.Result) {
+	run.done = true
+	r := &run.record
+	r.Status, r.Output, r.Error, r.FinishedAt = status, string(result.Output), result.Error, new(time.Now())
+	e := t.describe(run)
+	e.Input, e.Arguments = nil, ""
+	e.Output, e.Error = t.msg.Parts[run.part].Output, result.Error
+	t.emit(Event{Type: EventToolOutput, Call: e})
+}
+
+// refuse answers calls that will not be run.
+func (t *Turn) refuse(calls []*callRun) {
+	for _, run := range calls {
+		if !run.done {
+			t.fail(run, "the limit of tool rounds of one turn is reached", persistence.ToolCallFailed)
+		}
+	}
+}
+
+// closeCalls answers the calls that are open when the turn ends.
+func (t *Turn) closeCalls(why string, status persistence.ToolCallStatus) {
+	for _, run := range t.calls {
+		if !run.done {
+			t.fail(run, why, status)
+		}
+	}
+}
+
+func (t *Turn) fail(run *callRun, why string, status persistence.ToolCallStatus) {
+	part := &t.msg.Parts[run.part]
+	part.State, part.ErrorText = persistence.ToolOutputError, why
+	t.closeCall(run, status, toolkit.Result{Error: why})
+	t.changed()
+}

@@ -1,0 +1,159 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+)
+
+// contextTimeout is how long a turn waits for its context.
+const contextTimeout = 2 * time.Second
+
+// ContextBuilder says what the model should know in one turn only. It may be
+// called concurrently.
+type ContextBuilder interface {
+	// Context gives words that stand before the user's text in the request of
+	// this turn, and are saved nowhere; empty for none. A failure is logged and
+	// the turn goes on without.
+	Context(ctx context.Context, in ContextInput) (string, error)
+}
+
+// ContextInput is the turn that a context is for.
+type ContextInput struct {
+	Key  persistence.Key
+	Text string // the user's
+	Now  time.Time
+}
+
+// TurnObserver is told of every finished turn, so that somebody may keep a memory.
+type TurnObserver interface {
+	// TurnFinished is called after the turn is saved and the thread is free. ctx
+	// ends after half a minute.
+	TurnFinished(ctx context.Context, report TurnReport)
+}
+
+// TurnReport is a turn that has ended.
+type TurnReport struct {
+	Key    persistence.Key
+	User   string // the user's text; empty when there was none
+	Result Result
+}
+
+// Clock is the built-in [ContextBuilder]: it tells the date and the time and,
+// with Memories, what was said about the same things in the owner's other threads.
+type Clock struct {
+	// Location is the zone of the times; nil is that of the machine.
+	Location *time.Location
+	// Memories is where to look; nil switches it off.
+	Memories Memories
+	// MaxMemories is how many are told; 0 means 3.
+	MaxMemories int
+}
+
+// Memories finds what was said in other threads; a Store does.
+type Memories interface {
+	SearchMessages(ctx context.Context, key persistence.Key, words []string, limit int) ([]persistence.Found, error)
+}
+
+const (
+	defaultMemories = 3
+	maxMemoryRunes  = 300
+	maxMemoryWords  = 8
+	minWordRunes    = 4
+)
+
+// Context implements [ContextBuilder].
+func (c *Clock) Context(ctx context.Context, in ContextInput) (string, error) {
+	zone := cmp.Or(c.Location, time.Local)
+	now := in.Now.In(zone).Format("Monday, 2 January 2006, 15:04 MST")
+	text := "date and time: " + now
+	if c.Memories == nil {
+		return "[CONTEXT: " + text + "]", nil
+	}
+	found, err := c.recall(ctx, in)
+	for _, f := range found {
+		who := "the user"
+		if f.Role == persistence.RoleAssistant {
+			who = "you"
+		}
+		text += fmt.Sprintf("; on %s in another conversation %s said: %q", f.CreatedAt.In(zone).Format("2 January 2006"), who, oneLine(f.Text))
+	}
+	return "[CONTEXT: " + text + "]", err
+}
+
+// recall finds the best memories: those that hold at least half of the words.
+func (c *Clock) recall(ctx context.Context, in ContextInput) ([]persistence.Found, error) {
+	words := tellingWords(in.Text)
+	if len(words) == 0 {
+		return nil, nil
+	}
+	found, err := c.Memories.SearchMessages(ctx, in.Key, words, cmp.Or(c.MaxMemories, defaultMemories))
+	if err != nil {
+		return nil, fmt.Errorf("find memories: %w", err)
+	}
+	return slices.DeleteFunc(found, func(f persistence.Found) bool { return 2*f.Hits < len(words) }), nil
+}
+
+// tellingWords are the longest words of a text, which say most of what it is about.
+func tellingWords(text string) []string {
+	words := strings.FieldsFunc(strings.ToLower(cutRunes(text, 2000)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+	words = slices.DeleteFunc(words, func(w string) bool {
+		n := utf8.RuneCountInString(w)
+		return n < minWordRunes && n == len(w) || n > 40
+	})
+	slices.SortStableFunc(words, func(a, b string) int { return utf8.RuneCountInString(b) - utf8.RuneCountInString(a) })
+	var telling []string
+	for _, w := range words {
+		if !slices.Contains(telling, w) {
+			telling = append(telling, w)
+		}
+	}
+	return telling[:min(len(telling), maxMemoryWords)]
+}
+
+// oneLine makes text fit between the brackets of a context.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch r {
+		case '[':
+			return '('
+		case ']':
+			return ')'
+		}
+		return r
+	}, strings.Join(strings.Fields(text), " "))
+	return strings.TrimSuffix(cutRunes(text, maxMemoryRunes), cutMark)
+}
+
+// addContext puts the context before the user's last text.
+func (t *Turn) addContext(messages []Message) {
+	last := len(messages) - 1
+	if last < 0 || messages[last].Role != RoleUser {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, contextTimeout)
+	defer cancel()
+	text, err := t.buildContext(ctx, ContextInput{Key: t.req.Key, Text: messages[last].Content, Now: time.Now()})
+	if err != nil {
+		t.log.Warn("no context for the turn", "error", err)
+	}
+	if text != "" {
+		messages[last].Content = text + "\n\n" + messages[last].Content
+	}
+}
+
+func (t *Turn) buildContext(ctx context.Context, in ContextInput) (text string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			text, err = "", fmt.Errorf("build context: panic: %v", p)
+		}
+	}()
+	return t.c.cfg.Context.Context(ctx, in)
+}

@@ -1,0 +1,288 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+)
+
+const (
+	// maxCallIDLen is the longest id of a call that all providers take.
+	maxCallIDLen = 40
+	// ownMetadata is our entry among the providers' metadata of a tool part.
+	ownMetadata = "voicebridge"
+
+	cutMark = " […]"
+	// noResult is what the model reads of a call that nothing answered.
+	noResult = "Error: the call ended before it was answered"
+)
+
+// converter makes the messages of a request.
+type converter struct {
+	provider  string
+	maxOutput int // characters of an earlier tool output
+	entries   []entry
+	ids       map[string]bool // of calls
+	// lastAssistant is the last message of the assistant.
+	lastAssistant *persistence.Message
+}
+
+func (c *converter) message(m *persistence.Message) {
+	switch m.Role {
+	case persistence.RoleUser, persistence.RoleSystem:
+		if text := strings.TrimSpace(m.Text()); text != "" {
+			c.entries = append(c.entries, entry{Message: Message{Role: Role(m.Role), Content: m.Text()}, from: m})
+		}
+	case persistence.RoleAssistant:
+		c.lastAssistant = m
+		c.assistant(m)
+	}
+}
+
+func (c *converter) assistant(m *persistence.Message) {
+	heard := newHeardText(m)
+	var s step
+	for i := range m.Parts {
+		switch p := &m.Parts[i]; {
+		case p.Type == "step-start":
+			c.step(s, m)
+			s = step{}
+		case p.Type == "text":
+			if text := heard.next(p.Text); strings.TrimSpace(text) != "" && !isNotice(m) {
+				s.texts = append(s.texts, text)
+			}
+		case p.IsTool():
+			s.tools = append(s.tools, p)
+		}
+	}
+	c.step(s, m)
+}
+
+// step is one answer of a model: words and calls.
+type step struct {
+	texts []string
+	tools []*persistence.Part
+}
+
+func (c *converter) step(s step, m *persistence.Message) {
+	if len(s.texts)+len(s.tools) == 0 {
+		return
+	}
+	said := entry{Message: Message{Role: RoleAssistant, Content: strings.Join(s.texts, "\n")}, from: m}
+	results := make([]entry, 0, len(s.tools))
+	for _, p := range s.tools {
+		call := ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: callMetadata(p, c.provider)}
+		said.ToolCalls = append(said.ToolCalls, call)
+		output := resultText(p)
+		result := entry{from: m, Message: Message{
+			Role: RoleTool, Content: output, ToolCallID: call.ID, ToolName: call.Name,
+			Failed: p.State != persistence.ToolOutputAvailable,
+		}}
+		if cut := cutRunes(output, c.maxOutput); cut != output {
+			result.Content, result.full = cut, output
+		}
+		results = append(results, result)
+	}
+	c.entries = append(append(c.entries, said), results...)
+}
+
+// callID makes the model's id of a call fit for every provider; two calls of one
+// id, from two live calls say, become two ids.
+func (c *converter) callID(saved string) string {
+	id := saved
+	if id == "" || len(id) > maxCallIDLen || strings.IndexFunc(id, notIDRune) >= 0 {
+		id = hashID(saved)
+	}
+	for n := 0; c.ids[id]; n++ {
+		id = hashID(saved + "#" + strconv.Itoa(n))
+	}
+	c.ids[id] = true
+	return id
+}
+
+func hashID(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return "call_" + hex.EncodeToString(sum[:12])
+}
+
+func notIDRune(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+}
+
+// toolName is the function's name as a provider takes it.
+func toolName(p *persistence.Part) string {
+	name := strings.Map(func(r rune) rune {
+		if notIDRune(r) {
+			return '_'
+		}
+		return r
+	}, p.ToolName)
+	return cmp.Or(name[:min(len(name), 64)], "unknown")
+}
+
+// arguments is a call's input as a provider takes it: always a JSON object.
+func arguments(p *persistence.Part, limit int) string {
+	input := bytes.TrimSpace(p.Input)
+	switch {
+	case len(input) == 0 || input[0] != '{' || !json.Valid(input):
+		return "{}"
+	case utf8.RuneCount(input) > limit:
+		return `{"note":"the arguments are too long to repeat"}`
+	}
+	return compact(input)
+}
+
+// compact is JSON without white space, which one database adds and the other
+// does not: the text of a request is the same with both.
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// resultText is what a model reads of a call's result.
+func resultText(p *persistence.Part) string {
+	switch p.State {
+	case persistence.ToolOutputAvailable:
+		var own struct {
+			Result *string `json:"result"`
+		}
+		if raw := callMetadata(p, ownMetadata); raw != nil && json.Unmarshal(raw, &own) == nil && own.Result != nil {
+			return *own.Result
+		}
+		return modelOutput(p.Output)
+	case persistence.ToolOutputError:
+		return "Error: " + p.ErrorText
+	default:
+		return noResult
+	}
+}
+
+// modelOutput is what a model reads of an output that came without words for it.
+// Of a chart it reads the summary, not the data that the page draws from.
+func modelOutput(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "{}"
+	}
+	var text string
+	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var chart struct {
+		ChartID   string          `json:"chartId"`
+		ChartData json.RawMessage `json:"chartData"`
+		Message   string          `json:"message"`
+		Title     string          `json:"title"`
+	}
+	if json.Unmarshal(raw, &chart) == nil && chart.ChartID != "" && chart.ChartData != nil {
+		return string(encode(map[string]string{"summary": cmp.Or(chart.Message, chart.Title), "chartId": chart.ChartID}))
+	}
+	return compact(raw)
+}
+
+// callMetadata is what a provider wants to see again with a call.
+func callMetadata(p *persistence.Part, provider string) json.RawMessage {
+	var raw struct {
+		Call map[string]json.RawMessage `json:"callProviderMetadata"`
+	}
+	if p.Raw == nil || json.Unmarshal(p.Raw, &raw) != nil {
+		return nil
+	}
+	data := raw.Call[provider]
+	var wrapped map[string]json.RawMessage
+	if json.Unmarshal(data, &wrapped) == nil && len(wrapped) == 1 && wrapped[wrappedKey] != nil {
+		return wrapped[wrappedKey]
+	}
+	return data
+}
+
+// wrappedKey holds metadata that is no object: a UIMessage has objects only.
+const wrappedKey = "value_"
+
+// setCallMetadata keeps a provider's data with a call.
+func setCallMetadata(p *persistence.Part, provider string, data json.RawMessage) {
+	if len(data) == 0 || !json.Valid(data) {
+		return
+	}
+	if bytes.TrimSpace(data)[0] != '{' {
+		data = encode(map[string]json.RawMessage{wrappedKey: data})
+	}
+	all := map[string]json.RawMessage{}
+	entries := map[string]json.RawMessage{}
+	if p.Raw != nil {
+		_ = json.Unmarshal(p.Raw, &all)                           // ours: made here
+		_ = json.Unmarshal(all["callProviderMetadata"], &entries) // the same
+	}
+	entries[provider] = data
+	all["callProviderMetadata"] = encode(entries)
+	p.Raw = encode(all)
+}
+
+// isNotice says whether the words of a message are ours: what went wrong.
+func isNotice(m *persistence.Message) bool { return string(m.Metadata.Extra[extraNotice]) == "true" }
+
+// cutRunes shortens text to n characters and marks the cut.
+func cutRunes(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	i := 0
+	for at := range text {
+		if i == n {
+			return text[:at] + cutMark
+		}
+		i++
+	}
+	return text
+}
+
+// heardText hands out the heard words of an interrupted answer along the parts
+// of its full text.
+type heardText struct {
+	active bool
+	left   string
+}
+
+func newHeardText(m *persistence.Message) *heardText {
+	if m.Metadata.HeardText == nil {
+		return &heardText{}
+	}
+	return &heardText{active: true, left: strings.TrimSpace(*m.Metadata.HeardText)}
+}
+
+// next returns what was heard of the next text part.
+func (h *heardText) next(full string) string {
+	if !h.active {
+		return full
+	}
+	full = strings.TrimSpace(full)
+	if rest, ok := strings.CutPrefix(h.left, full); ok {
+		h.left = strings.TrimSpace(rest)
+		return full
+	}
+	// The cut is in this part; or the saved words differ from the full text, and
+	// then the heard ones are the truth.
+	out := h.left
+	h.left = ""
+	return out
+}
+
+// encode is JSON of what always can be.
+func encode(v any) json.RawMessage {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("encode: " + err.Error())
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,424 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+// engines runs a test on both databases.
+func engines(t *testing.T, test func(t *testing.T, open func(*testing.T) *persistence.Store)) {
+	t.Helper()
+	t.Parallel()
+	persistencetest.Engines(t, test)
+}
+
+func TestTurn(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(says("Hello", " Anna"), says("again"))
+		b := start(t, open(t), chat.Config{
+			Providers: []chat.Provider{provider}, Models: map[string]string{"fake": "m1"}, Instructions: "Be kind.", MaxTokens: 100,
+			Cost: func(string, string, chat.Usage) *float64 { return new(0.5) },
+		})
+		turn := b.turn(chat.TurnRequest{Text: "Hi"})
+		if turn.User().Text() != "Hi" {
+			t.Errorf("User() = %+v", turn.User())
+		}
+		r := b.wait(turn)
+		if r.Text != "Hello Anna" || r.Status != persistence.StatusCompleted || r.Finish != chat.FinishStop || r.Usage.InputTokens != 10 || r.Err != nil {
+			t.Errorf("Wait() = %+v", r)
+		}
+		b.say("And?")
+		checkText(t, "the thread", outline(b.messages()), `
+user completed: "Hi"
+assistant completed: | "Hello Anna"
+user completed: "And?"
+assistant completed: | "again"`)
+		requests := provider.seen()
+		checkText(t, "the second request", talk(requests[1].Messages), "user: Hi\nassistant: Hello Anna\nuser: And?")
+		for _, q := range requests {
+			if q.System != "Be kind." || q.Model != "m1" || q.MaxTokens != 100 {
+				t.Errorf("request %+v", q)
+			}
+		}
+		if c := requests[1].Messages[2].Content; !strings.HasPrefix(c, "[CONTEXT: date and time: ") || strings.Contains(requests[1].Messages[0].Content, "CONTEXT") {
+			t.Errorf("the context is not before the last text alone: %q", c)
+		}
+		m := b.messages()[1]
+		if m.Metadata.Model != "m1" || m.Metadata.LatencyMS["total"] < m.Metadata.LatencyMS["first_token"] || string(m.Metadata.Extra["provider"]) != `"fake"` {
+			t.Errorf("metadata %+v", m.Metadata)
+		}
+		var usage map[string]int
+		if err := json.Unmarshal(m.Metadata.Usage, &usage); err != nil || usage["total_tokens"] != 12 || usage["cached_tokens"] != 4 {
+			t.Errorf("usage %s", m.Metadata.Usage)
+		}
+	})
+}
+
+func TestToolRounds(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(
+			append([]chat.Delta{{Text: "Let me see. "}}, calls("a", "echo", `{"n":1}`, "b", "fails", `{}`, "c", "nothing", `{}`)...),
+			calls("a", "echo", `broken`),
+			says("Done."), says("Next."))
+		fails := tool{"fails", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+			yield(toolkit.Chunk{}, errors.New("out of order"))
+		}}
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, echo, fails), MaxTokens: 2000})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		r := b.wait(turn)
+		if r.Text != "Let me see. \nDone." || r.Status != persistence.StatusCompleted || r.Usage.InputTokens != 20 {
+			t.Errorf("Wait() = %+v", r)
+		}
+		requests := provider.seen()
+		if n := requests[0].MaxTokens; n != 4096 {
+			t.Errorf("max tokens with tools = %d, want 4096", n)
+		}
+		second := b.messages()[1].Parts
+		id := second[len(second)-3].ToolCallID // the second a has got another id
+		if id == "a" || id == "" {
+			t.Errorf("two calls have the id %q", id)
+		}
+		unknown := `there is no tool named "nothing"; the tools are: echo, fails`
+		checkText(t, "the thread", outline(b.messages()), `
+user completed: "Go"
+assistant completed: | "Let me see. " tool-echo(a)={"n":1} tool-fails(b)!out of order dynamic-tool(c)!`+unknown+
+			` | tool-echo(`+id+`)!`+second[len(second)-3].ErrorText+` | "Done."`)
+		first := `user: Go
+assistant: Let me see.  a=echo({"n":1}) b=fails({}) c=nothing({})
+tool: {"n":1} <- a echo
+tool: Error: out of order <- b fails failed
+tool: Error: ` + unknown + ` <- c nothing failed`
+		checkText(t, "the second request", talk(requests[1].Messages), first)
+		b.say("More")
+		// What the model saw in the turn is what it sees later.
+		rest := talk(provider.seen()[3].Messages)
+		if !strings.HasPrefix(rest, first) || !strings.HasPrefix(rest, talk(requests[2].Messages)) {
+			t.Errorf("the next turn begins with\n%s\nwant\n%s", rest, talk(requests[2].Messages))
+		}
+		var kinds []string
+		for i, e := range b.follow(turn, 0) {
+			if e.Index != i || e.MessageID != r.MessageID {
+				t.Errorf("event %d has index %d, message %q", i, e.Index, e.MessageID)
+			}
+			if e.Type != chat.EventToolProgress {
+				kinds = append(kinds, string(e.Type))
+			}
+		}
+		checkText(t, "the stream", strings.Join(kinds, " "), "start step-start text-start text-delta text-end tool-input tool-input tool-input "+
+			"tool-output tool-output tool-output step-finish step-start tool-input tool-output step-finish step-start text-start text-delta text-end step-finish finish")
+	})
+}
+
+// TestRoundLimit lets a model ask for tools without an end.
+func TestRoundLimit(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(calls("", "echo", `{}`))
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, echo)})
+		r := b.say("Go")
+		if n := len(provider.seen()); n != 9 || r.Finish != chat.FinishToolRounds || !strings.Contains(r.Text, "8 rounds") {
+			t.Errorf("%d requests, %+v", n, r)
+		}
+		m := b.messages()[1]
+		if got := strings.Count(outline([]persistence.Message{m}), "={}"); got != 8 {
+			t.Errorf("%d calls ran, want 8:\n%s", got, outline([]persistence.Message{m}))
+		}
+		if strings.Contains(outline([]persistence.Message{m}), "?") {
+			t.Error("a call is left open")
+		}
+	})
+}
+
+func TestFailures(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		quota := &chat.Error{Kind: chat.KindQuota, Provider: "fake", Message: "There is no money left."}
+		for _, c := range []struct {
+			name   string
+			answer func(yield func(chat.Delta, error) bool)
+			want   string
+			kind   chat.ErrorKind
+		}{
+			{"at once", func(yield func(chat.Delta, error) bool) { yield(chat.Delta{}, quota) }, `| "There is no money left."`, chat.KindQuota},
+			{"in the middle", func(yield func(chat.Delta, error) bool) {
+				_ = yield(chat.Delta{Text: "Half an"}, nil) && yield(chat.Delta{}, quota)
+			}, `| "Half an"`, chat.KindQuota},
+			{"without an end", func(yield func(chat.Delta, error) bool) { yield(chat.Delta{Text: "Half an"}, nil) }, `| "Half an"`, chat.KindUnavailable},
+			{"after a call", func(yield func(chat.Delta, error) bool) {
+				_ = yield(chat.Delta{ToolCall: &chat.ToolCall{ID: "x", Name: "echo"}}, nil) && yield(chat.Delta{}, quota)
+			}, `| tool-echo(x)!the answer broke off before this call could run "There is no money left."`, chat.KindQuota},
+			{"by panic", func(func(chat.Delta, error) bool) { panic("oh") }, `| "The program made a mistake with this request."`, chat.KindBadRequest},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) { c.answer(yield) }}
+				b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, echo)})
+				turn := b.turn(chat.TurnRequest{Text: "Go"})
+				r := b.wait(turn)
+				for _, e := range b.follow(turn, 0) {
+					if own := e.Delta == r.Err.Message; e.Type == chat.EventTextDelta && e.Notice != own {
+						t.Errorf("event %+v", e)
+					}
+				}
+				if r.Err == nil || r.Err.Kind != c.kind || r.Status != persistence.StatusFailed || r.Finish != chat.FinishError {
+					t.Errorf("Wait() = %+v, error %v", r, r.Err)
+				}
+				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant failed: "+c.want)
+				if n := len(provider.seen()); n != 1 {
+					t.Errorf("%d requests, want 1", n)
+				}
+			})
+		}
+	})
+}
+
+// TestNotices looks at what the model is told of words that were not its own.
+func TestNotices(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := &fake{name: "fake"}
+		provider.answer = func(_ context.Context, n int, _ chat.Request, yield func(chat.Delta, error) bool) {
+			switch n {
+			case 0:
+				yield(chat.Delta{}, &chat.Error{Kind: chat.KindAuth, Message: "The key is wrong."})
+			case 1:
+				yield(chat.Delta{Stop: chat.StopFilter}, nil)
+			case 2:
+				yield(chat.Delta{Stop: chat.StopEnd}, nil)
+			default:
+				yield(chat.Delta{Text: "yes", Stop: chat.StopLength}, nil)
+			}
+		}
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}})
+		for i, want := range []chat.FinishReason{chat.FinishError, chat.FinishFilter, chat.FinishStop, chat.FinishLength} {
+			if r := b.say(fmt.Sprint(i)); r.Finish != want || r.Text == "" {
+				t.Errorf("turn %d: %+v, want %s with a text", i, r, want)
+			}
+		}
+		checkText(t, "the last request", talk(provider.seen()[3].Messages), "user: 0\nuser: 1\nuser: 2\nuser: 3")
+	})
+}
+
+// TestBusy lets many want the same thread: one gets it, and the next may go on.
+func TestBusy(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		release := make(chan struct{})
+		var running, most atomic.Int32
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+		}}
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		var won atomic.Pointer[chat.Turn]
+		var sides sync.WaitGroup
+		for range 10 {
+			sides.Go(func() {
+				turn, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "me"})
+				if err == nil && !won.CompareAndSwap(nil, turn) {
+					t.Error("two turns run")
+				}
+				if err != nil && !errors.Is(err, chat.ErrBusy) {
+					t.Errorf("Turn() = %v", err)
+				}
+			})
+		}
+		sides.Wait()
+		if busy, err := b.c.Busy(t.Context(), b.key); !busy || err != nil || b.c.Count() != 1 || b.c.Running(b.key) != won.Load() {
+			t.Errorf("Busy() = %v, %v", busy, err)
+		}
+		close(release)
+		b.wait(won.Load())
+		if busy, err := b.c.Busy(t.Context(), b.key); busy || err != nil {
+			t.Errorf("Busy() after the end = %v, %v", busy, err)
+		}
+		b.say("next")
+		if len(b.messages()) != 4 || most.Load() != 1 {
+			t.Errorf("%d turns at once:\n%s", most.Load(), outline(b.messages()))
+		}
+	})
+}
+
+// TestTwoInstances shares a PostgreSQL database between two coordinators.
+func TestTwoInstances(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	began := make(chan struct{}, 1)
+	provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+		if yield(chat.Delta{Text: "said"}, nil) {
+			began <- struct{}{}
+			<-ctx.Done()
+		}
+	}}
+	one := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+	two := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+	turn := one.turn(chat.TurnRequest{Text: "Go"})
+	<-began
+	if _, err := two.c.Turn(t.Context(), chat.TurnRequest{Key: one.key, Text: "me too"}); !errors.Is(err, chat.ErrBusy) {
+		t.Errorf("Turn() of the other instance = %v, want ErrBusy", err)
+	}
+	if busy, err := two.c.Busy(t.Context(), one.key); !busy || err != nil {
+		t.Errorf("Busy() of the other instance = %v, %v", busy, err)
+	}
+	if err := two.c.Interrupt(t.Context(), one.key); err != nil {
+		t.Fatalf("Interrupt() = %v", err)
+	}
+	if r := one.wait(turn); r.Finish != chat.FinishInterrupted || r.Text != "said" {
+		t.Errorf("Wait() = %+v", r)
+	}
+	if err := two.c.Interrupt(t.Context(), one.key); !errors.Is(err, chat.ErrIdle) {
+		t.Errorf("Interrupt() of nothing = %v", err)
+	}
+	checkText(t, "the thread", outline(one.messages()), "user completed: \"Go\"\nassistant interrupted: | \"said\"")
+}
+
+// TestInterrupt stops turns at several points.
+func TestInterrupt(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		slow := tool{"slow", func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+			<-ctx.Done()
+			yield(toolkit.Chunk{}, ctx.Err())
+		}}
+		for _, c := range []struct {
+			name   string
+			deltas []chat.Delta
+			at     chat.EventType
+			want   string
+		}{
+			{"before the first word", nil, chat.EventStepStart, `| ""`},
+			{"in the text", []chat.Delta{{Text: "What was"}}, chat.EventTextDelta, `| "What was"`},
+			{"while a tool runs", append([]chat.Delta{{Text: "Wait. "}}, calls("a", "slow", "{}", "b", "echo", "{}")...), chat.EventToolOutput,
+				`| "Wait. " tool-slow(a)!the tool call was cancelled: interrupted tool-echo(b)={}`},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+					for _, d := range c.deltas {
+						if !yield(d, nil) {
+							return
+						}
+					}
+					<-ctx.Done()
+					yield(chat.Delta{}, ctx.Err())
+				}}
+				b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, slow, echo), NoTitles: true})
+				turn := b.turn(chat.TurnRequest{Text: "Go"})
+				b.until(turn, c.at)
+				if err := b.c.Interrupt(t.Context(), b.key); err != nil {
+					t.Fatalf("Interrupt() = %v", err)
+				}
+				r := b.wait(turn)
+				if r.Status != persistence.StatusInterrupted || r.Finish != chat.FinishInterrupted || r.Err != nil {
+					t.Errorf("Wait() = %+v", r)
+				}
+				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant interrupted: "+c.want)
+				if err := b.c.Interrupt(t.Context(), b.key); !errors.Is(err, chat.ErrIdle) {
+					t.Errorf("Interrupt() of nothing = %v, want ErrIdle", err)
+				}
+			})
+		}
+	})
+}
+
+// TestShutdown ends a coordinator while a turn runs.
+func TestShutdown(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+			if yield(chat.Delta{Text: "So far"}, nil) {
+				<-ctx.Done()
+			}
+		}}
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		b.until(turn, chat.EventTextDelta)
+		b.stop()
+		select {
+		case <-turn.Done():
+		default:
+			t.Error("Run() returned before the turn was over")
+		}
+		checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant interrupted: | \"So far\"")
+		if _, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "late"}); !errors.Is(err, chat.ErrClosed) {
+			t.Errorf("Turn() after the end = %v, want ErrClosed", err)
+		}
+	})
+}
+
+// TestOpening begins turns together with something else.
+func TestOpening(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(says("ok"))
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		mine := errors.New("mine")
+		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "x", Opening: func(*persistence.Batch) error { return mine }})
+		if !errors.Is(err, mine) || len(b.messages()) != 0 {
+			t.Errorf("Turn() = %v, and %d messages", err, len(b.messages()))
+		}
+		b.wait(b.turn(chat.TurnRequest{Text: "x", MessageID: "m1", Opening: func(w *persistence.Batch) error {
+			return w.SaveToolCall(persistence.ToolCall{ID: "row", Status: persistence.ToolCallDone})
+		}}))
+		if b.messages()[0].ID != "m1" {
+			t.Errorf("the message has the id %q", b.messages()[0].ID)
+		}
+		// An id that is taken is no busy thread.
+		_, err = b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "again", MessageID: "m1"})
+		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, chat.ErrBusy) {
+			t.Errorf("Turn() with a taken id = %v", err)
+		}
+		if _, err := b.store.AppendMessage(t.Context(), b.key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("saved")}}); err != nil {
+			t.Fatalf("AppendMessage() = %v", err)
+		}
+		b.wait(b.turn(chat.TurnRequest{Saved: true}))
+		checkText(t, "the last request", talk(provider.seen()[1].Messages), "user: x\nassistant: ok\nuser: saved")
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(says("ok"))}, Tools: tools(t, echo)})
+	def := func(name string) *chat.CallerTools {
+		return &chat.CallerTools{Tools: []toolkit.Definition{{Name: name, Parameters: json.RawMessage(`{"type":"object"}`)}}}
+	}
+	for name, c := range map[string]struct {
+		req  chat.TurnRequest
+		want error
+	}{
+		"nothing":          {chat.TurnRequest{}, chat.ErrEmpty},
+		"blanks":           {chat.TurnRequest{Text: " \n\t"}, chat.ErrEmpty},
+		"an empty order":   {chat.TurnRequest{Text: "x", Instructions: []string{"a", " "}}, chat.ErrEmpty},
+		"too long":         {chat.TurnRequest{Text: strings.Repeat("x", chat.MaxText+1)}, chat.ErrTooLarge},
+		"too many orders":  {chat.TurnRequest{Instructions: make([]string, 51)}, chat.ErrEmpty},
+		"a provider":       {chat.TurnRequest{Text: "x", Provider: "other"}, chat.ErrProvider},
+		"a bad tool":       {chat.TurnRequest{Text: "x", Caller: def("a b")}, chat.ErrTools},
+		"a tool's name":    {chat.TurnRequest{Text: "x", Caller: def("echo")}, chat.ErrTools},
+		"a stranger's":     {chat.TurnRequest{Text: "x", Key: persistence.Key{Owner: "bert", Thread: b.key.Thread}}, persistence.ErrNotFound},
+		"nobody's":         {chat.TurnRequest{Text: "x", Key: persistence.Key{Owner: "anna", Thread: "\x00"}}, persistence.ErrNotFound},
+		"saved and spoken": {chat.TurnRequest{Text: "x", Saved: true}, nil},
+	} {
+		if c.req.Key.Owner == "" {
+			c.req.Key = b.key
+		}
+		_, err := b.c.Turn(t.Context(), c.req)
+		if err == nil || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("Turn() with %s = %v, want %v", name, err, c.want)
+		}
+	}
+	if b.c.Count() != 0 || len(b.messages()) != 0 {
+		t.Errorf("%d turns are left, %d messages", b.c.Count(), len(b.messages()))
+	}
+	// Hostile words are words.
+	if r := b.say("\x00\xff'; DROP TABLE threads; --"); r.Status != persistence.StatusCompleted {
+		t.Errorf("Wait() = %+v", r)
+	}
+}

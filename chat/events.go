@@ -1,0 +1,159 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"sync"
+
+	"voicebridge/toolkit"
+)
+
+// Limits of what a turn keeps for those who follow it.
+const (
+	maxEvents     = 50_000
+	maxEventBytes = 16 << 20
+)
+
+// EventType is the kind of an [Event].
+type EventType string
+
+// The kinds of events, in the order in which a turn has them. A step is one
+// request to the model, with the calls that it asks for.
+const (
+	EventStart        EventType = "start"
+	EventStepStart    EventType = "step-start"
+	EventTextStart    EventType = "text-start" // of the block TextID
+	EventTextDelta    EventType = "text-delta"
+	EventTextEnd      EventType = "text-end"
+	EventToolInput    EventType = "tool-input"    // the model calls Call
+	EventToolAsked    EventType = "tool-asked"    // the caller must run Call now, and deliver its result
+	EventToolProgress EventType = "tool-progress" // of Call
+	EventToolOutput   EventType = "tool-output"   // Call has its result, or an error
+	EventStepFinish   EventType = "step-finish"
+	// EventFinish is the last one, with Result. Nothing follows it.
+	EventFinish EventType = "finish"
+)
+
+// Event is something that happened in a turn.
+type Event struct {
+	// Index counts from 0.
+	Index int
+	Type  EventType
+	// MessageID is the assistant's message.
+	MessageID string
+	TextID    string
+	Delta     string
+	// Notice says that the text is not the model's: it says why the turn failed,
+	// as Result.Err will.
+	Notice bool
+	Call   *EventCall
+	Result *Result
+}
+
+// EventCall is the call of a tool, as far as an event knows it.
+type EventCall struct {
+	ID       string
+	Name     string
+	Executor toolkit.Executor
+	// Dynamic says that its part is a dynamic-tool.
+	Dynamic bool
+	// Input is JSON; Arguments is the same as the model wrote it.
+	Input     json.RawMessage
+	Arguments string
+	// Output is set by success, Error by failure; both on EventToolOutput only.
+	Output json.RawMessage
+	Error  string
+	// Progress of EventToolProgress.
+	Message string
+	Percent float64
+	Data    json.RawMessage
+}
+
+func (e Event) size() int {
+	n := len(e.Delta) + 100
+	if e.Call != nil {
+		n += len(e.Call.Input) + len(e.Call.Arguments) + len(e.Call.Output) + len(e.Call.Data)
+	}
+	return n
+}
+
+// eventLog keeps the events of a turn for any number of readers.
+type eventLog struct {
+	mu     sync.Mutex
+	events []Event
+	first  int // the index of events[0]
+	bytes  int
+	ended  bool
+	// more is closed when there is something new; nil while nobody waits.
+	more chan struct{}
+}
+
+func (l *eventLog) add(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	e.Index = l.first + len(l.events)
+	l.events = append(l.events, e)
+	l.bytes += e.size()
+	for len(l.events) > maxEvents || l.bytes > maxEventBytes && len(l.events) > 1 {
+		l.bytes -= l.events[0].size()
+		l.events = l.events[1:]
+		l.first++
+	}
+	l.ended = e.Type == EventFinish
+	if l.more != nil {
+		close(l.more)
+		l.more = nil
+	}
+}
+
+// from gives the events from an index on, or what to wait for.
+func (l *eventLog) from(index int) (events []Event, more <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch end := l.first + len(l.events); {
+	case index < l.first:
+		return nil, nil, ErrReplayGone
+	case index < end:
+		return l.events[index-l.first : len(l.events) : len(l.events)], nil, nil
+	case l.ended:
+		return nil, nil, nil
+	}
+	if l.more == nil {
+		l.more = make(chan struct{})
+	}
+	return nil, l.more, nil
+}
+
+// follow yields the events from an index on until the turn has ended.
+func (l *eventLog) follow(ctx context.Context, index int) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for at := max(index, 0); ; {
+			events, more, err := l.from(at)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if at += len(events); len(events) > 0 {
+				continue
+			}
+			if more == nil {
+				return
+			}
+			select {
+			case <-more:
+			case <-ctx.Done():
+				yield(Event{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package chat
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+)
+
+// Defaults of [HistoryConfig].
+const (
+	DefaultMaxTurns        = 20
+	DefaultMaxTokens       = 8000
+	DefaultTrimChunkTokens = 1000
+)
+
+const (
+	// runesPerToken is the heuristic by which tokens are counted.
+	runesPerToken = 4
+	// maxReplay is how many messages of a thread are looked at for a request.
+	maxReplay = 400
+)
+
+// HistoryConfig says how much of a thread a request holds. The zero value means
+// the defaults.
+type HistoryConfig struct {
+	// MaxTurns is the largest number of turns. A turn is what a user writes, with
+	// all that answers it. When there are more, a quarter of MaxTurns goes at once,
+	// so that the beginning stays the same for some turns.
+	MaxTurns int
+	// MaxTokens is the size by the heuristic of four characters to a token, tool
+	// inputs and outputs included.
+	MaxTokens int
+	// TrimChunkTokens is how far below MaxTokens trimming goes.
+	TrimChunkTokens int
+}
+
+func (h HistoryConfig) withDefaults() HistoryConfig {
+	h.MaxTurns = cmp.Or(h.MaxTurns, DefaultMaxTurns)
+	h.MaxTokens = cmp.Or(h.MaxTokens, DefaultMaxTokens)
+	h.TrimChunkTokens = cmp.Or(h.TrimChunkTokens, DefaultTrimChunkTokens)
+	if h.TrimChunkTokens >= h.MaxTokens {
+		h.TrimChunkTokens = h.MaxTokens / 4
+	}
+	return h
+}
+
+// Messages turns what was said in a thread since its last reset, the oldest
+// first, into the messages of a request to the provider of that name.
+//
+// A call and its result are never apart: what has no result gets one that says
+// so. Interrupted voice answers appear as heard. Where it is too much, whole
+// turns are left out from the beginning, all but their system messages. The
+// same thread with more turns gives the same beginning until the next trim.
+func (h HistoryConfig) Messages(thread []persistence.Message, provider string) []Message {
+	h = h.withDefaults()
+	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4}
+	for i := range thread {
+		c.message(&thread[i])
+	}
+	kept := h.trim(c.entries)
+	messages := make([]Message, len(kept))
+	for i, e := range kept {
+		messages[i] = e.Message
+		// The model may see the last results for the first time: they are whole.
+		if e.full != "" && e.from == c.lastAssistant {
+			messages[i].Content = e.full
+		}
+	}
+	return messages
+}
+
+// anchored drops messages from the beginning of a thread of which only the last
+// are known, so that trimming starts at the same message for many turns.
+func anchored(thread []persistence.Message) []persistence.Message {
+	if len(thread) < 2 {
+		return thread
+	}
+	first, last := thread[0].Seq, thread[len(thread)-1].Seq
+	if last-first < 2 {
+		return thread
+	}
+	step := int64(1) << (bits.Len64(uint64(last-first)/2) - 1)
+	from := (first + step - 1) / step * step
+	i := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.Seq >= from })
+	return thread[i:]
+}
+
+// entry is a message of a request before trimming.
+type entry struct {
+	Message
+	// full is the whole output of a tool message that was cut.
+	full string
+	from *persistence.Message
+}
+
+// tokens counts by the heuristic.
+func (m Message) tokens() int {
+	n := utf8.RuneCountInString(m.Content)
+	for _, c := range m.ToolCalls {
+		n += utf8.RuneCountInString(c.Name) + utf8.RuneCountInString(c.Arguments)
+	}
+	return (n + runesPerToken - 1) / runesPerToken
+}
+
+// unit is what is trimmed at once: a turn.
+type unit struct {
+	start, end int
+	opening    int // tokens of what opens it
+	rest       int // tokens of the answer
+	system     int // tokens of system messages, which stay
+	// more is what the last message of the answer takes as long as it is the
+	// last: its outputs are whole then.
+	more   int
+	answer *persistence.Message
+}
+
+// units finds the turns.
+func units(all []entry) []unit {
+	var found []unit
+	asked, answered := true, true // of the unit so far; true so that the first message begins one
+	for i, e := range all {
+		begins := e.Role == RoleUser && (asked || answered) || e.Role == RoleSystem && answered
+		if begins || len(found) == 0 {
+			found = append(found, unit{start: i})
+			asked, answered = false, false
+		}
+		u := &found[len(found)-1]
+		u.end = i + 1
+		switch e.Role {
+		case RoleUser:
+			asked = true
+			u.opening += e.tokens()
+		case RoleSystem:
+			u.opening += e.tokens()
+			u.system += e.tokens()
+		case RoleAssistant, RoleTool:
+			answered = true
+			u.rest += e.tokens()
+			if e.from != u.answer {
+				u.answer, u.more = e.from, 0
+			}
+			if e.full != "" {
+				u.more += Message{Content: e.full}.tokens() - e.tokens()
+			}
+		}
+	}
+	return found
+}
+
+// trim leaves out turns. It repeats the decisions of the earlier turns, one after
+// the other, so that each comes to the same beginning as the one before it unless
+// it has to trim by itself.
+func (h HistoryConfig) trim(all []entry) []entry {
+	turns := units(all)
+	start, total, answered := 0, 0, 0
+	for n, u := range turns {
+		total += u.opening
+		tokens, count := h.MaxTokens, h.MaxTurns
+		size := func() int {
+			if start <= answered && answered < n {
+				return total + turns[answered].more
+			}
+			return total
+		}
+		if size() > tokens {
+			tokens -= h.TrimChunkTokens
+		}
+		if n+1-start > count {
+			count -= count / 4
+		}
+		for start < n && (size() > tokens || n+1-start > count) {
+			total -= turns[start].opening + turns[start].rest - turns[start].system
+			start++
+		}
+		total += u.rest
+		if u.answer != nil {
+			answered = n
+		}
+	}
+	if start == 0 {
+		return all
+	}
+	var kept []entry
+	for _, e := range all[:turns[start].start] {
+		if e.Role == RoleSystem {
+			kept = append(kept, e)
+		}
+	}
+	return append(kept, all[turns[start].start:]...)
+}

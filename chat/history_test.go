@@ -1,0 +1,265 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+)
+
+func text(role persistence.Role, parts ...persistence.Part) persistence.Message {
+	return persistence.Message{Role: role, Parts: parts, Metadata: persistence.Metadata{Status: persistence.StatusCompleted}}
+}
+
+func words(role persistence.Role, s string) persistence.Message {
+	return text(role, persistence.TextPart(s))
+}
+
+func toolPart(id, name string, state persistence.ToolState, input, output string) persistence.Part {
+	p := persistence.ToolPart(name)
+	p.ToolCallID, p.State, p.Input = id, state, json.RawMessage(input)
+	switch state {
+	case persistence.ToolOutputAvailable:
+		p.Output = json.RawMessage(output)
+	case persistence.ToolOutputError:
+		p.ErrorText = output
+	}
+	return p
+}
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	const user, assistant, system = persistence.RoleUser, persistence.RoleAssistant, persistence.RoleSystem
+	heard := func(s string, parts ...persistence.Part) persistence.Message {
+		m := text(assistant, parts...)
+		m.Metadata.Status, m.Metadata.HeardText = persistence.StatusInterrupted, &s
+		return m
+	}
+	signed := toolPart("a", "t", persistence.ToolOutputAvailable, "{}", `"x"`)
+	signed.Raw = json.RawMessage(`{"type":"tool-t","callProviderMetadata":{"fake":{"thoughtSignature":"s"},"other":{"no":1},"voicebridge":{"result":"short"}}}`)
+	plain := toolPart("a", "t", persistence.ToolOutputAvailable, "{}", `"x"`)
+	plain.Raw = json.RawMessage(`{"callProviderMetadata":{"fake":{"value_":"s"}}}`)
+	notice := words(assistant, "no money")
+	notice.Metadata.Extra = map[string]json.RawMessage{"notice": json.RawMessage("true")}
+	for name, c := range map[string]struct {
+		thread []persistence.Message
+		want   string
+	}{
+		"words":     {[]persistence.Message{words(system, "s"), words(user, "u"), words(assistant, "a")}, "system: s\nuser: u\nassistant: a"},
+		"no words":  {[]persistence.Message{words(user, " "), text(user), text(assistant, persistence.StepStart())}, ""},
+		"two texts": {[]persistence.Message{text(assistant, persistence.TextPart("a"), persistence.TextPart("b"))}, "assistant: a\nb"},
+		"steps": {[]persistence.Message{text(assistant,
+			persistence.StepStart(), persistence.TextPart("one"),
+			toolPart("a", "t", persistence.ToolOutputAvailable, `{"x": 1}`, `{"y": 2}`), toolPart("b", "t", persistence.ToolOutputError, `{}`, "broken"),
+			persistence.StepStart(), toolPart("c", "t", persistence.ToolInputAvailable, ``, ""),
+			persistence.StepStart(), persistence.TextPart("end"))},
+			"assistant: one a=t({\"x\":1}) b=t({})\ntool: {\"y\":2} <- a t\ntool: Error: broken <- b t failed\n" +
+				"assistant:  c=t({})\ntool: Error: the call ended before it was answered <- c t failed\nassistant: end"},
+		"text after a call": {[]persistence.Message{text(assistant, persistence.StepStart(), toolPart("a", "t", persistence.ToolOutputAvailable, `{}`, `"x"`), persistence.TextPart("more"))},
+			"assistant: more a=t({})\ntool: x <- a t"},
+		"strange calls": {[]persistence.Message{text(assistant,
+			toolPart("a", "t.t/ü", persistence.ToolOutputAvailable, `"text"`, ``), toolPart("a", "", persistence.ToolOutputAvailable, `[1]`, `null`))},
+			"assistant:  a=t_t__({}) call_a090a256cb93456a8f5d575b=unknown({})\ntool: {} <- a t_t__\ntool: null <- call_a090a256cb93456a8f5d575b unknown"},
+		"heard":          {[]persistence.Message{heard("One two.", persistence.TextPart("One two. "), persistence.TextPart("Three."))}, "assistant: One two."},
+		"heard in part":  {[]persistence.Message{heard("One two. Th", persistence.TextPart("One two."), persistence.TextPart("Three."))}, "assistant: One two.\nTh"},
+		"heard nothing":  {[]persistence.Message{heard("", persistence.TextPart("One two."))}, ""},
+		"notice":         {[]persistence.Message{words(user, "u"), notice}, "user: u"},
+		"metadata":       {[]persistence.Message{text(assistant, signed)}, "assistant:  a=t({}){\"thoughtSignature\":\"s\"}\ntool: short <- a t"},
+		"plain metadata": {[]persistence.Message{text(assistant, plain)}, "assistant:  a=t({})\"s\"\ntool: x <- a t"},
+		"chart": {[]persistence.Message{text(assistant, toolPart("a", "t", persistence.ToolOutputAvailable, `{}`, `{"chartId":"7","chartData":[1,2],"title":"Sales"}`))},
+			"assistant:  a=t({})\ntool: {\"chartId\":\"7\",\"summary\":\"Sales\"} <- a t"},
+		"unknown parts": {[]persistence.Message{text(user, persistence.Part{Type: "file"}, persistence.TextPart("u"))}, "user: u"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkText(t, "the request", talk(chat.HistoryConfig{}.Messages(c.thread, "fake")), c.want)
+		})
+	}
+}
+
+// TestEarlierOutputs cuts long outputs, but not those that may be new.
+func TestEarlierOutputs(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ü", 9000)
+	thread := []persistence.Message{
+		words(persistence.RoleUser, "u"),
+		text(persistence.RoleAssistant, toolPart("a", "t", persistence.ToolOutputAvailable, `{"x":"`+long+`"}`, `"`+long+`"`)),
+	}
+	got := chat.HistoryConfig{}.Messages(thread, "")
+	if got[2].Content != long || len(got[1].ToolCalls[0].Arguments) > 100 {
+		t.Errorf("the last output has %d bytes, the arguments %d", len(got[2].Content), len(got[1].ToolCalls[0].Arguments))
+	}
+	got = chat.HistoryConfig{}.Messages(append(thread, words(persistence.RoleAssistant, "a")), "")
+	if n := utf8.RuneCountInString(got[2].Content); n < 8000 || n > 8010 || !utf8.ValidString(got[2].Content) {
+		t.Errorf("the earlier output has %d characters, want some 8000", n)
+	}
+}
+
+// tokens counts a request by the heuristic.
+func tokens(messages []chat.Message) int {
+	n := 0
+	for _, m := range messages {
+		size := utf8.RuneCountInString(m.Content)
+		for _, c := range m.ToolCalls {
+			size += utf8.RuneCountInString(c.Name) + utf8.RuneCountInString(c.Arguments)
+		}
+		n += (size + 3) / 4
+	}
+	return n
+}
+
+// randomTurn is what a turn may look like.
+func randomTurn(r *rand.Rand, n int) []persistence.Message {
+	var turn []persistence.Message
+	filler := func(most int) string { return strings.Repeat("wörd ", r.IntN(most)) }
+	if r.IntN(6) == 0 {
+		turn = append(turn, words(persistence.RoleSystem, fmt.Sprintf("order %d", n)))
+	}
+	turn = append(turn, words(persistence.RoleUser, fmt.Sprintf("question %d %s", n, filler(60))))
+	answer := text(persistence.RoleAssistant)
+	for step := range 1 + r.IntN(3) {
+		answer.Parts = append(answer.Parts, persistence.StepStart(), persistence.TextPart(filler(80)))
+		for call := range r.IntN(3) {
+			states := []persistence.ToolState{persistence.ToolInputAvailable, persistence.ToolOutputAvailable, persistence.ToolOutputError}
+			answer.Parts = append(answer.Parts, toolPart(fmt.Sprintf("c%d-%d-%d", n, step, call), "tool", states[r.IntN(3)],
+				`{"q":"`+filler(30)+`"}`, `"`+filler(120)+`"`))
+		}
+	}
+	return append(turn, answer)
+}
+
+// checkPairs says what is wrong with the calls of a request.
+func checkPairs(messages []chat.Message) error {
+	for i := 0; i < len(messages); i++ {
+		m := messages[i]
+		if m.Role == chat.RoleTool {
+			return fmt.Errorf("message %d answers a call that is not there", i)
+		}
+		for n, c := range m.ToolCalls {
+			if i+1+n >= len(messages) || messages[i+1+n].Role != chat.RoleTool || messages[i+1+n].ToolCallID != c.ID {
+				return fmt.Errorf("call %s of message %d has no result in its place", c.ID, i)
+			}
+		}
+		i += len(m.ToolCalls)
+	}
+	return nil
+}
+
+// TestTrimming grows random conversations turn by turn and looks at each request.
+func TestTrimming(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(24) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		h := chat.HistoryConfig{MaxTurns: 1 + r.IntN(30), MaxTokens: 200 + r.IntN(4000), TrimChunkTokens: 50 + r.IntN(300)}
+		h.TrimChunkTokens = min(h.TrimChunkTokens, h.MaxTokens/2)
+		var thread []persistence.Message
+		var before []chat.Message
+		orders, kept := 0, 0
+		for n := range 50 {
+			turn := randomTurn(r, n)
+			question := len(turn) - 1
+			orders += question - 1
+			thread = append(thread, turn[:question]...) // a request is made when the user has spoken
+			got := h.Messages(thread, "p")
+			if err := checkPairs(got); err != nil {
+				t.Fatalf("seed %d, turn %d: %v", seed, n, err)
+			}
+			questions := count(got, chat.RoleUser)
+			if questions > h.MaxTurns {
+				t.Fatalf("seed %d, turn %d: %d turns, at most %d", seed, n, questions, h.MaxTurns)
+			}
+			if size := tokens(got); size > h.MaxTokens && questions > 1 {
+				t.Fatalf("seed %d, turn %d: %d tokens, at most %d", seed, n, size, h.MaxTokens)
+			}
+			if count(got, chat.RoleSystem) != orders {
+				t.Fatalf("seed %d, turn %d: system messages are lost", seed, n)
+			}
+			checkStep(t, h, fmt.Sprintf("seed %d, turn %d", seed, n), before, got)
+			if n > 0 && stable(before, got) {
+				kept++
+			}
+			before = got
+			thread = append(thread, turn[question:]...)
+		}
+		if h.MaxTurns >= 12 && h.MaxTokens > 3000 && kept < 20 {
+			t.Errorf("seed %d: only %d of 49 requests begin like the one before", seed, kept)
+		}
+	}
+}
+
+// checkStep compares a request to the one before: it begins the same, or it was
+// trimmed, and then it is a whole chunk below the limit or a quarter of the turns.
+func checkStep(t *testing.T, h chat.HistoryConfig, where string, before, got []chat.Message) {
+	t.Helper()
+	if stable(before, got) {
+		return
+	}
+	questions := count(got, chat.RoleUser)
+	few := questions <= h.MaxTurns-h.MaxTurns/4
+	small := tokens(got) <= h.MaxTokens-h.TrimChunkTokens
+	if !few && !small && questions > 1 {
+		t.Errorf("%s: trimmed to %d turns and %d tokens", where, questions, tokens(got))
+	}
+}
+
+// stable says whether a request begins with all of the earlier one. Of its last
+// messages the outputs may be shorter now.
+func stable(before, got []chat.Message) bool {
+	return len(got) >= len(before) && slices.EqualFunc(before, got[:len(before)], func(a, b chat.Message) bool {
+		return a.Role == b.Role && a.ToolCallID == b.ToolCallID && (a.Content == b.Content || a.Role == chat.RoleTool)
+	})
+}
+
+func count(messages []chat.Message, role chat.Role) int {
+	n := 0
+	for _, m := range messages {
+		if m.Role == role {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAnchor looks at long threads of which only the end is read.
+func TestAnchor(t *testing.T) {
+	t.Parallel()
+	var thread []persistence.Message
+	changes, last := 0, int64(0)
+	for seq := int64(1); seq < 5000; seq += 3 {
+		m := words(persistence.RoleUser, "x")
+		m.Seq = seq
+		thread = append(thread, m)
+		window := thread[max(0, len(thread)-400):]
+		got := chat.Anchored(window)
+		if len(got) == 0 || got[len(got)-1].Seq != seq || len(window) > 10 && len(got) < len(window)/3 {
+			t.Fatalf("of %d messages %d are left", len(window), len(got))
+		}
+		if len(window) == 400 && got[0].Seq != last {
+			changes++
+			last = got[0].Seq
+		}
+	}
+	if changes > 12 {
+		t.Errorf("the first message changed %d times", changes)
+	}
+}
+
+func FuzzMessages(f *testing.F) {
+	f.Add(`[{"id":"a","role":"assistant","parts":[{"type":"step-start"},{"type":"tool-x","toolCallId":"1","state":"output-available","input":{},"output":[1],"callProviderMetadata":{"p":[]}}]}]`)
+	f.Add(`[{"id":"a","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"x","toolCallId":"","state":"","callProviderMetadata":7}],"metadata":{"heard_text":"x"}}]`)
+	f.Fuzz(func(t *testing.T, data string) {
+		var thread []persistence.Message
+		if json.Unmarshal([]byte(data), &thread) != nil {
+			return
+		}
+		if err := checkPairs(chat.HistoryConfig{MaxTurns: 2, MaxTokens: 50, TrimChunkTokens: 10}.Messages(thread, "p")); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+)
+
+// NewCallID returns an id for a call of a provider that gives none.
+func NewCallID() string { return "call_" + rand.Text() }
+
+// StandIn returns an id in the place of one that a provider does not take: 37
+// plain characters, the same for the same id. A thread may have calls of several
+// providers, whose ids have different forms.
+func StandIn(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:16])
+}
+
+// Arguments returns what a model wrote as the arguments of a call, or an empty
+// object for nothing.
+func Arguments(text string) string {
+	if strings.TrimSpace(text) == "" {
+		return "{}"
+	}
+	return text
+}
+
+// Object returns arguments if they are a JSON object. What a model wrote instead
+// of one goes into an object, for most providers refuse a history with anything
+// else.
+func Object(arguments string) json.RawMessage {
+	raw := bytes.TrimSpace([]byte(arguments))
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	if raw[0] == '{' && json.Valid(raw) {
+		return raw
+	}
+	wrapped, err := json.Marshal(map[string]string{"arguments": arguments})
+	if err != nil { // a map of strings always marshals
+		return json.RawMessage("{}")
+	}
+	return wrapped
+}
+
+// Schema returns a tool's parameters as an object schema with properties. A
+// schema that has both goes through unchanged, byte for byte.
+func Schema(parameters json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(parameters, &fields) != nil || fields == nil {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	_, typed := fields["type"]
+	listed := len(fields["properties"]) > 0 && string(fields["properties"]) != "null"
+	if typed && listed {
+		return parameters
+	}
+	if !typed {
+		fields["type"] = json.RawMessage(`"object"`)
+	}
+	if !listed {
+		fields["properties"] = json.RawMessage(`{}`)
+	}
+	whole, err := json.Marshal(fields)
+	if err != nil { // its values have just been read
+		return parameters
+	}
+	return whole
+}

@@ -1,0 +1,86 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+const (
+	// MaxText is the size of what a user writes in one turn, in bytes.
+	MaxText = 256 << 10
+	// MaxInstructions is how many instructions one request may have.
+	MaxInstructions = 50
+)
+
+// TurnRequest is what a turn answers. Key and one of Text, Instructions and
+// Saved are needed.
+type TurnRequest struct {
+	Key persistence.Key
+	// Text is what the user writes.
+	Text string
+	// MessageID is the id that the user's message gets; empty for a new one.
+	MessageID string
+	// Saved says that the user's message is in the thread already.
+	Saved bool
+	// Instructions become system messages of the thread, before the text.
+	Instructions []string
+	// System stands behind the system prompt. A door that has such words gives
+	// the same in all turns of a thread.
+	System string
+	// Provider, Model and MaxTokens are used where they are set; else what the
+	// thread's text session says, else the settings.
+	Provider, Model string
+	MaxTokens       int
+	// NoServerTools leaves only the caller's tools.
+	NoServerTools bool
+	// Caller has the tools that the caller runs; nil for none.
+	Caller *CallerTools
+	// Opening is run in the transaction that begins the turn and saves the user's
+	// message: what it writes is there if, and only if, the turn has begun. It
+	// must not use the Store.
+	Opening func(*persistence.Batch) error
+}
+
+// CallerTools are tools that the caller of a turn runs.
+type CallerTools struct {
+	Tools []toolkit.Definition
+	// Wait says that the turn waits for each result, which [Turn.Deliver] brings.
+	// Otherwise the turn ends with the calls open, in Result.ToolCalls.
+	Wait bool
+}
+
+// Validate says why tools that a caller declares cannot be used (ErrTools).
+func (t CallerTools) Validate() error {
+	if err := clienttool.New(toolkit.NewRegistry(), clienttool.Config{}).Declare(t.Tools); err != nil {
+		return fmt.Errorf("%w: %w", ErrTools, err)
+	}
+	return nil
+}
+
+func (r TurnRequest) validate() error {
+	if r.Saved && r.Text != "" {
+		return errors.New("a turn has a text that is saved already, and another one")
+	}
+	if strings.TrimSpace(r.Text) == "" && len(r.Instructions) == 0 && !r.Saved {
+		return ErrEmpty
+	}
+	size := len(r.Text)
+	for _, i := range r.Instructions {
+		if strings.TrimSpace(i) == "" {
+			return fmt.Errorf("instructions: %w", ErrEmpty)
+		}
+		size += len(i)
+	}
+	if size > MaxText || len(r.Instructions) > MaxInstructions {
+		return fmt.Errorf("%w: the text has %d bytes, the limit is %d; and at most %d instructions", ErrTooLarge, size, MaxText, MaxInstructions)
+	}
+	if r.Caller != nil {
+		return r.Caller.Validate()
+	}
+	return nil
+}

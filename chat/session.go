@@ -1,0 +1,341 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// maxSnapshot is how many messages the snapshot of a session shows: the last.
+const maxSnapshot = 1000
+
+// SessionRequest is what a text session is made of. The zero value is useful.
+type SessionRequest struct {
+	Provider string
+	Model    string
+	// Instructions are the session's first system messages.
+	Instructions []string
+	// Tools are run by the caller.
+	Tools []toolkit.Definition
+	// Defaults is a JSON object, kept and given back. Of its keys max_tokens (or
+	// maxTokens) is understood.
+	Defaults json.RawMessage
+}
+
+// Session is a text session as its caller sees it: a thread, seen as text.
+type Session struct {
+	ID        string               `json:"id"`
+	Title     string               `json:"title"`
+	Provider  string               `json:"provider"`
+	Model     string               `json:"model"`
+	Tools     []toolkit.Definition `json:"tools"`
+	Defaults  json.RawMessage      `json:"defaults"`
+	CreatedAt time.Time            `json:"created_at"`
+	UpdatedAt time.Time            `json:"updated_at"`
+	Messages  []SessionMessage     `json:"messages"`
+}
+
+// SessionMessage is a message of a session. Instructions are system messages,
+// tool outputs are tool messages.
+type SessionMessage struct {
+	Role       Role          `json:"role"`
+	Content    string        `json:"content"`
+	ToolCallID string        `json:"tool_call_id,omitempty"`
+	ToolCalls  []SessionCall `json:"tool_calls,omitempty"`
+}
+
+// SessionCall is a call that the caller runs. Arguments is what the model wrote.
+type SessionCall struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// SessionResult is the answer to a message of a session.
+type SessionResult struct {
+	Text      string        `json:"text"`
+	ToolCalls []SessionCall `json:"toolCalls"`
+	Usage     SessionUsage  `json:"usage"`
+}
+
+// SessionUsage counts the tokens of an answer.
+type SessionUsage struct {
+	InputTokens  int64 `json:"inputTokens"`
+	OutputTokens int64 `json:"outputTokens"`
+	CachedTokens int64 `json:"cachedTokens"`
+	TotalTokens  int64 `json:"totalTokens"`
+}
+
+// CreateSession makes a session on a new thread. The errors are ErrProvider,
+// ErrTools, ErrEmpty, ErrTooLarge, persistence.ErrInvalid, and the store's.
+func (c *Coordinator) CreateSession(ctx context.Context, owner string, req SessionRequest) (Session, error) {
+	if req.Provider != "" {
+		if _, err := c.cfg.provider(req.Provider); err != nil {
+			return Session{}, fmt.Errorf("create session: %w", err)
+		}
+	}
+	if err := (CallerTools{Tools: req.Tools}).Validate(); err != nil {
+		return Session{}, fmt.Errorf("create session: %w", err)
+	}
+	if err := (TurnRequest{Text: "x", Instructions: req.Instructions}).validate(); err != nil {
+		return Session{}, fmt.Errorf("create session: %w", err)
+	}
+	if _, err := readDefaults(req.Defaults); err != nil {
+		return Session{}, fmt.Errorf("create session: %w", err)
+	}
+	saved := persistence.TextSession{Provider: req.Provider, Model: req.Model, Defaults: string(req.Defaults)}
+	if len(req.Tools) > 0 {
+		saved.Tools = string(encode(req.Tools))
+	}
+	thread, err := c.cfg.Store.CreateThread(ctx, owner, "")
+	if err != nil {
+		return Session{}, fmt.Errorf("create session: %w", err)
+	}
+	key := persistence.Key{Owner: owner, Thread: thread.ID}
+	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
+		for _, text := range req.Instructions {
+			m := persistence.Message{Role: persistence.RoleSystem, Parts: []persistence.Part{persistence.TextPart(text)}}
+			if _, err := b.AppendMessage(m); err != nil {
+				return err
+			}
+		}
+		return b.SaveTextSession(saved)
+	})
+	if err != nil {
+		// A thread without its session is of no use to anybody.
+		err = errors.Join(err, c.cfg.Store.DeleteThread(context.WithoutCancel(ctx), key))
+		return Session{}, fmt.Errorf("create session: %w", err)
+	}
+	return c.Session(ctx, key)
+}
+
+// Session reads a session. Every thread is one; ErrNotFound (of persistence) for
+// none.
+func (c *Coordinator) Session(ctx context.Context, key persistence.Key) (Session, error) {
+	thread, err := c.cfg.Store.Thread(ctx, key)
+	if err != nil {
+		return Session{}, fmt.Errorf("read session: %w", err)
+	}
+	settings, err := c.settings(ctx, key)
+	if err != nil {
+		return Session{}, err
+	}
+	messages, err := c.cfg.Store.Replay(ctx, key, maxSnapshot)
+	if err != nil {
+		return Session{}, fmt.Errorf("read session: %w", err)
+	}
+	s := Session{
+		ID: thread.ID, Title: thread.Title, Provider: settings.provider, Model: settings.model,
+		Tools: settings.tools, Defaults: settings.defaults, CreatedAt: thread.CreatedAt, UpdatedAt: thread.UpdatedAt,
+		Messages: []SessionMessage{},
+	}
+	for i := range messages {
+		s.Messages = append(s.Messages, snapshot(&messages[i])...)
+	}
+	return s, nil
+}
+
+// DeleteSession stops what runs and removes the thread with all that is in it.
+func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) error {
+	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	c.mu.Lock()
+	t := c.turns[key]
+	c.mu.Unlock()
+	if t != nil {
+		t.Interrupt()
+		if _, err := t.Wait(ctx); err != nil {
+			return fmt.Errorf("delete session: %w", err)
+		}
+	}
+	if err := c.cfg.Store.DeleteThread(ctx, key); err != nil {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
+}
+
+// SessionMessage appends instructions, if any, and the user's message, and
+// answers with the full history. Calls that are still open are closed. The
+// errors are those of Turn, and an *Error when the model failed: what was said
+// is in the thread all the same.
+func (c *Coordinator) SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (SessionResult, Session, error) {
+	if strings.TrimSpace(content) == "" {
+		return SessionResult{}, Session{}, fmt.Errorf("answer message: %w", ErrEmpty)
+	}
+	return c.sessionTurn(ctx, TurnRequest{Key: key, Text: content, Instructions: instructions})
+}
+
+// SessionInstructions appends instructions and answers.
+func (c *Coordinator) SessionInstructions(ctx context.Context, key persistence.Key, instructions []string) (SessionResult, Session, error) {
+	return c.sessionTurn(ctx, TurnRequest{Key: key, Instructions: instructions})
+}
+
+func (c *Coordinator) sessionTurn(ctx context.Context, req TurnRequest) (SessionResult, Session, error) {
+	var result SessionResult
+	settings, err := c.settings(ctx, req.Key)
+	if err != nil {
+		return result, Session{}, err
+	}
+	req.NoServerTools = true
+	req.Caller = &CallerTools{Tools: settings.tools}
+	t, err := c.Turn(ctx, req)
+	if err != nil {
+		return result, Session{}, err
+	}
+	r, err := t.Wait(ctx)
+	if err != nil {
+		return result, Session{}, fmt.Errorf("wait for the answer: %w", err)
+	}
+	result = SessionResult{Text: r.Text, ToolCalls: []SessionCall{}, Usage: SessionUsage{
+		InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens, CachedTokens: r.Usage.CachedTokens,
+		TotalTokens: r.Usage.InputTokens + r.Usage.OutputTokens,
+	}}
+	for _, call := range r.ToolCalls {
+		result.ToolCalls = append(result.ToolCalls, SessionCall{ID: call.ID, Name: call.Name, Arguments: call.Arguments})
+	}
+	s, err := c.Session(ctx, req.Key)
+	if err == nil && r.Err != nil {
+		err = r.Err
+	}
+	return result, s, err
+}
+
+// SessionToolOutput appends the outputs of calls that the caller has run: all of
+// them or, on an error, none. The errors are a [CallError] with ErrUnknownCall,
+// ErrAnswered or ErrTooLarge, ErrEmpty without outputs, and the store's.
+func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key, outputs []ToolResult) (Session, error) {
+	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
+		return Session{}, fmt.Errorf("take tool output: %w", err)
+	}
+	if len(outputs) == 0 {
+		return Session{}, fmt.Errorf("take tool output: %w", ErrEmpty)
+	}
+	for _, o := range outputs {
+		if n := max(len(o.Output), len(o.Error)); n > MaxToolOutput {
+			return Session{}, &CallError{o.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput)}
+		}
+	}
+	var refused error
+	err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
+		for _, o := range outputs {
+			call, found, err := b.ToolCall(o.CallID)
+			if err != nil {
+				return err
+			}
+			switch {
+			case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient):
+				refused = &CallError{o.CallID, ErrUnknownCall}
+			case call.Status != persistence.ToolCallWaiting:
+				refused = &CallError{o.CallID, ErrAnswered}
+			}
+			if refused != nil {
+				return refused
+			}
+			if err := resolveSaved(b, call, o.result()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if refused != nil {
+		return Session{}, refused
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("take tool output: %w", err)
+	}
+	return c.Session(ctx, key)
+}
+
+// settings are how a session is answered.
+type settings struct {
+	provider string
+	model    string
+	tools    []toolkit.Definition
+	defaults json.RawMessage
+}
+
+func (c *Coordinator) settings(ctx context.Context, key persistence.Key) (settings, error) {
+	s := settings{provider: c.cfg.Provider, tools: []toolkit.Definition{}, defaults: json.RawMessage("{}")}
+	saved, err := c.cfg.Store.TextSession(ctx, key)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return s, fmt.Errorf("read session: %w", err)
+	}
+	if saved.Provider != "" {
+		s.provider = saved.Provider
+	}
+	if s.model = saved.Model; s.model == "" {
+		s.model = c.cfg.Models[s.provider]
+	}
+	if saved.Tools != "" {
+		if err := json.Unmarshal([]byte(saved.Tools), &s.tools); err != nil {
+			return s, fmt.Errorf("read session: its tools: %w", err)
+		}
+	}
+	if saved.Defaults != "" {
+		s.defaults = json.RawMessage(saved.Defaults)
+	}
+	return s, nil
+}
+
+// readDefaults checks the defaults of a session and returns max_tokens, 0 for none.
+func readDefaults(raw json.RawMessage) (maxTokens int, err error) {
+	if len(raw) == 0 {
+		return 0, nil
+	}
+	var d struct {
+		MaxTokens *int `json:"max_tokens"`
+		Camel     *int `json:"maxTokens"`
+	}
+	if err := json.Unmarshal(raw, &d); err != nil || string(raw) == "null" {
+		return 0, fmt.Errorf("%w defaults: they are a JSON object, max_tokens a whole number", persistence.ErrInvalid)
+	}
+	for _, n := range []*int{d.Camel, d.MaxTokens} {
+		if n == nil {
+			continue
+		}
+		if *n < 1 || *n > 1<<20 {
+			return 0, fmt.Errorf("%w defaults: max_tokens is %d, it must be at least 1", persistence.ErrInvalid, *n)
+		}
+		maxTokens = *n
+	}
+	return maxTokens, nil
+}
+
+// snapshot is a message of a thread, seen as text.
+func snapshot(m *persistence.Message) []SessionMessage {
+	if m.Role != persistence.RoleAssistant {
+		return []SessionMessage{{Role: Role(m.Role), Content: m.Text()}}
+	}
+	var all []SessionMessage
+	var texts []string
+	var calls []SessionCall
+	var outputs []SessionMessage
+	flush := func() {
+		if len(texts)+len(calls) > 0 {
+			all = append(append(all, SessionMessage{Role: RoleAssistant, Content: strings.Join(texts, "\n"), ToolCalls: calls}), outputs...)
+		}
+		texts, calls, outputs = nil, nil, nil
+	}
+	for i := range m.Parts {
+		switch p := &m.Parts[i]; {
+		case p.Type == "step-start":
+			flush()
+		case p.Type == "text":
+			texts = append(texts, p.Text)
+		case p.IsTool():
+			calls = append(calls, SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
+			if p.State == persistence.ToolOutputAvailable || p.State == persistence.ToolOutputError {
+				outputs = append(outputs, SessionMessage{Role: RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
+			}
+		}
+	}
+	flush()
+	return all
+}

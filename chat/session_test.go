@@ -1,0 +1,214 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+// seenAs writes a session's messages as text.
+func seenAs(s chat.Session) string {
+	var b strings.Builder
+	for _, m := range s.Messages {
+		fmt.Fprintf(&b, "%s: %s", m.Role, m.Content)
+		for _, c := range m.ToolCalls {
+			fmt.Fprintf(&b, " %s=%s(%s)", c.ID, c.Name, c.Arguments)
+		}
+		if m.ToolCallID != "" {
+			fmt.Fprintf(&b, " <- %s", m.ToolCallID)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// TestSession is the life of a session, with a restart in it.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	for name, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := newURL(t)
+			provider := deltas(calls("a", "look", `{"a":"x"}`, "b", "look", `{}`), says("Found."), says("Bye."), calls("c", "look", `{}`), says("Well."))
+			other := deltas(says("wrong one"))
+			other.name = "other"
+			cfg := chat.Config{Providers: []chat.Provider{other, provider}, Tools: tools(t, echo), Models: map[string]string{"fake": "m"}}
+			b := start(t, persistencetest.Open(t, url, persistence.Options{}), cfg)
+			s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{
+				Provider: "fake", Instructions: []string{"Be short."}, Tools: define("look"), Defaults: json.RawMessage(`{"b":1,"a":2,"max_tokens":50}`),
+			})
+			if err != nil || s.ID == "" || s.Provider != "fake" || s.Model != "m" || len(s.Tools) != 1 || string(s.Defaults) != `{"b":1,"a":2,"max_tokens":50}` {
+				t.Fatalf("CreateSession() = %+v, %v", s, err)
+			}
+			if got := string(s.Tools[0].Parameters); strings.Index(got, `"z"`) > strings.Index(got, `"a"`) {
+				t.Errorf("the order of the tool's keys is lost: %s", got)
+			}
+			key := persistence.Key{Owner: "anna", Thread: s.ID}
+			r, s, err := b.c.SessionMessage(t.Context(), key, "Hi", []string{"Be polite."})
+			if err != nil || len(r.ToolCalls) != 2 || r.ToolCalls[0] != (chat.SessionCall{ID: "a", Name: "look", Arguments: `{"a":"x"}`}) || r.Usage.TotalTokens != 6 {
+				t.Fatalf("SessionMessage() = %+v, %v", r, err)
+			}
+			open := "system: Be short.\nsystem: Be polite.\nuser: Hi\nassistant:  a=look({\"a\":\"x\"}) b=look({})\n"
+			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), open)
+
+			// Nothing of that is lost by a restart.
+			b.stop()
+			store := persistencetest.Open(t, url, persistence.Options{})
+			b = start(t, store, cfg)
+			s, err = b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "a", Output: `{"sun": true}`}})
+			if err != nil {
+				t.Fatalf("SessionToolOutput() = %v", err)
+			}
+			answered := open + "tool: {\"sun\":true} <- a\n"
+			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), answered)
+			for id, want := range map[string]error{"a": chat.ErrAnswered, "zzz": chat.ErrUnknownCall, "": chat.ErrUnknownCall} {
+				_, err := b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "b", Output: "plain words"}, {CallID: id, Output: "1"}})
+				wantCall(t, "SessionToolOutput()", err, id, want)
+			}
+			_, err = b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "b", Output: "1"}, {CallID: "b", Output: "1"}})
+			wantCall(t, "SessionToolOutput() of the same twice", err, "b", chat.ErrAnswered)
+			if s, err = b.c.Session(t.Context(), key); err != nil {
+				t.Fatalf("Session() = %v", err)
+			}
+			checkText(t, "the session after refusals", strings.ReplaceAll(seenAs(s), `": "`, `":"`), answered)
+
+			r, s, err = b.c.SessionMessage(t.Context(), key, "So?", nil)
+			if err != nil || r.Text != "Found." || len(r.ToolCalls) != 0 {
+				t.Fatalf("SessionMessage() = %+v, %v", r, err)
+			}
+			closed := answered + "tool: Error: the conversation went on before this call was answered <- b\nuser: So?\nassistant: Found.\n"
+			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), closed)
+			_, err = b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "b", Output: "1"}})
+			wantCall(t, "SessionToolOutput() of a call that was closed", err, "b", chat.ErrAnswered)
+
+			if r, s, err = b.c.SessionInstructions(t.Context(), key, []string{"Say goodbye.", "Now."}); err != nil || r.Text != "Bye." {
+				t.Fatalf("SessionInstructions() = %+v, %v", r, err)
+			}
+			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), closed+"system: Say goodbye.\nsystem: Now.\nassistant: Bye.\n")
+			requests := provider.seen()
+			for _, q := range requests {
+				if len(q.Tools) != 1 || q.Tools[0].Name != "look" || q.MaxTokens != 200 || q.Model != "m" {
+					t.Errorf("request with %d tools, %d tokens, model %s", len(q.Tools), q.MaxTokens, q.Model)
+				}
+			}
+			if got := talk(requests[2].Messages); !strings.Contains(got, "tool: Error: the conversation went on before this call was answered <- b look failed\nuser: So?\nassistant: Found.\nsystem: Say goodbye.\nsystem: Now.\n") {
+				t.Errorf("the third request is\n%s", got)
+			}
+			if err := b.c.DeleteSession(t.Context(), key); err != nil {
+				t.Errorf("DeleteSession() = %v", err)
+			}
+			if _, err := b.c.Session(t.Context(), key); !errors.Is(err, persistence.ErrNotFound) {
+				t.Errorf("Session() after its end = %v", err)
+			}
+		})
+	}
+}
+
+// TestParallelOutputs delivers outputs of one step at the same time.
+func TestParallelOutputs(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		var list []string
+		for i := range 12 {
+			list = append(list, fmt.Sprint("c", i), "look", "{}")
+		}
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{deltas(calls(list...))}, NoTitles: true})
+		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
+		if err != nil {
+			t.Fatalf("CreateSession() = %v", err)
+		}
+		key := persistence.Key{Owner: "anna", Thread: s.ID}
+		if _, _, err := b.c.SessionMessage(t.Context(), key, "Go", nil); err != nil {
+			t.Fatalf("SessionMessage() = %v", err)
+		}
+		var sides sync.WaitGroup
+		for i := range 12 {
+			sides.Go(func() {
+				if _, err := b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: fmt.Sprint("c", i), Output: fmt.Sprint(i)}}); err != nil {
+					t.Errorf("SessionToolOutput() = %v", err)
+				}
+			})
+		}
+		sides.Wait()
+		if s, err = b.c.Session(t.Context(), key); err != nil || len(s.Messages) != 14 {
+			t.Fatalf("Session() = %v\n%s", err, seenAs(s))
+		}
+		for i, m := range s.Messages[2:] {
+			if m.Content != fmt.Sprint(i) || m.ToolCallID != fmt.Sprint("c", i) {
+				t.Errorf("output %d is %+v", i, m)
+			}
+		}
+	})
+}
+
+func TestSessionRefusals(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		fails := deltas([]chat.Delta{})
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{fails}, Attempts: 1, NoTitles: true})
+		many := make([]toolkit.Definition, 65)
+		for i := range many {
+			many[i] = define(fmt.Sprint("t", i))[0]
+		}
+		for name, c := range map[string]struct {
+			req  chat.SessionRequest
+			want error
+		}{
+			"provider":           {chat.SessionRequest{Provider: "nobody"}, chat.ErrProvider},
+			"tool name":          {chat.SessionRequest{Tools: define("a b")}, chat.ErrTools},
+			"tools twice":        {chat.SessionRequest{Tools: define("a", "a")}, chat.ErrTools},
+			"too many tools":     {chat.SessionRequest{Tools: many}, chat.ErrTools},
+			"schema":             {chat.SessionRequest{Tools: []toolkit.Definition{{Name: "a", Parameters: json.RawMessage(`{"type":"string"}`)}}}, chat.ErrTools},
+			"empty instructions": {chat.SessionRequest{Instructions: []string{""}}, chat.ErrEmpty},
+			"long instructions":  {chat.SessionRequest{Instructions: []string{strings.Repeat("x", chat.MaxText+1)}}, chat.ErrTooLarge},
+			"defaults":           {chat.SessionRequest{Defaults: json.RawMessage(`[1]`)}, persistence.ErrInvalid},
+			"null defaults":      {chat.SessionRequest{Defaults: json.RawMessage(`null`)}, persistence.ErrInvalid},
+			"bad defaults":       {chat.SessionRequest{Defaults: json.RawMessage(`{"max_tokens":"many"}`)}, persistence.ErrInvalid},
+			"negative defaults":  {chat.SessionRequest{Defaults: json.RawMessage(`{"maxTokens":-1}`)}, persistence.ErrInvalid},
+		} {
+			if _, err := b.c.CreateSession(t.Context(), "bert", c.req); !errors.Is(err, c.want) {
+				t.Errorf("CreateSession() with bad %s = %v, want %v", name, err, c.want)
+			}
+		}
+		if threads, _, err := b.store.Threads(t.Context(), "bert", persistence.ThreadFilter{}); err != nil || len(threads) != 0 {
+			t.Errorf("%d threads are left, %v", len(threads), err)
+		}
+		// A thread is a session; a stranger's is none.
+		if s, err := b.c.Session(t.Context(), b.key); err != nil || s.Provider != "fake" || s.Messages == nil || s.Tools == nil {
+			t.Errorf("Session() of a thread = %+v, %v", s, err)
+		}
+		for _, key := range []persistence.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}} {
+			_, err := b.c.Session(t.Context(), key)
+			_, _, err2 := b.c.SessionMessage(t.Context(), key, "x", nil)
+			_, _, err3 := b.c.SessionInstructions(t.Context(), key, []string{"x"})
+			_, err4 := b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "x"}})
+			for i, err := range []error{err, err2, err3, err4, b.c.DeleteSession(t.Context(), key)} {
+				if !errors.Is(err, persistence.ErrNotFound) {
+					t.Errorf("method %d of a stranger's session = %v", i, err)
+				}
+			}
+		}
+		if _, _, err := b.c.SessionMessage(t.Context(), b.key, " ", []string{"x"}); !errors.Is(err, chat.ErrEmpty) {
+			t.Errorf("SessionMessage() of nothing = %v", err)
+		}
+		if _, _, err := b.c.SessionInstructions(t.Context(), b.key, nil); !errors.Is(err, chat.ErrEmpty) {
+			t.Errorf("SessionInstructions() of nothing = %v", err)
+		}
+		if _, err := b.c.SessionToolOutput(t.Context(), b.key, nil); !errors.Is(err, chat.ErrEmpty) {
+			t.Errorf("SessionToolOutput() of nothing = %v", err)
+		}
+		_, err := b.c.SessionToolOutput(t.Context(), b.key, []chat.ToolResult{{CallID: "x", Output: strings.Repeat("x", chat.MaxToolOutput+1)}})
+		wantCall(t, "SessionToolOutput() of too much", err, "x", chat.ErrTooLarge)
+		// What failed is in the history all the same.
+		_, s, err := b.c.SessionMessage(t.Context(), b.key, "Hi", nil)
+		if e, ok := errors.AsType[*chat.Error](err); !ok || e.Kind != chat.KindUnavailable || len(s.Messages) != 2 {
+			t.Errorf("SessionMessage() = %v\n%s", err, seenAs(s))
+		}
+	})
+}

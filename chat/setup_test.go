@@ -1,0 +1,300 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+func TestMain(m *testing.M) { persistencetest.Main(m) }
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+// fake is a provider that answers as a test tells it.
+type fake struct {
+	name string
+
+	mu       sync.Mutex
+	requests []chat.Request // those for titles left out
+	titles   []chat.Request
+	// title answers requests for titles; empty means that they fail.
+	title  string
+	answer func(ctx context.Context, n int, req chat.Request, yield func(chat.Delta, error) bool)
+}
+
+func (f *fake) Name() string { return f.name }
+
+func (f *fake) Stream(ctx context.Context, req chat.Request) iter.Seq2[chat.Delta, error] {
+	return func(yield func(chat.Delta, error) bool) {
+		f.mu.Lock()
+		if req.System == chat.TitleInstructions {
+			f.titles = append(f.titles, req)
+			title := f.title
+			f.mu.Unlock()
+			if title == "" {
+				yield(chat.Delta{}, &chat.Error{Kind: chat.KindOverloaded, Message: "no titles"})
+				return
+			}
+			yield(chat.Delta{Text: title, Stop: chat.StopEnd}, nil)
+			return
+		}
+		n := len(f.requests)
+		req.Messages = append([]chat.Message(nil), req.Messages...)
+		f.requests = append(f.requests, req)
+		answer := f.answer
+		f.mu.Unlock()
+		answer(ctx, n, req, yield)
+	}
+}
+
+// seen gives the requests so far.
+func (f *fake) seen() []chat.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.requests)
+}
+
+// titled gives the requests for titles so far.
+func (f *fake) titled() []chat.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.titles)
+}
+
+// deltas answers the n-th request with the n-th list, the last one for all others.
+func deltas(lists ...[]chat.Delta) *fake {
+	return &fake{name: "fake", answer: func(_ context.Context, n int, _ chat.Request, yield func(chat.Delta, error) bool) {
+		for _, d := range lists[min(n, len(lists)-1)] {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}}
+}
+
+// says is an answer of words.
+func says(words ...string) []chat.Delta {
+	var list []chat.Delta
+	for _, w := range words {
+		list = append(list, chat.Delta{Text: w})
+	}
+	return append(list, chat.Delta{Stop: chat.StopEnd, Usage: &chat.Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 4, Raw: json.RawMessage(`{"in":10}`)}})
+}
+
+// calls is an answer that asks for tools: id, name, arguments, and so on.
+func calls(list ...string) []chat.Delta {
+	var all []chat.Delta
+	for i := 0; i < len(list); i += 3 {
+		all = append(all, chat.Delta{ToolCall: &chat.ToolCall{ID: list[i], Name: list[i+1], Arguments: list[i+2]}})
+	}
+	return append(all, chat.Delta{Stop: chat.StopToolCalls, Usage: &chat.Usage{InputTokens: 5, OutputTokens: 1}})
+}
+
+// tool is a tool of the server.
+type tool struct {
+	name string
+	run  func(ctx context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool)
+}
+
+func (t tool) Definition() toolkit.Definition {
+	return toolkit.Definition{Name: t.name, Description: "a tool", Parameters: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) { t.run(ctx, call, yield) }
+}
+
+func result(r toolkit.Result) toolkit.Chunk { return toolkit.Chunk{Result: &r} }
+
+// echo gives its arguments back.
+var echo = tool{"echo", func(_ context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+	if yield(toolkit.Chunk{Message: "half way", Percent: 50}, nil) {
+		yield(result(toolkit.Result{Output: json.RawMessage(call.Arguments)}), nil)
+	}
+}}
+
+// tools makes Config.Tools.
+func tools(t testing.TB, list ...toolkit.Tool) func(context.Context, string, string) (*toolkit.Registry, error) {
+	t.Helper()
+	r := toolkit.NewRegistry()
+	for _, tool := range list {
+		if err := r.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+			t.Fatalf("Add() = %v", err)
+		}
+	}
+	return func(context.Context, string, string) (*toolkit.Registry, error) { return r, nil }
+}
+
+// bench is a coordinator on a store with a thread.
+type bench struct {
+	t     *testing.T
+	store *persistence.Store
+	c     *chat.Coordinator
+	key   persistence.Key
+	stop  func()
+}
+
+// start runs a coordinator until the test ends.
+func start(t *testing.T, store *persistence.Store, cfg chat.Config) *bench {
+	t.Helper()
+	cfg.Store = store
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	c, err := chat.New(cfg)
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- c.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	thread, err := store.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	return &bench{t: t, store: store, c: c, key: persistence.Key{Owner: "anna", Thread: thread.ID}, stop: stop}
+}
+
+func (b *bench) within() context.Context {
+	ctx, cancel := context.WithTimeoutCause(b.t.Context(), patience, errors.New("it took too long"))
+	b.t.Cleanup(cancel)
+	return ctx
+}
+
+func (b *bench) turn(req chat.TurnRequest) *chat.Turn {
+	b.t.Helper()
+	req.Key = b.key
+	turn, err := b.c.Turn(b.t.Context(), req)
+	if err != nil {
+		b.t.Fatalf("Turn() = %v", err)
+	}
+	return turn
+}
+
+func (b *bench) wait(turn *chat.Turn) chat.Result {
+	b.t.Helper()
+	r, err := turn.Wait(b.within())
+	if err != nil {
+		b.t.Fatalf("Wait() = %v", err)
+	}
+	return r
+}
+
+// say makes a turn of some words and waits for its end.
+func (b *bench) say(text string) chat.Result {
+	b.t.Helper()
+	return b.wait(b.turn(chat.TurnRequest{Text: text}))
+}
+
+func (b *bench) messages() []persistence.Message {
+	b.t.Helper()
+	all, err := b.store.Messages(b.t.Context(), b.key, 0, 1000)
+	if err != nil {
+		b.t.Fatalf("Messages() = %v", err)
+	}
+	return all
+}
+
+// follow collects the events of a turn from an index on.
+func (b *bench) follow(turn *chat.Turn, from int) []chat.Event {
+	b.t.Helper()
+	var all []chat.Event
+	for e, err := range turn.Events(b.within(), from) {
+		if err != nil {
+			b.t.Fatalf("Events() = %v", err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// until waits for the first event of a kind and returns it.
+func (b *bench) until(turn *chat.Turn, kind chat.EventType) chat.Event {
+	b.t.Helper()
+	for e, err := range turn.Events(b.within(), 0) {
+		if err != nil {
+			b.t.Fatalf("Events() = %v", err)
+		}
+		if e.Type == kind {
+			return e
+		}
+	}
+	b.t.Fatalf("the turn ended without %s", kind)
+	return chat.Event{}
+}
+
+// outline writes a thread as text, one message a line.
+func outline(messages []persistence.Message) string {
+	var b strings.Builder
+	for _, m := range messages {
+		fmt.Fprintf(&b, "%s %s:", m.Role, m.Metadata.Status)
+		for _, p := range m.Parts {
+			switch {
+			case p.IsTool() && p.State == persistence.ToolOutputAvailable:
+				fmt.Fprintf(&b, " %s(%s)=%s", p.Type, p.ToolCallID, strings.ReplaceAll(string(p.Output), `": `, `":`))
+			case p.IsTool() && p.State == persistence.ToolOutputError:
+				fmt.Fprintf(&b, " %s(%s)!%s", p.Type, p.ToolCallID, p.ErrorText)
+			case p.IsTool():
+				fmt.Fprintf(&b, " %s(%s)?", p.Type, p.ToolCallID)
+			case p.Type == "step-start":
+				b.WriteString(" |")
+			default:
+				fmt.Fprintf(&b, " %q", p.Text)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// talk writes the messages of a request as text, one a line, without the note
+// of the context.
+func talk(messages []chat.Message) string {
+	var b strings.Builder
+	for _, m := range messages {
+		content := m.Content
+		if rest, ok := strings.CutPrefix(content, "[CONTEXT:"); ok {
+			_, content, _ = strings.Cut(rest, "]\n\n")
+		}
+		fmt.Fprintf(&b, "%s: %s", m.Role, content)
+		for _, c := range m.ToolCalls {
+			fmt.Fprintf(&b, " %s=%s(%s)%s", c.ID, c.Name, c.Arguments, c.Metadata)
+		}
+		if m.ToolCallID != "" {
+			fmt.Fprintf(&b, " <- %s %s", m.ToolCallID, m.ToolName)
+		}
+		if m.Failed {
+			b.WriteString(" failed")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func checkText(t *testing.T, what, got, want string) {
+	t.Helper()
+	if strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("%s is\n%s\nwant\n%s", what, got, want)
+	}
+}

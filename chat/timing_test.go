@@ -1,0 +1,307 @@
+package chat_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+// bubble runs a test in virtual time, on SQLite.
+func bubble(t *testing.T, test func(t *testing.T, store *persistence.Store)) {
+	t.Helper()
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	synctest.Test(t, func(t *testing.T) {
+		test(t, persistencetest.Open(t, url, persistence.Options{}))
+	})
+}
+
+// sleep is a pause of a provider or a tool in virtual time.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestRetry fails some times before the first byte.
+func TestRetry(t *testing.T) {
+	for name, c := range map[string]struct {
+		failures []*chat.Error
+		requests int
+		ok       bool
+		least    time.Duration
+		most     time.Duration
+	}{
+		"twice":          {[]*chat.Error{{Kind: chat.KindOverloaded}, {Kind: chat.KindUnavailable}}, 3, true, 1500 * time.Millisecond, 2 * time.Second},
+		"always":         {[]*chat.Error{{Kind: chat.KindRate}, {Kind: chat.KindRate}, {Kind: chat.KindRate}, {Kind: chat.KindRate}}, 3, false, 1500 * time.Millisecond, 2 * time.Second},
+		"as it asks":     {[]*chat.Error{{Kind: chat.KindRate, RetryAfter: 7 * time.Second}}, 2, true, 7 * time.Second, 8 * time.Second},
+		"not that long":  {[]*chat.Error{{Kind: chat.KindRate, RetryAfter: time.Hour}}, 1, false, 0, time.Second},
+		"what will last": {[]*chat.Error{{Kind: chat.KindTooLong}}, 1, false, 0, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store *persistence.Store) {
+				provider := &fake{name: "fake", answer: func(_ context.Context, n int, _ chat.Request, yield func(chat.Delta, error) bool) {
+					if n < len(c.failures) {
+						yield(chat.Delta{}, c.failures[n])
+						return
+					}
+					yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+				}}
+				b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+				begun := time.Now()
+				r := b.say("Go")
+				took := time.Since(begun)
+				if n := len(provider.seen()); n != c.requests || (r.Err == nil) != c.ok || took < c.least || took > c.most {
+					t.Errorf("%d requests in %v, error %v", n, took, r.Err)
+				}
+				b.stop()
+			})
+		})
+	}
+}
+
+// TestSilence has a provider that says nothing, or stops to speak.
+func TestSilence(t *testing.T) {
+	for name, c := range map[string]struct {
+		words []string
+		want  time.Duration
+		text  string
+	}{
+		"from the beginning": {nil, 10*time.Second + 500*time.Millisecond + 10*time.Second, "The language model did not answer in time."},
+		"in the middle":      {[]string{"Half an"}, 40 * time.Second, "Half an"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store *persistence.Store) {
+				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+					for _, w := range c.words {
+						if !yield(chat.Delta{Text: w}, nil) {
+							return
+						}
+					}
+					<-ctx.Done()
+				}}
+				b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, FirstByte: 10 * time.Second, Idle: 40 * time.Second, Attempts: 2, NoTitles: true})
+				begun := time.Now()
+				turn := b.turn(chat.TurnRequest{Text: "Go"})
+				r, _ := turn.Wait(t.Context())
+				if took := time.Since(begun); r.Err == nil || r.Err.Kind != chat.KindTimeout || r.Text != c.text || took < c.want || took > c.want+time.Second {
+					t.Errorf("Wait() = %+v, %v after %v", r, r.Err, took)
+				}
+				b.stop()
+			})
+		})
+	}
+}
+
+// TestDrafts counts what a long answer tells and saves while it grows.
+func TestDrafts(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		const words, pace = 200, 50 * time.Millisecond // ten seconds
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+			for range words {
+				if sleep(ctx, pace) != nil || !yield(chat.Delta{Text: "word "}, nil) {
+					return
+				}
+			}
+			yield(chat.Delta{Stop: chat.StopEnd}, nil)
+		}}
+		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		var mu sync.Mutex
+		var drafts, saves int
+		var last string
+		var kinds []string
+		ctx, cancel := context.WithCancel(t.Context())
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			for e, err := range store.Watch(ctx, b.key, -1) {
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				switch {
+				case e.Type == "message_delta":
+					drafts++
+					last = string(e.Data)
+				case e.Type == persistence.EventMessage:
+					saves++
+				default:
+					kinds = append(kinds, string(e.Type))
+				}
+				mu.Unlock()
+			}
+		}()
+		synctest.Wait()
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		if err := sleep(t.Context(), 5*time.Second+10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		m, err := store.Message(t.Context(), b.key, turn.MessageID())
+		if n := strings.Count(m.Text(), "word"); err != nil || n < 78 || m.Metadata.Status != persistence.StatusInProgress {
+			t.Errorf("after 5 s %d of 100 words are saved, %v", n, err)
+		}
+		mu.Lock()
+		if n := strings.Count(last, "word"); n < 96 || !strings.Contains(last, turn.MessageID()) {
+			t.Errorf("after 5 s %d of 100 words are told: %s", n, last)
+		}
+		mu.Unlock()
+		if _, err := turn.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cancel()
+		<-watched
+		if drafts < 60 || drafts > 90 || saves < 11 || saves > 16 {
+			t.Errorf("%d drafts, %d saves in ten seconds", drafts, saves)
+		}
+		checkText(t, "the rest", strings.Join(kinds, " "), "turn_started turn_finished")
+		b.stop()
+	})
+}
+
+// TestLease keeps a turn that says nothing for long, and ends one that has lost
+// its thread.
+func TestLease(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		slow := tool{"slow", func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+			if sleep(ctx, 25*time.Second) == nil {
+				yield(result(toolkit.Result{Output: []byte(`"late"`)}), nil)
+			}
+		}}
+		provider := deltas(calls("a", "slow", "{}"), calls("b", "slow", "{}"), says("done"))
+		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, slow), NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		for range 4 {
+			if err := sleep(t.Context(), 11*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			row, err := store.RunningTurn(t.Context(), b.key)
+			if err != nil || row.ID != turn.ID() || time.Until(row.LeaseUntil) < 25*time.Second {
+				t.Fatalf("RunningTurn() = %+v, %v", row, err)
+			}
+		}
+		if r, _ := turn.Wait(t.Context()); r.Text != "done" {
+			t.Errorf("Wait() = %+v", r)
+		}
+
+		turn = b.turn(chat.TurnRequest{Text: "Again"})
+		if r, _ := turn.Wait(t.Context()); r.Text != "done" {
+			t.Errorf("Wait() = %+v", r)
+		}
+		b.stop()
+	})
+}
+
+// TestLost takes the thread away from a turn.
+func TestLost(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+			for sleep(ctx, 100*time.Millisecond) == nil && yield(chat.Delta{Text: "on and "}, nil) {
+			}
+		}}
+		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		if err := sleep(t.Context(), 3*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		err := store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(turn.ID()) })
+		if err != nil {
+			t.Fatalf("EndTurn() = %v", err)
+		}
+		begun := time.Now()
+		r, _ := turn.Wait(t.Context())
+		if took := time.Since(begun); took > 3*time.Second || r.Status == persistence.StatusCompleted {
+			t.Errorf("Wait() = %+v after %v", r, took)
+		}
+		m, err := store.Message(t.Context(), b.key, turn.MessageID())
+		if err != nil || len(m.Text()) >= len(r.Text) {
+			t.Errorf("the turn went on to write: %d of %d bytes, %v", len(m.Text()), len(r.Text), err)
+		}
+		b.stop()
+	})
+}
+
+// TestDeletedThread removes the thread below a turn.
+func TestDeletedThread(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+			for sleep(ctx, 100*time.Millisecond) == nil && yield(chat.Delta{Text: "on and "}, nil) {
+			}
+		}}
+		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		if err := sleep(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.DeleteThread(t.Context(), b.key); err != nil {
+			t.Fatalf("DeleteThread() = %v", err)
+		}
+		begun := time.Now()
+		if r, _ := turn.Wait(t.Context()); r.Status != persistence.StatusInterrupted || time.Since(begun) > 3*time.Second {
+			t.Errorf("Wait() = %+v after %v", r, time.Since(begun))
+		}
+		b.stop()
+	})
+}
+
+// TestAbandon ends the request while its turn begins: it has begun, or it has not.
+func TestAbandon(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(says("ok"))}, NoTitles: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := b.c.Turn(ctx, chat.TurnRequest{Key: b.key, Text: "Go", Opening: func(*persistence.Batch) error {
+			cancel()
+			return nil
+		}})
+		if err == nil {
+			t.Error("Turn() whose request ended = nil")
+		}
+		if busy, err := b.c.Busy(t.Context(), b.key); busy || err != nil {
+			t.Errorf("Busy() = %v, %v", busy, err)
+		}
+		if r := b.say("Again"); r.Text != "ok" {
+			t.Errorf("the next turn says %q", r.Text)
+		}
+		for _, m := range b.messages() {
+			if m.Metadata.Status == persistence.StatusInProgress {
+				t.Errorf("a message is left open:\n%s", outline(b.messages()))
+			}
+		}
+		b.stop()
+	})
+}
+
+// TestLargeOutputs has tools that give more than a message can hold.
+func TestLargeOutputs(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		big := tool{"big", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+			yield(result(toolkit.Result{Output: []byte(`"` + strings.Repeat("x", 900<<10) + `"`), Model: "short"}), nil)
+		}}
+		provider := deltas(calls("a", "big", "{}", "b", "big", "{}", "c", "big", "{}"), says(strings.Repeat("\x01", 900<<10)))
+		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, big), NoTitles: true})
+		r := b.say("Go")
+		if r.Status != persistence.StatusCompleted || r.Message.Metadata.Status != persistence.StatusCompleted {
+			t.Errorf("Wait() = %s, %v", r.Status, r.Err)
+		}
+		got := talk(provider.seen()[1].Messages)
+		if strings.Count(got, "tool: short") != 2 || !strings.Contains(got, "more than this answer has room for") {
+			t.Errorf("the model reads %.2000s", got)
+		}
+		if n := b.messages(); n[1].Metadata.Status != persistence.StatusCompleted {
+			t.Errorf("the message is %s", n[1].Metadata.Status)
+		}
+		b.stop()
+	})
+}

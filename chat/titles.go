@@ -1,0 +1,276 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+)
+
+const (
+	// maxTitleJobs is how many threads may wait for a title.
+	maxTitleJobs = 100
+	titleTimeout = 30 * time.Second
+	titleTokens  = 1000 // models that think need room for that, too
+	titleTries   = 3    // of one thread
+
+	localTitleWords = 6
+	maxTitleRunes   = 60
+	titleReadRunes  = 1000 // of each message that the model reads
+	titleReads      = 6    // messages
+)
+
+// TitleInstructions is the system prompt of a request for a title.
+const TitleInstructions = "Give this conversation a title of two to six words, in the language of the conversation. " +
+	"Answer with the title alone: no quotation marks, no full stop, no explanation."
+
+// titles names threads: at once by their first words, and by the model after the
+// first exchange. One worker does it, so that titles never hurry a provider.
+type titles struct {
+	c    *Coordinator
+	jobs chan persistence.Key
+
+	mu    sync.Mutex
+	asked map[persistence.Key]bool // waits in jobs
+	tries map[persistence.Key]int
+}
+
+func newTitles(c *Coordinator) *titles {
+	return &titles{c: c, jobs: make(chan persistence.Key, maxTitleJobs), asked: map[persistence.Key]bool{}, tries: map[persistence.Key]int{}}
+}
+
+// Talked says that something was said on a thread outside of a text turn, in a
+// voice call: the thread gets a title if it has none. It returns at once.
+func (c *Coordinator) Talked(key persistence.Key) { c.titles.ask(key) }
+
+// ask has the worker look at a thread soon.
+func (w *titles) ask(key persistence.Key) {
+	if w.c.cfg.NoTitles {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asked[key] || w.tries[key] >= titleTries {
+		return
+	}
+	select {
+	case w.jobs <- key:
+		w.asked[key] = true
+	default:
+		w.c.log.Warn("too many threads wait for a title", "thread_id", key.Thread)
+	}
+}
+
+// run gives titles until ctx ends.
+func (w *titles) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case key := <-w.jobs:
+			w.mu.Lock()
+			delete(w.asked, key)
+			w.mu.Unlock()
+			w.name(ctx, key)
+		}
+	}
+}
+
+// words gives a thread the title that needs no model.
+func (w *titles) words(key persistence.Key, text string) {
+	title := localTitle(text)
+	if w.c.cfg.NoTitles || title == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), titleTimeout)
+	defer cancel()
+	w.suggest(ctx, key, title, persistence.TitleByWords)
+}
+
+func (w *titles) suggest(ctx context.Context, key persistence.Key, title string, by persistence.TitleBy) {
+	changed, err := w.c.cfg.Store.SuggestTitle(ctx, key, title, by)
+	if err != nil {
+		w.c.log.Warn("title not saved", "thread_id", key.Thread, "error", err)
+	}
+	if changed {
+		w.c.cfg.Store.Publish(ctx, key, persistence.Event{Type: "thread_titled", Data: encode(map[string]string{"title": title})})
+	}
+}
+
+// name gives a thread the titles that it has not yet.
+func (w *titles) name(ctx context.Context, key persistence.Key) {
+	ctx, cancel := context.WithTimeout(ctx, titleTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			w.c.log.Error("naming a thread panicked", "thread_id", key.Thread, "panic", fmt.Sprint(p))
+		}
+	}()
+	thread, err := w.c.cfg.Store.Thread(ctx, key)
+	if err != nil || thread.TitleBy == persistence.TitleByUser || thread.TitleBy == persistence.TitleByModel {
+		return
+	}
+	messages, err := w.c.cfg.Store.Messages(ctx, key, 0, 50)
+	if err != nil {
+		w.c.log.Warn("no title", "thread_id", key.Thread, "error", err)
+		return
+	}
+	said := exchange(messages)
+	if thread.TitleBy == persistence.TitleByNobody {
+		for _, m := range said {
+			if title := localTitle(m.Text()); m.Role == persistence.RoleUser && title != "" {
+				w.suggest(ctx, key, title, persistence.TitleByWords)
+				break
+			}
+		}
+	}
+	if !answeredOnce(said) {
+		return
+	}
+	title, err := w.think(ctx, key, said)
+	if err != nil {
+		w.c.log.Warn("no title", "thread_id", key.Thread, "error", err)
+		w.failed(ctx, key)
+		return
+	}
+	w.suggest(ctx, key, title, persistence.TitleByModel)
+}
+
+// failed counts a failure: after some the title of words stays.
+func (w *titles) failed(ctx context.Context, key persistence.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
+	if len(w.tries) >= 10*maxTitleJobs {
+		clear(w.tries)
+	}
+	w.tries[key]++
+}
+
+// exchange is the beginning of what was said.
+func exchange(messages []persistence.Message) []persistence.Message {
+	var said []persistence.Message
+	for _, m := range messages {
+		if m.Role == persistence.RoleSystem || m.Metadata.Status == persistence.StatusInProgress ||
+			strings.TrimSpace(m.Text()) == "" || isNotice(&m) {
+			continue
+		}
+		if said = append(said, m); len(said) == titleReads {
+			break
+		}
+	}
+	return said
+}
+
+// answeredOnce says whether there was a real exchange: words of the user, and an
+// answer to them.
+func answeredOnce(said []persistence.Message) bool {
+	asked := false
+	for _, m := range said {
+		if m.Role == persistence.RoleUser && localTitle(m.Text()) != "" {
+			asked = true
+		}
+		if asked && m.Role == persistence.RoleAssistant {
+			return true
+		}
+	}
+	return false
+}
+
+// think asks the model for a title.
+func (w *titles) think(ctx context.Context, key persistence.Key, said []persistence.Message) (string, error) {
+	t := &Turn{c: w.c, req: TurnRequest{Key: key, NoServerTools: true}}
+	if err := t.prepare(ctx); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, m := range said {
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, cutRunes(strings.Join(strings.Fields(m.Text()), " "), titleReadRunes))
+	}
+	record := persistence.ResponseRecord{ID: newID(), Model: t.model, Status: "completed", StatusReason: "title", CreatedAt: time.Now()}
+	req := Request{Model: t.model, System: TitleInstructions, Messages: []Message{{Role: RoleUser, Content: b.String()}}, MaxTokens: titleTokens}
+	var answer strings.Builder
+	var usage Usage
+	for d, err := range t.provider.Stream(ctx, req) {
+		if err != nil {
+			return "", fmt.Errorf("ask for a title: %w", err)
+		}
+		if answer.Len() < 4096 {
+			answer.WriteString(d.Text)
+		}
+		if d.Usage != nil {
+			usage = *d.Usage
+		}
+	}
+	record.Usage = persistence.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens}
+	record.RawUsage, record.FinishedAt = usage.Raw, new(time.Now())
+	if w.c.cfg.Cost != nil {
+		record.CostUSD = w.c.cfg.Cost(t.provider.Name(), t.model, usage)
+	}
+	if err := w.c.cfg.Store.SaveResponse(ctx, key, record); err != nil {
+		w.c.log.Warn("response not saved", "thread_id", key.Thread, "error", err)
+	}
+	title := cleanTitle(answer.String())
+	if title == "" {
+		return "", errors.New("ask for a title: the model gave none")
+	}
+	return title, nil
+}
+
+var (
+	titleURL   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)|\S+://\S+`)
+	titleCode  = regexp.MustCompile("(?s)```.*?(```|$)")
+	titleMarks = regexp.MustCompile("[*_`#>~|]+")
+)
+
+// localTitle is the first words of a text, without what is only form; empty when
+// it has no words.
+func localTitle(text string) string {
+	text = cutRunes(strings.ToValidUTF8(text, ""), 2000)
+	text = titleCode.ReplaceAllString(text, " ")
+	text = titleURL.ReplaceAllString(text, " $1 ")
+	words := strings.Fields(titleMarks.ReplaceAllString(text, " "))
+	cut := len(words) > localTitleWords
+	title := strings.Join(words[:min(len(words), localTitleWords)], " ")
+	if !strings.ContainsFunc(title, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+		return ""
+	}
+	if cut {
+		title = strings.TrimRight(title, ".,;:-!?") + "…"
+	}
+	return shortTitle(title)
+}
+
+// cleanTitle is a model's title without what models add.
+func cleanTitle(text string) string {
+	for line := range strings.Lines(text) {
+		line = titleMarks.ReplaceAllString(strings.ToValidUTF8(line, ""), "")
+		line = strings.TrimSpace(line)
+		for _, prefix := range []string{"Title:", "title:"} {
+			line = strings.TrimSpace(strings.TrimPrefix(line, prefix))
+		}
+		line = strings.TrimRight(strings.Trim(line, `"'“”„«»`), ".")
+		if line = strings.TrimSpace(line); line != "" {
+			return shortTitle(line)
+		}
+	}
+	return ""
+}
+
+// shortTitle cuts a title between characters.
+func shortTitle(title string) string {
+	if utf8.RuneCountInString(title) <= maxTitleRunes {
+		return title
+	}
+	runes := []rune(title)
+	return strings.TrimSpace(string(runes[:maxTitleRunes-1])) + "…"
+}

@@ -1,0 +1,168 @@
+// Package export writes a whole thread as Markdown for people, as JSON for
+// programs, and as SubRip subtitles.
+package export
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"voicebridge/persistence"
+)
+
+// Format is the form of an export.
+type Format string
+
+// The forms of an export.
+const (
+	Markdown Format = "markdown"
+	JSON     Format = "json"
+	SRT      Format = "srt"
+)
+
+// FormatOf finds a format by its name.
+func FormatOf(name string) (Format, bool) {
+	switch f := Format(name); f {
+	case Markdown, JSON, SRT:
+		return f, true
+	default:
+		return "", false
+	}
+}
+
+// MediaType is what an HTTP server says of the format.
+func (f Format) MediaType() string {
+	switch f {
+	case JSON:
+		return "application/json"
+	case SRT:
+		return "application/x-subrip; charset=utf-8"
+	default:
+		return "text/markdown; charset=utf-8"
+	}
+}
+
+// Extension is the end of a file's name, without the dot.
+func (f Format) Extension() string {
+	switch f {
+	case JSON:
+		return "json"
+	case SRT:
+		return "srt"
+	default:
+		return "md"
+	}
+}
+
+// page is how many messages are read at once.
+const page = 200
+
+// reader is what reads messages; *persistence.Store is one.
+type reader interface {
+	Messages(ctx context.Context, key persistence.Key, after int64, limit int) ([]persistence.Message, error)
+}
+
+// Messages yields all messages of a thread in order, each of them once: those
+// that move while a live thread is read are left out the second time. An error
+// ends the sequence.
+func Messages(ctx context.Context, store reader, key persistence.Key) iter.Seq2[persistence.Message, error] {
+	return func(yield func(persistence.Message, error) bool) {
+		seen := map[string]bool{}
+		for after := int64(0); ; {
+			messages, err := store.Messages(ctx, key, after, page)
+			if err != nil {
+				yield(persistence.Message{}, fmt.Errorf("read thread: %w", err))
+				return
+			}
+			for _, m := range messages {
+				after = m.Seq
+				if seen[m.ID] {
+					continue
+				}
+				seen[m.ID] = true
+				if !yield(m, nil) {
+					return
+				}
+			}
+			if len(messages) < page {
+				return
+			}
+		}
+	}
+}
+
+// Write writes a thread with its messages. An error is that of messages or of w;
+// what was written until then is no whole file.
+func Write(w io.Writer, format Format, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
+	out := bufio.NewWriterSize(w, 32<<10)
+	var err error
+	switch format {
+	case Markdown:
+		err = writeMarkdown(out, thread, messages)
+	case JSON:
+		err = writeJSON(out, thread, messages)
+	case SRT:
+		err = writeSRT(out, messages)
+	default:
+		err = fmt.Errorf("there is no format %q", format)
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("write export: %w", err)
+	}
+	return nil
+}
+
+// writeJSON writes {"thread":{…},"messages":[…]}, the messages as UIMessages, one
+// on each line.
+func writeJSON(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
+	head, err := encode(thread)
+	if err != nil {
+		return err
+	}
+	if err := puts(w, `{"thread":`, head, ",\n\"messages\":["); err != nil {
+		return err
+	}
+	before := "\n"
+	for m, err := range messages {
+		if err != nil {
+			return err
+		}
+		data, err := encode(m)
+		if err != nil {
+			return err
+		}
+		if err := puts(w, before, data); err != nil {
+			return err
+		}
+		before = ",\n"
+	}
+	return puts(w, "\n]}\n")
+}
+
+// encode is JSON without the escapes for HTML.
+func encode(v any) (string, error) {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return "", fmt.Errorf("encode: %w", err)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+// puts writes texts one after the other.
+func puts(w *bufio.Writer, texts ...string) error {
+	for _, t := range texts {
+		if _, err := w.WriteString(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

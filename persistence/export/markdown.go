@@ -1,0 +1,140 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// people are the names of the roles.
+var people = map[persistence.Role]string{
+	persistence.RoleUser: "User", persistence.RoleAssistant: "Assistant", persistence.RoleSystem: "Instructions",
+}
+
+func person(r persistence.Role) string {
+	if name, ok := people[r]; ok {
+		return name
+	}
+	return string(r)
+}
+
+func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
+	title := strings.Join(strings.Fields(thread.Title), " ")
+	if title == "" {
+		title = "Conversation"
+	}
+	if err := puts(w, "# ", title, "\n\n", readable(thread.CreatedAt), " · ", thread.ID, "\n"); err != nil {
+		return err
+	}
+	for m, err := range messages {
+		if err != nil {
+			return err
+		}
+		if err := puts(w, "\n", markdownOf(m)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readable(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+
+// markdownOf is a message under a heading that says who, when, and how.
+func markdownOf(m persistence.Message) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s · %s%s\n", person(m.Role), readable(m.Metadata.CreatedAt), manner(m.Metadata))
+	empty := true
+	for _, p := range m.Parts {
+		switch {
+		case p.Type == "text" && strings.TrimSpace(p.Text) != "":
+			b.WriteString("\n" + strings.TrimRight(p.Text, "\n") + "\n")
+			empty = false
+		case p.IsTool():
+			b.WriteString(markdownTool(p))
+			empty = false
+		}
+	}
+	if h := m.Metadata.HeardText; h != nil {
+		fmt.Fprintf(&b, "\n*Heard of it:* %s\n", strings.TrimSpace(*h))
+		empty = false
+	}
+	if empty {
+		b.WriteString("\n*(no words)*\n")
+	}
+	return b.String()
+}
+
+// manner says what is not usual: that a message was spoken, or did not come to
+// its end.
+func manner(m persistence.Metadata) string {
+	out := ""
+	if m.Source == persistence.SourceVoice {
+		out += " · spoken"
+	}
+	switch m.Status {
+	case persistence.StatusInterrupted:
+		out += " · interrupted"
+	case persistence.StatusFailed:
+		out += " · failed"
+	case persistence.StatusInProgress:
+		out += " · not finished"
+	}
+	return out
+}
+
+// markdownTool is a call with its result.
+func markdownTool(p persistence.Part) string {
+	out := "\nTool " + inline(p.ToolName) + "\n"
+	if len(p.Input) > 0 {
+		out += "\n" + fenced(p.Input)
+	}
+	switch p.State {
+	case persistence.ToolOutputAvailable:
+		out += "\nResult\n\n" + fenced(p.Output)
+	case persistence.ToolOutputError:
+		out += "\nError: " + inline(p.ErrorText) + "\n"
+	default:
+		out += "\nNo result.\n"
+	}
+	return out
+}
+
+// fenced is JSON in a block whose fence is longer than any in it.
+func fenced(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		b.Reset()
+		b.Write(raw)
+	}
+	fence := strings.Repeat("`", max(3, longestRun(b.String())+1))
+	return fence + "json\n" + b.String() + "\n" + fence + "\n"
+}
+
+// inline is text as code in a line.
+func inline(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	fence := strings.Repeat("`", longestRun(text)+1)
+	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+		text = " " + text + " "
+	}
+	return fence + text + fence
+}
+
+// longestRun is the length of the longest run of backquotes.
+func longestRun(text string) int {
+	longest, run := 0, 0
+	for _, r := range text {
+		run++
+		if r != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return longest
+}

@@ -1,0 +1,128 @@
+package export
+
+import (
+	"bufio"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+)
+
+const (
+	// cueRunes is how much one subtitle shows, in two lines of 42 characters.
+	cueRunes = 84
+	// readRunes is how many characters people read in a second.
+	readRunes = 15
+	// minCue is the shortest subtitle.
+	minCue = time.Second
+)
+
+// speech is a message as subtitles show it.
+type speech struct {
+	at   time.Duration // since the first message
+	who  string
+	text string
+}
+
+// writeSRT writes the words of a thread as SubRip subtitles. A message begins
+// when it was made, counted from the first one, and is shown until it is read or
+// the next one begins.
+func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) error {
+	var first time.Time
+	var last *speech
+	cues := 0
+	for m, err := range messages {
+		if err != nil {
+			return err
+		}
+		if first.IsZero() {
+			first = m.Metadata.CreatedAt
+		}
+		next, ok := speechOf(m, first)
+		if !ok {
+			continue
+		}
+		if last != nil {
+			// The order is that of the conversation; clocks do not go back in it.
+			next.at = max(next.at, last.at)
+			if err := writeCues(w, &cues, last, next.at); err != nil {
+				return err
+			}
+		}
+		last = &next
+	}
+	if last == nil {
+		return nil
+	}
+	return writeCues(w, &cues, last, -1)
+}
+
+func speechOf(m persistence.Message, first time.Time) (speech, bool) {
+	text := m.Text()
+	if h := m.Metadata.HeardText; h != nil {
+		text = *h
+	}
+	// An empty line would end the subtitle, an arrow begin the next.
+	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "-->", "→")
+	if text == "" || m.Role == persistence.RoleSystem {
+		return speech{}, false
+	}
+	return speech{at: max(0, m.Metadata.CreatedAt.Sub(first)), who: person(m.Role), text: text}, true
+}
+
+// writeCues writes a message as one or more subtitles, each as long as its part
+// of the words. until is when the next message begins, negative for none.
+func writeCues(w *bufio.Writer, cues *int, s *speech, until time.Duration) error {
+	pieces := split(s.who+": "+s.text, cueRunes)
+	total := 0
+	for _, p := range pieces {
+		total += utf8.RuneCountInString(p)
+	}
+	length := max(time.Duration(total)*time.Second/readRunes, minCue)
+	if until > s.at {
+		length = min(length, until-s.at)
+	}
+	done := 0
+	for _, p := range pieces {
+		from := s.at + length*time.Duration(done)/time.Duration(total)
+		done += utf8.RuneCountInString(p)
+		to := s.at + length*time.Duration(done)/time.Duration(total)
+		*cues++
+		if err := puts(w, fmt.Sprintf("%d\n%s --> %s\n%s\n\n", *cues, stamp(from), stamp(max(to, from+time.Millisecond)), p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split cuts text between words into pieces of at most limit runes; a longer
+// word is cut.
+func split(text string, limit int) []string {
+	var pieces []string
+	line := []rune(nil)
+	for word := range strings.FieldsSeq(text) {
+		r := []rune(word)
+		if len(line) > 0 && len(line)+1+len(r) > limit {
+			pieces, line = append(pieces, string(line)), nil
+		}
+		if len(line) > 0 {
+			line = append(line, ' ')
+		}
+		for line = append(line, r...); len(line) > limit; line = line[limit:] {
+			pieces = append(pieces, string(line[:limit]))
+		}
+	}
+	if len(line) > 0 {
+		pieces = append(pieces, string(line))
+	}
+	return pieces
+}
+
+// stamp is a time as SubRip writes it: hours, minutes, seconds, milliseconds.
+func stamp(d time.Duration) string {
+	ms := d.Milliseconds()
+	return fmt.Sprintf("%02d:%02d:%02d,%03d", ms/3_600_000, ms/60_000%60, ms/1000%60, ms%1000)
+}

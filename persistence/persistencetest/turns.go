@@ -1,0 +1,340 @@
+package persistencetest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// claim begins a turn in a batch of its own.
+func claim(t *testing.T, store *persistence.Store, key persistence.Key, id string, lease time.Duration) error {
+	t.Helper()
+	return store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.ClaimTurn(id, lease) })
+}
+
+func (s suite) turns(t *testing.T) {
+	b := s.setup(t)
+	other := Open(t, b.url, persistence.Options{})
+	end := func(id string) error {
+		return b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) })
+	}
+	_, err := b.store.RunningTurn(t.Context(), b.key)
+	wantErr(t, "RunningTurn() before any", err, persistence.ErrNotFound)
+	wantErr(t, "StopTurn() before any", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
+	if err := claim(t, b.store, b.key, "one", time.Minute); err != nil {
+		t.Fatalf("ClaimTurn() = %v", err)
+	}
+	for _, store := range []*persistence.Store{b.store, other} {
+		wantErr(t, "ClaimTurn() of a second", claim(t, store, b.key, "two", time.Minute), persistence.ErrConflict)
+	}
+	if got, err := other.RunningTurn(t.Context(), b.key); err != nil || got.ID != "one" || got.Instance != b.store.Instance() {
+		t.Errorf("RunningTurn() = %+v, %v", got, err)
+	}
+	// Another thread has nothing to do with it.
+	if err := claim(t, b.store, newThread(t, b.store, "anna"), "one", time.Minute); err != nil {
+		t.Errorf("ClaimTurn() of another thread = %v", err)
+	}
+	if stop, err := b.store.KeepTurn(t.Context(), b.key, "one", time.Minute); stop || err != nil {
+		t.Errorf("KeepTurn() = %v, %v", stop, err)
+	}
+	if err := other.StopTurn(t.Context(), b.key); err != nil {
+		t.Errorf("StopTurn() = %v", err)
+	}
+	if stop, err := b.store.KeepTurn(t.Context(), b.key, "one", time.Minute); !stop || err != nil {
+		t.Errorf("KeepTurn() after StopTurn() = %v, %v", stop, err)
+	}
+	_, err = b.store.KeepTurn(t.Context(), b.key, "two", time.Minute)
+	wantErr(t, "KeepTurn() of a stranger", err, persistence.ErrNotFound)
+	if err := errors.Join(end("two"), end("one"), end("one")); err != nil {
+		t.Errorf("EndTurn() = %v", err)
+	}
+	if err := claim(t, other, b.key, "two", time.Minute); err != nil {
+		t.Fatalf("ClaimTurn() after the end = %v", err)
+	}
+	if stop, err := other.KeepTurn(t.Context(), b.key, "two", time.Minute); stop || err != nil {
+		t.Errorf("KeepTurn() of the next = %v, %v: it was not asked to stop", stop, err)
+	}
+}
+
+// lostTurn lets a lease run out: the next turn takes the thread, and the old one
+// writes no more.
+func (s suite) lostTurn(t *testing.T) {
+	b := s.setup(t)
+	if err := claim(t, b.store, b.key, "old", -time.Second); err != nil {
+		t.Fatalf("ClaimTurn() = %v", err)
+	}
+	_, err := b.store.RunningTurn(t.Context(), b.key)
+	wantErr(t, "RunningTurn() of one that ran out", err, persistence.ErrNotFound)
+	wantErr(t, "StopTurn() of one that ran out", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
+	if err := claim(t, b.store, b.key, "new", time.Minute); err != nil {
+		t.Fatalf("ClaimTurn() = %v", err)
+	}
+	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		_, err := w.KeepTurn("old", time.Minute)
+		_, late := w.AppendMessage(text(persistence.RoleAssistant, "late"))
+		return errors.Join(err, late)
+	})
+	wantErr(t, "a write of the old turn", err, persistence.ErrNotFound)
+	if got := words(b.all(t)); got != "" {
+		t.Errorf("the thread is %s, want it empty", got)
+	}
+}
+
+func (s suite) concurrentClaims(t *testing.T) {
+	b := s.setup(t)
+	other := Open(t, b.url, persistence.Options{})
+	var won atomic.Int32
+	var running sync.WaitGroup
+	for i := range 20 {
+		store := b.store
+		if i%2 == 0 {
+			store = other
+		}
+		running.Go(func() {
+			err := claim(t, store, b.key, string(rune('a'+i)), time.Minute)
+			if err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, persistence.ErrConflict) {
+				t.Errorf("ClaimTurn() = %v", err)
+			}
+		})
+	}
+	running.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d turns run on one thread", won.Load())
+	}
+}
+
+func (s suite) recoverTurns(t *testing.T) {
+	url := s.newURL(t)
+	dead := Open(t, url, persistence.Options{})
+	if err := dead.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	key := newThread(t, dead, "anna")
+	err := errors.Join(claim(t, dead, key, "dead", time.Hour),
+		dead.SaveToolCall(t.Context(), key, persistence.ToolCall{ID: "w", ToolCallID: "c", Status: persistence.ToolCallWaiting}),
+		dead.Close())
+	if err != nil {
+		t.Fatalf("prepare: %v", err)
+	}
+	store := Open(t, url, persistence.Options{})
+	if err := store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	mine := newThread(t, store, "anna")
+	if err := claim(t, store, mine, "mine", time.Hour); err != nil {
+		t.Fatalf("ClaimTurn() = %v", err)
+	}
+	if _, err := store.Recover(t.Context()); err != nil {
+		t.Fatalf("Recover() = %v", err)
+	}
+	if err := claim(t, store, key, "next", time.Hour); err != nil {
+		t.Errorf("ClaimTurn() after Recover() = %v", err)
+	}
+	wantErr(t, "ClaimTurn() of what lives", claim(t, store, mine, "next", time.Hour), persistence.ErrConflict)
+	// Who waits for the caller goes on waiting.
+	wantRows(t, url, "SELECT status FROM tool_calls", "waiting")
+}
+
+func (s suite) toolCallsInBatch(t *testing.T) {
+	b := s.setup(t)
+	other := newThread(t, b.store, "anna")
+	m := b.append(t, text(persistence.RoleAssistant, "calls"))
+	for i, c := range []persistence.ToolCall{
+		{ID: "1", ToolCallID: "same", Status: persistence.ToolCallDone, StartedAt: start},
+		{ID: "3", ToolCallID: "b", Status: persistence.ToolCallWaiting, StartedAt: start.Add(2 * time.Second)},
+		{ID: "2", ToolCallID: "same", MessageID: m.ID, Status: persistence.ToolCallWaiting, Input: "{}", StartedAt: start.Add(time.Second)},
+	} {
+		if err := b.store.SaveToolCall(t.Context(), b.key, c); err != nil {
+			t.Fatalf("SaveToolCall(%d) = %v", i, err)
+		}
+	}
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		waiting, err := w.WaitingToolCalls()
+		var ids []string
+		for _, c := range waiting {
+			ids = append(ids, c.ID)
+		}
+		if err != nil || !slices.Equal(ids, []string{"2", "3"}) {
+			t.Errorf("WaitingToolCalls() = %v, %v, want 2 and 3", ids, err)
+		}
+		c, found, err := w.ToolCall("same")
+		want := persistence.ToolCall{ID: "2", ToolCallID: "same", MessageID: m.ID, Status: persistence.ToolCallWaiting, Input: "{}", StartedAt: start.Add(time.Second)}
+		if d := diff(want, c); !found || err != nil || d != "" {
+			t.Errorf("ToolCall() = %v, %v, differs (-want +got):\n%s", found, err, d)
+		}
+		for _, id := range []string{"none", "", "\x00\xff"} {
+			if _, found, err := w.ToolCall(id); found || err != nil {
+				t.Errorf("ToolCall(%q) = %v, %v", id, found, err)
+			}
+		}
+		got, err := w.Message(m.ID)
+		if err != nil || got.Text() != "calls" {
+			t.Errorf("Message() = %+v, %v", got, err)
+		}
+		got.Parts[0].Text = "changed"
+		_, err = w.UpdateMessage(got)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("Batch() = %v", err)
+	}
+	if got := words(b.all(t)); got != "changed" {
+		t.Errorf("the thread is %s, want changed", got)
+	}
+	err = b.store.Batch(t.Context(), other, func(w *persistence.Batch) error {
+		if _, found, err := w.ToolCall("same"); found || err != nil {
+			t.Errorf("ToolCall() of another thread = %v, %v", found, err)
+		}
+		_, err := w.Message(m.ID)
+		return err
+	})
+	wantErr(t, "Message() of another thread", err, persistence.ErrNotFound)
+}
+
+// readAndWrite counts in a message, from several sides at once.
+func (s suite) readAndWrite(t *testing.T) {
+	b := s.setup(t)
+	m := b.append(t, text(persistence.RoleAssistant, ""))
+	const each, sides = 10, 4
+	var running sync.WaitGroup
+	for range sides {
+		running.Go(func() {
+			for range each {
+				err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+					got, err := w.Message(m.ID)
+					if err != nil {
+						return err
+					}
+					got.Parts = append(got.Parts, persistence.StepStart())
+					_, err = w.UpdateMessage(got)
+					return err
+				})
+				if err != nil {
+					t.Errorf("Batch() = %v", err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if got, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || len(got.Parts) != 1+each*sides {
+		t.Errorf("the message has %d parts, %v, want %d", len(got.Parts), err, 1+each*sides)
+	}
+}
+
+func (s suite) textSessions(t *testing.T) {
+	b := s.setup(t)
+	_, err := b.store.TextSession(t.Context(), b.key)
+	wantErr(t, "TextSession() before any", err, persistence.ErrNotFound)
+	want := persistence.TextSession{Provider: "openai", Model: "gpt", Tools: `[{"b":1,"a":"\u0000"}]`, Defaults: `{}`, CreatedAt: start}
+	if err := b.store.SaveTextSession(t.Context(), b.key, want); err != nil {
+		t.Fatalf("SaveTextSession() = %v", err)
+	}
+	got, err := b.store.TextSession(t.Context(), b.key)
+	if err != nil || got != want {
+		t.Errorf("TextSession() = %+v, %v, want %+v", got, err, want)
+	}
+	changed := want
+	changed.Model, changed.Tools, changed.CreatedAt = "other", "", start.Add(time.Hour)
+	if err := b.store.SaveTextSession(t.Context(), b.key, changed); err != nil {
+		t.Fatalf("SaveTextSession() = %v", err)
+	}
+	changed.CreatedAt = start
+	if got, err := b.store.TextSession(t.Context(), b.key); err != nil || got != changed {
+		t.Errorf("TextSession() = %+v, %v, want %+v", got, err, changed)
+	}
+	wantErr(t, "SaveTextSession() of no JSON", b.store.SaveTextSession(t.Context(), b.key, persistence.TextSession{Tools: "{"}), persistence.ErrInvalid)
+	for _, key := range []persistence.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}, {}} {
+		_, err := b.store.TextSession(t.Context(), key)
+		wantErr(t, "TextSession() of a stranger", err, persistence.ErrNotFound)
+		wantErr(t, "SaveTextSession() of a stranger", b.store.SaveTextSession(t.Context(), key, want), persistence.ErrNotFound)
+		wantErr(t, "ClaimTurn() of a stranger", claim(t, b.store, key, "x", time.Minute), persistence.ErrNotFound)
+		wantErr(t, "StopTurn() of a stranger", b.store.StopTurn(t.Context(), key), persistence.ErrNotFound)
+	}
+}
+
+func (s suite) titles(t *testing.T) {
+	b := s.setup(t)
+	thread, err := b.store.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	for i, step := range []struct {
+		title string
+		by    persistence.TitleBy
+		want  bool
+	}{
+		{"words", persistence.TitleByWords, true},
+		{"later words", persistence.TitleByWords, false},
+		{"model", persistence.TitleByModel, true},
+		{"again", persistence.TitleByModel, false},
+		{"user", persistence.TitleByUser, true},
+		{"late", persistence.TitleByModel, false},
+		{"", persistence.TitleByUser, true}, // the user has no wish any more
+		{"anew", persistence.TitleByModel, true},
+	} {
+		before, err := b.store.Thread(t.Context(), key)
+		if err != nil {
+			t.Fatalf("Thread() = %v", err)
+		}
+		got := step.by == persistence.TitleByUser
+		if got {
+			_, err = b.store.RenameThread(t.Context(), key, step.title)
+		} else {
+			got, err = b.store.SuggestTitle(t.Context(), key, step.title, step.by)
+		}
+		after, readErr := b.store.Thread(t.Context(), key)
+		if err != nil || readErr != nil || got != step.want || (after.Title == step.title) != step.want || (after != before) != step.want {
+			t.Errorf("step %d: %v, %v, %v; the title is %q by %q", i, got, err, readErr, after.Title, after.TitleBy)
+		}
+	}
+	if changed, err := b.store.SuggestTitle(t.Context(), b.key, "x", persistence.TitleByModel); changed || err != nil {
+		t.Errorf("SuggestTitle() over the title that the thread was made with = %v, %v", changed, err)
+	}
+	if changed, err := b.store.SuggestTitle(t.Context(), persistence.Key{Owner: "bert", Thread: key.Thread}, "x", persistence.TitleByModel); changed || err != nil {
+		t.Errorf("SuggestTitle() of a stranger = %v, %v", changed, err)
+	}
+	_, err = b.store.SuggestTitle(t.Context(), key, "x", persistence.TitleByUser)
+	wantErr(t, "SuggestTitle() by a user", err, persistence.ErrInvalid)
+}
+
+func (s suite) searchMessages(t *testing.T) {
+	b := s.setup(t)
+	b.append(t, text(persistence.RoleUser, "my own ducks and geese"))
+	other := bundle{url: b.url, store: b.store, key: newThread(t, b.store, "anna")}
+	other.append(t, text(persistence.RoleUser, "We keep Ducks."))
+	other.append(t, text(persistence.RoleAssistant, "DUCKS and geese 100%"))
+	other.append(t, text(persistence.RoleUser, "ducks again"))
+	other.append(t, text(persistence.RoleSystem, "ducks and geese by order"))
+	stranger := bundle{url: b.url, store: b.store, key: newThread(t, b.store, "bert")}
+	stranger.append(t, text(persistence.RoleUser, "ducks and geese of bert"))
+	for _, c := range []struct {
+		words []string
+		limit int
+		want  []string
+	}{
+		{[]string{"Ducks", "geese"}, 10, []string{"DUCKS and geese 100%", "ducks again", "We keep Ducks."}},
+		{[]string{"ducks", "geese"}, 1, []string{"DUCKS and geese 100%"}},
+		{[]string{"%", "_"}, 10, []string{"DUCKS and geese 100%"}},
+		{[]string{"'\"\x00\xff", "swans"}, 10, nil},
+		{nil, 10, nil},
+	} {
+		found, err := b.store.SearchMessages(t.Context(), b.key, c.words, c.limit)
+		var got []string
+		for _, f := range found {
+			got = append(got, f.Text)
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("SearchMessages(%q) = %q, %v, want %q", c.words, got, err, c.want)
+		}
+	}
+	_, err := b.store.SearchMessages(t.Context(), b.key, []string{"x"}, 0)
+	wantErr(t, "SearchMessages() without a limit", err, persistence.ErrInvalid)
+}

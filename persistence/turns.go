@@ -1,0 +1,220 @@
+package persistence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// maxSessionBytes is the size of a text session's tools or defaults, in bytes.
+const maxSessionBytes = 256 << 10
+
+// ClaimTurn begins a text turn, which has the thread for itself as long as it
+// renews its lease with KeepTurn, on all instances. ErrConflict says that
+// another turn runs. A batch that claims does so first.
+func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
+	return b.do("claim turn", func() error {
+		if !validID(id) {
+			return fmt.Errorf("%w id: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		}
+		n, err := b.q.ClaimTurn(b.ctx, pgdb.ClaimTurnParams{
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.instance,
+			StartedAt: dbtype.At(now()), LeaseUntil: dbtype.At(now().Add(lease)),
+		})
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%w: a turn runs", ErrConflict)
+		}
+		return err
+	})
+}
+
+// KeepTurn renews the lease of a turn, and says whether StopTurn was called. In
+// a batch it guards the writes that follow: ErrNotFound says that the turn lost
+// its thread, to another turn or with it, and must write no more.
+func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) {
+	err = b.do("keep turn", func() error {
+		row, err := b.q.KeepTurn(b.ctx, pgdb.KeepTurnParams{
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, LeaseUntil: dbtype.At(now().Add(lease)),
+		})
+		stop = row.StopAskedAt != nil
+		return err
+	})
+	return stop, err
+}
+
+// EndTurn gives the thread free. A turn that lost it changes nothing.
+func (b *Batch) EndTurn(id string) error {
+	return b.do("end turn", func() error {
+		_, err := b.q.EndTurn(b.ctx, pgdb.EndTurnParams{ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id})
+		return err
+	})
+}
+
+// KeepTurn is Batch.KeepTurn.
+func (s *Store) KeepTurn(ctx context.Context, key Key, id string, lease time.Duration) (stop bool, err error) {
+	err = s.Batch(ctx, key, func(b *Batch) (err error) {
+		stop, err = b.KeepTurn(id, lease)
+		return err
+	})
+	return stop, err
+}
+
+// StopTurn asks the turn that runs on the thread, on whatever instance, to stop:
+// it hears of it when it renews its lease. ErrNotFound says that none runs.
+func (s *Store) StopTurn(ctx context.Context, key Key) error {
+	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+		at := dbtype.At(now())
+		return q.StopTurn(ctx, pgdb.StopTurnParams{ThreadID: key.Thread, Owner: key.Owner, StopAskedAt: &at, Now: at})
+	})
+	return s.fail("stop turn", err)
+}
+
+// RunningTurn reads the turn that runs on the thread, of any instance;
+// ErrNotFound when there is none.
+func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
+	if err := key.check(); err != nil {
+		return TurnRecord{}, fmt.Errorf("read turn: %w", err)
+	}
+	row, err := s.eng.read().GetTurn(ctx, pgdb.GetTurnParams{ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(now())})
+	if err != nil {
+		return TurnRecord{}, s.fail("read turn", err)
+	}
+	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, LeaseUntil: row.LeaseUntil.Time}, nil
+}
+
+// Message reads a message and keeps all others from changing the thread until
+// the end of the batch, so that it may be changed and written back.
+func (b *Batch) Message(id string) (m Message, err error) {
+	err = b.do("read message", func() error {
+		if err := b.lock(); err != nil || !validID(id) {
+			return errors.Join(err, ErrNotFound)
+		}
+		row, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+		if err == nil {
+			m, err = messageFromRow(row)
+		}
+		return err
+	})
+	return m, err
+}
+
+// ToolCall reads the latest record of a call by the id that the model gave it,
+// and locks the thread as Message does. That there is none is no failure of the
+// batch: found is false.
+func (b *Batch) ToolCall(toolCallID string) (c ToolCall, found bool, err error) {
+	err = b.do("read tool call", func() error {
+		if err := b.lock(); err != nil {
+			return err
+		}
+		if !validID(toolCallID) {
+			return nil
+		}
+		row, err := b.q.GetToolCall(b.ctx, pgdb.GetToolCallParams{
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: toolCallID,
+		})
+		if notFound := b.s.fail("", err); errors.Is(notFound, ErrNotFound) {
+			return nil
+		}
+		c, found = toolCallFromRow(row), err == nil
+		return err
+	})
+	return c, found, err
+}
+
+// WaitingToolCalls lists the calls of the thread that wait for the caller, the
+// oldest first, and locks the thread as Message does.
+func (b *Batch) WaitingToolCalls() (calls []ToolCall, err error) {
+	err = b.do("list tool calls", func() error {
+		if err := b.lock(); err != nil {
+			return err
+		}
+		rows, err := b.q.ListWaitingToolCalls(b.ctx, pgdb.ListWaitingToolCallsParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+		for _, r := range rows {
+			calls = append(calls, toolCallFromRow(r))
+		}
+		return err
+	})
+	return calls, err
+}
+
+// lock keeps the thread's row until the end of the transaction.
+func (b *Batch) lock() error {
+	_, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 0})
+	return err
+}
+
+// SaveTextSession writes how the thread is answered by text.
+func (s *Store) SaveTextSession(ctx context.Context, key Key, t TextSession) error {
+	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveTextSession(t) })
+}
+
+// SaveTextSession is Store.SaveTextSession.
+func (b *Batch) SaveTextSession(t TextSession) error {
+	return b.do("save text session", func() error {
+		for _, text := range []string{t.Tools, t.Defaults} {
+			if len(text) > maxSessionBytes || text != "" && !json.Valid([]byte(text)) {
+				return fmt.Errorf("%w text session: its tools or defaults are no JSON, or more than %d bytes", ErrInvalid, maxSessionBytes)
+			}
+		}
+		if max(len(t.Provider), len(t.Model)) > MaxIDBytes {
+			return fmt.Errorf("%w text session: a name has more than %d bytes", ErrInvalid, MaxIDBytes)
+		}
+		return b.q.SaveTextSession(b.ctx, pgdb.SaveTextSessionParams{
+			ThreadID: b.key.Thread, Owner: b.key.Owner, Provider: cleanText(t.Provider), Model: cleanText(t.Model),
+			Tools: cleanText(t.Tools), Defaults: cleanText(t.Defaults), CreatedAt: dbtype.At(orNow(t.CreatedAt, now())),
+		})
+	})
+}
+
+// TextSession reads how the thread is answered by text; ErrNotFound also when
+// nothing was saved of it.
+func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
+	if err := key.check(); err != nil {
+		return TextSession{}, fmt.Errorf("read text session: %w", err)
+	}
+	r, err := s.eng.read().GetTextSession(ctx, pgdb.GetTextSessionParams{ThreadID: key.Thread, Owner: key.Owner})
+	if err != nil {
+		return TextSession{}, s.fail("read text session", err)
+	}
+	return TextSession{Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time}, nil
+}
+
+// SearchMessages looks for words in what was said in the owner's other threads:
+// first the messages that hold most of them, then the latest. limit is 1 to 50.
+func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, limit int) ([]Found, error) {
+	if err := key.check(); err != nil {
+		return nil, fmt.Errorf("search messages: %w", err)
+	}
+	if limit < 1 || limit > 50 || len(words) > maxQueryWords {
+		return nil, fmt.Errorf("search messages: %w limit %d or number of words %d", ErrInvalid, limit, len(words))
+	}
+	lower := make([]string, 0, len(words))
+	for _, w := range words {
+		if w = strings.ToLower(cleanText(w)); w != "" && len(w) <= maxQueryBytes {
+			lower = append(lower, w)
+		}
+	}
+	list, err := json.Marshal(lower)
+	if err != nil {
+		return nil, fmt.Errorf("search messages: %w", err)
+	}
+	rows, err := s.eng.read().SearchMessages(ctx, pgdb.SearchMessagesParams{
+		Owner: key.Owner, ExceptThread: key.Thread, Words: string(list), MaxRows: int64(limit),
+	})
+	if err != nil {
+		return nil, s.fail("search messages", err)
+	}
+	found := make([]Found, 0, len(rows))
+	for _, r := range rows {
+		found = append(found, Found{
+			ThreadID: r.ThreadID, Title: r.Title, Role: Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits),
+		})
+	}
+	return found, nil
+}
