@@ -46,6 +46,7 @@ type bench struct {
 
 	mu   sync.Mutex
 	ends []bridge.EndReason
+	told map[persistence.Key]int // turns
 }
 
 type benchConfig struct {
@@ -75,6 +76,12 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	cfg.bridge.Upstream = bridge.NewRealtime("simulator", b.api, client)
 	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log
+	b.told = make(map[persistence.Key]int)
+	cfg.bridge.OnTurn = func(key persistence.Key) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.told[key]++
+	}
 	cfg.bridge.OnEnd = func(r bridge.EndReason) {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -51,6 +51,7 @@ type call struct {
 
 	tools   sync.WaitGroup
 	waiters waiters
+	onTurn  func(persistence.Key)
 }
 
 // telling passes events on to the watchers of a thread; *persistence.Store is one.
@@ -62,6 +63,7 @@ func newCall(id string, key persistence.Key, log *slog.Logger) *call {
 	return &call{
 		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
 		inbox: make(chan input, maxInbox), quit: make(chan struct{}), done: make(chan struct{}),
+		onTurn: func(persistence.Key) {},
 	}
 }
 
@@ -287,6 +289,9 @@ func (w *worker) perform(e effect) {
 		w.check(w.journal.push(e.op), EndStorageFailed)
 	case publish:
 		w.thread.Publish(w.toolCtx, w.key, persistence.Event{Type: e.kind, Data: encode(e.data)})
+		if e.kind == turnFinished {
+			w.onTurn(w.key)
+		}
 	case expectTool:
 		if err := w.client.Expect(e.callID); err != nil {
 			w.log.Warn("client tool not opened", "tool_call_id", e.callID, "error", err)

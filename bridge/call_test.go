@@ -62,6 +62,11 @@ func TestCall(t *testing.T) {
 			t.Errorf("thread:\n%s\nwant:\n%s", got, want)
 		}
 		checkUpstream(t, b.session(1), nil)
+		b.mu.Lock()
+		if b.told[c.key()] < 2 || b.ends[0] != bridge.EndHangup {
+			t.Errorf("%d turns told, ends %q", b.told[c.key()], b.ends)
+		}
+		b.mu.Unlock()
 
 		again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 		var ready struct{ Replayed int }

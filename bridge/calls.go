@@ -45,8 +45,10 @@ type Config struct {
 	FillerAfter time.Duration
 	// MaxDuration ends a call; 0 leaves it to the upstream.
 	MaxDuration time.Duration
-	// OnEnd and OnDraftsDropped count what happens; they may be nil and must
+	// OnTurn is told of the thread when something was said on it and answered,
+	// OnEnd and OnDraftsDropped count what happens. All may be nil and must
 	// return at once.
+	OnTurn          func(persistence.Key)
 	OnEnd           func(EndReason)
 	OnDraftsDropped func(n int)
 	Logger          *slog.Logger
@@ -94,6 +96,9 @@ func NewCalls(cfg Config) (*Calls, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.OnTurn == nil {
+		cfg.OnTurn = func(persistence.Key) {}
+	}
 	if cfg.OnEnd == nil {
 		cfg.OnEnd = func(EndReason) {}
 	}
@@ -130,8 +135,8 @@ func (c *Calls) Run(ctx context.Context) error {
 
 func (c *Calls) runOne(a admission) {
 	reason := a.call.run(a.state)
-	c.release(a.call)
 	c.cfg.OnEnd(reason)
+	c.release(a.call)
 }
 
 // all lists the calls that run.

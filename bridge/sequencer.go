@@ -263,6 +263,12 @@ func (s *state) clientWantsAnswer() {
 	}
 }
 
+// The events that tell the thread's watchers of turns.
+const (
+	turnStarted  persistence.EventType = "turn_started"
+	turnFinished persistence.EventType = "turn_finished"
+)
+
 // tellTurn tells the thread's watchers when a turn begins and ends.
 func (s *state) tellTurn() {
 	q := &s.turns
@@ -271,9 +277,9 @@ func (s *state) tellTurn() {
 		return
 	}
 	q.turn = busy
-	kind := persistence.EventType("turn_finished")
+	kind := turnFinished
 	if busy {
-		kind = "turn_started"
+		kind = turnStarted
 	}
 	s.do(publish{kind, callEvent{CallID: s.callID}})
 }

@@ -123,7 +123,7 @@ func (s *setup) read(ctx context.Context) (err error) {
 func (s *setup) state(now time.Time) *state {
 	c, cfg := s.call, &s.calls.cfg
 	c.upstream, c.up, c.browser = cfg.Upstream, s.up, s.browser
-	c.thread = cfg.Store
+	c.thread, c.onTurn = cfg.Store, cfg.OnTurn
 	c.toModel = newOutbox("upstream", c.log, func(int) {})
 	c.toBrowser = newOutbox("browser", c.log, cfg.OnDraftsDropped)
 	if s.browser.MaxMessageSize() == 0 {
