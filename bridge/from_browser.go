@@ -133,6 +133,19 @@ type clientItem struct {
 	} `json:"content"`
 }
 
+// text joins the item's content; bad is the index of a part that is no text, else
+// less than 0.
+func (it *clientItem) text() (text string, bad int) {
+	var texts []string
+	for i, c := range it.Content {
+		if c.Type != realtime.ContentInputText || c.Text == nil {
+			return "", i
+		}
+		texts = append(texts, *c.Text)
+	}
+	return strings.Join(texts, "\n"), -1
+}
+
 // createItem takes a user's text or the answer to a client tool.
 func (s *state) createItem(ev realtime.Event) {
 	var it clientItem
@@ -160,16 +173,10 @@ func outputText(raw json.RawMessage) string {
 }
 
 func (s *state) userText(ev realtime.Event, it clientItem) {
-	var texts []string
-	for i, c := range it.Content {
-		if c.Type != realtime.ContentInputText || c.Text == nil {
-			s.refuse(ev.EventID, codeNotAllowed, "Only input_text is allowed as content.", fmt.Sprintf("item.content[%d].type", i))
-			return
-		}
-		texts = append(texts, *c.Text)
-	}
-	text := strings.Join(texts, "\n")
+	text, bad := it.text()
 	switch {
+	case bad >= 0:
+		s.refuse(ev.EventID, codeNotAllowed, "Only input_text is allowed as content.", fmt.Sprintf("item.content[%d].type", bad))
 	case strings.TrimSpace(text) == "":
 		s.refuse(ev.EventID, "invalid_value", "The text is empty.", "item.content")
 	case len(text) > maxInputText:

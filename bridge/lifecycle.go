@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,11 +82,35 @@ func (s *state) begin(reason EndReason) {
 	if s.turns.active != "" {
 		s.do(toUpstream{realtime.ResponseCancel(s.nextEventID(sentEvent{}), "")})
 	}
+	if s.phase < live {
+		s.keepHeld()
+	}
 	s.phase = draining
 	s.do(gate{open: false})
 	s.interruptPlaying(s.spoken.playing)
 	s.spoken.playing, s.spoken.since = "", time.Time{}
 	s.endTools()
+}
+
+// keepHeld saves the texts that wait for a session that will not be. Whoever typed
+// them is told.
+func (s *state) keepHeld() {
+	for _, data := range s.held {
+		ev, err := realtime.Decode(data)
+		var it clientItem
+		if err != nil || ev.Type != realtime.TypeItemCreate || json.Unmarshal(ev.Item, &it) != nil {
+			continue
+		}
+		isUser := it.Type == realtime.ItemMessage && it.Role == string(persistence.RoleUser)
+		if text, _ := it.text(); isUser && text != "" && len(text) <= maxInputText {
+			item := s.script.item(s.nextItemID())
+			m := s.newMessage(item, persistence.RoleUser, persistence.SourceText)
+			m.setText(0, text)
+			s.writeRefused(m)
+			s.refuse(ev.EventID, "call_ended", "The call ended before the text could be said. It is saved in the thread.", "")
+		}
+	}
+	s.held = nil
 }
 
 // finish closes what is open, saves the call and says goodbye.

@@ -155,6 +155,8 @@ var errSkipped = errors.New("message dropped")
 
 // next reads one message into a slice of its own.
 func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
+	p.channel.stall.reading.Store(true)
+	defer p.channel.stall.reading.Store(false)
 	buf := small
 	n, _, err := stream.ReadDataChannel(buf)
 	// Pion keeps a message that does not fit, but does not tell its size. The

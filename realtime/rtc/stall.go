@@ -8,6 +8,11 @@ import "sync/atomic"
 // them (RFC 9260, 6.2). Pion bounds the memory but tells nobody.
 type stall struct {
 	received, sent atomic.Uint64 // bytes of the association at the newest message
+	// reading says that the reader waits for a message. While it is busy with one,
+	// whole messages may fill the window.
+	reading atomic.Bool
+	// suspect is the mark at which the last check found a stall; of the watcher.
+	suspect uint64
 }
 
 // stallSlack covers what may have come of the next message before the newest
@@ -31,10 +36,23 @@ func (s *stall) found(received, sent uint64) bool {
 	return since > acknowledged+receiveBufferSize-stallSlack
 }
 
+// stuck says that two checks in a row have found the same message unfinished: one
+// that is just under way is no stall.
+func (s *stall) stuck(received, sent uint64) bool {
+	mark := s.received.Load() + 1 // never 0
+	if !s.reading.Load() || !s.found(received, sent) {
+		s.suspect = 0
+		return false
+	}
+	again := s.suspect == mark
+	s.suspect = mark
+	return again
+}
+
 // checkStall ends the peer when its channel is blocked.
 func (p *Peer) checkStall() {
 	stats := p.pc.SCTP().Stats()
-	if p.channel.stall.found(stats.BytesReceived, stats.BytesSent) {
+	if p.channel.stall.stuck(stats.BytesReceived, stats.BytesSent) {
 		p.channel.tooBig.Add(1)
 		p.log.Warn("data channel blocked by a message above the receive window, peer ended", "window", receiveBufferSize)
 		p.end(StateFailed)
