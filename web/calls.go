@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/bridge"
+	"voicebridge/persistence"
 )
 
 // Limits of what sets up a call, in bytes.
@@ -30,6 +31,7 @@ type voiceCalls interface {
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Hangup(ctx context.Context, owner, callID string) error
 	Live(owner, threadID string) (callID string, ok bool)
+	Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error)
 	Count() int
 }
 

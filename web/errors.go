@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/bridge"
+	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 )
@@ -79,6 +82,9 @@ func classify(err error) *apiError {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge("", "The request body is too large.")
 	}
+	if e := classifyChat(err); e != nil {
+		return e
+	}
 	switch {
 	case errors.Is(err, persistence.ErrNotFound):
 		return notFound("not_found", "There is no such thing, or it is not yours.")
@@ -131,6 +137,63 @@ func classifyBridge(e *bridge.Error) *apiError {
 	return out
 }
 
+// classifyChat names failures of text turns; nil for every other.
+func classifyChat(err error) *apiError {
+	if e, ok := errors.AsType[*chat.Error](err); ok {
+		return classifyProvider(e)
+	}
+	message, param := err.Error(), ""
+	if e, ok := errors.AsType[*chat.CallError](err); ok {
+		message, param = fmt.Sprintf("The tool call %q: %v.", e.CallID, e.Err), "callId"
+	}
+	switch {
+	case errors.Is(err, chat.ErrBusy):
+		return &apiError{Status: http.StatusConflict, Code: "agent_busy", Message: "The assistant is answering on this thread. Wait, interrupt it, or use the queue."}
+	case errors.Is(err, chat.ErrClosed):
+		return errShuttingDown
+	case errors.Is(err, chat.ErrEmpty):
+		return badRequest("empty_content", "", "The message is empty.")
+	case errors.Is(err, chat.ErrTooLarge):
+		return tooLarge(param, plainWords(message, chat.ErrTooLarge))
+	case errors.Is(err, chat.ErrProvider):
+		return badRequest("invalid_value", "provider", plainWords(message, chat.ErrProvider))
+	case errors.Is(err, chat.ErrTools):
+		return badRequest("invalid_value", "tools", plainWords(message, chat.ErrTools))
+	case errors.Is(err, chat.ErrUnknownCall):
+		return badRequest("unknown_call", param, message)
+	case errors.Is(err, chat.ErrAnswered):
+		return &apiError{Status: http.StatusConflict, Code: "already_answered", Param: param, Message: message}
+	case errors.Is(err, chat.ErrReplayGone):
+		return &apiError{Status: http.StatusGone, Code: "replay_gone", Message: "These events of the answer are not kept any more. Read the thread's messages instead."}
+	}
+	return nil
+}
+
+// classifyProvider says that a language model failed. The codes are ours: a 401
+// of a provider is not the client's.
+func classifyProvider(e *chat.Error) *apiError {
+	out := &apiError{Status: http.StatusBadGateway, Code: "provider_" + string(e.Kind), Message: realtime.MaskKeys(e.Message)}
+	switch e.Kind {
+	case chat.KindRate:
+		out.Status, out.RetryAfter = http.StatusTooManyRequests, cmp.Or(e.RetryAfter, retryFull)
+	case chat.KindOverloaded:
+		out.Status, out.RetryAfter = http.StatusServiceUnavailable, cmp.Or(e.RetryAfter, retryFull)
+	case chat.KindTimeout:
+		out.Status = http.StatusGatewayTimeout
+	case chat.KindTooLong:
+		out.Status = http.StatusRequestEntityTooLarge
+	}
+	return out
+}
+
+// plainWords leaves out the chain of verbs before a sentinel's own words.
+func plainWords(text string, sentinel error) string {
+	if i := strings.Index(text, sentinel.Error()); i >= 0 {
+		return text[i:] + "."
+	}
+	return text
+}
+
 func classifyEcho(e *echo.HTTPError) *apiError {
 	switch e.Code {
 	case http.StatusNotFound:
@@ -171,6 +234,8 @@ type plainErrorBody struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
 	Param   string `json:"param,omitempty"`
+	// Success is false where answers say that they are one, else nil.
+	Success *bool `json:"success,omitempty"`
 }
 
 // writeError is echo's error handler. Routes under /v1 answer in OpenAI's form,
@@ -198,6 +263,9 @@ func (s *Server) writeError(err error, c echo.Context) {
 			o.Param = &e.Param
 		}
 		body = openAIErrorBody{Error: o}
+	}
+	if strings.HasPrefix(c.Request().URL.Path, "/text/") {
+		body = plainErrorBody{Error: e.Code, Message: e.Message, Param: e.Param, Success: new(false)}
 	}
 	var werr error
 	if c.Request().Method == http.MethodHead {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"voicebridge/chat"
 	"voicebridge/persistence"
 )
 
@@ -25,6 +27,7 @@ type Metrics struct {
 	requests      *prometheus.CounterVec
 	durations     *prometheus.HistogramVec
 	socketsClosed *prometheus.CounterVec
+	turns         *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics in a registry of their own.
@@ -41,8 +44,9 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
 		}, []string{"route"}),
 		socketsClosed: counter("voicebridge_sockets_closed_total", "Thread sockets that were closed, by reason.", "reason"),
+		turns:         counter("voicebridge_text_turns_total", "Text turns that ended, by provider and reason.", "provider", "reason"),
 	}
-	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.draftsDropped, m.requests, m.durations, m.socketsClosed,
+	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.draftsDropped, m.requests, m.durations, m.socketsClosed, m.turns,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -57,14 +61,22 @@ func (m *Metrics) CallEnded(reason string) { m.callsEnded.WithLabelValues(reason
 // DraftsDropped counts draft events that a slow browser did not get.
 func (m *Metrics) DraftsDropped(n int) { m.draftsDropped.Add(float64(n)) }
 
+// TurnFinished implements chat.TurnObserver: it counts a text turn that ended.
+// Providers and reasons are closed lists.
+func (m *Metrics) TurnFinished(_ context.Context, report chat.TurnReport) {
+	m.turns.WithLabelValues(report.Result.Provider, string(report.Result.Finish)).Inc()
+}
+
 // watch adds the figures that are asked for when they are read.
-func (m *Metrics) watch(calls voiceCalls, open *sockets, events watcher) error {
+func (m *Metrics) watch(calls voiceCalls, texts textChat, open *sockets, events watcher) error {
 	return errors.Join(
 		m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "voicebridge_thread_events_dropped_total",
 			Help: "Draft events of threads that a slow watcher did not get."},
 			func() float64 { return float64(events.Dropped()) })),
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_calls_live", Help: "Live calls."},
 			func() float64 { return float64(calls.Count()) })),
+		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_text_turns_live", Help: "Text turns that run."},
+			func() float64 { return float64(texts.Count()) })),
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_sockets_live", Help: "Open thread sockets."},
 			func() float64 { return float64(open.count()) })),
 	)

@@ -35,8 +35,9 @@ func (s *Server) use() {
 		s.checkCrossOrigin,
 		s.limitBody,
 		middleware.GzipWithConfig(middleware.GzipConfig{
-			// The compressing writer holds back the 101 of a WebSocket.
-			Skipper:   func(c echo.Context) bool { return c.IsWebSocket() },
+			// The compressing writer holds back the 101 of a WebSocket, and proxies hold
+			// back the events of a compressed stream.
+			Skipper:   func(c echo.Context) bool { return c.IsWebSocket() || isStream(c) },
 			MinLength: 1024,
 		}),
 	)

@@ -74,7 +74,12 @@ func mediaType(header string) (string, map[string]string) {
 // readJSON reads one JSON object into dst. With optional set an empty body is
 // fine and leaves dst as it is.
 func readJSON(c echo.Context, dst any, optional bool) error {
-	body, err := readBody(c, maxJSON, "")
+	return readJSONOf(c, dst, maxJSON, optional)
+}
+
+// readJSONOf is readJSON with a limit of its own.
+func readJSONOf(c echo.Context, dst any, limit int64, optional bool) error {
+	body, err := readBody(c, limit, "")
 	if err != nil {
 		return err
 	}
@@ -98,6 +103,9 @@ func decodeObject(body []byte, dst any) error {
 	err := json.Unmarshal(body, dst)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return badRequest("invalid_value", e.Field, fmt.Sprintf("%s must be a %s, not a %s.", e.Field, jsonKind(e.Type.Kind().String()), e.Value))
+	}
+	if e, ok := errors.AsType[*apiError](err); ok {
+		return e
 	}
 	if err != nil {
 		return badRequest("invalid_json", "", "The body is not valid JSON.")

@@ -23,12 +23,15 @@ type store interface {
 	threadStore
 	messageStore
 	watcher
+	conductorStore
 	pinger
 }
 
-// Config is what a [Server] is made of. Calls, Store and Page are needed.
+// Config is what a [Server] is made of. Calls, Chat, Store and Page are needed.
 type Config struct {
 	Calls voiceCalls
+	// Chat answers by text; *chat.Coordinator does.
+	Chat  textChat
 	Store store
 	// Page holds the built page with index.html at its root.
 	Page fs.FS
@@ -62,6 +65,9 @@ func (c Config) validate() error {
 	if c.Calls == nil {
 		problems = append(problems, errors.New("web: Calls is missing"))
 	}
+	if c.Chat == nil {
+		problems = append(problems, errors.New("web: Chat is missing"))
+	}
 	if c.Store == nil {
 		problems = append(problems, errors.New("web: Store is missing"))
 	}
@@ -79,6 +85,7 @@ type Server struct {
 	cfg     Config
 	echo    *echo.Echo
 	calls   voiceCalls
+	chat    textChat
 	store   store
 	page    *page
 	openAPI []byte
@@ -86,11 +93,14 @@ type Server struct {
 	origins *origins
 	limits  *limits
 	sockets *sockets
-	metrics *Metrics
-	log     *slog.Logger
+	// conductors are the sessions of apps that speak themselves.
+	conductors *conductors
+	metrics    *Metrics
+	log        *slog.Logger
 
 	now          func() time.Time
 	socketTiming socketTiming
+	streamTiming streamTiming
 	bodyTimeout  time.Duration
 	routeNames   map[string]bool
 	closing      atomic.Bool
@@ -116,17 +126,18 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
 	s := &Server{
-		cfg: cfg, calls: cfg.Calls, store: cfg.Store, sockets: newSockets(), metrics: cfg.Metrics, log: cfg.Logger, now: now,
+		cfg: cfg, calls: cfg.Calls, chat: cfg.Chat, store: cfg.Store, sockets: newSockets(), conductors: newConductors(now), metrics: cfg.Metrics, log: cfg.Logger, now: now,
 		limits:       newLimits(cfg.Limits.withDefaults(), cfg.Calls, cfg.Auth.Required(), now),
 		socketTiming: socketTiming{pingEvery: pingEvery, pingTimeout: pingTimeout, write: socketWrite},
 		bodyTimeout:  bodyTimeout,
+		streamTiming: streamTiming{keepAlive: keepAlive, write: streamWrite},
 	}
 	var errAuth, errOrigins, errPage, errSpec error
 	s.auth, errAuth = newAuthenticator(cfg.Auth, now)
 	s.origins, errOrigins = newOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	s.page, errPage = newPage(cfg.Page)
 	s.openAPI, errSpec = openAPIDocument()
-	if err := errors.Join(errAuth, errOrigins, errPage, errSpec, s.metrics.watch(cfg.Calls, s.sockets, cfg.Store)); err != nil {
+	if err := errors.Join(errAuth, errOrigins, errPage, errSpec, s.metrics.watch(cfg.Calls, cfg.Chat, s.sockets, cfg.Store)); err != nil {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
 	s.echo = s.newEcho()
@@ -168,9 +179,23 @@ func (s *Server) routes() {
 	e.PATCH("/api/threads/:id", s.renameThread, user)
 	e.DELETE("/api/threads/:id", s.deleteThread, user)
 	e.GET("/api/threads/:id/messages", s.listMessages, user)
+	e.POST("/api/threads/:id/messages", s.postMessage, user)
+	e.GET("/api/threads/:id/messages/stream", s.resumeStream, user)
+	e.GET("/api/threads/:id/stream", s.resumeStream, user)
+	e.POST("/api/threads/:id/interrupt", s.interruptTurn, user)
+	e.GET("/api/threads/:id/export", s.exportThread, user)
 	e.POST("/api/threads/:id/reset", s.resetThread, user)
 	e.GET("/api/threads/:id/ws", s.watchThread, user)
 	e.GET("/api/sessions/:id/ws", s.watchThread, user)
+
+	e.POST("/text/session", s.createTextSession, user)
+	e.GET("/text/session/:id", s.readTextSession, user)
+	e.DELETE("/text/session/:id", s.deleteTextSession, user)
+	e.POST("/text/session/:id/message", s.postSessionMessage, user)
+	e.POST("/text/session/:id/instructions", s.postSessionInstructions, user)
+	e.POST("/text/session/:id/tool-output", s.postToolOutput, user)
+
+	e.GET("/conductor", s.conduct, user)
 
 	e.POST("/api/session", s.signIn)
 	e.DELETE("/api/session", s.signOut)

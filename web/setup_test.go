@@ -16,6 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"voicebridge/bridge"
+	"voicebridge/chat"
+	"voicebridge/chat/simulator"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
@@ -91,6 +93,16 @@ func (f *fakeCalls) Live(owner, threadID string) (string, bool) {
 	return id, ok
 }
 
+// Say saves the text, as the bridge does for a call that lives.
+func (f *fakeCalls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
+	if _, ok := f.Live(owner, threadID); !ok {
+		return persistence.Message{}, &bridge.Error{Code: bridge.CodeNoCall, Message: "There is no live call on this thread."}
+	}
+	return f.store.AppendMessage(ctx, persistence.Key{Owner: owner, Thread: threadID}, persistence.Message{
+		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)},
+	})
+}
+
 func (f *fakeCalls) Count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,6 +160,7 @@ func (l *logBuffer) String() string {
 type bundle struct {
 	*Server
 	calls *fakeCalls
+	chat  *chat.Coordinator
 	db    *persistence.Store
 	clock *clock
 	log   *logBuffer
@@ -159,9 +172,16 @@ var pageFiles = fstest.MapFS{
 	"favicon.svg":   {Data: []byte("<svg/>")},
 }
 
-// setup makes a server on loopback with one local user, a real SQLite store and
-// fake calls; change, if not nil, changes its configuration.
+// setup makes a server on loopback with one local user, a real SQLite store, fake
+// calls and real text turns by the simulator; change, if not nil, changes its
+// configuration.
 func setup(t *testing.T, change func(*Config)) *bundle {
+	t.Helper()
+	return setupChat(t, chat.Config{Providers: []chat.Provider{simulator.New(simulator.Config{})}}, change)
+}
+
+// setupChat is setup with text turns of its own.
+func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	t.Helper()
 	db, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{})
 	if err != nil {
@@ -176,8 +196,10 @@ func setup(t *testing.T, change func(*Config)) *bundle {
 		calls: &fakeCalls{store: db, live: map[string]string{}}, db: db, log: &logBuffer{},
 		clock: &clock{t: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)},
 	}
+	texts.Store = db
+	b.chat = startChat(t, texts)
 	cfg := Config{
-		Calls: b.calls, Store: db, Page: pageFiles, Loopback: true, Version: "test",
+		Calls: b.calls, Chat: b.chat, Store: db, Page: pageFiles, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
 		Queue:    QueueConfig{Enabled: true, MaxSize: 10},
 		Logger:   slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -189,6 +211,25 @@ func setup(t *testing.T, change func(*Config)) *bundle {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// startChat runs a coordinator until the test ends.
+func startChat(t *testing.T, cfg chat.Config) *chat.Coordinator {
+	t.Helper()
+	c, err := chat.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 // tokens configures two owners, alice and bob, whose tokens are alice-token and

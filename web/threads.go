@@ -20,7 +20,7 @@ type threadStore interface {
 	Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
 	Threads(ctx context.Context, owner string, filter persistence.ThreadFilter) ([]persistence.Thread, string, error)
 	RenameThread(ctx context.Context, key persistence.Key, title string) (persistence.Thread, error)
-	DeleteThread(ctx context.Context, key persistence.Key) error
+	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	ResetThread(ctx context.Context, key persistence.Key) error
 }
 
@@ -111,23 +111,26 @@ func (s *Server) renameThread(c echo.Context) error {
 	return c.JSON(http.StatusOK, thread)
 }
 
-// deleteThread ends the thread's live call first: what it would still write has
-// nowhere to go.
 func (s *Server) deleteThread(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
-	ctx := c.Request().Context()
+	if err := s.removeThread(c.Request().Context(), key); err != nil {
+		return orThread(err)
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// removeThread ends the thread's live call and its turn first: what they would
+// still write has nowhere to go.
+func (s *Server) removeThread(ctx context.Context, key persistence.Key) error {
 	if callID, ok := s.calls.Live(key.Owner, key.Thread); ok {
 		if err := s.calls.Hangup(ctx, key.Owner, callID); err != nil && !callIsGone(err) {
 			return err
 		}
 	}
-	if err := s.store.DeleteThread(ctx, key); err != nil {
-		return orThread(err)
-	}
-	return c.NoContent(http.StatusNoContent)
+	return s.chat.DeleteSession(ctx, key)
 }
 
 func callIsGone(err error) bool {

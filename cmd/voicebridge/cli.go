@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 
 	"github.com/alecthomas/kong"
+
+	"voicebridge/web"
 )
 
 // version is set by the linker for releases.
@@ -36,6 +38,7 @@ type cli struct {
 
 	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve the page and the API (the default)."`
 	Migrate  migrateCommand  `cmd:"" help:"Bring the database's tables up to date, and end."`
+	Export   exportCommand   `cmd:"" help:"Write a saved conversation as Markdown, JSON or subtitles."`
 	Simulate simulateCommand `cmd:"" help:"Serve the Realtime simulator alone, for other clients and for tests."`
 	Bench    benchCommand    `cmd:"" help:"Measure what the bridge adds to calls, on this machine: latency, CPU, memory, set-up time."`
 }
@@ -101,7 +104,7 @@ func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writ
 	parser, err := kong.New(&c,
 		kong.Name("voicebridge"),
 		kong.Description("A bridge between browsers and a realtime voice model that keeps every conversation in SQL."),
-		kong.Vars{"version": buildVersion()},
+		kong.Vars{"version": buildVersion(), "owner": web.LocalOwner},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 	)

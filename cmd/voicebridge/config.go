@@ -72,8 +72,9 @@ type iceServer struct {
 }
 
 type textConfig struct {
-	Provider string `koanf:"provider"`
-	Model    string `koanf:"model"`
+	Provider     string `koanf:"provider"`
+	Model        string `koanf:"model"`
+	Instructions string `koanf:"instructions"`
 }
 
 type realtimeConfig struct {
@@ -169,8 +170,14 @@ You have tools. Use one when it answers better than words: draw a chart or a tab
 
 Messages from earlier calls on this conversation may come first. Use what you know from them without repeating it.`
 
-// defaults are the settings of an empty environment. The names of models and
-// voices stand here and nowhere else.
+const defaultTextInstructions = `You are a warm, quick and helpful assistant in a written conversation. The user may also call you on the same thread and speak: what was said there stands in the history like everything else.
+
+Write plainly and to the point, in the language that the user writes. Use Markdown where it helps to read, and not otherwise. If you do not know something, say that you do not know; never guess names, numbers or addresses.
+
+You have tools. Use one when it answers better than words: draw a chart or a table when the user asks to see figures, and then say the main point of it instead of repeating the data. If a tool fails, say plainly what went wrong and what can be done. Never claim to have done something that you have not done.`
+
+// defaults are the settings of an empty environment. The names of realtime models
+// and voices stand here and nowhere else; those of text models in textModels.
 func defaults() config {
 	return config{
 		Listen:        "127.0.0.1:8080",
@@ -179,6 +186,7 @@ func defaults() config {
 		Realtime: realtimeConfig{
 			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: defaultInstructions,
 		},
+		Text: textConfig{Instructions: defaultTextInstructions},
 		Conversations: conversationsConfig{
 			Queue:   queueConfig{Enabled: true, MaxSize: 10, AutoGenerateTitles: true},
 			History: historyConfig{ReplayMessages: 20, MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000, MaxToolRounds: 8},
@@ -364,7 +372,7 @@ func unknownKeys(path string, value any, t reflect.Type) []string {
 
 func fieldFor(t reflect.Type, key string) (reflect.Type, bool) {
 	for f := range t.Fields() {
-		if f := f; f.Tag.Get("koanf") == key && key != "-" {
+		if f.Tag.Get("koanf") == key && key != "-" {
 			return f.Type, true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"voicebridge/bridge"
+	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web"
@@ -58,11 +59,17 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (er
 	}
 
 	metrics := web.NewMetrics()
-	calls, err := bridge.NewCalls(bridgeConfig(cfg, up, media, store, tools, metrics, log))
+	texts, err := openChat(cfg, store, tools, metrics, log)
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
-	server, err := web.New(webConfig(cfg, up, calls, store, tools, metrics, log))
+	voice := bridgeConfig(cfg, up, media, store, tools, metrics, log)
+	voice.OnTurn = texts.Talked // threads get titles, spoken ones too
+	calls, err := bridge.NewCalls(voice)
+	if err != nil {
+		return errors.Join(err, up.close())
+	}
+	server, err := web.New(webConfig(cfg, up, calls, texts, store, tools, metrics, log))
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
@@ -75,7 +82,7 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (er
 	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(ln.Addr())); err != nil {
 		return errors.Join(fmt.Errorf("write address: %w", err), ln.Close(), up.close())
 	}
-	return runAll(ctx, cfg, log, parts{calls: calls, server: server, ln: ln, tools: tools, up: up, store: store})
+	return runAll(ctx, cfg, log, parts{calls: calls, texts: texts, server: server, ln: ln, tools: tools, up: up, store: store})
 }
 
 // openStore opens the database, takes it for this process alone (SQLite) or
@@ -143,11 +150,11 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 	}
 }
 
-func webConfig(cfg config, up *upstream, calls *bridge.Calls, store *persistence.Store, tools *tools, metrics *web.Metrics, log *slog.Logger) web.Config {
+func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordinator, store *persistence.Store, tools *tools, metrics *web.Metrics, log *slog.Logger) web.Config {
 	proxies, _ := prefixes(cfg.TrustedProxies) // checked by validate
 	q, l := cfg.Conversations.Queue, cfg.Limits
 	return web.Config{
-		Calls: calls, Store: store, Page: ui.Dist(), Tools: tools.registry, Version: buildVersion(),
+		Calls: calls, Chat: texts, Store: store, Page: ui.Dist(), Tools: tools.registry, Version: buildVersion(),
 		Upstream:       web.Upstream{Name: up.driver.Name(), Note: up.note, Model: cfg.Realtime.Model, Voice: cfg.Realtime.Voice},
 		Auth:           cfg.auth(),
 		ICEServers:     cfg.Secrets.ICEServers,
@@ -168,6 +175,7 @@ func webConfig(cfg config, up *upstream, calls *bridge.Calls, store *persistence
 // parts are what runs.
 type parts struct {
 	calls  *bridge.Calls
+	texts  *chat.Coordinator
 	server *web.Server
 	ln     net.Listener
 	tools  *tools
@@ -175,15 +183,19 @@ type parts struct {
 	store  *persistence.Store
 }
 
-// runAll runs the parts until ctx ends or one of them fails. Calls end first;
-// what they stand on, and the sockets that tell of their end, go after them.
+// runAll runs the parts until ctx ends or one of them fails. Calls and text turns
+// end first; what they stand on, and the sockets that tell of their end, go after
+// them.
 func runAll(ctx context.Context, cfg config, log *slog.Logger, p parts) error {
 	under, endUnder := context.WithCancel(context.WithoutCancel(ctx))
 	defer endUnder()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer endUnder()
-		return p.calls.Run(ctx)
+		var above errgroup.Group
+		above.Go(func() error { return p.calls.Run(ctx) })
+		above.Go(func() error { return p.texts.Run(ctx) })
+		return above.Wait()
 	})
 	g.Go(func() error { return p.server.Run(under, p.ln) })
 	g.Go(func() error { return p.tools.run(under) })

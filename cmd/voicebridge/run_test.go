@@ -259,6 +259,7 @@ func TestHelpAndVersion(t *testing.T) {
 func TestPickedTools(t *testing.T) {
 	t.Parallel()
 	names := func(pick toolsConfig) string {
+		pick.Toolkits = []string{toolkitArtifacts}
 		opened, err := openTools(t.Context(), config{Tools: pick, MCPConfig: emptyMCP(t)}, newLogger(logConfig{}, io.Discard))
 		if err != nil {
 			t.Fatal(err)

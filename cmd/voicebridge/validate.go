@@ -76,12 +76,7 @@ func (c *config) validate() []error {
 	c.checkNetwork(&w)
 	c.checkUpstream(&w)
 	c.checkNumbers(&w)
-	w.oneOf("text.provider", c.Text.Provider, "", "openai", "anthropic", "google", "ollama", "simulator")
-	for key, value := range map[string]string{"anthropic_base_url": c.AnthropicBaseURL, "gemini_base_url": c.GeminiBaseURL} {
-		if value != "" {
-			w.httpURL(key, value)
-		}
-	}
+	c.checkText(&w)
 	w.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	w.oneOf("log.format", c.Log.Format, "text", "json")
 	for _, name := range c.Tools.Allow {
@@ -153,6 +148,9 @@ func (c *config) checkICE(w *checks) {
 	}
 }
 
+// maxInstructions is the size of what a model is told, in bytes.
+const maxInstructions = 32 << 10
+
 func (c *config) checkUpstream(w *checks) {
 	w.oneOf("upstream", c.Upstream, "", upstreamOpenAI, upstreamSimulator)
 	w.httpURL("openai_base_url", c.OpenAIBaseURL)
@@ -162,7 +160,7 @@ func (c *config) checkUpstream(w *checks) {
 	w.present("realtime.model", c.Realtime.Model)
 	w.present("realtime.voice", c.Realtime.Voice)
 	w.present("realtime.transcription_model", c.Realtime.TranscriptionModel)
-	if len(c.Realtime.Instructions) > 32<<10 {
+	if len(c.Realtime.Instructions) > maxInstructions {
 		w.wrong("realtime.instructions", "it is longer than 32 KiB")
 	}
 }

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web"
+)
+
+func TestTextProviders(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environ   string
+		want      string // all that can be chosen
+		provider  string // the one that answers
+		wantError string
+	}{
+		{"", "simulator", "simulator", ""},
+		{"OPENAI_API_KEY=sk-1", "openai simulator", "openai", ""},
+		{"OPENAI_BASE_URL=http://127.0.0.1:1/v1", "openai simulator", "openai", ""},
+		{"OPENAI_API_KEY=sk-1 VOICEBRIDGE_UPSTREAM=simulator", "openai simulator", "openai", ""},
+		{"ANTHROPIC_API_KEY=k", "anthropic simulator", "anthropic", ""},
+		{"GEMINI_API_KEY=k ANTHROPIC_API_KEY=k", "anthropic google simulator", "anthropic", ""},
+		{"GEMINI_API_KEY=k VOICEBRIDGE_TEXT_PROVIDER=simulator", "google simulator", "simulator", ""},
+		{"OLLAMA_HOST=box:1", "ollama simulator", "ollama", ""},
+		{"VOICEBRIDGE_TEXT_PROVIDER=ollama", "ollama simulator", "ollama", ""},
+		{"OPENAI_API_KEY=sk-1 OLLAMA_HOST=box:1 VOICEBRIDGE_TEXT_PROVIDER=ollama", "openai ollama simulator", "ollama", ""},
+		{"VOICEBRIDGE_TEXT_PROVIDER=anthropic", "", "", "anthropic needs ANTHROPIC_API_KEY"},
+		{"VOICEBRIDGE_TEXT_PROVIDER=openai", "", "", "openai needs OPENAI_API_KEY"},
+		{"VOICEBRIDGE_TEXT_PROVIDER=google ANTHROPIC_API_KEY=k", "", "", "google needs GEMINI_API_KEY"},
+		{"VOICEBRIDGE_TEXT_PROVIDER=gpt", "", "", "VOICEBRIDGE_TEXT_PROVIDER"},
+		{"OLLAMA_HOST=ftp://x", "", "", "OLLAMA_HOST"},
+	} {
+		t.Run(c.environ, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := loadConfig(sources{File: noFile(t), Environ: strings.Fields(c.environ)})
+			if c.wantError != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wantError) {
+					t.Errorf("err %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(cfg.textProviders(), " "); got != c.want || cfg.textProvider() != c.provider {
+				t.Errorf("providers %s, of which %s", got, cfg.textProvider())
+			}
+			for _, name := range cfg.textProviders() {
+				if p, err := cfg.openProvider(name); err != nil || p.Name() != name || textModels[name] == "" {
+					t.Errorf("%s: provider %v, err %v, model %q", name, p, err, textModels[name])
+				}
+			}
+		})
+	}
+}
+
+// TestProvidersGetTheirSettings asks each provider once and looks at what it sends.
+func TestProvidersGetTheirSettings(t *testing.T) {
+	t.Parallel()
+	seen := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		keys := r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key")
+		seen <- r.URL.Path + " " + keys + " " + string(body)
+		http.Error(w, `{"error":{"message":"no"}}`, http.StatusUnauthorized)
+	}))
+	t.Cleanup(server.Close)
+	cfg := defaults()
+	cfg.OpenAIBaseURL, cfg.AnthropicBaseURL, cfg.GeminiBaseURL, cfg.OllamaHost = server.URL+"/v1", server.URL, server.URL, server.URL
+	cfg.Secrets.OpenAIKey, cfg.Secrets.AnthropicKey, cfg.Secrets.GeminiKey = web.NewSecret("key-o"), web.NewSecret("key-a"), web.NewSecret("key-g")
+	for name, want := range map[string][]string{
+		providerOpenAI:    {"/v1/chat/completions Bearer key-o ", `"max_tokens":7`},
+		providerAnthropic: {"/v1/messages key-a ", "model-1"},
+		providerGoogle:    {"model-1:streamGenerateContent key-g "},
+		providerOllama:    {"/api/chat  ", `"num_ctx":16000`},
+	} {
+		p, err := cfg.openProvider(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := chat.Request{Model: "model-1", Messages: []chat.Message{{Role: chat.RoleUser, Content: "hello"}}, MaxTokens: 7}
+		for _, err = range p.Stream(t.Context(), request) {
+			if err != nil {
+				break
+			}
+		}
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		got := <-seen
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s sent %s, want %s", name, got, w)
+			}
+		}
+	}
+}
+
+// TestToolsThatAskAreNotInTextTurns checks that what the user must say yes to is
+// never run where nobody asks him.
+func TestToolsThatAskAreNotInTextTurns(t *testing.T) {
+	t.Parallel()
+	cfg := defaults()
+	cfg.Tools.Approve = []string{"http", "no-such-tool"}
+	cfg.MCPConfig = emptyMCP(t)
+	all, err := openTools(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = all.close() })
+	spoken, err := all.registry(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, err := all.unattended(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, inCalls := spoken.Lookup("http")
+	if _, inTurns := typed.Lookup("http"); inTurns || !inCalls || typed.Len() != spoken.Len()-1 {
+		t.Errorf("in turns %v, in calls %v", inTurns, inCalls)
+	}
+}
+
+// post sends JSON and returns the answer's status and body.
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(data)
+}
+
+func newThread(t *testing.T, url string) string {
+	t.Helper()
+	status, body := post(t, url+"/api/threads", "{}")
+	var thread persistence.Thread
+	if err := json.Unmarshal([]byte(body), &thread); err != nil || status != 201 {
+		t.Fatalf("status %d, %s", status, body)
+	}
+	return thread.ID
+}
+
+func TestTypeAndExport(t *testing.T) {
+	t.Parallel()
+	environ := environment(t)
+	server := start(t, environ, "--listen", "127.0.0.1:0")
+	id := newThread(t, server.url)
+	status, body := post(t, server.url+"/api/threads/"+id+"/messages", `{"content":"Draw me a chart, please."}`)
+	if status != 200 || !strings.Contains(body, "Here is your chart") || !strings.Contains(body, `"type":"tool-create_bar_chart"`) {
+		t.Fatalf("status %d, %s", status, body)
+	}
+	if _, figures := get(t, server.url+"/metrics"); !strings.Contains(figures, `voicebridge_text_turns_total{provider="simulator",reason="stop"} 1`) {
+		t.Error("the turn is not counted")
+	}
+	// While the server runs, and after it.
+	for range 2 {
+		for format, want := range map[string]string{"markdown": "## User · ", "json": `{"thread":{"id":"` + id, "srt": "00:00:00,000 --> "} {
+			code, out, errs := failing(t, environ, "export", id, "--format", format)
+			if code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "Draw me a chart") {
+				t.Errorf("%s: code %d, %s%s", format, code, out, errs)
+			}
+		}
+		if code := server.stop(); code != 0 {
+			t.Errorf("serve ended with %d: %s", code, server.stderr)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"export"}, 2, "<thread>"},
+		{[]string{"export", id, "--format", "pdf"}, 2, "markdown"},
+		{[]string{"export", "unknown"}, 1, "local has no thread unknown"},
+		{[]string{"export", "a\x00b"}, 1, "no thread"},
+		{[]string{"export", id, "--owner", "bob"}, 1, "bob has no thread"},
+		{[]string{"export", id, "--database", "sqlite:" + filepath.Join(t.TempDir(), "none.db")}, 1, "there is no database"},
+	} {
+		code, out, errs := failing(t, environ, c.args...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: code %d, %s%s", c.args, code, out, errs)
+		}
+	}
+	missing := filepath.Join(t.TempDir(), "none.db")
+	failing(t, environ, "export", id, "--database", "sqlite:"+missing)
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("export makes a database")
+	}
+}
+
+// TestStopWhileATurnRuns checks that the end of the server ends the turn, that
+// its reader is told, and that what was said is saved.
+func TestStopWhileATurnRuns(t *testing.T) {
+	t.Parallel()
+	environ := environment(t)
+	server := start(t, environ, "--listen", "127.0.0.1:0")
+	id := newThread(t, server.url)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url+"/api/threads/"+id+"/messages", strings.NewReader(`{"content":"Tell me a long story."}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	in := bufio.NewScanner(r.Body)
+	var chunks []string
+	stopped := make(chan int, 1)
+	for in.Scan() {
+		if data, ok := strings.CutPrefix(in.Text(), "data: "); ok {
+			chunks = append(chunks, data)
+		}
+		if len(chunks) == 5 {
+			chunks = append(chunks, "stop")
+			go func() { stopped <- server.stop() }()
+		}
+	}
+	if n := len(chunks); n < 3 || chunks[n-1] != "[DONE]" || !slices.Contains(chunks, `{"type":"abort"}`) {
+		t.Errorf("the stream ends with %v, err %v", chunks[max(0, n-4):], in.Err())
+	}
+	select {
+	case code := <-stopped:
+		if code != 0 {
+			t.Errorf("serve ended with %d: %s", code, server.stderr)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server does not end")
+	}
+	code, out, errs := failing(t, environ, "export", id)
+	if code != 0 || !strings.Contains(out, "· interrupted\n\nLet me ") {
+		t.Errorf("code %d, %s%s", code, out, errs)
+	}
+}

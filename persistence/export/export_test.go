@@ -1,0 +1,229 @@
+package export_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/export"
+	"voicebridge/persistence/persistencetest"
+)
+
+func TestMain(m *testing.M) { persistencetest.Main(m) }
+
+var (
+	start  = time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	thread = persistence.Thread{ID: "t1", Title: "Rome\n# and <more>", CreatedAt: start, UpdatedAt: start}
+)
+
+func message(role persistence.Role, after time.Duration, parts ...persistence.Part) persistence.Message {
+	return persistence.Message{ID: fmt.Sprint(role, after), Role: role, Parts: parts, Metadata: persistence.Metadata{
+		Source: persistence.SourceText, Status: persistence.StatusCompleted, CreatedAt: start.Add(after),
+	}}
+}
+
+func conversation() []persistence.Message {
+	tool := persistence.ToolPart("add")
+	tool.ToolCallID, tool.State = "c1", persistence.ToolOutputAvailable
+	tool.Input, tool.Output = json.RawMessage(`{"a":1}`), json.RawMessage("\"```json\\nx\"")
+	failed := persistence.DynamicToolPart("mail`send")
+	failed.ToolCallID, failed.State, failed.ErrorText = "c2", persistence.ToolOutputError, "no\n\n# network"
+	open := persistence.DynamicToolPart("slow")
+	open.ToolCallID, open.State = "c3", persistence.ToolInputAvailable
+	spoken := message(persistence.RoleUser, 2500*time.Millisecond, persistence.TextPart("How is\n\nthe weather --> there?"))
+	spoken.Metadata.Source = persistence.SourceVoice
+	cut := message(persistence.RoleAssistant, 4*time.Second, persistence.StepStart(), persistence.TextPart("It is warm and sunny."))
+	cut.Metadata.Source, cut.Metadata.Status, cut.Metadata.HeardText = persistence.SourceVoice, persistence.StatusInterrupted, new("It is")
+	lost := message(persistence.RoleUser, 3*time.Second) // before the one that it follows
+	lost.Metadata.Source, lost.Metadata.Status = persistence.SourceVoice, persistence.StatusFailed
+	return []persistence.Message{
+		message(persistence.RoleSystem, 0, persistence.TextPart("Be brief.")),
+		spoken, cut, lost,
+		message(persistence.RoleAssistant, 3500*time.Millisecond, persistence.StepStart(), tool, failed, open, persistence.TextPart("Done.")),
+	}
+}
+
+func all(messages []persistence.Message) iter.Seq2[persistence.Message, error] {
+	return func(yield func(persistence.Message, error) bool) {
+		for _, m := range messages {
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+func write(t *testing.T, format export.Format, messages []persistence.Message) string {
+	t.Helper()
+	var b strings.Builder
+	if err := export.Write(&b, format, thread, all(messages)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	want := "# Rome # and <more>\n\n2026-01-02 02:04:05 UTC · t1\n" +
+		"\n## Instructions · 2026-01-02 02:04:05 UTC\n\nBe brief.\n" +
+		"\n## User · 2026-01-02 02:04:07 UTC · spoken\n\nHow is\n\nthe weather --> there?\n" +
+		"\n## Assistant · 2026-01-02 02:04:09 UTC · spoken · interrupted\n\nIt is warm and sunny.\n\n*Heard of it:* It is\n" +
+		"\n## User · 2026-01-02 02:04:08 UTC · spoken · failed\n\n*(no words)*\n" +
+		"\n## Assistant · 2026-01-02 02:04:08 UTC\n" +
+		"\nTool `add`\n\n```json\n{\n  \"a\": 1\n}\n```\n\nResult\n\n````json\n\"```json\\nx\"\n````\n" +
+		"\nTool ``mail`send``\n\nError: `no # network`\n" +
+		"\nTool `slow`\n\nNo result.\n" +
+		"\nDone.\n"
+	if diff := cmp.Diff(want, write(t, export.Markdown, conversation())); diff != "" {
+		t.Error(diff)
+	}
+	if got := write(t, export.Markdown, nil); !strings.HasPrefix(got, "# Rome") {
+		t.Errorf("an empty thread is %q", got)
+	}
+}
+
+func TestSRT(t *testing.T) {
+	t.Parallel()
+	want := "1\n00:00:02,500 --> 00:00:04,000\nUser: How is the weather → there?\n\n" +
+		"2\n00:00:04,000 --> 00:00:05,066\nAssistant: It is\n\n" +
+		"3\n00:00:04,000 --> 00:00:05,066\nAssistant: Done.\n\n"
+	if diff := cmp.Diff(want, write(t, export.SRT, conversation())); diff != "" {
+		t.Error(diff)
+	}
+	if got := write(t, export.SRT, nil); got != "" {
+		t.Errorf("an empty thread is %q", got)
+	}
+}
+
+// TestLongSubtitles checks what players need: cues in order, none of them empty
+// or longer than a screen, and all of the words.
+func TestLongSubtitles(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("Größe ", 100) + strings.Repeat("x", 300)
+	got := write(t, export.SRT, []persistence.Message{
+		message(persistence.RoleUser, 0, persistence.TextPart(text)),
+		message(persistence.RoleAssistant, 20*time.Second, persistence.TextPart("Yes.")),
+		message(persistence.RoleUser, 100*time.Hour, persistence.TextPart("Still there?")),
+	})
+	var words strings.Builder
+	last := ""
+	blocks := strings.Split(strings.TrimSuffix(got, "\n\n"), "\n\n")
+	for i, block := range blocks {
+		part := strings.Split(block, "\n")
+		from, to, ok := strings.Cut(part[1], " --> ")
+		if len(part) != 3 || part[0] != fmt.Sprint(i+1) || !ok || from >= to || from < last || len([]rune(part[2])) > 84 || part[2] == "" {
+			t.Errorf("cue %q after %s", block, last)
+		}
+		last = to
+		words.WriteString(strings.ReplaceAll(part[2], " ", ""))
+	}
+	if want := "User:" + strings.ReplaceAll(text, " ", "") + "Assistant:Yes.User:Stillthere?"; words.String() != want {
+		t.Errorf("the words are %s", words.String())
+	}
+	if !strings.HasPrefix(blocks[len(blocks)-1], fmt.Sprintf("%d\n100:00:00,000 --> ", len(blocks))) {
+		t.Errorf("the last cue is %q", blocks[len(blocks)-1])
+	}
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for _, messages := range [][]persistence.Message{nil, conversation()} {
+		var got struct {
+			Thread   persistence.Thread
+			Messages []persistence.Message
+		}
+		text := write(t, export.JSON, messages)
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		if got.Thread.Title != thread.Title || len(got.Messages) != len(messages) || !strings.Contains(text, "<more>") {
+			t.Errorf("export %s", text)
+		}
+		for i, m := range got.Messages {
+			if m.Text() != messages[i].Text() || len(m.Parts) != len(messages[i].Parts) {
+				t.Errorf("message %d is %+v", i, m)
+			}
+		}
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errBroken }
+
+func TestErrorsAreTold(t *testing.T) {
+	t.Parallel()
+	unread := func(yield func(persistence.Message, error) bool) { yield(persistence.Message{}, errBroken) }
+	for _, f := range []export.Format{export.Markdown, export.JSON, export.SRT} {
+		if err := export.Write(&strings.Builder{}, f, thread, unread); !errors.Is(err, errBroken) {
+			t.Errorf("%s: error of reading is %v", f, err)
+		}
+		if err := export.Write(broken{}, f, thread, all(conversation())); !errors.Is(err, errBroken) {
+			t.Errorf("%s: error of writing is %v", f, err)
+		}
+	}
+	if err := export.Write(&strings.Builder{}, "pdf", thread, all(nil)); err == nil {
+		t.Error("a format that is not known is written")
+	}
+}
+
+func TestMessagesOfALongThread(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	made, err := store.CreateThread(t.Context(), "alice", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: "alice", Thread: made.ID}
+	const n = 450
+	err = store.Batch(t.Context(), key, func(b *persistence.Batch) error {
+		for i := range n {
+			if _, err := b.AppendMessage(persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(fmt.Sprint(i))}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for m, err := range export.Messages(t.Context(), store, key) {
+		if err != nil || seen[m.ID] {
+			t.Fatalf("message %q again, err %v", m.Text(), err)
+		}
+		seen[m.ID] = true
+		if len(seen) == 10 { // those that follow get new numbers while they are read
+			if _, err := store.InsertMessage(t.Context(), key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("new")}}, m.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(seen) != n+1 {
+		t.Errorf("%d messages", len(seen))
+	}
+	i := 0
+	for m, err := range export.Messages(t.Context(), store, key) {
+		if want := fmt.Sprint(i); err != nil || m.Text() != want && m.Text() != "new" {
+			t.Fatalf("message %q, want %s, err %v", m.Text(), want, err)
+		}
+		if m.Text() != "new" {
+			i++
+		}
+	}
+	key.Owner = "bob"
+	for _, err := range export.Messages(t.Context(), store, key) {
+		if !errors.Is(err, persistence.ErrNotFound) {
+			t.Errorf("a stranger gets %v", err)
+		}
+	}
+}

@@ -1,0 +1,549 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+)
+
+func TestConductorTurns(t *testing.T) {
+	t.Parallel()
+	loop := make([]scripted, 12)
+	for i := range loop {
+		loop[i] = toolCalls("", fmt.Sprintf("c%d", i), "look", "{}")
+	}
+	rounds := "I stopped after 8 rounds of tool calls without coming to an end. Tell me to go on, or ask for less at a time."
+	for name, c := range map[string]struct {
+		answers []scripted
+		// run is what the app does after it has said "hi".
+		run    func(c *client)
+		heard  string // by the model in its last request
+		status persistence.Status
+	}{
+		"an answer": {answers: []scripted{words("Hello ", "there.")}, run: func(c *client) {
+			c.want(answered("hi", "Hello there."))
+		}},
+		"nothing": {answers: []scripted{words()}, run: func(c *client) {
+			c.want(answered("hi", "The model gave no answer. Please try again."))
+		}},
+		"two rounds": {answers: []scripted{toolCalls("Wait.", "c1", "look", `{"at":"<b>"}`), words("Done.")}, run: func(c *client) {
+			c.want("state thinking\nappend user \"hi\"\npartial \"Wait.\"\ncall c1 look {\"at\":\"<b>\"}")
+			c.result("c1", map[string]int{"n": 1})
+			c.want(`partial "Wait.\nDone."` + "\n" + ending("Wait.\nDone."))
+		}, heard: `look c1: {"n":1}`},
+		"a failure": {answers: []scripted{failure("", chat.KindQuota)}, run: func(c *client) {
+			if f := c.want("state thinking\nappend user \"hi\"\nerror provider_quota"); f.problem.Message != "No money is left." {
+				c.t.Errorf("message %q", f.problem.Message)
+			}
+			c.want("state idle")
+		}, status: persistence.StatusFailed},
+		"a failure between two rounds": {answers: []scripted{toolCalls("", "c1", "look", "{}"), failure("", chat.KindOverloaded)}, run: func(c *client) {
+			c.until("call c1 look {}")
+			c.result("c1", 1)
+			c.want("error provider_overloaded\nstate idle")
+		}, status: persistence.StatusFailed},
+		"rounds without end": {answers: loop, run: func(c *client) {
+			for i := range 8 {
+				c.until(fmt.Sprintf("call c%d look {}", i))
+				c.result(fmt.Sprintf("c%d", i), i)
+			}
+			c.want(fmt.Sprintf("partial %q\n", rounds) + ending(rounds))
+		}},
+		"a tool that there is not": {answers: []scripted{toolCalls("", "c1", "unknown", "{}"), words("No.")}, run: func(c *client) {
+			c.want(answered("hi", "No."))
+		}},
+		"results of told calls": {answers: []scripted{words("Yes.")}, run: func(c *client) {
+			lines, _ := c.until(`append user "hi"`)
+			if len(lines) != 2 {
+				c.t.Errorf("got %q", lines)
+			}
+			f := c.want(`partial "Yes."` + "\n" + ending("Yes."))
+			c.result(f.call.CallID, nil)
+			c.send(typeToolResult, map[string]any{"callId": f.call.CallID, "error": "no such state"})
+			c.sync()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, nil, c.answers...)
+			app := st.connect(t, st.key, "")
+			app.say("hi")
+			c.run(app)
+			app.sync()
+			if got := st.script.heard(); c.heard != "" && got != c.heard {
+				t.Errorf("the model heard %s, want %s", got, c.heard)
+			}
+			if c.status == "" {
+				c.status = persistence.StatusCompleted
+			}
+			if m := st.saved(t); m.Metadata.Status != c.status || m.Text() == "" {
+				t.Errorf("the saved message is %s %q, want %s", m.Metadata.Status, m.Text(), c.status)
+			}
+		})
+	}
+}
+
+func TestConductorToolResults(t *testing.T) {
+	t.Parallel()
+	opening := "state thinking\nappend user \"hi\"\n"
+	two := []scripted{toolCalls("", "c1", "look", "{}", "c2", "act", `{"x":1}`), words("Done.")}
+	one := []scripted{toolCalls("", "c1", "look", "{}"), words("Done.")}
+	for name, c := range map[string]struct {
+		answers []scripted
+		limit   time.Duration // for a result
+		run     func(c *client)
+		heard   string
+	}{
+		"several at once, in any order": {answers: two, run: func(c *client) {
+			c.calls(opening, "call c1 look {}", `call c2 act {"x":1}`)
+			c.result("c2", "second")
+			c.result("c1", []int{1})
+		}, heard: "look c1: [1]\nact c2: second"},
+		"twice": {answers: two, run: func(c *client) {
+			c.calls(opening, "call c1 look {}", `call c2 act {"x":1}`)
+			c.result("c1", "first")
+			c.result("c1", "other")
+			c.want("error already_answered")
+			c.result("c2", true)
+		}, heard: "look c1: first\nact c2: true"},
+		"an error": {answers: one, run: func(c *client) {
+			c.want(opening + "call c1 look {}")
+			c.send(typeToolResult, map[string]any{"callId": "c1", "result": 1, "error": "the disk is full"})
+		}, heard: "look c1: Error: the disk is full"},
+		"an error that is an object": {answers: one, run: func(c *client) {
+			c.want(opening + "call c1 look {}")
+			c.send(typeToolResult, map[string]any{"callId": "c1", "error": map[string]int{"code": 7}})
+		}, heard: `look c1: Error: {"code":7}`},
+		"neither result nor error": {answers: one, run: func(c *client) {
+			c.want(opening + "call c1 look {}")
+			c.send(typeToolResult, map[string]any{"callId": "c1", "error": nil})
+		}, heard: "look c1: null"},
+		"too large": {answers: one, run: func(c *client) {
+			c.want(opening + "call c1 look {}")
+			c.result("c1", strings.Repeat("x", chat.MaxToolOutput))
+			c.want("error too_large")
+		}, heard: "look c1: Error: tool call \"c1\": too large: the output has 65538 bytes, the limit is 65536"},
+		"unknown": {answers: one, run: func(c *client) {
+			c.want(opening + "call c1 look {}")
+			c.result("c9", 1)
+			c.want("error unknown_call")
+			c.result("c1", 1)
+		}, heard: "look c1: 1"},
+		"never": {answers: one, limit: 20 * time.Millisecond, run: func(c *client) {
+			c.want(opening + "call c1 look {}")
+		}, heard: "look c1: Error: tool_result_timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, func(cfg *chat.Config) { cfg.CallerTimeout = c.limit }, c.answers...)
+			app := st.connect(t, st.key, "")
+			app.say("hi")
+			c.run(app)
+			app.want(`partial "Done."` + "\n" + ending("Done."))
+			if got := st.script.heard(); got != c.heard {
+				t.Errorf("the model heard %s, want %s", got, c.heard)
+			}
+			app.result("c1", "late")
+			// The app may have confirmed the end already, and then nobody knows the call.
+			if f := app.next(); f.Type != typeError || f.problem.Code != "unknown_call" && (f.problem.Code != "already_answered" || name == "never") {
+				t.Errorf("a late result is answered with %s", f.line())
+			}
+		})
+	}
+}
+
+func TestConductorInterrupt(t *testing.T) {
+	t.Parallel()
+	opening := "state thinking\nappend user \"hi\"\n"
+	for name, c := range map[string]struct {
+		answers []scripted
+		run     func(c *client)
+		saved   string
+		status  persistence.Status
+	}{
+		"before the first word": {answers: []scripted{held("", nil)}, run: func(c *client) {
+			c.want(opening)
+			c.send(typeInterrupt, nil)
+			c.want("final \"\"\nstate idle")
+		}, status: persistence.StatusInterrupted},
+		"in the middle of the words": {answers: []scripted{held("So far", nil)}, run: func(c *client) {
+			c.want(opening + `partial "So far"`)
+			c.send(typeInterrupt, map[string]any{})
+			c.want("final \"So far\"\nappend assistant \"So far\"\nstate idle")
+		}, saved: "So far", status: persistence.StatusInterrupted},
+		"while a tool runs": {answers: []scripted{toolCalls("Wait.", "c1", "look", "{}")}, run: func(c *client) {
+			c.want(opening + "partial \"Wait.\"\ncall c1 look {}")
+			c.send(typeInterrupt, map[string]any{})
+			c.want("final \"Wait.\"\nappend assistant \"Wait.\"\nstate idle")
+			c.result("c1", "late")
+			c.want("error unknown_call")
+		}, saved: "Wait.", status: persistence.StatusInterrupted},
+		"after the end": {answers: []scripted{words("Yes.")}, run: func(c *client) {
+			c.want(answered("hi", "Yes."))
+			c.send(typeInterrupt, map[string]any{})
+		}, saved: "Yes.", status: persistence.StatusCompleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, nil, append(c.answers, words("Next."))...)
+			app := st.connect(t, st.key, "")
+			app.send(typeInterrupt, map[string]any{}) // nothing runs: nothing happens
+			app.say("hi")
+			c.run(app)
+			app.sync()
+			if m := st.saved(t); m.Text() != c.saved || m.Metadata.Status != c.status {
+				t.Errorf("saved %q %s, want %q %s", m.Text(), m.Metadata.Status, c.saved, c.status)
+			}
+			app.say("and then")
+			app.want(answered("and then", "Next."))
+		})
+	}
+}
+
+func TestConductorIsBusy(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	st := newStage(t, nil, held("One.", more), words("Three."))
+	app := st.connect(t, st.key, "")
+	app.say("one")
+	app.want("state thinking\nappend user \"one\"\npartial \"One.\"")
+	app.say("two")
+	app.want("error agent_busy")
+	close(more)
+	app.want("partial \"One. More.\"\n" + ending("One. More."))
+	app.say("three")
+	app.want(answered("three", "Three."))
+	// Another door holds the thread as well.
+	all, err := st.db.Messages(t.Context(), st.key, 0, 100)
+	if err != nil || len(all) != 4 {
+		t.Errorf("%d messages are saved, want 4: %v", len(all), err)
+	}
+}
+
+func TestConductorComesBack(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	st := newStage(t, nil, toolCalls("Wait.", "c1", "look", `{"n":1}`), held("", more))
+	first := st.connect(t, st.key, "")
+	first.say("hi")
+	asked := first.want("state thinking\nappend user \"hi\"\npartial \"Wait.\"\ncall c1 look {\"n\":1}")
+	_ = first.conn.CloseNow()
+
+	second := st.connect(t, st.key, "")
+	if again := second.want("state thinking\npartial \"Wait.\"\ncall c1 look {\"n\":1}"); again.ID != asked.ID {
+		t.Errorf("the call came with the id %s and again with %s", asked.ID, again.ID)
+	}
+	second.result("c1", "found")
+	second.sync()
+	_ = second.conn.CloseNow()
+
+	third := st.connect(t, st.key, "")
+	third.want("state thinking\npartial \"Wait.\"") // the call is answered
+	close(more)
+	third.want(`partial "Wait.\n More."` + "\n" + ending("Wait.\n More."))
+	if got := st.script.heard(); got != "look c1: found" {
+		t.Errorf("the model heard %s", got)
+	}
+	if err := third.conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Error(err)
+	}
+	st.connect(t, st.key, "").sync() // nothing is left to tell
+}
+
+func TestConductorComesBackAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	st := newStage(t, nil, held("One.", more), words("Two."))
+	first := st.connect(t, st.key, "")
+	first.say("hi")
+	first.want("state thinking\nappend user \"hi\"\npartial \"One.\"")
+	turn := st.chat.Running(st.key)
+	_ = first.conn.CloseNow()
+	for range first.frames { // until it has gone
+	}
+	close(more)
+	if _, err := turn.Wait(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	second := st.connect(t, st.key, "")
+	lines, _ := second.until("state idle")
+	if got := strings.Join(lines, "\n"); !strings.HasSuffix(got, ending("One. More.")) {
+		t.Errorf("got\n%s", got)
+	}
+	second.say("next")
+	second.want(answered("next", "Two."))
+}
+
+// TestConductorTellsTheEndAgain has an app whose connection dies without a word:
+// it is written to and never answers a ping.
+func TestConductorTellsTheEndAgain(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, nil, words("Yes."))
+	deaf := open(t, "ws://"+st.address+"/conductor?session_id="+st.key.Thread)
+	if err := deaf.Write(within(t), websocket.MessageText, []byte(`{"type":"transcript.final","payload":{"text":"hi"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{}
+	for {
+		// The last read returns before the ping behind it is seen.
+		_, data, err := deaf.Read(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parseFrame(data, st.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[f.line()] = f.ID
+		if f.line() == "state idle" {
+			break
+		}
+	}
+	app := st.connect(t, st.key, "")
+	app.want(ending("Yes."))
+	for line, id := range app.ids {
+		if ids[line] != id {
+			t.Errorf("%s came with the id %s and again with %s", line, ids[line], id)
+		}
+	}
+	wantClosed(t, deaf, statusTaken, "took over")
+	app.sync()
+}
+
+func TestConductorTakesOver(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	st := newStage(t, nil, held("One.", more))
+	first := st.connect(t, st.key, "")
+	first.say("hi")
+	first.want("state thinking\nappend user \"hi\"\npartial \"One.\"")
+	second := st.connect(t, st.key, "")
+	second.want("state thinking\npartial \"One.\"")
+	for range first.frames {
+		t.Error("the first connection was told more")
+	}
+	if err := <-first.ended; websocket.CloseStatus(err) != statusTaken || !strings.Contains(err.Error(), "another connection took over") {
+		t.Errorf("the first connection ended with %v", err)
+	}
+	close(more)
+	second.want(`partial "One. More."` + "\n" + ending("One. More."))
+	// Of a crowd one has the session in the end, whoever that is.
+	crowd, gone := make([]*client, 5), make(chan *client, 5)
+	for i := range crowd {
+		c := st.connect(t, st.key, "")
+		crowd[i] = c
+		go func() {
+			if err := <-c.ended; websocket.CloseStatus(err) == statusTaken {
+				gone <- c
+			}
+		}()
+	}
+	for range len(crowd) - 1 {
+		select {
+		case c := <-gone:
+			for f := range c.frames {
+				t.Errorf("a connection that is gone was told %s", f.line())
+			}
+			crowd = slices.DeleteFunc(crowd, func(other *client) bool { return other == c })
+		case <-within(t).Done():
+			t.Fatal("more than one connection has the session")
+		}
+	}
+	crowd[0].sync()
+}
+
+func TestConductorHostileFrames(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, nil, words("Yes."))
+	app := st.connect(t, st.key, "")
+	session := fmt.Sprintf(`"sessionId":%q`, st.key.Thread)
+	for name, c := range map[string]struct{ frame, code string }{
+		"empty":                     {"", "bad_envelope"},
+		"no JSON":                   {"hello", "bad_envelope"},
+		"half":                      {`{"type":`, "bad_envelope"},
+		"two":                       {`{} {}`, "bad_envelope"},
+		"a list":                    {`[]`, "bad_envelope"},
+		"null":                      {`null`, "bad_envelope"},
+		"no type":                   {`{` + session + `}`, "bad_envelope"},
+		"a type that is a number":   {`{"type":1}`, "bad_envelope"},
+		"no UTF-8 in it":            {"{\"type\":\"\xff\"}", "bad_envelope"},
+		"deep":                      {strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), "bad_envelope"},
+		"unknown type":              {`{"type":"assistant.speech.final",` + session + `}`, "unknown_type"},
+		"a stranger's session":      {`{"type":"transcript.final","sessionId":"other","payload":{"text":"x"}}`, "wrong_session"},
+		"no payload":                {`{"type":"transcript.final"}`, "bad_envelope"},
+		"payload null":              {`{"type":"transcript.final","payload":null}`, "bad_envelope"},
+		"a text that is a list":     {`{"type":"transcript.final","payload":{"text":["x"]}}`, "bad_envelope"},
+		"no text":                   {`{"type":"transcript.final","payload":{}}`, "empty_message"},
+		"blank":                     {`{"type":"transcript.final","payload":{"text":" \n"}}`, "empty_message"},
+		"a text that is too long":   {`{"type":"transcript.final","payload":{"text":"` + strings.Repeat("x", chat.MaxText+1) + `"}}`, "too_large"},
+		"an envelope that is large": {`{"type":"transcript.final","payload":{"text":"` + strings.Repeat("x", 3<<20) + `"}}`, "too_large"},
+		"a result of nothing":       {`{"type":"tool.result","payload":{}}`, "bad_envelope"},
+		"a result of no call":       {`{"type":"tool.result","payload":{"callId":"` + strings.Repeat("c", 1000) + `"}}`, "unknown_call"},
+	} {
+		app.raw(websocket.MessageText, []byte(c.frame))
+		if f := app.next(); f.Type != typeError || f.problem.Code != c.code || f.problem.Message == "" || len(f.problem.Message) > 500 {
+			t.Errorf("%s: %s, want the error %s", name, f.line(), c.code)
+		}
+	}
+	app.raw(websocket.MessageBinary, []byte(`{"type":"interrupt"}`))
+	app.want("error bad_envelope")
+	app.say("hi\x00")
+	lines, _ := app.until("state idle") // after all that
+	if len(lines) != 8 {
+		t.Errorf("got %q", lines)
+	}
+}
+
+func TestConductorRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { tokens(c); c.Limits.SocketsPerOwner = 2 })
+	address, _ := b.run(t)
+	key := b.thread(t, "alice")
+	url := "ws://" + address + "/conductor"
+	alice := []string{"Authorization", "Bearer alice-token"}
+	for name, c := range map[string]struct {
+		query   string
+		headers []string
+		status  int
+	}{
+		"fine":              {"?session_id=" + key.Thread, alice, 101},
+		"no session":        {"", alice, 400},
+		"an unknown one":    {"?session_id=unknown", alice, 404},
+		"an impossible one": {"?session_id=a%00b", alice, 404},
+		"a stranger's":      {"?session_id=" + key.Thread, []string{"Authorization", "Bearer bob-token"}, 404},
+		"nobody":            {"?session_id=" + key.Thread, nil, 401},
+		"a foreign page":    {"?session_id=" + key.Thread, append([]string{"Origin", "https://evil.example"}, alice...), 403},
+		"the page":          {"?session_id=" + key.Thread, append([]string{"Origin", "http://" + address}, alice...), 101},
+		"an unknown kit":    {"?tools=everything&session_id=" + key.Thread, alice, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, status, err := dial(t, url+c.query, c.headers...)
+			if status != c.status {
+				t.Errorf("status %d, want %d: %v", status, c.status, err)
+			}
+			if conn != nil {
+				if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wantError(t, b.do(t, "GET", "/conductor?session_id="+key.Thread, "", as("alice-token")), 426, "upgrade_required")
+}
+
+func TestConductorEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, nil, toolCalls("", "c1", "look", "{}"))
+	address, stop := st.run(t)
+	conn := open(t, "ws://"+address+"/conductor?session_id="+st.key.Thread)
+	if err := conn.Write(within(t), websocket.MessageText, []byte(`{"type":"transcript.final","payload":{"text":"hi"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	if _, _, err := conn.Read(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { stopped <- stop() }()
+	wantClosed(t, conn, websocket.StatusGoingAway, "shutting down")
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConductorAgentTools(t *testing.T) {
+	t.Parallel()
+	spawn := toolCalls("", "c1", "agent_spawn", `{"prompt":"fix it"}`)
+	for name, c := range map[string]struct{ query, defaults string }{
+		"by the query":         {query: "&tools=agent"},
+		"by a default":         {defaults: `{"tools":"agent"}`},
+		"by a list of them":    {defaults: `{"max_tokens":5,"tools":["agent"]}`},
+		"not":                  {},
+		"not by other words":   {defaults: `{"tools":{"agent":true}}`},
+		"not by another's kit": {defaults: `{"tools":["agents"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, nil, spawn, words("Started."))
+			key := st.session(t, LocalOwner, c.defaults)
+			app := st.connect(t, key, c.query)
+			app.say("hi")
+			if strings.HasPrefix(name, "not") {
+				app.want(answered("hi", "Started."))
+			} else {
+				app.want("state thinking\nappend user \"hi\"\ncall c1 agent.spawn {\"prompt\":\"fix it\"}")
+				app.result("c1", map[string]string{"id": "a1"})
+				app.want("partial \"Started.\"\n" + ending("Started."))
+			}
+			first := st.script.requests[0]
+			var names []string
+			for _, d := range first.Tools {
+				names = append(names, d.Name)
+			}
+			slices.Sort(names)
+			want := []string{"act", "agent_cancel", "agent_followup", "agent_list", "agent_spawn", "agent_status", "look"}
+			if strings.HasPrefix(name, "not") {
+				want = []string{"act", "look"}
+			}
+			if !slices.Equal(names, want) || strings.Contains(first.System, chat.AgentInstructions) != (len(want) == 7) {
+				t.Errorf("the model has the tools %q and is told %q", names, first.System)
+			}
+		})
+	}
+	t.Run("a tool of the session's own keeps its name", func(t *testing.T) {
+		t.Parallel()
+		own := `[{"name":"agent_spawn","description":"own","parameters":{"type":"object"}}]`
+		for _, query := range []string{"", agentToolkit} {
+			tools, err := newAppTools(persistence.TextSession{Tools: own}, query)
+			if err != nil || tools.wireName("agent_spawn") != "agent_spawn" || query != "" && tools.wireName("agent_list") != "agent.list" {
+				t.Errorf("%q: %+v, %v", query, tools.names, err)
+			}
+		}
+	})
+}
+
+func TestConductorForgets(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, nil, toolCalls("", "c1", "look", "{}"), words("Yes."))
+	app := st.connect(t, st.key, "")
+	app.say("hi")
+	app.want("state thinking\nappend user \"hi\"\ncall c1 look {}")
+	turn := st.chat.Running(st.key)
+	_ = app.conn.CloseNow()
+	other := st.thread(t, LocalOwner)
+	sessions := func() int {
+		st.conductors.mu.Lock()
+		defer st.conductors.mu.Unlock()
+		return len(st.conductors.sessions)
+	}
+	left := func() bool {
+		st.conductors.mu.Lock()
+		defer st.conductors.mu.Unlock()
+		s := st.conductors.sessions[st.key]
+		return s != nil && s.app == nil
+	}
+	for !left() && within(t).Err() == nil {
+		st.connect(t, other, "").sync() // each round takes a few messages of time
+	}
+	st.clock.advance(keepSession + time.Second)
+	st.connect(t, other, "").sync()
+	if n := sessions(); n != 2 {
+		t.Errorf("%d sessions while the turn runs, want 2", n)
+	}
+	if err := turn.Deliver(chat.ToolResult{CallID: "c1", Output: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := turn.Wait(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	st.connect(t, other, "").sync()
+	if n := sessions(); n != 1 {
+		t.Errorf("%d sessions after the turn, want 1", n)
+	}
+}

@@ -1,0 +1,273 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/chat"
+)
+
+// partialEvery is the time between two partials. Each holds all the text so far,
+// so a long text waits longer: about a megabyte a second goes to one app.
+const partialEvery = 80 * time.Millisecond
+
+// conductorTurn is a turn as an app is told it. All but told belongs to the
+// connection that tells it, of which there is one at a time.
+type conductorTurn struct {
+	turn *chat.Turn
+	told bool // to its end; guarded by the conductors
+
+	facts []envelope // that must be told, in order
+	done  int        // how many of them are told
+	end   int        // where the facts of the end begin; 0 while it runs
+
+	next  int // the index of the next event
+	text  strings.Builder
+	fresh bool                // the text has grown since the last partial
+	calls map[string]envelope // that were asked, by id
+}
+
+// newTurn makes a turn with what the app is told first.
+func (a *app) newTurn(turn *chat.Turn, said string) *conductorTurn {
+	t := &conductorTurn{turn: turn, calls: make(map[string]envelope)}
+	t.facts = append(t.facts, a.state("thinking"), a.message("user", said))
+	return t
+}
+
+// toldCall makes a call that is told and not awaited.
+func (a *app) toldCall(name string, arguments any) envelope {
+	data, _ := json.Marshal(arguments) // maps of strings and booleans
+	return a.envelope(typeToolCall, callPayload{CallID: toldPrefix + newEnvelopeID(), Name: name, Arguments: string(data)})
+}
+
+func (a *app) state(state string) envelope {
+	return a.toldCall("convo.setState", map[string]any{"state": state})
+}
+
+func (a *app) message(role, text string) envelope {
+	return a.toldCall("convo.appendMessage", map[string]any{"role": role, "text": text, "isPartial": false})
+}
+
+func (t *conductorTurn) running() bool {
+	select {
+	case <-t.turn.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// again makes the end be told once more, with the ids that it had.
+func (t *conductorTurn) again() {
+	t.told = false
+	if t.end > 0 {
+		t.done = min(t.done, t.end)
+	}
+}
+
+// tell tells the turns of the session as they come.
+func (a *app) tell(ctx context.Context) error {
+	all := a.server.conductors
+	all.resume(a.session)
+	for {
+		t := all.next(a.session)
+		if t == nil {
+			select {
+			case <-a.more:
+				continue
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		if err := a.follow(ctx, t); err != nil {
+			return err
+		}
+		all.finish(t)
+		a.socket.side.Go(func() {
+			if a.socket.ping() {
+				all.confirm(a.session, t)
+			}
+		})
+	}
+}
+
+// follow tells a turn from where it was left to its end.
+func (a *app) follow(ctx context.Context, t *conductorTurn) error {
+	if err := a.pickUp(t); err != nil {
+		return err
+	}
+	watching, cancel := context.WithCancel(ctx)
+	events := make(chan turnStep)
+	a.socket.side.Go(func() { watchTurn(watching, t.turn, t.next, events) })
+	defer cancel()
+	pace := time.NewTimer(time.Hour)
+	defer pace.Stop()
+	for {
+		if err := a.tellFacts(t); err != nil || t.end > 0 {
+			return err
+		}
+		select {
+		case step := <-events:
+			waiting := t.fresh
+			if err := a.apply(ctx, t, step); err != nil {
+				return err
+			}
+			if t.fresh && !waiting {
+				pace.Reset(partialEvery + time.Duration(t.text.Len())*time.Microsecond)
+			}
+		case <-pace.C:
+			if err := a.partial(t); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// turnStep is what a turn's sequence of events yields.
+type turnStep struct {
+	event chat.Event
+	err   error
+}
+
+// watchTurn passes on the events of a turn until it or ctx ends.
+func watchTurn(ctx context.Context, turn *chat.Turn, from int, events chan<- turnStep) {
+	for e, err := range turn.Events(ctx, from) {
+		select {
+		case events <- turnStep{e, err}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pickUp gives an app that comes back its turn where it was: the state, the text
+// so far, and the calls that wait for it.
+func (a *app) pickUp(t *conductorTurn) error {
+	again := t.done > 0 && t.end == 0
+	if !again {
+		return nil
+	}
+	if err := a.socket.write(a.state("thinking")); err != nil {
+		return err
+	}
+	if t.text.Len() > 0 {
+		t.fresh = true
+		if err := a.partial(t); err != nil {
+			return err
+		}
+	}
+	for _, call := range t.turn.Waiting() {
+		if err := a.ask(t, call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask tells the app to run a tool of its own, with the same id each time.
+func (a *app) ask(t *conductorTurn, call chat.EventCall) error {
+	e, asked := t.calls[call.ID]
+	if !asked {
+		e = a.envelope(typeToolCall, callPayload{CallID: call.ID, Name: a.tools.wireName(call.Name), Arguments: call.Arguments})
+		t.calls[call.ID] = e
+	}
+	return a.socket.write(e)
+}
+
+// tellFacts tells what has not been told yet.
+func (a *app) tellFacts(t *conductorTurn) error {
+	for ; t.done < len(t.facts); t.done++ {
+		if err := a.socket.write(t.facts[t.done]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// partial tells the text so far, if it has grown.
+func (a *app) partial(t *conductorTurn) error {
+	if !t.fresh {
+		return nil
+	}
+	t.fresh = false
+	return a.socket.write(a.envelope(typePartial, textPayload{t.text.String()}))
+}
+
+// apply takes one event of the turn. The facts that come of it are told later.
+func (a *app) apply(ctx context.Context, t *conductorTurn, step turnStep) error {
+	if errors.Is(step.err, chat.ErrReplayGone) {
+		// So much has happened while nobody was connected that only the end matters.
+		result, err := t.turn.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		return a.conclude(t, result)
+	}
+	if step.err != nil {
+		return step.err
+	}
+	e := step.event
+	t.next = e.Index + 1
+	switch e.Type {
+	case chat.EventTextStart:
+		if !e.Notice && t.text.Len() > 0 {
+			t.text.WriteByte('\n') // as the message joins its parts
+		}
+	case chat.EventTextDelta:
+		if !e.Notice { // the words of a failure are an error
+			t.text.WriteString(e.Delta)
+			t.fresh = true
+		}
+	case chat.EventToolAsked:
+		return a.asked(t, *e.Call)
+	case chat.EventFinish:
+		return a.conclude(t, *e.Result)
+	}
+	return nil
+}
+
+// asked tells the app of a call, unless it is told already or, when the app was
+// away for long, not waited for any more.
+func (a *app) asked(t *conductorTurn, call chat.EventCall) error {
+	if err := a.partial(t); err != nil {
+		return err
+	}
+	if _, told := t.calls[call.ID]; told {
+		return nil
+	}
+	if !slices.ContainsFunc(t.turn.Waiting(), func(w chat.EventCall) bool { return w.ID == call.ID }) {
+		return nil
+	}
+	return a.ask(t, call)
+}
+
+// conclude makes the facts of the end. Whatever it was, the state goes back to
+// idle; what the user has interrupted is not spoken.
+func (a *app) conclude(t *conductorTurn, result chat.Result) error {
+	t.end = len(t.facts)
+	final := a.envelope(typeFinal, textPayload{result.Text})
+	switch {
+	case result.Err != nil:
+		e := classify(result.Err)
+		t.facts = append(t.facts, a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
+	case result.Finish == chat.FinishInterrupted:
+		t.facts = append(t.facts, final)
+		if result.Text != "" {
+			t.facts = append(t.facts, a.message("assistant", result.Text))
+		}
+	default:
+		if err := a.partial(t); err != nil {
+			return err
+		}
+		t.facts = append(t.facts, final, a.message("assistant", result.Text), a.state("speaking"),
+			a.toldCall("tts.speak", map[string]any{"text": result.Text}))
+	}
+	t.facts = append(t.facts, a.state("idle"))
+	return nil
+}

@@ -1,0 +1,389 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+var update = flag.Bool("update", false, "write the files in testdata anew")
+
+// streamEvent is one server-sent event as it was read back.
+type streamEvent struct {
+	id   string
+	data string
+	kind string // the chunk's type
+	body map[string]any
+}
+
+// parseStream reads a whole stream, which must end as the protocol has it.
+func parseStream(t *testing.T, body string) []streamEvent {
+	t.Helper()
+	var out []streamEvent
+	for block := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
+		if e, ok := parseEvent(t, block); ok {
+			out = append(out, e)
+		}
+	}
+	if len(out) == 0 || out[len(out)-1].data != "[DONE]" {
+		t.Fatalf("the stream does not end as it should: %s", body)
+	}
+	return out[:len(out)-1]
+}
+
+// parseEvent reads the lines of one event; none is in a comment.
+func parseEvent(t *testing.T, block string) (streamEvent, bool) {
+	t.Helper()
+	var e streamEvent
+	for line := range strings.SplitSeq(block, "\n") {
+		switch key, value, ok := strings.Cut(line, ": "); {
+		case strings.HasPrefix(line, ":"):
+			return e, false
+		case ok && key == "id":
+			e.id = value
+		case ok && key == "data" && e.data == "":
+			e.data = value
+		default:
+			t.Fatalf("line %q", line)
+		}
+	}
+	if e.data != "[DONE]" {
+		if err := json.Unmarshal([]byte(e.data), &e.body); err != nil {
+			t.Fatalf("data %q: %v", e.data, err)
+		}
+		e.kind, _ = e.body["type"].(string)
+	}
+	return e, true
+}
+
+func kinds(events []streamEvent) string {
+	var out []string
+	for _, e := range events {
+		out = append(out, e.kind)
+	}
+	return strings.Join(out, " ")
+}
+
+// oneTool is a server's tool with one end.
+type oneTool struct {
+	name   string
+	result toolkit.Result
+}
+
+func (o oneTool) Definition() toolkit.Definition {
+	return toolkit.Definition{Name: o.name, Description: "a tool", Parameters: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (o oneTool) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		if yield(toolkit.Chunk{Message: "half way", Percent: 50, Data: json.RawMessage(`{"step":1}`)}, nil) {
+			yield(toolkit.Chunk{Result: &o.result}, nil)
+		}
+	}
+}
+
+// streamTools are a tool of the program, one of an MCP server, and one that fails.
+func streamTools(t *testing.T) func(context.Context, string, string) (*toolkit.Registry, error) {
+	t.Helper()
+	r := toolkit.NewRegistry()
+	for _, e := range []toolkit.Entry{
+		{Tool: oneTool{"add", toolkit.Result{Output: json.RawMessage(`{"sum":3}`)}}, Executor: toolkit.ExecutorApp},
+		{Tool: oneTool{"mail__send", toolkit.Result{Output: json.RawMessage(`"sent"`)}}, Executor: toolkit.ExecutorMCP, Server: "mail"},
+		{Tool: oneTool{"broken", toolkit.Result{Error: "it is broken"}}, Executor: toolkit.ExecutorApp},
+	} {
+		if err := r.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(context.Context, string, string) (*toolkit.Registry, error) { return r, nil }
+}
+
+// follower reads a stream event by event from a real server.
+type follower struct {
+	t    *testing.T
+	r    *http.Response
+	in   *bufio.Reader
+	read bytes.Buffer
+	stop context.CancelFunc
+}
+
+func (b *bundle) listen(t *testing.T) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(b.Server)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func follow(t *testing.T, server *httptest.Server, method, path, body string, headers ...string) *follower {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", typeEventStream)
+	req.Header.Set("Accept-Encoding", "gzip")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	r, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Body.Close() })
+	return &follower{t: t, r: r, in: bufio.NewReader(r.Body), stop: cancel}
+}
+
+// until reads up to the first event of a kind, and returns it.
+func (f *follower) until(kind string) streamEvent {
+	f.t.Helper()
+	for block := ""; ; {
+		line, err := f.in.ReadString('\n')
+		if err != nil {
+			f.t.Fatalf("no %s: %v", kind, err)
+		}
+		f.read.WriteString(line)
+		if line != "\n" {
+			block += line
+			continue
+		}
+		e, ok := parseEvent(f.t, strings.TrimSuffix(block, "\n"))
+		if block = ""; ok && e.kind == kind {
+			return e
+		}
+		if !ok && kind == "comment" {
+			return e
+		}
+	}
+}
+
+// rest reads to the end and returns the whole stream.
+func (f *follower) rest() string {
+	f.t.Helper()
+	if _, err := io.Copy(&f.read, f.in); err != nil {
+		f.t.Fatal(err)
+	}
+	return f.read.String()
+}
+
+// transcript is what a golden file holds: a stream and the thread as it is read
+// afterwards.
+type transcript struct {
+	Stream   string            `json:"stream"`
+	Messages []json.RawMessage `json:"messages"`
+}
+
+// TestStreams holds the streams to the files that the page's tests read with the
+// AI SDK's own reader.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answers   []scripted
+		interrupt bool
+	}{
+		"text": {answers: []scripted{words("Good ", "morning. ", "<b>&\u2028 \"quoted\"")}},
+		"tools": {answers: []scripted{
+			toolCalls("Let me see. ", "c1", "add", `{"a":1,"b":2}`), toolCalls("", "c2", "mail__send", `{"to":"x"}`),
+			toolCalls("Hm.", "c3", "broken", `{}`), toolCalls("", "c4", "nowhere", `{"a":`), words("It is three."),
+		}},
+		"interrupted": {answers: []scripted{held("Once upon", nil)}, interrupt: true},
+		"failed":      {answers: []scripted{failure("It is", chat.KindQuota)}},
+		"silent":      {answers: []scripted{failure("", chat.KindAuth)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, _ := scriptedChat(c.answers...)
+			cfg.Tools = streamTools(t)
+			b := setupChat(t, cfg, nil)
+			key := b.thread(t, LocalOwner)
+			server := b.listen(t)
+			f := follow(t, server, "POST", messagesPath(key), `{"content":"hello"}`)
+			h := f.r.Header
+			if f.r.StatusCode != http.StatusOK || h.Get(headerUIStream) != "v1" || h.Get("Content-Type") != typeEventStream || h.Get("Content-Encoding") != "" || h.Get("Cache-Control") != "no-store" {
+				t.Fatalf("status %d, headers %v", f.r.StatusCode, h)
+			}
+			if c.interrupt {
+				f.until("text-delta")
+				wantStatus(t, b.do(t, "POST", "/api/threads/"+key.Thread+"/interrupt", ""), 200)
+			}
+			whole := f.rest()
+			events := parseStream(t, whole)
+			if first, last := events[0], events[len(events)-1]; first.kind != "start" || last.kind != "finish" {
+				t.Errorf("the stream is %s", kinds(events))
+			}
+			compare(t, name, whole, b.do(t, "GET", messagesPath(key), "").body)
+		})
+	}
+}
+
+// compare holds a stream and a thread to their file.
+func compare(t *testing.T, name, stream, page string) {
+	t.Helper()
+	var read struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal([]byte(page), &read); err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	encoder := json.NewEncoder(&buf)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(transcript{stream, read.Messages}); err != nil {
+		t.Fatal(err)
+	}
+	got := steady(buf.String())
+	file := filepath.Join("testdata", "uistream", name+".json")
+	if *update {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the stream or the thread is not that of %s (-update writes it):\n%s", file, got)
+	}
+}
+
+var (
+	anyID      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	anyTime    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	anyLatency = regexp.MustCompile(`((?:first_token|total|[a-z_]+)\\?": ?)\d+(,|\s*\n?\s*\}|\})`)
+	latencies  = regexp.MustCompile(`(?s)latency_ms\\?": ?\{.*?\}`)
+)
+
+// steady replaces what is another in every run.
+func steady(text string) string {
+	ids := map[string]string{}
+	text = anyID.ReplaceAllStringFunc(text, func(id string) string {
+		if ids[id] == "" {
+			ids[id] = fmt.Sprintf("id-%d", len(ids)+1)
+		}
+		return ids[id]
+	})
+	text = anyTime.ReplaceAllString(text, "2026-01-02T03:04:05Z")
+	text = latencies.ReplaceAllStringFunc(text, func(all string) string { return anyLatency.ReplaceAllString(all, "${1}1$2") })
+	return text
+}
+
+func TestResume(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	cfg, _ := scriptedChat(held("One.", more), words("Another turn."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, LocalOwner)
+	server, stream := b.listen(t), "/api/threads/"+key.Thread+"/stream"
+	wantStatus(t, b.do(t, "GET", stream, ""), 204)
+
+	first := follow(t, server, "POST", messagesPath(key), `{"content":"hello"}`)
+	at := first.until("text-delta")
+	first.stop() // the client goes away; the turn goes on
+	turnID, index, ok := strings.Cut(at.id, ":")
+	if !ok || turnID == "" {
+		t.Fatalf("id %q", at.id)
+	}
+	whole := follow(t, server, "GET", messagesPath(key)+"/stream", "")
+	rest := follow(t, server, "GET", stream+"?after="+index, "")
+	browser := follow(t, server, "GET", stream, "", "Last-Event-ID", at.id)
+	whole.until("text-delta")
+	close(more)
+	want := kinds(parseStream(t, whole.rest()))
+	if want != "start start-step text-start text-delta text-delta text-end finish-step finish" {
+		t.Errorf("the whole stream is %s", want)
+	}
+	_, after, _ := strings.Cut(want, "text-delta ")
+	for name, f := range map[string]*follower{"after": rest, "Last-Event-ID": browser} {
+		if got := kinds(parseStream(t, f.rest())); got != after {
+			t.Errorf("%s: the stream goes on with %s", name, got)
+		}
+	}
+	// It has ended: nothing runs, but who says where he was hears the rest.
+	wantStatus(t, b.do(t, "GET", stream, ""), 204)
+	r := b.do(t, "GET", stream+"?after="+index, "")
+	if got := kinds(parseStream(t, r.body)); r.StatusCode != http.StatusOK || got != after {
+		t.Errorf("after the end: status %d, %s", r.StatusCode, got)
+	}
+	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"next"}`), 200)
+	wantStatus(t, b.do(t, "GET", stream, "", header("Last-Event-ID", at.id)), 204) // that was another turn
+	for _, query := range []string{"after=-1", "after=x", "after=99999999999"} {
+		wantError(t, b.do(t, "GET", stream+"?"+query, ""), 400, "invalid_value")
+	}
+	for _, id := range []string{"x", "x:y", "x:-1", ":1", strings.Repeat("a", 65) + ":1", "a b:1"} {
+		wantError(t, b.do(t, "GET", stream, "", header("Last-Event-ID", id)), 400, "invalid_value")
+	}
+	wantError(t, b.do(t, "GET", "/api/threads/unknown/stream", ""), 404, "thread_not_found")
+	if got := b.messages(t, key); got[1].Text() != "One. More." || got[1].Metadata.Status != persistence.StatusCompleted {
+		t.Errorf("saved %+v", got[1])
+	}
+}
+
+func TestStreamStaysAliveAndEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(held("One.", nil))
+	b := setupChat(t, cfg, nil)
+	b.streamTiming.keepAlive = 10 * time.Millisecond
+	key := b.thread(t, LocalOwner)
+	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
+	f.until("text-delta")
+	f.until("comment")
+	f.until("comment")
+	b.chat.Running(key).Interrupt()
+	if got := kinds(parseStream(t, f.rest())); !strings.HasSuffix(got, "abort finish") {
+		t.Errorf("the stream is %s", got)
+	}
+}
+
+func TestStreamsAreLimited(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(held("One.", nil))
+	b := setupChat(t, cfg, func(c *Config) { c.Limits.MaxSockets = 1 })
+	key, other := b.thread(t, LocalOwner), b.thread(t, LocalOwner)
+	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
+	f.until("text-delta")
+	wantError(t, b.do(t, "POST", messagesPath(other), `{"content":"hello"}`, header("Accept", typeEventStream)), 429, "too_many_sockets")
+	wantError(t, b.do(t, "GET", "/api/threads/"+key.Thread+"/stream", ""), 429, "too_many_sockets")
+	if got := b.messages(t, other); len(got) != 0 {
+		t.Errorf("a refused stream saved %+v", got)
+	}
+	wantStatus(t, b.do(t, "POST", "/api/threads/"+key.Thread+"/interrupt", ""), 200)
+	f.rest()
+	wantStatus(t, b.do(t, "GET", "/api/threads/"+key.Thread+"/stream", ""), 204)
+}
+
+func TestWhatAcceptsAStream(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, LocalOwner)
+	for accept, want := range map[string]bool{
+		"": false, "*/*": false, "application/json": false, "text/event-streams": false, "text/html;a=text/event-stream": false,
+		"text/event-stream": true, "Text/Event-Stream; q=0.9": true, "application/json, text/event-stream": true,
+	} {
+		r := b.do(t, "POST", messagesPath(key), `{"content":"hello"}`, header("Accept", accept))
+		if got := r.Header.Get("Content-Type") == typeEventStream; r.StatusCode != http.StatusOK || got != want {
+			t.Errorf("%q: status %d, type %s", accept, r.StatusCode, r.Header.Get("Content-Type"))
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// textSessions is what the routes about text sessions need.
+type textSessions interface {
+	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
+	Session(ctx context.Context, key persistence.Key) (chat.Session, error)
+	DeleteSession(ctx context.Context, key persistence.Key) error
+	SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (chat.SessionResult, chat.Session, error)
+	SessionInstructions(ctx context.Context, key persistence.Key, instructions []string) (chat.SessionResult, chat.Session, error)
+	SessionToolOutput(ctx context.Context, key persistence.Key, outputs []chat.ToolResult) (chat.Session, error)
+}
+
+// Limits of a text session's requests.
+const (
+	maxSessionBody = 512 << 10 // bytes of tools, instructions and defaults
+	maxName        = 200       // bytes of a provider's or a model's name
+	maxToolOutputs = 128       // of one request
+)
+
+// sessionAnswer is what the routes about text sessions answer.
+type sessionAnswer struct {
+	Success bool                `json:"success"`
+	Result  *chat.SessionResult `json:"result,omitempty"`
+	Session *chat.Session       `json:"session,omitempty"`
+}
+
+var errNoSession = notFound("session_not_found", "There is no such session.")
+
+// orSession replaces a not-found error by one that names the session.
+func orSession(err error) error {
+	if errors.Is(err, persistence.ErrNotFound) {
+		return errNoSession
+	}
+	return err
+}
+
+// sessionKey is threadKey: a session id is a thread id.
+func sessionKey(c echo.Context) (persistence.Key, error) {
+	key, err := threadKey(c)
+	if err != nil {
+		return key, errNoSession
+	}
+	return key, nil
+}
+
+func (s *Server) createTextSession(c echo.Context) error {
+	var body struct {
+		Provider     string               `json:"provider"`
+		Model        string               `json:"model"`
+		Instructions texts                `json:"instructions"`
+		Tools        []toolkit.Definition `json:"tools"`
+		Defaults     json.RawMessage      `json:"defaults"`
+	}
+	if err := readJSONOf(c, &body, maxSessionBody, true); err != nil {
+		return err
+	}
+	for param, name := range map[string]string{"provider": body.Provider, "model": body.Model} {
+		if name != "" && !validName(name) {
+			return badRequest("invalid_value", param, fmt.Sprintf("%s must be a name of at most %d characters.", param, maxName))
+		}
+	}
+	if string(body.Defaults) == "null" {
+		body.Defaults = nil
+	}
+	for i := range body.Tools {
+		if p := body.Tools[i].Parameters; len(p) == 0 || string(p) == "null" {
+			body.Tools[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+	}
+	session, err := s.chat.CreateSession(c.Request().Context(), caller(c).Owner, chat.SessionRequest{
+		Provider: body.Provider, Model: body.Model, Instructions: body.Instructions, Tools: body.Tools, Defaults: body.Defaults,
+	})
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderLocation, "/text/session/"+session.ID)
+	return c.JSON(http.StatusCreated, sessionAnswer{Success: true, Session: &session})
+}
+
+// validName reports whether s can be the name of a provider or a model.
+func validName(s string) bool {
+	return len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func (s *Server) readTextSession(c echo.Context) error {
+	key, err := sessionKey(c)
+	if err != nil {
+		return err
+	}
+	session, err := s.chat.Session(c.Request().Context(), key)
+	if err != nil {
+		return orSession(err)
+	}
+	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Session: &session})
+}
+
+func (s *Server) deleteTextSession(c echo.Context) error {
+	key, err := sessionKey(c)
+	if err != nil {
+		return err
+	}
+	if err := s.removeThread(c.Request().Context(), key); err != nil {
+		return orSession(err)
+	}
+	return c.JSON(http.StatusOK, sessionAnswer{Success: true})
+}
+
+// postSessionMessage appends instructions and a message, and answers.
+func (s *Server) postSessionMessage(c echo.Context) error {
+	key, err := sessionKey(c)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Content      string `json:"content"`
+		Instructions texts  `json:"instructions"`
+	}
+	if err := readJSONOf(c, &body, maxMessageBody, false); err != nil {
+		return err
+	}
+	if strings.TrimSpace(body.Content) == "" {
+		return badRequest("empty_content", "content", "content is empty.")
+	}
+	return s.answerSession(c, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
+		return s.chat.SessionMessage(ctx, key, body.Content, body.Instructions)
+	})
+}
+
+// postSessionInstructions appends instructions, and answers.
+func (s *Server) postSessionInstructions(c echo.Context) error {
+	key, err := sessionKey(c)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Instructions texts `json:"instructions"`
+	}
+	if err := readJSONOf(c, &body, maxMessageBody, false); err != nil {
+		return err
+	}
+	if len(body.Instructions) == 0 {
+		return badRequest("empty_content", "instructions", "instructions are empty.")
+	}
+	return s.answerSession(c, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
+		return s.chat.SessionInstructions(ctx, key, body.Instructions)
+	})
+}
+
+// answerSession runs a turn of a session and answers with what came of it.
+func (s *Server) answerSession(c echo.Context, turn func(context.Context) (chat.SessionResult, chat.Session, error)) error {
+	waitLong(c)
+	result, session, err := turn(c.Request().Context())
+	answerSoon(c)
+	if err != nil {
+		return orSession(err)
+	}
+	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Result: &result, Session: &session})
+}
+
+// postToolOutput appends the results of calls that the caller has run, all of
+// them or none. It generates nothing.
+func (s *Server) postToolOutput(c echo.Context) error {
+	key, err := sessionKey(c)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		ToolOutputs []struct {
+			CallID string          `json:"callId"`
+			Output json.RawMessage `json:"output"`
+			Error  string          `json:"error"`
+		} `json:"toolOutputs"`
+	}
+	if err := readJSONOf(c, &body, maxBody, false); err != nil {
+		return err
+	}
+	if n := len(body.ToolOutputs); n == 0 || n > maxToolOutputs {
+		return badRequest("invalid_value", "toolOutputs", fmt.Sprintf("toolOutputs must be a list of 1 to %d outputs.", maxToolOutputs))
+	}
+	outputs := make([]chat.ToolResult, 0, len(body.ToolOutputs))
+	for i, o := range body.ToolOutputs {
+		param := fmt.Sprintf("toolOutputs[%d]", i)
+		if o.CallID == "" {
+			return badRequest("missing_value", param+".callId", param+".callId is missing.")
+		}
+		if len(o.Output) == 0 && o.Error == "" {
+			return badRequest("missing_value", param+".output", param+".output is missing.")
+		}
+		outputs = append(outputs, chat.ToolResult{CallID: o.CallID, Output: string(o.Output), Error: o.Error})
+	}
+	session, err := s.chat.SessionToolOutput(c.Request().Context(), key, outputs)
+	if err != nil {
+		return orSession(err)
+	}
+	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Session: &session})
+}

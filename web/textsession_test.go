@@ -1,0 +1,215 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/chat"
+)
+
+type sessionReply struct {
+	Success *bool
+	Result  *chat.SessionResult
+	Session *chat.Session
+}
+
+// session makes a text session and returns its path.
+func (b *bundle) textSession(t *testing.T, body string) string {
+	t.Helper()
+	r := b.do(t, "POST", "/text/session", body)
+	wantStatus(t, r, 201)
+	got := decode[sessionReply](t, r)
+	if got.Success == nil || !*got.Success || got.Session == nil || got.Session.ID == "" || r.Header.Get("Location") != "/text/session/"+got.Session.ID {
+		t.Fatalf("made %s, headers %v", r.body, r.Header)
+	}
+	return "/text/session/" + got.Session.ID
+}
+
+// lines are the messages of a session as a test reads them.
+func lines(s *chat.Session) []string {
+	var out []string
+	for _, m := range s.Messages {
+		line := string(m.Role) + ": " + m.Content
+		if m.ToolCallID != "" {
+			line += " (" + m.ToolCallID + ")"
+		}
+		for _, c := range m.ToolCalls {
+			line += fmt.Sprintf(" [%s %s %s]", c.ID, c.Name, c.Arguments)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func wantLines(t *testing.T, s *chat.Session, want ...string) {
+	t.Helper()
+	if s == nil {
+		t.Fatal("there is no session")
+	}
+	if got := lines(s); !slices.Equal(got, want) {
+		t.Errorf("messages\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+const weatherTool = `{"name":"weather","description":"the weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}`
+
+func TestTextSession(t *testing.T) {
+	t.Parallel()
+	cfg, provider := scriptedChat(words("Ready."), toolCalls("One moment.", "c1", "weather", `{"city":"Rome"}`, "c2", "weather", `{"city":"Oslo"}`), words("Warm and cold."))
+	b := setupChat(t, cfg, nil)
+	path := b.textSession(t, `{"instructions":["Be brief.","Be kind."],"tools":[`+weatherTool+`,{"name":"bare"}],"defaults":{"max_tokens":99,"x":[1]}}`)
+	made := decode[sessionReply](t, b.do(t, "GET", path, ""))
+	wantLines(t, made.Session, "system: Be brief.", "system: Be kind.")
+	if s := made.Session; len(s.Tools) != 2 || s.Tools[0].Name != "weather" || string(s.Defaults) != `{"max_tokens":99,"x":[1]}` || s.Provider != "script" {
+		t.Errorf("session %+v", s)
+	}
+
+	r := b.do(t, "POST", path+"/instructions", `{"instructions":"Say when you are ready."}`)
+	wantStatus(t, r, 200)
+	if got := decode[sessionReply](t, r); got.Result.Text != "Ready." || len(got.Result.ToolCalls) != 0 {
+		t.Errorf("answer %s", r.body)
+	}
+	r = b.do(t, "POST", path+"/message", `{"content":"How is the weather?","instructions":["In two words."]}`)
+	wantStatus(t, r, 200)
+	got := decode[sessionReply](t, r)
+	if got.Result == nil || got.Result.Text != "One moment." || len(got.Result.ToolCalls) != 2 ||
+		got.Result.ToolCalls[0] != (chat.SessionCall{ID: "c1", Name: "weather", Arguments: `{"city":"Rome"}`}) {
+		t.Fatalf("answer %s", r.body)
+	}
+	for _, key := range []string{`"success":true`, `"toolCalls":[`, `"usage":{"inputTokens"`, `"tool_calls":[{"id":"c1","name":"weather","arguments":"{`} {
+		if !strings.Contains(r.body, key) {
+			t.Errorf("%s is missing in %s", key, r.body)
+		}
+	}
+	outputs := path + "/tool-output"
+	r = b.do(t, "POST", outputs, `{"toolOutputs":[{"callId":"c2","output":"rain, \"cold\""}]}`)
+	wantStatus(t, r, 200)
+	if strings.Contains(r.body, `"result"`) {
+		t.Errorf("tool-output has a result: %s", r.body)
+	}
+	// All or nothing: c1 comes with one that is unknown, and one that is answered.
+	r = b.do(t, "POST", outputs, `{"toolOutputs":[{"callId":"c1","output":1},{"callId":"c9","output":1}]}`)
+	wantError(t, r, 400, "unknown_call")
+	if !strings.Contains(r.body, "c9") || !strings.Contains(r.body, `"success":false`) {
+		t.Errorf("the error does not name the call: %s", r.body)
+	}
+	wantError(t, b.do(t, "POST", outputs, `{"toolOutputs":[{"callId":"c1","output":1},{"callId":"c2","output":1}]}`), 409, "already_answered")
+	wantStatus(t, b.do(t, "POST", outputs, `{"toolOutputs":[{"callId":"c1","output":{"sky":"blue","degrees":30}}]}`), 200)
+	wantError(t, b.do(t, "POST", outputs, `{"toolOutputs":[{"callId":"c1","output":1}]}`), 409, "already_answered")
+
+	r = b.do(t, "POST", path+"/message", `{"content":"And now?"}`)
+	wantStatus(t, r, 200)
+	want := []string{
+		"system: Be brief.", "system: Be kind.", "system: Say when you are ready.", "assistant: Ready.", "system: In two words.", "user: How is the weather?",
+		`assistant: One moment. [c1 weather {"city":"Rome"}] [c2 weather {"city":"Oslo"}]`, `tool: {"sky":"blue","degrees":30} (c1)`, `tool: rain, "cold" (c2)`,
+		"user: And now?", "assistant: Warm and cold.",
+	}
+	wantLines(t, decode[sessionReply](t, r).Session, want...)
+	wantLines(t, decode[sessionReply](t, b.do(t, "GET", path, "")).Session, want...)
+	if got := provider.heard(); got != "weather c1: {\"sky\":\"blue\",\"degrees\":30}\nweather c2: rain, \"cold\"" {
+		t.Errorf("the model heard %s", got)
+	}
+	// The same thread at the other door.
+	wantStatus(t, b.do(t, "GET", strings.Replace(path, "/text/session/", "/api/threads/", 1)+"/messages", ""), 200)
+
+	wantStatus(t, b.do(t, "DELETE", path, ""), 200)
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "", ""}, {"DELETE", "", ""}, {"POST", "/message", `{"content":"x"}`}, {"POST", "/instructions", `{"instructions":"x"}`},
+		{"POST", "/tool-output", `{"toolOutputs":[{"callId":"c1","output":1}]}`},
+	} {
+		wantError(t, b.do(t, c.method, path+c.path, c.body), 404, "session_not_found")
+		wantError(t, b.do(t, c.method, "/text/session/%00"+c.path, c.body), 404, "session_not_found")
+	}
+}
+
+func TestOpenCallsAreClosedByTheNextMessage(t *testing.T) {
+	t.Parallel()
+	cfg, provider := scriptedChat(toolCalls("", "c1", "weather", `{}`), words("Never mind."))
+	b := setupChat(t, cfg, nil)
+	path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
+	wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"The weather?"}`), 200)
+	wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"Forget it."}`), 200)
+	if got := provider.heard(); !strings.Contains(got, "weather c1: ") {
+		t.Errorf("the model heard %q", got)
+	}
+	wantError(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":"late"}]}`), 409, "already_answered")
+}
+
+func TestTextSessionRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	tools := func(list ...string) string { return `{"tools":[` + strings.Join(list, ",") + `]}` }
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		code   string
+	}{
+		"unknown provider":  {`{"provider":"nobody"}`, 400, "invalid_value"},
+		"provider":          {`{"provider":"a b"}`, 400, "invalid_value"},
+		"model":             {`{"model":"` + strings.Repeat("m", 201) + `"}`, 400, "invalid_value"},
+		"tools":             {`{"tools":{}}`, 400, "invalid_value"},
+		"tool without name": {tools(`{"description":"x"}`), 400, "invalid_value"},
+		"tool name":         {tools(`{"name":"a b"}`), 400, "invalid_value"},
+		"tool twice":        {tools(weatherTool, weatherTool), 400, "invalid_value"},
+		"schema":            {tools(`{"name":"a","parameters":[]}`), 400, "invalid_value"},
+		"many tools":        {tools(strings.Split(strings.Repeat(weatherTool+";", 64)+weatherTool, ";")...), 400, "invalid_value"},
+		"defaults":          {`{"defaults":[]}`, 400, "invalid_value"},
+		"max_tokens":        {`{"defaults":{"max_tokens":0}}`, 400, "invalid_value"},
+		"blank instruction": {`{"instructions":[""]}`, 400, "empty_content"},
+		"instructions":      {`{"instructions":7}`, 400, "invalid_value"},
+		"large":             {`{"model":"` + strings.Repeat("m", maxSessionBody) + `"}`, 413, "too_large"},
+		"cut":               {`{"model":"`, 400, "invalid_json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantError(t, b.do(t, "POST", "/text/session", c.body), c.status, c.code)
+		})
+	}
+	for _, body := range []string{"", "{}", `{"instructions":"","tools":null,"defaults":null,"provider":"simulator"}`} {
+		b.textSession(t, body)
+	}
+}
+
+func TestSessionBodiesAreChecked(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(toolCalls("", "c1", "weather", `{}`))
+	b := setupChat(t, cfg, nil)
+	path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
+	wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"The weather?"}`), 200)
+	before := b.do(t, "GET", path, "").body
+	many := strings.TrimSuffix(strings.Repeat(`{"callId":"c1","output":1},`, maxToolOutputs+1), ",")
+	large, err := json.Marshal(strings.Repeat("a", chat.MaxToolOutput))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path, body string
+		status     int
+		code       string
+	}{
+		{"/message", `{}`, 400, "empty_content"}, {"/message", `{"content":" "}`, 400, "empty_content"}, {"/message", `{"content":{}}`, 400, "invalid_value"},
+		{"/message", ``, 415, "unsupported_media_type"}, {"/message", `{"content":"` + strings.Repeat("a", chat.MaxText+1) + `"}`, 413, "too_large"},
+		{"/instructions", `{}`, 400, "empty_content"}, {"/instructions", `{"instructions":""}`, 400, "empty_content"},
+		{"/instructions", `{"instructions":[]}`, 400, "empty_content"}, {"/instructions", `{"instructions":[" "]}`, 400, "empty_content"},
+		{"/instructions", `{"instructions":[null,{}]}`, 400, "invalid_value"},
+		{"/tool-output", `{}`, 400, "invalid_value"}, {"/tool-output", `{"toolOutputs":[]}`, 400, "invalid_value"}, {"/tool-output", `{"toolOutputs":{}}`, 400, "invalid_value"},
+		{"/tool-output", `{"toolOutputs":[{"output":1}]}`, 400, "missing_value"}, {"/tool-output", `{"toolOutputs":[{"callId":"c1"}]}`, 400, "missing_value"},
+		{"/tool-output", `{"toolOutputs":[{"callId":"` + strings.Repeat("c", 600) + `","output":1}]}`, 400, "unknown_call"},
+		{"/tool-output", `{"toolOutputs":[{"callId":"c\u0000","output":1}]}`, 400, "unknown_call"},
+		{"/tool-output", `{"toolOutputs":[` + many + `]}`, 400, "invalid_value"},
+		{"/tool-output", `{"toolOutputs":[{"callId":"c1","output":` + string(large) + `}]}`, 413, "too_large"},
+		{"/tool-output", `{"toolOutputs":[{"callId":"c1","output":1},{"callId":"c1","output":2}]}`, 409, "already_answered"},
+	} {
+		r := b.do(t, "POST", path+c.path, c.body)
+		if r.StatusCode != c.status || !strings.Contains(r.body, `"`+c.code+`"`) {
+			t.Errorf("%s %.80s: status %d, %.300s", c.path, c.body, r.StatusCode, r.body)
+		}
+	}
+	if after := b.do(t, "GET", path, "").body; after != before {
+		t.Errorf("refused requests changed the session:\n%s\n%s", before, after)
+	}
+	wantStatus(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":null}]}`), 200)
+}

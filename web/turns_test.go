@@ -1,0 +1,276 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+)
+
+// scriptedChat has a provider that gives the answers one after the other, the last
+// one again and again.
+func scriptedChat(answers ...scripted) (chat.Config, *script) {
+	s := &script{answers: answers}
+	return chat.Config{Providers: []chat.Provider{s}, NoTitles: true, Attempts: 1}, s
+}
+
+func messagesPath(key persistence.Key) string { return "/api/threads/" + key.Thread + "/messages" }
+
+func (b *bundle) messages(t *testing.T, key persistence.Key) []persistence.Message {
+	t.Helper()
+	all, err := b.db.Messages(t.Context(), key, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestPostMessage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, LocalOwner)
+	r := b.do(t, "POST", messagesPath(key), `{"content":"hello there","instructions":"Be brief."}`)
+	wantStatus(t, r, 200)
+	got := decode[turnAnswer](t, r)
+	saved := b.messages(t, key)
+	if len(saved) != 3 || saved[0].Role != persistence.RoleSystem || saved[0].Text() != "Be brief." {
+		t.Fatalf("saved %+v", saved)
+	}
+	if got.UserMessage == nil || got.UserMessage.ID != saved[1].ID || got.UserMessage.Text() != "hello there" {
+		t.Errorf("user message %+v", got.UserMessage)
+	}
+	if got.Message.ID != saved[2].ID || got.Message.Text() != saved[2].Text() || !strings.Contains(got.Message.Text(), "simulator") ||
+		got.Message.Metadata.Status != persistence.StatusCompleted || got.FinishReason != chat.FinishStop || got.TurnID == "" {
+		t.Errorf("answer %+v", got)
+	}
+	// The next turn knows this one.
+	r = b.do(t, "POST", messagesPath(key), `{"content":"do you remember?"}`)
+	if got := decode[turnAnswer](t, r); !strings.Contains(got.Message.Text(), "hello there") {
+		t.Errorf("answer %q", got.Message.Text())
+	}
+}
+
+func TestPostMessageRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, LocalOwner)
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		code   string
+	}{
+		"nothing":            {"", 415, "unsupported_media_type"},
+		"no object":          {"{", 400, "invalid_json"},
+		"no content":         {"{}", 400, "empty_content"},
+		"blank":              {`{"content":" \n\t"}`, 400, "empty_content"},
+		"null":               {`{"content":null}`, 400, "empty_content"},
+		"number":             {`{"content":1}`, 400, "invalid_value"},
+		"parts":              {`{"content":[{"type":"text"}]}`, 400, "invalid_value"},
+		"instructions":       {`{"content":"x","instructions":{"a":1}}`, 400, "invalid_value"},
+		"instruction":        {`{"content":"x","instructions":["a",1]}`, 400, "invalid_value"},
+		"blank instruction":  {`{"content":"x","instructions":["  "]}`, 400, "empty_content"},
+		"many instructions":  {`{"content":"x","instructions":[` + strings.Repeat(`"a",`, 50) + `"a"]}`, 413, "too_large"},
+		"longer than a turn": {`{"content":"` + strings.Repeat("a", chat.MaxText+1) + `"}`, 413, "too_large"},
+		"longer than a body": {`{"content":"` + strings.Repeat("a", maxBody) + `"}`, 413, "too_large"},
+		"not UTF-8":          {"{\"content\":\"\xff\"}", 400, "invalid_json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, accept := range []string{"application/json", typeEventStream} {
+				wantError(t, b.do(t, "POST", messagesPath(key), c.body, header("Accept", accept)), c.status, c.code)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if n, err := b.db.LastSeq(t.Context(), key); err == nil && n != 0 {
+			t.Errorf("refused messages left %d changes", n)
+		}
+	})
+}
+
+func TestPostMessageTakesTheLongestText(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, LocalOwner)
+	text := strings.Repeat("<", chat.MaxText) // six bytes each, in JSON
+	body, err := json.Marshal(map[string]string{"content": text[:chat.MaxText/2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, b.do(t, "POST", messagesPath(key), string(body)), 200)
+	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"`+text+`"}`), 200)
+	if got := b.messages(t, key); len(got) != 4 || got[2].Text() != text {
+		t.Errorf("%d messages are saved", len(got))
+	}
+}
+
+func TestTurnsBelongToTheirOwner(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	key := b.thread(t, "alice")
+	one := "/api/threads/" + key.Thread
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", one + "/messages", `{"content":"mine"}`}, {"GET", one + "/messages/stream", ""}, {"GET", one + "/stream", ""},
+		{"POST", one + "/interrupt", ""}, {"GET", one + "/export", ""}, {"GET", "/text/session/" + key.Thread, ""},
+		{"DELETE", "/text/session/" + key.Thread, ""}, {"POST", "/text/session/" + key.Thread + "/message", `{"content":"mine"}`},
+		{"POST", "/text/session/" + key.Thread + "/instructions", `{"instructions":"mine"}`},
+		{"POST", "/text/session/" + key.Thread + "/tool-output", `{"toolOutputs":[{"callId":"a","output":1}]}`},
+	} {
+		if r := b.do(t, c.method, c.path, c.body, as("bob-token")); r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s %s: bob gets %d: %s", c.method, c.path, r.StatusCode, r.body)
+		}
+		if r := b.do(t, c.method, strings.Replace(c.path, key.Thread, "..%2f"+key.Thread, 1), c.body, as("alice-token")); r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s %s: a hostile id gets %d: %s", c.method, c.path, r.StatusCode, r.body)
+		}
+		wantStatus(t, b.do(t, c.method, c.path, c.body), 401)
+		if c.method != "GET" {
+			r := b.do(t, c.method, c.path, c.body, as("alice-token"), header("Origin", "https://evil.example"), header("Sec-Fetch-Site", "cross-site"))
+			wantError(t, r, 403, "origin_not_allowed")
+		}
+	}
+	wantStatus(t, b.do(t, "POST", "/text/session", "{}"), 401)
+	if got := b.messages(t, key); len(got) != 0 {
+		t.Errorf("strangers wrote %+v", got)
+	}
+}
+
+func TestBusyThread(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(held("So", nil))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, LocalOwner)
+	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, body string }{
+		{messagesPath(key), `{"content":"again"}`},
+		{"/text/session/" + key.Thread + "/message", `{"content":"again"}`},
+		{"/text/session/" + key.Thread + "/instructions", `{"instructions":"again"}`},
+	} {
+		wantError(t, b.do(t, "POST", c.path, c.body), 409, "agent_busy")
+		wantError(t, b.do(t, "POST", c.path, c.body, header("Accept", typeEventStream)), 409, "agent_busy")
+	}
+	turn.Interrupt()
+	<-turn.Done()
+	if got := b.messages(t, key); len(got) != 2 {
+		t.Errorf("%d messages", len(got))
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(held("Once upon", nil))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, LocalOwner)
+	path := "/api/threads/" + key.Thread + "/interrupt"
+	if got := b.do(t, "POST", path, ""); got.StatusCode != http.StatusOK || strings.TrimSpace(got.body) != `{"interrupted":false}` {
+		t.Errorf("an idle thread answers %d %s", got.StatusCode, got.body)
+	}
+	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range turn.Events(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == chat.EventTextDelta {
+			break
+		}
+	}
+	if got := b.do(t, "POST", path, ""); got.StatusCode != http.StatusOK || strings.TrimSpace(got.body) != `{"interrupted":true}` {
+		t.Errorf("a running turn answers %d %s", got.StatusCode, got.body)
+	}
+	// What was said is saved, and the next message is welcome.
+	saved := b.messages(t, key)
+	if m := saved[len(saved)-1]; m.Metadata.Status != persistence.StatusInterrupted || m.Text() != "Once upon" {
+		t.Errorf("saved %+v", m)
+	}
+	if got := b.do(t, "POST", path, ""); strings.TrimSpace(got.body) != `{"interrupted":false}` {
+		t.Errorf("the second time it answers %s", got.body)
+	}
+	wantError(t, b.do(t, "POST", "/api/threads/unknown/interrupt", ""), 404, "thread_not_found")
+}
+
+func TestFailuresOfAProvider(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[chat.ErrorKind]int{
+		chat.KindAuth: 502, chat.KindQuota: 502, chat.KindBadRequest: 502, chat.KindUnavailable: 502, chat.KindRate: 429,
+		chat.KindOverloaded: 503, chat.KindTimeout: 504, chat.KindTooLong: 413,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			cfg, _ := scriptedChat(failure("", kind))
+			b := setupChat(t, cfg, nil)
+			key := b.thread(t, LocalOwner)
+			r := b.do(t, "POST", messagesPath(key), `{"content":"hello"}`)
+			wantError(t, r, want, "provider_"+string(kind))
+			if again := r.Header.Get("Retry-After"); (again != "") != (want == 429 || want == 503) {
+				t.Errorf("Retry-After %q", again)
+			}
+			wantError(t, b.do(t, "POST", "/text/session/"+key.Thread+"/message", `{"content":"hello"}`), want, "provider_"+string(kind))
+			saved := b.messages(t, key)
+			if len(saved) != 4 || saved[1].Metadata.Status != persistence.StatusFailed {
+				t.Errorf("saved %+v", saved)
+			}
+		})
+	}
+}
+
+func TestTypingInALiveCall(t *testing.T) {
+	t.Parallel()
+	cfg, script := scriptedChat(words("Hi"))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, LocalOwner)
+	r := b.do(t, "POST", callsPath+"?thread_id="+key.Thread, sdpOffer, sdpType)
+	wantStatus(t, r, 201)
+	r = b.do(t, "POST", messagesPath(key), `{"content":"and what is this?"}`)
+	wantStatus(t, r, 202)
+	callID, _ := b.calls.Live(LocalOwner, key.Thread)
+	if got := decode[saidAnswer](t, r); got.CallID != callID || callID == "" || got.UserMessage.Text() != "and what is this?" {
+		t.Errorf("answer %+v", got)
+	}
+	r = b.do(t, "POST", messagesPath(key), `{"content":"streamed"}`, header("Accept", typeEventStream))
+	wantStatus(t, r, 200)
+	if got := kinds(parseStream(t, r.body)); got != "start data-said finish" {
+		t.Errorf("the stream has %s", got)
+	}
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"x","instructions":"y"}`), 400, "invalid_value")
+	if n := len(script.requests); n != 0 {
+		t.Errorf("the text provider got %d requests", n)
+	}
+	if got := b.messages(t, key); len(got) != 2 {
+		t.Errorf("%d messages are saved", len(got))
+	}
+	// After the call it is a text turn again.
+	wantStatus(t, b.do(t, "POST", callsPath+"/"+callID+"/hangup", ""), 200)
+	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"typed"}`), 200)
+}
+
+func TestTypingInACallOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, LocalOwner)
+	if err := b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 409, "call_active")
+}
+
+func TestDeletingAThreadEndsItsTurn(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(held("So", nil))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, LocalOwner)
+	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, b.do(t, "DELETE", "/api/threads/"+key.Thread, ""), 204)
+	<-turn.Done()
+	wantError(t, b.do(t, "GET", messagesPath(key), ""), 404, "thread_not_found")
+}
