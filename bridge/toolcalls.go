@@ -56,11 +56,12 @@ func (s *state) functionCall(it *item, raw *realtime.Item, r *response) {
 	if r != nil {
 		r.tools = append(r.tools, run)
 	}
-	s.showCall(it, run, known)
+	arguments := string(toolkit.Mask([]byte(raw.Arguments))) // what is kept and shown
+	s.showCall(it, run, known, arguments)
 	run.record = persistence.ToolCall{
 		ID: s.newID(), MessageID: run.message.id, CallID: s.callID, ToolCallID: raw.CallID, Name: raw.Name,
 		Executor: string(entry.Executor), Server: entry.Server, Status: persistence.ToolCallRunning,
-		Input: string(toolkit.Mask([]byte(raw.Arguments))), StartedAt: s.now,
+		Input: arguments, StartedAt: s.now,
 	}
 	s.save(saveTool{run.record})
 	switch {
@@ -90,7 +91,7 @@ func (s *state) startTool(run *toolRun) {
 
 // showCall puts the call into the message of the same response that stands right
 // before it, or into one of its own.
-func (s *state) showCall(it *item, run *toolRun, known bool) {
+func (s *state) showCall(it *item, run *toolRun, known bool, arguments string) {
 	m := it.message
 	if m == nil && run.response != nil && len(run.response.messages) > 0 {
 		m = run.response.messages[len(run.response.messages)-1]
@@ -105,7 +106,7 @@ func (s *state) showCall(it *item, run *toolRun, known bool) {
 		part = persistence.ToolPart(run.call.Name)
 	}
 	part.ToolCallID, part.State = run.call.ID, persistence.ToolInputAvailable
-	part.Input = inputOf(run.call.Arguments)
+	part.Input = inputOf(arguments)
 	run.message, run.part = m, len(m.tools)
 	m.tools = append(m.tools, part)
 	s.write(m)
@@ -118,11 +119,11 @@ func responseID(r *response) string {
 	return r.id
 }
 
-// inputOf is a call's arguments as JSON, without secrets: what the model wrote, or
-// that text as a string when it is no JSON.
+// inputOf is a call's arguments as JSON: what the model wrote, or that text as a
+// string when it is no JSON.
 func inputOf(arguments string) json.RawMessage {
 	if json.Valid([]byte(arguments)) {
-		return toolkit.Mask([]byte(arguments))
+		return json.RawMessage(arguments)
 	}
 	return encode(arguments)
 }

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ type transcript struct {
 	items    map[string]*item
 	tail     *item      // the last one that was written
 	messages []*message // of this call, in the order in which they were made
+	growing  []*message // those of them that may have a deadline
 }
 
 // item is one entry of the upstream's conversation.
@@ -57,7 +59,7 @@ func newTranscript() transcript { return transcript{items: make(map[string]*item
 
 func (t *transcript) deadline() time.Time {
 	var at time.Time
-	for _, m := range t.messages {
+	for _, m := range t.growing {
 		at = until(at, m.flushAt)
 		at = until(at, m.publishAt)
 		at = until(at, m.wordsBy)
@@ -67,16 +69,11 @@ func (t *transcript) deadline() time.Time {
 
 // awaitsWords says whether the transcript of a spoken turn may still come.
 func (t *transcript) awaitsWords() bool {
-	for _, m := range t.messages {
-		if !m.wordsBy.IsZero() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.growing, func(m *message) bool { return !m.wordsBy.IsZero() })
 }
 
 func (t *transcript) onTime(s *state) {
-	for _, m := range t.messages {
+	for _, m := range t.growing {
 		if s.due(m.wordsBy) {
 			s.closeMessage(m, persistence.StatusFailed)
 		}
@@ -88,6 +85,9 @@ func (t *transcript) onTime(s *state) {
 			s.write(m)
 		}
 	}
+	t.growing = slices.DeleteFunc(t.growing, func(m *message) bool {
+		return !m.open() && m.flushAt.IsZero() && m.publishAt.IsZero() && m.wordsBy.IsZero()
+	})
 }
 
 // text is what the message says.
@@ -133,6 +133,7 @@ func (s *state) newMessage(it *item, role persistence.Role, source persistence.S
 	}
 	it.message = m
 	s.script.messages = append(s.script.messages, m)
+	s.script.growing = append(s.script.growing, m)
 	return m
 }
 

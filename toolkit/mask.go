@@ -112,9 +112,11 @@ func (m *masker) start(end int) int {
 	return 0
 }
 
+var separators = strings.NewReplacer("-", "", "_", "", " ", "")
+
 // IsSecretName says whether a field of this name holds a secret.
 func IsSecretName(name string) bool {
-	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
+	plain := separators.Replace(strings.ToLower(name))
 	for _, end := range maskedNames {
 		if strings.HasSuffix(plain, end) {
 			return true

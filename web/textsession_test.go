@@ -32,14 +32,15 @@ func (b *bundle) textSession(t *testing.T, body string) string {
 func lines(s *chat.Session) []string {
 	var out []string
 	for _, m := range s.Messages {
-		line := string(m.Role) + ": " + m.Content
+		var line strings.Builder
+		line.WriteString(string(m.Role) + ": " + m.Content)
 		if m.ToolCallID != "" {
-			line += " (" + m.ToolCallID + ")"
+			line.WriteString(" (" + m.ToolCallID + ")")
 		}
 		for _, c := range m.ToolCalls {
-			line += fmt.Sprintf(" [%s %s %s]", c.ID, c.Name, c.Arguments)
+			line.WriteString(fmt.Sprintf(" [%s %s %s]", c.ID, c.Name, c.Arguments))
 		}
-		out = append(out, line)
+		out = append(out, line.String())
 	}
 	return out
 }

@@ -19,6 +19,7 @@ type benchCommand struct {
 	Calls   []int  `help:"Numbers of simultaneous calls, each measured for itself (${default})." default:"1,50,200" placeholder:"N"`
 	Seconds int    `help:"Seconds to measure for each number of calls, without and with the bridge (${default})." default:"10" placeholder:"N"`
 	Setups  int    `help:"Calls to set up one after the other, without and with the bridge; 0 leaves it out (${default})." default:"25" placeholder:"N"`
+	Tools   int    `help:"Tools to run at once in one call while its latency is measured, on one call and on the first larger number of --calls; 0 leaves it out (${default})." default:"8" placeholder:"N"`
 	JSON    string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
 }
 
@@ -37,13 +38,13 @@ func (b *benchCommand) run(p *process, command load.Command) error {
 		return err
 	}
 	report, err := load.Run(p.ctx, load.Config{
-		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, SetUps: b.Setups,
+		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, SetUps: b.Setups, Tools: b.Tools,
 		Bridge: command, Version: buildVersion(), Progress: p.stderr,
 	})
 	if err != nil && p.ctx.Err() != nil {
 		return errors.New("the benchmark was interrupted")
 	}
-	if err == nil || report.SetUp != nil || len(report.Load) > 0 {
+	if err == nil || report.SetUp != nil || len(report.Load) > 0 || len(report.Tools) > 0 {
 		err = errors.Join(err, write(report))
 	}
 	return err

@@ -89,6 +89,50 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchOfTools measures one call for a second without and with four tools. It
+// looks at what was counted: each tool call is answered once, or it fails.
+func TestBenchOfTools(t *testing.T) {
+	t.Parallel()
+	command := serveByTest(t)
+	file := filepath.Join(t.TempDir(), "figures.json")
+	var stdout, stderr output
+	b := benchCommand{Seconds: 1, Tools: 4, JSON: file}
+	if err := b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r load.Report
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	if r.SetUp != nil || len(r.Load) != 0 || len(r.Tools) != 1 {
+		t.Fatalf("report %s", raw)
+	}
+	row := r.Tools[0]
+	if row.Calls != 1 || row.AtOnce != 4 || row.Batches == 0 || row.Asked != 4*row.Batches || row.Answered != row.Asked || row.BatchTime.P50 <= 0 {
+		t.Errorf("tools %+v", row)
+	}
+	for name, p := range map[string]load.Path{
+		"up without": row.Without.Calls.Up, "down without": row.Without.Calls.Down, "up with": row.With.Calls.Up, "down with": row.With.Calls.Down,
+		"beside up": row.With.Beside.Up, "beside down": row.With.Beside.Down,
+	} {
+		if p.Sent == 0 || p.Lost < 0 || p.Lost >= int64(p.Sent) || p.Wrong != 0 || p.P50 <= 0 || p.P99 < p.P50 {
+			t.Errorf("%s %+v", name, p)
+		}
+	}
+	for _, want := range []string{"4 tools run at once", "create_bar_chart", "cores", "answered"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in\n%s", want, stdout.String())
+		}
+	}
+	if left, _ := os.ReadDir(command.Dir); len(left) != 0 {
+		t.Errorf("it left %v", left)
+	}
+}
+
 // interrupter interrupts when it is told that the load begins.
 type interrupter struct{ cancel context.CancelFunc }
 
@@ -127,6 +171,7 @@ func TestBenchRefuses(t *testing.T) {
 		"no calls":         {[]string{"--calls", "0"}, 1, "0 calls at once"},
 		"no time":          {[]string{"--seconds", "0"}, 1, "duration"},
 		"negative set-ups": {[]string{"--setups=-1"}, 1, "-1 set-ups"},
+		"too many tools":   {[]string{"--tools", "65"}, 1, "65 tools at once"},
 		"a folder":         {[]string{"--json", folder}, 1, folder},
 		"no folder":        {[]string{"--json", filepath.Join(folder, "no", "x.json")}, 1, "x.json"},
 	} {

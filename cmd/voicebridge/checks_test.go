@@ -41,13 +41,14 @@ func (r *rig) script(t *testing.T, thread string) []string {
 	t.Helper()
 	var lines []string
 	for _, m := range r.messages(t, thread) {
-		line := fmt.Sprintf("%s %s %s: %s", m.Role, m.Metadata.Source, m.Metadata.Status, m.Text())
+		var line strings.Builder
+		line.WriteString(fmt.Sprintf("%s %s %s: %s", m.Role, m.Metadata.Source, m.Metadata.Status, m.Text()))
 		for _, p := range m.Parts {
 			if p.IsTool() {
-				line += fmt.Sprintf("[%s %s]", p.Type, p.State)
+				line.WriteString(fmt.Sprintf("[%s %s]", p.Type, p.State))
 			}
 		}
-		lines = append(lines, line)
+		lines = append(lines, line.String())
 	}
 	return lines
 }

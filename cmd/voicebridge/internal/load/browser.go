@@ -47,7 +47,7 @@ type browser struct {
 
 // dial makes a call and returns it when it is answered. hangUp must be called.
 func dial(ctx context.Context, api *rtc.API, client *realtime.Client, m *measurement, readyType string, number uint32) (*browser, error) {
-	b := &browser{client: client, readyType: readyType, ear: ear{m: m, way: &m.down}}
+	b := &browser{client: client, readyType: readyType, ear: ear{m: m, way: downward}}
 	b.opened.init()
 	b.ready.init()
 	b.ear.heard.init()
@@ -57,7 +57,7 @@ func dial(ctx context.Context, api *rtc.API, client *realtime.Client, m *measure
 		return nil, err
 	}
 	b.peer = peer
-	b.voice = newVoice(m, &m.up, number, peer)
+	b.voice = newVoice(m, upward, number, peer)
 	if err := b.connect(ctx, offer); err != nil {
 		return nil, errors.Join(err, b.hangUp(ctx))
 	}

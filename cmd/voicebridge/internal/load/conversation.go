@@ -14,11 +14,13 @@ import (
 type object = map[string]any
 
 // conversation is the upstream's side of the events of one call: it takes items
-// and settings and never answers by itself. It is used by one goroutine.
+// and settings and says nothing by itself, unless its model uses tools. It is used
+// by one goroutine.
 type conversation struct {
 	session object
 	items   []string // ids in the order of the conversation
 	made    int      // ids given out
+	batches *batches // nil: the model uses no tools
 }
 
 func newConversation(callID string, posted object) *conversation {
@@ -64,11 +66,14 @@ func (c *conversation) receive(raw []byte) [][]byte {
 		return c.update(event)
 	case realtime.TypeItemCreate:
 		return c.create(event)
-	default:
-		return c.refuse(event.EventID, realtime.Error{
-			Code: "invalid_value", Param: "type", Message: fmt.Sprintf("This upstream measures and does not know %q.", event.Type),
-		})
+	case realtime.TypeResponseCreate:
+		if c.batches != nil {
+			return c.batches.create()
+		}
 	}
+	return c.refuse(event.EventID, realtime.Error{
+		Code: "invalid_value", Param: "type", Message: fmt.Sprintf("This upstream measures and does not know %q.", event.Type),
+	})
 }
 
 func (c *conversation) update(event realtime.Event) [][]byte {
@@ -112,15 +117,34 @@ func (c *conversation) create(event realtime.Event) [][]byte {
 		return c.refuse(event.EventID, realtime.Error{Code: "invalid_value", Param: "item.id", Message: "There is an item " + id + " already."})
 	}
 	c.items = slices.Insert(c.items, at, id)
+	merge(item, object{"id": id, "object": "realtime.item", "status": "completed"})
+	events := [][]byte{c.itemEvent(realtime.TypeItemAdded, at, item), c.itemEvent(realtime.TypeItemDone, at, item)}
+	if c.batches != nil && item["type"] == realtime.ItemFunctionCallOutput {
+		callID, _ := item["call_id"].(string)
+		output, _ := item["output"].(string)
+		c.batches.output(callID, output)
+	}
+	return events
+}
+
+// append adds an item of the model at the end and returns the event that says so.
+func (c *conversation) append(item object) []byte {
+	id, _ := item["id"].(string)
+	c.items = append(c.items, id)
+	return c.itemEvent(realtime.TypeItemAdded, len(c.items)-1, item)
+}
+
+func (c *conversation) itemEvent(kind string, at int, item object) []byte {
 	var previous any
 	if at > 0 {
 		previous = c.items[at-1]
 	}
-	merge(item, object{"id": id, "object": "realtime.item", "status": "completed"})
-	return [][]byte{
-		c.event(object{"type": realtime.TypeItemAdded, "previous_item_id": previous, "item": item}),
-		c.event(object{"type": realtime.TypeItemDone, "previous_item_id": previous, "item": item}),
-	}
+	return c.event(object{"type": kind, "previous_item_id": previous, "item": item})
+}
+
+// forget drops all items but the last, behind which others stand.
+func (c *conversation) forget() {
+	c.items = slices.Delete(c.items, 0, max(len(c.items)-1, 0))
 }
 
 func (c *conversation) refuse(eventID string, e realtime.Error) [][]byte {

@@ -12,4 +12,8 @@
 // Both ways are measured one after the other in each round, because only what
 // the same machine did in the same minute can be compared. Packets are sent on a
 // fixed schedule whether or not earlier ones arrived, as microphones do.
+//
+// What tools do to a call is measured on the same calls before and while the model
+// of one of them uses tools without a pause. A second bridge without tools runs
+// beside it, which tells the want of processors from what happens in the bridge.
 package load

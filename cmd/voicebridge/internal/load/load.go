@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -17,6 +17,7 @@ const (
 	maxCalls   = 5000
 	maxSeconds = 3600
 	maxSetUps  = 10_000
+	maxTools   = 64
 )
 
 const (
@@ -37,6 +38,9 @@ type Config struct {
 	// SetUps is how many calls are set up one after the other to measure how long
 	// that takes, each without and with the bridge; 0 leaves it out.
 	SetUps int
+	// Tools is how many tools run at once in one call while its latency is measured,
+	// on one call and on the first of Calls that is larger; 0 leaves it out. Up to 64.
+	Tools int
 	// Bridge is how the bridge is started.
 	Bridge Command
 	// Version is the bridge's, for the report.
@@ -47,8 +51,8 @@ type Config struct {
 
 func (c Config) validate() error {
 	var errs []error
-	if len(c.Calls) == 0 && c.SetUps == 0 {
-		errs = append(errs, errors.New("there is nothing to measure: name a number of calls or of set-ups"))
+	if len(c.Calls) == 0 && c.SetUps == 0 && c.Tools == 0 {
+		errs = append(errs, errors.New("there is nothing to measure: name a number of calls, of set-ups or of tools"))
 	}
 	for _, n := range c.Calls {
 		if n < 1 || n > maxCalls {
@@ -60,6 +64,9 @@ func (c Config) validate() error {
 	}
 	if c.SetUps < 0 || c.SetUps > maxSetUps {
 		errs = append(errs, fmt.Errorf("%d set-ups: it must be 0 to %d", c.SetUps, maxSetUps))
+	}
+	if c.Tools < 0 || c.Tools > maxTools {
+		errs = append(errs, fmt.Errorf("%d tools at once: it must be 0 to %d", c.Tools, maxTools))
 	}
 	return errors.Join(errs...)
 }
@@ -95,7 +102,29 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		report.Load = append(report.Load, row)
 		report.Notes = append(report.Notes, row.notes()...)
 	}
+	for _, n := range c.callsWithTools() {
+		c.tell("tools: %d at once in one of %d calls, without and with them, %s each", c.Tools, n, c.Duration)
+		row, err := measureTools(ctx, c, n)
+		if err != nil {
+			return report, fmt.Errorf("measure %d tools in one of %d calls: %w", c.Tools, n, err)
+		}
+		report.Tools = append(report.Tools, row)
+		report.Notes = append(report.Notes, row.notes()...)
+	}
 	return report, nil
+}
+
+// callsWithTools are the numbers of calls that are measured with tools in one of
+// them: one, and the first larger number of the settings.
+func (c Config) callsWithTools() []int {
+	if c.Tools == 0 {
+		return nil
+	}
+	out := []int{1}
+	if i := slices.IndexFunc(c.Calls, func(n int) bool { return n > 1 }); i >= 0 {
+		out = append(out, c.Calls[i])
+	}
+	return out
 }
 
 // measureLoad is one round: n calls without the bridge, then with it.
@@ -127,103 +156,6 @@ func measureLoad(ctx context.Context, c Config, n int) (row Load, err error) {
 		row.Bridge = newProcess(n, with, idle)
 	}
 	return row, nil
-}
-
-// flow is what one half of a round found.
-type flow struct {
-	paths     Paths
-	generator Generator
-	seconds   float64 // between the two readings of what was used
-	used      *usage  // by the bridge in that time, and its memory at the end
-	others    *float64
-	setUp     time.Duration // of all calls
-	forwarded float64       // packets/s that arrived, both ways
-}
-
-// flow makes n calls, lets both ends speak and measures.
-func (r *rig) flow(c Config, n int) (f flow, err error) {
-	began := time.Now()
-	browsers, err := r.dialAll(r.alive, n)
-	if err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, hangUpAll(r.alive, browsers)) }()
-	f.setUp = time.Since(began)
-
-	calls := r.up.standing()
-	if len(calls) != n {
-		return f, fmt.Errorf("the upstream has %d calls, the browsers %d", len(calls), n)
-	}
-	voices := make([]*voice, 0, 2*n)
-	for i, b := range browsers {
-		voices = append(voices, b.voice, calls[i].voice)
-	}
-	ctx, end := r.whole(browsers)
-	defer end()
-	speaking, hush := context.WithCancel(ctx)
-	silent := make(chan struct{})
-	go func() {
-		defer close(silent)
-		speak(speaking, r.m, voices)
-	}()
-	defer func() { hush(); <-silent }()
-
-	if err := wait(ctx, time.Now().Add(c.WarmUp)); err != nil {
-		return f, err
-	}
-	before := r.read()
-	until := r.m.open(c.Duration)
-	if err := wait(ctx, until); err != nil {
-		return f, err
-	}
-	f.account(before, r.read())
-	if err := wait(ctx, until.Add(grace)); err != nil {
-		return f, err
-	}
-	f.paths = Paths{Up: r.m.up.path(), Down: r.m.down.path()}
-	f.forwarded = float64(r.m.up.latency.count()+r.m.down.latency.count()) / c.Duration.Seconds()
-	f.generator.LateP99 = micro(r.m.late.quantile(0.99))
-	return f, nil
-}
-
-// reading is what processes had used at a time.
-type reading struct {
-	at                   time.Time
-	bridge, own          usage
-	machine              time.Duration
-	noBridge, noOwn, bad error
-}
-
-func (r *rig) read() reading {
-	out := reading{noBridge: errNoUsage}
-	if r.bridge != nil {
-		out.bridge, out.noBridge = readUsage(r.bridge.pid)
-	}
-	out.own, out.noOwn = readUsage(os.Getpid())
-	out.machine, out.bad = busyTime()
-	out.at = time.Now()
-	return out
-}
-
-// account takes the difference of two readings.
-func (f *flow) account(before, after reading) {
-	f.seconds = after.at.Sub(before.at).Seconds()
-	if before.noBridge == nil && after.noBridge == nil {
-		f.used = &usage{cpu: after.bridge.cpu - before.bridge.cpu, rss: after.bridge.rss}
-	}
-	if before.noOwn != nil || after.noOwn != nil {
-		return
-	}
-	own := after.own.cpu - before.own.cpu
-	f.generator.CPU = new(percent(own, f.seconds))
-	if before.bad != nil || after.bad != nil {
-		return
-	}
-	others := after.machine - before.machine - own
-	if f.used != nil {
-		others -= f.used.cpu
-	}
-	f.others = new(percent(max(others, 0), f.seconds))
 }
 
 // percent is the share of one core, rounded to what can be known.

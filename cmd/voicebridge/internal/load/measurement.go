@@ -10,13 +10,15 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// measurement is one round of packets. Its clock is the one that stamps them.
+// measurement is what packets are sent and heard for. Its clock is the one that
+// stamps them.
 type measurement struct {
-	epoch    time.Time
-	window   atomic.Pointer[window]
-	up, down direction
-	// late is how far behind its schedule the generator was.
-	late histogram
+	epoch time.Time
+	// window is the last one that was opened; nil before the first.
+	window atomic.Pointer[window]
+	// wrong packets, by way, are those of another call and those that were changed,
+	// since path was asked for them. Such a packet does not say when it was sent.
+	wrong [ways]atomic.Uint64
 }
 
 func newMeasurement() *measurement { return &measurement{epoch: time.Now()} }
@@ -24,35 +26,62 @@ func newMeasurement() *measurement { return &measurement{epoch: time.Now()} }
 // now is ns on the measurement's clock, which is monotonic.
 func (m *measurement) now() int64 { return int64(time.Since(m.epoch)) }
 
-// window is when packets count, by the time when they were sent.
-type window struct{ from, to int64 }
+// way is where a packet goes.
+type way int
 
-// counts reports whether a packet that was sent then counts.
-func (m *measurement) counts(sent int64) bool {
-	w := m.window.Load()
-	return w != nil && sent >= w.from && sent < w.to
+const (
+	upward   way = iota // to the upstream
+	downward            // to the browser
+	ways
+)
+
+// window is when packets count, by the time when they were sent, and what became
+// of them. All but sent and late is counted where they arrive, however late.
+type window struct {
+	from, to int64
+	ends     time.Time
+	ways     [ways]direction
+	// late is how far behind its schedule the generator was.
+	late histogram
+}
+
+// at returns the window that a packet counts in which was sent then, or nil.
+func (m *measurement) at(sent int64) *window {
+	if w := m.window.Load(); w != nil && sent >= w.from && sent < w.to {
+		return w
+	}
+	return nil
 }
 
 // lead is how far in the future a window begins, so that no packet that was
 // stamped before the window was known falls into it.
 const lead = 20 * time.Millisecond
 
-// open lets packets count for d from shortly after now and returns when that ends.
-func (m *measurement) open(d time.Duration) (end time.Time) {
+// open lets packets count for d from shortly after now. The window before it,
+// if there was one, must have ended a while ago: what arrives for it from now on
+// is lost.
+func (m *measurement) open(d time.Duration) *window {
 	from := m.now() + int64(lead)
-	m.window.Store(&window{from: from, to: from + int64(d)})
-	return m.epoch.Add(time.Duration(from) + d)
+	w := &window{from: from, to: from + int64(d), ends: m.epoch.Add(time.Duration(from) + d)}
+	m.window.Store(w)
+	return w
 }
 
-// direction is what happened to the packets of one way. All but sent is counted
-// where they arrive.
+// paths returns what became of the window's packets, and the wrong ones that came
+// since it was asked last.
+func (m *measurement) paths(w *window) Paths {
+	return Paths{
+		Up:   w.ways[upward].path(m.wrong[upward].Swap(0)),
+		Down: w.ways[downward].path(m.wrong[downward].Swap(0)),
+	}
+}
+
+// direction is what happened to the packets of one way.
 type direction struct {
 	latency histogram
 	sent    atomic.Uint64
 	// disordered packets came after a later one, or twice.
 	disordered atomic.Uint64
-	// wrong packets are those of another call and those that were changed.
-	wrong atomic.Uint64
 }
 
 // lost is how many packets did not arrive.
@@ -63,7 +92,7 @@ func (d *direction) lost() int64 {
 // voice sends the packets of one stream. It has one user at a time.
 type voice struct {
 	m     *measurement
-	way   *direction
+	way   way
 	to    rtc.AudioSink
 	phase time.Duration // in the frame of 20 ms
 
@@ -79,18 +108,20 @@ const (
 	samples = 960
 )
 
-func newVoice(m *measurement, way *direction, id uint32, to rtc.AudioSink) *voice {
+func newVoice(m *measurement, way way, id uint32, to rtc.AudioSink) *voice {
 	return &voice{m: m, way: way, to: to, stamp: stamp{voice: id}}
 }
 
-// send sends the next packet. A packet that cannot be sent is a lost one: whether
-// the call still stands is for others to see.
-func (v *voice) send() {
+// send sends the next packet and returns the window that it counts in, or nil. A
+// packet that cannot be sent is a lost one: whether the call still stands is for
+// others to see.
+func (v *voice) send() *window {
 	v.stamp.sequence++
 	v.stamp.sent = v.m.now()
 	v.stamp.put(v.payload[:])
-	if v.m.counts(v.stamp.sent) {
-		v.way.sent.Add(1)
+	w := v.m.at(v.stamp.sent)
+	if w != nil {
+		w.ways[v.way].sent.Add(1)
 	}
 	v.packet.Header = rtp.Header{
 		Version: 2, SSRC: v.stamp.voice,
@@ -99,12 +130,13 @@ func (v *voice) send() {
 	}
 	v.packet.Payload = v.payload[:]
 	_ = v.to.WriteRTP(&v.packet)
+	return w
 }
 
 // ear is the sink at the end of one stream.
 type ear struct {
 	m     *measurement
-	way   *direction
+	way   way
 	heard moment // the first packet
 
 	// What follows belongs to the stream's one reader.
@@ -120,21 +152,22 @@ func (e *ear) WriteRTP(packet *rtp.Packet) error {
 		e.voice = s.voice
 	}
 	if !ok || s.voice != e.voice {
-		e.way.wrong.Add(1)
+		e.m.wrong[e.way].Add(1)
 		return nil
 	}
 	e.heard.mark()
-	counts := e.m.counts(s.sent)
-	if s.sequence <= e.last {
-		if counts {
-			e.way.disordered.Add(1)
-		}
-	} else {
+	w := e.m.at(s.sent)
+	inOrder := s.sequence > e.last
+	if inOrder {
 		e.last = s.sequence
 	}
-	if counts {
-		e.way.latency.record(time.Duration(now - s.sent))
+	if w == nil {
+		return nil
 	}
+	if !inOrder {
+		w.ways[e.way].disordered.Add(1)
+	}
+	w.ways[e.way].latency.record(time.Duration(now - s.sent))
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (s *sink) WriteRTP(p *rtp.Packet) error {
 	return nil
 }
 
-func newEar(m *measurement, way *direction) *ear {
+func newEar(m *measurement, way way) *ear {
 	e := &ear{m: m, way: way}
 	e.heard.init()
 	return e
@@ -79,7 +79,7 @@ func TestSpeakKeepsTheSchedule(t *testing.T) {
 		var voices []*voice
 		for i := range sinks {
 			sinks[i] = &sink{}
-			voices = append(voices, newVoice(m, &m.up, uint32(i+1), sinks[i]))
+			voices = append(voices, newVoice(m, upward, uint32(i+1), sinks[i]))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*frame-time.Nanosecond)
 		defer cancel()
@@ -130,21 +130,21 @@ func TestOnlyTheWindowCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasurement()
-		lossy := &sink{ear: newEar(m, &m.up), drop: func(n int) bool { return n%10 == 0 }}
-		voices := []*voice{newVoice(m, &m.up, 1, lossy)}
+		lossy := &sink{ear: newEar(m, upward), drop: func(n int) bool { return n%10 == 0 }}
+		voices := []*voice{newVoice(m, upward, 1, lossy)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { speak(ctx, m, voices) })
 		time.Sleep(time.Second)
-		end := m.open(2 * time.Second)
-		if err := wait(ctx, end.Add(time.Second)); err != nil {
+		w := m.open(2 * time.Second)
+		if err := wait(ctx, w.ends.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
 		wg.Wait()
-		path := m.up.path()
-		if path.Sent != 100 || path.Lost != 10 || path.Disordered != 0 || path.Wrong != 0 || m.late.count() != 100 {
-			t.Errorf("of 100 packets, each tenth lost: %+v, %d timed", path, m.late.count())
+		path := m.paths(w).Up
+		if path.Sent != 100 || path.Lost != 10 || path.Disordered != 0 || path.Wrong != 0 || w.late.count() != 100 {
+			t.Errorf("of 100 packets, each tenth lost: %+v, %d timed", path, w.late.count())
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestEarTellsDisorderAndStrangers(t *testing.T) {
 	t.Parallel()
 	m := newMeasurement()
 	m.window.Store(&window{from: 0, to: math.MaxInt64})
-	e := newEar(m, &m.down)
+	e := newEar(m, downward)
 	hear := func(s stamp) {
 		payload := make([]byte, payloadSize)
 		s.put(payload)
@@ -173,7 +173,11 @@ func TestEarTellsDisorderAndStrangers(t *testing.T) {
 		hear(s)
 	}
 	<-e.heard.done
-	if got := &m.down; got.wrong.Load() != 2 || got.disordered.Load() != 2 || got.latency.count() != 5 {
-		t.Errorf("%d wrong, %d out of order, %d counted", got.wrong.Load(), got.disordered.Load(), got.latency.count())
+	w := m.window.Load()
+	if got, n := m.paths(w), w.ways[downward].latency.count(); got.Down.Wrong != 2 || got.Down.Disordered != 2 || n != 5 || got.Up != (Path{}) {
+		t.Errorf("%+v, %d counted", got, n)
+	}
+	if got := m.paths(w); got.Down.Wrong != 0 {
+		t.Errorf("wrong packets are told twice: %+v", got)
 	}
 }

@@ -49,9 +49,8 @@ func pace(ctx context.Context, m *measurement, voices []*voice) {
 					return
 				}
 			}
-			v.send()
-			if m.counts(v.stamp.sent) {
-				m.late.record(time.Duration(v.stamp.sent - due))
+			if w := v.send(); w != nil {
+				w.late.record(time.Duration(v.stamp.sent - due))
 			}
 		}
 	}

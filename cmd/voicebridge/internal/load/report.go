@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -14,6 +15,7 @@ type Report struct {
 	Settings  Settings  `json:"settings"`
 	SetUp     *SetUp    `json:"set_up,omitempty"`
 	Load      []Load    `json:"load"`
+	Tools     []Tools   `json:"tools,omitempty"`
 	// Notes say what makes figures doubtful.
 	Notes []string `json:"notes"`
 }
@@ -164,10 +166,10 @@ func newProcess(calls int, f flow, idle usage) *Process {
 }
 
 // path reads a direction's counters.
-func (d *direction) path() Path {
+func (d *direction) path(wrong uint64) Path {
 	return Path{
 		P50: micro(d.latency.quantile(0.5)), P99: micro(d.latency.quantile(0.99)), Max: micro(d.latency.max()),
-		Sent: d.sent.Load(), Lost: d.lost(), Disordered: d.disordered.Load(), Wrong: d.wrong.Load(),
+		Sent: d.sent.Load(), Lost: d.lost(), Disordered: d.disordered.Load(), Wrong: wrong,
 	}
 }
 
@@ -209,24 +211,39 @@ const (
 // notes says what makes the round doubtful.
 func (l Load) notes() []string {
 	var out []string
-	note := func(format string, args ...any) {
-		out = append(out, fmt.Sprintf("%d calls: ", l.Calls)+fmt.Sprintf(format, args...))
-	}
-	if l.Generator.LateP99 > lateLimit {
-		note("the load generator was up to %.1f ms behind its schedule (p99): the machine is too small or too busy for these figures", l.Generator.LateP99/1000)
-	}
-	if l.OthersCPU != nil && *l.OthersCPU > othersLimit {
-		note("other processes used %.0f %% of a core: repeat it on a quiet machine", *l.OthersCPU)
-	}
-	for _, way := range []struct {
-		name string
-		path Path
-	}{
+	for _, why := range slices.Concat(l.Generator.doubts(l.OthersCPU), lossDoubts([]namedPath{
 		{"up without the bridge", l.Direct.Up}, {"down without the bridge", l.Direct.Down},
 		{"up through the bridge", l.Bridged.Up}, {"down through the bridge", l.Bridged.Down},
-	} {
+	})) {
+		out = append(out, fmt.Sprintf("%d calls: %s", l.Calls, why))
+	}
+	return out
+}
+
+// doubts says whether the machine was too busy. others is what the rest of it used,
+// nil where it is not known.
+func (g Generator) doubts(others *float64) []string {
+	var out []string
+	if g.LateP99 > lateLimit {
+		out = append(out, fmt.Sprintf("the load generator was up to %.1f ms behind its schedule (p99): the machine is too small or too busy for these figures", g.LateP99/1000))
+	}
+	if others != nil && *others > othersLimit {
+		out = append(out, fmt.Sprintf("other processes used %.0f %% of a core: repeat it on a quiet machine", *others))
+	}
+	return out
+}
+
+type namedPath struct {
+	name string
+	path Path
+}
+
+// lossDoubts says where packets were lost, changed or out of order.
+func lossDoubts(paths []namedPath) []string {
+	var out []string
+	for _, way := range paths {
 		if p := way.path; p.Lost != 0 || p.Disordered != 0 || p.Wrong != 0 {
-			note("%s: %d of %d packets lost, %d out of order, %d wrong", way.name, p.Lost, p.Sent, p.Disordered, p.Wrong)
+			out = append(out, fmt.Sprintf("%s: %d of %d packets lost, %d out of order, %d wrong", way.name, p.Lost, p.Sent, p.Disordered, p.Wrong))
 		}
 	}
 	return out

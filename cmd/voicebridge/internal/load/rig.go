@@ -153,8 +153,8 @@ func hangUpAll(ctx context.Context, all []*browser) error {
 }
 
 // whole returns a context that ends, with its cause, when one of the calls or the
-// rig does.
-func (r *rig) whole(all []*browser) (context.Context, context.CancelFunc) {
+// rig does, and what ends it with another cause.
+func (r *rig) whole(all []*browser) (context.Context, func(cause error)) {
 	ctx, end := context.WithCancelCause(r.alive)
 	stops := make([]func() bool, 0, len(all))
 	for i, b := range all {
@@ -162,11 +162,11 @@ func (r *rig) whole(all []*browser) (context.Context, context.CancelFunc) {
 			end(fmt.Errorf("call %d of %d ended while it was measured: %w", i+1, len(all), context.Cause(b.alive)))
 		}))
 	}
-	return ctx, func() {
+	return ctx, func(cause error) {
 		for _, stop := range stops {
 			stop()
 		}
-		end(nil)
+		end(cause)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestALostCallEndsTheMeasurement(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, end := r.whole(browsers)
-	defer end()
+	defer end(nil)
 	r.up.standing()[0].end(errHungUp)
 	err = wait(ctx, time.Now().Add(time.Hour))
 	if err == nil || !strings.Contains(err.Error(), "of 2 ended while it was measured: connection closed") {
@@ -267,7 +267,7 @@ func TestABridgeThatDiesEndsTheMeasurement(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, end := r.whole(nil)
-	defer end()
+	defer end(nil)
 	if err := wait(ctx, time.Now().Add(time.Hour)); !errors.Is(err, errBridgeEnded) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("%v", err)
 	}
@@ -284,6 +284,8 @@ func TestSettingsAreChecked(t *testing.T) {
 		"9999 calls":         {Calls: []int{9999}, Duration: time.Second},
 		"a duration of 0s":   {Calls: []int{1}},
 		"a duration of 2h":   {Calls: []int{1}, Duration: 2 * time.Hour},
+		"-1 tools":           {Calls: []int{1}, Tools: -1, Duration: time.Second},
+		"65 tools":           {Tools: 65, Duration: time.Second},
 		"-1 set-ups":         {Calls: []int{1}, SetUps: -1, Duration: time.Second},
 	} {
 		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {

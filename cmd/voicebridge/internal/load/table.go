@@ -19,6 +19,9 @@ func (r Report) WriteTable(w io.Writer) error {
 		r.writeLatency(out)
 		r.writeUse(out)
 	}
+	if len(r.Tools) > 0 {
+		r.writeTools(out)
+	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(out, "\nDoubtful:")
 		for _, note := range r.Notes {

@@ -120,7 +120,7 @@ func (u *upstream) newCall(session object) *upstreamCall {
 	u.made++
 	c := &upstreamCall{
 		id: fmt.Sprintf("rtc_%d", u.made), number: uint32(u.made), // far below 2^32
-		inbox: make(chan []byte, maxInbox), ear: ear{m: u.m, way: &u.m.up},
+		inbox: make(chan []byte, maxInbox), orders: make(chan order), ear: ear{m: u.m, way: upward},
 	}
 	c.conversation = newConversation(c.id, session)
 	c.opened.init()
@@ -131,7 +131,7 @@ func (u *upstream) newCall(session object) *upstreamCall {
 
 func (u *upstream) start(c *upstreamCall, peer *rtc.Peer) {
 	c.peer = peer
-	c.voice = newVoice(u.m, &u.m.down, c.number, peer)
+	c.voice = newVoice(u.m, downward, c.number, peer)
 	ctx, end := context.WithCancelCause(u.ended)
 	c.end = end
 	u.mu.Lock()
@@ -184,6 +184,7 @@ type upstreamCall struct {
 	opened    moment
 	connected moment
 	inbox     chan []byte
+	orders    chan order
 
 	conversation *conversation // of run
 }
@@ -235,19 +236,58 @@ func (c *upstreamCall) run(ctx context.Context, trickle time.Duration) {
 	if c.peer.Send(ctx, c.conversation.created()) != nil {
 		return
 	}
+	c.converse(ctx)
+}
+
+// converse answers events and follows orders until ctx or the peer ends.
+func (c *upstreamCall) converse(ctx context.Context) {
+	var held <-chan time.Time
 	for {
+		var events [][]byte
 		select {
 		case raw := <-c.inbox:
-			for _, event := range c.conversation.receive(raw) {
-				if c.peer.Send(ctx, event) != nil {
-					return
-				}
-			}
+			events = c.conversation.receive(raw)
+		case o := <-c.orders:
+			events = o.give(c.conversation)
+			close(o.given)
+		case <-held:
+			held = nil
+			events = [][]byte{c.conversation.batches.done()}
 		case <-ctx.Done():
 			return
 		case <-c.peer.Done():
 			return
 		}
+		for _, event := range events {
+			if c.peer.Send(ctx, event) != nil {
+				return
+			}
+		}
+		if b := c.conversation.batches; b != nil && b.held() && held == nil {
+			held = time.After(holding)
+		}
+	}
+}
+
+// order is what is to be done in the goroutine of a conversation.
+type order struct {
+	give  func(*conversation) [][]byte // returns what is to be sent
+	given chan struct{}                // closed when it has been called
+}
+
+// order has give called by the goroutine of the conversation, which sends what it
+// returns, and waits for it, or until ctx ends.
+func (c *upstreamCall) order(ctx context.Context, give func(*conversation) [][]byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	o := order{give, make(chan struct{})}
+	select {
+	case c.orders <- o:
+		<-o.given
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -22,7 +22,9 @@ const clockTick = 10 * time.Millisecond
 // usage is what a process has used until now.
 type usage struct {
 	cpu time.Duration // user and system time of all threads
-	rss int64         // resident memory in KiB
+	// children is the time of the processes that it has started and that have ended.
+	children time.Duration
+	rss      int64 // resident memory in KiB
 }
 
 // readUsage asks Linux. Elsewhere it fails with errNoUsage.
@@ -35,7 +37,7 @@ func readUsage(pid int) (usage, error) {
 	if err != nil {
 		return usage{}, fmt.Errorf("read processor time: %w", err)
 	}
-	cpu, err := parseStat(stat)
+	cpu, children, err := parseStat(stat)
 	if err != nil {
 		return usage{}, err
 	}
@@ -49,7 +51,7 @@ func readUsage(pid int) (usage, error) {
 	}
 	// Both are too small by what they do not see: the ticks by a fraction of a
 	// tick, the threads by those that have ended.
-	return usage{cpu: max(cpu, threadTime(dir)), rss: rss}, nil
+	return usage{cpu: max(cpu, threadTime(dir)), children: children, rss: rss}, nil
 }
 
 // threadTime sums the processor time of the threads that live, in ns rather than
@@ -74,27 +76,26 @@ func threadTime(dir string) time.Duration {
 	return sum
 }
 
-// parseStat reads the processor time of /proc/PID/stat: fields 14 and 15, counted
-// behind the command's name, which may hold spaces and parentheses.
-func parseStat(content []byte) (time.Duration, error) {
+// parseStat reads the processor time of /proc/PID/stat, the process's own and that
+// of its children that have ended: fields 14 to 17, counted behind the command's
+// name, which may hold spaces and parentheses.
+func parseStat(content []byte) (own, children time.Duration, err error) {
 	end := bytes.LastIndexByte(content, ')')
 	if end < 0 {
-		return 0, errors.New("read processor time: no command in stat")
+		return 0, 0, errors.New("read processor time: no command in stat")
 	}
 	fields := strings.Fields(string(content[end+1:]))
-	const user, system = 11, 12 // field 3 is the first here
-	if len(fields) <= system {
-		return 0, errors.New("read processor time: too few fields in stat")
+	const user, last = 11, 14 // field 3 is the first here
+	if len(fields) <= last {
+		return 0, 0, errors.New("read processor time: too few fields in stat")
 	}
-	var ticks int64
-	for _, field := range fields[user : system+1] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read processor time: %w", err)
+	var ticks [last - user + 1]int64
+	for i, field := range fields[user : last+1] {
+		if ticks[i], err = strconv.ParseInt(field, 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("read processor time: %w", err)
 		}
-		ticks += n
 	}
-	return time.Duration(ticks) * clockTick, nil
+	return time.Duration(ticks[0]+ticks[1]) * clockTick, time.Duration(ticks[2]+ticks[3]) * clockTick, nil
 }
 
 // parseStatus reads the resident memory, in KiB, of /proc/PID/status.

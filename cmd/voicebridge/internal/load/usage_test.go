@@ -11,15 +11,15 @@ import (
 
 func TestParseStat(t *testing.T) {
 	t.Parallel()
-	const rest = " S 1 1 1 0 -1 4194560 2 0 0 0 123 45 0 0 20 0 8 0 100 1000 200 18446744073709551615"
+	const rest = " S 1 1 1 0 -1 4194560 2 0 0 0 123 45 67 8 20 0 8 0 100 1000 200 18446744073709551615"
 	for _, name := range []string{"voicebridge", "a (b) c)", "x 99 99", ""} {
-		if got, err := parseStat([]byte("77 (" + name + ")" + rest)); err != nil || got != 1680*time.Millisecond {
-			t.Errorf("%q: %v, %v", name, got, err)
+		if own, children, err := parseStat([]byte("77 (" + name + ")" + rest)); err != nil || own != 1680*time.Millisecond || children != 750*time.Millisecond {
+			t.Errorf("%q: %v, %v, %v", name, own, children, err)
 		}
 	}
-	for _, bad := range []string{"", "77", "77 (x", "77 (x) S 1 2", strings.Replace("77 (x)"+rest, "123", "many", 1)} {
-		if got, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q reads as %v", bad, got)
+	for _, bad := range []string{"", "77", "77 (x", "77 (x) S 1 2", strings.Replace("77 (x)"+rest, "123", "many", 1), strings.Replace("77 (x)"+rest, "67", "many", 1)} {
+		if own, children, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q reads as %v, %v", bad, own, children)
 		}
 	}
 }

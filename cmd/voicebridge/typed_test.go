@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+)
+
+// TestTypedAndSpoken types to a thread, calls it, types into the call, and types
+// again: each side knows what was said on the other.
+func TestTypedAndSpoken(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigConfig{database: url(t), environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
+			var thread struct{ ID string }
+			r.typed(t, "/api/threads", `{}`, http.StatusCreated, &thread)
+			messages := "/api/threads/" + thread.ID + "/messages"
+			var first struct{ Message persistence.Message }
+			r.typed(t, messages, `{"content":"My cat is called Nils."}`, http.StatusOK, &first)
+
+			c := r.dial(t, request{thread: thread.ID})
+			c.next("bridge.ready")
+			replayed := []string{"user: My cat is called Nils.", "assistant: " + first.Message.Text()}
+			if got := replayOf(t, c.session); !slices.Equal(got, replayed) {
+				t.Errorf("the call was told %q, want %q", got, replayed)
+			}
+			hearTurn(c)
+			c.saved("spoken turn", says(persistence.RoleUser, spokenWords))
+			r.typed(t, messages, `{"content":"Hello."}`, http.StatusAccepted, nil)
+			c.next(realtime.TypeOutputBufferStopped)
+			c.saved("answer", says(persistence.RoleAssistant, "Well."))
+			r.over(c, "hangup")
+
+			var last struct{ Message persistence.Message }
+			r.typed(t, messages, `{"content":"What did I say before?"}`, http.StatusOK, &last)
+			if text := last.Message.Text(); !strings.Contains(text, "Hello.") {
+				t.Errorf("typed after the call, it answers %q", text)
+			}
+			r.wantScript(t, thread.ID,
+				"user text completed: My cat is called Nils.", "assistant text completed: "+first.Message.Text(),
+				"user voice completed: "+spokenWords, "assistant voice completed: "+spokenAnswer,
+				"user text completed: Hello.", "assistant voice completed: Well.",
+				"user text completed: What did I say before?", "assistant text completed: "+last.Message.Text())
+			r.quiet()
+		})
+	}
+}
+
+// typed posts JSON and reads the answer into v.
+func (r *rig) typed(t *testing.T, path, body string, status int, v any) {
+	t.Helper()
+	got, text := r.post(t, path, "application/json", body)
+	if got != status {
+		t.Fatalf("POST %s: %d %s", path, got, text)
+	}
+	if v == nil {
+		return
+	}
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
