@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
 )
@@ -45,6 +46,9 @@ type Config struct {
 	FillerAfter time.Duration
 	// MaxDuration ends a call; 0 leaves it to the upstream.
 	MaxDuration time.Duration
+	// Cost is what a response took, in US dollars; nil, or a nil result, is
+	// unknown. It must be pure.
+	Cost func(realtime.Usage) *float64
 	// OnTurn is told of the thread when something was said on it and answered,
 	// OnEnd and OnDraftsDropped count what happens. All may be nil and must
 	// return at once.
@@ -95,6 +99,9 @@ func NewCalls(cfg Config) (*Calls, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Cost == nil {
+		cfg.Cost = func(realtime.Usage) *float64 { return nil }
 	}
 	if cfg.OnTurn == nil {
 		cfg.OnTurn = func(persistence.Key) {}

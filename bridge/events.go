@@ -33,6 +33,7 @@ type (
 		Type       string          `json:"type"` // bridge.usage
 		ResponseID string          `json:"response_id"`
 		Usage      json.RawMessage `json:"usage"` // as the upstream counts
+		CostUSD    *float64        `json:"cost_usd,omitempty"`
 	}
 	toolEvent struct {
 		Type       string           `json:"type,omitempty"` // bridge.tool.started, progress, done, failed, approval_required

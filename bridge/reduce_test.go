@@ -132,6 +132,7 @@ func newTestState(t testing.TB, f facts) *state {
 	f.session = SessionConfig{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
 	f.upstreamLimit, f.browserLimit = 256<<10, 64<<10
 	f.itemPrefix = "vb"
+	f.cost = func(realtime.Usage) *float64 { return nil }
 	f.newID = func() string { n++; return fmt.Sprintf("id-%d", n) }
 	return newState(f, persistence.CallRecord{ID: f.callID, ThreadID: "thread-1"}, registry, clienttool.New(registry, clienttool.Config{}), epoch)
 }

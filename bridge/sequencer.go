@@ -206,12 +206,12 @@ func (s *state) recordResponse(r *response, done *realtime.Response) {
 		rec.StatusReason = e.Code
 	}
 	if u := done.Usage; u != nil {
-		rec.RawUsage = u.Raw
+		rec.RawUsage, rec.CostUSD = u.Raw, s.cost(*u)
 		rec.Usage = persistence.Usage{
 			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.Cached,
 			InputAudioTokens: u.InputAudio, OutputAudioTokens: u.OutputAudio,
 		}
-		s.tell(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw})
+		s.tell(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: rec.CostUSD})
 	}
 	s.save(saveResponse{*rec})
 }

@@ -140,7 +140,7 @@ func (s *setup) state(now time.Time) *state {
 		replayed: len(s.history), lastMessage: s.last,
 		upstreamLimit: s.up.MaxMessageSize(), browserLimit: s.browser.MaxMessageSize(),
 		approve: approvals(cfg.ApproveTools), fillerAfter: cfg.FillerAfter,
-		maxDuration: cfg.MaxDuration, itemPrefix: prefix, newID: newID,
+		cost: cfg.Cost, maxDuration: cfg.MaxDuration, itemPrefix: prefix, newID: newID,
 	}, s.record, s.registry, c.client, now)
 }
 

@@ -68,6 +68,8 @@ type facts struct {
 	// when the voice says that a tool still runs, 0 for never.
 	approve     map[string]bool
 	fillerAfter time.Duration
+	// cost is what a response took, in US dollars; nil when it is unknown.
+	cost func(realtime.Usage) *float64
 	// itemPrefix begins the ids of the items that the bridge creates. It is
 	// different in every call, since items are named in the saved messages.
 	itemPrefix string

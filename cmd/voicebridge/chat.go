@@ -96,10 +96,16 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.
 		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Logger: log},
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
+		MaxTokens:     cfg.Text.MaxTokens,
+		FirstByte:     time.Duration(cfg.Text.TimeoutSeconds) * time.Second,
 		MaxToolRounds: h.MaxToolRounds,
 		NoTitles:      !cfg.Conversations.Queue.AutoGenerateTitles,
 		Observers:     []chat.TurnObserver{observer},
+		Cost:          cfg.textCost,
 		Logger:        log,
+	}
+	if cfg.Text.Memories {
+		out.Context = &chat.Clock{Memories: store}
 	}
 	for _, name := range cfg.textProviders() {
 		p, err := cfg.openProvider(name)
@@ -146,6 +152,8 @@ func (c *config) checkText(w *checks) {
 			w.wrong("ollama_host", "%v", err)
 		}
 	}
+	w.between("text.max_tokens", c.Text.MaxTokens, 0, 1_000_000)
+	w.between("text.timeout_seconds", c.Text.TimeoutSeconds, 1, 600)
 	if len(c.Text.Instructions) > maxInstructions {
 		w.wrong("text.instructions", "it is longer than 32 KiB")
 	}

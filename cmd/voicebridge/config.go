@@ -34,6 +34,7 @@ type config struct {
 	Tools           toolsConfig         `koanf:"tools"`
 	Limits          limitsConfig        `koanf:"limits"`
 	Log             logConfig           `koanf:"log"`
+	Prices          []price             `koanf:"prices"`
 	ShutdownSeconds int                 `koanf:"shutdown_seconds"`
 
 	// Secrets come from the environment only.
@@ -62,6 +63,12 @@ type textConfig struct {
 	Provider     string `koanf:"provider"`
 	Model        string `koanf:"model"`
 	Instructions string `koanf:"instructions"`
+	// MaxTokens limits an answer; 0 leaves it to the provider.
+	MaxTokens int `koanf:"max_tokens"`
+	// TimeoutSeconds is how long a provider may take to begin to answer.
+	TimeoutSeconds int `koanf:"timeout_seconds"`
+	// Memories tells the model what the owner's other threads say of the same.
+	Memories bool `koanf:"memories"`
 }
 
 type realtimeConfig struct {
@@ -173,7 +180,7 @@ func defaults() config {
 		Realtime: realtimeConfig{
 			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: defaultInstructions,
 		},
-		Text: textConfig{Instructions: defaultTextInstructions},
+		Text: textConfig{Instructions: defaultTextInstructions, TimeoutSeconds: 30},
 		Conversations: conversationsConfig{
 			Queue:   queueConfig{Enabled: true, MaxSize: 10, AutoGenerateTitles: true},
 			History: historyConfig{ReplayMessages: 20, MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000, MaxToolRounds: 8},

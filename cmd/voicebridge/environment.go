@@ -222,7 +222,7 @@ func (l *loader) refuseSecretsIn(path string, value any) {
 			}
 		}
 	}
-	if secretKey.MatchString(path) && path != "conversations.history.max_tokens" && path != "conversations.history.trim_chunk_tokens" {
+	if secretKey.MatchString(path) && !strings.HasSuffix(path, ".max_tokens") && !strings.HasSuffix(path, "_chunk_tokens") {
 		l.refuseSecret(path)
 	}
 }

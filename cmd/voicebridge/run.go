@@ -144,6 +144,7 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 		FillerAfter:     time.Duration(cfg.Tools.FillerSeconds) * time.Second,
 		ToolTimeout:     time.Duration(cfg.Tools.TimeoutSeconds) * time.Second,
 		MaxDuration:     time.Duration(cfg.Limits.MaxCallMinutes) * time.Minute,
+		Cost:            cfg.voiceCost,
 		OnEnd:           func(reason bridge.EndReason) { metrics.CallEnded(string(reason)) },
 		OnDraftsDropped: metrics.DraftsDropped,
 		Logger:          log,
