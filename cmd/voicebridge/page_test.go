@@ -281,6 +281,28 @@ func TestPageOnPostgres(t *testing.T) {
 	}
 }
 
+// TestPageTyped types without a call, then calls the same thread: what was typed is
+// on the page, in the thread, and what the call's model is told.
+func TestPageTyped(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.say(t, "Show me a chart")
+	p.untilMessage(t, "user text completed", "Show me a chart")
+	p.untilMessage(t, "assistant text completed", "Let me draw that for you.")
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	p.reload(t)
+	p.untilMessage(t, "assistant text completed", "Let me draw that for you.")
+	typed := s.messages(t, p.thread(t))
+	p.click(t, "talk")
+	p.untilMessage(t, "assistant voice completed", greeting)
+	wantReplay(t, s.sim.Sessions()[0], typed)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	s.untilEnded(t, 1)
+}
+
 // TestPageInterruptedBySpeech speaks into a long answer. What was heard of it is
 // what the next call's model is told.
 func TestPageInterruptedBySpeech(t *testing.T) {
