@@ -249,9 +249,7 @@ func (w *worker) step(in input) (reason EndReason, over bool) {
 		}
 	}()
 	for in != nil {
-		for _, e := range w.state.reduce(time.Now(), in) {
-			w.perform(e)
-		}
+		w.performAll(w.state.reduce(time.Now(), in))
 		if end, ok := in.(toolEnd); ok {
 			delete(w.cancels, end.callID)
 		}
@@ -274,8 +272,22 @@ func (w *worker) abort() {
 	w.openGate(false)
 	w.state.effects, w.state.reason = nil, EndInternal
 	w.state.finish()
-	for _, e := range w.state.effects {
+	w.performAll(w.state.effects)
+}
+
+// performAll does what one input has led to. What it changes in the thread is
+// saved together: a tool call is never shown without its record.
+func (w *worker) performAll(effects []effect) {
+	var ops []op
+	for _, e := range effects {
+		if change, ok := e.(write); ok {
+			ops = append(ops, change.op)
+			continue
+		}
 		w.perform(e)
+	}
+	if len(ops) > 0 {
+		w.check(w.journal.push(ops...), EndStorageFailed)
 	}
 }
 
@@ -285,8 +297,6 @@ func (w *worker) perform(e effect) {
 		w.check(w.toModel.push(e.data, false), EndUpstreamLost)
 	case toBrowser:
 		w.check(w.toBrowser.push(e.data, e.draft), EndBrowserStalled)
-	case write:
-		w.check(w.journal.push(e.op), EndStorageFailed)
 	case publish:
 		w.thread.Publish(w.toolCtx, w.key, persistence.Event{Type: e.kind, Data: encode(e.data)})
 		if e.kind == turnFinished {

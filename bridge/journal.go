@@ -50,24 +50,36 @@ func newJournal(thread threadLog, log *slog.Logger, saved func(persistence.Messa
 	return &journal{thread: thread, log: log, saved: saved, index: make(map[string]int), wake: make(chan struct{}, 1)}
 }
 
-// push adds an op. It reports false when too much waits.
-func (j *journal) push(o op) bool {
+// push adds ops that are saved together or not at all. It reports false, and adds
+// none, when too much waits.
+func (j *journal) push(ops ...op) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.bytes+o.size() > maxJournal {
+	more := 0
+	for _, o := range ops {
+		more += o.size()
+	}
+	if j.bytes+more > maxJournal {
 		return false
 	}
+	for _, o := range ops {
+		j.add(o)
+	}
+	j.signal()
+	return true
+}
+
+// add puts one op in its place. j.mu is held.
+func (j *journal) add(o op) {
 	key := o.key()
 	if i, ok := j.index[key]; ok {
 		j.bytes += o.size() - j.waiting[i].size()
 		j.waiting[i] = merge(j.waiting[i], o)
-		return true
+		return
 	}
 	j.index[key] = len(j.waiting)
 	j.waiting = append(j.waiting, o)
 	j.bytes += o.size()
-	j.signal()
-	return true
 }
 
 // merge replaces an op that waits. A message that is new stays so.

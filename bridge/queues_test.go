@@ -240,6 +240,34 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+// TestJournalKeepsTogether pushes ops that belong together while the journal works:
+// no commit has one without the other.
+func TestJournalKeepsTogether(t *testing.T) {
+	t.Parallel()
+	var log failingLog
+	j := newJournal(&log, quiet(), func(persistence.Message) {})
+	done := background(func() { j.run(t.Context()) })
+	for i := range 200 {
+		tool := saveTool{persistence.ToolCall{ID: fmt.Sprint(i), ToolCallID: fmt.Sprint(i)}}
+		if !j.push(textOp(fmt.Sprint(i), "x", placeLast), tool) {
+			t.Fatal("full")
+		}
+	}
+	j.close()
+	<-done
+	for _, commit := range log.commits {
+		tools := 0
+		for _, line := range commit {
+			if strings.HasPrefix(line, "tool") {
+				tools++
+			}
+		}
+		if 2*tools != len(commit) {
+			t.Errorf("a commit of %d changes has %d tool calls", len(commit), tools)
+		}
+	}
+}
+
 // TestJournalFollows saves what comes while it runs, in order.
 func TestJournalFollows(t *testing.T) {
 	t.Parallel()
