@@ -66,8 +66,9 @@ func (l *loader) readFile(src sources) {
 	l.note(l.k.Merge(f))
 }
 
+// lookup reads a variable. Of several the last one counts, as for os/exec.
 func lookup(environ []string, name string) string {
-	for _, entry := range environ {
+	for _, entry := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value
 		}

@@ -303,6 +303,37 @@ func TestPageTyped(t *testing.T) {
 	s.untilEnded(t, 1)
 }
 
+// TestPageAsksForApproval clicks on the answers to a tool that asks first: once no,
+// once yes.
+func TestPageAsksForApproval(t *testing.T) {
+	t.Parallel()
+	settings := write(t, "tools: {approve: [create_bar_chart]}\n")
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilLiveAndMute(t)
+	p.say(t, chartWords)
+	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
+	p.click(t, "deny")
+	p.untilMessage(t, "assistant voice completed", "I am sorry, the chart could not be made.")
+	p.say(t, chartWords)
+	p.until(t, "the question again", "probe.all('approval-dialog').length === 1")
+	if rows := s.rows(t, "SELECT status FROM tool_calls ORDER BY started_at"); !slices.Equal(rows, []string{"failed", "running"}) {
+		t.Errorf("tool calls before the answer: %q", rows)
+	}
+	p.click(t, "approve")
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	s.untilEnded(t, 1)
+	log := s.rows(t, "SELECT status, error FROM tool_call_log")
+	if len(log) != 2 || !strings.HasPrefix(log[0], "failed | The user refused") || !strings.HasPrefix(log[1], "done") {
+		t.Errorf("tool calls %q", log)
+	}
+}
+
 // TestPageInterruptedBySpeech speaks into a long answer. What was heard of it is
 // what the next call's model is told.
 func TestPageInterruptedBySpeech(t *testing.T) {
