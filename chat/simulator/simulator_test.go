@@ -13,12 +13,19 @@ import (
 	"go.uber.org/goleak"
 
 	"voicebridge/chat"
+	"voicebridge/chat/chattest"
 	"voicebridge/chat/simulator"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestBehaviour is the part of the providers' suite that needs no wire.
+func TestBehaviour(t *testing.T) {
+	t.Parallel()
+	chattest.Behaviour(t, func(*testing.T) chat.Provider { return simulator.New(simulator.Config{}) })
+}
 
 // ask makes one request and puts the answer together.
 func ask(t *testing.T, req chat.Request) (text string, calls []chat.ToolCall, last chat.Delta, err error) {
