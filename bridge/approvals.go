@@ -165,7 +165,7 @@ var cancelDefinition = toolkit.Definition{
 	Parameters:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 }
 
-// cancelTools is the entry of cancelToolName in a call's registry. The state
+// cancelEntry is the tool of cancelToolName in a call's registry. The state
 // answers its calls: only it knows what runs.
 type cancelEntry struct{}
 
