@@ -13,7 +13,6 @@ const (
 	CodeCallActive          Code = "call_active"
 	CodeUpstreamRefused     Code = "upstream_refused"
 	CodeUpstreamUnreachable Code = "upstream_unreachable"
-	CodeTooManyCalls        Code = "too_many_calls"
 	CodeShuttingDown        Code = "shutting_down"
 	CodeNoCall              Code = "no_call"
 	CodeBadText             Code = "bad_text"
@@ -56,7 +55,6 @@ const (
 	EndBrowserStalled  EndReason = "browser_stalled"    // the browser stopped reading its events
 	EndShutdown        EndReason = "shutdown"           // this process is being stopped
 	EndInternal        EndReason = "internal_error"     // a defect of the bridge
-	EndProcessEnded    EndReason = "process_ended"      // found after a crash
 	EndMaxDuration     EndReason = "max_duration"       // the operator's limit
 	EndUpstreamEndedIt EndReason = "upstream_closed"    // the upstream said goodbye
 	endNone            EndReason = ""

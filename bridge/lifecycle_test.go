@@ -51,7 +51,6 @@ func newFakeLeg(name string, d *diary) *fakeLeg {
 
 func (l *fakeLeg) ID() string                 { return "rtc_1" }
 func (l *fakeLeg) WriteRTP(*rtp.Packet) error { return nil }
-func (l *fakeLeg) BufferedAmount() uint64     { return 0 }
 func (l *fakeLeg) MaxMessageSize() int        { return 64 << 10 }
 
 func (l *fakeLeg) Send(ctx context.Context, data []byte) error {

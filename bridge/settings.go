@@ -24,9 +24,8 @@ type settings struct {
 	inFlight *update
 	// last is the newest session.updated as the client may see it.
 	last []byte
-	// manual says that the upstream makes no turns by itself, noReply that it
-	// does not answer them by itself.
-	manual, noReply bool
+	// noReply says that the upstream does not answer spoken turns by itself.
+	noReply bool
 }
 
 // update is a session.update that the upstream has not answered.
@@ -167,7 +166,7 @@ func (s *state) updated(ev realtime.Event) []byte {
 	visible := s.redact(ev)
 	c := &s.settings
 	c.last = visible
-	c.manual, c.noReply = turnTaking(ev.Session)
+	c.noReply = !answersTurns(ev.Session)
 	u := c.inFlight
 	if u == nil {
 		return visible
@@ -188,9 +187,9 @@ func (s *state) updated(ev realtime.Event) []byte {
 	return visible
 }
 
-// turnTaking reads from a session whether the upstream makes turns and answers
-// them by itself.
-func turnTaking(session json.RawMessage) (manual, noReply bool) {
+// answersTurns reads from a session whether the upstream answers spoken turns by
+// itself. It does unless the session says otherwise.
+func answersTurns(session json.RawMessage) bool {
 	var o struct {
 		Audio struct {
 			Input struct {
@@ -198,20 +197,17 @@ func turnTaking(session json.RawMessage) (manual, noReply bool) {
 			} `json:"input"`
 		} `json:"audio"`
 	}
-	if json.Unmarshal(session, &o) != nil {
-		return false, false
+	if json.Unmarshal(session, &o) != nil || o.Audio.Input.Turns == nil {
+		return true
 	}
-	raw := o.Audio.Input.Turns
-	if raw != nil && notNull(raw) == nil {
-		return true, true
+	raw := notNull(o.Audio.Input.Turns)
+	if raw == nil {
+		return false // no turns at all
 	}
 	var t struct {
 		CreateResponse *bool `json:"create_response"`
 	}
-	if json.Unmarshal(raw, &t) != nil {
-		return false, false
-	}
-	return false, t.CreateResponse != nil && !*t.CreateResponse
+	return json.Unmarshal(raw, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
 }
 
 // redact takes the server's instructions and tools out of a session event.

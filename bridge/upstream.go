@@ -42,7 +42,6 @@ type UpstreamLeg interface {
 type leg interface {
 	rtc.AudioSink
 	Send(ctx context.Context, data []byte) error
-	BufferedAmount() uint64
 	MaxMessageSize() int
 	Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) error
 	Close() error

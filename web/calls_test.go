@@ -132,7 +132,6 @@ func TestStartCallPassesOnWhatTheBridgeSays(t *testing.T) {
 		"no opus":     {&bridge.Error{Code: bridge.CodeNoOpus, Message: "m"}, 400, "no_opus", false},
 		"bad session": {&bridge.Error{Code: bridge.CodeBadSession, Message: "m"}, 400, "bad_session", false},
 		"call active": {&bridge.Error{Code: bridge.CodeCallActive, Message: "m"}, 409, "call_active", false},
-		"too many":    {&bridge.Error{Code: bridge.CodeTooManyCalls, Message: "m"}, 429, "too_many_calls", true},
 		"stopping":    {&bridge.Error{Code: bridge.CodeShuttingDown, Message: "m"}, 503, "shutting_down", true},
 		"refused": {&bridge.Error{Code: bridge.CodeUpstreamRefused, Status: 401, UpstreamCode: "invalid_api_key",
 			Message: "Incorrect API key provided: sk-proj-canary1234."}, 502, "invalid_api_key", false},

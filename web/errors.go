@@ -118,8 +118,6 @@ func classifyBridge(e *bridge.Error) *apiError {
 		out.Status = http.StatusBadRequest
 	case bridge.CodeCallActive, bridge.CodeNoCall:
 		out.Status = http.StatusConflict
-	case bridge.CodeTooManyCalls:
-		out.Status, out.RetryAfter = http.StatusTooManyRequests, retryFull
 	case bridge.CodeShuttingDown:
 		out.Status, out.RetryAfter = http.StatusServiceUnavailable, errShuttingDown.RetryAfter
 	case bridge.CodeUpstreamRefused:
