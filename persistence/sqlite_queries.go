@@ -24,13 +24,29 @@ func rows[From, To any](from []From, err error, convert func(From) To) ([]To, er
 	return to, nil
 }
 
+func (s sqliteQueries) ChangeQueued(ctx context.Context, arg pgdb.ChangeQueuedParams) (int64, error) {
+	return s.q.ChangeQueued(ctx, sqlitedb.ChangeQueuedParams(arg))
+}
+
 func (s sqliteQueries) ClaimTurn(ctx context.Context, arg pgdb.ClaimTurnParams) (int64, error) {
 	return s.q.ClaimTurn(ctx, sqlitedb.ClaimTurnParams(arg))
+}
+
+func (s sqliteQueries) ClearQueued(ctx context.Context, arg pgdb.ClearQueuedParams) (int64, error) {
+	return s.q.ClearQueued(ctx, sqlitedb.ClearQueuedParams(arg))
+}
+
+func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedParams) (int64, error) {
+	return s.q.CountQueued(ctx, sqlitedb.CountQueuedParams(arg))
 }
 
 func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
 	return pgdb.Thread(r), err
+}
+
+func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedParams) (int64, error) {
+	return s.q.DeleteQueued(ctx, sqlitedb.DeleteQueuedParams(arg))
 }
 
 func (s sqliteQueries) DeleteThread(ctx context.Context, arg pgdb.DeleteThreadParams) (int64, error) {
@@ -86,6 +102,21 @@ func (s sqliteQueries) GetOwner(ctx context.Context, arg pgdb.GetOwnerParams) (s
 	return s.q.GetOwner(ctx, sqlitedb.GetOwnerParams(arg))
 }
 
+func (s sqliteQueries) GetQueuePause(ctx context.Context, arg pgdb.GetQueuePauseParams) (pgdb.QueuePause, error) {
+	r, err := s.q.GetQueuePause(ctx, sqlitedb.GetQueuePauseParams(arg))
+	return pgdb.QueuePause(r), err
+}
+
+func (s sqliteQueries) GetQueued(ctx context.Context, arg pgdb.GetQueuedParams) (pgdb.QueuedMessage, error) {
+	r, err := s.q.GetQueued(ctx, sqlitedb.GetQueuedParams(arg))
+	return pgdb.QueuedMessage(r), err
+}
+
+func (s sqliteQueries) GetQueuedByKey(ctx context.Context, arg pgdb.GetQueuedByKeyParams) (pgdb.QueuedMessage, error) {
+	r, err := s.q.GetQueuedByKey(ctx, sqlitedb.GetQueuedByKeyParams(arg))
+	return pgdb.QueuedMessage(r), err
+}
+
 func (s sqliteQueries) GetTextSession(ctx context.Context, arg pgdb.GetTextSessionParams) (pgdb.TextSession, error) {
 	r, err := s.q.GetTextSession(ctx, sqlitedb.GetTextSessionParams(arg))
 	return pgdb.TextSession(r), err
@@ -111,6 +142,11 @@ func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessage
 	return pgdb.Message(r), err
 }
 
+func (s sqliteQueries) InsertQueued(ctx context.Context, arg pgdb.InsertQueuedParams) (pgdb.QueuedMessage, error) {
+	r, err := s.q.InsertQueued(ctx, sqlitedb.InsertQueuedParams(arg))
+	return pgdb.QueuedMessage(r), err
+}
+
 func (s sqliteQueries) KeepTurn(ctx context.Context, arg pgdb.KeepTurnParams) (pgdb.Turn, error) {
 	r, err := s.q.KeepTurn(ctx, sqlitedb.KeepTurnParams(arg))
 	return pgdb.Turn(r), err
@@ -120,9 +156,19 @@ func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessagePara
 	return s.q.LastMessage(ctx, sqlitedb.LastMessageParams(arg))
 }
 
+func (s sqliteQueries) LastTurn(ctx context.Context, arg pgdb.LastTurnParams) (pgdb.Turn, error) {
+	r, err := s.q.LastTurn(ctx, sqlitedb.LastTurnParams(arg))
+	return pgdb.Turn(r), err
+}
+
 func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListChanges(ctx, sqlitedb.ListChangesParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
+	r, err := s.q.ListDueQueues(ctx, sqlitedb.ListDueQueuesParams(arg))
+	return rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
 }
 
 func (s sqliteQueries) ListMessages(ctx context.Context, arg pgdb.ListMessagesParams) ([]pgdb.Message, error) {
@@ -144,6 +190,11 @@ func (s sqliteQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMe
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
+func (s sqliteQueries) ListQueued(ctx context.Context, arg pgdb.ListQueuedParams) ([]pgdb.QueuedMessage, error) {
+	r, err := s.q.ListQueued(ctx, sqlitedb.ListQueuedParams(arg))
+	return rows(r, err, func(r sqlitedb.QueuedMessage) pgdb.QueuedMessage { return pgdb.QueuedMessage(r) })
+}
+
 func (s sqliteQueries) ListReplay(ctx context.Context, arg pgdb.ListReplayParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListReplay(ctx, sqlitedb.ListReplayParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
@@ -159,13 +210,25 @@ func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWa
 	return rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
+func (s sqliteQueries) PauseQueue(ctx context.Context, arg pgdb.PauseQueueParams) error {
+	return s.q.PauseQueue(ctx, sqlitedb.PauseQueueParams(arg))
+}
+
 func (s sqliteQueries) RenameThread(ctx context.Context, arg pgdb.RenameThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.RenameThread(ctx, sqlitedb.RenameThreadParams(arg))
 	return pgdb.Thread(r), err
 }
 
+func (s sqliteQueries) RequeueOpen(ctx context.Context, arg pgdb.RequeueOpenParams) error {
+	return s.q.RequeueOpen(ctx, sqlitedb.RequeueOpenParams(arg))
+}
+
 func (s sqliteQueries) ResetThread(ctx context.Context, arg pgdb.ResetThreadParams) (int64, error) {
 	return s.q.ResetThread(ctx, sqlitedb.ResetThreadParams(arg))
+}
+
+func (s sqliteQueries) ResumeQueue(ctx context.Context, arg pgdb.ResumeQueueParams) (int64, error) {
+	return s.q.ResumeQueue(ctx, sqlitedb.ResumeQueueParams(arg))
 }
 
 func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (int64, error) {
@@ -200,6 +263,10 @@ func (s sqliteQueries) StopTurn(ctx context.Context, arg pgdb.StopTurnParams) (i
 
 func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitleParams) (int64, error) {
 	return s.q.SuggestTitle(ctx, sqlitedb.SuggestTitleParams(arg))
+}
+
+func (s sqliteQueries) TitleQueued(ctx context.Context, arg pgdb.TitleQueuedParams) (int64, error) {
+	return s.q.TitleQueued(ctx, sqlitedb.TitleQueuedParams(arg))
 }
 
 func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessageParams) (pgdb.Message, error) {

@@ -74,6 +74,17 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"text sessions":        s.textSessions,
 		"titles":               s.titles,
 		"search messages":      s.searchMessages,
+		"queue":                s.queue,
+		"queue refuses":        s.queueRefuses,
+		"queue order":          s.queueOrder,
+		"queue claims":         s.queueClaims,
+		"queue leases":         s.queueLeases,
+		"queue and turns":      s.queueAndTurns,
+		"queue pauses":         s.queuePauses,
+		"concurrent adds":      s.concurrentAdds,
+		"concurrent senders":   s.concurrentSenders,
+		"due queues":           s.dueQueues,
+		"recover queues":       s.recoverQueues,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -24,11 +24,23 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.changeQueuedStmt, err = db.PrepareContext(ctx, changeQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query ChangeQueued: %w", err)
+	}
 	if q.claimTurnStmt, err = db.PrepareContext(ctx, claimTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimTurn: %w", err)
 	}
+	if q.clearQueuedStmt, err = db.PrepareContext(ctx, clearQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query ClearQueued: %w", err)
+	}
+	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
+	}
 	if q.createThreadStmt, err = db.PrepareContext(ctx, createThread); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateThread: %w", err)
+	}
+	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
 	}
 	if q.deleteThreadStmt, err = db.PrepareContext(ctx, deleteThread); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteThread: %w", err)
@@ -66,6 +78,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getOwnerStmt, err = db.PrepareContext(ctx, getOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query GetOwner: %w", err)
 	}
+	if q.getQueuePauseStmt, err = db.PrepareContext(ctx, getQueuePause); err != nil {
+		return nil, fmt.Errorf("error preparing query GetQueuePause: %w", err)
+	}
+	if q.getQueuedStmt, err = db.PrepareContext(ctx, getQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query GetQueued: %w", err)
+	}
+	if q.getQueuedByKeyStmt, err = db.PrepareContext(ctx, getQueuedByKey); err != nil {
+		return nil, fmt.Errorf("error preparing query GetQueuedByKey: %w", err)
+	}
 	if q.getTextSessionStmt, err = db.PrepareContext(ctx, getTextSession); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTextSession: %w", err)
 	}
@@ -81,14 +102,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
 	}
+	if q.insertQueuedStmt, err = db.PrepareContext(ctx, insertQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertQueued: %w", err)
+	}
 	if q.keepTurnStmt, err = db.PrepareContext(ctx, keepTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepTurn: %w", err)
 	}
 	if q.lastMessageStmt, err = db.PrepareContext(ctx, lastMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query LastMessage: %w", err)
 	}
+	if q.lastTurnStmt, err = db.PrepareContext(ctx, lastTurn); err != nil {
+		return nil, fmt.Errorf("error preparing query LastTurn: %w", err)
+	}
 	if q.listChangesStmt, err = db.PrepareContext(ctx, listChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ListChanges: %w", err)
+	}
+	if q.listDueQueuesStmt, err = db.PrepareContext(ctx, listDueQueues); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDueQueues: %w", err)
 	}
 	if q.listMessagesStmt, err = db.PrepareContext(ctx, listMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMessages: %w", err)
@@ -102,6 +132,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listOpenMessagesStmt, err = db.PrepareContext(ctx, listOpenMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenMessages: %w", err)
 	}
+	if q.listQueuedStmt, err = db.PrepareContext(ctx, listQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query ListQueued: %w", err)
+	}
 	if q.listReplayStmt, err = db.PrepareContext(ctx, listReplay); err != nil {
 		return nil, fmt.Errorf("error preparing query ListReplay: %w", err)
 	}
@@ -111,11 +144,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listWaitingToolCallsStmt, err = db.PrepareContext(ctx, listWaitingToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListWaitingToolCalls: %w", err)
 	}
+	if q.pauseQueueStmt, err = db.PrepareContext(ctx, pauseQueue); err != nil {
+		return nil, fmt.Errorf("error preparing query PauseQueue: %w", err)
+	}
 	if q.renameThreadStmt, err = db.PrepareContext(ctx, renameThread); err != nil {
 		return nil, fmt.Errorf("error preparing query RenameThread: %w", err)
 	}
+	if q.requeueOpenStmt, err = db.PrepareContext(ctx, requeueOpen); err != nil {
+		return nil, fmt.Errorf("error preparing query RequeueOpen: %w", err)
+	}
 	if q.resetThreadStmt, err = db.PrepareContext(ctx, resetThread); err != nil {
 		return nil, fmt.Errorf("error preparing query ResetThread: %w", err)
+	}
+	if q.resumeQueueStmt, err = db.PrepareContext(ctx, resumeQueue); err != nil {
+		return nil, fmt.Errorf("error preparing query ResumeQueue: %w", err)
 	}
 	if q.saveCallStmt, err = db.PrepareContext(ctx, saveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveCall: %w", err)
@@ -141,6 +183,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.suggestTitleStmt, err = db.PrepareContext(ctx, suggestTitle); err != nil {
 		return nil, fmt.Errorf("error preparing query SuggestTitle: %w", err)
 	}
+	if q.titleQueuedStmt, err = db.PrepareContext(ctx, titleQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query TitleQueued: %w", err)
+	}
 	if q.updateMessageStmt, err = db.PrepareContext(ctx, updateMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateMessage: %w", err)
 	}
@@ -149,14 +194,34 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.changeQueuedStmt != nil {
+		if cerr := q.changeQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing changeQueuedStmt: %w", cerr)
+		}
+	}
 	if q.claimTurnStmt != nil {
 		if cerr := q.claimTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing claimTurnStmt: %w", cerr)
 		}
 	}
+	if q.clearQueuedStmt != nil {
+		if cerr := q.clearQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing clearQueuedStmt: %w", cerr)
+		}
+	}
+	if q.countQueuedStmt != nil {
+		if cerr := q.countQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countQueuedStmt: %w", cerr)
+		}
+	}
 	if q.createThreadStmt != nil {
 		if cerr := q.createThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing createThreadStmt: %w", cerr)
+		}
+	}
+	if q.deleteQueuedStmt != nil {
+		if cerr := q.deleteQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteQueuedStmt: %w", cerr)
 		}
 	}
 	if q.deleteThreadStmt != nil {
@@ -219,6 +284,21 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getOwnerStmt: %w", cerr)
 		}
 	}
+	if q.getQueuePauseStmt != nil {
+		if cerr := q.getQueuePauseStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getQueuePauseStmt: %w", cerr)
+		}
+	}
+	if q.getQueuedStmt != nil {
+		if cerr := q.getQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getQueuedStmt: %w", cerr)
+		}
+	}
+	if q.getQueuedByKeyStmt != nil {
+		if cerr := q.getQueuedByKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getQueuedByKeyStmt: %w", cerr)
+		}
+	}
 	if q.getTextSessionStmt != nil {
 		if cerr := q.getTextSessionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getTextSessionStmt: %w", cerr)
@@ -244,6 +324,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertMessageStmt: %w", cerr)
 		}
 	}
+	if q.insertQueuedStmt != nil {
+		if cerr := q.insertQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertQueuedStmt: %w", cerr)
+		}
+	}
 	if q.keepTurnStmt != nil {
 		if cerr := q.keepTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing keepTurnStmt: %w", cerr)
@@ -254,9 +339,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastMessageStmt: %w", cerr)
 		}
 	}
+	if q.lastTurnStmt != nil {
+		if cerr := q.lastTurnStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastTurnStmt: %w", cerr)
+		}
+	}
 	if q.listChangesStmt != nil {
 		if cerr := q.listChangesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listChangesStmt: %w", cerr)
+		}
+	}
+	if q.listDueQueuesStmt != nil {
+		if cerr := q.listDueQueuesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDueQueuesStmt: %w", cerr)
 		}
 	}
 	if q.listMessagesStmt != nil {
@@ -279,6 +374,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listOpenMessagesStmt: %w", cerr)
 		}
 	}
+	if q.listQueuedStmt != nil {
+		if cerr := q.listQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listQueuedStmt: %w", cerr)
+		}
+	}
 	if q.listReplayStmt != nil {
 		if cerr := q.listReplayStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listReplayStmt: %w", cerr)
@@ -294,14 +394,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listWaitingToolCallsStmt: %w", cerr)
 		}
 	}
+	if q.pauseQueueStmt != nil {
+		if cerr := q.pauseQueueStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pauseQueueStmt: %w", cerr)
+		}
+	}
 	if q.renameThreadStmt != nil {
 		if cerr := q.renameThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing renameThreadStmt: %w", cerr)
 		}
 	}
+	if q.requeueOpenStmt != nil {
+		if cerr := q.requeueOpenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing requeueOpenStmt: %w", cerr)
+		}
+	}
 	if q.resetThreadStmt != nil {
 		if cerr := q.resetThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resetThreadStmt: %w", cerr)
+		}
+	}
+	if q.resumeQueueStmt != nil {
+		if cerr := q.resumeQueueStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing resumeQueueStmt: %w", cerr)
 		}
 	}
 	if q.saveCallStmt != nil {
@@ -342,6 +457,11 @@ func (q *Queries) Close() error {
 	if q.suggestTitleStmt != nil {
 		if cerr := q.suggestTitleStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing suggestTitleStmt: %w", cerr)
+		}
+	}
+	if q.titleQueuedStmt != nil {
+		if cerr := q.titleQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing titleQueuedStmt: %w", cerr)
 		}
 	}
 	if q.updateMessageStmt != nil {
@@ -388,8 +508,12 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                       DBTX
 	tx                       *sql.Tx
+	changeQueuedStmt         *sql.Stmt
 	claimTurnStmt            *sql.Stmt
+	clearQueuedStmt          *sql.Stmt
+	countQueuedStmt          *sql.Stmt
 	createThreadStmt         *sql.Stmt
+	deleteQueuedStmt         *sql.Stmt
 	deleteThreadStmt         *sql.Stmt
 	drawSeqStmt              *sql.Stmt
 	drawSeqForNewStmt        *sql.Stmt
@@ -402,23 +526,33 @@ type Queries struct {
 	getLiveCallStmt          *sql.Stmt
 	getMessageStmt           *sql.Stmt
 	getOwnerStmt             *sql.Stmt
+	getQueuePauseStmt        *sql.Stmt
+	getQueuedStmt            *sql.Stmt
+	getQueuedByKeyStmt       *sql.Stmt
 	getTextSessionStmt       *sql.Stmt
 	getThreadStmt            *sql.Stmt
 	getToolCallStmt          *sql.Stmt
 	getTurnStmt              *sql.Stmt
 	insertMessageStmt        *sql.Stmt
+	insertQueuedStmt         *sql.Stmt
 	keepTurnStmt             *sql.Stmt
 	lastMessageStmt          *sql.Stmt
+	lastTurnStmt             *sql.Stmt
 	listChangesStmt          *sql.Stmt
+	listDueQueuesStmt        *sql.Stmt
 	listMessagesStmt         *sql.Stmt
 	listOpenCallsStmt        *sql.Stmt
 	listOpenInstancesStmt    *sql.Stmt
 	listOpenMessagesStmt     *sql.Stmt
+	listQueuedStmt           *sql.Stmt
 	listReplayStmt           *sql.Stmt
 	listThreadsStmt          *sql.Stmt
 	listWaitingToolCallsStmt *sql.Stmt
+	pauseQueueStmt           *sql.Stmt
 	renameThreadStmt         *sql.Stmt
+	requeueOpenStmt          *sql.Stmt
 	resetThreadStmt          *sql.Stmt
+	resumeQueueStmt          *sql.Stmt
 	saveCallStmt             *sql.Stmt
 	saveResponseStmt         *sql.Stmt
 	saveTextSessionStmt      *sql.Stmt
@@ -427,6 +561,7 @@ type Queries struct {
 	shiftMessagesStmt        *sql.Stmt
 	stopTurnStmt             *sql.Stmt
 	suggestTitleStmt         *sql.Stmt
+	titleQueuedStmt          *sql.Stmt
 	updateMessageStmt        *sql.Stmt
 }
 
@@ -434,8 +569,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                       tx,
 		tx:                       tx,
+		changeQueuedStmt:         q.changeQueuedStmt,
 		claimTurnStmt:            q.claimTurnStmt,
+		clearQueuedStmt:          q.clearQueuedStmt,
+		countQueuedStmt:          q.countQueuedStmt,
 		createThreadStmt:         q.createThreadStmt,
+		deleteQueuedStmt:         q.deleteQueuedStmt,
 		deleteThreadStmt:         q.deleteThreadStmt,
 		drawSeqStmt:              q.drawSeqStmt,
 		drawSeqForNewStmt:        q.drawSeqForNewStmt,
@@ -448,23 +587,33 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getLiveCallStmt:          q.getLiveCallStmt,
 		getMessageStmt:           q.getMessageStmt,
 		getOwnerStmt:             q.getOwnerStmt,
+		getQueuePauseStmt:        q.getQueuePauseStmt,
+		getQueuedStmt:            q.getQueuedStmt,
+		getQueuedByKeyStmt:       q.getQueuedByKeyStmt,
 		getTextSessionStmt:       q.getTextSessionStmt,
 		getThreadStmt:            q.getThreadStmt,
 		getToolCallStmt:          q.getToolCallStmt,
 		getTurnStmt:              q.getTurnStmt,
 		insertMessageStmt:        q.insertMessageStmt,
+		insertQueuedStmt:         q.insertQueuedStmt,
 		keepTurnStmt:             q.keepTurnStmt,
 		lastMessageStmt:          q.lastMessageStmt,
+		lastTurnStmt:             q.lastTurnStmt,
 		listChangesStmt:          q.listChangesStmt,
+		listDueQueuesStmt:        q.listDueQueuesStmt,
 		listMessagesStmt:         q.listMessagesStmt,
 		listOpenCallsStmt:        q.listOpenCallsStmt,
 		listOpenInstancesStmt:    q.listOpenInstancesStmt,
 		listOpenMessagesStmt:     q.listOpenMessagesStmt,
+		listQueuedStmt:           q.listQueuedStmt,
 		listReplayStmt:           q.listReplayStmt,
 		listThreadsStmt:          q.listThreadsStmt,
 		listWaitingToolCallsStmt: q.listWaitingToolCallsStmt,
+		pauseQueueStmt:           q.pauseQueueStmt,
 		renameThreadStmt:         q.renameThreadStmt,
+		requeueOpenStmt:          q.requeueOpenStmt,
 		resetThreadStmt:          q.resetThreadStmt,
+		resumeQueueStmt:          q.resumeQueueStmt,
 		saveCallStmt:             q.saveCallStmt,
 		saveResponseStmt:         q.saveResponseStmt,
 		saveTextSessionStmt:      q.saveTextSessionStmt,
@@ -473,6 +622,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		shiftMessagesStmt:        q.shiftMessagesStmt,
 		stopTurnStmt:             q.stopTurnStmt,
 		suggestTitleStmt:         q.suggestTitleStmt,
+		titleQueuedStmt:          q.titleQueuedStmt,
 		updateMessageStmt:        q.updateMessageStmt,
 	}
 }

@@ -49,6 +49,13 @@ type Message struct {
 	SearchText string
 }
 
+type QueuePause struct {
+	ThreadID string
+	Reason   string
+	Message  string
+	PausedAt dbtype.Time
+}
+
 type QueuedMessage struct {
 	ID             string
 	ThreadID       string
@@ -65,6 +72,9 @@ type QueuedMessage struct {
 	ScheduledAt    *dbtype.Time
 	QueuedAt       dbtype.Time
 	SentAt         *dbtype.Time
+	MessageID      string
+	Instance       string
+	NotBefore      *dbtype.Time
 }
 
 type Response struct {
@@ -136,4 +146,5 @@ type Turn struct {
 	StartedAt   dbtype.Time
 	LeaseUntil  dbtype.Time
 	StopAskedAt *dbtype.Time
+	EndedAt     *dbtype.Time
 }
