@@ -33,7 +33,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
 //	tools A B    the server's tools are these from now on
-//	say words    text from elsewhere
+//	say words    text from elsewhere; "deliver words" is one that a queue keeps
+//	             until it is saved
 //	stop reason  somebody ends the call
 //	up is STATE  the connection's state; also "br is STATE"
 //
@@ -186,6 +187,8 @@ func (c *scripted) play(line string) {
 		c.reduce(newTools{entries})
 	case verb == "say":
 		c.reduce(said{messageID: "said-1", text: rest})
+	case verb == "deliver":
+		c.reduce(said{messageID: "queued-1", text: rest, with: func(*persistence.Batch) error { return nil }})
 	case verb == "stop":
 		c.reduce(stop{EndReason(rest)})
 	default:

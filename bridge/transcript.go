@@ -53,6 +53,8 @@ type message struct {
 	wordsBy time.Time
 	// response is that of an assistant's message.
 	response *response
+	// with is written when the message is saved first.
+	with func(*persistence.Batch) error
 }
 
 func newTranscript() transcript { return transcript{items: make(map[string]*item)} }
@@ -148,7 +150,8 @@ func (s *state) write(m *message) {
 	if !m.open() {
 		m.publishAt = time.Time{}
 	}
-	s.save(saveMessage{message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, place: at})
+	s.save(saveMessage{message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, place: at, with: m.with})
+	m.with = nil
 }
 
 // placeOf follows the chain of items back to the nearest one that is shown.

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,6 +26,8 @@ type TurnRequest struct {
 	Text string
 	// MessageID is the id that the user's message gets; empty for a new one.
 	MessageID string
+	// Extra is more metadata of the user's message.
+	Extra map[string]json.RawMessage
 	// Saved says that the user's message is in the thread already.
 	Saved bool
 	// Instructions become system messages of the thread, before the text.

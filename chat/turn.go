@@ -191,6 +191,7 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	}
 	if t.req.Text != "" {
 		m := persistence.Message{ID: t.req.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(t.req.Text)}}
+		m.Metadata.Extra = t.req.Extra
 		if t.user, err = b.AppendMessage(m); err != nil {
 			return err
 		}

@@ -145,7 +145,7 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 		ToolTimeout:     time.Duration(cfg.Tools.TimeoutSeconds) * time.Second,
 		MaxDuration:     time.Duration(cfg.Limits.MaxCallMinutes) * time.Minute,
 		Cost:            cfg.voiceCost,
-		OnEnd:           func(reason bridge.EndReason) { metrics.CallEnded(string(reason)) },
+		OnEnd:           func(_ persistence.Key, reason bridge.EndReason) { metrics.CallEnded(string(reason)) },
 		OnDraftsDropped: metrics.DraftsDropped,
 		Logger:          log,
 	}
