@@ -28,7 +28,7 @@ func TestDeliver(t *testing.T) {
 	m := persistence.Message{ID: claim.Message.MessageID, Parts: []persistence.Part{persistence.TextPart(claim.Message.Text)}}
 	m.Metadata.Extra = map[string]json.RawMessage{"queue_id": json.RawMessage(`"q"`)}
 	send := func(w *persistence.Batch) error {
-		_, err := w.SendQueued(claim.Message.ID, claim.Message.Attempts)
+		_, err := w.SendQueued(claim.Message.ID, claim.Message.Attempts, false)
 		return err
 	}
 	if err := b.calls.Deliver(b.ctx, c.key(), m, send); err != nil {

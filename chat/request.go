@@ -28,7 +28,8 @@ type TurnRequest struct {
 	MessageID string
 	// Extra is more metadata of the user's message.
 	Extra map[string]json.RawMessage
-	// Saved says that the user's message is in the thread already.
+	// Saved says that the user's message is in the thread already. What was
+	// answered to it before is left out of the request.
 	Saved bool
 	// Instructions become system messages of the thread, before the text.
 	Instructions []string
@@ -47,6 +48,10 @@ type TurnRequest struct {
 	// message: what it writes is there if, and only if, the turn has begun. It
 	// must not use the Store.
 	Opening func(*persistence.Batch) error
+	// Closing is run in the transaction that ends the turn and saves its answer; of
+	// the result all is there but Message. It must not use the Store. When the
+	// process dies it is never run.
+	Closing func(*persistence.Batch, Result) error
 }
 
 // CallerTools are tools that the caller of a turn runs.

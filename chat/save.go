@@ -189,6 +189,7 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	r := &t.result
 	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.msg.ID, t.msg.Text(), t.usage
 	r.Status, r.Finish, r.Err, r.Provider, r.Model = status, finish, failure, t.provider.Name(), t.model
+	r.Shutdown = status == persistence.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
 	r.Message = t.saveEnd()
 }
 
@@ -201,6 +202,11 @@ func (t *Turn) saveEnd() persistence.Message {
 		}
 		for _, run := range t.calls {
 			if err := b.SaveToolCall(run.record); err != nil {
+				return err
+			}
+		}
+		if t.req.Closing != nil {
+			if err := t.req.Closing(b, t.result); err != nil {
 				return err
 			}
 		}

@@ -31,6 +31,11 @@ const (
 const TitleInstructions = "Give this conversation a title of two to six words, in the language of the conversation. " +
 	"Answer with the title alone: no quotation marks, no full stop, no explanation."
 
+// ShortTitleInstructions is the system prompt of a request for the title of a
+// message that waits.
+const ShortTitleInstructions = "Give this message a title of two or three words, in the language of the message. " +
+	"Answer with the title alone: no quotation marks, no full stop, no explanation."
+
 // titles names threads: at once by their first words, and by the model after the
 // first exchange. One worker does it, so that titles never hurry a provider.
 type titles struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,7 +65,9 @@ type Result struct {
 	Status persistence.Status
 	Finish FinishReason
 	// Err is why the turn failed.
-	Err      *Error
+	Err *Error
+	// Shutdown says that it was interrupted because the server stops.
+	Shutdown bool
 	Provider string
 	Model    string
 	// Message is the message as it was saved; its Parts are nil when it could not be.
@@ -236,6 +239,9 @@ func (t *Turn) rounds() (FinishReason, error) {
 	if len(thread) == maxReplay {
 		thread = anchored(thread)
 	}
+	if t.req.Saved {
+		thread = askedLast(thread)
+	}
 	t.request = t.c.cfg.History.Messages(thread, t.provider.Name())
 	t.addContext(t.request)
 	for round := 0; ; round++ {
@@ -262,6 +268,16 @@ func (t *Turn) rounds() (FinishReason, error) {
 		}
 		t.remember(calls)
 	}
+}
+
+// askedLast is a thread without what came after the user's last message.
+func askedLast(thread []persistence.Message) []persistence.Message {
+	for i, m := range slices.Backward(thread) {
+		if m.Role == persistence.RoleUser {
+			return thread[:i+1]
+		}
+	}
+	return thread
 }
 
 // answered says how an answer without calls ended.

@@ -133,22 +133,47 @@ func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 }
 
 // SendQueued marks a message as sent: in the same batch, it becomes a message of
-// the thread. attempt is that of the claim. It reports false, and changes
-// nothing, when the claim was lost; the batch may go on.
-func (b *Batch) SendQueued(id string, attempt int) (sent bool, err error) {
-	err = b.do("send queued message", func() error {
-		row, held, err := b.claimed(id, attempt)
-		if err != nil || !held {
-			return err
-		}
-		sent = true
-		row.State, row.LeaseUntil, row.Error = string(QueueSent), nil, ""
+// the thread. attempt is that of the claim. answering says that a turn of this
+// process answers it, which must end with AnsweredQueued or RequeueQueued: else the
+// message is claimed once more when the turn is gone. It reports false, and
+// changes nothing, when the claim was lost; the batch may go on.
+func (b *Batch) SendQueued(id string, attempt int, answering bool) (sent bool, err error) {
+	state := QueueSent
+	if answering {
+		state = QueueAnswering
+	}
+	return b.changeClaimed("send queued message", id, attempt, func(row *pgdb.QueuedMessage) error {
+		row.State, row.LeaseUntil, row.Error = string(state), nil, ""
 		if row.SentAt == nil {
 			row.SentAt = new(dbtype.At(now()))
 		}
+		return nil
+	})
+}
+
+// AnsweredQueued says that the turn of a message has ended. Like SendQueued it
+// reports false when the claim was lost.
+func (b *Batch) AnsweredQueued(id string, attempt int) (bool, error) {
+	return b.changeClaimed("end queued message", id, attempt, func(row *pgdb.QueuedMessage) error {
+		row.State = string(QueueSent)
+		return nil
+	})
+}
+
+// changeClaimed changes the row of a claim, if it still is one.
+func (b *Batch) changeClaimed(what, id string, attempt int, change func(*pgdb.QueuedMessage) error) (held bool, err error) {
+	err = b.do(what, func() error {
+		row, ok, err := b.claimed(id, attempt)
+		if err != nil || !ok {
+			return err
+		}
+		if err := change(&row); err != nil {
+			return err
+		}
+		held = true
 		return b.changeQueued(row)
 	})
-	return sent, err
+	return held, err
 }
 
 // claimed reads the row of a claim; held says that it still is one.
@@ -178,13 +203,8 @@ type Requeue struct {
 // RequeueQueued puts a message back to the head of its queue: one that was not
 // sent, or one that was and has no answer, so that it is answered again. It
 // reports false when the claim was lost, or the message removed.
-func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt int, r Requeue) (back bool, err error) {
-	err = s.lockedBatch(ctx, key, "requeue message", func(b *Batch) error {
-		row, held, err := b.claimed(id, attempt)
-		if err != nil || !held {
-			return err
-		}
-		back = true
+func (b *Batch) RequeueQueued(id string, attempt int, r Requeue) (back bool, err error) {
+	return b.changeClaimed("requeue message", id, attempt, func(row *pgdb.QueuedMessage) error {
 		row.State, row.LeaseUntil, row.Instance, row.Error = string(QueueWaiting), nil, "", cleanText(r.Error)
 		if r.Error == "" {
 			row.Attempts--
@@ -193,11 +213,17 @@ func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt i
 			row.NotBefore = new(dbtype.At(r.NotBefore))
 		}
 		if r.Pause != nil {
-			if err := b.pauseQueue(*r.Pause); err != nil {
-				return err
-			}
+			return b.pauseQueue(*r.Pause)
 		}
-		return b.changeQueued(row)
+		return nil
+	})
+}
+
+// RequeueQueued is Batch.RequeueQueued.
+func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt int, r Requeue) (back bool, err error) {
+	err = s.Batch(ctx, key, func(b *Batch) (err error) {
+		back, err = b.RequeueQueued(id, attempt, r)
+		return err
 	})
 	return back, err
 }

@@ -37,8 +37,14 @@ type QueueState string
 const (
 	QueueWaiting QueueState = "queued"
 	QueueSending QueueState = "sending"
-	QueueSent    QueueState = "sent" // it is a message of the thread
+	// QueueAnswering is a message of the thread whose turn has not ended. When the
+	// turn is gone, it wants another one.
+	QueueAnswering QueueState = "answering"
+	QueueSent      QueueState = "sent" // it is a message of the thread
 )
+
+// waits says whether the message is in the queue, as its user sees it.
+func (s QueueState) waits() bool { return s == QueueWaiting || s == QueueSending }
 
 // QueuedMessage is a message that waits until the thread is free.
 type QueuedMessage struct {
@@ -154,7 +160,9 @@ func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePaus
 		if err != nil {
 			return nil, nil, err
 		}
-		list = append(list, m)
+		if m.State.waits() {
+			list = append(list, m)
+		}
 	}
 	pause, err := pauseOf(ctx, s, q, key)
 	if err != nil {
@@ -333,7 +341,7 @@ func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
 	switch {
 	case err != nil:
 		return row, err
-	case row.State == string(QueueSent):
+	case !QueueState(row.State).waits():
 		return row, ErrNotFound
 	case leased(row):
 		return row, fmt.Errorf("%w: it is being sent", ErrConflict)

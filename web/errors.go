@@ -145,7 +145,7 @@ func classifyChat(err error) *apiError {
 		message, param = fmt.Sprintf("The tool call %q: %v.", e.CallID, e.Err), "callId"
 	}
 	switch {
-	case errors.Is(err, chat.ErrBusy):
+	case errors.Is(err, chat.ErrBusy), errors.Is(err, persistence.ErrBusy):
 		return &apiError{Status: http.StatusConflict, Code: "agent_busy", Message: "The assistant is answering on this thread. Wait, interrupt it, or use the queue."}
 	case errors.Is(err, chat.ErrClosed):
 		return errShuttingDown

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 )
 
@@ -22,18 +23,11 @@ type watcher interface {
 // none, but clients send keep-alives.
 const maxSocketRead = 4 << 10
 
-// QueueConfig is the queue's configuration as the thread socket tells it.
-type QueueConfig struct {
-	Enabled      bool `json:"enabled"`
-	MaxSize      int  `json:"max_size"`
-	DelaySeconds int  `json:"delay_seconds"`
-}
-
 type connectedData struct {
-	SessionID    string      `json:"session_id"`
-	QueueLength  int         `json:"queue_length"`
-	QueueConfig  QueueConfig `json:"queue_config"`
-	ServerMaxSeq int64       `json:"server_max_seq"`
+	SessionID    string         `json:"session_id"`
+	QueueLength  int            `json:"queue_length"`
+	QueueConfig  queue.Settings `json:"queue_config"`
+	ServerMaxSeq int64          `json:"server_max_seq"`
 	// CallID is the thread's live call, null when there is none.
 	CallID *string `json:"call_id"`
 }
@@ -63,7 +57,11 @@ func (s *Server) watchThread(c echo.Context) error {
 	if after < 0 {
 		after = last
 	}
-	hello := connectedData{SessionID: key.Thread, QueueConfig: s.cfg.Queue, ServerMaxSeq: last}
+	waiting, err := s.queue.Length(ctx, key)
+	if err != nil {
+		return err
+	}
+	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: s.queue.Settings(), ServerMaxSeq: last}
 	if id, ok := s.calls.Live(key.Owner, key.Thread); ok {
 		hello.CallID = &id
 	}

@@ -27,11 +27,13 @@ type store interface {
 	pinger
 }
 
-// Config is what a [Server] is made of. Calls, Chat, Store and Page are needed.
+// Config is what a [Server] is made of. Calls, Chat, Queue, Store and Page are needed.
 type Config struct {
 	Calls voiceCalls
 	// Chat answers by text; *chat.Coordinator does.
-	Chat  textChat
+	Chat textChat
+	// Queue keeps what waits; *queue.Queue does.
+	Queue messageQueue
 	Store store
 	// Page holds the built page with index.html at its root.
 	Page fs.FS
@@ -51,7 +53,6 @@ type Config struct {
 	// TrustedProxies are the addresses whose X-Forwarded-For is believed, beside
 	// loopback.
 	TrustedProxies []netip.Prefix
-	Queue          QueueConfig
 	Limits         Limits
 	// ShutdownTimeout bounds how long [Server.Run] waits for requests and sockets
 	// after its context has ended; zero means 10 s.
@@ -67,6 +68,9 @@ func (c Config) validate() error {
 	}
 	if c.Chat == nil {
 		problems = append(problems, errors.New("web: Chat is missing"))
+	}
+	if c.Queue == nil {
+		problems = append(problems, errors.New("web: Queue is missing"))
 	}
 	if c.Store == nil {
 		problems = append(problems, errors.New("web: Store is missing"))
@@ -86,6 +90,7 @@ type Server struct {
 	echo    *echo.Echo
 	calls   voiceCalls
 	chat    textChat
+	queue   messageQueue
 	store   store
 	page    *page
 	openAPI []byte
@@ -126,7 +131,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
 	s := &Server{
-		cfg: cfg, calls: cfg.Calls, chat: cfg.Chat, store: cfg.Store, sockets: newSockets(), conductors: newConductors(now), metrics: cfg.Metrics, log: cfg.Logger, now: now,
+		cfg: cfg, calls: cfg.Calls, chat: cfg.Chat, queue: cfg.Queue, store: cfg.Store, sockets: newSockets(), conductors: newConductors(now), metrics: cfg.Metrics, log: cfg.Logger, now: now,
 		limits:       newLimits(cfg.Limits.withDefaults(), cfg.Calls, cfg.Auth.Required(), now),
 		socketTiming: socketTiming{pingEvery: pingEvery, pingTimeout: pingTimeout, write: socketWrite},
 		bodyTimeout:  bodyTimeout,
@@ -187,6 +192,9 @@ func (s *Server) routes() {
 	e.POST("/api/threads/:id/reset", s.resetThread, user)
 	e.GET("/api/threads/:id/ws", s.watchThread, user)
 	e.GET("/api/sessions/:id/ws", s.watchThread, user)
+	for _, thread := range []string{"/api/threads/:id", "/api/sessions/:id"} {
+		s.queueRoutes(thread)
+	}
 
 	e.POST("/text/session", s.createTextSession, user)
 	e.GET("/text/session/:id", s.readTextSession, user)

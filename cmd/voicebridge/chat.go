@@ -88,7 +88,7 @@ func (c *config) openProvider(name string) (chat.Provider, error) {
 
 // openChat makes the coordinator of text turns with all providers that are
 // configured.
-func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.TurnObserver, log *slog.Logger) (*chat.Coordinator, error) {
+func openChat(cfg config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
 		Store: store, Provider: cfg.textProvider(), Models: map[string]string{},
@@ -100,7 +100,7 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.
 		FirstByte:     time.Duration(cfg.Text.TimeoutSeconds) * time.Second,
 		MaxToolRounds: h.MaxToolRounds,
 		NoTitles:      !cfg.Conversations.Queue.AutoGenerateTitles,
-		Observers:     []chat.TurnObserver{observer},
+		Observers:     observers,
 		Cost:          cfg.textCost,
 		Logger:        log,
 	}

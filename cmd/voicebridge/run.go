@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web"
@@ -59,17 +60,21 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (er
 	}
 
 	metrics := web.NewMetrics()
-	texts, err := openChat(cfg, store, tools, metrics, log)
+	inbox, err := openQueue(cfg, store, log)
+	if err != nil {
+		return errors.Join(err, up.close())
+	}
+	texts, err := openChat(cfg, store, tools, []chat.TurnObserver{metrics, inbox}, log)
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
 	voice := bridgeConfig(cfg, up, media, store, tools, metrics, log)
-	voice.OnTurn = texts.Talked // threads get titles, spoken ones too
+	tellQueue(&voice, inbox, texts)
 	calls, err := bridge.NewCalls(voice)
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
-	server, err := web.New(webConfig(cfg, up, calls, texts, store, tools, metrics, log))
+	server, err := web.New(webConfig(cfg, up, calls, texts, inbox, store, tools, metrics, log))
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
@@ -82,7 +87,7 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (er
 	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(ln.Addr())); err != nil {
 		return errors.Join(fmt.Errorf("write address: %w", err), ln.Close(), up.close())
 	}
-	return runAll(ctx, cfg, log, parts{calls: calls, texts: texts, server: server, ln: ln, tools: tools, up: up, store: store})
+	return runAll(ctx, cfg, log, parts{calls: calls, texts: texts, inbox: inbox, server: server, ln: ln, tools: tools, up: up, store: store})
 }
 
 // openStore opens the database, takes it for this process alone (SQLite) or
@@ -151,18 +156,17 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 	}
 }
 
-func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordinator, store *persistence.Store, tools *tools, metrics *web.Metrics, log *slog.Logger) web.Config {
+func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordinator, inbox *queue.Queue, store *persistence.Store, tools *tools, metrics *web.Metrics, log *slog.Logger) web.Config {
 	proxies, _ := prefixes(cfg.TrustedProxies) // checked by validate
-	q, l := cfg.Conversations.Queue, cfg.Limits
+	l := cfg.Limits
 	return web.Config{
-		Calls: calls, Chat: texts, Store: store, Page: ui.Dist(), Tools: tools.registry, Version: buildVersion(),
+		Calls: calls, Chat: texts, Queue: inbox, Store: store, Page: ui.Dist(), Tools: tools.registry, Version: buildVersion(),
 		Upstream:       web.Upstream{Name: up.driver.Name(), Note: up.note, Model: cfg.Realtime.Model, Voice: cfg.Realtime.Voice},
 		Auth:           cfg.auth(),
 		ICEServers:     cfg.Secrets.ICEServers,
 		AllowedOrigins: cfg.AllowedOrigins,
 		Loopback:       cfg.loopback(),
 		TrustedProxies: proxies,
-		Queue:          web.QueueConfig{Enabled: q.Enabled, MaxSize: q.MaxSize, DelaySeconds: q.DelaySeconds},
 		Limits: web.Limits{
 			MaxCalls: l.MaxCalls, MaxCallsPerOwner: l.MaxCallsPerOwner, SetupsPerMinute: l.SetupsPerMinute,
 			SignInsPerMinute: l.SignInsPerMinute, MaxSockets: l.MaxSockets, SocketsPerOwner: l.SocketsPerOwner,
@@ -177,6 +181,7 @@ func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordi
 type parts struct {
 	calls  *bridge.Calls
 	texts  *chat.Coordinator
+	inbox  *queue.Queue
 	server *web.Server
 	ln     net.Listener
 	tools  *tools
@@ -196,6 +201,7 @@ func runAll(ctx context.Context, cfg config, log *slog.Logger, p parts) error {
 		var above errgroup.Group
 		above.Go(func() error { return p.calls.Run(ctx) })
 		above.Go(func() error { return p.texts.Run(ctx) })
+		above.Go(func() error { return p.inbox.Run(ctx, p.texts, p.calls) })
 		return above.Wait()
 	})
 	g.Go(func() error { return p.server.Run(under, p.ln) })

@@ -16,7 +16,7 @@ RETURNING *;
 -- name: CountQueued :one
 SELECT count(*) FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
-WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state <> 'sent';
+WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state IN ('queued', 'sending');
 
 -- name: GetQueued :one
 SELECT q.* FROM queued_messages AS q
@@ -28,8 +28,8 @@ SELECT q.* FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.idempotency_key = @idempotency_key AND q.thread_id = @thread_id AND t.owner = @owner;
 
--- ListQueued gives what waits, in the order in which it is sent: what was begun
--- and is not done, then what is due at once, then by the time.
+-- ListQueued gives what is not done, in the order in which it is sent: what was
+-- begun, then what is due at once, then by the time.
 -- name: ListQueued :many
 SELECT q.* FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
@@ -52,7 +52,7 @@ WHERE queued_messages.id = @id
 
 -- name: DeleteQueued :execrows
 DELETE FROM queued_messages
-WHERE queued_messages.id = @id AND queued_messages.state <> 'sent'
+WHERE queued_messages.id = @id AND queued_messages.state IN ('queued', 'sending')
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
 -- ClearQueued leaves what somebody sends at this moment.
@@ -89,7 +89,7 @@ SELECT t.id, t.owner FROM threads AS t
 WHERE t.id IN (
         SELECT q.thread_id FROM queued_messages AS q
         WHERE q.state <> 'sent'
-            AND (q.state = 'queued' OR q.lease_until < @now)
+            AND (q.state <> 'sending' OR q.lease_until < @now)
             AND (q.not_before IS NULL OR q.not_before <= @now)
             AND (q.scheduled_at IS NULL OR q.scheduled_at <= @now)
     )

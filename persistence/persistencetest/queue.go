@@ -69,7 +69,7 @@ func send(t *testing.T, store *persistence.Store, key persistence.Key, m persist
 	t.Helper()
 	var sent bool
 	err := store.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
-		if sent, err = w.SendQueued(m.ID, m.Attempts); err != nil || !sent {
+		if sent, err = w.SendQueued(m.ID, m.Attempts, false); err != nil || !sent {
 			return err
 		}
 		message := text(persistence.RoleUser, m.Text)
@@ -81,6 +81,14 @@ func send(t *testing.T, store *persistence.Store, key persistence.Key, m persist
 		t.Fatalf("send %q: %v", m.Text, err)
 	}
 	return sent
+}
+
+func answered(t *testing.T, b bundle, m persistence.QueuedMessage) (held bool, err error) {
+	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) (err error) {
+		held, err = w.AnsweredQueued(m.ID, m.Attempts)
+		return err
+	})
+	return held, err
 }
 
 func (s suite) queue(t *testing.T) {
@@ -253,7 +261,7 @@ func (s suite) queueClaims(t *testing.T) {
 	// A batch that fails sends nothing.
 	broken := errors.New("broken")
 	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		_, err := w.SendQueued(m.ID, m.Attempts)
+		_, err := w.SendQueued(m.ID, m.Attempts, false)
 		return errors.Join(err, broken)
 	})
 	wantErr(t, "Batch()", err, broken)
@@ -262,6 +270,9 @@ func (s suite) queueClaims(t *testing.T) {
 		t.Fatal("SendQueued() = false")
 	}
 	b.wantQueue(t, "")
+	if held, err := answered(t, b, m); !held || err != nil {
+		t.Errorf("AnsweredQueued() = %v, %v", held, err)
+	}
 	sent, err := b.store.QueuedMessage(t.Context(), b.key, one.ID)
 	if err != nil || sent.State != persistence.QueueSent || sent.SentAt == nil {
 		t.Errorf("QueuedMessage() = %+v, %v", sent, err)
@@ -360,9 +371,16 @@ func (s suite) queueAndTurns(t *testing.T) {
 	if got.ID != m.ID {
 		t.Errorf("ClaimQueued() after a start = %q", got.Text)
 	}
-	if back, err := b.store.RequeueQueued(t.Context(), b.key, got.ID, got.Attempts, persistence.Requeue{}); !back || err != nil {
-		t.Fatalf("RequeueQueued() = %v, %v", back, err)
+	requeue := func() {
+		t.Helper()
+		if back, err := b.store.RequeueQueued(t.Context(), b.key, got.ID, got.Attempts, persistence.Requeue{}); !back || err != nil {
+			t.Fatalf("RequeueQueued() = %v, %v", back, err)
+		}
 	}
+	requeue()
+	b.answering(t, m)
+	got, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	requeue()
 	// A live call belongs to one process, and only that one speaks into it.
 	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: start}); err != nil {
 		t.Fatal(err)
@@ -377,6 +395,54 @@ func (s suite) queueAndTurns(t *testing.T) {
 	got, c = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
 	if got.ID != m.ID || c.Call != "call" {
 		t.Errorf("ClaimQueued() in a call = %q, call %q", got.Text, c.Call)
+	}
+}
+
+// answering leaves a message with a turn that ends and does not say how it ended,
+// as the turn of a process does that died.
+func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
+	t.Helper()
+	m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		err := w.ClaimTurn("answer", time.Minute)
+		_, sendErr := w.SendQueued(m.ID, m.Attempts, true)
+		return errors.Join(err, sendErr)
+	})
+	if m.ID != want.ID || err != nil {
+		t.Fatalf("%q is being answered, %v", m.Text, err)
+	}
+	b.wantQueue(t, "")
+	if n, err := b.store.QueueLength(t.Context(), b.key); n != 0 || err != nil {
+		t.Errorf("QueueLength() = %d, %v", n, err)
+	}
+	wantErr(t, "Unqueue() of what is answered", b.store.Unqueue(t.Context(), b.key, m.ID), persistence.ErrNotFound)
+	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
+		t.Errorf("ClaimQueued() while it is answered = %q", none.Text)
+	}
+	end := func(id string) {
+		t.Helper()
+		if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end("answer")
+	if keys, err := b.store.DueQueues(t.Context(), 10); len(keys) != 1 || err != nil {
+		t.Errorf("DueQueues() = %v, %v", keys, err)
+	}
+	again, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	if again.ID != m.ID || again.SentAt == nil || again.Attempts != m.Attempts+1 {
+		t.Errorf("ClaimQueued() when its turn is gone = %+v", again)
+	}
+	var held, late bool
+	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) (err error) {
+		late, err = w.AnsweredQueued(m.ID, m.Attempts)
+		if err == nil {
+			held, err = w.RequeueQueued(again.ID, again.Attempts, persistence.Requeue{})
+		}
+		return err
+	})
+	if late || !held || err != nil {
+		t.Errorf("AnsweredQueued() of the lost turn = %v; RequeueQueued() = %v, %v", late, held, err)
 	}
 }
 

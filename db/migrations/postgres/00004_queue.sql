@@ -3,8 +3,9 @@
 -- When a turn has ended its row stays, so that the next one can keep a distance.
 ALTER TABLE turns ADD COLUMN ended_at timestamptz;
 
--- state is queued, sending or sent. The id of the message of the thread that it
--- becomes is given when it is queued: so it becomes one once.
+-- state is queued, sending, answering (it is a message of the thread, and its turn
+-- has not ended) or sent. The id of the message of the thread that it becomes is
+-- given when it is queued: so it becomes one once.
 ALTER TABLE queued_messages ADD COLUMN message_id text NOT NULL DEFAULT '';
 -- the process that sends it
 ALTER TABLE queued_messages ADD COLUMN instance text NOT NULL DEFAULT '';

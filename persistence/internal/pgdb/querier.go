@@ -62,8 +62,8 @@ type Querier interface {
 	// A finished message is open, too, while a tool runs that it shows. The order
 	// keeps two recoveries from waiting for each other.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
-	// ListQueued gives what waits, in the order in which it is sent: what was begun
-	// and is not done, then what is due at once, then by the time.
+	// ListQueued gives what is not done, in the order in which it is sent: what was
+	// begun, then what is due at once, then by the time.
 	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
 	// ListReplay gives the newest first.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)

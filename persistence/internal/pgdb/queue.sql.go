@@ -81,7 +81,7 @@ func (q *Queries) ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64
 const countQueued = `-- name: CountQueued :one
 SELECT count(*) FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
-WHERE q.thread_id = $1 AND t.owner = $2 AND q.state <> 'sent'
+WHERE q.thread_id = $1 AND t.owner = $2 AND q.state IN ('queued', 'sending')
 `
 
 type CountQueuedParams struct {
@@ -98,7 +98,7 @@ func (q *Queries) CountQueued(ctx context.Context, arg CountQueuedParams) (int64
 
 const deleteQueued = `-- name: DeleteQueued :execrows
 DELETE FROM queued_messages
-WHERE queued_messages.id = $1 AND queued_messages.state <> 'sent'
+WHERE queued_messages.id = $1 AND queued_messages.state IN ('queued', 'sending')
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = $2 AND t.owner = $3)
 `
 
@@ -313,7 +313,7 @@ SELECT t.id, t.owner FROM threads AS t
 WHERE t.id IN (
         SELECT q.thread_id FROM queued_messages AS q
         WHERE q.state <> 'sent'
-            AND (q.state = 'queued' OR q.lease_until < $1)
+            AND (q.state <> 'sending' OR q.lease_until < $1)
             AND (q.not_before IS NULL OR q.not_before <= $1)
             AND (q.scheduled_at IS NULL OR q.scheduled_at <= $1)
     )
@@ -374,8 +374,8 @@ type ListQueuedParams struct {
 	MaxRows  int64
 }
 
-// ListQueued gives what waits, in the order in which it is sent: what was begun
-// and is not done, then what is due at once, then by the time.
+// ListQueued gives what is not done, in the order in which it is sent: what was
+// begun, then what is due at once, then by the time.
 func (q *Queries) ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error) {
 	rows, err := q.db.Query(ctx, listQueued,
 		arg.ThreadID,
