@@ -43,8 +43,8 @@ const (
 	QueueSent      QueueState = "sent" // it is a message of the thread
 )
 
-// waits says whether the message is in the queue, as its user sees it.
-func (s QueueState) waits() bool { return s == QueueWaiting || s == QueueSending }
+// Waits says whether the message is in the queue, as its user sees it.
+func (s QueueState) Waits() bool { return s == QueueWaiting || s == QueueSending }
 
 // QueuedMessage is a message that waits until the thread is free.
 type QueuedMessage struct {
@@ -160,7 +160,7 @@ func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePaus
 		if err != nil {
 			return nil, nil, err
 		}
-		if m.State.waits() {
+		if m.State.Waits() {
 			list = append(list, m)
 		}
 	}
@@ -341,7 +341,7 @@ func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
 	switch {
 	case err != nil:
 		return row, err
-	case !QueueState(row.State).waits():
+	case !QueueState(row.State).Waits():
 		return row, ErrNotFound
 	case leased(row):
 		return row, fmt.Errorf("%w: it is being sent", ErrConflict)

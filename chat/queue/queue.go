@@ -137,7 +137,7 @@ func (q *Queue) Length(ctx context.Context, key persistence.Key) (int, error) {
 // sent.
 func (q *Queue) Get(ctx context.Context, key persistence.Key, id string) (persistence.QueuedMessage, error) {
 	m, err := q.store.QueuedMessage(ctx, key, id)
-	if err == nil && m.State == persistence.QueueSent {
+	if err == nil && !m.State.Waits() {
 		return persistence.QueuedMessage{}, persistence.ErrNotFound
 	}
 	return m, err
