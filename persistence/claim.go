@@ -38,6 +38,13 @@ type Claim struct {
 // ErrBusy says that a turn runs on the thread, or that a message is being sent.
 var ErrBusy = errors.New("the thread is busy")
 
+// Unsent says whether there is anything that ClaimQueued could find on the thread,
+// now or later. It is cheap.
+func (s *Store) Unsent(ctx context.Context, key Key) (bool, error) {
+	n, err := s.eng.read().CountUnsent(ctx, pgdb.CountUnsentParams{ThreadID: key.Thread, Owner: key.Owner})
+	return n > 0, s.fail("count queue", err)
+}
+
 // ClaimQueued takes the next message of the thread's queue to send it, in the
 // name of this process. It becomes a message of the thread with
 // Batch.SendQueued, or goes back with RequeueQueued; when neither happens it is

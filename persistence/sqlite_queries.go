@@ -40,6 +40,10 @@ func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedPara
 	return s.q.CountQueued(ctx, sqlitedb.CountQueuedParams(arg))
 }
 
+func (s sqliteQueries) CountUnsent(ctx context.Context, arg pgdb.CountUnsentParams) (int64, error) {
+	return s.q.CountUnsent(ctx, sqlitedb.CountUnsentParams(arg))
+}
+
 func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
 	return pgdb.Thread(r), err

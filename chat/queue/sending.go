@@ -79,8 +79,7 @@ func (s *sending) run(ctx context.Context) {
 // claim takes the message, if there is one and the thread is free.
 func (s *sending) claim(ctx context.Context) error {
 	q, key := s.q, s.job.key
-	n, err := q.store.QueueLength(ctx, key)
-	if err != nil || n == 0 {
+	if some, err := q.store.Unsent(ctx, key); err != nil || !some {
 		return err
 	}
 	if s.voice.Talking(key) || q.isQuiet(key) {

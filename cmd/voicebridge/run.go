@@ -24,8 +24,13 @@ import (
 // calls that an earlier process left there.
 const recoverTimeout = 10 * time.Second
 
-// recoverEvery is how often dead neighbours are looked for.
-const recoverEvery = time.Minute
+// recoverEvery is how often dead neighbours are looked for, recoverSoon when
+// first: the database may notice a little later than we start that our
+// predecessor is dead.
+const (
+	recoverEvery = time.Minute
+	recoverSoon  = 2 * time.Second
+)
 
 // serve wires everything, from the database to the listener, and runs it until
 // ctx ends.
@@ -223,13 +228,14 @@ func runAll(ctx context.Context, cfg config, log *slog.Logger, p parts) error {
 // recoverOthers closes what other processes of the same database leave open when
 // they die. With SQLite there are none.
 func (p parts) recoverOthers(ctx context.Context, log *slog.Logger) error {
-	tick := time.NewTicker(recoverEvery)
+	tick := time.NewTimer(recoverSoon)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			tick.Reset(recoverEvery)
 		}
 		left, err := p.store.Recover(ctx)
 		if err != nil && ctx.Err() == nil {

@@ -18,6 +18,12 @@ SELECT count(*) FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state IN ('queued', 'sending');
 
+-- CountUnsent is CountQueued with what is being answered.
+-- name: CountUnsent :one
+SELECT count(*) FROM queued_messages AS q
+JOIN threads AS t ON t.id = q.thread_id
+WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state <> 'sent';
+
 -- name: GetQueued :one
 SELECT q.* FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id

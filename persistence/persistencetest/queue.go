@@ -415,6 +415,9 @@ func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
 	if n, err := b.store.QueueLength(t.Context(), b.key); n != 0 || err != nil {
 		t.Errorf("QueueLength() = %d, %v", n, err)
 	}
+	if some, err := b.store.Unsent(t.Context(), b.key); !some || err != nil {
+		t.Errorf("Unsent() = %v, %v", some, err)
+	}
 	wantErr(t, "Unqueue() of what is answered", b.store.Unqueue(t.Context(), b.key, m.ID), persistence.ErrNotFound)
 	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
 		t.Errorf("ClaimQueued() while it is answered = %q", none.Text)

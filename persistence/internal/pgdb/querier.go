@@ -15,6 +15,8 @@ type Querier interface {
 	// ClearQueued leaves what somebody sends at this moment.
 	ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
+	// CountUnsent is CountQueued with what is being answered.
+	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteThread(ctx context.Context, arg DeleteThreadParams) (int64, error)

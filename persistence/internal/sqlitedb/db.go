@@ -36,6 +36,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
 	}
+	if q.countUnsentStmt, err = db.PrepareContext(ctx, countUnsent); err != nil {
+		return nil, fmt.Errorf("error preparing query CountUnsent: %w", err)
+	}
 	if q.createThreadStmt, err = db.PrepareContext(ctx, createThread); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateThread: %w", err)
 	}
@@ -212,6 +215,11 @@ func (q *Queries) Close() error {
 	if q.countQueuedStmt != nil {
 		if cerr := q.countQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countQueuedStmt: %w", cerr)
+		}
+	}
+	if q.countUnsentStmt != nil {
+		if cerr := q.countUnsentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countUnsentStmt: %w", cerr)
 		}
 	}
 	if q.createThreadStmt != nil {
@@ -512,6 +520,7 @@ type Queries struct {
 	claimTurnStmt            *sql.Stmt
 	clearQueuedStmt          *sql.Stmt
 	countQueuedStmt          *sql.Stmt
+	countUnsentStmt          *sql.Stmt
 	createThreadStmt         *sql.Stmt
 	deleteQueuedStmt         *sql.Stmt
 	deleteThreadStmt         *sql.Stmt
@@ -573,6 +582,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		claimTurnStmt:            q.claimTurnStmt,
 		clearQueuedStmt:          q.clearQueuedStmt,
 		countQueuedStmt:          q.countQueuedStmt,
+		countUnsentStmt:          q.countUnsentStmt,
 		createThreadStmt:         q.createThreadStmt,
 		deleteQueuedStmt:         q.deleteQueuedStmt,
 		deleteThreadStmt:         q.deleteThreadStmt,

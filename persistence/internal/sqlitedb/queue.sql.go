@@ -96,6 +96,25 @@ func (q *Queries) CountQueued(ctx context.Context, arg CountQueuedParams) (int64
 	return count, err
 }
 
+const countUnsent = `-- name: CountUnsent :one
+SELECT count(*) FROM queued_messages AS q
+JOIN threads AS t ON t.id = q.thread_id
+WHERE q.thread_id = ?1 AND t.owner = ?2 AND q.state <> 'sent'
+`
+
+type CountUnsentParams struct {
+	ThreadID string
+	Owner    string
+}
+
+// CountUnsent is CountQueued with what is being answered.
+func (q *Queries) CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error) {
+	row := q.queryRow(ctx, q.countUnsentStmt, countUnsent, arg.ThreadID, arg.Owner)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteQueued = `-- name: DeleteQueued :execrows
 DELETE FROM queued_messages
 WHERE queued_messages.id = ?1 AND queued_messages.state IN ('queued', 'sending')
