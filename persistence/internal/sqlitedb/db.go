@@ -144,6 +144,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.updateMessageStmt, err = db.PrepareContext(ctx, updateMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateMessage: %w", err)
 	}
+	if q.usageByDayStmt, err = db.PrepareContext(ctx, usageByDay); err != nil {
+		return nil, fmt.Errorf("error preparing query UsageByDay: %w", err)
+	}
 	return &q, nil
 }
 
@@ -349,6 +352,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing updateMessageStmt: %w", cerr)
 		}
 	}
+	if q.usageByDayStmt != nil {
+		if cerr := q.usageByDayStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing usageByDayStmt: %w", cerr)
+		}
+	}
 	return err
 }
 
@@ -428,6 +436,7 @@ type Queries struct {
 	stopTurnStmt             *sql.Stmt
 	suggestTitleStmt         *sql.Stmt
 	updateMessageStmt        *sql.Stmt
+	usageByDayStmt           *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
@@ -474,5 +483,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		stopTurnStmt:             q.stopTurnStmt,
 		suggestTitleStmt:         q.suggestTitleStmt,
 		updateMessageStmt:        q.updateMessageStmt,
+		usageByDayStmt:           q.usageByDayStmt,
 	}
 }
