@@ -277,3 +277,8 @@ func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessage
 	r, err := s.q.UpdateMessage(ctx, sqlitedb.UpdateMessageParams(arg))
 	return pgdb.Message(r), err
 }
+
+func (s sqliteQueries) UsageByDay(ctx context.Context, arg pgdb.UsageByDayParams) ([]pgdb.UsageByDayRow, error) {
+	r, err := s.q.UsageByDay(ctx, sqlitedb.UsageByDayParams(arg))
+	return rows(r, err, func(r sqlitedb.UsageByDayRow) pgdb.UsageByDayRow { return pgdb.UsageByDayRow(r) })
+}

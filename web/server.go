@@ -24,6 +24,7 @@ type store interface {
 	messageStore
 	watcher
 	conductorStore
+	usageStore
 	pinger
 }
 
@@ -40,8 +41,10 @@ type Config struct {
 	// Tools returns the server's tools of a new call; nil means none.
 	Tools    func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
 	Upstream Upstream
-	Version  string
-	Auth     Auth
+	// TextModels are the models that answer typed messages.
+	TextModels []Model
+	Version    string
+	Auth       Auth
 	// ICEServers are told to browsers by GET /api/config.
 	ICEServers []ICEServer
 	// AllowedOrigins are the origins beside our own whose pages may use the API:
@@ -209,6 +212,8 @@ func (s *Server) routes() {
 	e.DELETE("/api/session", s.signOut)
 	e.GET("/api/config", s.readConfig, user)
 	e.GET("/api/tools", s.listTools, user)
+	e.GET("/api/models", s.listModels, user)
+	e.GET("/api/usage", s.readUsage, user)
 
 	e.GET("/healthz", s.healthz)
 	e.GET("/readyz", s.readyz)

@@ -17,6 +17,7 @@ import (
 	"voicebridge/chat/simulator"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web"
 )
 
 // The names of the providers of text, in the order in which the first that is
@@ -56,6 +57,23 @@ func (c *config) textProviders() []string {
 		if p.set {
 			out = append(out, p.name)
 		}
+	}
+	return out
+}
+
+// textModel is the model of a provider that answers unless told otherwise.
+func (c *config) textModel(provider string) string {
+	if c.Text.Model != "" && provider == c.textProvider() {
+		return c.Text.Model
+	}
+	return textModels[provider]
+}
+
+// shownTextModels are the models of typed messages, as clients are told them.
+func (c *config) shownTextModels() []web.Model {
+	var out []web.Model
+	for _, name := range c.textProviders() {
+		out = append(out, web.Model{Provider: name, Model: c.textModel(name), Kind: web.ModelText, Default: name == c.textProvider()})
 	}
 	return out
 }
@@ -113,10 +131,7 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observers []ch
 			return nil, fmt.Errorf("open provider %s: %w", name, err)
 		}
 		out.Providers = append(out.Providers, p)
-		out.Models[name] = textModels[name]
-	}
-	if cfg.Text.Model != "" {
-		out.Models[out.Provider] = cfg.Text.Model
+		out.Models[name] = cfg.textModel(name)
 	}
 	c, err := chat.New(out)
 	if err != nil {

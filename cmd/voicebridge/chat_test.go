@@ -67,6 +67,22 @@ func TestTextProviders(t *testing.T) {
 	}
 }
 
+func TestShownTextModels(t *testing.T) {
+	t.Parallel()
+	cfg, err := loadConfig(sources{File: noFile(t), Environ: []string{"GEMINI_API_KEY=k", "OLLAMA_HOST=box:1", "VOICEBRIDGE_TEXT_PROVIDER=ollama", "VOICEBRIDGE_TEXT_MODEL=mine"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []web.Model{
+		{Provider: "google", Model: textModels["google"], Kind: "text"},
+		{Provider: "ollama", Model: "mine", Kind: "text", Default: true},
+		{Provider: "simulator", Model: textModels["simulator"], Kind: "text"},
+	}
+	if got := cfg.shownTextModels(); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // TestProvidersGetTheirSettings asks each provider once and looks at what it sends.
 func TestProvidersGetTheirSettings(t *testing.T) {
 	t.Parallel()

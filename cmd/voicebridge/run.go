@@ -167,6 +167,7 @@ func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordi
 	return web.Config{
 		Calls: calls, Chat: texts, Queue: inbox, Store: store, Page: ui.Dist(), Tools: tools.registry, Version: buildVersion(),
 		Upstream:       web.Upstream{Name: up.driver.Name(), Note: up.note, Model: cfg.Realtime.Model, Voice: cfg.Realtime.Voice},
+		TextModels:     cfg.shownTextModels(),
 		Auth:           cfg.auth(),
 		ICEServers:     cfg.Secrets.ICEServers,
 		AllowedOrigins: cfg.AllowedOrigins,

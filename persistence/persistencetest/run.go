@@ -49,6 +49,8 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"batch rolls back":     s.batchRollsBack,
 		"records":              s.records,
 		"hostile records":      s.hostileRecords,
+		"usage":                s.usage,
+		"usage limits":         s.usageLimits,
 		"live call":            s.liveCall,
 		"strangers":            s.strangers,
 		"transcript view":      s.transcriptView,

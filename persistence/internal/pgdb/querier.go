@@ -96,6 +96,10 @@ type Querier interface {
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (Message, error)
+	// UsageByDay sums what the owner's responses took, by thread and UTC day, the
+	// latest day first. priced counts the responses whose cost is known, unpriced
+	// those that used tokens at a price that nobody has said.
+	UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error)
 }
 
 var _ Querier = (*Queries)(nil)

@@ -192,6 +192,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.updateMessageStmt, err = db.PrepareContext(ctx, updateMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateMessage: %w", err)
 	}
+	if q.usageByDayStmt, err = db.PrepareContext(ctx, usageByDay); err != nil {
+		return nil, fmt.Errorf("error preparing query UsageByDay: %w", err)
+	}
 	return &q, nil
 }
 
@@ -477,6 +480,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing updateMessageStmt: %w", cerr)
 		}
 	}
+	if q.usageByDayStmt != nil {
+		if cerr := q.usageByDayStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing usageByDayStmt: %w", cerr)
+		}
+	}
 	return err
 }
 
@@ -572,6 +580,7 @@ type Queries struct {
 	suggestTitleStmt         *sql.Stmt
 	titleQueuedStmt          *sql.Stmt
 	updateMessageStmt        *sql.Stmt
+	usageByDayStmt           *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
@@ -634,5 +643,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		suggestTitleStmt:         q.suggestTitleStmt,
 		titleQueuedStmt:          q.titleQueuedStmt,
 		updateMessageStmt:        q.updateMessageStmt,
+		usageByDayStmt:           q.usageByDayStmt,
 	}
 }
