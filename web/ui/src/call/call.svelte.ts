@@ -6,7 +6,7 @@ import { declaration, runClientTool } from './clienttools';
 import { Line } from './line';
 import { meterOf, type Meter } from './meter';
 import { isCallActive, openMicrophone } from './peer';
-import { answered, ended, functionCallOf, idleCall, reduce, type Approval, type CallState } from './state';
+import { answered, ended, functionCallOf, idleCall, reduce, stopping, type Approval, type CallState } from './state';
 
 interface Hooks {
   iceServers: () => RTCIceServer[];
@@ -105,6 +105,11 @@ export class Call {
     const { toolCallId, nonce } = approval;
     this.#line?.send({ type: yes ? 'bridge.tool.approve' : 'bridge.tool.deny', tool_call_id: toolCallId, nonce });
     this.state = answered(this.state, toolCallId);
+  }
+
+  /** Stops a tool that runs; the model is told. */
+  stopTool(toolCallId: string): void {
+    if (this.#line?.send({ type: 'bridge.tool.cancel', tool_call_id: toolCallId })) this.state = stopping(this.state, toolCallId);
   }
 
   /** Plays the voice after a click, where the browser wanted one. */
