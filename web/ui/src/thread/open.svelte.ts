@@ -2,6 +2,7 @@ import { ApiError, urlOf } from '../api/http';
 import { listMessages } from '../api/threads';
 import { asText } from '../base/json';
 import { readMessage, type Message } from './message';
+import { ThreadQueue } from './queue.svelte';
 import { followThread, type ThreadEvent } from './socket';
 import { emptyTranscript, withGrowth, withMessages, withSeq, type Transcript } from './transcript';
 
@@ -21,6 +22,7 @@ export class OpenThread {
   /** The live call of the thread, whoever holds it. */
   liveCall = $state('');
   gone = $state(false);
+  readonly queue: ThreadQueue;
 
   #stop: (() => void) | undefined;
   #closed = false;
@@ -29,6 +31,7 @@ export class OpenThread {
     readonly id: string,
     private readonly hooks: Hooks,
   ) {
+    this.queue = new ThreadQueue(id, hooks.onFailure);
     void this.#begin();
   }
 
@@ -99,7 +102,9 @@ export class OpenThread {
     }
   }
 
-  #take({ type, data, seq }: ThreadEvent): void {
+  #take(event: ThreadEvent): void {
+    const { type, data, seq } = event;
+    this.queue.take(event);
     switch (type) {
       case 'message': {
         const message = readMessage(data.message);

@@ -32,6 +32,12 @@ class App {
 
   /** The call belongs to the thread that is shown. */
   callIsHere = $derived(this.call.active && this.call.state.threadId === this.threadId);
+  /** A text that is sent now goes into the queue: the assistant is busy. With a call it goes into the call. */
+  willQueue = $derived(
+    !this.callIsHere && this.open !== null && !this.open.liveCall && (this.open.busy || this.open.queue.waiting),
+  );
+  /** The queue takes no more. */
+  queueFull = $derived(this.willQueue && (this.open?.queue.full ?? false));
 
   #tokenAnswer: ((signedIn: boolean) => void) | null = null;
   #tokenQuestion: Promise<boolean> | null = null;
@@ -97,7 +103,7 @@ class App {
         return true;
       }
       if (!this.threadId) this.select((await this.threads.create()).id);
-      await postMessage(this.threadId, text);
+      await this.#post(text);
       notices.clear(typingNeedsCall.code);
       return true;
     } catch (thrown) {
@@ -105,6 +111,18 @@ class App {
       return false;
     } finally {
       this.sending = false;
+    }
+  }
+
+  async #post(text: string): Promise<void> {
+    const { open, threadId } = this;
+    if (this.willQueue) return open?.queue.add(text);
+    try {
+      await postMessage(threadId, text);
+    } catch (thrown) {
+      // A turn has begun that this page had not heard of.
+      if (!(thrown instanceof ApiError && thrown.code === 'agent_busy') || !open) throw thrown;
+      await open.queue.add(text);
     }
   }
 
