@@ -142,6 +142,7 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 		ReplayMessages:  cfg.Conversations.History.ReplayMessages,
 		ApproveTools:    cfg.Tools.Approve,
 		FillerAfter:     time.Duration(cfg.Tools.FillerSeconds) * time.Second,
+		ClientPlaces:    cfg.clientPlaces(),
 		ToolTimeout:     time.Duration(cfg.Tools.TimeoutSeconds) * time.Second,
 		MaxDuration:     time.Duration(cfg.Limits.MaxCallMinutes) * time.Minute,
 		Cost:            cfg.voiceCost,
@@ -157,6 +158,8 @@ func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordi
 	return web.Config{
 		Calls: calls, Chat: texts, Store: store, Page: ui.Dist(), Tools: tools.registry, Version: buildVersion(),
 		Upstream:       web.Upstream{Name: up.driver.Name(), Note: up.note, Model: cfg.Realtime.Model, Voice: cfg.Realtime.Voice},
+		ClientTools:    tools.ofClients(),
+		Code:           web.CodeLimits{Timeout: time.Duration(cfg.Tools.Code.TimeoutSeconds) * time.Second, MemoryBytes: int64(cfg.Tools.Code.MemoryMB) << 20},
 		Auth:           cfg.auth(),
 		ICEServers:     cfg.Secrets.ICEServers,
 		AllowedOrigins: cfg.AllowedOrigins,

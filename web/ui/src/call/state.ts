@@ -239,7 +239,14 @@ export function ended(call: CallState, reason: string): CallState {
 }
 
 /** A finished function call of a response, which the browser may have to answer. */
-export function functionCallOf(event: Json): { callId: string; name: string; args: string } | null {
+export interface FunctionCall {
+  callId: string;
+  name: string;
+  args: string;
+}
+
+/** Reads a function call from an event; null when it holds none. */
+export function functionCallOf(event: Json): FunctionCall | null {
   if (event.type !== 'response.output_item.done') return null;
   const item = asObject(event.item);
   if (item.type !== 'function_call' || item.status !== 'completed') return null;

@@ -2,6 +2,7 @@ import { ApiError, onUnauthorized, openSession } from '../api/http';
 import { getConfig, interrupt, postMessage, type Config } from '../api/threads';
 import { PlainError } from '../base/words';
 import { Call, notSaid } from '../call/call.svelte';
+import { defaultLimits } from '../code/outcome';
 import { ThreadList } from '../thread/list.svelte';
 import { OpenThread } from '../thread/open.svelte';
 import { notices } from './notices.svelte';
@@ -23,6 +24,7 @@ class App {
   readonly threads = new ThreadList();
   readonly call = new Call({
     iceServers: () => this.config?.iceServers ?? [],
+    code: () => this.config?.code ?? { tools: [], limits: defaultLimits },
     onPlaced: (id) => this.#placed(id),
     onMessage: (id, message) => {
       if (this.open?.id === id) this.open.take(message);
