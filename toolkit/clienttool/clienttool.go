@@ -103,8 +103,8 @@ func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), MaxTools)
 	}
 	size := 0
-	entries := make([]toolkit.Entry, len(defs))
-	names := make([]string, len(defs))
+	entries := make([]toolkit.Entry, 0, len(defs)+len(k.places))
+	names := make([]string, 0, len(defs))
 	for i, def := range defs {
 		if err := toolkit.CheckName(def.Name); err != nil {
 			return fmt.Errorf("declare tool %d: %w", i, err)
@@ -115,8 +115,8 @@ func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 		if size += len(def.Name) + len(def.Description) + len(def.Parameters); size > MaxDeclaration {
 			return fmt.Errorf("declare tools: together they are larger than %d bytes", MaxDeclaration)
 		}
-		entries[i] = toolkit.Entry{Tool: k.newTool(def), Executor: toolkit.ExecutorClient}
-		names[i] = def.Name
+		entries = append(entries, toolkit.Entry{Tool: k.newTool(def), Executor: toolkit.ExecutorClient})
+		names = append(names, def.Name)
 	}
 	k.declaring.Lock()
 	defer k.declaring.Unlock()
