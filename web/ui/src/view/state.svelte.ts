@@ -2,6 +2,7 @@ import { ApiError, onUnauthorized, openSession } from '../api/http';
 import { getConfig, interrupt, postMessage, type Config } from '../api/threads';
 import { PlainError } from '../base/words';
 import { Call, notSaid } from '../call/call.svelte';
+import type { Approval } from '../call/state';
 import { defaultLimits } from '../code/outcome';
 import { ThreadList } from '../thread/list.svelte';
 import { OpenThread } from '../thread/open.svelte';
@@ -11,6 +12,8 @@ const typingNeedsCall = new PlainError(
   'text_unavailable',
   'Start a call to talk; typing without a call is not available yet. Your text is kept.',
 );
+
+const notAnswered = new PlainError('not_answered', 'The server is away: your answer was not sent. It will ask again.');
 
 /** The page's state and what the user can do with it. */
 class App {
@@ -40,6 +43,9 @@ class App {
   );
   /** The queue takes no more. */
   queueFull = $derived(this.willQueue && (this.open?.queue.full ?? false));
+
+  /** The question that the user is to answer: a call's first, then those of typed turns. */
+  approval = $derived<Approval | undefined>(this.call.state.approvals[0] ?? this.open?.approvals[0]);
 
   #tokenAnswer: ((signedIn: boolean) => void) | null = null;
   #tokenQuestion: Promise<boolean> | null = null;
@@ -126,6 +132,11 @@ class App {
       if (!(thrown instanceof ApiError && thrown.code === 'agent_busy') || !open) throw thrown;
       await open.queue.add(text);
     }
+  }
+
+  answer(approval: Approval, yes: boolean): void {
+    if (this.call.state.approvals.includes(approval)) this.call.answer(approval, yes);
+    else if (!this.open?.answer(approval, yes)) notices.failure(notAnswered);
   }
 
   async stopTurn(): Promise<void> {
