@@ -17,6 +17,7 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
 )
 
 // Defaults and limits of [Config].
@@ -42,6 +43,9 @@ type Config struct {
 	ToolTimeout time.Duration
 	// ApproveTools names the tools that ask the user before each run.
 	ApproveTools []string
+	// ClientPlaces are the tools, by name, that a client may declare although the
+	// server has them: in its call the client's takes the place of the server's.
+	ClientPlaces map[string]clienttool.Place
 	// FillerAfter is when the voice says that a tool still runs; 0 is never.
 	FillerAfter time.Duration
 	// MaxDuration ends a call; 0 leaves it to the upstream.

@@ -50,6 +50,8 @@ type (
 		// the thread has it.
 		OutputOmitted bool   `json:"output_omitted,omitempty"`
 		Error         string `json:"error,omitempty"`
+		// Cancelled says that a failure was somebody's wish.
+		Cancelled bool `json:"cancelled,omitempty"`
 		// Nonce comes back with the answer to approval_required.
 		Nonce string `json:"nonce,omitempty"`
 	}

@@ -40,7 +40,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 // and the indented lines below it are the effects. The file "thread" holds the
 // messages that the call has found, "filler" when the voice speaks for a tool. The
-// tool create_line_chart asks the user first.
+// tool create_line_chart asks the user first, and a client may declare its own in its place.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/calls/*.txtar")
@@ -135,7 +135,8 @@ func newTestState(t testing.TB, f facts) *state {
 	f.itemPrefix = "vb"
 	f.cost = func(realtime.Usage) *float64 { return nil }
 	f.newID = func() string { n++; return fmt.Sprintf("id-%d", n) }
-	return newState(f, persistence.CallRecord{ID: f.callID, ThreadID: "thread-1"}, registry, clienttool.New(registry, clienttool.Config{}), epoch)
+	client := clienttool.New(registry, clienttool.Config{Places: map[string]clienttool.Place{"create_line_chart": {}}})
+	return newState(f, persistence.CallRecord{ID: f.callID, ThreadID: "thread-1"}, registry, client, epoch)
 }
 
 var epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)

@@ -63,7 +63,7 @@ func (s *state) acceptable(clientID string, defs []toolkit.Definition) []toolkit
 	var good []toolkit.Definition
 	for i, d := range defs {
 		param := fmt.Sprintf("session.tools[%d]", i)
-		if e, ok := s.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient {
+		if e, ok := s.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient && !s.client.MayReplace(d.Name) {
 			s.refuse(clientID, "tool_name_taken", fmt.Sprintf(
 				"The client tool %q is left out: a tool of the server (%s) has this name.", d.Name, e.Executor), param)
 			continue
@@ -106,7 +106,7 @@ func (s *state) replaceTools(entries []toolkit.Entry) {
 			old = append(old, name)
 		}
 	}
-	if err := s.registry.Replace(old, entries); err != nil {
+	if err := s.client.ReplaceServer(old, entries); err != nil {
 		s.note(slog.LevelWarn, "new tools refused", "error", err)
 		return
 	}

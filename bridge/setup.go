@@ -131,7 +131,7 @@ func (s *setup) state(now time.Time) *state {
 	}
 	c.journal = newJournal(storeLog{cfg.Store, c.key}, c.log, c.saved)
 	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
-	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
+	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout, Places: cfg.ClientPlaces})
 	prefix := itemPrefix()
 	return newState(facts{
 		callID: c.id, key: c.key, session: cfg.Session,

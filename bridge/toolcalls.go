@@ -174,6 +174,7 @@ func (s *state) closeTool(run *toolRun, status persistence.ToolCallStatus, resul
 	if result.Failed() {
 		part.State, part.ErrorText = persistence.ToolOutputError, result.Error
 		e.Type, e.Message, e.Error = "bridge.tool.failed", result.Error, result.Error
+		e.Cancelled = status == persistence.ToolCallCancelled
 	} else {
 		part.State, part.Output = persistence.ToolOutputAvailable, result.Output
 		e.Output = result.Output

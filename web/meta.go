@@ -39,6 +39,21 @@ type configAnswer struct {
 	Owner          string `json:"owner"`
 	// ICEServers are for the browser's RTCPeerConnection.
 	ICEServers []shownICEServer `json:"ice_servers"`
+	// ClientTools are the tools that the page is to run itself.
+	ClientTools []string  `json:"client_tools"`
+	Code        codeShown `json:"code"`
+}
+
+// CodeLimits are the limits of a program that the page runs for a model. Zero
+// values leave them to the page.
+type CodeLimits struct {
+	Timeout     time.Duration
+	MemoryBytes int64
+}
+
+type codeShown struct {
+	TimeoutMs   int64 `json:"timeout_ms"`
+	MemoryBytes int64 `json:"memory_bytes"`
 }
 
 // ICEServer is a STUN or TURN server for the browser's leg.
@@ -65,6 +80,8 @@ func (s *Server) readConfig(c echo.Context) error {
 	answer := configAnswer{
 		Upstream: u.Name, UpstreamNote: u.Note, Version: s.cfg.Version, Model: u.Model, Voice: u.Voice,
 		Authentication: s.auth.required, Owner: caller(c).Owner, ICEServers: []shownICEServer{},
+		ClientTools: append([]string{}, s.cfg.ClientTools...),
+		Code:        codeShown{TimeoutMs: s.cfg.Code.Timeout.Milliseconds(), MemoryBytes: s.cfg.Code.MemoryBytes},
 	}
 	for _, i := range s.cfg.ICEServers {
 		answer.ICEServers = append(answer.ICEServers, i.shown())

@@ -23,6 +23,14 @@ const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe
 	"img-src 'self' data: blob:; media-src 'self' blob:; worker-src 'self'; font-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
+// workerCSPs are the policies of the page's worker scripts, by their paths. A
+// worker has the policy of its own script, not the page's, and these run programs
+// that a model wrote: no request reaches anything, neither our API with the user's
+// cookie nor another place, and no further script or worker is loaded.
+var workerCSPs = map[string]string{
+	"worker/javascript.js": "default-src 'none'; script-src 'wasm-unsafe-eval'; sandbox allow-scripts",
+}
+
 const apiCSP = "default-src 'none'; frame-ancestors 'none'"
 
 func (s *Server) use() {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -98,7 +99,7 @@ func (s *Server) serveFile(c echo.Context) error {
 
 func (p *page) serve(c echo.Context, name string) error {
 	f, h := p.files[name], c.Response().Header()
-	h.Set(echo.HeaderContentSecurityPolicy, pageCSP)
+	h.Set(echo.HeaderContentSecurityPolicy, cmp.Or(workerCSPs[name], pageCSP))
 	h.Set("Etag", f.etag)
 	// Names do not change with the content, so browsers ask each time; what they
 	// have is not sent again.

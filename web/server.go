@@ -44,7 +44,11 @@ type Config struct {
 	// TextModels are the models that answer typed messages.
 	TextModels []Model
 	Version    string
-	Auth       Auth
+	// ClientTools are the names of the tools that the page is to declare in its calls
+	// and run itself, within the limits of Code.
+	ClientTools []string
+	Code        CodeLimits
+	Auth        Auth
 	// ICEServers are told to browsers by GET /api/config.
 	ICEServers []ICEServer
 	// AllowedOrigins are the origins beside our own whose pages may use the API:

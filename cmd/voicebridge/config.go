@@ -115,6 +115,9 @@ type codeConfig struct {
 	MemoryMB       int  `koanf:"memory_mb"`
 	MaxParallel    int  `koanf:"max_parallel"`
 	Python         bool `koanf:"python"` // in bubblewrap, where the host can do it
+	// PreferBrowser lets a caller's browser run the programs; one that cannot leaves
+	// them to the server.
+	PreferBrowser bool `koanf:"prefer_browser"`
 }
 
 type webToolsConfig struct {

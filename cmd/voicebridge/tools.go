@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
+	"voicebridge/toolkit/clienttool"
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/mcptool"
 	"voicebridge/toolkit/webtools"
@@ -104,6 +105,24 @@ func (c *config) codeTools(log *slog.Logger) code.Config {
 		Timeout: time.Duration(k.TimeoutSeconds) * time.Second, MemoryBytes: int64(k.MemoryMB) << 20,
 		MaxParallel: k.MaxParallel, PythonEnabled: k.Python, Logger: log,
 	}
+}
+
+// clientPlaces are the tools that a client may declare although the server has them.
+func (c *config) clientPlaces() map[string]clienttool.Place {
+	if !c.Tools.Code.PreferBrowser {
+		return nil
+	}
+	return c.codeTools(nil).ClientPlaces()
+}
+
+// ofClients are the names of the tools that the page is to declare as its own. The
+// page runs the programs that the server would run, and no others.
+func (t *tools) ofClients() []string {
+	var names []string
+	if t.pick.Code.PreferBrowser && slices.Contains(t.pick.Toolkits, toolkitCode) && t.picked(code.JavaScriptName) {
+		names = append(names, code.JavaScriptName)
+	}
+	return names
 }
 
 // webTools are the settings of the tools that reach the web.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { answered, canStop, ended, functionCallOf, idleCall, reduce, wordOf, type CallState } from '../src/call/state';
+import { answered, canStop, ended, functionCallOf, idleCall, reduce, stopping, wordOf, type CallState } from '../src/call/state';
 
 const live: CallState = { ...idleCall, phase: 'live', threadId: 't' };
 const run = (events: object[], from: CallState = live) =>
@@ -100,6 +100,19 @@ describe('tools', () => {
     expect(call.tools).toEqual([
       { id: '1', name: 'create_bar_chart', executor: 'app', state: 'done', message: 'Halfway', percent: 50 },
     ]);
+  });
+
+  it('are being stopped until they have ended, as cancelled or not', () => {
+    const started = run([{ type: 'bridge.tool.started', tool_call_id: '1', name: 'x', executor: 'mcp' }]);
+    const asked = stopping(started, '1');
+    const more = run([{ type: 'bridge.tool.progress', tool_call_id: '1', percent: 10 }], asked);
+    expect(more.tools[0]).toMatchObject({ state: 'running', stopping: true, percent: 10 });
+    const over = run([{ type: 'bridge.tool.failed', tool_call_id: '1', error: 'cancelled it', cancelled: true }], more);
+    expect(over.tools[0]).toMatchObject({ state: 'cancelled', message: 'cancelled it' });
+    expect(over.tools[0]?.stopping).toBeUndefined();
+    expect(run([{ type: 'bridge.tool.done', tool_call_id: '1' }], asked).tools[0]?.state).toBe('done');
+    expect(run([{ type: 'bridge.tool.failed', tool_call_id: '1', cancelled: 'yes' }], asked).tools[0]?.state).toBe('failed');
+    expect(stopping(started, '2').tools).toEqual(started.tools);
   });
 
   it('wait for an approval until it is answered or the tool goes on', () => {

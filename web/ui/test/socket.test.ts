@@ -10,8 +10,12 @@ class FakeSocket {
   constructor(readonly url: string) {
     FakeSocket.all.push(this);
   }
+  sent: string[] = [];
   close() {
     this.closed = true;
+  }
+  send(frame: string) {
+    this.sent.push(frame);
   }
   say(event: unknown) {
     this.onmessage?.({ data: typeof event === 'string' ? event : JSON.stringify(event) });
@@ -26,7 +30,7 @@ function follow(beforeRetry?: () => Promise<boolean>) {
   const events: ThreadEvent[] = [];
   const states: boolean[] = [];
   let seq = 3;
-  const stop = followThread({
+  const { stop, send } = followThread({
     url: (after) => `ws://x/?after=${after}`,
     after: () => seq,
     onEvent: (event) => {
@@ -37,7 +41,7 @@ function follow(beforeRetry?: () => Promise<boolean>) {
     beforeRetry,
     open: (url) => new FakeSocket(url) as unknown as WebSocket,
   });
-  return { events, states, stop };
+  return { events, states, stop, send };
 }
 
 const last = () => FakeSocket.all.at(-1) as FakeSocket;
@@ -79,6 +83,19 @@ describe('followThread', () => {
     last().drop();
     expect(await opened(500)).toBe(1);
     stop();
+  });
+
+  it('sends on the connection that is open', async () => {
+    vi.stubGlobal('WebSocket', { OPEN: 1, CLOSED: 3 });
+    const { send, stop } = follow();
+    expect([send({ type: 'a' }), last().sent]).toEqual([true, ['{"type":"a"}']]);
+    last().drop();
+    expect(send({ type: 'b' })).toBe(false);
+    await vi.advanceTimersByTimeAsync(600);
+    expect([send({ type: 'c' }), last().sent]).toEqual([true, ['{"type":"c"}']]);
+    stop();
+    expect(send({ type: 'd' })).toBe(false);
+    vi.unstubAllGlobals();
   });
 
   it('gives up when the thread is gone', async () => {

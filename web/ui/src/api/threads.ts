@@ -1,4 +1,6 @@
-import { asList, asNumber, asObjects, asText, type Json } from '../base/json';
+import { asList, asNumber, asObject, asObjects, asText, type Json } from '../base/json';
+import type { CodeSettings } from '../call/clienttools';
+import { defaultLimits } from '../code/outcome';
 import { readMessage, type Message } from '../thread/message';
 import { sendJson } from './http';
 
@@ -13,6 +15,7 @@ export interface Config {
   note: string;
   version: string;
   iceServers: RTCIceServer[];
+  code: CodeSettings;
 }
 
 const path = (id: string) => `api/threads/${encodeURIComponent(id)}`;
@@ -28,6 +31,23 @@ export async function getConfig(): Promise<Config> {
     note: asText(raw.upstream_note),
     version: asText(raw.version),
     iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
+    code: readCode(raw),
+  };
+}
+
+function readCode(raw: Json): CodeSettings {
+  const limits = asObject(raw.code);
+  const positive = (value: unknown, fallback: number) => {
+    const n = asNumber(value, 0);
+    return n > 0 ? n : fallback;
+  };
+  return {
+    tools: asList(raw.client_tools).filter((name) => typeof name === 'string'),
+    limits: {
+      ...defaultLimits,
+      timeoutMs: positive(limits.timeout_ms, defaultLimits.timeoutMs),
+      memoryBytes: positive(limits.memory_bytes, defaultLimits.memoryBytes),
+    },
   };
 }
 

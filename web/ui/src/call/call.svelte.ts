@@ -2,14 +2,15 @@ import { asObject, asText, type Json } from '../base/json';
 import { endingWords, errorEventWords, isBadEnding, PlainError } from '../base/words';
 import { readMessage, type Message } from '../thread/message';
 import { notices } from '../view/notices.svelte';
-import { declaration, runClientTool } from './clienttools';
+import { declaration, isClientTool, runClientTool, type CodeSettings } from './clienttools';
 import { Line } from './line';
 import { meterOf, type Meter } from './meter';
 import { isCallActive, openMicrophone } from './peer';
-import { answered, ended, functionCallOf, idleCall, reduce, type Approval, type CallState } from './state';
+import { answered, ended, functionCallOf, idleCall, reduce, stopping, type Approval, type CallState, type FunctionCall } from './state';
 
 interface Hooks {
   iceServers: () => RTCIceServer[];
+  code: () => CodeSettings;
   onPlaced: (threadId: string) => void;
   onMessage: (threadId: string, message: Message) => void;
   onEnded: (threadId: string) => void;
@@ -32,7 +33,9 @@ export class Call {
   #audio: HTMLAudioElement | null = null;
   #context: AudioContext | null = null;
   #meters: { you?: Meter; assistant?: Meter } = {};
-  #answeredCalls = new Set<string>();
+  // The model's calls of this page's tools; one that has begun can be ended.
+  #toolRuns = new Map<string, { call: FunctionCall; abort?: AbortController }>();
+  #code: CodeSettings | null = null;
   #sentTexts = new Map<string, string>();
   #attempt = 0;
 
@@ -107,6 +110,11 @@ export class Call {
     this.state = answered(this.state, toolCallId);
   }
 
+  /** Stops a tool that runs; the model is told. */
+  stopTool(toolCallId: string): void {
+    if (this.#line?.send({ type: 'bridge.tool.cancel', tool_call_id: toolCallId })) this.state = stopping(this.state, toolCallId);
+  }
+
   /** Plays the voice after a click, where the browser wanted one. */
   async play(): Promise<void> {
     void this.#context?.resume();
@@ -135,7 +143,7 @@ export class Call {
         this.state = { ...this.state, threadId };
         this.hooks.onPlaced(threadId);
       }),
-      onOpen: mine(() => this.#line?.send(declaration())),
+      onOpen: mine(() => this.#declareTools()),
       onEvent: mine((event: Json) => this.#take(event)),
       onAudio: mine((stream: MediaStream) => this.#useAudio(stream)),
       onWeak: mine((weak: boolean) => (this.weak = weak)),
@@ -166,14 +174,32 @@ export class Call {
     notices.error(asText(error.code, 'error'), lost ? `${words} Not sent: “${lost}”` : words);
   }
 
+  #declareTools(): void {
+    this.#code = this.hooks.code();
+    this.#line?.send(declaration(this.#code));
+  }
+
+  // The arguments come with the model's call, the leave to run with the server's
+  // word; with an approval in between, the second comes long after the first.
   #runTool(event: Json): void {
     const call = functionCallOf(event);
-    if (!call || this.#answeredCalls.has(call.callId)) return;
-    const output = runClientTool(call.name, call.args);
-    if (output === null) return;
-    this.#answeredCalls.add(call.callId);
-    const item = { type: 'function_call_output', call_id: call.callId, output };
-    this.#line?.send({ type: 'conversation.item.create', item });
+    if (call && this.#code && isClientTool(call.name, this.#code) && !this.#toolRuns.has(call.callId)) {
+      this.#toolRuns.set(call.callId, { call });
+    }
+    const id = call?.callId ?? asText(event.tool_call_id);
+    const run = this.#toolRuns.get(id);
+    const known = this.state.tools.find((tool) => tool.id === id);
+    if (!run || known?.executor !== 'client') return;
+    if (known.state !== 'running') run.abort?.abort();
+    else if (!run.abort) void this.#answerTool(run.call, (run.abort = new AbortController()));
+  }
+
+  async #answerTool({ callId, name, args }: FunctionCall, abort: AbortController): Promise<void> {
+    const [line, code] = [this.#line, this.#code];
+    if (!code) return;
+    const output = await runClientTool(name, args, code, abort.signal);
+    if (abort.signal.aborted) return;
+    line?.send({ type: 'conversation.item.create', item: { type: 'function_call_output', call_id: callId, output } });
   }
 
   #useMicrophone(stream: MediaStream): void {
@@ -210,7 +236,8 @@ export class Call {
     if (this.#audio) this.#audio.srcObject = null;
     void this.#context?.close();
     this.#context = null;
-    this.#answeredCalls.clear();
+    for (const { abort } of this.#toolRuns.values()) abort?.abort();
+    this.#toolRuns.clear();
     this.#sentTexts.clear();
   }
 }

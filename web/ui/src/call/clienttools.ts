@@ -1,12 +1,23 @@
 import { asObject, parseJson } from '../base/json';
+import { javaScript } from '../code/definitions';
+import type { Limits } from '../code/outcome';
 import { theme } from '../view/theme.svelte';
 
 // Tools that this page runs itself; the model calls them like any other.
 
+/** What the server says of the tools that run programs. */
+export interface CodeSettings {
+  /** The tools that the page is to offer. */
+  tools: string[];
+  limits: Limits;
+}
+
 interface ClientTool {
   description: string;
   parameters: object;
-  run: (args: unknown) => string;
+  run: (args: unknown, limits: Limits, signal: AbortSignal) => string | Promise<string>;
+  /** Offered only when the server says so. */
+  onRequest?: boolean;
 }
 
 const tools: Record<string, ClientTool> = {
@@ -25,11 +36,20 @@ const tools: Record<string, ClientTool> = {
       return JSON.stringify({ theme: wanted, applied: true });
     },
   },
+  'mini-javascript-execution': {
+    ...javaScript,
+    onRequest: true,
+    run: async (args, limits, signal) => (await import('../code/tools')).runJavaScript(args, limits, signal),
+  },
 };
 
+function offered(settings: CodeSettings): [string, ClientTool][] {
+  return Object.entries(tools).filter(([name, tool]) => !tool.onRequest || settings.tools.includes(name));
+}
+
 /** The event that declares the page's tools to the call. */
-export function declaration(): object {
-  const list = Object.entries(tools).map(([name, { description, parameters }]) => ({
+export function declaration(settings: CodeSettings): object {
+  const list = offered(settings).map(([name, { description, parameters }]) => ({
     type: 'function',
     name,
     description,
@@ -38,10 +58,20 @@ export function declaration(): object {
   return { type: 'session.update', session: { type: 'realtime', tools: list } };
 }
 
-/** Runs a tool of this page and returns the answer; null when it is not ours. */
-export function runClientTool(name: string, args: string): string | null {
-  const tool = Object.hasOwn(tools, name) ? tools[name] : undefined;
-  if (!tool) return null;
+/** Whether a tool is one of this page. */
+export function isClientTool(name: string, settings: CodeSettings): boolean {
+  return offered(settings).some(([known]) => known === name);
+}
+
+/** Runs a tool of this page until signal ends it, and returns its answer. */
+export async function runClientTool(name: string, args: string, settings: CodeSettings, signal: AbortSignal): Promise<string> {
+  const tool = offered(settings).find(([known]) => known === name)?.[1];
   const parsed = parseJson(args || '{}');
-  return parsed === undefined ? 'Error: the arguments are not valid JSON.' : tool.run(parsed);
+  if (!tool) return `Error: this page has no tool ${name}.`;
+  if (parsed === undefined) return 'Error: the arguments are not valid JSON.';
+  try {
+    return await tool.run(parsed, settings.limits, signal);
+  } catch (thrown) {
+    return `Error: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+  }
 }

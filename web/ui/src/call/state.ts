@@ -16,9 +16,11 @@ export interface ToolRun {
   id: string;
   name: string;
   executor: string;
-  state: 'running' | 'done' | 'failed';
+  state: 'running' | 'done' | 'failed' | 'cancelled';
   message: string;
   percent?: number;
+  /** The user has asked to stop it. */
+  stopping?: boolean;
 }
 
 /** A tool that waits for the user's yes or no. */
@@ -196,8 +198,9 @@ function reduceTool(call: CallState, what: string, event: Json): CallState {
     case 'progress':
       return { ...call, approvals, tools: withRun(call.tools, id, event, 'running') };
     case 'done':
+      return { ...call, approvals, tools: withRun(call.tools, id, event, 'done') };
     case 'failed':
-      return { ...call, approvals, tools: withRun(call.tools, id, event, what) };
+      return { ...call, approvals, tools: withRun(call.tools, id, event, event.cancelled === true ? 'cancelled' : 'failed') };
     default:
       return call;
   }
@@ -214,8 +217,14 @@ function withRun(tools: ToolRun[], id: string, event: Json, state: ToolRun['stat
     state,
     message: asText(event.message, asText(event.error, known?.message ?? '')),
     percent: asNumber(event.percent) ?? known?.percent,
+    ...(known?.stopping && state === 'running' ? { stopping: true } : {}),
   };
   return known ? tools.map((tool) => (tool === known ? run : tool)) : [...tools, run];
+}
+
+/** Notes that the user has asked to stop a tool. */
+export function stopping(call: CallState, toolCallId: string): CallState {
+  return { ...call, tools: call.tools.map((tool) => (tool.id === toolCallId ? { ...tool, stopping: true } : tool)) };
 }
 
 /** Takes an approval off the list, after it was answered. */
@@ -230,7 +239,14 @@ export function ended(call: CallState, reason: string): CallState {
 }
 
 /** A finished function call of a response, which the browser may have to answer. */
-export function functionCallOf(event: Json): { callId: string; name: string; args: string } | null {
+export interface FunctionCall {
+  callId: string;
+  name: string;
+  args: string;
+}
+
+/** Reads a function call from an event; null when it holds none. */
+export function functionCallOf(event: Json): FunctionCall | null {
   if (event.type !== 'response.output_item.done') return null;
   const item = asObject(event.item);
   if (item.type !== 'function_call' || item.status !== 'completed') return null;

@@ -1,8 +1,11 @@
 import { ApiError, urlOf } from '../api/http';
 import { listMessages } from '../api/threads';
 import { asText } from '../base/json';
+import type { Approval } from '../call/state';
+import { answerTo, reduceApprovals } from './approvals';
 import { readMessage, type Message } from './message';
-import { followThread, type ThreadEvent } from './socket';
+import { ThreadQueue } from './queue.svelte';
+import { followThread, type Following, type ThreadEvent } from './socket';
 import { emptyTranscript, withGrowth, withMessages, withSeq, type Transcript } from './transcript';
 
 interface Hooks {
@@ -21,20 +24,33 @@ export class OpenThread {
   /** The live call of the thread, whoever holds it. */
   liveCall = $state('');
   gone = $state(false);
+  /** Tools of typed turns that wait for the user. */
+  approvals = $state.raw<Approval[]>([]);
+  readonly queue: ThreadQueue;
 
-  #stop: (() => void) | undefined;
+  #following: Following | undefined;
+  #retry: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
   constructor(
     readonly id: string,
     private readonly hooks: Hooks,
   ) {
+    this.queue = new ThreadQueue(id, hooks.onFailure);
     void this.#begin();
   }
 
   close(): void {
     this.#closed = true;
-    this.#stop?.();
+    clearTimeout(this.#retry);
+    this.#following?.stop();
+  }
+
+  /** Answers a question; false when there is no connection. The server asks again on the next one. */
+  answer(approval: Approval, yes: boolean): boolean {
+    if (!this.#following?.send(answerTo(approval, yes))) return false;
+    this.approvals = this.approvals.filter((a) => a !== approval);
+    return true;
   }
 
   /** Takes a message that came by another way (the call's data channel). */
@@ -55,8 +71,7 @@ export class OpenThread {
   }
 
   #retryLater(): void {
-    const timer = setTimeout(() => void this.#begin(), 5000);
-    this.#stop = () => clearTimeout(timer);
+    this.#retry = setTimeout(() => void this.#begin(), 5000);
   }
 
   // Messages may change while later pages load, so the stream resumes where the
@@ -73,7 +88,7 @@ export class OpenThread {
   }
 
   #follow(): void {
-    this.#stop = followThread({
+    this.#following = followThread({
       url: (after) => {
         const url = urlOf(`api/threads/${encodeURIComponent(this.id)}/ws`);
         url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
@@ -99,7 +114,10 @@ export class OpenThread {
     }
   }
 
-  #take({ type, data, seq }: ThreadEvent): void {
+  #take(event: ThreadEvent): void {
+    const { type, data, seq } = event;
+    this.queue.take(event);
+    this.approvals = reduceApprovals(this.approvals, event);
     switch (type) {
       case 'message': {
         const message = readMessage(data.message);

@@ -18,6 +18,13 @@ interface Options {
   open?: (url: string) => WebSocket;
 }
 
+/** A thread that is followed. */
+export interface Following {
+  /** Sends one event; false when there is no connection. */
+  send: (event: object) => boolean;
+  stop: () => void;
+}
+
 const firstDelayMs = 500;
 const longestDelayMs = 15_000;
 
@@ -36,9 +43,9 @@ export function readEvent(frame: unknown): ThreadEvent | null {
 
 /**
  * Follows a thread. When the socket breaks it connects again, later each time,
- * and asks for what it missed. Returns the function that ends it.
+ * and asks for what it missed.
  */
-export function followThread(options: Options): () => void {
+export function followThread(options: Options): Following {
   const open = options.open ?? ((url: string) => new WebSocket(url));
   let socket: WebSocket | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -81,10 +88,17 @@ export function followThread(options: Options): () => void {
 
   globalThis.addEventListener?.('online', onOnline);
   connect();
-  return () => {
-    stopped = true;
-    clearTimeout(timer);
-    globalThis.removeEventListener?.('online', onOnline);
-    socket?.close();
+  return {
+    send(event) {
+      if (stopped || socket?.readyState !== WebSocket.OPEN) return false;
+      socket.send(JSON.stringify(event));
+      return true;
+    },
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+      globalThis.removeEventListener?.('online', onOnline);
+      socket?.close();
+    },
   };
 }

@@ -2,6 +2,8 @@ import { ApiError, onUnauthorized, openSession } from '../api/http';
 import { getConfig, interrupt, postMessage, type Config } from '../api/threads';
 import { PlainError } from '../base/words';
 import { Call, notSaid } from '../call/call.svelte';
+import type { Approval } from '../call/state';
+import { defaultLimits } from '../code/outcome';
 import { ThreadList } from '../thread/list.svelte';
 import { OpenThread } from '../thread/open.svelte';
 import { notices } from './notices.svelte';
@@ -10,6 +12,8 @@ const typingNeedsCall = new PlainError(
   'text_unavailable',
   'Start a call to talk; typing without a call is not available yet. Your text is kept.',
 );
+
+const notAnswered = new PlainError('not_answered', 'The server is away: your answer was not sent. It will ask again.');
 
 /** The page's state and what the user can do with it. */
 class App {
@@ -23,6 +27,7 @@ class App {
   readonly threads = new ThreadList();
   readonly call = new Call({
     iceServers: () => this.config?.iceServers ?? [],
+    code: () => this.config?.code ?? { tools: [], limits: defaultLimits },
     onPlaced: (id) => this.#placed(id),
     onMessage: (id, message) => {
       if (this.open?.id === id) this.open.take(message);
@@ -32,6 +37,15 @@ class App {
 
   /** The call belongs to the thread that is shown. */
   callIsHere = $derived(this.call.active && this.call.state.threadId === this.threadId);
+  /** A text that is sent now goes into the queue: the assistant is busy. With a call it goes into the call. */
+  willQueue = $derived(
+    !this.callIsHere && this.open !== null && !this.open.liveCall && (this.open.busy || this.open.queue.waiting),
+  );
+  /** The queue takes no more. */
+  queueFull = $derived(this.willQueue && (this.open?.queue.full ?? false));
+
+  /** The question that the user is to answer: a call's first, then those of typed turns. */
+  approval = $derived<Approval | undefined>(this.call.state.approvals[0] ?? this.open?.approvals[0]);
 
   #tokenAnswer: ((signedIn: boolean) => void) | null = null;
   #tokenQuestion: Promise<boolean> | null = null;
@@ -97,7 +111,7 @@ class App {
         return true;
       }
       if (!this.threadId) this.select((await this.threads.create()).id);
-      await postMessage(this.threadId, text);
+      await this.#post(text);
       notices.clear(typingNeedsCall.code);
       return true;
     } catch (thrown) {
@@ -106,6 +120,23 @@ class App {
     } finally {
       this.sending = false;
     }
+  }
+
+  async #post(text: string): Promise<void> {
+    const { open, threadId } = this;
+    if (this.willQueue) return open?.queue.add(text);
+    try {
+      await postMessage(threadId, text);
+    } catch (thrown) {
+      // A turn has begun that this page had not heard of.
+      if (!(thrown instanceof ApiError && thrown.code === 'agent_busy') || !open) throw thrown;
+      await open.queue.add(text);
+    }
+  }
+
+  answer(approval: Approval, yes: boolean): void {
+    if (this.call.state.approvals.includes(approval)) this.call.answer(approval, yes);
+    else if (!this.open?.answer(approval, yes)) notices.failure(notAnswered);
   }
 
   async stopTurn(): Promise<void> {

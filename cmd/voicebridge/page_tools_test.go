@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime/simulator"
+)
+
+// onPlease makes the simulator answer typed words with a call of a tool.
+func onPlease(script *simulator.Script, words, tool, arguments string) {
+	script.Typed = slices.Insert(script.Typed, 0, simulator.Rule{
+		Match: regexp.MustCompile("^" + regexp.QuoteMeta(words) + "$"),
+		Reply: simulator.Reply{Calls: []simulator.Call{{Name: tool, Arguments: arguments}}, Then: "It is done.", Failed: "It did not work."},
+	})
+}
+
+// slowTool is an MCP server whose only tool tells how far it is and never ends by
+// itself. It returns the file of settings that names it, and gone, which is closed
+// when a call of the tool is over.
+func slowTool(t *testing.T) (config string, gone <-chan struct{}) {
+	t.Helper()
+	over := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Meta struct {
+					Token json.RawMessage `json:"progressToken"`
+				} `json:"_meta"`
+			} `json:"params"`
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&request) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		answer := func(result string) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, request.ID, result)
+		}
+		switch request.Method {
+		case "initialize":
+			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"slow","version":"1"}}`)
+		case "tools/list":
+			answer(`{"tools":[{"name":"dig","description":"Digs a hole","inputSchema":{"type":"object"}}]}`)
+		case "tools/call":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: "+`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":3,"total":8,"message":"Three metres deep"}}`+"\n\n", request.Params.Meta.Token)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			over <- struct{}{}
+		default:
+			if request.ID == nil { // a notification
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, request.ID)
+		}
+	}))
+	t.Cleanup(server.Close)
+	config = filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"garden":{"url":%q}}}`, server.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config, over
+}
+
+// TestPageStopsATool watches how far a tool is and stops it. The call goes on.
+func TestPageStopsATool(t *testing.T) {
+	t.Parallel()
+	cfg := speaking(greets)
+	onPlease(cfg.Script, "Dig a hole.", "garden__dig", "{}")
+	mcp, gone := slowTool(t)
+	s := serveWith(t, persistencetest.SQLiteURL(t), cfg, "VOICEBRIDGE_MCP_CONFIG="+mcp)
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilLiveAndMute(t)
+	p.say(t, "Dig a hole.")
+	const card = `document.querySelector('[data-testid=tool-card][data-tool=garden__dig]')`
+	p.until(t, "how far the tool is", card+`?.dataset.state === 'running' && ['Three metres deep', '38 %'].every((w) => `+card+`.innerText.includes(w))`)
+	if rows := s.rows(t, "SELECT name, status FROM tool_calls"); !slices.Equal(rows, []string{"garden__dig | running"}) {
+		t.Errorf("tool calls before Stop: %q", rows)
+	}
+	p.click(t, "stop-tool")
+	p.until(t, "a card that says so", card+`.dataset.state === 'cancelled' && `+card+`.innerText.includes('The user cancelled this tool call.') && probe.all('stop-tool').length === 0`)
+	<-gone
+	p.untilMessage(t, "assistant voice completed", "It did not work.") // the model was told
+	p.say(t, chartWords)
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	if got := s.untilEnded(t, 1); got[0] != "hangup" {
+		t.Errorf("the call ended with %q", got[0])
+	}
+	rows := s.rows(t, "SELECT name, executor, status, error FROM tool_call_log")
+	if len(rows) != 2 || !strings.HasPrefix(rows[0], "garden__dig | mcp | cancelled | The user cancelled") || !strings.HasPrefix(rows[1], "create_bar_chart | app | done") {
+		t.Errorf("tool calls %q", rows)
+	}
+	p.reload(t)
+	p.until(t, "the card after a reload", card+`?.innerText.includes('The user cancelled this tool call.')`)
+}

@@ -1,0 +1,38 @@
+import { asText } from '../base/json';
+import type { Approval } from '../call/state';
+import type { ThreadEvent } from './socket';
+
+// The questions of typed turns: tools that wait for the user's yes or no.
+
+/** So many questions are kept; one turn asks far fewer. */
+const most = 16;
+
+/** Applies one event of the thread's socket. Events about other things change nothing. */
+export function reduceApprovals(approvals: Approval[], { type, data }: ThreadEvent): Approval[] {
+  const id = asText(data.tool_call_id);
+  switch (type) {
+    case 'connected':
+      // What is still open is asked once more right after this.
+      return approvals.length === 0 ? approvals : [];
+    case 'bridge.tool.approval_required': {
+      const nonce = asText(data.nonce);
+      // A question of a call comes here, too, but only its data channel can answer.
+      if (id === '' || nonce === '') return approvals;
+      const fresh = { toolCallId: id, name: asText(data.name), input: data.input, nonce };
+      return [...without(approvals, id), fresh].slice(-most);
+    }
+    case 'bridge.tool.approval_closed':
+      return without(approvals, id);
+    default:
+      return approvals;
+  }
+}
+
+function without(approvals: Approval[], id: string): Approval[] {
+  return approvals.some((a) => a.toolCallId === id) ? approvals.filter((a) => a.toolCallId !== id) : approvals;
+}
+
+/** What the browser answers on the same socket. */
+export function answerTo({ toolCallId, nonce }: Approval, yes: boolean): object {
+  return { type: yes ? 'bridge.tool.approve' : 'bridge.tool.deny', tool_call_id: toolCallId, nonce };
+}

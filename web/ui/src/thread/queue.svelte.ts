@@ -1,0 +1,88 @@
+import { ApiError } from '../api/http';
+import * as api from '../api/queue';
+import { PlainError } from '../base/words';
+import { emptyQueue, isFull, isWaiting, reduceQueue, withList, type Queue } from './queue';
+import type { ThreadEvent } from './socket';
+
+const gone = new PlainError('queue_gone', 'This message does not wait any more: it was sent or removed.');
+
+/** The queue of an open thread, kept up to date by the thread's socket. */
+export class ThreadQueue {
+  state = $state.raw<Queue>(emptyQueue);
+  full = $derived(isFull(this.state));
+  waiting = $derived(isWaiting(this.state));
+
+  #reading = false;
+  // Of texts whose fate is not known: sent once more, they must not wait twice.
+  #keys = new Map<string, string>();
+
+  constructor(
+    private readonly thread: string,
+    private readonly onFailure: (thrown: unknown) => void,
+  ) {}
+
+  take(event: ThreadEvent): void {
+    this.state = reduceQueue(this.state, event);
+    // What is being read may be older than this.
+    if (this.#reading && event.type.startsWith('queue_')) this.state = { ...this.state, stale: true };
+    if (this.state.stale) void this.#read();
+  }
+
+  /** Puts a text at the end; throws when the server does not take it. */
+  async add(text: string): Promise<void> {
+    const key = this.#keys.get(text) ?? crypto.randomUUID();
+    this.#keys.set(text, key);
+    try {
+      await api.addToQueue(this.thread, text, key);
+      this.#keys.delete(text);
+    } catch (thrown) {
+      if (thrown instanceof ApiError && thrown.status > 0 && thrown.status < 500) this.#keys.delete(text);
+      throw thrown;
+    } finally {
+      this.#again();
+    }
+  }
+
+  edit = (id: string, text: string) => this.#do(api.editQueued(this.thread, id, text));
+  remove = (id: string) => this.#do(api.removeQueued(this.thread, id));
+  move = (id: string, direction: 'up' | 'down') => this.#do(api.moveQueued(this.thread, id, direction));
+  send = (id: string) => this.#do(api.sendQueued(this.thread, id));
+  clear = () => this.#do(api.clearQueue(this.thread));
+  resume = () => this.#do(api.resumeQueue(this.thread));
+
+  /** Waits for a request; false when it failed, which the user is told. */
+  async #do(request: Promise<void>): Promise<boolean> {
+    try {
+      await request;
+      return true;
+    } catch (thrown) {
+      this.onFailure(thrown instanceof ApiError && thrown.status === 404 ? gone : thrown);
+      return false;
+    } finally {
+      await this.#again();
+    }
+  }
+
+  #again(): Promise<void> {
+    this.state = { ...this.state, stale: true };
+    return this.#read();
+  }
+
+  // What happens while the list is being read makes it stale once more.
+  async #read(): Promise<void> {
+    if (this.#reading) return;
+    this.#reading = true;
+    try {
+      while (this.state.stale) {
+        this.state = { ...this.state, stale: false };
+        const answer = await api.getQueue(this.thread);
+        if (!this.state.stale) this.state = withList(this.state, answer);
+      }
+    } catch (thrown) {
+      // A thread that is gone, or a server that is away, is told elsewhere.
+      if (!(thrown instanceof ApiError)) this.onFailure(thrown);
+    } finally {
+      this.#reading = false;
+    }
+  }
+}
