@@ -90,6 +90,8 @@ type Turn struct {
 	ctx  context.Context // of the turn, not of the request that began it
 	stop context.CancelCauseFunc
 	done chan struct{}
+	// decision is signalled when a user has answered a question of this turn.
+	decision chan struct{}
 	// result and endedAt are read after done.
 	result  Result
 	endedAt time.Time
@@ -103,6 +105,8 @@ type Turn struct {
 	msg     persistence.Message // the assistant's
 	request []Message           // history, and what this turn adds
 	calls   []*callRun
+	asking  []*callRun      // calls that wait for the user's word
+	round   int             // of the step that runs
 	text    strings.Builder // of the text part that grows
 	textID  string          // of that part; empty while none grows
 	texts   int

@@ -24,8 +24,20 @@ func rows[From, To any](from []From, err error, convert func(From) To) ([]To, er
 	return to, nil
 }
 
+func (s sqliteQueries) AnswerApproval(ctx context.Context, arg pgdb.AnswerApprovalParams) (int64, error) {
+	return s.q.AnswerApproval(ctx, sqlitedb.AnswerApprovalParams(arg))
+}
+
 func (s sqliteQueries) ClaimTurn(ctx context.Context, arg pgdb.ClaimTurnParams) (int64, error) {
 	return s.q.ClaimTurn(ctx, sqlitedb.ClaimTurnParams(arg))
+}
+
+func (s sqliteQueries) CloseApproval(ctx context.Context, arg pgdb.CloseApprovalParams) (int64, error) {
+	return s.q.CloseApproval(ctx, sqlitedb.CloseApprovalParams(arg))
+}
+
+func (s sqliteQueries) CloseOpenApprovals(ctx context.Context, arg pgdb.CloseOpenApprovalsParams) error {
+	return s.q.CloseOpenApprovals(ctx, sqlitedb.CloseOpenApprovalsParams(arg))
 }
 
 func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (pgdb.Thread, error) {
@@ -70,6 +82,11 @@ func (s sqliteQueries) FailOpenToolCalls(ctx context.Context, arg pgdb.FailOpenT
 func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMessageAfterParams) (pgdb.FirstMessageAfterRow, error) {
 	r, err := s.q.FirstMessageAfter(ctx, sqlitedb.FirstMessageAfterParams(arg))
 	return pgdb.FirstMessageAfterRow(r), err
+}
+
+func (s sqliteQueries) GetApproval(ctx context.Context, arg pgdb.GetApprovalParams) (pgdb.GetApprovalRow, error) {
+	r, err := s.q.GetApproval(ctx, sqlitedb.GetApprovalParams(arg))
+	return pgdb.GetApprovalRow(r), err
 }
 
 func (s sqliteQueries) GetLiveCall(ctx context.Context, arg pgdb.GetLiveCallParams) (pgdb.Call, error) {
@@ -130,6 +147,11 @@ func (s sqliteQueries) ListMessages(ctx context.Context, arg pgdb.ListMessagesPa
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
+func (s sqliteQueries) ListOpenApprovals(ctx context.Context, arg pgdb.ListOpenApprovalsParams) ([]pgdb.ListOpenApprovalsRow, error) {
+	r, err := s.q.ListOpenApprovals(ctx, sqlitedb.ListOpenApprovalsParams(arg))
+	return rows(r, err, func(r sqlitedb.ListOpenApprovalsRow) pgdb.ListOpenApprovalsRow { return pgdb.ListOpenApprovalsRow(r) })
+}
+
 func (s sqliteQueries) ListOpenCalls(ctx context.Context, arg pgdb.ListOpenCallsParams) ([]pgdb.Call, error) {
 	r, err := s.q.ListOpenCalls(ctx, sqlitedb.ListOpenCallsParams(arg))
 	return rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
@@ -166,6 +188,10 @@ func (s sqliteQueries) RenameThread(ctx context.Context, arg pgdb.RenameThreadPa
 
 func (s sqliteQueries) ResetThread(ctx context.Context, arg pgdb.ResetThreadParams) (int64, error) {
 	return s.q.ResetThread(ctx, sqlitedb.ResetThreadParams(arg))
+}
+
+func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) error {
+	return s.q.SaveApproval(ctx, sqlitedb.SaveApprovalParams(arg))
 }
 
 func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (int64, error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -92,7 +91,8 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.
 	h := cfg.Conversations.History
 	out := chat.Config{
 		Store: store, Provider: cfg.textProvider(), Models: map[string]string{},
-		Tools:         tools.unattended,
+		Tools:         tools.registry,
+		ApproveTools:  cfg.Tools.Approve,
 		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Logger: log},
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
@@ -124,19 +124,6 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.
 	}
 	log.Info("typed messages", "provider", out.Provider, "model", out.Models[out.Provider])
 	return c, nil
-}
-
-// unattended returns the tools of a text turn: those that ask the user before
-// each run are left out, because there is nobody to ask.
-func (t *tools) unattended(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
-	registry, err := t.registry(ctx, owner, threadID)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range t.pick.Approve {
-		registry.Remove(name)
-	}
-	return registry, nil
 }
 
 // checkText says what is wrong with the settings of text.

@@ -40,3 +40,7 @@ WHERE status = 'in_progress' AND instance = @instance;
 
 -- name: EndOpenTurns :exec
 DELETE FROM turns WHERE instance = @instance;
+
+-- name: CloseOpenApprovals :exec
+UPDATE approvals SET outcome = @outcome, answered_at = @answered_at
+WHERE outcome = '' AND instance = @instance;

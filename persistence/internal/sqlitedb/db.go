@@ -24,8 +24,17 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.answerApprovalStmt, err = db.PrepareContext(ctx, answerApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query AnswerApproval: %w", err)
+	}
 	if q.claimTurnStmt, err = db.PrepareContext(ctx, claimTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimTurn: %w", err)
+	}
+	if q.closeApprovalStmt, err = db.PrepareContext(ctx, closeApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query CloseApproval: %w", err)
+	}
+	if q.closeOpenApprovalsStmt, err = db.PrepareContext(ctx, closeOpenApprovals); err != nil {
+		return nil, fmt.Errorf("error preparing query CloseOpenApprovals: %w", err)
 	}
 	if q.createThreadStmt, err = db.PrepareContext(ctx, createThread); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateThread: %w", err)
@@ -56,6 +65,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
+	}
+	if q.getApprovalStmt, err = db.PrepareContext(ctx, getApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query GetApproval: %w", err)
 	}
 	if q.getLiveCallStmt, err = db.PrepareContext(ctx, getLiveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query GetLiveCall: %w", err)
@@ -93,6 +105,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listMessagesStmt, err = db.PrepareContext(ctx, listMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMessages: %w", err)
 	}
+	if q.listOpenApprovalsStmt, err = db.PrepareContext(ctx, listOpenApprovals); err != nil {
+		return nil, fmt.Errorf("error preparing query ListOpenApprovals: %w", err)
+	}
 	if q.listOpenCallsStmt, err = db.PrepareContext(ctx, listOpenCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenCalls: %w", err)
 	}
@@ -116,6 +131,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.resetThreadStmt, err = db.PrepareContext(ctx, resetThread); err != nil {
 		return nil, fmt.Errorf("error preparing query ResetThread: %w", err)
+	}
+	if q.saveApprovalStmt, err = db.PrepareContext(ctx, saveApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveApproval: %w", err)
 	}
 	if q.saveCallStmt, err = db.PrepareContext(ctx, saveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveCall: %w", err)
@@ -149,9 +167,24 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.answerApprovalStmt != nil {
+		if cerr := q.answerApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing answerApprovalStmt: %w", cerr)
+		}
+	}
 	if q.claimTurnStmt != nil {
 		if cerr := q.claimTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing claimTurnStmt: %w", cerr)
+		}
+	}
+	if q.closeApprovalStmt != nil {
+		if cerr := q.closeApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closeApprovalStmt: %w", cerr)
+		}
+	}
+	if q.closeOpenApprovalsStmt != nil {
+		if cerr := q.closeOpenApprovalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closeOpenApprovalsStmt: %w", cerr)
 		}
 	}
 	if q.createThreadStmt != nil {
@@ -202,6 +235,11 @@ func (q *Queries) Close() error {
 	if q.firstMessageAfterStmt != nil {
 		if cerr := q.firstMessageAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstMessageAfterStmt: %w", cerr)
+		}
+	}
+	if q.getApprovalStmt != nil {
+		if cerr := q.getApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getApprovalStmt: %w", cerr)
 		}
 	}
 	if q.getLiveCallStmt != nil {
@@ -264,6 +302,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listMessagesStmt: %w", cerr)
 		}
 	}
+	if q.listOpenApprovalsStmt != nil {
+		if cerr := q.listOpenApprovalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listOpenApprovalsStmt: %w", cerr)
+		}
+	}
 	if q.listOpenCallsStmt != nil {
 		if cerr := q.listOpenCallsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listOpenCallsStmt: %w", cerr)
@@ -302,6 +345,11 @@ func (q *Queries) Close() error {
 	if q.resetThreadStmt != nil {
 		if cerr := q.resetThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resetThreadStmt: %w", cerr)
+		}
+	}
+	if q.saveApprovalStmt != nil {
+		if cerr := q.saveApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveApprovalStmt: %w", cerr)
 		}
 	}
 	if q.saveCallStmt != nil {
@@ -388,7 +436,10 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                       DBTX
 	tx                       *sql.Tx
+	answerApprovalStmt       *sql.Stmt
 	claimTurnStmt            *sql.Stmt
+	closeApprovalStmt        *sql.Stmt
+	closeOpenApprovalsStmt   *sql.Stmt
 	createThreadStmt         *sql.Stmt
 	deleteThreadStmt         *sql.Stmt
 	drawSeqStmt              *sql.Stmt
@@ -399,6 +450,7 @@ type Queries struct {
 	failOpenResponsesStmt    *sql.Stmt
 	failOpenToolCallsStmt    *sql.Stmt
 	firstMessageAfterStmt    *sql.Stmt
+	getApprovalStmt          *sql.Stmt
 	getLiveCallStmt          *sql.Stmt
 	getMessageStmt           *sql.Stmt
 	getOwnerStmt             *sql.Stmt
@@ -411,6 +463,7 @@ type Queries struct {
 	lastMessageStmt          *sql.Stmt
 	listChangesStmt          *sql.Stmt
 	listMessagesStmt         *sql.Stmt
+	listOpenApprovalsStmt    *sql.Stmt
 	listOpenCallsStmt        *sql.Stmt
 	listOpenInstancesStmt    *sql.Stmt
 	listOpenMessagesStmt     *sql.Stmt
@@ -419,6 +472,7 @@ type Queries struct {
 	listWaitingToolCallsStmt *sql.Stmt
 	renameThreadStmt         *sql.Stmt
 	resetThreadStmt          *sql.Stmt
+	saveApprovalStmt         *sql.Stmt
 	saveCallStmt             *sql.Stmt
 	saveResponseStmt         *sql.Stmt
 	saveTextSessionStmt      *sql.Stmt
@@ -434,7 +488,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                       tx,
 		tx:                       tx,
+		answerApprovalStmt:       q.answerApprovalStmt,
 		claimTurnStmt:            q.claimTurnStmt,
+		closeApprovalStmt:        q.closeApprovalStmt,
+		closeOpenApprovalsStmt:   q.closeOpenApprovalsStmt,
 		createThreadStmt:         q.createThreadStmt,
 		deleteThreadStmt:         q.deleteThreadStmt,
 		drawSeqStmt:              q.drawSeqStmt,
@@ -445,6 +502,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		failOpenResponsesStmt:    q.failOpenResponsesStmt,
 		failOpenToolCallsStmt:    q.failOpenToolCallsStmt,
 		firstMessageAfterStmt:    q.firstMessageAfterStmt,
+		getApprovalStmt:          q.getApprovalStmt,
 		getLiveCallStmt:          q.getLiveCallStmt,
 		getMessageStmt:           q.getMessageStmt,
 		getOwnerStmt:             q.getOwnerStmt,
@@ -457,6 +515,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		lastMessageStmt:          q.lastMessageStmt,
 		listChangesStmt:          q.listChangesStmt,
 		listMessagesStmt:         q.listMessagesStmt,
+		listOpenApprovalsStmt:    q.listOpenApprovalsStmt,
 		listOpenCallsStmt:        q.listOpenCallsStmt,
 		listOpenInstancesStmt:    q.listOpenInstancesStmt,
 		listOpenMessagesStmt:     q.listOpenMessagesStmt,
@@ -465,6 +524,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listWaitingToolCallsStmt: q.listWaitingToolCallsStmt,
 		renameThreadStmt:         q.renameThreadStmt,
 		resetThreadStmt:          q.resetThreadStmt,
+		saveApprovalStmt:         q.saveApprovalStmt,
 		saveCallStmt:             q.saveCallStmt,
 		saveResponseStmt:         q.saveResponseStmt,
 		saveTextSessionStmt:      q.saveTextSessionStmt,
