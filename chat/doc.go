@@ -28,6 +28,9 @@
 // [Coordinator.Decide] writes, may come to any instance. No answer within a minute
 // is a no.
 //
+// A question of a voice call comes by a tool, [Coordinator.AskAgent], as a turn without
+// a user's message.
+//
 // # For the doors
 //
 // Threads: Coordinator.Turn, then Turn.Wait for JSON, or Turn.Events for a stream;

@@ -33,8 +33,8 @@ const (
 const (
 	extraProvider = "provider"
 	extraFinish   = "finish_reason"
-	extraError    = "error"  // {"kind","message"} of a failure
-	extraNotice   = "notice" // true: the text is ours, not the model's
+	extraError    = "error" // {"kind","message"} of a failure
+	extraNotice   = persistence.MetadataNotice
 )
 
 // FinishReason says why a turn ended.
@@ -163,6 +163,9 @@ func (t *Turn) open(ctx context.Context) error {
 		Source: persistence.SourceText, Status: persistence.StatusInProgress, Model: t.model,
 		Extra: map[string]json.RawMessage{extraProvider: encode(t.provider.Name())},
 	}
+	if t.req.AskedBy != "" {
+		t.msg.Metadata.Extra[persistence.MetadataAskedBy] = encode(t.req.AskedBy)
+	}
 	busy := false
 	err := t.c.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
 		if err := b.ClaimTurn(t.id, lease); err != nil {
@@ -238,6 +241,12 @@ func (t *Turn) rounds() (FinishReason, error) {
 	}
 	if len(thread) == maxReplay {
 		thread = anchored(thread)
+	}
+	thread = persistence.WithoutEchoes(thread)
+	if t.req.Question != "" {
+		thread = append(withoutOpenCalls(thread), persistence.Message{
+			Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(t.req.Question)},
+		})
 	}
 	t.request = t.c.cfg.History.Messages(thread, t.provider.Name())
 	t.addContext(t.request)

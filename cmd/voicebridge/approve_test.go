@@ -42,6 +42,13 @@ func followThread(t *testing.T, url, thread string) *follower {
 	return f
 }
 
+// leave closes the socket.
+func (f *follower) leave() {
+	if err := f.conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+		f.t.Errorf("close socket: %v", err)
+	}
+}
+
 // next reads up to the next event of a type, and its data into v.
 func (f *follower) next(kind string, v any) {
 	f.t.Helper()

@@ -86,7 +86,7 @@ func (c *config) openProvider(name string) (chat.Provider, error) {
 }
 
 // openChat makes the coordinator of text turns with all providers that are
-// configured.
+// configured, and of it the tool by which calls ask the agent.
 func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.TurnObserver, log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
@@ -121,6 +121,9 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.
 	c, err := chat.New(out)
 	if err != nil {
 		return nil, err
+	}
+	if slices.Contains(cfg.Tools.Toolkits, toolkitAgent) {
+		tools.agent = c.AskAgent()
 	}
 	log.Info("typed messages", "provider", out.Provider, "model", out.Models[out.Provider])
 	return c, nil
