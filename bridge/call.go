@@ -360,6 +360,10 @@ func (w *worker) startTool(tc toolkit.Call) {
 	c.tools.Go(func() {
 		defer cancel()
 		result := toolkit.Drain(c.router.Call(ctx, tc), func(chunk toolkit.Chunk) {
+			if chunk.MessageID != "" {
+				c.post(toolProgress{callID: tc.ID, chunk: chunk}) // a fact
+				return
+			}
 			c.offer(toolProgress{callID: tc.ID, chunk: chunk})
 		})
 		c.client.Forget(tc.ID)

@@ -34,8 +34,8 @@ const (
 const (
 	extraProvider = "provider"
 	extraFinish   = "finish_reason"
-	extraError    = "error"  // {"kind","message"} of a failure
-	extraNotice   = "notice" // true: the text is ours, not the model's
+	extraError    = "error" // {"kind","message"} of a failure
+	extraNotice   = persistence.MetadataNotice
 )
 
 // FinishReason says why a turn ended.
@@ -93,6 +93,8 @@ type Turn struct {
 	ctx  context.Context // of the turn, not of the request that began it
 	stop context.CancelCauseFunc
 	done chan struct{}
+	// decision is signalled when a user has answered a question of this turn.
+	decision chan struct{}
 	// result and endedAt are read after done.
 	result  Result
 	endedAt time.Time
@@ -106,6 +108,8 @@ type Turn struct {
 	msg     persistence.Message // the assistant's
 	request []Message           // history, and what this turn adds
 	calls   []*callRun
+	asking  []*callRun      // calls that wait for the user's word
+	round   int             // of the step that runs
 	text    strings.Builder // of the text part that grows
 	textID  string          // of that part; empty while none grows
 	texts   int
@@ -161,6 +165,9 @@ func (t *Turn) open(ctx context.Context) error {
 	t.msg.Metadata = persistence.Metadata{
 		Source: persistence.SourceText, Status: persistence.StatusInProgress, Model: t.model,
 		Extra: map[string]json.RawMessage{extraProvider: encode(t.provider.Name())},
+	}
+	if t.req.AskedBy != "" {
+		t.msg.Metadata.Extra[persistence.MetadataAskedBy] = encode(t.req.AskedBy)
 	}
 	busy := false
 	err := t.c.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
@@ -239,8 +246,14 @@ func (t *Turn) rounds() (FinishReason, error) {
 	if len(thread) == maxReplay {
 		thread = anchored(thread)
 	}
-	if t.req.Saved {
+	thread = persistence.WithoutEchoes(thread)
+	switch {
+	case t.req.Saved:
 		thread = askedLast(thread)
+	case t.req.Question != "":
+		thread = append(withoutOpenCalls(thread), persistence.Message{
+			Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(t.req.Question)},
+		})
 	}
 	t.request = t.c.cfg.History.Messages(thread, t.provider.Name())
 	t.addContext(t.request)

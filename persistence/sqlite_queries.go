@@ -24,6 +24,10 @@ func rows[From, To any](from []From, err error, convert func(From) To) ([]To, er
 	return to, nil
 }
 
+func (s sqliteQueries) AnswerApproval(ctx context.Context, arg pgdb.AnswerApprovalParams) (int64, error) {
+	return s.q.AnswerApproval(ctx, sqlitedb.AnswerApprovalParams(arg))
+}
+
 func (s sqliteQueries) ChangeQueued(ctx context.Context, arg pgdb.ChangeQueuedParams) (int64, error) {
 	return s.q.ChangeQueued(ctx, sqlitedb.ChangeQueuedParams(arg))
 }
@@ -34,6 +38,14 @@ func (s sqliteQueries) ClaimTurn(ctx context.Context, arg pgdb.ClaimTurnParams) 
 
 func (s sqliteQueries) ClearQueued(ctx context.Context, arg pgdb.ClearQueuedParams) (int64, error) {
 	return s.q.ClearQueued(ctx, sqlitedb.ClearQueuedParams(arg))
+}
+
+func (s sqliteQueries) CloseApproval(ctx context.Context, arg pgdb.CloseApprovalParams) (int64, error) {
+	return s.q.CloseApproval(ctx, sqlitedb.CloseApprovalParams(arg))
+}
+
+func (s sqliteQueries) CloseOpenApprovals(ctx context.Context, arg pgdb.CloseOpenApprovalsParams) error {
+	return s.q.CloseOpenApprovals(ctx, sqlitedb.CloseOpenApprovalsParams(arg))
 }
 
 func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedParams) (int64, error) {
@@ -90,6 +102,11 @@ func (s sqliteQueries) FailOpenToolCalls(ctx context.Context, arg pgdb.FailOpenT
 func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMessageAfterParams) (pgdb.FirstMessageAfterRow, error) {
 	r, err := s.q.FirstMessageAfter(ctx, sqlitedb.FirstMessageAfterParams(arg))
 	return pgdb.FirstMessageAfterRow(r), err
+}
+
+func (s sqliteQueries) GetApproval(ctx context.Context, arg pgdb.GetApprovalParams) (pgdb.GetApprovalRow, error) {
+	r, err := s.q.GetApproval(ctx, sqlitedb.GetApprovalParams(arg))
+	return pgdb.GetApprovalRow(r), err
 }
 
 func (s sqliteQueries) GetLiveCall(ctx context.Context, arg pgdb.GetLiveCallParams) (pgdb.Call, error) {
@@ -180,6 +197,11 @@ func (s sqliteQueries) ListMessages(ctx context.Context, arg pgdb.ListMessagesPa
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
+func (s sqliteQueries) ListOpenApprovals(ctx context.Context, arg pgdb.ListOpenApprovalsParams) ([]pgdb.ListOpenApprovalsRow, error) {
+	r, err := s.q.ListOpenApprovals(ctx, sqlitedb.ListOpenApprovalsParams(arg))
+	return rows(r, err, func(r sqlitedb.ListOpenApprovalsRow) pgdb.ListOpenApprovalsRow { return pgdb.ListOpenApprovalsRow(r) })
+}
+
 func (s sqliteQueries) ListOpenCalls(ctx context.Context, arg pgdb.ListOpenCallsParams) ([]pgdb.Call, error) {
 	r, err := s.q.ListOpenCalls(ctx, sqlitedb.ListOpenCallsParams(arg))
 	return rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
@@ -233,6 +255,10 @@ func (s sqliteQueries) ResetThread(ctx context.Context, arg pgdb.ResetThreadPara
 
 func (s sqliteQueries) ResumeQueue(ctx context.Context, arg pgdb.ResumeQueueParams) (int64, error) {
 	return s.q.ResumeQueue(ctx, sqlitedb.ResumeQueueParams(arg))
+}
+
+func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) error {
+	return s.q.SaveApproval(ctx, sqlitedb.SaveApprovalParams(arg))
 }
 
 func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (int64, error) {

@@ -161,6 +161,8 @@ func classifyChat(err error) *apiError {
 		return badRequest("unknown_call", param, message)
 	case errors.Is(err, chat.ErrAnswered):
 		return &apiError{Status: http.StatusConflict, Code: "already_answered", Param: param, Message: message}
+	case errors.Is(err, chat.ErrNotAsked):
+		return &apiError{Status: http.StatusConflict, Code: "approval_not_pending", Param: "nonce", Message: message}
 	case errors.Is(err, chat.ErrReplayGone):
 		return &apiError{Status: http.StatusGone, Code: "replay_gone", Message: "These events of the answer are not kept any more. Read the thread's messages instead."}
 	}

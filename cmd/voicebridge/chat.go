@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -105,12 +104,13 @@ func (c *config) openProvider(name string) (chat.Provider, error) {
 }
 
 // openChat makes the coordinator of text turns with all providers that are
-// configured.
+// configured, and of it the tool by which calls ask the agent.
 func openChat(cfg config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
 		Store: store, Provider: cfg.textProvider(), Models: map[string]string{},
-		Tools:         tools.unattended,
+		Tools:         tools.registry,
+		ApproveTools:  cfg.Tools.Approve,
 		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Logger: log},
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
@@ -137,21 +137,11 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observers []ch
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(cfg.Tools.Toolkits, toolkitAgent) {
+		tools.agent = c.AskAgent()
+	}
 	log.Info("typed messages", "provider", out.Provider, "model", out.Models[out.Provider])
 	return c, nil
-}
-
-// unattended returns the tools of a text turn: those that ask the user before
-// each run are left out, because there is nobody to ask.
-func (t *tools) unattended(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
-	registry, err := t.registry(ctx, owner, threadID)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range t.pick.Approve {
-		registry.Remove(name)
-	}
-	return registry, nil
 }
 
 // checkText says what is wrong with the settings of text.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -122,32 +121,6 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 				t.Errorf("%s sent %s, want %s", name, got, w)
 			}
 		}
-	}
-}
-
-// TestToolsThatAskAreNotInTextTurns checks that what the user must say yes to is
-// never run where nobody asks him.
-func TestToolsThatAskAreNotInTextTurns(t *testing.T) {
-	t.Parallel()
-	cfg := defaults()
-	cfg.Tools.Approve = []string{"http", "no-such-tool"}
-	cfg.MCPConfig = emptyMCP(t)
-	all, err := openTools(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = all.close() })
-	spoken, err := all.registry(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	typed, err := all.unattended(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, inCalls := spoken.Lookup("http")
-	if _, inTurns := typed.Lookup("http"); inTurns || !inCalls || typed.Len() != spoken.Len()-1 {
-		t.Errorf("in turns %v, in calls %v", inTurns, inCalls)
 	}
 }
 

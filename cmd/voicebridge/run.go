@@ -144,7 +144,7 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 		Upstream: up.driver,
 		Browser:  media,
 		Store:    store,
-		Tools:    tools.registry,
+		Tools:    tools.spoken,
 		Session: bridge.SessionConfig{
 			Model: r.Model, Voice: r.Voice, TranscriptionModel: r.TranscriptionModel,
 			Instructions: r.Instructions, AllowClientInstructions: r.AllowClientInstructions,
@@ -166,7 +166,7 @@ func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordi
 	proxies, _ := prefixes(cfg.TrustedProxies) // checked by validate
 	l := cfg.Limits
 	return web.Config{
-		Calls: calls, Chat: texts, Queue: inbox, Store: store, Page: ui.Dist(), Tools: tools.registry, Version: buildVersion(),
+		Calls: calls, Chat: texts, Queue: inbox, Store: store, Page: ui.Dist(), Tools: tools.spoken, Version: buildVersion(),
 		Upstream:       web.Upstream{Name: up.driver.Name(), Note: up.note, Model: cfg.Realtime.Model, Voice: cfg.Realtime.Voice},
 		TextModels:     cfg.shownTextModels(),
 		ClientTools:    tools.ofClients(),

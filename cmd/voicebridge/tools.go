@@ -24,10 +24,12 @@ const defaultMCPFile = "mcp.json"
 // tools are the server's tools: those that are always here, and those of the MCP
 // servers, which come and go.
 type tools struct {
-	own  []toolkit.Entry
-	mcp  *mcptool.Servers // nil when none is configured
-	pick toolsConfig
-	log  *slog.Logger
+	own []toolkit.Entry
+	// agent is the tool by which a voice call asks the text side; nil for none.
+	agent toolkit.Tool
+	mcp   *mcptool.Servers // nil when none is configured
+	pick  toolsConfig
+	log   *slog.Logger
 	// changed gets a signal when the tools of the MCP servers have changed.
 	changed chan struct{}
 }
@@ -185,6 +187,19 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 		if err != nil {
 			return nil, fmt.Errorf("add tool: %w", err)
 		}
+	}
+	return r, nil
+}
+
+// spoken returns the tools of a new voice call: those of every turn, and the agent
+// that answers by text.
+func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
+	r, err := t.registry(ctx, owner, threadID)
+	if err != nil || t.agent == nil || !t.picked(t.agent.Definition().Name) {
+		return r, err
+	}
+	if err := r.Add(toolkit.Entry{Tool: t.agent, Executor: toolkit.ExecutorApp}); err != nil {
+		return nil, fmt.Errorf("add tool: %w", err)
 	}
 	return r, nil
 }

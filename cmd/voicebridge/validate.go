@@ -178,7 +178,7 @@ func (c *config) checkNumbers(w *checks) {
 	w.between("tools.timeout_seconds", c.Tools.TimeoutSeconds, 1, 600)
 	w.between("tools.filler_seconds", c.Tools.FillerSeconds, 0, 600)
 	for _, name := range c.Tools.Toolkits {
-		w.oneOf("tools.toolkits", name, toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP)
+		w.oneOf("tools.toolkits", name, toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP, toolkitAgent)
 	}
 	if err := c.codeTools(nil).Validate(); err != nil {
 		w.wrong("tools.code", "%v", err)

@@ -47,3 +47,7 @@ DELETE FROM turns WHERE ended_at IS NULL AND instance = @instance;
 -- name: RequeueOpen :exec
 UPDATE queued_messages SET state = 'queued', lease_until = NULL, instance = ''
 WHERE state = 'sending' AND instance = @instance;
+
+-- name: CloseOpenApprovals :exec
+UPDATE approvals SET outcome = @outcome, answered_at = @answered_at
+WHERE outcome = '' AND instance = @instance;

@@ -8,6 +8,19 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
+type Approval struct {
+	ID         string
+	ThreadID   string
+	ToolCallID string
+	Nonce      string
+	Outcome    string
+	AnsweredBy string
+	Instance   string
+	AskedAt    dbtype.Time
+	ExpiresAt  dbtype.Time
+	AnsweredAt *dbtype.Time
+}
+
 type Call struct {
 	ID             string
 	ThreadID       string

@@ -9,11 +9,16 @@ import (
 )
 
 type Querier interface {
+	// AnswerApproval changes nothing unless the question is open and the nonce its own.
+	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimTurn changes nothing while another turn of the thread holds its lease.
 	ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error)
 	// ClearQueued leaves what somebody sends at this moment.
 	ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error)
+	// CloseApproval ends a question that nobody has answered.
+	CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error)
+	CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
 	// CountUnsent is CountQueued with what is being answered.
 	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
@@ -31,6 +36,7 @@ type Querier interface {
 	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
+	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
 	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
 	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
 	GetOwner(ctx context.Context, arg GetOwnerParams) (string, error)
@@ -57,6 +63,7 @@ type Querier interface {
 	// answers a caller of the API.
 	ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error)
 	ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error)
+	ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error)
 	ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error)
 	// What a dead process left open, for all owners: only recovery asks this, and
 	// it never gives an answer to a caller of the API.
@@ -79,6 +86,8 @@ type Querier interface {
 	RequeueOpen(ctx context.Context, arg RequeueOpenParams) error
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
 	ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error)
+	// SaveApproval adds a question. It may be asked to again: an answer stays.
+	SaveApproval(ctx context.Context, arg SaveApprovalParams) error
 	// The saves are idempotent. They change nothing when the id is taken by
 	// another thread, and fail on a stranger's thread (NULL in thread_id).
 	// Once a call has ended it stays so: whoever ended it first is right.

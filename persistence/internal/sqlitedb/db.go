@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.answerApprovalStmt, err = db.PrepareContext(ctx, answerApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query AnswerApproval: %w", err)
+	}
 	if q.changeQueuedStmt, err = db.PrepareContext(ctx, changeQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ChangeQueued: %w", err)
 	}
@@ -32,6 +35,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.clearQueuedStmt, err = db.PrepareContext(ctx, clearQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ClearQueued: %w", err)
+	}
+	if q.closeApprovalStmt, err = db.PrepareContext(ctx, closeApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query CloseApproval: %w", err)
+	}
+	if q.closeOpenApprovalsStmt, err = db.PrepareContext(ctx, closeOpenApprovals); err != nil {
+		return nil, fmt.Errorf("error preparing query CloseOpenApprovals: %w", err)
 	}
 	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
@@ -71,6 +80,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
+	}
+	if q.getApprovalStmt, err = db.PrepareContext(ctx, getApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query GetApproval: %w", err)
 	}
 	if q.getLiveCallStmt, err = db.PrepareContext(ctx, getLiveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query GetLiveCall: %w", err)
@@ -126,6 +138,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listMessagesStmt, err = db.PrepareContext(ctx, listMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMessages: %w", err)
 	}
+	if q.listOpenApprovalsStmt, err = db.PrepareContext(ctx, listOpenApprovals); err != nil {
+		return nil, fmt.Errorf("error preparing query ListOpenApprovals: %w", err)
+	}
 	if q.listOpenCallsStmt, err = db.PrepareContext(ctx, listOpenCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenCalls: %w", err)
 	}
@@ -161,6 +176,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.resumeQueueStmt, err = db.PrepareContext(ctx, resumeQueue); err != nil {
 		return nil, fmt.Errorf("error preparing query ResumeQueue: %w", err)
+	}
+	if q.saveApprovalStmt, err = db.PrepareContext(ctx, saveApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveApproval: %w", err)
 	}
 	if q.saveCallStmt, err = db.PrepareContext(ctx, saveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveCall: %w", err)
@@ -200,6 +218,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.answerApprovalStmt != nil {
+		if cerr := q.answerApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing answerApprovalStmt: %w", cerr)
+		}
+	}
 	if q.changeQueuedStmt != nil {
 		if cerr := q.changeQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing changeQueuedStmt: %w", cerr)
@@ -213,6 +236,16 @@ func (q *Queries) Close() error {
 	if q.clearQueuedStmt != nil {
 		if cerr := q.clearQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing clearQueuedStmt: %w", cerr)
+		}
+	}
+	if q.closeApprovalStmt != nil {
+		if cerr := q.closeApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closeApprovalStmt: %w", cerr)
+		}
+	}
+	if q.closeOpenApprovalsStmt != nil {
+		if cerr := q.closeOpenApprovalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closeOpenApprovalsStmt: %w", cerr)
 		}
 	}
 	if q.countQueuedStmt != nil {
@@ -278,6 +311,11 @@ func (q *Queries) Close() error {
 	if q.firstMessageAfterStmt != nil {
 		if cerr := q.firstMessageAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstMessageAfterStmt: %w", cerr)
+		}
+	}
+	if q.getApprovalStmt != nil {
+		if cerr := q.getApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getApprovalStmt: %w", cerr)
 		}
 	}
 	if q.getLiveCallStmt != nil {
@@ -370,6 +408,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listMessagesStmt: %w", cerr)
 		}
 	}
+	if q.listOpenApprovalsStmt != nil {
+		if cerr := q.listOpenApprovalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listOpenApprovalsStmt: %w", cerr)
+		}
+	}
 	if q.listOpenCallsStmt != nil {
 		if cerr := q.listOpenCallsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listOpenCallsStmt: %w", cerr)
@@ -428,6 +471,11 @@ func (q *Queries) Close() error {
 	if q.resumeQueueStmt != nil {
 		if cerr := q.resumeQueueStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resumeQueueStmt: %w", cerr)
+		}
+	}
+	if q.saveApprovalStmt != nil {
+		if cerr := q.saveApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveApprovalStmt: %w", cerr)
 		}
 	}
 	if q.saveCallStmt != nil {
@@ -524,9 +572,12 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                       DBTX
 	tx                       *sql.Tx
+	answerApprovalStmt       *sql.Stmt
 	changeQueuedStmt         *sql.Stmt
 	claimTurnStmt            *sql.Stmt
 	clearQueuedStmt          *sql.Stmt
+	closeApprovalStmt        *sql.Stmt
+	closeOpenApprovalsStmt   *sql.Stmt
 	countQueuedStmt          *sql.Stmt
 	countUnsentStmt          *sql.Stmt
 	createThreadStmt         *sql.Stmt
@@ -540,6 +591,7 @@ type Queries struct {
 	failOpenResponsesStmt    *sql.Stmt
 	failOpenToolCallsStmt    *sql.Stmt
 	firstMessageAfterStmt    *sql.Stmt
+	getApprovalStmt          *sql.Stmt
 	getLiveCallStmt          *sql.Stmt
 	getMessageStmt           *sql.Stmt
 	getOwnerStmt             *sql.Stmt
@@ -558,6 +610,7 @@ type Queries struct {
 	listChangesStmt          *sql.Stmt
 	listDueQueuesStmt        *sql.Stmt
 	listMessagesStmt         *sql.Stmt
+	listOpenApprovalsStmt    *sql.Stmt
 	listOpenCallsStmt        *sql.Stmt
 	listOpenInstancesStmt    *sql.Stmt
 	listOpenMessagesStmt     *sql.Stmt
@@ -570,6 +623,7 @@ type Queries struct {
 	requeueOpenStmt          *sql.Stmt
 	resetThreadStmt          *sql.Stmt
 	resumeQueueStmt          *sql.Stmt
+	saveApprovalStmt         *sql.Stmt
 	saveCallStmt             *sql.Stmt
 	saveResponseStmt         *sql.Stmt
 	saveTextSessionStmt      *sql.Stmt
@@ -587,9 +641,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                       tx,
 		tx:                       tx,
+		answerApprovalStmt:       q.answerApprovalStmt,
 		changeQueuedStmt:         q.changeQueuedStmt,
 		claimTurnStmt:            q.claimTurnStmt,
 		clearQueuedStmt:          q.clearQueuedStmt,
+		closeApprovalStmt:        q.closeApprovalStmt,
+		closeOpenApprovalsStmt:   q.closeOpenApprovalsStmt,
 		countQueuedStmt:          q.countQueuedStmt,
 		countUnsentStmt:          q.countUnsentStmt,
 		createThreadStmt:         q.createThreadStmt,
@@ -603,6 +660,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		failOpenResponsesStmt:    q.failOpenResponsesStmt,
 		failOpenToolCallsStmt:    q.failOpenToolCallsStmt,
 		firstMessageAfterStmt:    q.firstMessageAfterStmt,
+		getApprovalStmt:          q.getApprovalStmt,
 		getLiveCallStmt:          q.getLiveCallStmt,
 		getMessageStmt:           q.getMessageStmt,
 		getOwnerStmt:             q.getOwnerStmt,
@@ -621,6 +679,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listChangesStmt:          q.listChangesStmt,
 		listDueQueuesStmt:        q.listDueQueuesStmt,
 		listMessagesStmt:         q.listMessagesStmt,
+		listOpenApprovalsStmt:    q.listOpenApprovalsStmt,
 		listOpenCallsStmt:        q.listOpenCallsStmt,
 		listOpenInstancesStmt:    q.listOpenInstancesStmt,
 		listOpenMessagesStmt:     q.listOpenMessagesStmt,
@@ -633,6 +692,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		requeueOpenStmt:          q.requeueOpenStmt,
 		resetThreadStmt:          q.resetThreadStmt,
 		resumeQueueStmt:          q.resumeQueueStmt,
+		saveApprovalStmt:         q.saveApprovalStmt,
 		saveCallStmt:             q.saveCallStmt,
 		saveResponseStmt:         q.saveResponseStmt,
 		saveTextSessionStmt:      q.saveTextSessionStmt,

@@ -11,6 +11,22 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
+const closeOpenApprovals = `-- name: CloseOpenApprovals :exec
+UPDATE approvals SET outcome = ?1, answered_at = ?2
+WHERE outcome = '' AND instance = ?3
+`
+
+type CloseOpenApprovalsParams struct {
+	Outcome    string
+	AnsweredAt *dbtype.Time
+	Instance   string
+}
+
+func (q *Queries) CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error {
+	_, err := q.exec(ctx, q.closeOpenApprovalsStmt, closeOpenApprovals, arg.Outcome, arg.AnsweredAt, arg.Instance)
+	return err
+}
+
 const endOpenCalls = `-- name: EndOpenCalls :exec
 UPDATE calls SET ended_at = ?1, end_reason = ?2
 WHERE ended_at IS NULL AND instance = ?3
