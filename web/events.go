@@ -41,6 +41,8 @@ type connectedData struct {
 	ServerMaxSeq int64          `json:"server_max_seq"`
 	// CallID is the thread's live call, null when there is none.
 	CallID *string `json:"call_id"`
+	// Busy says that a text turn runs on the thread.
+	Busy bool `json:"busy"`
 }
 
 // watchThread upgrades to a socket that tells the thread's events. Without
@@ -72,7 +74,11 @@ func (s *Server) watchThread(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: s.queue.Settings(), ServerMaxSeq: last}
+	busy, err := s.chat.Busy(ctx, key)
+	if err != nil {
+		return err
+	}
+	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: s.queue.Settings(), ServerMaxSeq: last, Busy: busy}
 	if id, ok := s.calls.Live(key.Owner, key.Thread); ok {
 		hello.CallID = &id
 	}

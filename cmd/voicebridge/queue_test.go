@@ -259,6 +259,8 @@ func TestQueueOnTwoInstances(t *testing.T) {
 	t.Parallel()
 	const threads, each = 4, 10
 	hold := make(chan struct{})
+	release := sync.OnceFunc(func() { close(hold) })
+	defer release()
 	m := newModel(t, func(words string) {
 		if words == "slow one" {
 			<-hold
@@ -311,7 +313,7 @@ func TestQueueOnTwoInstances(t *testing.T) {
 		}
 	}
 	told := [][]string{queueEvents(sockets[0], "queue_message_titled"), queueEvents(sockets[1], "queue_message_titled")}
-	close(hold)
+	release()
 	want := []string{"queue_updated added", "queue_message_titled", "queue_message_sending", "queue_updated removed", "queue_message_sent"}
 	for i, conn := range sockets {
 		if got := append(told[i], queueEvents(conn, "queue_message_sent")...); !slices.Equal(got, want) {

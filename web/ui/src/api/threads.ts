@@ -2,7 +2,7 @@ import { asList, asNumber, asObject, asObjects, asText, type Json } from '../bas
 import type { CodeSettings } from '../call/clienttools';
 import { defaultLimits } from '../code/outcome';
 import { readMessage, type Message } from '../thread/message';
-import { sendJson } from './http';
+import { send, sendJson } from './http';
 
 export interface Thread {
   id: string;
@@ -79,8 +79,14 @@ export async function listMessages(id: string, after: number): Promise<{ message
   return { messages, next: asNumber(raw.next_after) ?? null };
 }
 
+/** Sends a text and returns when the server has it. The answer is not waited for: the thread's socket brings it. */
 export async function postMessage(id: string, content: string): Promise<void> {
-  await sendJson('POST', `${path(id)}/messages`, { content });
+  const response = await send(`${path(id)}/messages`, {
+    method: 'POST',
+    headers: { Accept: 'text/event-stream', 'Content-Type': 'application/json' },
+    body: JSON.stringify({ content }),
+  });
+  await response.body?.cancel();
 }
 
 export async function interrupt(id: string): Promise<void> {

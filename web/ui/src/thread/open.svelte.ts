@@ -146,7 +146,7 @@ export class OpenThread {
         break;
       case 'connected':
         if (data.call_id !== undefined) this.liveCall = asText(data.call_id);
-        this.busy = false;
+        this.busy = data.busy === true;
         break;
     }
     if (seq !== undefined) this.transcript = withSeq(this.transcript, seq);

@@ -85,6 +85,8 @@ export function reduceQueue(queue: Queue, { type, data }: ThreadEvent): Queue {
     case 'queue_paused':
       // What was being sent waits again, and says why.
       return { ...queue, paused: readPause(data), stale: true };
+    case 'queue_resumed':
+      return { ...queue, paused: null, stale: true };
     default:
       return queue;
   }
