@@ -11,6 +11,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrInvalid says that the input cannot be stored; the text names the reason.
 	ErrInvalid = errors.New("invalid")
+	// ErrServed says that another process serves the SQLite file.
+	ErrServed = errors.New("another voicebridge serves this database")
 	// ErrClosed says that the store was closed.
 	ErrClosed = errors.New("store closed")
 )

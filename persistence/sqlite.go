@@ -112,7 +112,7 @@ func (e *sqliteEngine) writeForDead(ctx context.Context, _ string, fn func(queri
 func (e *sqliteEngine) serve(context.Context) error {
 	lock, err := lockFile(e.path + ".lock")
 	if errors.Is(err, errLocked) {
-		return fmt.Errorf("serve database %s: another voicebridge serves this database: stop it, or give this one its own with DATABASE_URL", e.path)
+		return fmt.Errorf("serve database %s: %w: stop it, or give this one its own with DATABASE_URL", e.path, ErrServed)
 	}
 	if err != nil {
 		return fmt.Errorf("serve database %s: %w", e.path, err)

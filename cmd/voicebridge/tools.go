@@ -41,12 +41,9 @@ func openTools(ctx context.Context, cfg config, log *slog.Logger) (*tools, error
 	if err := t.openOwn(ctx, cfg); err != nil {
 		return nil, err
 	}
-	path := cfg.MCPConfig
+	path := cfg.mcpFile()
 	if path == "" {
-		if _, err := os.Stat(defaultMCPFile); errors.Is(err, fs.ErrNotExist) {
-			return t, nil
-		}
-		path = defaultMCPFile
+		return t, nil
 	}
 	servers, err := mcptool.LoadConfig(path)
 	if err != nil {
@@ -59,6 +56,17 @@ func openTools(ctx context.Context, cfg config, log *slog.Logger) (*tools, error
 		}
 	}})
 	return t, err
+}
+
+// mcpFile is the file that names the MCP servers, empty when there is none.
+func (c *config) mcpFile() string {
+	if c.MCPConfig != "" {
+		return c.MCPConfig
+	}
+	if _, err := os.Stat(defaultMCPFile); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return defaultMCPFile
 }
 
 // openOwn makes the tools of the toolkits that are switched on.

@@ -97,7 +97,7 @@ func execPython(arguments []string) error {
 		{syscall.RLIMIT_CORE, 0},
 		{syscall.RLIMIT_FSIZE, maxFileBytes},
 		{syscall.RLIMIT_NOFILE, maxPython},
-		{syscall.RLIMIT_CPU, cpuSeconds(timeout)},
+		{syscall.RLIMIT_CPU, cpuSeconds(timeout + margin)},
 	})
 	if err != nil {
 		return err

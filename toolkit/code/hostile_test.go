@@ -108,7 +108,7 @@ func TestGreedyJavaScript(t *testing.T) {
 
 func TestDeepValueIsReadable(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{}, watcher{})
+	r := setup(t, Config{Timeout: time.Minute}, watcher{})
 	o := r.javaScript(`let a = []; for (let i = 0; i < 50000; i++) a = [a]; console.log(a); a`)
 	if o.Exit != ExitCompleted || len(o.Stdout) > 200 || len(o.Value) > 200 {
 		t.Errorf("got %s: %s, %d bytes of stdout, %d of value", o.Exit, o.Error, len(o.Stdout), len(o.Value))

@@ -30,7 +30,7 @@ func limitSelf(r request) error {
 		{syscall.RLIMIT_CORE, 0},
 		{syscall.RLIMIT_FSIZE, 0},
 		{syscall.RLIMIT_NOFILE, maxFiles},
-		{syscall.RLIMIT_CPU, cpuSeconds(r.Timeout)},
+		{syscall.RLIMIT_CPU, cpuSeconds(r.Timeout + margin)},
 	}
 	if space > 0 {
 		limits = append(limits, limit{syscall.RLIMIT_AS, space + 2*uint64(r.MemoryBytes) + headroom})

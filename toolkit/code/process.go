@@ -13,8 +13,8 @@ import (
 
 const (
 	// margin is how much longer than its program a child may live: it ends the program itself,
-	// and is killed only when it cannot.
-	margin = 2 * time.Second
+	// and is killed only when it cannot. Its start, which gives way to everything else, is in it.
+	margin = 5 * time.Second
 	// afterKill is how long the pipes of a dead child are waited for: only a process that outlived
 	// it could hold them.
 	afterKill = 2 * time.Second

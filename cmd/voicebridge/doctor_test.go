@@ -1,0 +1,335 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// diagnose runs doctor and returns its exit code and its lines.
+func diagnose(t *testing.T, environ []string, args ...string) (code int, report string) {
+	t.Helper()
+	code, report, stderr := failing(t, environ, append([]string{"doctor"}, args...)...)
+	problems := 0
+	for line := range strings.Lines(report) {
+		verdict, rest, ok := strings.Cut(line, ": ")
+		if !ok || !slices.Contains([]string{fine, warning, problem}, verdict) || !strings.Contains(rest, ": ") {
+			t.Errorf("%q is no finding", line)
+		}
+		if verdict == problem {
+			problems++
+		}
+	}
+	if code != min(problems, 1) || (stderr != "") != (problems > 0) {
+		t.Errorf("%d problems, exit code %d, %q", problems, code, stderr)
+	}
+	for _, secret := range []string{"canary"} {
+		if strings.Contains(report+stderr, secret) {
+			t.Errorf("a secret is in %s%s", report, stderr)
+		}
+	}
+	return code, report
+}
+
+// wantLines checks that for each line that is wanted one begins so.
+func wantLines(t *testing.T, report string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains("\n"+report, "\n"+w) {
+			t.Errorf("%q is not in\n%s", w, report)
+		}
+	}
+}
+
+// modelList is an OpenAI that lists models to those who have the key.
+func modelList(t *testing.T, key string, ids ...string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/models" || r.Header.Get("Authorization") != "Bearer "+key {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		data := []map[string]string{}
+		for _, id := range ids {
+			data = append(data, map[string]string{"id": id})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data})
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1"
+}
+
+// mcpOverHTTP is an MCP server with one tool, without a session and without
+// events of its own.
+func mcpOverHTTP(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			ID     json.RawMessage
+			Method string
+			Params struct {
+				ProtocolVersion string
+			}
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&request) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		answer := object{"jsonrpc": "2.0", "id": request.ID}
+		switch {
+		case request.ID == nil:
+			w.WriteHeader(http.StatusAccepted)
+			return
+		case request.Method == "initialize":
+			answer["result"] = object{"protocolVersion": request.Params.ProtocolVersion, "capabilities": object{"tools": object{}}, "serverInfo": object{"name": "s", "version": "1"}}
+		case request.Method == "tools/list":
+			answer["result"] = object{"tools": []object{{"name": "look", "inputSchema": object{"type": "object"}}}}
+		default:
+			answer["error"] = object{"code": -32601, "message": "method not found"}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+type object = map[string]any
+
+// writeFile writes a file in a folder of its own.
+func writeFile(t *testing.T, name, content string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDoctorOnAFreshMachine(t *testing.T) {
+	t.Parallel()
+	code, report := diagnose(t, environment(t))
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	wantLines(t, report, "ok: settings: ", "ok: database: ", "ok: web address: 127.0.0.1:0 is free", "warning: voice model: a simulator answers: set OPENAI_API_KEY",
+		"warning: typed messages: a simulator answers", "ok: media (UDP): ", "ok: ICE: two peers on this machine reach each other", "ok: microphone: ",
+		"ok: programs of the model: JavaScript works", "ok: MCP servers: there is no mcp.json")
+	if n := strings.Count(report, "\n"); n != 10 {
+		t.Errorf("%d lines:\n%s", n, report)
+	}
+}
+
+func TestDoctorOnAFullMachine(t *testing.T) {
+	t.Parallel()
+	servers := writeFile(t, "mcp.json", fmt.Sprintf(`{"mcpServers":{
+		"good":{"type":"http","url":%q,"headers":{"Authorization":"canary-header"}},"gone":{"command":"/does/not/exist"},"off":{"command":"x","disabled":true}}}`, mcpOverHTTP(t)), 0o600)
+	port := strconv.Itoa(freeUDPPort(t))
+	environ := []string{
+		"DATABASE_URL=" + persistencetest.PostgresURL(t), "VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary", "VOICEBRIDGE_CONFIG=" + noFile(t),
+		"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "gpt-x", "other"), "VOICEBRIDGE_REALTIME_MODEL=gpt-x", "GEMINI_API_KEY=canary",
+		"VOICEBRIDGE_UDP_PORT=" + port, "VOICEBRIDGE_MCP_CONFIG=" + servers, "VOICEBRIDGE_ICE_SERVERS=" + stunServer(t),
+	}
+	code, report := diagnose(t, environ)
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	wantLines(t, report, "warning: database: PostgreSQL at ", "ok: web address: ", "ok: voice model: http://127.0.0.1:", "ok: typed messages: openai answers with gpt-5.4-mini; also configured: google, simulator",
+		"ok: media (UDP): port "+port+" can be used", "ok: ICE server stun:127.0.0.1:", "warning: microphone: browsers give it to https pages",
+		"ok: MCP server good: it answers; tools: 1", "problem: MCP server gone: its tools are not offered: ")
+	if strings.Contains(report, "server off") {
+		t.Errorf("a server that is switched off is in\n%s", report)
+	}
+	if code, _, stderr := failing(t, environ, "migrate"); code != 0 {
+		t.Fatal(stderr)
+	}
+	_, report = diagnose(t, environ)
+	wantLines(t, report, "ok: database: PostgreSQL at ")
+}
+
+// stunServer answers with an address that no machine has (RFC 8489, RFC 5737).
+func stunServer(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		request := make([]byte, 1500)
+		for {
+			n, from, err := conn.ReadFromUDPAddrPort(request)
+			if err != nil {
+				return
+			}
+			if n < 20 {
+				continue
+			}
+			const cookie = 0x2112a442
+			answer := binary.BigEndian.AppendUint32(nil, 0x0101<<16|12) // a success with 12 bytes of attributes
+			answer = append(answer, request[4:20]...)
+			answer = binary.BigEndian.AppendUint32(answer, 0x0020<<16|8)              // XOR-MAPPED-ADDRESS
+			answer = binary.BigEndian.AppendUint32(answer, 1<<16|(4321^(cookie>>16))) // IPv4
+			answer = binary.BigEndian.AppendUint32(answer, (203<<24|0<<16|113<<8|5)^cookie)
+			_, _ = conn.WriteToUDPAddrPort(answer, from)
+		}
+	}()
+	t.Cleanup(func() { _ = conn.Close(); <-done })
+	return "stun:" + conn.LocalAddr().String()
+}
+
+// A server that runs holds what it holds; that is no problem.
+func TestDoctorBesideARunningServer(t *testing.T) {
+	t.Parallel()
+	environ := environment(t, "VOICEBRIDGE_UDP_PORT="+strconv.Itoa(freeUDPPort(t)))
+	s := start(t, environ)
+	code, report := diagnose(t, environ, "--listen", strings.TrimPrefix(s.url, "http://"))
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	wantLines(t, report, "ok: database: ", "ok: web address: a voicebridge runs on ", "ok: media (UDP): port ")
+	if !strings.Contains(report, "which a running voicebridge uses, can be opened and has its tables") || !strings.Contains(report, "by the voicebridge that runs") {
+		t.Error(report)
+	}
+	if status, _ := get(t, s.url+"/readyz"); status != 200 {
+		t.Error("the running server was disturbed")
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d: %s", code, s.stderr)
+	}
+	// Nothing of it is left: the next one has the file and the port.
+	_, report = diagnose(t, environ)
+	wantLines(t, report, "ok: database: ")
+	again := start(t, environ)
+	if code := again.stop(); code != 0 {
+		t.Errorf("exit code %d: %s", code, again.stderr)
+	}
+}
+
+func TestDoctorFindsProblems(t *testing.T) {
+	t.Parallel()
+	taken := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(taken.Close)
+	udp, err := net.ListenUDP("udp4", &net.UDPAddr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = udp.Close() })
+	udpPort := strconv.Itoa(udp.LocalAddr().(*net.UDPAddr).Port)
+	noDatabase := writeFile(t, "notes.txt", strings.Repeat("These are notes. ", 100), 0o600)
+	open := filepath.Join(t.TempDir(), "open.db")
+	db, err := persistence.Open(t.Context(), "sqlite:"+open, persistence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		environ []string
+		want    []string
+	}{
+		"settings":           {[]string{"VOICEBRIDGE_X=1", "VOICEBRIDGE_UDP_PORT=-1"}, []string{"problem: settings: VOICEBRIDGE_X: there is no such setting", "problem: settings: udp_port"}},
+		"no authentication":  {[]string{"VOICEBRIDGE_LISTEN=:0"}, []string{"problem: settings: listen (VOICEBRIDGE_LISTEN): :0 can be reached"}},
+		"missing file":       {[]string{"VOICEBRIDGE_CONFIG=/does/not/exist"}, []string{"problem: settings: read settings file"}},
+		"taken address":      {[]string{"VOICEBRIDGE_LISTEN=" + taken.Listener.Addr().String()}, []string{"problem: web address: 127.0.0.1:"}},
+		"taken UDP port":     {[]string{"VOICEBRIDGE_UDP_PORT=" + udpPort}, []string{"problem: media (UDP): port " + udpPort}},
+		"folder is a file":   {[]string{"DATABASE_URL=sqlite:" + noDatabase + "/sub/x.db"}, []string{"problem: database: "}},
+		"no database":        {[]string{"DATABASE_URL=sqlite:" + noDatabase}, []string{"problem: database: open database " + noDatabase}},
+		"open to others":     {[]string{"DATABASE_URL=sqlite:" + open}, []string{"warning: database: others on this machine may read " + open, "ok: database: the SQLite file " + open}},
+		"PostgreSQL is gone": {[]string{"DATABASE_URL=postgres://anna:canary@127.0.0.1:1/db"}, []string{"problem: database: open database: PostgreSQL at 127.0.0.1:1: is PostgreSQL running there"}},
+		"no way to OpenAI":   {[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, []string{"problem: voice model: http://127.0.0.1:1/v1 does not answer"}},
+		"a wrong key":        {[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "another")}, []string{"problem: voice model: http://127.0.0.1:"}},
+		"a forced simulator": {
+			[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "other"), "VOICEBRIDGE_UPSTREAM=simulator"},
+			[]string{"warning: voice model: a simulator answers, because", "ok: voice model: http://127.0.0.1:"},
+		},
+		"another machine's":     {[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary"}, []string{"warning: media (UDP): every call takes a port of its own", "warning: microphone: "}},
+		"a bad MCP file":        {[]string{"VOICEBRIDGE_MCP_CONFIG=" + writeFile(t, "mcp.json", "{", 0o600)}, []string{"problem: MCP servers: "}},
+		"a missing MCP file":    {[]string{"VOICEBRIDGE_MCP_CONFIG=/does/not/exist.json"}, []string{"problem: MCP servers: "}},
+		"MCP, all switched off": {[]string{"VOICEBRIDGE_MCP_CONFIG=" + writeFile(t, "mcp.json", `{"mcpServers":{}}`, 0o600)}, []string{"ok: MCP servers: "}},
+		"a TURN server that is gone": {
+			[]string{`VOICEBRIDGE_ICE_SERVERS=[{"urls":["turn:127.0.0.1:1?transport=tcp"],"username":"u","credential":"canary"}]`},
+			[]string{"problem: ICE server turn:127.0.0.1:1?transport=tcp: it gives no relay"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, report := diagnose(t, environment(t, c.environ...))
+			wantLines(t, report, c.want...)
+			if hasProblem := strings.HasPrefix(c.want[0], problem); hasProblem != (code == 1) {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
+
+func TestJudgeModels(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		key    string
+		status int
+		body   string
+		want   string
+	}{
+		{"sk-1", 200, `{"data":[{"id":"other"},{"id":"mine"}]}`, "ok: voice model: https://x/v1 answers and takes the key; calls use mine with the voice "},
+		{"sk-1", 200, `{"data":[]}`, "ok: "},
+		{"sk-1", 200, `{}`, "ok: "},
+		{"sk-1", 200, `{"data":[{"id":"other"}]}`, "warning: voice model: https://x/v1 does not offer mine to this key"},
+		{"sk-1", 200, `<html>`, "problem: voice model: https://x/v1 answers with something else"},
+		{"sk-1", 200, `{"data":7}`, "problem: "},
+		{"sk-1", 200, ``, "problem: "},
+		{"sk-1", 401, `{"error":{"message":"\nok: forged"}}`, "problem: voice model: https://x/v1 refuses the key"},
+		{"sk-1", 403, ``, "problem: voice model: https://x/v1 refuses the key"},
+		{"", 401, ``, "problem: voice model: https://x/v1 wants a key"},
+		{"", 404, ``, "warning: voice model: https://x/v1 answers, but has no list"},
+		{"sk-1", 405, ``, "warning: "},
+		{"sk-1", 429, ``, "warning: voice model: https://x/v1 answers that the limit"},
+		{"sk-1", 302, ``, "problem: voice model: https://x/v1 answers 302"},
+		{"sk-1", 500, ``, "problem: "},
+	} {
+		cfg, err := loadConfig(sources{File: noFile(t), Environ: []string{
+			"OPENAI_API_KEY=" + c.key, "OPENAI_BASE_URL=https://x/v1", "VOICEBRIDGE_UPSTREAM=openai", "VOICEBRIDGE_REALTIME_MODEL=mine",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.judgeModels(c.status, []byte(c.body)).String(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%d %s: got %q, want %q", c.status, c.body, got, c.want)
+		}
+	}
+}
+
+func TestIsPublic(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"203.0.113.5/24": true, "2001:db8::1/64": true, "127.0.0.1/8": false, "10.1.2.3/8": false, "172.17.0.1/16": false, "192.168.1.2/24": false,
+		"100.64.3.4/10": false, "169.254.1.1/16": false, "::1/128": false, "fe80::1/64": false, "fd00::1/8": false,
+	} {
+		p := netip.MustParsePrefix(text)
+		address := &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+		if got := isPublic(address); got != want {
+			t.Errorf("%s: got %v", text, got)
+		}
+	}
+	if isPublic(&net.UnixAddr{Name: "x"}) {
+		t.Error("a socket's file is public")
+	}
+}
