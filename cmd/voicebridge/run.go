@@ -63,13 +63,18 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (er
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
+	pyodide, err := web.OpenPyodide(cfg.Tools.Code.Pyodide)
+	if err != nil {
+		return errors.Join(fmt.Errorf("tools.code.pyodide: %w", err), up.close())
+	}
+	defer func() { err = errors.Join(err, pyodide.Close()) }()
 	voice := bridgeConfig(cfg, up, media, store, tools, metrics, log)
 	voice.OnTurn = texts.Talked // threads get titles, spoken ones too
 	calls, err := bridge.NewCalls(voice)
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
-	server, err := web.New(webConfig(cfg, up, calls, texts, store, tools, metrics, log))
+	server, err := web.New(webConfig(cfg, up, calls, texts, store, tools, pyodide, metrics, log))
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
@@ -142,7 +147,7 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 		ReplayMessages:  cfg.Conversations.History.ReplayMessages,
 		ApproveTools:    cfg.Tools.Approve,
 		FillerAfter:     time.Duration(cfg.Tools.FillerSeconds) * time.Second,
-		ClientPlaces:    cfg.clientPlaces(),
+		ClientPlaces:    tools.clientPlaces(cfg),
 		ToolTimeout:     time.Duration(cfg.Tools.TimeoutSeconds) * time.Second,
 		MaxDuration:     time.Duration(cfg.Limits.MaxCallMinutes) * time.Minute,
 		Cost:            cfg.voiceCost,
@@ -152,7 +157,7 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 	}
 }
 
-func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordinator, store *persistence.Store, tools *tools, metrics *web.Metrics, log *slog.Logger) web.Config {
+func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordinator, store *persistence.Store, tools *tools, pyodide *web.Pyodide, metrics *web.Metrics, log *slog.Logger) web.Config {
 	proxies, _ := prefixes(cfg.TrustedProxies) // checked by validate
 	q, l := cfg.Conversations.Queue, cfg.Limits
 	return web.Config{
@@ -160,6 +165,7 @@ func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordi
 		Upstream:       web.Upstream{Name: up.driver.Name(), Note: up.note, Model: cfg.Realtime.Model, Voice: cfg.Realtime.Voice},
 		ClientTools:    tools.ofClients(),
 		Code:           web.CodeLimits{Timeout: time.Duration(cfg.Tools.Code.TimeoutSeconds) * time.Second, MemoryBytes: int64(cfg.Tools.Code.MemoryMB) << 20},
+		Pyodide:        pyodide,
 		Auth:           cfg.auth(),
 		ICEServers:     cfg.Secrets.ICEServers,
 		AllowedOrigins: cfg.AllowedOrigins,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -107,22 +108,35 @@ func (c *config) codeTools(log *slog.Logger) code.Config {
 	}
 }
 
-// clientPlaces are the tools that a client may declare although the server has them.
-func (c *config) clientPlaces() map[string]clienttool.Place {
-	if !c.Tools.Code.PreferBrowser {
-		return nil
-	}
-	return c.codeTools(nil).ClientPlaces()
+// clientPlaces are the tools that a client may declare although the server has them,
+// and those whose answers are read as those of the server's.
+func (t *tools) clientPlaces(cfg config) map[string]clienttool.Place {
+	places := cfg.codeTools(nil).ClientPlaces()
+	maps.DeleteFunc(places, func(name string, _ clienttool.Place) bool {
+		return !t.pick.Code.PreferBrowser && (name != code.PythonName || !t.pagePython())
+	})
+	return places
 }
 
-// ofClients are the names of the tools that the page is to declare as its own. The
-// page runs the programs that the server would run, and no others.
+// ofClients are the names of the tools that the page is to declare as its own.
 func (t *tools) ofClients() []string {
 	var names []string
-	if t.pick.Code.PreferBrowser && slices.Contains(t.pick.Toolkits, toolkitCode) && t.picked(code.JavaScriptName) {
+	if t.pick.Code.PreferBrowser {
 		names = append(names, code.JavaScriptName)
 	}
-	return names
+	if t.pagePython() {
+		names = append(names, code.PythonName)
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !slices.Contains(t.pick.Toolkits, toolkitCode) || !t.picked(name)
+	})
+}
+
+// pagePython says whether the page runs Python: where it has it, and the server has
+// none of its own or leaves the programs to the page.
+func (t *tools) pagePython() bool {
+	own := slices.ContainsFunc(t.own, func(e toolkit.Entry) bool { return e.Tool.Definition().Name == code.PythonName })
+	return t.pick.Code.Pyodide != "" && (t.pick.Code.PreferBrowser || !own)
 }
 
 // webTools are the settings of the tools that reach the web.
