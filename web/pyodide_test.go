@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,7 +81,7 @@ func TestPyodideIsServed(t *testing.T) {
 		"", "nope.mjs", "secret.txt", ".env", "page.html", "sub/inside.mjs", "sub.mjs", "sub", "link.json", "dangling.json", ".", "..", "%2e%2e/page.go",
 		"..%2f..%2fetc%2fpasswd", "pyodide.mjs%00", "pyodide.mjs/", "PYODIDE.MJS", "./pyodide.mjs",
 	} {
-		if r := b.do(t, "GET", "/pyodide/"+name, ""); r.StatusCode != 404 {
+		if r := b.do(t, "GET", "/pyodide/"+name, ""); r.StatusCode != http.StatusNotFound {
 			t.Errorf("%q: status %d: %.100s", name, r.StatusCode, r.body)
 		}
 	}
@@ -94,7 +95,7 @@ func TestPyodideIsServed(t *testing.T) {
 	if err := os.Symlink(outside, path); err != nil {
 		t.Fatal(err)
 	}
-	if r := b.do(t, "GET", "/pyodide/pyodide-lock.json", ""); r.StatusCode == 200 {
+	if r := b.do(t, "GET", "/pyodide/pyodide-lock.json", ""); r.StatusCode == http.StatusOK {
 		t.Errorf("a link out of the folder was followed: %s", r.body)
 	}
 }
@@ -103,7 +104,7 @@ func TestNoPyodide(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]*Pyodide{"nil": nil, "none": openPyodide(t, ""), "elsewhere": openPyodide(t, "https://cdn.example/pyodide/v1")} {
 		b := setup(t, func(c *Config) { c.Pyodide = p })
-		if r := b.do(t, "GET", "/pyodide/pyodide.mjs", ""); r.StatusCode != 404 {
+		if r := b.do(t, "GET", "/pyodide/pyodide.mjs", ""); r.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: status %d", name, r.StatusCode)
 		}
 		if p.Offered() != (name == "elsewhere") {
