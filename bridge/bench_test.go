@@ -82,7 +82,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		defer b.mu.Unlock()
 		b.told[key]++
 	}
-	cfg.bridge.OnEnd = func(r bridge.EndReason) {
+	cfg.bridge.OnEnd = func(_ persistence.Key, r bridge.EndReason) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.ends = append(b.ends, r)

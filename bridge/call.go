@@ -52,6 +52,8 @@ type call struct {
 	tools   sync.WaitGroup
 	waiters waiters
 	onTurn  func(persistence.Key)
+	// talking is set while an answer is made.
+	talking atomic.Bool
 }
 
 // telling passes events on to the watchers of a thread; *persistence.Store is one.
@@ -299,7 +301,11 @@ func (w *worker) perform(e effect) {
 		w.check(w.toBrowser.push(e.data, e.draft), EndBrowserStalled)
 	case publish:
 		w.thread.Publish(w.toolCtx, w.key, persistence.Event{Type: e.kind, Data: encode(e.data)})
-		if e.kind == turnFinished {
+		switch e.kind {
+		case turnStarted:
+			w.talking.Store(true)
+		case turnFinished:
+			w.talking.Store(false)
 			w.onTurn(w.key)
 		}
 	case expectTool:
@@ -354,6 +360,10 @@ func (w *worker) startTool(tc toolkit.Call) {
 	c.tools.Go(func() {
 		defer cancel()
 		result := toolkit.Drain(c.router.Call(ctx, tc), func(chunk toolkit.Chunk) {
+			if chunk.MessageID != "" {
+				c.post(toolProgress{callID: tc.ID, chunk: chunk}) // a fact
+				return
+			}
 			c.offer(toolProgress{callID: tc.ID, chunk: chunk})
 		})
 		c.client.Forget(tc.ID)

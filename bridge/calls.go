@@ -54,10 +54,10 @@ type Config struct {
 	// unknown. It must be pure.
 	Cost func(realtime.Usage) *float64
 	// OnTurn is told of the thread when something was said on it and answered,
-	// OnEnd and OnDraftsDropped count what happens. All may be nil and must
-	// return at once.
+	// OnEnd when its call has ended and all of it is saved; OnDraftsDropped counts.
+	// All may be nil and must return at once.
 	OnTurn          func(persistence.Key)
-	OnEnd           func(EndReason)
+	OnEnd           func(persistence.Key, EndReason)
 	OnDraftsDropped func(n int)
 	Logger          *slog.Logger
 }
@@ -111,7 +111,7 @@ func NewCalls(cfg Config) (*Calls, error) {
 		cfg.OnTurn = func(persistence.Key) {}
 	}
 	if cfg.OnEnd == nil {
-		cfg.OnEnd = func(EndReason) {}
+		cfg.OnEnd = func(persistence.Key, EndReason) {}
 	}
 	if cfg.OnDraftsDropped == nil {
 		cfg.OnDraftsDropped = func(int) {}
@@ -146,8 +146,8 @@ func (c *Calls) Run(ctx context.Context) error {
 
 func (c *Calls) runOne(a admission) {
 	reason := a.call.run(a.state)
-	c.cfg.OnEnd(reason)
 	c.release(a.call)
+	c.cfg.OnEnd(a.call.key, reason)
 }
 
 // all lists the calls that run.
@@ -210,6 +210,34 @@ func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
 // and returns the message as it was saved. Errors: *Error with CodeNoCall or
 // CodeBadText.
 func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
+	return c.say(ctx, persistence.Key{Owner: owner, Thread: threadID}, said{messageID: newID(), text: text})
+}
+
+// Deliver is Say for a message that waited elsewhere: it gets the id and the
+// extra metadata of m, and with writes more in the transaction that saves it.
+// When the call ends before it could be said nothing is saved, and the error is
+// persistence.ErrNotFound, as without a call; a text that no call takes is
+// persistence.ErrInvalid.
+func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
+	_, err := c.say(ctx, key, said{messageID: m.ID, text: m.Text(), extra: m.Metadata.Extra, with: with})
+	if e, ok := errors.AsType[*Error](err); ok {
+		kind := persistence.ErrInvalid
+		if e.Code == CodeNoCall {
+			kind = persistence.ErrNotFound
+		}
+		return fmt.Errorf("%w: %w", kind, err)
+	}
+	return err
+}
+
+// Talking says whether the thread's call makes an answer at this moment.
+func (c *Calls) Talking(key persistence.Key) bool {
+	live := c.find(key)
+	return live != nil && live.talking.Load()
+}
+
+func (c *Calls) say(ctx context.Context, key persistence.Key, in said) (persistence.Message, error) {
+	text := in.text
 	switch {
 	case strings.TrimSpace(text) == "":
 		return persistence.Message{}, &Error{Code: CodeBadText, Message: "The text is empty.", Param: "content"}
@@ -218,13 +246,12 @@ func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persiste
 			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), maxInputText)}
 	}
 	noCall := &Error{Code: CodeNoCall, Message: "There is no live call on this thread."}
-	live := c.find(persistence.Key{Owner: owner, Thread: threadID})
+	live := c.find(key)
 	if live == nil {
 		return persistence.Message{}, noCall
 	}
-	id := newID()
-	saved := live.waiters.wait(id)
-	live.post(said{messageID: id, text: text})
+	saved := live.waiters.wait(in.messageID)
+	live.post(in)
 	select {
 	case m, ok := <-saved:
 		if !ok {

@@ -187,37 +187,37 @@ func (s *state) userText(ev realtime.Event, it clientItem) {
 		s.refuse(ev.EventID, "invalid_value", "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", "item.id")
 	default:
 		s.turns.clientAsks = false
-		s.typed(s.newID(), it.ID, text, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
+		s.typed(said{messageID: s.newID(), text: text}, it.ID, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
 	}
 }
 
 // say puts text into the conversation and asks for the answer to it.
-func (s *state) say(messageID, text string) {
+func (s *state) say(in said) {
 	if s.phase >= draining {
 		return
 	}
 	if s.phase < live {
-		s.heldTexts = append(s.heldTexts, said{messageID, text})
+		s.heldTexts = append(s.heldTexts, in)
 		return
 	}
-	itemID := s.typed(messageID, "", text, sentEvent{kind: sentText})
+	itemID := s.typed(in, "", sentEvent{kind: sentText})
 	s.turns.needs = append(s.turns.needs, need{id: itemID})
 }
 
 // typed sends a text upstream. Its message is written when the upstream has it,
 // because only then its place is known.
-func (s *state) typed(messageID, itemID, text string, sent sentEvent) string {
+func (s *state) typed(in said, itemID string, sent sentEvent) string {
 	if itemID == "" {
 		itemID = s.nextItemID()
 	}
 	it := s.script.item(itemID)
 	it.raw = realtime.Item{
 		ID: itemID, Type: realtime.ItemMessage, Role: string(persistence.RoleUser),
-		Content: []realtime.Content{{Type: realtime.ContentInputText, Text: text}},
+		Content: []realtime.Content{{Type: realtime.ContentInputText, Text: in.text}},
 	}
 	m := s.newMessage(it, persistence.RoleUser, persistence.SourceText)
-	m.id = messageID
-	m.setText(0, text)
+	m.id, m.with, m.meta.Extra = in.messageID, in.with, in.extra
+	m.setText(0, in.text)
 	m.meta.Status = persistence.StatusCompleted
 	sent.itemID = itemID
 	eventID := s.nextEventID(sent)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -31,9 +32,14 @@ type (
 		callID string
 		result toolkit.Result
 	}
-	// said is text that goes into the call from elsewhere; messageID will be the
-	// id of its message.
-	said struct{ messageID, text string }
+	// said is text that goes into the call from elsewhere. It is saved together
+	// with what with writes; where that is set, a text that the call cannot say any
+	// more is left to whoever has it.
+	said struct {
+		messageID, text string
+		extra           map[string]json.RawMessage
+		with            func(*persistence.Batch) error
+	}
 	// newTools are the server's tools from now on.
 	newTools struct{ entries []toolkit.Entry }
 	// stop asks for the end of the call.
@@ -121,6 +127,8 @@ type (
 	saveMessage struct {
 		message persistence.Message
 		place   place
+		// with writes more in the same transaction; nil writes no more.
+		with func(*persistence.Batch) error
 	}
 	saveTool     struct{ call persistence.ToolCall }
 	saveResponse struct{ response persistence.ResponseRecord }

@@ -88,6 +88,9 @@ func merge(old, later op) op {
 	n, also := later.(saveMessage)
 	if ok && also {
 		n.place = o.place
+		if n.with == nil {
+			n.with = o.with
+		}
 		return n
 	}
 	return later
@@ -252,6 +255,9 @@ func apply(b *persistence.Batch, o op) ([]persistence.Message, error) {
 	switch o := o.(type) {
 	case saveMessage:
 		m, err := applyMessage(b, o)
+		if err == nil && o.with != nil {
+			err = o.with(b)
+		}
 		return []persistence.Message{m}, err
 	case saveTool:
 		return nil, b.SaveToolCall(o.call)

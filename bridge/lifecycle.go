@@ -44,7 +44,7 @@ func (s *state) ready() {
 	texts := s.heldTexts
 	s.heldTexts = nil
 	for _, t := range texts {
-		s.say(t.messageID, t.text)
+		s.say(t)
 	}
 }
 
@@ -119,6 +119,8 @@ func (s *state) finish() {
 		switch {
 		case !m.placed && m.open() && m.text() == "":
 			continue // announced and never begun
+		case !m.placed && m.with != nil:
+			continue // whoever has it says it elsewhere
 		case !m.placed:
 			s.write(m)
 		case !m.open():

@@ -32,8 +32,10 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	br {…}       an event of the browser
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
+//	wrote ID M   a tool says that it writes the message M
 //	tools A B    the server's tools are these from now on
-//	say words    text from elsewhere
+//	say words    text from elsewhere; "deliver words" is one that a queue keeps
+//	             until it is saved
 //	stop reason  somebody ends the call
 //	up is STATE  the connection's state; also "br is STATE"
 //
@@ -177,6 +179,9 @@ func (c *scripted) play(line string) {
 			result = toolkit.Result{Error: words}
 		}
 		c.reduce(toolEnd{callID: id, result: result})
+	case verb == "wrote":
+		id, message, _ := strings.Cut(rest, " ")
+		c.reduce(toolProgress{callID: id, chunk: toolkit.Chunk{Message: "It writes.", MessageID: message}})
 	case verb == "tools":
 		var entries []toolkit.Entry
 		for _, tool := range charts.Tools() {
@@ -187,6 +192,8 @@ func (c *scripted) play(line string) {
 		c.reduce(newTools{entries})
 	case verb == "say":
 		c.reduce(said{messageID: "said-1", text: rest})
+	case verb == "deliver":
+		c.reduce(said{messageID: "queued-1", text: rest, with: func(*persistence.Batch) error { return nil }})
 	case verb == "stop":
 		c.reduce(stop{EndReason(rest)})
 	default:

@@ -99,9 +99,11 @@ func (s *setup) dial(ctx context.Context) error {
 func (s *setup) read(ctx context.Context) (err error) {
 	cfg := &s.calls.cfg
 	if cfg.ReplayMessages > 0 {
-		if s.history, err = cfg.Store.Replay(ctx, s.call.key, cfg.ReplayMessages); err != nil {
+		history, err := cfg.Store.Replay(ctx, s.call.key, cfg.ReplayMessages)
+		if err != nil {
 			return err
 		}
+		s.history = persistence.WithoutEchoes(history)
 	}
 	last, err := cfg.Store.LastMessage(ctx, s.call.key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {

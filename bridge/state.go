@@ -182,7 +182,7 @@ func (s *state) take(in input) {
 	case toolEnd:
 		s.toolEnded(in.callID, in.result)
 	case said:
-		s.say(in.messageID, in.text)
+		s.say(in)
 	case newTools:
 		s.replaceTools(in.entries)
 	case stop:

@@ -135,6 +135,9 @@ func (s *state) toolEvent(kind string, run *toolRun) toolEvent {
 }
 
 func (s *state) toolProgressed(callID string, c toolkit.Chunk) {
+	if c.MessageID != "" {
+		s.standsHere(c.MessageID)
+	}
 	run := s.tools[callID]
 	if run == nil || run.done {
 		return

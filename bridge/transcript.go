@@ -30,10 +30,7 @@ type item struct {
 	seeded bool
 	// message is what the item is a part of, nil when it is not shown.
 	message *message
-	// after is the id of a message that stands behind the item's and has none of
-	// its own: a text that the upstream refused.
-	after string
-	raw   realtime.Item // as far as it is known, for conversation.item.retrieve
+	raw     realtime.Item // as far as it is known, for conversation.item.retrieve
 }
 
 // message is one message of the thread that this call writes.
@@ -53,6 +50,11 @@ type message struct {
 	wordsBy time.Time
 	// response is that of an assistant's message.
 	response *response
+	// with is written when the message is saved first.
+	with func(*persistence.Batch) error
+	// after is the id of a message that stands behind this one and has no item: a
+	// text that the upstream refused, or what a tool has written.
+	after string
 }
 
 func newTranscript() transcript { return transcript{items: make(map[string]*item)} }
@@ -148,7 +150,8 @@ func (s *state) write(m *message) {
 	if !m.open() {
 		m.publishAt = time.Time{}
 	}
-	s.save(saveMessage{message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, place: at})
+	s.save(saveMessage{message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, place: at, with: m.with})
+	m.with = nil
 }
 
 // placeOf follows the chain of items back to the nearest one that is shown.
@@ -168,7 +171,7 @@ func (s *state) placeOf(it *item) place {
 		case prev.seeded:
 			return place{how: placeAfter, after: s.lastMessage}
 		case prev.message != nil && prev.message.placed:
-			return place{how: placeAfter, after: cmp.Or(prev.after, prev.message.id)}
+			return place{how: placeAfter, after: cmp.Or(prev.message.after, prev.message.id)}
 		}
 		it = prev
 	}
@@ -182,11 +185,17 @@ func (s *state) writeRefused(m *message) {
 	m.meta.Status = persistence.StatusFailed
 	s.write(m)
 	s.script.tail = tail
-	if tail == nil {
-		s.lastMessage = m.id
+	s.standsHere(m.id)
+}
+
+// standsHere notes a message that belongs to no item, or that a tool has written:
+// what is said from now on stands behind it.
+func (s *state) standsHere(messageID string) {
+	if s.script.tail == nil {
+		s.lastMessage = messageID
 		return
 	}
-	tail.after = m.id
+	s.script.tail.message.after = messageID
 }
 
 // grow adds a piece of text to a message.

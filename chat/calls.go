@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"voicebridge/persistence"
@@ -20,6 +21,8 @@ type callRun struct {
 	part   int // index into the message's parts
 	record persistence.ToolCall
 	done   bool
+	// question is what the user is asked before the tool runs; nil for none.
+	question *question
 }
 
 // call puts a call into the message.
@@ -50,6 +53,7 @@ func (t *Turn) call(call ToolCall) (*callRun, error) {
 	t.calls = append(t.calls, run)
 	t.emit(Event{Type: EventToolInput, Call: t.describe(run)})
 	t.changed()
+	t.ask(run)
 	return run, t.save(func(b *persistence.Batch) error { return b.SaveToolCall(run.record) })
 }
 
@@ -93,52 +97,108 @@ type ended struct {
 // runCalls runs the calls of a step side by side and waits for all of them. It
 // returns those that are left for the caller.
 func (t *Turn) runCalls(calls []*callRun) (open []ToolCall, err error) {
-	news := make(chan ended)
-	slots := make(chan struct{}, sideBySide)
-	running := 0
+	r := &runner{t: t, news: make(chan ended), slots: make(chan struct{}, sideBySide)}
 	for _, run := range calls {
 		if t.caller != nil && !t.caller.wait && t.caller.declared[run.call.Name] {
 			run.done, run.record.Status = true, persistence.ToolCallWaiting
 			open = append(open, run.call)
 			continue
 		}
-		running++
-		t.side.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			result := toolkit.Drain(t.router.Call(t.ctx, toolkit.Call{
-				ID: run.call.ID, Name: run.call.Name, Arguments: run.call.Arguments, Owner: t.req.Key.Owner, ThreadID: t.req.Key.Thread,
-			}), func(c toolkit.Chunk) { news <- ended{run: run, chunk: c} })
-			news <- ended{run: run, result: &result}
-		})
+		r.running++
+		if run.question != nil {
+			r.asking = append(r.asking, run)
+			continue
+		}
+		r.start(run)
 	}
 	// A tool that was told to stop still has its say: the router sees to it that
 	// it is not long.
-	for running > 0 {
-		var n ended
-		lost := t.waitFor(func(clock <-chan time.Time) bool {
-			select {
-			case n = <-news:
-				return true
-			case <-clock:
-				return false
-			}
-		})
+	for r.running > 0 {
+		n, lost := r.next()
 		if lost != nil {
 			err = lost
 		}
 		switch {
 		case n.result != nil:
-			running--
+			r.running--
 			t.resolve(n.run, *n.result)
 		case n.run != nil:
 			t.progress(n.run, n.chunk)
 		}
+		r.settle()
 	}
 	if err == nil && t.ctx.Err() != nil {
 		err = errInterrupted
 	}
 	return open, err
+}
+
+// runner runs the calls of one step.
+type runner struct {
+	t       *Turn
+	news    chan ended
+	slots   chan struct{}
+	running int        // calls without a result
+	asking  []*callRun // those of them that wait for the user's word
+}
+
+// start runs the tool of a call.
+func (r *runner) start(run *callRun) {
+	t := r.t
+	t.side.Go(func() {
+		r.slots <- struct{}{}
+		defer func() { <-r.slots }()
+		result := toolkit.Drain(t.router.Call(t.ctx, toolkit.Call{
+			ID: run.call.ID, Name: run.call.Name, Arguments: run.call.Arguments, Owner: t.req.Key.Owner, ThreadID: t.req.Key.Thread,
+		}), func(c toolkit.Chunk) { r.news <- ended{run: run, chunk: c} })
+		r.news <- ended{run: run, result: &result}
+	})
+}
+
+// next waits until a tool says something or the user has decided.
+func (r *runner) next() (n ended, lost error) {
+	var stopped <-chan struct{}
+	if len(r.asking) > 0 {
+		stopped = r.t.ctx.Done() // nobody else would end the waiting
+	}
+	lost = r.t.waitFor(func(clock <-chan time.Time) bool {
+		if slices.ContainsFunc(r.asking, func(run *callRun) bool { return !run.question.open() }) {
+			return true
+		}
+		select {
+		case n = <-r.news:
+		case <-stopped:
+		case <-r.t.decision:
+			r.t.keptAt = time.Time{} // look now
+			return false
+		case <-clock:
+			return false
+		}
+		return true
+	})
+	return n, lost
+}
+
+// settle starts or refuses the calls on which there is a decision.
+func (r *runner) settle() {
+	t := r.t
+	r.asking = slices.DeleteFunc(r.asking, func(run *callRun) bool {
+		if t.ctx.Err() != nil {
+			t.stopAsking(run)
+		}
+		switch q := run.question; q.approval.Outcome {
+		case persistence.ApprovalOpen:
+			return false
+		case persistence.ApprovalApproved:
+			// errLost comes back with the next wait.
+			_ = t.save(nil)
+			r.start(run)
+		default:
+			r.running--
+			t.resolve(run, toolkit.Result{Error: q.refusal()})
+		}
+		return true
+	})
 }
 
 // progress tells how a tool comes along.
@@ -185,6 +245,8 @@ func (t *Turn) resolve(run *callRun, result toolkit.Result) {
 
 func (t *Turn) closeCall(run *callRun, status persistence.ToolCallStatus, result toolkit.Result) {
 	run.done = true
+	t.stopAsking(run)
+	t.keepDecision(run)
 	r := &run.record
 	r.Status, r.Output, r.Error, r.FinishedAt = status, string(result.Output), result.Error, new(time.Now())
 	e := t.describe(run)

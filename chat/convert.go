@@ -216,14 +216,28 @@ func setCallMetadata(p *persistence.Part, provider string, data json.RawMessage)
 	if bytes.TrimSpace(data)[0] != '{' {
 		data = encode(map[string]json.RawMessage{wrappedKey: data})
 	}
-	all := map[string]json.RawMessage{}
-	entries := map[string]json.RawMessage{}
-	if p.Raw != nil {
-		_ = json.Unmarshal(p.Raw, &all)                           // ours: made here
-		_ = json.Unmarshal(all["callProviderMetadata"], &entries) // the same
+	var all struct {
+		Entries map[string]json.RawMessage `json:"callProviderMetadata"`
 	}
-	entries[provider] = data
-	all["callProviderMetadata"] = encode(entries)
+	if p.Raw != nil {
+		_ = json.Unmarshal(p.Raw, &all) // ours: made here
+	}
+	entries := map[string]json.RawMessage{provider: data}
+	for name, other := range all.Entries {
+		if name != provider {
+			entries[name] = other
+		}
+	}
+	setField(p, "callProviderMetadata", encode(entries))
+}
+
+// setField sets a field of a part that persistence.Part has not.
+func setField(p *persistence.Part, key string, value json.RawMessage) {
+	all := map[string]json.RawMessage{}
+	if p.Raw != nil {
+		_ = json.Unmarshal(p.Raw, &all) // ours: made here
+	}
+	all[key] = value
 	p.Raw = encode(all)
 }
 

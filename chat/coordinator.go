@@ -47,6 +47,8 @@ type Config struct {
 	Models map[string]string
 	// Tools returns the server's tools for a turn on a thread; nil for none.
 	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	// ApproveTools names the server's tools that ask the user before each run.
+	ApproveTools []string
 	// ToolLimits are those of every tool call.
 	ToolLimits toolkit.RouterConfig
 	// Instructions is the system prompt.
@@ -130,6 +132,8 @@ type Coordinator struct {
 	cfg    Config
 	log    *slog.Logger
 	titles *titles
+	// approve holds Config.ApproveTools.
+	approve map[string]bool
 
 	mu      sync.Mutex
 	closing bool
@@ -145,7 +149,10 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[persistence.Key]*Turn{}, finished: map[persistence.Key]*Turn{}}
+	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[persistence.Key]*Turn{}, finished: map[persistence.Key]*Turn{}, approve: map[string]bool{}}
+	for _, name := range cfg.ApproveTools {
+		c.approve[name] = true
+	}
 	c.titles = newTitles(c)
 	return c, nil
 }
@@ -247,7 +254,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 		return nil, fmt.Errorf("begin turn: %w", err)
 	}
 	t := &Turn{
-		c: c, req: req, id: newID(), begun: time.Now(), done: make(chan struct{}),
+		c: c, req: req, id: newID(), begun: time.Now(), done: make(chan struct{}), decision: make(chan struct{}, 1),
 		log: c.log.With("thread_id", req.Key.Thread),
 	}
 	t.ctx, t.stop = context.WithCancelCause(context.WithoutCancel(ctx))

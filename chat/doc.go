@@ -23,6 +23,14 @@
 // the turn has lost its thread. [Turn.Events] gives the same turn piece by piece to
 // any number of readers, from any event on.
 //
+// A tool of Config.ApproveTools waits for the user's yes. The question is a row that
+// is saved with the call, and told to the thread's watchers; the answer, which
+// [Coordinator.Decide] writes, may come to any instance. No answer within a minute
+// is a no.
+//
+// A question of a voice call comes by a tool, [Coordinator.AskAgent], as a turn without
+// a user's message.
+//
 // # For the doors
 //
 // Threads: Coordinator.Turn, then Turn.Wait for JSON, or Turn.Events for a stream;
@@ -36,6 +44,8 @@
 //	EventTextDelta    {"type":"text-delta","id":TextID,"delta":Delta}
 //	EventTextEnd      {"type":"text-end","id":TextID}; with Notice the words are those of Result.Err
 //	EventToolInput    {"type":"tool-input-available","toolCallId","toolName","input","dynamic":Call.Dynamic}
+//	EventToolApproval {"type":"data-tool-approval","id":Call.ID,"data":{…},"transient":true}
+//	EventToolDecided  the same, with the answer
 //	EventToolProgress {"type":"data-tool-progress","id":Call.ID,"data":{…},"transient":true}
 //	EventToolOutput   {"type":"tool-output-available","toolCallId","output","dynamic"}
 //	                  or {"type":"tool-output-error","toolCallId","errorText","dynamic"} when Call.Error is set

@@ -25,6 +25,9 @@ var (
 	ErrUnknownCall = errors.New("no open tool call has this id")
 	// ErrAnswered says that a call has its result. It comes in a [CallError].
 	ErrAnswered = errors.New("the tool call is answered already")
+	// ErrNotAsked says that the user is not asked about a call, or not any more, or
+	// that the nonce is not that of the question. It comes in a [CallError].
+	ErrNotAsked = errors.New("no approval with this nonce is waited for")
 	// ErrReplayGone says that the events asked for are not kept any more: read the
 	// message instead.
 	ErrReplayGone = errors.New("these events of the turn are not kept any more")

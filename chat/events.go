@@ -27,6 +27,8 @@ const (
 	EventTextDelta    EventType = "text-delta"
 	EventTextEnd      EventType = "text-end"
 	EventToolInput    EventType = "tool-input"    // the model calls Call
+	EventToolApproval EventType = "tool-approval" // the user is asked whether Call may run
+	EventToolDecided  EventType = "tool-decided"  // the user has answered that, or nobody will
 	EventToolAsked    EventType = "tool-asked"    // the caller must run Call now, and deliver its result
 	EventToolProgress EventType = "tool-progress" // of Call
 	EventToolOutput   EventType = "tool-output"   // Call has its result, or an error
@@ -64,6 +66,11 @@ type EventCall struct {
 	// Output is set by success, Error by failure; both on EventToolOutput only.
 	Output json.RawMessage
 	Error  string
+	// Nonce of EventToolApproval comes back with the answer, see [Decision].
+	Nonce string
+	// Approved, and Reason unless the user has said it, of EventToolDecided.
+	Approved bool
+	Reason   string
 	// Progress of EventToolProgress.
 	Message string
 	Percent float64

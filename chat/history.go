@@ -88,6 +88,18 @@ func anchored(thread []persistence.Message) []persistence.Message {
 	return thread[i:]
 }
 
+// withoutOpenCalls leaves out the calls without a result: they run while the
+// question is asked, and one of them asks it.
+func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
+	kept := slices.Clone(thread)
+	for i := range kept {
+		kept[i].Parts = slices.DeleteFunc(slices.Clone(kept[i].Parts), func(p persistence.Part) bool {
+			return p.IsTool() && p.State == persistence.ToolInputAvailable
+		})
+	}
+	return kept
+}
+
 // entry is a message of a request before trimming.
 type entry struct {
 	Message

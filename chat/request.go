@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,16 +18,24 @@ const (
 	MaxInstructions = 50
 )
 
-// TurnRequest is what a turn answers. Key and one of Text, Instructions and
-// Saved are needed.
+// TurnRequest is what a turn answers. Key and one of Text, Instructions, Saved and
+// Question are needed.
 type TurnRequest struct {
 	Key persistence.Key
 	// Text is what the user writes.
 	Text string
 	// MessageID is the id that the user's message gets; empty for a new one.
 	MessageID string
-	// Saved says that the user's message is in the thread already.
+	// Extra is more metadata of the user's message.
+	Extra map[string]json.RawMessage
+	// Saved says that the user's message is in the thread already. What was
+	// answered to it before is left out of the request.
 	Saved bool
+	// Question is asked for a tool call that has it as its input, and is saved
+	// nowhere else: it is the last message of the user in the requests of this turn.
+	Question string
+	// AskedBy is the id of that call; the answer's metadata names it.
+	AskedBy string
 	// Instructions become system messages of the thread, before the text.
 	Instructions []string
 	// System stands behind the system prompt. A door that has such words gives
@@ -44,6 +53,10 @@ type TurnRequest struct {
 	// message: what it writes is there if, and only if, the turn has begun. It
 	// must not use the Store.
 	Opening func(*persistence.Batch) error
+	// Closing is run in the transaction that ends the turn and saves its answer; of
+	// the result all is there but Message. It must not use the Store. When the
+	// process dies it is never run.
+	Closing func(*persistence.Batch, Result) error
 }
 
 // CallerTools are tools that the caller of a turn runs.
@@ -66,10 +79,13 @@ func (r TurnRequest) validate() error {
 	if r.Saved && r.Text != "" {
 		return errors.New("a turn has a text that is saved already, and another one")
 	}
-	if strings.TrimSpace(r.Text) == "" && len(r.Instructions) == 0 && !r.Saved {
+	if asks := r.AskedBy != ""; asks != (r.Question != "") || asks && (r.Saved || r.Text != "") {
+		return errors.New("a question goes with the call that asks it, and without a text")
+	}
+	if strings.TrimSpace(r.Text+r.Question) == "" && len(r.Instructions) == 0 && !r.Saved {
 		return ErrEmpty
 	}
-	size := len(r.Text)
+	size := len(r.Text) + len(r.Question)
 	for _, i := range r.Instructions {
 		if strings.TrimSpace(i) == "" {
 			return fmt.Errorf("instructions: %w", ErrEmpty)

@@ -88,10 +88,11 @@ type deltaEvent struct {
 }
 
 // save renews the lease and saves the message, if it has changed, and what more
-// writes. It gives up only when the turn has lost its thread (errLost); a
+// writes, and asks for the user's answers. It gives up only when the turn has lost its thread (errLost); a
 // database that is away for a moment loses nothing, since the end saves all.
 func (t *Turn) save(more func(*persistence.Batch) error) error {
 	stop := false
+	var answers []persistence.Approval
 	err := t.c.cfg.Store.Batch(t.ctx, t.req.Key, func(b *persistence.Batch) (err error) {
 		if stop, err = b.KeepTurn(t.id, lease); err != nil {
 			return err
@@ -102,15 +103,19 @@ func (t *Turn) save(more func(*persistence.Batch) error) error {
 			}
 		}
 		if more != nil {
-			return more(b)
+			if err := more(b); err != nil {
+				return err
+			}
 		}
-		return nil
+		answers, err = t.consult(b)
+		return err
 	})
 	now := time.Now()
 	t.keptAt = now
 	switch {
 	case err == nil:
 		t.flushAt = time.Time{}
+		t.consulted(answers)
 	case t.ctx.Err() != nil:
 		return nil //nolint:nilerr // the end saves all
 	case errors.Is(err, persistence.ErrNotFound):
@@ -189,6 +194,7 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	r := &t.result
 	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.msg.ID, t.msg.Text(), t.usage
 	r.Status, r.Finish, r.Err, r.Provider, r.Model = status, finish, failure, t.provider.Name(), t.model
+	r.Shutdown = status == persistence.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
 	r.Message = t.saveEnd()
 }
 
@@ -200,7 +206,12 @@ func (t *Turn) saveEnd() persistence.Message {
 			return err
 		}
 		for _, run := range t.calls {
-			if err := b.SaveToolCall(run.record); err != nil {
+			if err := errors.Join(b.SaveToolCall(run.record), closeQuestion(b, run)); err != nil {
+				return err
+			}
+		}
+		if t.req.Closing != nil {
+			if err := t.req.Closing(b, t.result); err != nil {
 				return err
 			}
 		}

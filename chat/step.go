@@ -36,7 +36,7 @@ func (t *Turn) step(round int) ([]*callRun, StopReason, error) {
 	if round > 0 {
 		t.msg.Parts = append(t.msg.Parts, persistence.StepStart())
 	}
-	t.inStep = true
+	t.inStep, t.round = true, round
 	t.emit(Event{Type: EventStepStart})
 	for attempt := 1; ; attempt++ {
 		a := &answer{t: t, begun: time.Now()}

@@ -31,6 +31,11 @@ const (
 const TitleInstructions = "Give this conversation a title of two to six words, in the language of the conversation. " +
 	"Answer with the title alone: no quotation marks, no full stop, no explanation."
 
+// ShortTitleInstructions is the system prompt of a request for the title of a
+// message that waits.
+const ShortTitleInstructions = "Give this message a title of two or three words, in the language of the message. " +
+	"Answer with the title alone: no quotation marks, no full stop, no explanation."
+
 // titles names threads: at once by their first words, and by the model after the
 // first exchange. One worker does it, so that titles never hurry a provider.
 type titles struct {
@@ -188,16 +193,22 @@ func answeredOnce(said []persistence.Message) bool {
 
 // think asks the model for a title.
 func (w *titles) think(ctx context.Context, key persistence.Key, said []persistence.Message) (string, error) {
-	t := &Turn{c: w.c, req: TurnRequest{Key: key, NoServerTools: true}}
-	if err := t.prepare(ctx); err != nil {
-		return "", err
-	}
 	var b strings.Builder
 	for _, m := range said {
 		fmt.Fprintf(&b, "%s: %s\n", m.Role, cutRunes(strings.Join(strings.Fields(m.Text()), " "), titleReadRunes))
 	}
+	return w.c.Title(ctx, key, TitleInstructions, b.String())
+}
+
+// Title asks the thread's model for a title of a text, as the instructions say,
+// and gives it cleaned and cut. What it took is recorded with the thread.
+func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
+	t := &Turn{c: c, req: TurnRequest{Key: key, NoServerTools: true}}
+	if err := t.prepare(ctx); err != nil {
+		return "", err
+	}
 	record := persistence.ResponseRecord{ID: newID(), Model: t.model, Status: "completed", StatusReason: "title", CreatedAt: time.Now()}
-	req := Request{Model: t.model, System: TitleInstructions, Messages: []Message{{Role: RoleUser, Content: b.String()}}, MaxTokens: titleTokens}
+	req := Request{Model: t.model, System: instructions, Messages: []Message{{Role: RoleUser, Content: text}}, MaxTokens: titleTokens}
 	var answer strings.Builder
 	var usage Usage
 	for d, err := range t.provider.Stream(ctx, req) {
@@ -213,11 +224,11 @@ func (w *titles) think(ctx context.Context, key persistence.Key, said []persiste
 	}
 	record.Usage = persistence.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens}
 	record.RawUsage, record.FinishedAt = usage.Raw, new(time.Now())
-	if w.c.cfg.Cost != nil {
-		record.CostUSD = w.c.cfg.Cost(t.provider.Name(), t.model, usage)
+	if c.cfg.Cost != nil {
+		record.CostUSD = c.cfg.Cost(t.provider.Name(), t.model, usage)
 	}
-	if err := w.c.cfg.Store.SaveResponse(ctx, key, record); err != nil {
-		w.c.log.Warn("response not saved", "thread_id", key.Thread, "error", err)
+	if err := c.cfg.Store.SaveResponse(ctx, key, record); err != nil {
+		c.log.Warn("response not saved", "thread_id", key.Thread, "error", err)
 	}
 	title := cleanTitle(answer.String())
 	if title == "" {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,8 +34,8 @@ const (
 const (
 	extraProvider = "provider"
 	extraFinish   = "finish_reason"
-	extraError    = "error"  // {"kind","message"} of a failure
-	extraNotice   = "notice" // true: the text is ours, not the model's
+	extraError    = "error" // {"kind","message"} of a failure
+	extraNotice   = persistence.MetadataNotice
 )
 
 // FinishReason says why a turn ended.
@@ -64,7 +65,9 @@ type Result struct {
 	Status persistence.Status
 	Finish FinishReason
 	// Err is why the turn failed.
-	Err      *Error
+	Err *Error
+	// Shutdown says that it was interrupted because the server stops.
+	Shutdown bool
 	Provider string
 	Model    string
 	// Message is the message as it was saved; its Parts are nil when it could not be.
@@ -90,6 +93,8 @@ type Turn struct {
 	ctx  context.Context // of the turn, not of the request that began it
 	stop context.CancelCauseFunc
 	done chan struct{}
+	// decision is signalled when a user has answered a question of this turn.
+	decision chan struct{}
 	// result and endedAt are read after done.
 	result  Result
 	endedAt time.Time
@@ -103,6 +108,8 @@ type Turn struct {
 	msg     persistence.Message // the assistant's
 	request []Message           // history, and what this turn adds
 	calls   []*callRun
+	asking  []*callRun      // calls that wait for the user's word
+	round   int             // of the step that runs
 	text    strings.Builder // of the text part that grows
 	textID  string          // of that part; empty while none grows
 	texts   int
@@ -159,6 +166,9 @@ func (t *Turn) open(ctx context.Context) error {
 		Source: persistence.SourceText, Status: persistence.StatusInProgress, Model: t.model,
 		Extra: map[string]json.RawMessage{extraProvider: encode(t.provider.Name())},
 	}
+	if t.req.AskedBy != "" {
+		t.msg.Metadata.Extra[persistence.MetadataAskedBy] = encode(t.req.AskedBy)
+	}
 	busy := false
 	err := t.c.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
 		if err := b.ClaimTurn(t.id, lease); err != nil {
@@ -191,6 +201,7 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	}
 	if t.req.Text != "" {
 		m := persistence.Message{ID: t.req.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(t.req.Text)}}
+		m.Metadata.Extra = t.req.Extra
 		if t.user, err = b.AppendMessage(m); err != nil {
 			return err
 		}
@@ -235,6 +246,15 @@ func (t *Turn) rounds() (FinishReason, error) {
 	if len(thread) == maxReplay {
 		thread = anchored(thread)
 	}
+	thread = persistence.WithoutEchoes(thread)
+	switch {
+	case t.req.Saved:
+		thread = askedLast(thread)
+	case t.req.Question != "":
+		thread = append(withoutOpenCalls(thread), persistence.Message{
+			Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(t.req.Question)},
+		})
+	}
 	t.request = t.c.cfg.History.Messages(thread, t.provider.Name())
 	t.addContext(t.request)
 	for round := 0; ; round++ {
@@ -261,6 +281,16 @@ func (t *Turn) rounds() (FinishReason, error) {
 		}
 		t.remember(calls)
 	}
+}
+
+// askedLast is a thread without what came after the user's last message.
+func askedLast(thread []persistence.Message) []persistence.Message {
+	for i, m := range slices.Backward(thread) {
+		if m.Role == persistence.RoleUser {
+			return thread[:i+1]
+		}
+	}
+	return thread
 }
 
 // answered says how an answer without calls ended.

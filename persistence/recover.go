@@ -19,10 +19,11 @@ const (
 // Recover closes what processes that are gone left open: calls end with the
 // reason process_ended, messages in progress become interrupted (the
 // assistant's) or failed and keep the text that was saved, tool calls and
-// responses become failed, text turns end. It returns the calls, so that the caller hangs up
-// upstream. It needs Serve: with SQLite this process is then the only one, with
-// PostgreSQL the others hold their locks. What it cannot do for one instance
-// does not keep it from the next.
+// responses become failed, questions to the user and text turns end, queued
+// messages that were being sent wait again. It returns the calls, so that the
+// caller hangs up upstream. It needs Serve: with SQLite this process is then the
+// only one, with PostgreSQL the others hold their locks. What it cannot do for
+// one instance does not keep it from the next.
 func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	if !s.serving.Load() {
 		return nil, errors.New("recover database: this process does not serve it")
@@ -74,8 +75,16 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	if err := q.EndOpenTurns(ctx, pgdb.EndOpenTurnsParams{Instance: r.instance}); err != nil {
 		return err
 	}
+	if err := q.RequeueOpen(ctx, pgdb.RequeueOpenParams{Instance: r.instance}); err != nil {
+		return err
+	}
 	if err := q.FailOpenToolCalls(ctx, pgdb.FailOpenToolCallsParams{
 		Error: errorProcessEnded, FinishedAt: &at, Instance: r.instance,
+	}); err != nil {
+		return err
+	}
+	if err := q.CloseOpenApprovals(ctx, pgdb.CloseOpenApprovalsParams{
+		Outcome: string(ApprovalProcessEnded), AnsweredAt: &at, Instance: r.instance,
 	}); err != nil {
 		return err
 	}

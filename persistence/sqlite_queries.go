@@ -24,13 +24,45 @@ func rows[From, To any](from []From, err error, convert func(From) To) ([]To, er
 	return to, nil
 }
 
+func (s sqliteQueries) AnswerApproval(ctx context.Context, arg pgdb.AnswerApprovalParams) (int64, error) {
+	return s.q.AnswerApproval(ctx, sqlitedb.AnswerApprovalParams(arg))
+}
+
+func (s sqliteQueries) ChangeQueued(ctx context.Context, arg pgdb.ChangeQueuedParams) (int64, error) {
+	return s.q.ChangeQueued(ctx, sqlitedb.ChangeQueuedParams(arg))
+}
+
 func (s sqliteQueries) ClaimTurn(ctx context.Context, arg pgdb.ClaimTurnParams) (int64, error) {
 	return s.q.ClaimTurn(ctx, sqlitedb.ClaimTurnParams(arg))
+}
+
+func (s sqliteQueries) ClearQueued(ctx context.Context, arg pgdb.ClearQueuedParams) (int64, error) {
+	return s.q.ClearQueued(ctx, sqlitedb.ClearQueuedParams(arg))
+}
+
+func (s sqliteQueries) CloseApproval(ctx context.Context, arg pgdb.CloseApprovalParams) (int64, error) {
+	return s.q.CloseApproval(ctx, sqlitedb.CloseApprovalParams(arg))
+}
+
+func (s sqliteQueries) CloseOpenApprovals(ctx context.Context, arg pgdb.CloseOpenApprovalsParams) error {
+	return s.q.CloseOpenApprovals(ctx, sqlitedb.CloseOpenApprovalsParams(arg))
+}
+
+func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedParams) (int64, error) {
+	return s.q.CountQueued(ctx, sqlitedb.CountQueuedParams(arg))
+}
+
+func (s sqliteQueries) CountUnsent(ctx context.Context, arg pgdb.CountUnsentParams) (int64, error) {
+	return s.q.CountUnsent(ctx, sqlitedb.CountUnsentParams(arg))
 }
 
 func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
 	return pgdb.Thread(r), err
+}
+
+func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedParams) (int64, error) {
+	return s.q.DeleteQueued(ctx, sqlitedb.DeleteQueuedParams(arg))
 }
 
 func (s sqliteQueries) DeleteThread(ctx context.Context, arg pgdb.DeleteThreadParams) (int64, error) {
@@ -72,6 +104,11 @@ func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMess
 	return pgdb.FirstMessageAfterRow(r), err
 }
 
+func (s sqliteQueries) GetApproval(ctx context.Context, arg pgdb.GetApprovalParams) (pgdb.GetApprovalRow, error) {
+	r, err := s.q.GetApproval(ctx, sqlitedb.GetApprovalParams(arg))
+	return pgdb.GetApprovalRow(r), err
+}
+
 func (s sqliteQueries) GetLiveCall(ctx context.Context, arg pgdb.GetLiveCallParams) (pgdb.Call, error) {
 	r, err := s.q.GetLiveCall(ctx, sqlitedb.GetLiveCallParams(arg))
 	return pgdb.Call(r), err
@@ -84,6 +121,21 @@ func (s sqliteQueries) GetMessage(ctx context.Context, arg pgdb.GetMessageParams
 
 func (s sqliteQueries) GetOwner(ctx context.Context, arg pgdb.GetOwnerParams) (string, error) {
 	return s.q.GetOwner(ctx, sqlitedb.GetOwnerParams(arg))
+}
+
+func (s sqliteQueries) GetQueuePause(ctx context.Context, arg pgdb.GetQueuePauseParams) (pgdb.QueuePause, error) {
+	r, err := s.q.GetQueuePause(ctx, sqlitedb.GetQueuePauseParams(arg))
+	return pgdb.QueuePause(r), err
+}
+
+func (s sqliteQueries) GetQueued(ctx context.Context, arg pgdb.GetQueuedParams) (pgdb.QueuedMessage, error) {
+	r, err := s.q.GetQueued(ctx, sqlitedb.GetQueuedParams(arg))
+	return pgdb.QueuedMessage(r), err
+}
+
+func (s sqliteQueries) GetQueuedByKey(ctx context.Context, arg pgdb.GetQueuedByKeyParams) (pgdb.QueuedMessage, error) {
+	r, err := s.q.GetQueuedByKey(ctx, sqlitedb.GetQueuedByKeyParams(arg))
+	return pgdb.QueuedMessage(r), err
 }
 
 func (s sqliteQueries) GetTextSession(ctx context.Context, arg pgdb.GetTextSessionParams) (pgdb.TextSession, error) {
@@ -111,6 +163,11 @@ func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessage
 	return pgdb.Message(r), err
 }
 
+func (s sqliteQueries) InsertQueued(ctx context.Context, arg pgdb.InsertQueuedParams) (pgdb.QueuedMessage, error) {
+	r, err := s.q.InsertQueued(ctx, sqlitedb.InsertQueuedParams(arg))
+	return pgdb.QueuedMessage(r), err
+}
+
 func (s sqliteQueries) KeepTurn(ctx context.Context, arg pgdb.KeepTurnParams) (pgdb.Turn, error) {
 	r, err := s.q.KeepTurn(ctx, sqlitedb.KeepTurnParams(arg))
 	return pgdb.Turn(r), err
@@ -120,14 +177,29 @@ func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessagePara
 	return s.q.LastMessage(ctx, sqlitedb.LastMessageParams(arg))
 }
 
+func (s sqliteQueries) LastTurn(ctx context.Context, arg pgdb.LastTurnParams) (pgdb.Turn, error) {
+	r, err := s.q.LastTurn(ctx, sqlitedb.LastTurnParams(arg))
+	return pgdb.Turn(r), err
+}
+
 func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListChanges(ctx, sqlitedb.ListChangesParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
+func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
+	r, err := s.q.ListDueQueues(ctx, sqlitedb.ListDueQueuesParams(arg))
+	return rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
+}
+
 func (s sqliteQueries) ListMessages(ctx context.Context, arg pgdb.ListMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListMessages(ctx, sqlitedb.ListMessagesParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListOpenApprovals(ctx context.Context, arg pgdb.ListOpenApprovalsParams) ([]pgdb.ListOpenApprovalsRow, error) {
+	r, err := s.q.ListOpenApprovals(ctx, sqlitedb.ListOpenApprovalsParams(arg))
+	return rows(r, err, func(r sqlitedb.ListOpenApprovalsRow) pgdb.ListOpenApprovalsRow { return pgdb.ListOpenApprovalsRow(r) })
 }
 
 func (s sqliteQueries) ListOpenCalls(ctx context.Context, arg pgdb.ListOpenCallsParams) ([]pgdb.Call, error) {
@@ -142,6 +214,11 @@ func (s sqliteQueries) ListOpenInstances(ctx context.Context) ([]string, error) 
 func (s sqliteQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListOpenMessages(ctx, sqlitedb.ListOpenMessagesParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListQueued(ctx context.Context, arg pgdb.ListQueuedParams) ([]pgdb.QueuedMessage, error) {
+	r, err := s.q.ListQueued(ctx, sqlitedb.ListQueuedParams(arg))
+	return rows(r, err, func(r sqlitedb.QueuedMessage) pgdb.QueuedMessage { return pgdb.QueuedMessage(r) })
 }
 
 func (s sqliteQueries) ListReplay(ctx context.Context, arg pgdb.ListReplayParams) ([]pgdb.Message, error) {
@@ -159,13 +236,29 @@ func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWa
 	return rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
+func (s sqliteQueries) PauseQueue(ctx context.Context, arg pgdb.PauseQueueParams) error {
+	return s.q.PauseQueue(ctx, sqlitedb.PauseQueueParams(arg))
+}
+
 func (s sqliteQueries) RenameThread(ctx context.Context, arg pgdb.RenameThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.RenameThread(ctx, sqlitedb.RenameThreadParams(arg))
 	return pgdb.Thread(r), err
 }
 
+func (s sqliteQueries) RequeueOpen(ctx context.Context, arg pgdb.RequeueOpenParams) error {
+	return s.q.RequeueOpen(ctx, sqlitedb.RequeueOpenParams(arg))
+}
+
 func (s sqliteQueries) ResetThread(ctx context.Context, arg pgdb.ResetThreadParams) (int64, error) {
 	return s.q.ResetThread(ctx, sqlitedb.ResetThreadParams(arg))
+}
+
+func (s sqliteQueries) ResumeQueue(ctx context.Context, arg pgdb.ResumeQueueParams) (int64, error) {
+	return s.q.ResumeQueue(ctx, sqlitedb.ResumeQueueParams(arg))
+}
+
+func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) error {
+	return s.q.SaveApproval(ctx, sqlitedb.SaveApprovalParams(arg))
 }
 
 func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (int64, error) {
@@ -202,7 +295,16 @@ func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitlePa
 	return s.q.SuggestTitle(ctx, sqlitedb.SuggestTitleParams(arg))
 }
 
+func (s sqliteQueries) TitleQueued(ctx context.Context, arg pgdb.TitleQueuedParams) (int64, error) {
+	return s.q.TitleQueued(ctx, sqlitedb.TitleQueuedParams(arg))
+}
+
 func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessageParams) (pgdb.Message, error) {
 	r, err := s.q.UpdateMessage(ctx, sqlitedb.UpdateMessageParams(arg))
 	return pgdb.Message(r), err
+}
+
+func (s sqliteQueries) UsageByDay(ctx context.Context, arg pgdb.UsageByDayParams) ([]pgdb.UsageByDayRow, error) {
+	r, err := s.q.UsageByDay(ctx, sqlitedb.UsageByDayParams(arg))
+	return rows(r, err, func(r sqlitedb.UsageByDayRow) pgdb.UsageByDayRow { return pgdb.UsageByDayRow(r) })
 }

@@ -51,7 +51,9 @@ func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) 
 // EndTurn gives the thread free. A turn that lost it changes nothing.
 func (b *Batch) EndTurn(id string) error {
 	return b.do("end turn", func() error {
-		_, err := b.q.EndTurn(b.ctx, pgdb.EndTurnParams{ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id})
+		_, err := b.q.EndTurn(b.ctx, pgdb.EndTurnParams{
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, EndedAt: new(dbtype.At(now())),
+		})
 		return err
 	})
 }

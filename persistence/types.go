@@ -243,6 +243,8 @@ type EventType string
 // The kinds of events that this package itself creates; others publish more.
 const (
 	EventMessage EventType = "message"
+	// EventApprovalRequired asks the user whether a tool may run.
+	EventApprovalRequired EventType = "bridge.tool.approval_required"
 )
 
 // Event is something that happened on a thread, as its watchers see it.

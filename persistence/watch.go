@@ -70,6 +70,7 @@ func messageEvent(m Message) Event {
 // change in Seq, and then follows: what is saved, in order and without a gap,
 // and what is published while the watcher keeps up. after < 0 gives only what
 // comes. A message that changed several times may come once, in its last form.
+// Before what comes, each question that waits for the user is told again.
 //
 // The sequence ends with an error: ErrNotFound when the thread is not there or
 // not any more, that of ctx, or ErrClosed. It may be used once and keeps no
@@ -110,6 +111,9 @@ func (v *view) run(ctx context.Context, after int64) error {
 			return err
 		}
 	}
+	if err := v.ask(ctx); err != nil {
+		return err
+	}
 	var poll <-chan time.Time
 	if v.s.poll > 0 {
 		ticker := time.NewTicker(v.s.poll)
@@ -130,6 +134,23 @@ func (v *view) run(ctx context.Context, after int64) error {
 		if err := v.step(ctx, behind); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// ask tells the questions that are open. One that comes just now may be told twice.
+func (v *view) ask(ctx context.Context) error {
+	open, err := v.s.OpenApprovals(ctx, v.key)
+	if err != nil {
+		select {
+		case <-v.s.closed:
+			return ErrClosed
+		default:
+			return err
+		}
+	}
+	for _, a := range open {
+		v.tell(a.Event())
 	}
 	return nil
 }

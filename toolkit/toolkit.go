@@ -52,6 +52,9 @@ type Chunk struct {
 	// Message and Percent (0 to 100) describe progress; unused when Result is set.
 	Message string
 	Percent float64
+	// MessageID names a message of the thread that the tool writes by itself. What
+	// is said later stands behind it.
+	MessageID string
 	// Data is the progress chunk as the tool yielded it, a JSON value for those
 	// who watch; may be nil.
 	Data json.RawMessage

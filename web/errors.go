@@ -145,7 +145,7 @@ func classifyChat(err error) *apiError {
 		message, param = fmt.Sprintf("The tool call %q: %v.", e.CallID, e.Err), "callId"
 	}
 	switch {
-	case errors.Is(err, chat.ErrBusy):
+	case errors.Is(err, chat.ErrBusy), errors.Is(err, persistence.ErrBusy):
 		return &apiError{Status: http.StatusConflict, Code: "agent_busy", Message: "The assistant is answering on this thread. Wait, interrupt it, or use the queue."}
 	case errors.Is(err, chat.ErrClosed):
 		return errShuttingDown
@@ -161,6 +161,8 @@ func classifyChat(err error) *apiError {
 		return badRequest("unknown_call", param, message)
 	case errors.Is(err, chat.ErrAnswered):
 		return &apiError{Status: http.StatusConflict, Code: "already_answered", Param: param, Message: message}
+	case errors.Is(err, chat.ErrNotAsked):
+		return &apiError{Status: http.StatusConflict, Code: "approval_not_pending", Param: "nonce", Message: message}
 	case errors.Is(err, chat.ErrReplayGone):
 		return &apiError{Status: http.StatusGone, Code: "replay_gone", Message: "These events of the answer are not kept any more. Read the thread's messages instead."}
 	}

@@ -144,16 +144,16 @@ func TestSocket(t *testing.T) {
 		for _, conn := range []*websocket.Conn{fresh, resumed, all} {
 			wantMessage(t, next(t, conn), "third", second.Revision)
 		}
-		// A client may send keep-alives; a flood of bytes ends its socket only.
+		// A client may send keep-alives; a flood of bytes is refused.
 		if err := fresh.Write(within(t), websocket.MessageText, []byte(`{"type":"ping"}`)); err != nil {
 			t.Fatal(err)
 		}
-		if err := all.Write(within(t), websocket.MessageText, make([]byte, maxSocketRead+1)); err != nil {
+		if err := all.Write(within(t), websocket.MessageText, make([]byte, 100*maxSocketRead)); err != nil {
 			t.Fatal(err)
 		}
-		wantClosed(t, all, websocket.StatusMessageTooBig, "")
+		wantRefusal(t, next(t, all), "too_large")
 		b.db.Publish(t.Context(), key, persistence.Event{Type: "call_started", Data: json.RawMessage(`{"call_id":"c"}`)})
-		for _, conn := range []*websocket.Conn{fresh, resumed} {
+		for _, conn := range []*websocket.Conn{fresh, resumed, all} {
 			if e := next(t, conn); e.Type != "call_started" || string(e.Data) != `{"call_id":"c"}` || e.Seq != 0 {
 				t.Errorf("event %+v", e)
 			}
@@ -164,6 +164,15 @@ func TestSocket(t *testing.T) {
 		// The next round begins again with two messages on a thread of its own.
 		key = b.thread(t, LocalOwner)
 		first, second = b.say(t, key, "first"), b.say(t, key, "second")
+	}
+}
+
+// wantRefusal checks that an event is an error with a code.
+func wantRefusal(t *testing.T, e persistence.Event, code string) {
+	t.Helper()
+	var got errorPayload
+	if err := json.Unmarshal(e.Data, &got); err != nil || e.Type != "error" || got.Code != code || got.Message == "" || e.Seq != 0 {
+		t.Errorf("event %s %s, want the error %s", e.Type, e.Data, code)
 	}
 }
 

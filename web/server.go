@@ -24,21 +24,26 @@ type store interface {
 	messageStore
 	watcher
 	conductorStore
+	usageStore
 	pinger
 }
 
-// Config is what a [Server] is made of. Calls, Chat, Store and Page are needed.
+// Config is what a [Server] is made of. Calls, Chat, Queue, Store and Page are needed.
 type Config struct {
 	Calls voiceCalls
 	// Chat answers by text; *chat.Coordinator does.
-	Chat  textChat
+	Chat textChat
+	// Queue keeps what waits; *queue.Queue does.
+	Queue messageQueue
 	Store store
 	// Page holds the built page with index.html at its root.
 	Page fs.FS
 	// Tools returns the server's tools of a new call; nil means none.
 	Tools    func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
 	Upstream Upstream
-	Version  string
+	// TextModels are the models that answer typed messages.
+	TextModels []Model
+	Version    string
 	// ClientTools are the names of the tools that the page is to declare in its calls
 	// and run itself, within the limits of Code.
 	ClientTools []string
@@ -57,7 +62,6 @@ type Config struct {
 	// TrustedProxies are the addresses whose X-Forwarded-For is believed, beside
 	// loopback.
 	TrustedProxies []netip.Prefix
-	Queue          QueueConfig
 	Limits         Limits
 	// ShutdownTimeout bounds how long [Server.Run] waits for requests and sockets
 	// after its context has ended; zero means 10 s.
@@ -73,6 +77,9 @@ func (c Config) validate() error {
 	}
 	if c.Chat == nil {
 		problems = append(problems, errors.New("web: Chat is missing"))
+	}
+	if c.Queue == nil {
+		problems = append(problems, errors.New("web: Queue is missing"))
 	}
 	if c.Store == nil {
 		problems = append(problems, errors.New("web: Store is missing"))
@@ -92,6 +99,7 @@ type Server struct {
 	echo    *echo.Echo
 	calls   voiceCalls
 	chat    textChat
+	queue   messageQueue
 	store   store
 	page    *page
 	openAPI []byte
@@ -132,7 +140,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
 	s := &Server{
-		cfg: cfg, calls: cfg.Calls, chat: cfg.Chat, store: cfg.Store, sockets: newSockets(), conductors: newConductors(now), metrics: cfg.Metrics, log: cfg.Logger, now: now,
+		cfg: cfg, calls: cfg.Calls, chat: cfg.Chat, queue: cfg.Queue, store: cfg.Store, sockets: newSockets(), conductors: newConductors(now), metrics: cfg.Metrics, log: cfg.Logger, now: now,
 		limits:       newLimits(cfg.Limits.withDefaults(), cfg.Calls, cfg.Auth.Required(), now),
 		socketTiming: socketTiming{pingEvery: pingEvery, pingTimeout: pingTimeout, write: socketWrite},
 		bodyTimeout:  bodyTimeout,
@@ -193,6 +201,9 @@ func (s *Server) routes() {
 	e.POST("/api/threads/:id/reset", s.resetThread, user)
 	e.GET("/api/threads/:id/ws", s.watchThread, user)
 	e.GET("/api/sessions/:id/ws", s.watchThread, user)
+	for _, thread := range []string{"/api/threads/:id", "/api/sessions/:id"} {
+		s.queueRoutes(thread)
+	}
 
 	e.POST("/text/session", s.createTextSession, user)
 	e.GET("/text/session/:id", s.readTextSession, user)
@@ -207,6 +218,8 @@ func (s *Server) routes() {
 	e.DELETE("/api/session", s.signOut)
 	e.GET("/api/config", s.readConfig, user)
 	e.GET("/api/tools", s.listTools, user)
+	e.GET("/api/models", s.listModels, user)
+	e.GET("/api/usage", s.readUsage, user)
 
 	e.GET("/healthz", s.healthz)
 	e.GET("/readyz", s.readyz)

@@ -17,6 +17,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/chat/queue"
 	"voicebridge/chat/simulator"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -197,11 +198,16 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 		clock: &clock{t: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)},
 	}
 	texts.Store = db
+	inbox, err := queue.New(queue.Config{Store: db, MaxSize: 10, NoTitles: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts.Observers = append(texts.Observers, inbox)
 	b.chat = startChat(t, texts)
+	startQueue(t, inbox, b.chat)
 	cfg := Config{
-		Calls: b.calls, Chat: b.chat, Store: db, Page: pageFiles, Loopback: true, Version: "test",
+		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Page: pageFiles, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
-		Queue:    QueueConfig{Enabled: true, MaxSize: 10},
 		Logger:   slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
@@ -230,6 +236,29 @@ func startChat(t *testing.T, cfg chat.Config) *chat.Coordinator {
 		}
 	})
 	return c
+}
+
+// startQueue runs the queues of a server without calls until the test ends.
+func startQueue(t *testing.T, q *queue.Queue, turns queue.Turns) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- q.Run(ctx, turns, noVoice{}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// noVoice speaks into no call.
+type noVoice struct{}
+
+func (noVoice) Talking(persistence.Key) bool { return false }
+
+func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, func(*persistence.Batch) error) error {
+	return persistence.ErrNotFound
 }
 
 // tokens configures two owners, alice and bob, whose tokens are alice-token and

@@ -81,6 +81,17 @@ type progressData struct {
 	Data       json.RawMessage `json:"data,omitempty"`
 }
 
+// approvalData is the data of a data-tool-approval chunk: the question with its
+// nonce, or what came of it.
+type approvalData struct {
+	ToolCallID string          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Input      json.RawMessage `json:"input,omitempty"`
+	Nonce      string          `json:"nonce,omitempty"`
+	Approved   *bool           `json:"approved,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+}
+
 var null = json.RawMessage("null")
 
 // chunksOf gives the chunks of one event of a turn; none for an event that is
@@ -99,6 +110,12 @@ func chunksOf(e chat.Event) []chunk {
 		return []chunk{{Type: "text-end", ID: e.TextID}}
 	case chat.EventToolInput:
 		return []chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
+	case chat.EventToolApproval:
+		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Nonce: e.Call.Nonce}
+		return []chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
+	case chat.EventToolDecided:
+		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Approved: &e.Call.Approved, Reason: e.Call.Reason}
+		return []chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolProgress:
 		d := progressData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Message: e.Call.Message, Percent: e.Call.Percent, Data: e.Call.Data}
 		return []chunk{{Type: "data-tool-progress", ID: e.Call.ID, Data: d, Transient: true}}

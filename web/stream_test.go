@@ -270,6 +270,7 @@ func compare(t *testing.T, name, stream, page string) {
 
 var (
 	anyID      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	anyNonce   = regexp.MustCompile(`[A-Z2-7]{26}`)
 	anyTime    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	anyLatency = regexp.MustCompile(`((?:first_token|total|[a-z_]+)\\?": ?)\d+(,|\s*\n?\s*\}|\})`)
 	latencies  = regexp.MustCompile(`(?s)latency_ms\\?": ?\{.*?\}`)
@@ -278,12 +279,14 @@ var (
 // steady replaces what is another in every run.
 func steady(text string) string {
 	ids := map[string]string{}
-	text = anyID.ReplaceAllStringFunc(text, func(id string) string {
-		if ids[id] == "" {
-			ids[id] = fmt.Sprintf("id-%d", len(ids)+1)
-		}
-		return ids[id]
-	})
+	for _, kind := range []*regexp.Regexp{anyID, anyNonce} {
+		text = kind.ReplaceAllStringFunc(text, func(id string) string {
+			if ids[id] == "" {
+				ids[id] = fmt.Sprintf("id-%d", len(ids)+1)
+			}
+			return ids[id]
+		})
+	}
 	text = anyTime.ReplaceAllString(text, "2026-01-02T03:04:05Z")
 	text = latencies.ReplaceAllStringFunc(text, func(all string) string { return anyLatency.ReplaceAllString(all, "${1}1$2") })
 	return text

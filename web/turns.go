@@ -27,6 +27,7 @@ type textTurns interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
 	Running(key persistence.Key) *chat.Turn
 	Interrupt(ctx context.Context, key persistence.Key) error
+	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error
 	Count() int
 }
 

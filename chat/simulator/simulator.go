@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -132,8 +133,11 @@ type reply struct {
 
 // answer finds the reply to the last message.
 func answer(req chat.Request) reply {
-	if req.System == chat.TitleInstructions {
+	switch req.System {
+	case chat.TitleInstructions:
 		return reply{text: title(req.Messages)}
+	case chat.ShortTitleInstructions:
+		return reply{text: shortTitle(req.Messages)}
 	}
 	if len(req.Messages) == 0 {
 		return reply{text: textPlain}
@@ -192,15 +196,28 @@ func questions(messages []chat.Message) (last, earlier string) {
 
 // title is the first words of the user, as a title.
 func title(messages []chat.Message) string {
+	if words := firstWords(messages, 4); words != "" {
+		return "About: " + words
+	}
+	return "A conversation"
+}
+
+// shortTitle is the same for one message.
+func shortTitle(messages []chat.Message) string {
+	return cmp.Or(firstWords(messages, 3), "A message")
+}
+
+// firstWords are at most limit words of the user.
+func firstWords(messages []chat.Message, limit int) string {
 	for _, m := range messages {
 		for line := range strings.Lines(m.Content) {
 			if words, ok := strings.CutPrefix(strings.TrimSpace(line), "user: "); ok {
 				f := strings.Fields(strings.Trim(words, "?!. "))
-				return "About: " + strings.Join(f[:min(len(f), 4)], " ")
+				return strings.Join(f[:min(len(f), limit)], " ")
 			}
 		}
 	}
-	return "A conversation"
+	return ""
 }
 
 // find gives the first tool whose name a test accepts.

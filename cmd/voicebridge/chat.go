@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"voicebridge/chat/simulator"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web"
 )
 
 // The names of the providers of text, in the order in which the first that is
@@ -60,6 +60,23 @@ func (c *config) textProviders() []string {
 	return out
 }
 
+// textModel is the model of a provider that answers unless told otherwise.
+func (c *config) textModel(provider string) string {
+	if c.Text.Model != "" && provider == c.textProvider() {
+		return c.Text.Model
+	}
+	return textModels[provider]
+}
+
+// shownTextModels are the models of typed messages, as clients are told them.
+func (c *config) shownTextModels() []web.Model {
+	var out []web.Model
+	for _, name := range c.textProviders() {
+		out = append(out, web.Model{Provider: name, Model: c.textModel(name), Kind: web.ModelText, Default: name == c.textProvider()})
+	}
+	return out
+}
+
 // textProvider is the one that answers unless told otherwise.
 func (c *config) textProvider() string { return cmp.Or(c.Text.Provider, c.textProviders()[0]) }
 
@@ -87,12 +104,13 @@ func (c *config) openProvider(name string) (chat.Provider, error) {
 }
 
 // openChat makes the coordinator of text turns with all providers that are
-// configured.
-func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.TurnObserver, log *slog.Logger) (*chat.Coordinator, error) {
+// configured, and of it the tool by which calls ask the agent.
+func openChat(cfg config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
 		Store: store, Provider: cfg.textProvider(), Models: map[string]string{},
-		Tools:         tools.unattended,
+		Tools:         tools.registry,
+		ApproveTools:  cfg.Tools.Approve,
 		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Logger: log},
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
@@ -100,7 +118,7 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.
 		FirstByte:     time.Duration(cfg.Text.TimeoutSeconds) * time.Second,
 		MaxToolRounds: h.MaxToolRounds,
 		NoTitles:      !cfg.Conversations.Queue.AutoGenerateTitles,
-		Observers:     []chat.TurnObserver{observer},
+		Observers:     observers,
 		Cost:          cfg.textCost,
 		Logger:        log,
 	}
@@ -113,30 +131,17 @@ func openChat(cfg config, store *persistence.Store, tools *tools, observer chat.
 			return nil, fmt.Errorf("open provider %s: %w", name, err)
 		}
 		out.Providers = append(out.Providers, p)
-		out.Models[name] = textModels[name]
-	}
-	if cfg.Text.Model != "" {
-		out.Models[out.Provider] = cfg.Text.Model
+		out.Models[name] = cfg.textModel(name)
 	}
 	c, err := chat.New(out)
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(cfg.Tools.Toolkits, toolkitAgent) {
+		tools.agent = c.AskAgent()
+	}
 	log.Info("typed messages", "provider", out.Provider, "model", out.Models[out.Provider])
 	return c, nil
-}
-
-// unattended returns the tools of a text turn: those that ask the user before
-// each run are left out, because there is nobody to ask.
-func (t *tools) unattended(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
-	registry, err := t.registry(ctx, owner, threadID)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range t.pick.Approve {
-		registry.Remove(name)
-	}
-	return registry, nil
 }
 
 // checkText says what is wrong with the settings of text.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -67,6 +66,22 @@ func TestTextProviders(t *testing.T) {
 	}
 }
 
+func TestShownTextModels(t *testing.T) {
+	t.Parallel()
+	cfg, err := loadConfig(sources{File: noFile(t), Environ: []string{"GEMINI_API_KEY=k", "OLLAMA_HOST=box:1", "VOICEBRIDGE_TEXT_PROVIDER=ollama", "VOICEBRIDGE_TEXT_MODEL=mine"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []web.Model{
+		{Provider: "google", Model: textModels["google"], Kind: "text"},
+		{Provider: "ollama", Model: "mine", Kind: "text", Default: true},
+		{Provider: "simulator", Model: textModels["simulator"], Kind: "text"},
+	}
+	if got := cfg.shownTextModels(); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // TestProvidersGetTheirSettings asks each provider once and looks at what it sends.
 func TestProvidersGetTheirSettings(t *testing.T) {
 	t.Parallel()
@@ -106,32 +121,6 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 				t.Errorf("%s sent %s, want %s", name, got, w)
 			}
 		}
-	}
-}
-
-// TestToolsThatAskAreNotInTextTurns checks that what the user must say yes to is
-// never run where nobody asks him.
-func TestToolsThatAskAreNotInTextTurns(t *testing.T) {
-	t.Parallel()
-	cfg := defaults()
-	cfg.Tools.Approve = []string{"http", "no-such-tool"}
-	cfg.MCPConfig = emptyMCP(t)
-	all, err := openTools(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = all.close() })
-	spoken, err := all.registry(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	typed, err := all.unattended(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, inCalls := spoken.Lookup("http")
-	if _, inTurns := typed.Lookup("http"); inTurns || !inCalls || typed.Len() != spoken.Len()-1 {
-		t.Errorf("in turns %v, in calls %v", inTurns, inCalls)
 	}
 }
 

@@ -100,7 +100,7 @@ type historyConfig struct {
 }
 
 type toolsConfig struct {
-	Toolkits       []string       `koanf:"toolkits"` // artifacts, code, web, http
+	Toolkits       []string       `koanf:"toolkits"` // artifacts, code, web, http, agent
 	TimeoutSeconds int            `koanf:"timeout_seconds"`
 	FillerSeconds  int            `koanf:"filler_seconds"` // the voice says that a tool still runs; 0: never
 	Allow          []string       `koanf:"allow"`          // only these; empty means all
@@ -137,6 +137,7 @@ const (
 	toolkitCode      = "code"
 	toolkitWeb       = "web"
 	toolkitHTTP      = "http"
+	toolkitAgent     = "agent"
 )
 
 type limitsConfig struct {
@@ -192,7 +193,7 @@ func defaults() config {
 			History: historyConfig{ReplayMessages: 20, MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000, MaxToolRounds: 8},
 		},
 		Tools: toolsConfig{
-			Toolkits: []string{toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP}, TimeoutSeconds: 30,
+			Toolkits: []string{toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP, toolkitAgent}, TimeoutSeconds: 30,
 			Code: codeConfig{TimeoutSeconds: 10, MemoryMB: 64, MaxParallel: 4},
 		},
 		Limits: limitsConfig{

@@ -216,7 +216,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"bad proxy":            {"trusted_proxies: [x]", nil, []string{"trusted_proxies", `"x"`}},
 		"tool both ways":       {"tools: {allow: [a], deny: [a]}", nil, []string{"tools.deny", `"a"`}},
 		"empty model":          {"realtime: {model: ''}", nil, []string{"realtime.model (VOICEBRIDGE_REALTIME_MODEL)"}},
-		"no queue":             {"conversations: {queue: {max_size: 0}}", nil, []string{"conversations.queue.max_size"}},
+		"no queue":             {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web"
@@ -23,8 +24,13 @@ import (
 // calls that an earlier process left there.
 const recoverTimeout = 10 * time.Second
 
-// recoverEvery is how often dead neighbours are looked for.
-const recoverEvery = time.Minute
+// recoverEvery is how often dead neighbours are looked for, recoverSoon when
+// first: the database may notice a little later than we start that our
+// predecessor is dead.
+const (
+	recoverEvery = time.Minute
+	recoverSoon  = 2 * time.Second
+)
 
 // serve wires everything, from the database to the listener, and runs it until
 // ctx ends.
@@ -59,22 +65,21 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (er
 	}
 
 	metrics := web.NewMetrics()
-	texts, err := openChat(cfg, store, tools, metrics, log)
+	inbox, err := openQueue(cfg, store, log)
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
-	pyodide, err := web.OpenPyodide(cfg.Tools.Code.Pyodide)
+	texts, err := openChat(cfg, store, tools, []chat.TurnObserver{metrics, inbox}, log)
 	if err != nil {
-		return errors.Join(fmt.Errorf("tools.code.pyodide: %w", err), up.close())
+		return errors.Join(err, up.close())
 	}
-	defer func() { err = errors.Join(err, pyodide.Close()) }()
 	voice := bridgeConfig(cfg, up, media, store, tools, metrics, log)
-	voice.OnTurn = texts.Talked // threads get titles, spoken ones too
+	tellQueue(&voice, inbox, texts)
 	calls, err := bridge.NewCalls(voice)
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
-	server, err := web.New(webConfig(cfg, up, calls, texts, store, tools, pyodide, metrics, log))
+	server, err := web.New(webConfig(cfg, up, calls, texts, inbox, store, tools, metrics, log))
 	if err != nil {
 		return errors.Join(err, up.close())
 	}
@@ -87,7 +92,7 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, out io.Writer) (er
 	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(ln.Addr())); err != nil {
 		return errors.Join(fmt.Errorf("write address: %w", err), ln.Close(), up.close())
 	}
-	return runAll(ctx, cfg, log, parts{calls: calls, texts: texts, server: server, ln: ln, tools: tools, up: up, store: store})
+	return runAll(ctx, cfg, log, parts{calls: calls, texts: texts, inbox: inbox, server: server, ln: ln, tools: tools, up: up, store: store})
 }
 
 // openStore opens the database, takes it for this process alone (SQLite) or
@@ -139,7 +144,7 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 		Upstream: up.driver,
 		Browser:  media,
 		Store:    store,
-		Tools:    tools.registry,
+		Tools:    tools.spoken,
 		Session: bridge.SessionConfig{
 			Model: r.Model, Voice: r.Voice, TranscriptionModel: r.TranscriptionModel,
 			Instructions: r.Instructions, AllowClientInstructions: r.AllowClientInstructions,
@@ -151,27 +156,27 @@ func bridgeConfig(cfg config, up *upstream, media *rtc.API, store *persistence.S
 		ToolTimeout:     time.Duration(cfg.Tools.TimeoutSeconds) * time.Second,
 		MaxDuration:     time.Duration(cfg.Limits.MaxCallMinutes) * time.Minute,
 		Cost:            cfg.voiceCost,
-		OnEnd:           func(reason bridge.EndReason) { metrics.CallEnded(string(reason)) },
+		OnEnd:           func(_ persistence.Key, reason bridge.EndReason) { metrics.CallEnded(string(reason)) },
 		OnDraftsDropped: metrics.DraftsDropped,
 		Logger:          log,
 	}
 }
 
-func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordinator, store *persistence.Store, tools *tools, pyodide *web.Pyodide, metrics *web.Metrics, log *slog.Logger) web.Config {
+func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordinator, inbox *queue.Queue, store *persistence.Store, tools *tools, metrics *web.Metrics, log *slog.Logger) web.Config {
 	proxies, _ := prefixes(cfg.TrustedProxies) // checked by validate
-	q, l := cfg.Conversations.Queue, cfg.Limits
+	l := cfg.Limits
 	return web.Config{
-		Calls: calls, Chat: texts, Store: store, Page: ui.Dist(), Tools: tools.registry, Version: buildVersion(),
+		Calls: calls, Chat: texts, Queue: inbox, Store: store, Page: ui.Dist(), Tools: tools.spoken, Version: buildVersion(),
 		Upstream:       web.Upstream{Name: up.driver.Name(), Note: up.note, Model: cfg.Realtime.Model, Voice: cfg.Realtime.Voice},
+		TextModels:     cfg.shownTextModels(),
 		ClientTools:    tools.ofClients(),
 		Code:           web.CodeLimits{Timeout: time.Duration(cfg.Tools.Code.TimeoutSeconds) * time.Second, MemoryBytes: int64(cfg.Tools.Code.MemoryMB) << 20},
-		Pyodide:        pyodide,
+		Pyodide:        tools.pyodide,
 		Auth:           cfg.auth(),
 		ICEServers:     cfg.Secrets.ICEServers,
 		AllowedOrigins: cfg.AllowedOrigins,
 		Loopback:       cfg.loopback(),
 		TrustedProxies: proxies,
-		Queue:          web.QueueConfig{Enabled: q.Enabled, MaxSize: q.MaxSize, DelaySeconds: q.DelaySeconds},
 		Limits: web.Limits{
 			MaxCalls: l.MaxCalls, MaxCallsPerOwner: l.MaxCallsPerOwner, SetupsPerMinute: l.SetupsPerMinute,
 			SignInsPerMinute: l.SignInsPerMinute, MaxSockets: l.MaxSockets, SocketsPerOwner: l.SocketsPerOwner,
@@ -186,6 +191,7 @@ func webConfig(cfg config, up *upstream, calls *bridge.Calls, texts *chat.Coordi
 type parts struct {
 	calls  *bridge.Calls
 	texts  *chat.Coordinator
+	inbox  *queue.Queue
 	server *web.Server
 	ln     net.Listener
 	tools  *tools
@@ -205,6 +211,7 @@ func runAll(ctx context.Context, cfg config, log *slog.Logger, p parts) error {
 		var above errgroup.Group
 		above.Go(func() error { return p.calls.Run(ctx) })
 		above.Go(func() error { return p.texts.Run(ctx) })
+		above.Go(func() error { return p.inbox.Run(ctx, p.texts, p.calls) })
 		return above.Wait()
 	})
 	g.Go(func() error { return p.server.Run(under, p.ln) })
@@ -226,13 +233,14 @@ func runAll(ctx context.Context, cfg config, log *slog.Logger, p parts) error {
 // recoverOthers closes what other processes of the same database leave open when
 // they die. With SQLite there are none.
 func (p parts) recoverOthers(ctx context.Context, log *slog.Logger) error {
-	tick := time.NewTicker(recoverEvery)
+	tick := time.NewTimer(recoverSoon)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			tick.Reset(recoverEvery)
 		}
 		left, err := p.store.Recover(ctx)
 		if err != nil && ctx.Err() == nil {

@@ -18,6 +18,7 @@ import (
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/mcptool"
 	"voicebridge/toolkit/webtools"
+	"voicebridge/web"
 )
 
 const defaultMCPFile = "mcp.json"
@@ -25,10 +26,14 @@ const defaultMCPFile = "mcp.json"
 // tools are the server's tools: those that are always here, and those of the MCP
 // servers, which come and go.
 type tools struct {
-	own  []toolkit.Entry
-	mcp  *mcptool.Servers // nil when none is configured
-	pick toolsConfig
-	log  *slog.Logger
+	own []toolkit.Entry
+	// agent is the tool by which a voice call asks the text side; nil for none.
+	agent toolkit.Tool
+	mcp   *mcptool.Servers // nil when none is configured
+	// pyodide is where the page gets Python from.
+	pyodide *web.Pyodide
+	pick    toolsConfig
+	log     *slog.Logger
 	// changed gets a signal when the tools of the MCP servers have changed.
 	changed chan struct{}
 }
@@ -40,24 +45,36 @@ func openTools(ctx context.Context, cfg config, log *slog.Logger) (*tools, error
 	if err := t.openOwn(ctx, cfg); err != nil {
 		return nil, err
 	}
+	var err error
+	if t.pyodide, err = web.OpenPyodide(cfg.Tools.Code.Pyodide); err != nil {
+		return nil, fmt.Errorf("tools.code.pyodide: %w", err)
+	}
+	if err := t.openMCP(ctx, cfg); err != nil {
+		return nil, errors.Join(err, t.pyodide.Close())
+	}
+	return t, nil
+}
+
+// openMCP connects to the MCP servers, if any are configured.
+func (t *tools) openMCP(ctx context.Context, cfg config) error {
 	path := cfg.MCPConfig
 	if path == "" {
 		if _, err := os.Stat(defaultMCPFile); errors.Is(err, fs.ErrNotExist) {
-			return t, nil
+			return nil
 		}
 		path = defaultMCPFile
 	}
 	servers, err := mcptool.LoadConfig(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t.mcp, err = mcptool.Open(ctx, servers, mcptool.Options{Logger: log, Version: buildVersion(), Changed: func() {
+	t.mcp, err = mcptool.Open(ctx, servers, mcptool.Options{Logger: t.log, Version: buildVersion(), Changed: func() {
 		select {
 		case t.changed <- struct{}{}:
 		default:
 		}
 	}})
-	return t, err
+	return err
 }
 
 // openOwn makes the tools of the toolkits that are switched on.
@@ -172,10 +189,11 @@ func (t *tools) run(ctx context.Context) error {
 }
 
 func (t *tools) close() error {
+	err := t.pyodide.Close()
 	if t.mcp == nil {
-		return nil
+		return err
 	}
-	return t.mcp.Close()
+	return errors.Join(err, t.mcp.Close())
 }
 
 // registry returns the tools of a new call. The same for every owner and thread
@@ -199,6 +217,19 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 		if err != nil {
 			return nil, fmt.Errorf("add tool: %w", err)
 		}
+	}
+	return r, nil
+}
+
+// spoken returns the tools of a new voice call: those of every turn, and the agent
+// that answers by text.
+func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
+	r, err := t.registry(ctx, owner, threadID)
+	if err != nil || t.agent == nil || !t.picked(t.agent.Definition().Name) {
+		return r, err
+	}
+	if err := r.Add(toolkit.Entry{Tool: t.agent, Executor: toolkit.ExecutorApp}); err != nil {
+		return nil, fmt.Errorf("add tool: %w", err)
 	}
 	return r, nil
 }

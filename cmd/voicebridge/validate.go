@@ -168,7 +168,7 @@ func (c *config) checkUpstream(w *checks) {
 func (c *config) checkNumbers(w *checks) {
 	q, h, l := c.Conversations.Queue, c.Conversations.History, c.Limits
 	w.between("conversations.queue.delay_seconds", q.DelaySeconds, 0, 3600)
-	w.between("conversations.queue.max_size", q.MaxSize, 1, 1000)
+	w.between("conversations.queue.max_size", q.MaxSize, 0, 100_000)
 	w.between("conversations.history.replay_messages", h.ReplayMessages, 0, 200)
 	w.between("conversations.history.max_turns", h.MaxTurns, 1, 1000)
 	w.between("conversations.history.max_tokens", h.MaxTokens, 100, 1_000_000)
@@ -178,7 +178,7 @@ func (c *config) checkNumbers(w *checks) {
 	w.between("tools.timeout_seconds", c.Tools.TimeoutSeconds, 1, 600)
 	w.between("tools.filler_seconds", c.Tools.FillerSeconds, 0, 600)
 	for _, name := range c.Tools.Toolkits {
-		w.oneOf("tools.toolkits", name, toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP)
+		w.oneOf("tools.toolkits", name, toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP, toolkitAgent)
 	}
 	if err := c.codeTools(nil).Validate(); err != nil {
 		w.wrong("tools.code", "%v", err)

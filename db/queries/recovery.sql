@@ -10,7 +10,9 @@ SELECT tc.instance FROM tool_calls AS tc WHERE tc.status = 'running'
 UNION
 SELECT r.instance FROM responses AS r WHERE r.status = 'in_progress'
 UNION
-SELECT u.instance FROM turns AS u;
+SELECT u.instance FROM turns AS u WHERE u.ended_at IS NULL
+UNION
+SELECT q.instance FROM queued_messages AS q WHERE q.state = 'sending';
 
 -- name: GetOwner :one
 SELECT owner FROM threads WHERE id = @id;
@@ -39,4 +41,13 @@ UPDATE responses SET status = 'failed', status_reason = @status_reason, finished
 WHERE status = 'in_progress' AND instance = @instance;
 
 -- name: EndOpenTurns :exec
-DELETE FROM turns WHERE instance = @instance;
+DELETE FROM turns WHERE ended_at IS NULL AND instance = @instance;
+
+-- What was not sent goes back to the head of its queue.
+-- name: RequeueOpen :exec
+UPDATE queued_messages SET state = 'queued', lease_until = NULL, instance = ''
+WHERE state = 'sending' AND instance = @instance;
+
+-- name: CloseOpenApprovals :exec
+UPDATE approvals SET outcome = @outcome, answered_at = @answered_at
+WHERE outcome = '' AND instance = @instance;

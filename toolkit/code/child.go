@@ -40,6 +40,9 @@ func IsChild(args []string) bool {
 // stdout, and returns the exit code of the process. args are os.Args. It gives up rights of the
 // whole process for good.
 func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
+	// Again: a thread that was being made when the parent did it was left out, and the parent may have
+	// no right to it when this process runs as nobody.
+	giveWay(os.Getpid())
 	if args[1] == pythonChild {
 		err := execPython(args[2:])
 		fmt.Fprintln(os.Stderr, err)

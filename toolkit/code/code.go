@@ -5,7 +5,8 @@
 // again: it has an empty environment, limits on memory and processor time, and, on Linux, a seccomp
 // filter that leaves it no files, no network and no other process. QuickJS itself is a translation
 // of C to Go, and what goes wrong in it (a Go stack that overflows cannot be recovered) ends the
-// child and one call. Python runs in namespaces of its own without a network.
+// child and one call. Python runs in namespaces of its own without a network. Both have a lower priority
+// than this process, which passes on sound.
 //
 // main must hand over to [RunChild] first thing when [IsChild] says so.
 package code

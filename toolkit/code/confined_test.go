@@ -286,15 +286,7 @@ func TestGroupIsKilled(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() {
-		reader, err := os.Open(pipe)
-		if err == nil {
-			_, err = io.ReadAll(reader)
-			reader.Close()
-		}
-		ended <- err
-	}()
+	ended := readToEnd(pipe)
 	sandbox, err := New(Config{Executable: "/bin/sh", Args: []string{"-c", "exec 5>" + pipe + "; sleep 1000 & sleep 1000"}, Timeout: minTimeout})
 	if err != nil {
 		t.Fatal(err)

@@ -119,7 +119,7 @@ func startChild(cmd *exec.Cmd, r request) (*child, error) {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
 	cmd.Stdout = write
-	err = cmd.Start()
+	err = begin(cmd)
 	write.Close()
 	if err != nil {
 		frames.Close()

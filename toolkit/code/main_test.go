@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == hostOfPrograms {
+		runHost(os.Args[2:])
+		return
+	}
 	remove, err := buildChild()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -65,7 +65,7 @@ func (s *Sandbox) followPython(ctx, own context.Context, cmd *exec.Cmd, out *out
 	}
 	defer result.Close()
 	cmd.ExtraFiles = []*os.File{write} // becomes descriptor 3, to which the runner writes the ending
-	err = cmd.Start()
+	err = begin(cmd)
 	write.Close()
 	if err != nil {
 		if ctx.Err() != nil {

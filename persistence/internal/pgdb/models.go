@@ -8,6 +8,19 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
+type Approval struct {
+	ID         string
+	ThreadID   string
+	ToolCallID string
+	Nonce      string
+	Outcome    string
+	AnsweredBy string
+	Instance   string
+	AskedAt    dbtype.Time
+	ExpiresAt  dbtype.Time
+	AnsweredAt *dbtype.Time
+}
+
 type Call struct {
 	ID             string
 	ThreadID       string
@@ -49,6 +62,13 @@ type Message struct {
 	SearchText string
 }
 
+type QueuePause struct {
+	ThreadID string
+	Reason   string
+	Message  string
+	PausedAt dbtype.Time
+}
+
 type QueuedMessage struct {
 	ID             string
 	ThreadID       string
@@ -65,6 +85,9 @@ type QueuedMessage struct {
 	ScheduledAt    *dbtype.Time
 	QueuedAt       dbtype.Time
 	SentAt         *dbtype.Time
+	MessageID      string
+	Instance       string
+	NotBefore      *dbtype.Time
 }
 
 type Response struct {
@@ -136,4 +159,5 @@ type Turn struct {
 	StartedAt   dbtype.Time
 	LeaseUntil  dbtype.Time
 	StopAskedAt *dbtype.Time
+	EndedAt     *dbtype.Time
 }

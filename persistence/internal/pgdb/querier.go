@@ -9,9 +9,21 @@ import (
 )
 
 type Querier interface {
+	// AnswerApproval changes nothing unless the question is open and the nonce its own.
+	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
+	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimTurn changes nothing while another turn of the thread holds its lease.
 	ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error)
+	// ClearQueued leaves what somebody sends at this moment.
+	ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error)
+	// CloseApproval ends a question that nobody has answered.
+	CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error)
+	CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error
+	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
+	// CountUnsent is CountQueued with what is being answered.
+	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
+	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteThread(ctx context.Context, arg DeleteThreadParams) (int64, error)
 	// DrawSeq takes numbers from the thread's counter. It holds the thread's row
 	// until the end of the transaction, so numbers become visible in their order.
@@ -24,9 +36,13 @@ type Querier interface {
 	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
+	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
 	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
 	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
 	GetOwner(ctx context.Context, arg GetOwnerParams) (string, error)
+	GetQueuePause(ctx context.Context, arg GetQueuePauseParams) (QueuePause, error)
+	GetQueued(ctx context.Context, arg GetQueuedParams) (QueuedMessage, error)
+	GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) (QueuedMessage, error)
 	GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error)
 	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
 	// GetToolCall gives the latest call that the model named so.
@@ -35,10 +51,19 @@ type Querier interface {
 	// The thread is looked up together with its owner: for a stranger the value is
 	// NULL, which the column refuses.
 	InsertMessage(ctx context.Context, arg InsertMessageParams) (Message, error)
+	// InsertQueued adds a row of the owner's thread, whose row the caller holds.
+	InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error)
 	KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
+	// LastTurn is the text turn that runs on a thread, or ran last.
+	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
+	// ListDueQueues names the threads, of all owners, on which this process may send
+	// something now, the latest used first. It is for the dispatcher and never
+	// answers a caller of the API.
+	ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error)
 	ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error)
+	ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error)
 	ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error)
 	// What a dead process left open, for all owners: only recovery asks this, and
 	// it never gives an answer to a caller of the API.
@@ -46,14 +71,23 @@ type Querier interface {
 	// A finished message is open, too, while a tool runs that it shows. The order
 	// keeps two recoveries from waiting for each other.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
+	// ListQueued gives what is not done, in the order in which it is sent: what was
+	// begun, then what is due at once, then by the time.
+	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
 	// ListReplay gives the newest first.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
 	// ListThreads gives threads in which every word (a JSON array of words in
 	// lower case) is found in the title or in some message.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
+	PauseQueue(ctx context.Context, arg PauseQueueParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
+	// What was not sent goes back to the head of its queue.
+	RequeueOpen(ctx context.Context, arg RequeueOpenParams) error
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
+	ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error)
+	// SaveApproval adds a question. It may be asked to again: an answer stays.
+	SaveApproval(ctx context.Context, arg SaveApprovalParams) error
 	// The saves are idempotent. They change nothing when the id is taken by
 	// another thread, and fail on a stranger's thread (NULL in thread_id).
 	// Once a call has ended it stays so: whoever ended it first is right.
@@ -69,7 +103,12 @@ type Querier interface {
 	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)
 	// SuggestTitle changes nothing when the title is a user's, or better already.
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
+	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (Message, error)
+	// UsageByDay sums what the owner's responses took, by thread and UTC day, the
+	// latest day first. priced counts the responses whose cost is known, unpriced
+	// those that used tokens at a price that nobody has said.
+	UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error)
 }
 
 var _ Querier = (*Queries)(nil)

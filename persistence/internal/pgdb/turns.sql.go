@@ -12,15 +12,15 @@ import (
 )
 
 const claimTurn = `-- name: ClaimTurn :execrows
-INSERT INTO turns (thread_id, id, instance, started_at, lease_until, stop_asked_at)
+INSERT INTO turns (thread_id, id, instance, started_at, lease_until, stop_asked_at, ended_at)
 VALUES (
     (SELECT t.id FROM threads AS t WHERE t.id = $1 AND t.owner = $2),
-    $3, $4, $5, $6, NULL
+    $3, $4, $5, $6, NULL, NULL
 )
 ON CONFLICT (thread_id) DO UPDATE SET
     id = excluded.id, instance = excluded.instance, started_at = excluded.started_at,
-    lease_until = excluded.lease_until, stop_asked_at = NULL
-WHERE turns.lease_until < excluded.started_at
+    lease_until = excluded.lease_until, stop_asked_at = NULL, ended_at = NULL
+WHERE turns.lease_until < excluded.started_at OR turns.ended_at IS NOT NULL
 `
 
 type ClaimTurnParams struct {
@@ -49,19 +49,25 @@ func (q *Queries) ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, er
 }
 
 const endTurn = `-- name: EndTurn :execrows
-DELETE FROM turns
-WHERE turns.id = $1
-    AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = $2 AND t.owner = $3)
+UPDATE turns SET ended_at = $1
+WHERE turns.id = $2 AND turns.ended_at IS NULL
+    AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = $3 AND t.owner = $4)
 `
 
 type EndTurnParams struct {
+	EndedAt  *dbtype.Time
 	ID       string
 	ThreadID string
 	Owner    string
 }
 
 func (q *Queries) EndTurn(ctx context.Context, arg EndTurnParams) (int64, error) {
-	result, err := q.db.Exec(ctx, endTurn, arg.ID, arg.ThreadID, arg.Owner)
+	result, err := q.db.Exec(ctx, endTurn,
+		arg.EndedAt,
+		arg.ID,
+		arg.ThreadID,
+		arg.Owner,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -94,9 +100,9 @@ func (q *Queries) GetTextSession(ctx context.Context, arg GetTextSessionParams) 
 }
 
 const getTurn = `-- name: GetTurn :one
-SELECT u.thread_id, u.id, u.instance, u.started_at, u.lease_until, u.stop_asked_at FROM turns AS u
+SELECT u.thread_id, u.id, u.instance, u.started_at, u.lease_until, u.stop_asked_at, u.ended_at FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
-WHERE u.thread_id = $1 AND t.owner = $2 AND u.lease_until >= $3
+WHERE u.thread_id = $1 AND t.owner = $2 AND u.lease_until >= $3 AND u.ended_at IS NULL
 `
 
 type GetTurnParams struct {
@@ -115,15 +121,16 @@ func (q *Queries) GetTurn(ctx context.Context, arg GetTurnParams) (Turn, error) 
 		&i.StartedAt,
 		&i.LeaseUntil,
 		&i.StopAskedAt,
+		&i.EndedAt,
 	)
 	return i, err
 }
 
 const keepTurn = `-- name: KeepTurn :one
 UPDATE turns SET lease_until = $1
-WHERE turns.id = $2
+WHERE turns.id = $2 AND turns.ended_at IS NULL
     AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = $3 AND t.owner = $4)
-RETURNING thread_id, id, instance, started_at, lease_until, stop_asked_at
+RETURNING thread_id, id, instance, started_at, lease_until, stop_asked_at, ended_at
 `
 
 type KeepTurnParams struct {
@@ -148,6 +155,7 @@ func (q *Queries) KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error
 		&i.StartedAt,
 		&i.LeaseUntil,
 		&i.StopAskedAt,
+		&i.EndedAt,
 	)
 	return i, err
 }
@@ -187,7 +195,7 @@ func (q *Queries) SaveTextSession(ctx context.Context, arg SaveTextSessionParams
 
 const stopTurn = `-- name: StopTurn :execrows
 UPDATE turns SET stop_asked_at = $1
-WHERE turns.lease_until >= $2
+WHERE turns.lease_until >= $2 AND turns.ended_at IS NULL
     AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = $3 AND t.owner = $4)
 `
 

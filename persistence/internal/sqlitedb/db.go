@@ -24,11 +24,35 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.answerApprovalStmt, err = db.PrepareContext(ctx, answerApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query AnswerApproval: %w", err)
+	}
+	if q.changeQueuedStmt, err = db.PrepareContext(ctx, changeQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query ChangeQueued: %w", err)
+	}
 	if q.claimTurnStmt, err = db.PrepareContext(ctx, claimTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimTurn: %w", err)
 	}
+	if q.clearQueuedStmt, err = db.PrepareContext(ctx, clearQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query ClearQueued: %w", err)
+	}
+	if q.closeApprovalStmt, err = db.PrepareContext(ctx, closeApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query CloseApproval: %w", err)
+	}
+	if q.closeOpenApprovalsStmt, err = db.PrepareContext(ctx, closeOpenApprovals); err != nil {
+		return nil, fmt.Errorf("error preparing query CloseOpenApprovals: %w", err)
+	}
+	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
+	}
+	if q.countUnsentStmt, err = db.PrepareContext(ctx, countUnsent); err != nil {
+		return nil, fmt.Errorf("error preparing query CountUnsent: %w", err)
+	}
 	if q.createThreadStmt, err = db.PrepareContext(ctx, createThread); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateThread: %w", err)
+	}
+	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
 	}
 	if q.deleteThreadStmt, err = db.PrepareContext(ctx, deleteThread); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteThread: %w", err)
@@ -57,6 +81,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
 	}
+	if q.getApprovalStmt, err = db.PrepareContext(ctx, getApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query GetApproval: %w", err)
+	}
 	if q.getLiveCallStmt, err = db.PrepareContext(ctx, getLiveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query GetLiveCall: %w", err)
 	}
@@ -65,6 +92,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getOwnerStmt, err = db.PrepareContext(ctx, getOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query GetOwner: %w", err)
+	}
+	if q.getQueuePauseStmt, err = db.PrepareContext(ctx, getQueuePause); err != nil {
+		return nil, fmt.Errorf("error preparing query GetQueuePause: %w", err)
+	}
+	if q.getQueuedStmt, err = db.PrepareContext(ctx, getQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query GetQueued: %w", err)
+	}
+	if q.getQueuedByKeyStmt, err = db.PrepareContext(ctx, getQueuedByKey); err != nil {
+		return nil, fmt.Errorf("error preparing query GetQueuedByKey: %w", err)
 	}
 	if q.getTextSessionStmt, err = db.PrepareContext(ctx, getTextSession); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTextSession: %w", err)
@@ -81,17 +117,29 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
 	}
+	if q.insertQueuedStmt, err = db.PrepareContext(ctx, insertQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertQueued: %w", err)
+	}
 	if q.keepTurnStmt, err = db.PrepareContext(ctx, keepTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepTurn: %w", err)
 	}
 	if q.lastMessageStmt, err = db.PrepareContext(ctx, lastMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query LastMessage: %w", err)
 	}
+	if q.lastTurnStmt, err = db.PrepareContext(ctx, lastTurn); err != nil {
+		return nil, fmt.Errorf("error preparing query LastTurn: %w", err)
+	}
 	if q.listChangesStmt, err = db.PrepareContext(ctx, listChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ListChanges: %w", err)
 	}
+	if q.listDueQueuesStmt, err = db.PrepareContext(ctx, listDueQueues); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDueQueues: %w", err)
+	}
 	if q.listMessagesStmt, err = db.PrepareContext(ctx, listMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMessages: %w", err)
+	}
+	if q.listOpenApprovalsStmt, err = db.PrepareContext(ctx, listOpenApprovals); err != nil {
+		return nil, fmt.Errorf("error preparing query ListOpenApprovals: %w", err)
 	}
 	if q.listOpenCallsStmt, err = db.PrepareContext(ctx, listOpenCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenCalls: %w", err)
@@ -102,6 +150,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listOpenMessagesStmt, err = db.PrepareContext(ctx, listOpenMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenMessages: %w", err)
 	}
+	if q.listQueuedStmt, err = db.PrepareContext(ctx, listQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query ListQueued: %w", err)
+	}
 	if q.listReplayStmt, err = db.PrepareContext(ctx, listReplay); err != nil {
 		return nil, fmt.Errorf("error preparing query ListReplay: %w", err)
 	}
@@ -111,11 +162,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listWaitingToolCallsStmt, err = db.PrepareContext(ctx, listWaitingToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListWaitingToolCalls: %w", err)
 	}
+	if q.pauseQueueStmt, err = db.PrepareContext(ctx, pauseQueue); err != nil {
+		return nil, fmt.Errorf("error preparing query PauseQueue: %w", err)
+	}
 	if q.renameThreadStmt, err = db.PrepareContext(ctx, renameThread); err != nil {
 		return nil, fmt.Errorf("error preparing query RenameThread: %w", err)
 	}
+	if q.requeueOpenStmt, err = db.PrepareContext(ctx, requeueOpen); err != nil {
+		return nil, fmt.Errorf("error preparing query RequeueOpen: %w", err)
+	}
 	if q.resetThreadStmt, err = db.PrepareContext(ctx, resetThread); err != nil {
 		return nil, fmt.Errorf("error preparing query ResetThread: %w", err)
+	}
+	if q.resumeQueueStmt, err = db.PrepareContext(ctx, resumeQueue); err != nil {
+		return nil, fmt.Errorf("error preparing query ResumeQueue: %w", err)
+	}
+	if q.saveApprovalStmt, err = db.PrepareContext(ctx, saveApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveApproval: %w", err)
 	}
 	if q.saveCallStmt, err = db.PrepareContext(ctx, saveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveCall: %w", err)
@@ -141,22 +204,68 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.suggestTitleStmt, err = db.PrepareContext(ctx, suggestTitle); err != nil {
 		return nil, fmt.Errorf("error preparing query SuggestTitle: %w", err)
 	}
+	if q.titleQueuedStmt, err = db.PrepareContext(ctx, titleQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query TitleQueued: %w", err)
+	}
 	if q.updateMessageStmt, err = db.PrepareContext(ctx, updateMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateMessage: %w", err)
+	}
+	if q.usageByDayStmt, err = db.PrepareContext(ctx, usageByDay); err != nil {
+		return nil, fmt.Errorf("error preparing query UsageByDay: %w", err)
 	}
 	return &q, nil
 }
 
 func (q *Queries) Close() error {
 	var err error
+	if q.answerApprovalStmt != nil {
+		if cerr := q.answerApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing answerApprovalStmt: %w", cerr)
+		}
+	}
+	if q.changeQueuedStmt != nil {
+		if cerr := q.changeQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing changeQueuedStmt: %w", cerr)
+		}
+	}
 	if q.claimTurnStmt != nil {
 		if cerr := q.claimTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing claimTurnStmt: %w", cerr)
 		}
 	}
+	if q.clearQueuedStmt != nil {
+		if cerr := q.clearQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing clearQueuedStmt: %w", cerr)
+		}
+	}
+	if q.closeApprovalStmt != nil {
+		if cerr := q.closeApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closeApprovalStmt: %w", cerr)
+		}
+	}
+	if q.closeOpenApprovalsStmt != nil {
+		if cerr := q.closeOpenApprovalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closeOpenApprovalsStmt: %w", cerr)
+		}
+	}
+	if q.countQueuedStmt != nil {
+		if cerr := q.countQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countQueuedStmt: %w", cerr)
+		}
+	}
+	if q.countUnsentStmt != nil {
+		if cerr := q.countUnsentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countUnsentStmt: %w", cerr)
+		}
+	}
 	if q.createThreadStmt != nil {
 		if cerr := q.createThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing createThreadStmt: %w", cerr)
+		}
+	}
+	if q.deleteQueuedStmt != nil {
+		if cerr := q.deleteQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteQueuedStmt: %w", cerr)
 		}
 	}
 	if q.deleteThreadStmt != nil {
@@ -204,6 +313,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing firstMessageAfterStmt: %w", cerr)
 		}
 	}
+	if q.getApprovalStmt != nil {
+		if cerr := q.getApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getApprovalStmt: %w", cerr)
+		}
+	}
 	if q.getLiveCallStmt != nil {
 		if cerr := q.getLiveCallStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getLiveCallStmt: %w", cerr)
@@ -217,6 +331,21 @@ func (q *Queries) Close() error {
 	if q.getOwnerStmt != nil {
 		if cerr := q.getOwnerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getOwnerStmt: %w", cerr)
+		}
+	}
+	if q.getQueuePauseStmt != nil {
+		if cerr := q.getQueuePauseStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getQueuePauseStmt: %w", cerr)
+		}
+	}
+	if q.getQueuedStmt != nil {
+		if cerr := q.getQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getQueuedStmt: %w", cerr)
+		}
+	}
+	if q.getQueuedByKeyStmt != nil {
+		if cerr := q.getQueuedByKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getQueuedByKeyStmt: %w", cerr)
 		}
 	}
 	if q.getTextSessionStmt != nil {
@@ -244,6 +373,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertMessageStmt: %w", cerr)
 		}
 	}
+	if q.insertQueuedStmt != nil {
+		if cerr := q.insertQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertQueuedStmt: %w", cerr)
+		}
+	}
 	if q.keepTurnStmt != nil {
 		if cerr := q.keepTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing keepTurnStmt: %w", cerr)
@@ -254,14 +388,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastMessageStmt: %w", cerr)
 		}
 	}
+	if q.lastTurnStmt != nil {
+		if cerr := q.lastTurnStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastTurnStmt: %w", cerr)
+		}
+	}
 	if q.listChangesStmt != nil {
 		if cerr := q.listChangesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listChangesStmt: %w", cerr)
 		}
 	}
+	if q.listDueQueuesStmt != nil {
+		if cerr := q.listDueQueuesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDueQueuesStmt: %w", cerr)
+		}
+	}
 	if q.listMessagesStmt != nil {
 		if cerr := q.listMessagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listMessagesStmt: %w", cerr)
+		}
+	}
+	if q.listOpenApprovalsStmt != nil {
+		if cerr := q.listOpenApprovalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listOpenApprovalsStmt: %w", cerr)
 		}
 	}
 	if q.listOpenCallsStmt != nil {
@@ -279,6 +428,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listOpenMessagesStmt: %w", cerr)
 		}
 	}
+	if q.listQueuedStmt != nil {
+		if cerr := q.listQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listQueuedStmt: %w", cerr)
+		}
+	}
 	if q.listReplayStmt != nil {
 		if cerr := q.listReplayStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listReplayStmt: %w", cerr)
@@ -294,14 +448,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listWaitingToolCallsStmt: %w", cerr)
 		}
 	}
+	if q.pauseQueueStmt != nil {
+		if cerr := q.pauseQueueStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pauseQueueStmt: %w", cerr)
+		}
+	}
 	if q.renameThreadStmt != nil {
 		if cerr := q.renameThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing renameThreadStmt: %w", cerr)
 		}
 	}
+	if q.requeueOpenStmt != nil {
+		if cerr := q.requeueOpenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing requeueOpenStmt: %w", cerr)
+		}
+	}
 	if q.resetThreadStmt != nil {
 		if cerr := q.resetThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resetThreadStmt: %w", cerr)
+		}
+	}
+	if q.resumeQueueStmt != nil {
+		if cerr := q.resumeQueueStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing resumeQueueStmt: %w", cerr)
+		}
+	}
+	if q.saveApprovalStmt != nil {
+		if cerr := q.saveApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveApprovalStmt: %w", cerr)
 		}
 	}
 	if q.saveCallStmt != nil {
@@ -344,9 +518,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing suggestTitleStmt: %w", cerr)
 		}
 	}
+	if q.titleQueuedStmt != nil {
+		if cerr := q.titleQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing titleQueuedStmt: %w", cerr)
+		}
+	}
 	if q.updateMessageStmt != nil {
 		if cerr := q.updateMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing updateMessageStmt: %w", cerr)
+		}
+	}
+	if q.usageByDayStmt != nil {
+		if cerr := q.usageByDayStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing usageByDayStmt: %w", cerr)
 		}
 	}
 	return err
@@ -388,8 +572,16 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                       DBTX
 	tx                       *sql.Tx
+	answerApprovalStmt       *sql.Stmt
+	changeQueuedStmt         *sql.Stmt
 	claimTurnStmt            *sql.Stmt
+	clearQueuedStmt          *sql.Stmt
+	closeApprovalStmt        *sql.Stmt
+	closeOpenApprovalsStmt   *sql.Stmt
+	countQueuedStmt          *sql.Stmt
+	countUnsentStmt          *sql.Stmt
 	createThreadStmt         *sql.Stmt
+	deleteQueuedStmt         *sql.Stmt
 	deleteThreadStmt         *sql.Stmt
 	drawSeqStmt              *sql.Stmt
 	drawSeqForNewStmt        *sql.Stmt
@@ -399,26 +591,39 @@ type Queries struct {
 	failOpenResponsesStmt    *sql.Stmt
 	failOpenToolCallsStmt    *sql.Stmt
 	firstMessageAfterStmt    *sql.Stmt
+	getApprovalStmt          *sql.Stmt
 	getLiveCallStmt          *sql.Stmt
 	getMessageStmt           *sql.Stmt
 	getOwnerStmt             *sql.Stmt
+	getQueuePauseStmt        *sql.Stmt
+	getQueuedStmt            *sql.Stmt
+	getQueuedByKeyStmt       *sql.Stmt
 	getTextSessionStmt       *sql.Stmt
 	getThreadStmt            *sql.Stmt
 	getToolCallStmt          *sql.Stmt
 	getTurnStmt              *sql.Stmt
 	insertMessageStmt        *sql.Stmt
+	insertQueuedStmt         *sql.Stmt
 	keepTurnStmt             *sql.Stmt
 	lastMessageStmt          *sql.Stmt
+	lastTurnStmt             *sql.Stmt
 	listChangesStmt          *sql.Stmt
+	listDueQueuesStmt        *sql.Stmt
 	listMessagesStmt         *sql.Stmt
+	listOpenApprovalsStmt    *sql.Stmt
 	listOpenCallsStmt        *sql.Stmt
 	listOpenInstancesStmt    *sql.Stmt
 	listOpenMessagesStmt     *sql.Stmt
+	listQueuedStmt           *sql.Stmt
 	listReplayStmt           *sql.Stmt
 	listThreadsStmt          *sql.Stmt
 	listWaitingToolCallsStmt *sql.Stmt
+	pauseQueueStmt           *sql.Stmt
 	renameThreadStmt         *sql.Stmt
+	requeueOpenStmt          *sql.Stmt
 	resetThreadStmt          *sql.Stmt
+	resumeQueueStmt          *sql.Stmt
+	saveApprovalStmt         *sql.Stmt
 	saveCallStmt             *sql.Stmt
 	saveResponseStmt         *sql.Stmt
 	saveTextSessionStmt      *sql.Stmt
@@ -427,15 +632,25 @@ type Queries struct {
 	shiftMessagesStmt        *sql.Stmt
 	stopTurnStmt             *sql.Stmt
 	suggestTitleStmt         *sql.Stmt
+	titleQueuedStmt          *sql.Stmt
 	updateMessageStmt        *sql.Stmt
+	usageByDayStmt           *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                       tx,
 		tx:                       tx,
+		answerApprovalStmt:       q.answerApprovalStmt,
+		changeQueuedStmt:         q.changeQueuedStmt,
 		claimTurnStmt:            q.claimTurnStmt,
+		clearQueuedStmt:          q.clearQueuedStmt,
+		closeApprovalStmt:        q.closeApprovalStmt,
+		closeOpenApprovalsStmt:   q.closeOpenApprovalsStmt,
+		countQueuedStmt:          q.countQueuedStmt,
+		countUnsentStmt:          q.countUnsentStmt,
 		createThreadStmt:         q.createThreadStmt,
+		deleteQueuedStmt:         q.deleteQueuedStmt,
 		deleteThreadStmt:         q.deleteThreadStmt,
 		drawSeqStmt:              q.drawSeqStmt,
 		drawSeqForNewStmt:        q.drawSeqForNewStmt,
@@ -445,26 +660,39 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		failOpenResponsesStmt:    q.failOpenResponsesStmt,
 		failOpenToolCallsStmt:    q.failOpenToolCallsStmt,
 		firstMessageAfterStmt:    q.firstMessageAfterStmt,
+		getApprovalStmt:          q.getApprovalStmt,
 		getLiveCallStmt:          q.getLiveCallStmt,
 		getMessageStmt:           q.getMessageStmt,
 		getOwnerStmt:             q.getOwnerStmt,
+		getQueuePauseStmt:        q.getQueuePauseStmt,
+		getQueuedStmt:            q.getQueuedStmt,
+		getQueuedByKeyStmt:       q.getQueuedByKeyStmt,
 		getTextSessionStmt:       q.getTextSessionStmt,
 		getThreadStmt:            q.getThreadStmt,
 		getToolCallStmt:          q.getToolCallStmt,
 		getTurnStmt:              q.getTurnStmt,
 		insertMessageStmt:        q.insertMessageStmt,
+		insertQueuedStmt:         q.insertQueuedStmt,
 		keepTurnStmt:             q.keepTurnStmt,
 		lastMessageStmt:          q.lastMessageStmt,
+		lastTurnStmt:             q.lastTurnStmt,
 		listChangesStmt:          q.listChangesStmt,
+		listDueQueuesStmt:        q.listDueQueuesStmt,
 		listMessagesStmt:         q.listMessagesStmt,
+		listOpenApprovalsStmt:    q.listOpenApprovalsStmt,
 		listOpenCallsStmt:        q.listOpenCallsStmt,
 		listOpenInstancesStmt:    q.listOpenInstancesStmt,
 		listOpenMessagesStmt:     q.listOpenMessagesStmt,
+		listQueuedStmt:           q.listQueuedStmt,
 		listReplayStmt:           q.listReplayStmt,
 		listThreadsStmt:          q.listThreadsStmt,
 		listWaitingToolCallsStmt: q.listWaitingToolCallsStmt,
+		pauseQueueStmt:           q.pauseQueueStmt,
 		renameThreadStmt:         q.renameThreadStmt,
+		requeueOpenStmt:          q.requeueOpenStmt,
 		resetThreadStmt:          q.resetThreadStmt,
+		resumeQueueStmt:          q.resumeQueueStmt,
+		saveApprovalStmt:         q.saveApprovalStmt,
 		saveCallStmt:             q.saveCallStmt,
 		saveResponseStmt:         q.saveResponseStmt,
 		saveTextSessionStmt:      q.saveTextSessionStmt,
@@ -473,6 +701,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		shiftMessagesStmt:        q.shiftMessagesStmt,
 		stopTurnStmt:             q.stopTurnStmt,
 		suggestTitleStmt:         q.suggestTitleStmt,
+		titleQueuedStmt:          q.titleQueuedStmt,
 		updateMessageStmt:        q.updateMessageStmt,
+		usageByDayStmt:           q.usageByDayStmt,
 	}
 }

@@ -11,6 +11,22 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
+const closeOpenApprovals = `-- name: CloseOpenApprovals :exec
+UPDATE approvals SET outcome = ?1, answered_at = ?2
+WHERE outcome = '' AND instance = ?3
+`
+
+type CloseOpenApprovalsParams struct {
+	Outcome    string
+	AnsweredAt *dbtype.Time
+	Instance   string
+}
+
+func (q *Queries) CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error {
+	_, err := q.exec(ctx, q.closeOpenApprovalsStmt, closeOpenApprovals, arg.Outcome, arg.AnsweredAt, arg.Instance)
+	return err
+}
+
 const endOpenCalls = `-- name: EndOpenCalls :exec
 UPDATE calls SET ended_at = ?1, end_reason = ?2
 WHERE ended_at IS NULL AND instance = ?3
@@ -28,7 +44,7 @@ func (q *Queries) EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) erro
 }
 
 const endOpenTurns = `-- name: EndOpenTurns :exec
-DELETE FROM turns WHERE instance = ?1
+DELETE FROM turns WHERE ended_at IS NULL AND instance = ?1
 `
 
 type EndOpenTurnsParams struct {
@@ -143,7 +159,9 @@ SELECT tc.instance FROM tool_calls AS tc WHERE tc.status = 'running'
 UNION
 SELECT r.instance FROM responses AS r WHERE r.status = 'in_progress'
 UNION
-SELECT u.instance FROM turns AS u
+SELECT u.instance FROM turns AS u WHERE u.ended_at IS NULL
+UNION
+SELECT q.instance FROM queued_messages AS q WHERE q.state = 'sending'
 `
 
 // What a dead process left open, for all owners: only recovery asks this, and
@@ -227,4 +245,19 @@ func (q *Queries) ListOpenMessages(ctx context.Context, arg ListOpenMessagesPara
 		return nil, err
 	}
 	return items, nil
+}
+
+const requeueOpen = `-- name: RequeueOpen :exec
+UPDATE queued_messages SET state = 'queued', lease_until = NULL, instance = ''
+WHERE state = 'sending' AND instance = ?1
+`
+
+type RequeueOpenParams struct {
+	Instance string
+}
+
+// What was not sent goes back to the head of its queue.
+func (q *Queries) RequeueOpen(ctx context.Context, arg RequeueOpenParams) error {
+	_, err := q.exec(ctx, q.requeueOpenStmt, requeueOpen, arg.Instance)
+	return err
 }

@@ -1,0 +1,60 @@
+package bridge_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// TestDeliver speaks a queued message into a call: it is sent in the transaction
+// that makes it a message of the thread.
+func TestDeliver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	c := b.dial(bridge.Start{})
+	if _, _, err := b.store.Enqueue(b.ctx, c.key(), persistence.QueuedMessage{Text: "good morning"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	claim, err := b.store.ClaimQueued(b.ctx, c.key(), persistence.ClaimOptions{Lease: time.Minute})
+	if err != nil || claim.Message == nil || claim.Call != c.CallID {
+		t.Fatalf("ClaimQueued() = %+v, %v", claim, err)
+	}
+	m := persistence.Message{ID: claim.Message.MessageID, Parts: []persistence.Part{persistence.TextPart(claim.Message.Text)}}
+	m.Metadata.Extra = map[string]json.RawMessage{"queue_id": json.RawMessage(`"q"`)}
+	send := func(w *persistence.Batch) error {
+		_, err := w.SendQueued(claim.Message.ID, claim.Message.Attempts, false)
+		return err
+	}
+	if err := b.calls.Deliver(b.ctx, c.key(), m, send); err != nil {
+		t.Fatalf("Deliver() = %v", err)
+	}
+	sent, err := b.store.QueuedMessage(b.ctx, c.key(), claim.Message.ID)
+	if err != nil || sent.State != persistence.QueueSent {
+		t.Errorf("QueuedMessage() = %+v, %v", sent, err)
+	}
+	if got, err := b.store.Message(b.ctx, c.key(), m.ID); err != nil || string(got.Metadata.Extra["queue_id"]) != `"q"` {
+		t.Errorf("Message() = %+v, %v", got, err)
+	}
+	c.next(realtime.TypeOutputBufferStopped)
+	long := persistence.Message{ID: "long", Parts: []persistence.Part{persistence.TextPart(strings.Repeat("x", 40<<10))}}
+	if err := b.calls.Deliver(b.ctx, c.key(), long, send); !errors.Is(err, persistence.ErrInvalid) {
+		t.Errorf("Deliver() of a long text = %v", err)
+	}
+	b.hangUp(c)
+	if err := b.calls.Deliver(b.ctx, c.key(), m, send); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("Deliver() after the call = %v", err)
+	}
+	if b.calls.Talking(c.key()) {
+		t.Error("Talking() after the call")
+	}
+	want := "user text completed: good morning\nassistant voice completed: Good to see you again. What shall we look at today?\n"
+	if got := b.script(c.key()); got != want {
+		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
+	}
+}

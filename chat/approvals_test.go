@@ -1,0 +1,337 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+// counted is echo under another name, and counts how often it ran.
+func counted(name string) (tool, *atomic.Int32) {
+	ran := new(atomic.Int32)
+	return tool{name, func(ctx context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+		ran.Add(1)
+		echo.run(ctx, call, yield)
+	}}, ran
+}
+
+// asks is the configuration of a bench whose tool risky asks first.
+func asks(t *testing.T, provider chat.Provider, list ...toolkit.Tool) chat.Config {
+	return chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, list...), ApproveTools: []string{"risky", "none"}, NoTitles: true}
+}
+
+// question waits until the user is asked about a call.
+func (b *bench) question(turn *chat.Turn) chat.EventCall {
+	b.t.Helper()
+	return *b.until(turn, chat.EventToolApproval).Call
+}
+
+// approval reads the only question that the thread had, which was open before.
+func (b *bench) approval(id string) persistence.Approval {
+	b.t.Helper()
+	var a persistence.Approval
+	err := b.store.Batch(b.t.Context(), b.key, func(w *persistence.Batch) (err error) {
+		a, err = w.Approval(id)
+		return err
+	})
+	if err != nil {
+		b.t.Fatalf("Approval() = %v", err)
+	}
+	return a
+}
+
+func (b *bench) openApproval() persistence.Approval {
+	b.t.Helper()
+	open, err := b.store.OpenApprovals(b.t.Context(), b.key)
+	if err != nil || len(open) != 1 {
+		b.t.Fatalf("OpenApprovals() = %+v, %v, want one", open, err)
+	}
+	return open[0]
+}
+
+// noneOpen checks that nothing is left to be answered.
+func (b *bench) noneOpen() {
+	b.t.Helper()
+	if open, err := b.store.OpenApprovals(b.t.Context(), b.key); err != nil || len(open) != 0 {
+		b.t.Errorf("OpenApprovals() = %+v, %v, want none", open, err)
+	}
+}
+
+// kept is the approval that is saved with a call.
+func kept(t *testing.T, m persistence.Message, callID string) string {
+	t.Helper()
+	for _, p := range m.Parts {
+		if p.ToolCallID != callID {
+			continue
+		}
+		type approval struct {
+			ID       string
+			Approved bool
+			Reason   string
+		}
+		var raw struct {
+			Approval approval
+			Metadata struct{ Voicebridge struct{ Approval approval } } `json:"callProviderMetadata"`
+		}
+		if p.Raw != nil {
+			if err := json.Unmarshal(p.Raw, &raw); err != nil {
+				t.Fatalf("part %s: %v", p.Raw, err)
+			}
+		}
+		if refused := raw.Metadata.Voicebridge.Approval; refused.ID != "" {
+			if raw.Approval.ID != "" || refused.Approved {
+				t.Errorf("part %s", p.Raw)
+			}
+			return "no " + refused.Reason
+		}
+		if raw.Approval.ID == "" {
+			return "nothing"
+		}
+		if !raw.Approval.Approved {
+			t.Errorf("part %s", p.Raw)
+		}
+		return "yes " + raw.Approval.Reason
+	}
+	return "no such call"
+}
+
+func TestApproval(t *testing.T) {
+	const refused = "The user refused this tool call. Do not try it again unless the user asks for it."
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		for name, c := range map[string]struct {
+			approved bool
+			runs     int32
+			want     string
+			kept     string
+			outcome  persistence.ApprovalOutcome
+		}{
+			"yes": {true, 1, `tool-risky(a)={"n":1}`, "yes ", persistence.ApprovalApproved},
+			"no":  {false, 0, "tool-risky(a)!" + refused, "no ", persistence.ApprovalDenied},
+		} {
+			t.Run(name, func(t *testing.T) {
+				risky, ran := counted("risky")
+				provider := deltas(calls("a", "risky", `{"n":1}`, "b", "echo", `{}`), says("Done."))
+				b := start(t, open(t), asks(t, provider, risky, echo))
+				turn := b.turn(chat.TurnRequest{Text: "Go"})
+				q := b.question(turn)
+				b.until(turn, chat.EventToolOutput) // the other tool does not wait
+				a := b.openApproval()
+				if a.ToolCallID != "a" || a.Nonce != q.Nonce || len(q.Nonce) < 20 || a.Name != "risky" || a.Executor != "app" || a.Input != `{"n":1}` ||
+					a.ExpiresAt.Sub(a.AskedAt) != time.Minute || q.ID != "a" || string(q.Input) != `{"n":1}` {
+					t.Errorf("question %+v, row %+v", q, a)
+				}
+				b.refusesDecisions(q)
+				if ran.Load() != 0 {
+					t.Error("the tool ran before the user said yes")
+				}
+				d := chat.Decision{ToolCallID: "a", Nonce: q.Nonce, Approved: c.approved, By: "anna"}
+				if err := b.c.Decide(t.Context(), b.key, d); err != nil {
+					t.Fatalf("Decide() = %v", err)
+				}
+				d.Approved = !c.approved
+				if err := b.c.Decide(t.Context(), b.key, d); !errors.Is(err, chat.ErrNotAsked) {
+					t.Errorf("Decide() again = %v", err)
+				}
+				r := b.wait(turn)
+				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant completed: | "+c.want+` tool-echo(b)={} | "Done."`)
+				if ran.Load() != c.runs || r.Status != persistence.StatusCompleted || kept(t, r.Message, "a") != c.kept || kept(t, r.Message, "b") != "nothing" {
+					t.Errorf("ran %d times, %s, kept %q", ran.Load(), r.Status, kept(t, r.Message, "a"))
+				}
+				if a := b.approval(a.ID); a.Outcome != c.outcome || a.AnsweredBy != "anna" || a.AnsweredAt == nil {
+					t.Errorf("row %+v", a)
+				}
+				decided := b.until(turn, chat.EventToolDecided).Call
+				if decided.ID != "a" || decided.Approved != c.approved || decided.Reason != "" || decided.Nonce != "" {
+					t.Errorf("decided %+v", decided)
+				}
+				// The model is told in its next request, and in later turns the same.
+				if got := talk(provider.seen()[1].Messages); strings.Contains(got, "Error: "+refused) == c.approved {
+					t.Errorf("the model reads\n%s", got)
+				}
+				b.noneOpen()
+			})
+		}
+	})
+}
+
+// refusesDecisions sends answers that are none.
+func (b *bench) refusesDecisions(q chat.EventCall) {
+	b.t.Helper()
+	stranger := persistence.Key{Owner: "bert", Thread: b.key.Thread}
+	for _, c := range []struct {
+		key       persistence.Key
+		id, nonce string
+	}{
+		{b.key, "a", "guess"}, {b.key, "b", q.Nonce}, {b.key, "", ""}, {b.key, "a", ""}, {b.key, "a", "\x00\xff"},
+		{b.key, strings.Repeat("a", 1000), q.Nonce}, {b.key, "a", q.Nonce + "'--"}, {stranger, "a", q.Nonce}, {persistence.Key{}, "a", q.Nonce},
+	} {
+		err := b.c.Decide(b.t.Context(), c.key, chat.Decision{ToolCallID: c.id, Nonce: c.nonce, Approved: true})
+		if !errors.Is(err, chat.ErrNotAsked) {
+			b.t.Errorf("Decide(%.20q, %.30q) = %v, want ErrNotAsked", c.id, c.nonce, err)
+		}
+	}
+}
+
+// TestApprovalOnTheOtherInstance answers where the turn does not run.
+func TestApprovalOnTheOtherInstance(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	risky, ran := counted("risky")
+	one := start(t, persistencetest.Open(t, url, persistence.Options{}), asks(t, deltas(calls("a", "risky", `{}`), says("Done.")), risky))
+	two := start(t, persistencetest.Open(t, url, persistence.Options{}), asks(t, deltas(says("never")), risky))
+	for _, b := range []*bench{one, two} {
+		if err := b.store.Serve(t.Context()); err != nil {
+			t.Fatalf("Serve() = %v", err)
+		}
+	}
+	told := make(chan persistence.Event, 100)
+	ctx, cancel := context.WithCancel(one.within())
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for e := range two.store.Watch(ctx, one.key, 0) {
+			if strings.HasPrefix(string(e.Type), "bridge.") {
+				told <- e
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-watched })
+	turn := one.turn(chat.TurnRequest{Text: "Go"})
+	var q struct {
+		ToolCallID string `json:"tool_call_id"`
+		Nonce      string
+	}
+	if e := <-told; e.Type != "bridge.tool.approval_required" || json.Unmarshal(e.Data, &q) != nil || q.ToolCallID != "a" {
+		t.Fatalf("event %s %s", e.Type, e.Data)
+	}
+	if err := two.c.Decide(t.Context(), one.key, chat.Decision{ToolCallID: q.ToolCallID, Nonce: q.Nonce, Approved: true, By: "anna"}); err != nil {
+		t.Fatalf("Decide() = %v", err)
+	}
+	if r := one.wait(turn); r.Text != "Done." || ran.Load() != 1 {
+		t.Errorf("Wait() = %+v, ran %d times", r, ran.Load())
+	}
+	for e := range told { // a question that came just then may have come twice
+		if e.Type == "bridge.tool.approval_closed" {
+			if string(e.Data) != `{"tool_call_id":"a","approved":true,"reason":""}` {
+				t.Errorf("closed %s", e.Data)
+			}
+			break
+		}
+	}
+}
+
+// TestNoAnswer lets the user think for too long, or stops the turn meanwhile.
+func TestNoAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		stop   func(*testing.T, *bench)
+		least  time.Duration
+		most   time.Duration
+		thread string
+		kept   string
+		want   persistence.ApprovalOutcome
+	}{
+		"time-out": {nil, time.Minute, 63 * time.Second,
+			`assistant completed: | tool-risky(a)!The user was asked to approve this tool call and did not answer in time. | "Done."`,
+			"no timeout", persistence.ApprovalTimeout},
+		"interrupted": {func(t *testing.T, b *bench) {
+			if err := b.c.Interrupt(t.Context(), b.key); err != nil {
+				t.Errorf("Interrupt() = %v", err)
+			}
+		}, 0, time.Second,
+			`assistant interrupted: | tool-risky(a)!The turn ended before the user had answered whether this tool may run.`,
+			"no interrupted", persistence.ApprovalInterrupted},
+		"interrupted elsewhere": {func(t *testing.T, b *bench) {
+			if err := b.store.StopTurn(t.Context(), b.key); err != nil {
+				t.Errorf("StopTurn() = %v", err)
+			}
+		}, 0, 3 * time.Second,
+			`assistant interrupted: | tool-risky(a)!The turn ended before the user had answered whether this tool may run.`,
+			"no interrupted", persistence.ApprovalInterrupted},
+		"shut down": {func(_ *testing.T, b *bench) { b.stop() }, 0, time.Second,
+			`assistant interrupted: | tool-risky(a)!The turn ended before the user had answered whether this tool may run.`,
+			"no interrupted", persistence.ApprovalInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store *persistence.Store) {
+				risky, ran := counted("risky")
+				b := start(t, store, asks(t, deltas(calls("a", "risky", "{}"), says("Done.")), risky))
+				turn := b.turn(chat.TurnRequest{Text: "Go"})
+				q := b.question(turn)
+				a := b.openApproval()
+				begun := time.Now()
+				if c.stop != nil {
+					c.stop(t, b)
+				}
+				r, err := turn.Wait(t.Context())
+				if took := time.Since(begun); err != nil || took < c.least || took > c.most || ran.Load() != 0 {
+					t.Errorf("Wait() = %+v, %v after %v, ran %d times", r, err, took, ran.Load())
+				}
+				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\n"+c.thread)
+				if got := kept(t, b.messages()[1], "a"); got != c.kept {
+					t.Errorf("kept %q", got)
+				}
+				if a := b.approval(a.ID); a.Outcome != c.want || a.AnsweredBy != "" || a.AnsweredAt == nil {
+					t.Errorf("row %+v", a)
+				}
+				late := chat.Decision{ToolCallID: "a", Nonce: q.Nonce, Approved: true}
+				if err := b.c.Decide(t.Context(), b.key, late); !errors.Is(err, chat.ErrNotAsked) {
+					t.Errorf("Decide() after the end = %v", err)
+				}
+				b.noneOpen()
+				b.stop()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// TestNotAsked has calls about which nobody is asked, or only in vain.
+func TestNotAsked(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		t.Run("a caller's tool", func(t *testing.T) {
+			b := start(t, open(t), asks(t, deltas(calls("a", "risky", "{}")), echo))
+			mine := &chat.CallerTools{Tools: []toolkit.Definition{{Name: "risky", Parameters: json.RawMessage(`{"type":"object"}`)}}}
+			if r := b.wait(b.turn(chat.TurnRequest{Text: "Go", Caller: mine})); r.Finish != chat.FinishToolCalls || len(r.ToolCalls) != 1 {
+				t.Errorf("Wait() = %+v", r)
+			}
+			b.noneOpen()
+		})
+		t.Run("an unknown tool", func(t *testing.T) {
+			b := start(t, open(t), asks(t, deltas(calls("a", "none", "{}"), says("Done.")), echo))
+			if r := b.say("Go"); r.Text != "Done." {
+				t.Errorf("Wait() = %+v", r)
+			}
+			b.noneOpen()
+		})
+		t.Run("a round too many", func(t *testing.T) {
+			risky, ran := counted("risky")
+			cfg := asks(t, deltas(calls("a", "echo", "{}"), calls("b", "risky", "{}")), risky, echo)
+			cfg.MaxToolRounds = 1
+			b := start(t, open(t), cfg)
+			if r := b.say("Go"); r.Finish != chat.FinishToolRounds || ran.Load() != 0 {
+				t.Errorf("Wait() = %+v", r)
+			}
+			b.noneOpen()
+		})
+		t.Run("an answer that breaks off", func(t *testing.T) {
+			risky, ran := counted("risky")
+			b := start(t, open(t), asks(t, deltas(calls("a", "risky", "{}")[:1]), risky))
+			turn := b.turn(chat.TurnRequest{Text: "Go"})
+			b.question(turn)
+			if r := b.wait(turn); r.Err == nil || ran.Load() != 0 || kept(t, r.Message, "a") != "no interrupted" {
+				t.Errorf("Wait() = %+v", r)
+			}
+			b.noneOpen()
+		})
+	})
+}

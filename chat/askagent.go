@@ -1,0 +1,223 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// AskAgentName is the name of the tool of [Coordinator.AskAgent].
+const AskAgentName = "ask_agent"
+
+const (
+	// askTimeout is how long the agent may take for an answer.
+	askTimeout = 2 * time.Minute
+	// maxQuestion is the size of a question, in characters.
+	maxQuestion = 8000
+	// maxSpoken is how much of an answer the model receives that asked, in bytes,
+	// and maxAnswerKept how much its call keeps. The agent's message has all.
+	maxSpoken, maxAnswerKept = 4000, 64 << 10
+	// askEvery is the time between two tellings of the text so far.
+	askEvery = 300 * time.Millisecond
+	// askGrace is how long a turn that was told to stop is waited for.
+	askGrace = 300 * time.Millisecond
+)
+
+// askInstructions stand behind the system prompt of a turn that answers a tool call.
+const askInstructions = "The question comes from a voice assistant that speaks with the user on this conversation, and passes your answer on by voice. " +
+	"Do what it takes with your tools, then answer in a few plain sentences without markup. What you draw, the user sees."
+
+// AskAgent is a tool for voice calls: it hands a question to the agent that answers
+// by text, on the same thread and with the server's tools, and its result is the
+// answer. The question is the input of the call and no message of its own; the
+// answer is one, whose metadata names the call ([persistence.MetadataAskedBy]).
+// There is one turn at a time on a thread: of two calls the second hears that the
+// agent is busy. A call that is cancelled interrupts the turn.
+func (c *Coordinator) AskAgent() toolkit.Tool { return askAgent{c} }
+
+type askAgent struct{ c *Coordinator }
+
+func (askAgent) Definition() toolkit.Definition {
+	return toolkit.Definition{
+		Name: AskAgentName,
+		Description: "Hands a question or a task to an agent that thinks longer than you and has more tools. It knows this conversation. " +
+			"Use it for what you cannot do well yourself: research, several steps, long or exact work. Say that it takes a moment, ask one question at a time, " +
+			"and tell the user the answer in your own words. What the agent draws is on the user's screen.",
+		Parameters: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"question":{"type":"string","minLength":1,"maxLength":%d,`+
+			`"description":"What the agent is to find out or do, complete and in plain words"}},"required":["question"],"additionalProperties":false}`, maxQuestion)),
+	}
+}
+
+// Timeout implements [toolkit.Timeouter].
+func (askAgent) Timeout() time.Duration { return askTimeout }
+
+// Call runs a turn and tells how it comes along.
+func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		var in struct {
+			Question string `json:"question"`
+		}
+		if err := json.Unmarshal([]byte(call.Arguments), &in); err != nil {
+			yield(toolkit.Chunk{}, fmt.Errorf("read the question: %w", err)) // the schema was checked
+			return
+		}
+		key := persistence.Key{Owner: call.Owner, Thread: call.ThreadID}
+		turn, err := a.c.Turn(ctx, TurnRequest{Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions})
+		if err != nil {
+			yield(toolkit.Chunk{Result: &toolkit.Result{Error: a.refusal(err)}}, nil)
+			return
+		}
+		defer leaveTurn(turn)
+		if !yield(toolkit.Chunk{Message: "The agent thinks.", MessageID: turn.MessageID()}, nil) {
+			return
+		}
+		var p askProgress
+		for e, err := range turn.Events(ctx, 0) {
+			if err != nil {
+				yield(toolkit.Chunk{}, err)
+				return
+			}
+			if e.Type == EventFinish {
+				result := answerOf(e.Result)
+				yield(toolkit.Chunk{Result: &result}, nil)
+				return
+			}
+			if c, ok := p.take(e); ok && !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// leaveTurn stops a turn that nobody waits for any more, and lets it save what it
+// said. One that has ended is left as it is.
+func leaveTurn(turn *Turn) {
+	turn.Interrupt()
+	timer := time.NewTimer(askGrace)
+	defer timer.Stop()
+	select {
+	case <-turn.Done():
+	case <-timer.C:
+	}
+}
+
+// refusal is why a turn did not begin, in words for the model.
+func (a askAgent) refusal(err error) string {
+	switch {
+	case errors.Is(err, ErrBusy):
+		return "the agent is busy with another task on this conversation: wait for its answer before you ask again"
+	case errors.Is(err, ErrEmpty):
+		return "the question is empty"
+	case errors.Is(err, ErrClosed):
+		return ErrClosed.Error()
+	default:
+		a.c.log.Warn("agent not asked", "error", err)
+		return "the agent cannot be reached now"
+	}
+}
+
+// answerOf makes the tool's result of what came of the turn.
+func answerOf(r *Result) toolkit.Result {
+	answer := lastWords(r)
+	switch {
+	case r.Err != nil:
+		return toolkit.Result{Error: "the agent failed: " + r.Err.Message}
+	case r.Finish == FinishInterrupted && answer == "":
+		return toolkit.Result{Error: "the agent was stopped before it had an answer"}
+	case r.Finish == FinishInterrupted:
+		return toolkit.Result{Error: "the agent was stopped before it had finished; so far it said: " + cutWords(answer, maxSpoken/2)}
+	}
+	return toolkit.Result{
+		Output: encode(map[string]string{"answer": cutWords(answer, maxAnswerKept), "message_id": r.MessageID}),
+		Model:  cutWords(answer, maxSpoken),
+	}
+}
+
+// lastWords are those of the last step that has any: what was said before it
+// used its tools is of no use to who waits for the answer.
+func lastWords(r *Result) string {
+	var words []string
+	for _, p := range r.Message.Parts {
+		switch {
+		case p.IsTool():
+			words = nil
+		case strings.TrimSpace(p.Text) != "":
+			words = append(words, p.Text)
+		}
+	}
+	if len(words) == 0 {
+		return strings.TrimSpace(r.Text)
+	}
+	return strings.TrimSpace(strings.Join(words, "\n"))
+}
+
+// cutWords shortens text to n bytes without breaking a character, and says so.
+func cutWords(text string, n int) string {
+	const note = "\n[The answer goes on. The user can read all of it on the screen.]"
+	if len(text) <= n {
+		return text
+	}
+	n -= len(note)
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + note
+}
+
+// askProgress turns the events of a turn into the progress of the tool.
+type askProgress struct {
+	text strings.Builder
+	told time.Time
+}
+
+// askData is the data of a progress chunk.
+type askData struct {
+	// Text is what the agent has written so far.
+	Text string `json:"text,omitempty"`
+	// Tool is the tool that it uses, State how far that is: running, approval, done
+	// or failed.
+	Tool  string `json:"tool,omitempty"`
+	State string `json:"state,omitempty"`
+}
+
+func (p *askProgress) take(e Event) (toolkit.Chunk, bool) {
+	switch e.Type {
+	case EventTextStart:
+		if p.text.Len() > 0 {
+			p.text.WriteByte('\n')
+		}
+	case EventTextDelta:
+		p.text.WriteString(e.Delta)
+		if p.text.Len() > maxSpoken || time.Since(p.told) < askEvery {
+			return toolkit.Chunk{}, false
+		}
+		p.told = time.Now()
+		return toolkit.Chunk{Message: "The agent writes.", Data: encode(askData{Text: p.text.String()})}, true
+	case EventToolInput:
+		return toolStep(e.Call, "running", "The agent uses "+e.Call.Name+"."), true
+	case EventToolApproval:
+		return toolStep(e.Call, "approval", "The agent asks whether it may use "+e.Call.Name+"."), true
+	case EventToolProgress:
+		c := toolStep(e.Call, "running", e.Call.Name+": "+e.Call.Message)
+		c.Percent = e.Call.Percent
+		return c, true
+	case EventToolOutput:
+		if e.Call.Error != "" {
+			return toolStep(e.Call, "failed", e.Call.Name+" failed."), true
+		}
+		return toolStep(e.Call, "done", e.Call.Name+" is done."), true
+	}
+	return toolkit.Chunk{}, false
+}
+
+func toolStep(call *EventCall, state, message string) toolkit.Chunk {
+	return toolkit.Chunk{Message: message, Data: encode(askData{Tool: call.Name, State: state})}
+}

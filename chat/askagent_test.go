@@ -1,0 +1,302 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+// asker is the registry of a voice call with the agent in it.
+func (b *bench) asker() *toolkit.Router {
+	b.t.Helper()
+	r := toolkit.NewRegistry()
+	if err := r.Add(toolkit.Entry{Tool: b.c.AskAgent(), Executor: toolkit.ExecutorApp}); err != nil {
+		b.t.Fatalf("Add() = %v", err)
+	}
+	return toolkit.NewRouter(r, toolkit.RouterConfig{})
+}
+
+func (b *bench) askCall(id, question string) toolkit.Call {
+	arguments, _ := json.Marshal(map[string]string{"question": question})
+	return toolkit.Call{ID: id, Name: chat.AskAgentName, Arguments: string(arguments), Owner: b.key.Owner, ThreadID: b.key.Thread, CallID: "call-1"}
+}
+
+// ask runs one call to its end.
+func (b *bench) ask(ctx context.Context, call toolkit.Call) (toolkit.Result, []toolkit.Chunk) {
+	b.t.Helper()
+	var progress []toolkit.Chunk
+	result := toolkit.Drain(b.asker().Call(ctx, call), func(c toolkit.Chunk) { progress = append(progress, c) })
+	return result, progress
+}
+
+// spoken saves what a voice call would have said until the model asks the agent.
+func (b *bench) spoken(callID string) persistence.Message {
+	b.t.Helper()
+	part := persistence.ToolPart(chat.AskAgentName)
+	part.ToolCallID, part.State, part.Input = callID, persistence.ToolInputAvailable, json.RawMessage(`{"question":"How many?"}`)
+	var asking persistence.Message
+	for _, m := range []persistence.Message{
+		{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Count them.")}},
+		{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.StepStart(), persistence.TextPart("One moment."), part}},
+	} {
+		m.Metadata.Source, m.Metadata.CallID = persistence.SourceVoice, "call-1"
+		var err error
+		if asking, err = b.store.AppendMessage(b.t.Context(), b.key, m); err != nil {
+			b.t.Fatalf("AppendMessage() = %v", err)
+		}
+	}
+	return asking
+}
+
+func TestAskAgent(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(append([]chat.Delta{{Text: "Let me see. "}}, calls("x", "echo", `{"n":3}`)...), says("There are ", "three."), says("Sure."))
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, echo), NoTitles: true})
+		asking := b.spoken("fc_1")
+		result, progress := b.ask(t.Context(), b.askCall("fc_1", "How many?"))
+		var output struct {
+			Answer    string
+			MessageID string `json:"message_id"`
+		}
+		if err := json.Unmarshal(result.Output, &output); err != nil || result.Failed() || output.Answer != "There are three." || result.ForModel() != "There are three." {
+			t.Fatalf("result %+v, %s, %v", result, result.Output, err)
+		}
+		checkText(t, "the thread", outline(b.messages()), `
+user completed: "Count them."
+assistant completed: | "One moment." tool-ask_agent(fc_1)?
+assistant completed: | "Let me see. " tool-echo(x)={"n":3} | "There are three."`)
+		answer := b.messages()[2]
+		if answer.ID != output.MessageID || answer.AskedBy() != "fc_1" || answer.Metadata.Source != persistence.SourceText || asking.AskedBy() != "" {
+			t.Errorf("the answer is %s, metadata %+v", answer.ID, answer.Metadata)
+		}
+		var told []string
+		for i, c := range progress {
+			if (c.MessageID == answer.ID) != (i == 0) {
+				t.Errorf("progress %d names the message %q", i, c.MessageID)
+			}
+			told = append(told, c.Message+string(c.Data))
+		}
+		checkText(t, "the progress", strings.Join(told, "\n"), `The agent thinks.
+The agent writes.{"text":"Let me see. "}
+The agent uses echo.{"tool":"echo","state":"running"}
+echo: half way{"tool":"echo","state":"running"}
+echo is done.{"tool":"echo","state":"done"}`)
+		first := provider.seen()[0]
+		checkText(t, "the first request", talk(first.Messages), "user: Count them.\nassistant: One moment.\nuser: How many?")
+		if len(first.Tools) != 1 || first.Tools[0].Name != "echo" || !strings.Contains(first.System, "by voice") || !strings.HasPrefix(first.Messages[2].Content, "[CONTEXT: ") {
+			t.Errorf("the first request is %+v", first)
+		}
+
+		// The call has its result, and the answer was spoken: later turns read each once.
+		part := &asking.Parts[2]
+		part.State, part.Output = persistence.ToolOutputAvailable, result.Output
+		if _, err := b.store.UpdateMessage(t.Context(), b.key, asking); err != nil {
+			t.Fatalf("UpdateMessage() = %v", err)
+		}
+		said := persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("Three of them.")}}
+		if _, err := b.store.AppendMessage(t.Context(), b.key, said); err != nil {
+			t.Fatalf("AppendMessage() = %v", err)
+		}
+		b.say("Thanks")
+		got := talk(provider.seen()[2].Messages)
+		want := `user: Count them.
+assistant: One moment. fc_1=ask_agent({"question":"How many?"})
+tool: {"answer":"There are three.","message_id":"` + answer.ID + `"} <- fc_1 ask_agent
+assistant:  x=echo({"n":3})
+tool: {"n":3} <- x echo
+assistant: Three of them.
+user: Thanks`
+		checkText(t, "a later request", got, want)
+	})
+}
+
+// TestAskAgentFails has questions without an answer: the model is told what it
+// can do about it, and the thread shows what there was.
+func TestAskAgentFails(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		quota := &chat.Error{Kind: chat.KindQuota, Provider: "fake", Message: "There is no money left."}
+		for name, c := range map[string]struct {
+			answer func(yield func(chat.Delta, error) bool)
+			change func(*toolkit.Call)
+			want   string
+			thread string
+		}{
+			"the provider": {func(yield func(chat.Delta, error) bool) { yield(chat.Delta{}, quota) }, nil,
+				"the agent failed: There is no money left.", `assistant failed: | "There is no money left."`},
+			"the provider, later": {func(yield func(chat.Delta, error) bool) {
+				_ = yield(chat.Delta{Text: "Half an"}, nil) && yield(chat.Delta{}, quota)
+			}, nil, "the agent failed: There is no money left.", `assistant failed: | "Half an"`},
+			"no question":     {nil, func(c *toolkit.Call) { c.Arguments = `{}` }, "question", ""},
+			"a blank one":     {nil, func(c *toolkit.Call) { c.Arguments = `{"question":" \n"}` }, "the question is empty", ""},
+			"a long one":      {nil, func(c *toolkit.Call) { c.Arguments = `{"question":"` + strings.Repeat("x", 8001) + `"}` }, "question", ""},
+			"no JSON":         {nil, func(c *toolkit.Call) { c.Arguments = `{"question":` }, "not valid JSON", ""},
+			"another's words": {nil, func(c *toolkit.Call) { c.Arguments = `{"question":"x","owner":"bert"}` }, "owner", ""},
+			"a stranger":      {nil, func(c *toolkit.Call) { c.Owner = "bert" }, "the agent cannot be reached now", ""},
+			"no thread":       {nil, func(c *toolkit.Call) { c.ThreadID = "" }, "the agent cannot be reached now", ""},
+			"no id":           {nil, func(c *toolkit.Call) { c.ID = "" }, "the agent cannot be reached now", ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) { c.answer(yield) }}
+				b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+				call := b.askCall("fc_1", "How many?")
+				if c.change != nil {
+					c.change(&call)
+				}
+				if result, _ := b.ask(t.Context(), call); !result.Failed() || !strings.Contains(result.Error, c.want) || result.Output != nil {
+					t.Errorf("result %+v, want %q", result, c.want)
+				}
+				checkText(t, "the thread", outline(b.messages()), c.thread)
+			})
+		}
+	})
+}
+
+// TestAskAgentTwice asks while the agent answers: one of the two works.
+func TestAskAgentTwice(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		release, began := make(chan struct{}), make(chan struct{})
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+			close(began)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+		}}
+		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		first := make(chan toolkit.Result, 1)
+		go func() { first <- toolkit.Drain(b.asker().Call(t.Context(), b.askCall("fc_1", "One?")), nil) }()
+		<-began
+		if result, _ := b.ask(t.Context(), b.askCall("fc_2", "Two?")); !strings.Contains(result.Error, "the agent is busy") {
+			t.Errorf("the second result is %+v", result)
+		}
+		if _, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "me too"}); !errors.Is(err, chat.ErrBusy) {
+			t.Errorf("Turn() meanwhile = %v", err)
+		}
+		close(release)
+		if result := <-first; result.ForModel() != "ok" {
+			t.Errorf("the first result is %+v", result)
+		}
+		checkText(t, "the thread", outline(b.messages()), `assistant completed: | "ok"`)
+	})
+}
+
+// TestAskAgentEnds stops the agent from several sides. What it said is kept.
+func TestAskAgentEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		stop func(*testing.T, *bench, context.CancelFunc)
+		want string
+		took time.Duration
+	}{
+		"cancelled":   {func(_ *testing.T, _ *bench, cancel context.CancelFunc) { cancel() }, "the tool call was cancelled", 0},
+		"interrupted": {func(t *testing.T, b *bench, _ context.CancelFunc) { b.interrupt(t) }, "the agent was stopped before it had finished; so far it said: So far", 0},
+		"shut down":   {func(_ *testing.T, b *bench, _ context.CancelFunc) { b.stop() }, "the agent was stopped before it had finished; so far it said: So far", 0},
+		"too late":    {nil, "the tool timed out after 2m0s", 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store *persistence.Store) {
+				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+					for yield(chat.Delta{Text: "So far. "}, nil) && sleep(ctx, 20*time.Second) == nil {
+					}
+				}}
+				b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				said := make(chan struct{}, 100)
+				ended := make(chan toolkit.Result, 1)
+				begun := time.Now()
+				go func() {
+					ended <- toolkit.Drain(b.asker().Call(ctx, b.askCall("fc_1", "How many?")), func(c toolkit.Chunk) {
+						if strings.Contains(string(c.Data), "So far") {
+							said <- struct{}{}
+						}
+					})
+				}()
+				<-said
+				if c.stop != nil {
+					c.stop(t, b, cancel)
+				}
+				result := <-ended
+				if took := time.Since(begun); !strings.Contains(result.Error, c.want) || took < c.took || took > c.took+time.Second {
+					t.Errorf("result %+v after %v, want %q", result, took, c.want)
+				}
+				b.stop()
+				m := b.messages()
+				if len(m) != 1 || m[0].Metadata.Status != persistence.StatusInterrupted || !strings.HasPrefix(m[0].Text(), "So far. ") || m[0].AskedBy() != "fc_1" {
+					t.Errorf("the thread is %s", outline(m))
+				}
+			})
+		})
+	}
+}
+
+func (b *bench) interrupt(t *testing.T) {
+	t.Helper()
+	if err := b.c.Interrupt(t.Context(), b.key); err != nil {
+		t.Errorf("Interrupt() = %v", err)
+	}
+}
+
+// TestAskAgentLongAnswer cuts what is to be spoken, not what is kept.
+func TestAskAgentLongAnswer(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	long := strings.Repeat("é😀", 5000)
+	b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(says(long))}, NoTitles: true})
+	result, _ := b.ask(t.Context(), b.askCall("fc_1", "Everything?"))
+	spoken := result.ForModel()
+	if len(spoken) > 4000 || !utf8.ValidString(spoken) || !strings.HasSuffix(spoken, "on the screen.]") || !strings.Contains(string(result.Output), long) {
+		t.Errorf("%d bytes are spoken, %d kept: %.60q…", len(spoken), len(result.Output), spoken)
+	}
+	if got := b.messages()[0].Text(); got != long {
+		t.Errorf("the message has %d bytes", len(got))
+	}
+}
+
+// TestAskAgentAsks lets the agent use a tool that the user must allow.
+func TestAskAgentAsks(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	risky, ran := counted("risky")
+	b := start(t, store, asks(t, deltas(calls("a", "risky", "{}"), says("Done.")), risky))
+	result := toolkit.Drain(b.asker().Call(t.Context(), b.askCall("fc_1", "Do it?")), func(c toolkit.Chunk) {
+		if !strings.Contains(string(c.Data), `"approval"`) {
+			return
+		}
+		a := b.openApproval()
+		if err := b.c.Decide(t.Context(), b.key, chat.Decision{ToolCallID: a.ToolCallID, Nonce: a.Nonce, Approved: true, By: "anna"}); err != nil {
+			t.Errorf("Decide() = %v", err)
+		}
+	})
+	if result.ForModel() != "Done." || ran.Load() != 1 {
+		t.Errorf("result %+v, ran %d times", result, ran.Load())
+	}
+}
+
+// TestQuestions refuses questions that do not fit together.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(says("ok"))}, NoTitles: true})
+	for name, req := range map[string]chat.TurnRequest{
+		"nobody asks":      {Question: "x"},
+		"nothing is asked": {AskedBy: "fc"},
+		"a text, too":      {Question: "x", AskedBy: "fc", Text: "y"},
+		"a saved one":      {Question: "x", AskedBy: "fc", Saved: true},
+		"too long":         {Question: strings.Repeat("x", chat.MaxText+1), AskedBy: "fc"},
+	} {
+		req.Key = b.key
+		if _, err := b.c.Turn(t.Context(), req); err == nil {
+			t.Errorf("Turn() with %s = nil", name)
+		}
+	}
+}

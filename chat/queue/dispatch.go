@@ -1,0 +1,262 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+)
+
+// maxScan is how many threads one look through the table gives.
+const maxScan = 500
+
+// Turns answers by text; *chat.Coordinator does.
+type Turns interface {
+	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
+	Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error)
+}
+
+// Voice speaks into live calls; *bridge.Calls does.
+type Voice interface {
+	// Talking says whether the thread's call makes an answer just now.
+	Talking(key persistence.Key) bool
+	// Deliver says a message in the thread's call and saves it, together with what
+	// with writes. The errors are persistence.ErrNotFound when the call is gone,
+	// with nothing said, and persistence.ErrInvalid for a text that it cannot take.
+	Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error
+}
+
+// job is a thread to look at; with an id, a message to send by hand.
+type job struct {
+	key persistence.Key
+	id  string
+	// sent gets the answer to who sends by hand; nil for nobody.
+	sent chan error
+}
+
+// answer tells who sends by hand what came of it, once.
+func (j *job) answer(err error) {
+	if j.sent != nil {
+		j.sent <- err
+		j.sent = nil
+	}
+}
+
+// Run sends messages until ctx ends, and returns when those that it has begun to
+// send are sent, or their turns have ended. It must be called once.
+func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
+	q.began = time.Now()
+	var working sync.WaitGroup
+	working.Go(func() { q.titles.run(ctx, turns) })
+	slots := make(chan struct{}, q.cfg.MaxParallel)
+	for ctx.Err() == nil {
+		wait := q.scan(ctx)
+		for {
+			j, ok := q.take(len(slots) < cap(slots))
+			if !ok {
+				break
+			}
+			slots <- struct{}{}
+			working.Go(func() {
+				defer func() { <-slots; q.done(j.key) }()
+				(&sending{q: q, turns: turns, voice: voice, job: &j}).run(ctx)
+			})
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-q.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	q.close()
+	working.Wait()
+	return nil
+}
+
+// Kick has the thread looked at soon. It returns at once.
+func (q *Queue) Kick(key persistence.Key) {
+	if !q.cfg.Disabled {
+		q.put(job{key: key}, false)
+	}
+}
+
+// Send sends a message that waits at once, whatever stands before it and also
+// when the queue stands still. The errors are persistence.ErrNotFound,
+// persistence.ErrBusy and ErrClosed.
+func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error {
+	if _, err := q.Get(ctx, key, id); err != nil {
+		return err
+	}
+	sent := make(chan error, 1)
+	if q.isWorking(key) {
+		return persistence.ErrBusy
+	}
+	if !q.put(job{key: key, id: id, sent: sent}, true) {
+		return ErrClosed
+	}
+	select {
+	case err := <-sent:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// put adds a job, at the front or at the end. It reports false when there is
+// nobody to do it any more.
+func (q *Queue) put(j job, front bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	_, busy := q.working[j.key]
+	switch {
+	case front:
+		q.ready = slices.Insert(q.ready, 0, j)
+	case busy:
+		q.working[j.key] = true
+		return true
+	case q.waiting[j.key]:
+		return true
+	default:
+		q.waiting[j.key] = true
+		q.ready = append(q.ready, j)
+	}
+	q.signal()
+	return true
+}
+
+func (q *Queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives the next job, if there is room for one.
+func (q *Queue) take(room bool) (job, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := 0; room && i < len(q.ready); i++ {
+		j := q.ready[i]
+		if _, busy := q.working[j.key]; busy && j.id == "" {
+			continue
+		} else if busy {
+			q.ready = slices.Delete(q.ready, i, i+1)
+			j.answer(persistence.ErrBusy)
+			i--
+			continue
+		}
+		q.ready = slices.Delete(q.ready, i, i+1)
+		if j.id == "" {
+			delete(q.waiting, j.key)
+		}
+		q.working[j.key] = false
+		return j, true
+	}
+	return job{}, false
+}
+
+// done is the end of a job. What was asked for meanwhile is done next.
+func (q *Queue) done(key persistence.Key) {
+	q.mu.Lock()
+	again := q.working[key]
+	delete(q.working, key)
+	q.signal() // there is room for another
+	q.mu.Unlock()
+	if again {
+		q.Kick(key)
+	}
+}
+
+func (q *Queue) isWorking(key persistence.Key) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, busy := q.working[key]
+	return busy
+}
+
+// close refuses what was not begun.
+func (q *Queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, j := range q.ready {
+		j.answer(ErrClosed)
+	}
+	q.ready = nil
+}
+
+// leaveAlone lets the thread's call speak until a time.
+func (q *Queue) leaveAlone(key persistence.Key, until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if until.IsZero() {
+		delete(q.quiet, key)
+		return
+	}
+	q.quiet[key] = until
+	q.look(until)
+}
+
+// isQuiet says whether the thread's call is to be left alone.
+func (q *Queue) isQuiet(key persistence.Key) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Now().Before(q.quiet[key])
+}
+
+// lookBy has the table looked through at that time at the latest.
+func (q *Queue) lookBy(at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.look(at)
+}
+
+func (q *Queue) look(at time.Time) {
+	if at.Before(q.lookAt) {
+		q.lookAt = at
+		q.signal()
+	}
+}
+
+// scan looks through the table when it is time to, and tells when it is again.
+func (q *Queue) scan(ctx context.Context) time.Duration {
+	if q.cfg.Disabled {
+		return time.Hour
+	}
+	q.mu.Lock()
+	wait := time.Until(q.lookAt)
+	if wait <= 0 {
+		q.lookAt = time.Now().Add(q.cfg.Every)
+	}
+	q.mu.Unlock()
+	if wait > 0 {
+		return wait
+	}
+	keys, err := q.store.DueQueues(ctx, maxScan)
+	if err != nil && ctx.Err() == nil {
+		q.log.Warn("queues not looked through", "error", err)
+	}
+	for _, key := range keys {
+		q.Kick(key)
+	}
+	q.forgetQuiet()
+	return q.cfg.Every
+}
+
+func (q *Queue) forgetQuiet() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for key, until := range q.quiet {
+		if until.Before(time.Now()) {
+			delete(q.quiet, key)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/chat/queue"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// TestTransient tries again after a failure that passes: the message is in the
+// thread once, and the next one waits.
+func TestTransient(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		var tries atomic.Int64
+		p := &provider{answer: func(_ context.Context, words string) error {
+			if words == "one" && tries.Add(1) == 1 {
+				return &chat.Error{Kind: chat.KindOverloaded, Message: "The provider is busy."}
+			}
+			return nil
+		}}
+		b := start(t, open(t), p, queue.Config{NoTitles: true})
+		w := b.watch(b.store)
+		b.add("one")
+		b.add("two")
+		b.waitFor(b.key, "user completed: one\nassistant failed: The provider is busy.\nassistant completed: ok\nuser completed: two\nassistant completed: ok\n")
+		w.until("queue_updated removed 0")
+		if list, pause := b.list(); len(list) != 0 || pause != nil {
+			t.Errorf("List() = %+v, %+v", list, pause)
+		}
+	})
+}
+
+// TestGivesUp lets a queue stand still after some tries.
+func TestGivesUp(t *testing.T) {
+	t.Parallel()
+	p := &provider{answer: func(context.Context, string) error {
+		return &chat.Error{Kind: chat.KindUnavailable, Message: "Nobody there."}
+	}}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, MaxAttempts: 2})
+	w := b.watch(b.store)
+	b.add("one")
+	w.until("queue_paused unavailable")
+	list, pause := b.list()
+	if len(list) != 1 || list[0].Error != "Nobody there." || pause == nil || pause.Message != "After 2 tries: Nobody there." {
+		t.Errorf("List() = %+v, %+v", list, pause)
+	}
+	if n := len(p.seen()); n != 2 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// TestPermanent lets a queue stand still after a failure that would come again,
+// and go on when somebody says so.
+func TestPermanent(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []chat.ErrorKind{chat.KindAuth, chat.KindQuota, chat.KindTooLong, chat.KindBadRequest} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			var works atomic.Bool
+			p := &provider{answer: func(context.Context, string) error {
+				if works.Load() {
+					return nil
+				}
+				return &chat.Error{Kind: kind, Message: "No."}
+			}}
+			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, Every: 5 * time.Millisecond})
+			w := b.watch(b.store)
+			b.add("one")
+			b.add("two")
+			w.until("queue_paused " + string(kind))
+			list, pause := b.list()
+			if len(list) != 2 || list[0].Error != "No." || pause == nil || pause.Reason != string(kind) || pause.Message != "No." {
+				t.Fatalf("List() = %+v, %+v", list, pause)
+			}
+			if n := len(p.seen()); n != 1 {
+				t.Errorf("the model was asked %d times", n)
+			}
+			works.Store(true)
+			if err := b.q.Resume(t.Context(), b.key); err != nil {
+				t.Fatal(err)
+			}
+			b.waitFor(b.key, "user completed: one\nassistant failed: No.\nassistant completed: ok\nuser completed: two\nassistant completed: ok\n")
+		})
+	}
+}
+
+// TestDirectFailure lets a queue stand still because of a turn that was not its
+// own.
+func TestDirectFailure(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	p := &provider{answer: func(context.Context, string) error {
+		<-hold
+		return &chat.Error{Kind: chat.KindQuota, Message: "No money left."}
+	}}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true})
+	w := b.watch(b.store)
+	if _, err := b.turns.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "direct"}); err != nil {
+		t.Fatal(err)
+	}
+	b.add("one")
+	close(hold)
+	w.until("queue_paused quota")
+	if n := len(p.seen()); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// TestInterrupted goes on with the next message when the user stops an answer.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	entered := make(chan struct{}, 1)
+	p := &provider{answer: func(ctx context.Context, words string) error {
+		if words != "one" {
+			return nil
+		}
+		entered <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true})
+	b.add("one")
+	b.add("two")
+	<-entered
+	if err := b.turns.Interrupt(t.Context(), b.key); err != nil {
+		t.Fatal(err)
+	}
+	b.waitFor(b.key, "user completed: one\nassistant interrupted: \nuser completed: two\nassistant completed: ok\n")
+}
+
+// TestDeletedThread sends nothing to a thread that is gone.
+func TestDeletedThread(t *testing.T) {
+	t.Parallel()
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Disabled: true})
+	m := b.add("one")
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.q.Send(b.within(), b.key, m.ID); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("Send() = %v", err)
+	}
+	b.q.Kick(b.key)
+	b.q.Spoke(b.key)
+	b.q.CallEnded(b.key)
+}
+
+// TestRefusesConfig names what is wrong.
+func TestRefusesConfig(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	for _, cfg := range []queue.Config{{}, {Store: store, Delay: -1}, {Store: store, MaxSize: -1}, {Store: store, Lease: -1}} {
+		if _, err := queue.New(cfg); err == nil {
+			t.Errorf("New(%+v) = nil", cfg)
+		}
+	}
+}

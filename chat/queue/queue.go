@@ -1,0 +1,317 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+)
+
+// Defaults of [Config].
+const (
+	DefaultMaxParallel = 16
+	DefaultEvery       = 2 * time.Second
+	DefaultLease       = 30 * time.Second
+	DefaultMaxAttempts = 6
+)
+
+// ErrClosed says that the queue does not send any more, because the server ends.
+var ErrClosed = errors.New("the queue has stopped")
+
+// Config says how queues work, the same for all threads. Store is needed.
+type Config struct {
+	Store *persistence.Store
+	// Disabled keeps all messages until somebody sends them by hand.
+	Disabled bool
+	// Delay is kept between the end of a turn and the next message. The first one
+	// after a start does not wait.
+	Delay time.Duration
+	// MaxSize is how many messages may wait on a thread; 0 is no limit.
+	MaxSize int
+	// NoTitles leaves messages without titles.
+	NoTitles bool
+	// MaxParallel is how many threads may be sent to at once; 0 means 16.
+	MaxParallel int
+	// Every is how often the table is looked through for what nobody told of: a
+	// time that has come, another process; 0 means 2 s.
+	Every time.Duration
+	// Lease is how long it may take to send a message; 0 means 30 s.
+	Lease time.Duration
+	// MaxAttempts is how often a message is tried before its queue stands still,
+	// whatever the failure; 0 means 6.
+	MaxAttempts int
+	Logger      *slog.Logger
+}
+
+// Queue is the queues of all threads. Its methods may be called concurrently.
+type Queue struct {
+	cfg    Config
+	store  *persistence.Store
+	log    *slog.Logger
+	titles *titles
+	began  time.Time // Run
+
+	mu sync.Mutex
+	// ready are the threads to look at, in their order; waiting are those in it.
+	ready   []job
+	waiting map[persistence.Key]bool
+	// working are the threads that are looked at now; true says that it must be
+	// done once more.
+	working map[persistence.Key]bool
+	// quiet is until when a thread is left alone, because its call answers.
+	quiet map[persistence.Key]time.Time
+	// lookAt is when the table must be looked through at the latest.
+	lookAt time.Time
+	closed bool
+	wake   chan struct{}
+}
+
+// New makes the queues. Nothing is sent until Run is called.
+func New(cfg Config) (*Queue, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("queue: Config.Store is missing")
+	}
+	if min(int64(cfg.Delay), int64(cfg.MaxSize), int64(cfg.MaxParallel), int64(cfg.Every), int64(cfg.Lease), int64(cfg.MaxAttempts)) < 0 {
+		return nil, errors.New("queue: a number in Config is negative")
+	}
+	cfg.MaxParallel = cmp.Or(cfg.MaxParallel, DefaultMaxParallel)
+	cfg.Every, cfg.Lease = cmp.Or(cfg.Every, DefaultEvery), cmp.Or(cfg.Lease, DefaultLease)
+	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultMaxAttempts)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	q := &Queue{
+		cfg: cfg, store: cfg.Store, log: cfg.Logger, wake: make(chan struct{}, 1),
+		waiting: map[persistence.Key]bool{}, working: map[persistence.Key]bool{}, quiet: map[persistence.Key]time.Time{},
+	}
+	q.titles = newTitles(q)
+	return q, nil
+}
+
+// Settings are what clients are told of the configuration.
+type Settings struct {
+	Enabled      bool `json:"enabled"`
+	MaxSize      int  `json:"max_size"`
+	DelaySeconds int  `json:"delay_seconds"`
+}
+
+// Settings tells the configuration.
+func (q *Queue) Settings() Settings {
+	return Settings{Enabled: !q.cfg.Disabled, MaxSize: q.cfg.MaxSize, DelaySeconds: int(q.cfg.Delay / time.Second)}
+}
+
+// Add puts a message at the end of the thread's queue. When the thread is free it
+// is sent at once. An IdempotencyKey that is known adds nothing and gives the
+// message that has it. The errors are persistence.ErrQueueFull, and those of
+// Store.Enqueue.
+func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error) {
+	saved, added, err := q.store.Enqueue(ctx, key, m, q.cfg.MaxSize)
+	if err != nil || !added {
+		return saved, err
+	}
+	q.updated(ctx, key, actionAdded, saved.ID)
+	q.titles.ask(key, saved)
+	q.Kick(key)
+	return saved, nil
+}
+
+// List gives what waits, in the order in which it will be sent, and why the queue
+// stands still; nil when it does not.
+func (q *Queue) List(ctx context.Context, key persistence.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error) {
+	return q.store.Queue(ctx, key)
+}
+
+// Length counts what waits.
+func (q *Queue) Length(ctx context.Context, key persistence.Key) (int, error) {
+	return q.store.QueueLength(ctx, key)
+}
+
+// Get reads a message that waits. persistence.ErrNotFound also of one that was
+// sent.
+func (q *Queue) Get(ctx context.Context, key persistence.Key, id string) (persistence.QueuedMessage, error) {
+	m, err := q.store.QueuedMessage(ctx, key, id)
+	if err == nil && !m.State.Waits() {
+		return persistence.QueuedMessage{}, persistence.ErrNotFound
+	}
+	return m, err
+}
+
+// Remove takes a message out. persistence.ErrConflict says that it is being sent.
+func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) error {
+	if err := q.store.Unqueue(ctx, key, id); err != nil {
+		return err
+	}
+	q.updated(ctx, key, actionRemoved, id)
+	q.Kick(key) // it may have kept others waiting
+	return nil
+}
+
+// Clear takes all messages out, but for one that is being sent, and counts them.
+func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
+	n, err := q.store.ClearQueue(ctx, key)
+	if err == nil && n > 0 {
+		q.updated(ctx, key, actionCleared, "")
+	}
+	return n, err
+}
+
+// Edit gives a message another text. persistence.ErrConflict says that it is
+// being sent.
+func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) (persistence.QueuedMessage, error) {
+	m, err := q.store.EditQueued(ctx, key, id, text)
+	if err != nil {
+		return m, err
+	}
+	q.reordered(ctx, key)
+	q.titles.ask(key, m)
+	q.Kick(key)
+	return m, nil
+}
+
+// Move lets a message change places with its neighbour, where it has one.
+func (q *Queue) Move(ctx context.Context, key persistence.Key, id string, up bool) error {
+	moved, err := q.store.MoveQueued(ctx, key, id, up)
+	if moved {
+		q.reordered(ctx, key)
+	}
+	return err
+}
+
+// Resume lets a queue go on that stands still.
+func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
+	paused, err := q.store.ResumeQueue(ctx, key)
+	if paused {
+		q.publish(ctx, key, "queue_resumed", idEvent{SessionID: key.Thread})
+	}
+	q.Kick(key)
+	return err
+}
+
+// TurnFinished is told of every text turn that has ended: see chat.TurnObserver.
+func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
+	if q.isWorking(report.Key) { // it is told of its own turns by themselves
+		q.Kick(report.Key)
+		return
+	}
+	if e := report.Result.Err; e != nil && !e.Transient() {
+		n, err := q.store.QueueLength(ctx, report.Key)
+		if err == nil && n > 0 {
+			err = q.store.PauseQueue(ctx, report.Key, pauseFor(e))
+			q.paused(ctx, report.Key, pauseFor(e))
+		}
+		if err != nil {
+			q.log.Warn("queue not paused", "thread_id", report.Key.Thread, "error", err)
+		}
+		return
+	}
+	q.Kick(report.Key)
+}
+
+// Spoke is told when the thread's call has answered. It returns at once.
+func (q *Queue) Spoke(key persistence.Key) {
+	q.leaveAlone(key, time.Now().Add(q.cfg.Delay))
+	q.Kick(key)
+}
+
+// CallEnded is told when the thread's call has ended. It returns at once.
+func (q *Queue) CallEnded(key persistence.Key) {
+	q.leaveAlone(key, time.Time{})
+	q.Kick(key)
+}
+
+// The actions of queue_updated.
+const (
+	actionAdded   = "added"
+	actionRemoved = "removed"
+	actionCleared = "cleared"
+)
+
+// The data of the events.
+type (
+	updatedEvent struct {
+		SessionID   string `json:"session_id"`
+		QueueLength int    `json:"queue_length"`
+		Action      string `json:"action"`
+		MessageID   string `json:"message_id"`
+	}
+	idEvent struct {
+		SessionID string `json:"session_id"`
+		MessageID string `json:"message_id,omitempty"`
+		Title     string `json:"title,omitempty"`
+	}
+	pausedEvent struct {
+		SessionID string `json:"session_id"`
+		Reason    string `json:"reason"`
+		Message   string `json:"message"`
+	}
+	reorderedEvent struct {
+		SessionID string         `json:"session_id"`
+		Messages  []shownMessage `json:"messages"`
+	}
+	shownMessage struct {
+		ID      string `json:"id"`
+		Title   string `json:"title"`
+		Message string `json:"message"`
+	}
+)
+
+func (q *Queue) updated(ctx context.Context, key persistence.Key, action, id string) {
+	n, err := q.store.QueueLength(ctx, key)
+	if err != nil {
+		q.log.Warn("queue not counted", "thread_id", key.Thread, "error", err)
+	}
+	q.publish(ctx, key, "queue_updated", updatedEvent{key.Thread, n, action, id})
+}
+
+func (q *Queue) paused(ctx context.Context, key persistence.Key, p persistence.QueuePause) {
+	q.log.Warn("queue paused", "thread_id", key.Thread, "reason", p.Reason)
+	q.publish(ctx, key, "queue_paused", pausedEvent{key.Thread, p.Reason, p.Message})
+}
+
+// Events that are larger do not reach other processes.
+const (
+	maxEvent      = 7000
+	maxShownRunes = 50
+)
+
+// reordered tells the order of the queue, in as many words as an event can hold.
+func (q *Queue) reordered(ctx context.Context, key persistence.Key) {
+	list, _, err := q.store.Queue(ctx, key)
+	if err != nil {
+		q.log.Warn("queue not listed", "thread_id", key.Thread, "error", err)
+		return
+	}
+	e, size := reorderedEvent{SessionID: key.Thread, Messages: []shownMessage{}}, 0
+	for _, m := range list {
+		shown := shownMessage{m.ID, m.Title, cutRunes(m.Text, maxShownRunes)}
+		if size += 6*(len(shown.Title)+len(shown.Message)) + 100; size > maxEvent {
+			break
+		}
+		e.Messages = append(e.Messages, shown)
+	}
+	q.publish(ctx, key, "queue_reordered", e)
+}
+
+func (q *Queue) publish(ctx context.Context, key persistence.Key, kind persistence.EventType, data any) {
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		q.log.Error("event not encoded", "type", kind, "error", err)
+		return
+	}
+	q.store.Publish(ctx, key, persistence.Event{Type: kind, Data: encoded})
+}
+
+// cutRunes cuts a text between characters, and shows that it did.
+func cutRunes(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-1]) + "…"
+}

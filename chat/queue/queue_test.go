@@ -1,0 +1,314 @@
+package queue_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/chat/queue"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// TestQueue lets messages wait while a turn runs, and then has them sent.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		hold := make(chan struct{})
+		p := &provider{answer: func(_ context.Context, words string) error {
+			if words == "first" {
+				<-hold
+			}
+			return nil
+		}}
+		b := start(t, open(t), p, queue.Config{NoTitles: true})
+		w := b.watch(b.store)
+		turn, err := b.turns.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "first"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{
+			Text: "second", ClientID: "tab", IdempotencyKey: "k2", ImageIDs: []string{"i1"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.add("third")
+		if list, pause := b.list(); len(list) != 2 || pause != nil {
+			t.Errorf("List() = %+v, %+v", list, pause)
+		}
+		close(hold)
+		<-turn.Done()
+		b.waitFor(b.key, "user completed: first\nassistant completed: ok\nuser completed: second\nassistant completed: ok\nuser completed: third\nassistant completed: ok\n")
+		checkText(t, "what was told", w.until("queue_updated removed 0"), `
+queue_updated added 1
+queue_updated added 2
+queue_message_sending
+queue_updated removed 1
+queue_message_sent
+queue_message_sending
+queue_updated removed 0`)
+		m, err := b.store.Message(t.Context(), b.key, two.MessageID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{"queue_id": two.ID, "client_id": "tab", "idempotency_key": "k2"} {
+			if got := string(m.Metadata.Extra[name]); got != `"`+want+`"` {
+				t.Errorf("the message says %s of %s, want %s", got, name, want)
+			}
+		}
+		if got := strings.ReplaceAll(string(m.Metadata.Extra["image_ids"]), " ", ""); got != `["i1"]` {
+			t.Errorf("the message says %s of image_ids", got)
+		}
+	})
+}
+
+// TestChanges changes what waits, and looks at what is told of it.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{MaxSize: 3, NoTitles: true, Disabled: true, Delay: 7 * time.Second})
+	if got, want := b.q.Settings(), (queue.Settings{MaxSize: 3, DelaySeconds: 7}); got != want {
+		t.Errorf("Settings() = %+v, want %+v", got, want)
+	}
+	w := b.watch(b.store)
+	one, two, three := b.add("one"), b.add("two"), b.add("three")
+	if _, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{Text: "four"}); !errors.Is(err, persistence.ErrQueueFull) {
+		t.Errorf("Add() to a full queue = %v", err)
+	}
+	if err := b.q.Move(t.Context(), b.key, three.ID, true); err != nil {
+		t.Errorf("Move() = %v", err)
+	}
+	if err := b.q.Move(t.Context(), b.key, one.ID, true); err != nil { // it is the first
+		t.Errorf("Move() = %v", err)
+	}
+	if m, err := b.q.Edit(t.Context(), b.key, two.ID, "zwei"); err != nil || m.Text != "zwei" {
+		t.Errorf("Edit() = %+v, %v", m, err)
+	}
+	if err := b.q.Remove(t.Context(), b.key, one.ID); err != nil {
+		t.Errorf("Remove() = %v", err)
+	}
+	if _, err := b.q.Get(t.Context(), b.key, one.ID); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("Get() of a removed one = %v", err)
+	}
+	list, _ := b.list()
+	if texts := []string{list[0].Text, list[1].Text}; !slices.Equal(texts, []string{"three", "zwei"}) {
+		t.Errorf("List() = %v", texts)
+	}
+	if n, err := b.q.Clear(t.Context(), b.key); n != 2 || err != nil {
+		t.Errorf("Clear() = %d, %v", n, err)
+	}
+	if n, err := b.q.Clear(t.Context(), b.key); n != 0 || err != nil {
+		t.Errorf("Clear() of nothing = %d, %v", n, err)
+	}
+	checkText(t, "what was told", w.until("queue_updated cleared 0"), `
+queue_updated added 1
+queue_updated added 2
+queue_updated added 3
+queue_reordered
+queue_reordered
+queue_updated removed 2
+queue_updated cleared 0`)
+}
+
+// TestReorderedFits tells the order of long messages in an event that reaches
+// other processes.
+func TestReorderedFits(t *testing.T) {
+	t.Parallel()
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Disabled: true})
+	w := b.watch(b.store)
+	var last persistence.QueuedMessage
+	for n := range 60 {
+		last = b.add(fmt.Sprintf("%d %s", n, strings.Repeat("\u2028", 1000)))
+	}
+	if err := b.q.Move(t.Context(), b.key, last.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	for e := range w.events {
+		if e.Type != "queue_reordered" {
+			continue
+		}
+		var d struct {
+			Messages []json.RawMessage `json:"messages"`
+		}
+		if err := json.Unmarshal(e.Data, &d); err != nil || len(d.Messages) == 0 || len(e.Data) > 7500 {
+			t.Errorf("%d bytes with %d messages, %v", len(e.Data), len(d.Messages), err)
+		}
+		return
+	}
+}
+
+// TestByHand sends what a queue that is switched off keeps.
+func TestByHand(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	p := &provider{answer: func(context.Context, string) error { <-hold; return nil }}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, Disabled: true})
+	one, two := b.add("one"), b.add("two")
+	if err := b.q.Send(b.within(), b.key, two.ID); err != nil {
+		t.Fatalf("Send() = %v", err)
+	}
+	if err := b.q.Send(b.within(), b.key, one.ID); !errors.Is(err, persistence.ErrBusy) {
+		t.Errorf("Send() while a turn runs = %v", err)
+	}
+	for _, id := range []string{two.ID, "q-1-deadbeef", ""} {
+		if err := b.q.Send(b.within(), b.key, id); !errors.Is(err, persistence.ErrNotFound) {
+			t.Errorf("Send(%q) = %v", id, err)
+		}
+	}
+	close(hold)
+	b.waitFor(b.key, "user completed: two\nassistant completed: ok\n")
+	if list, _ := b.list(); len(list) != 1 {
+		t.Errorf("List() = %+v", list)
+	}
+}
+
+// TestDelay keeps a distance between turns, but not before the first one.
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	const delay = 300 * time.Millisecond
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	b := prepare(t, store, &provider{}, queue.Config{NoTitles: true, Delay: delay})
+	began := time.Now()
+	b.add("one")
+	b.add("two")
+	b.run()
+	b.waitFor(b.key, "user completed: one\nassistant completed: ok\nuser completed: two\nassistant completed: ok\n")
+	all, err := store.Messages(t.Context(), b.key, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, second := all[0].Metadata.CreatedAt, all[2].Metadata.CreatedAt; second.Sub(first) < delay || first.Before(began.Add(-time.Second)) {
+		t.Errorf("the second message came %v after the first, want %v at least", second.Sub(first), delay)
+	}
+}
+
+// TestSchedule sends a message when its time comes.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Every: 20 * time.Millisecond})
+	at := time.Now().Add(200 * time.Millisecond)
+	if _, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{Text: "later", ScheduledAt: &at}); err != nil {
+		t.Fatal(err)
+	}
+	b.add("now")
+	b.waitFor(b.key, "user completed: now\nassistant completed: ok\nuser completed: later\nassistant completed: ok\n")
+	all, err := b.store.Messages(t.Context(), b.key, 0, 10)
+	if err != nil || all[2].Metadata.CreatedAt.Before(at.Truncate(time.Microsecond)) {
+		t.Errorf("the message came at %v, before %v; %v", all[2].Metadata.CreatedAt, at, err)
+	}
+}
+
+// TestManyThreads starts with 100 threads that wait, and begins with the one that
+// was used last.
+func TestManyThreads(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		const threads = 100
+		p := &provider{}
+		b := prepare(t, open(t), p, queue.Config{NoTitles: true, MaxParallel: 1})
+		var keys []persistence.Key
+		for n := range threads {
+			b.key = b.thread()
+			keys = append(keys, b.key)
+			b.add(fmt.Sprintf("t%02d", n))
+		}
+		slices.Reverse(keys)
+		// Nobody has kicked them: a new process finds them in the table.
+		fresh := prepare(t, b.store, p, queue.Config{NoTitles: true, MaxParallel: 1})
+		fresh.run()
+		for n, key := range keys {
+			fresh.waitFor(key, fmt.Sprintf("user completed: t%02d\nassistant completed: ok\n", threads-1-n))
+		}
+		if asked := p.seen(); len(asked) != threads || !slices.IsSortedFunc(asked, func(a, b string) int { return strings.Compare(b, a) }) {
+			t.Errorf("the threads were answered in the order %v", asked)
+		}
+	})
+}
+
+// TestTwoProcesses lets two processes empty the queues of some threads together:
+// every message is sent once, in its order, and never two turns run on a thread.
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	const threads, each = 5, 12
+	for name, url := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := url(t)
+			p := &provider{}
+			cfg := queue.Config{NoTitles: true, Every: 10 * time.Millisecond}
+			one := prepare(t, persistencetest.Open(t, u, persistence.Options{}), p, cfg)
+			two := prepare(t, persistencetest.Open(t, u, persistence.Options{}), p, cfg)
+			processes := []*bench{one, two}
+			var keys []persistence.Key
+			for range threads {
+				keys = append(keys, one.thread())
+			}
+			one.run()
+			two.run()
+			var adding sync.WaitGroup
+			for n, key := range keys {
+				adding.Go(func() {
+					for m := range each {
+						text := fmt.Sprintf("t%d m%02d", n, m)
+						if _, err := processes[(n+m)%2].q.Add(t.Context(), key, persistence.QueuedMessage{Text: text}); err != nil {
+							t.Errorf("Add() = %v", err)
+						}
+					}
+				})
+			}
+			adding.Wait()
+			for n, key := range keys {
+				var want strings.Builder
+				for m := range each {
+					fmt.Fprintf(&want, "user completed: t%d m%02d\nassistant completed: ok\n", n, m)
+				}
+				one.waitFor(key, want.String())
+			}
+			if len(p.seen()) != threads*each || p.crowd() != 1 {
+				t.Errorf("%d requests, %d at once on a thread; want %d and 1", len(p.seen()), p.crowd(), threads*each)
+			}
+		})
+	}
+}
+
+// TestStops ends in the middle of a turn: the message is answered again by the
+// next process, and is one message in the thread.
+func TestStops(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		entered := make(chan struct{}, 1)
+		p := &provider{answer: func(ctx context.Context, _ string) error {
+			entered <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		store := open(t)
+		b := prepare(t, store, p, queue.Config{NoTitles: true})
+		stop := b.run()
+		m := b.add("one")
+		<-entered
+		stop()
+		checkText(t, "the thread", b.script(b.key), "user completed: one\nassistant interrupted:")
+		if got, err := store.QueuedMessage(t.Context(), b.key, m.ID); err != nil || got.State != persistence.QueueAnswering {
+			t.Errorf("QueuedMessage() = %+v, %v", got, err)
+		}
+		again := &provider{}
+		next := prepare(t, store, again, queue.Config{NoTitles: true})
+		next.run()
+		next.waitFor(b.key, "user completed: one\nassistant interrupted: \nassistant completed: ok\n")
+		if got := again.seen(); !slices.Equal(got, []string{"one"}) {
+			t.Errorf("the next process asked %v", got)
+		}
+		b.key = b.thread()
+		if err := b.q.Send(b.within(), b.key, b.add("two").ID); !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("Send() after the end = %v", err)
+		}
+	})
+}

@@ -1,0 +1,267 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+)
+
+const (
+	// answerWithin is how long a call may take to answer before the next message is
+	// said into it all the same.
+	answerWithin = 2 * time.Minute
+	// The first and the longest pause after a failure.
+	firstPause   = time.Second
+	longestPause = time.Minute
+)
+
+// errLost says that somebody else has the message by now.
+var errLost = errors.New("the claim of the message was lost")
+
+// sending sends one message of a thread, and follows the turn that answers it.
+type sending struct {
+	q     *Queue
+	turns Turns
+	voice Voice // nil when there is no call
+	job   *job
+	m     persistence.QueuedMessage
+	// back is how the message went back to its queue at the end of its turn; nil
+	// when it did not.
+	back *persistence.Requeue
+}
+
+func (s *sending) run(ctx context.Context) {
+	q, key := s.q, s.job.key
+	err := s.claim(ctx)
+	if err != nil || s.m.ID == "" {
+		if err != nil && !errors.Is(err, persistence.ErrNotFound) && s.job.sent == nil {
+			q.log.Warn("queued message not claimed", "thread_id", key.Thread, "error", err)
+		}
+		if err == nil && s.job.id != "" {
+			err = persistence.ErrBusy
+		}
+		s.job.answer(err)
+		return
+	}
+	if s.m.Attempts > q.cfg.MaxAttempts {
+		s.job.answer(persistence.ErrBusy)
+		s.requeue(ctx, s.retry("The server stopped each time.", 0))
+		return
+	}
+	q.publish(ctx, key, "queue_message_sending", idEvent{SessionID: key.Thread, MessageID: s.m.ID})
+	// What was begun is finished: the server gives its end some seconds.
+	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.cfg.Lease*2/3)
+	defer cancel()
+	turn, err := s.send(sendCtx)
+	if err != nil {
+		s.job.answer(err)
+		s.failed(sendCtx, err)
+		return
+	}
+	q.updated(sendCtx, key, actionRemoved, s.m.ID)
+	q.publish(sendCtx, key, "queue_message_sent", idEvent{SessionID: key.Thread, MessageID: s.m.ID})
+	s.job.answer(nil)
+	if turn == nil {
+		return
+	}
+	<-turn.Done() // it ends when the server does
+	if s.back != nil {
+		s.tellBack(context.WithoutCancel(ctx), *s.back)
+	}
+	q.Kick(key)
+}
+
+// claim takes the message, if there is one and the thread is free.
+func (s *sending) claim(ctx context.Context) error {
+	q, key := s.q, s.job.key
+	if some, err := q.store.Unsent(ctx, key); err != nil || !some {
+		return err
+	}
+	if s.voice.Talking(key) || q.isQuiet(key) {
+		return nil
+	}
+	claim, err := q.store.ClaimQueued(ctx, key, persistence.ClaimOptions{
+		Lease: q.cfg.Lease, Distance: q.cfg.Delay, Since: q.began, ID: s.job.id,
+	})
+	if !claim.Wait.IsZero() {
+		q.lookBy(claim.Wait)
+	}
+	if err != nil || claim.Message == nil {
+		return err
+	}
+	s.m = *claim.Message
+	if claim.Call == "" {
+		s.voice = nil
+	}
+	return nil
+}
+
+// send makes the message one of the thread. The turn is nil when a call answers.
+func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
+	if s.voice == nil {
+		return s.write(ctx)
+	}
+	if s.m.SentAt != nil { // the call has read it with the thread
+		return nil, s.markSent(ctx)
+	}
+	m := persistence.Message{ID: s.m.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(s.m.Text)}}
+	m.Metadata.Extra = s.extra()
+	s.q.leaveAlone(s.job.key, time.Now().Add(answerWithin))
+	err := s.voice.Deliver(ctx, s.job.key, m, func(b *persistence.Batch) error {
+		_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
+		return err
+	})
+	if err != nil {
+		s.q.leaveAlone(s.job.key, time.Time{})
+	}
+	return nil, err
+}
+
+// write begins a text turn. The row is sent in the transaction that begins it.
+func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
+	req := chat.TurnRequest{Key: s.job.key, Closing: s.close, Opening: func(b *persistence.Batch) error {
+		held, err := b.SendQueued(s.m.ID, s.m.Attempts, true)
+		if err == nil && !held {
+			err = errLost
+		}
+		return err
+	}}
+	if s.m.SentAt != nil {
+		req.Saved = true // and wants another answer
+	} else {
+		req.Text, req.MessageID, req.Extra = s.m.Text, s.m.MessageID, s.extra()
+	}
+	turn, err := s.turns.Turn(ctx, req)
+	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread
+		return nil, s.markSent(ctx)
+	}
+	return turn, err
+}
+
+// extra is what the message of the thread keeps of where it was.
+func (s *sending) extra() map[string]json.RawMessage {
+	extra := map[string]json.RawMessage{}
+	for name, value := range map[string]string{
+		"queue_id": s.m.ID, "client_id": s.m.ClientID, "idempotency_key": s.m.IdempotencyKey,
+	} {
+		if value != "" {
+			extra[name], _ = json.Marshal(value) // text always can be
+		}
+	}
+	if len(s.m.ImageIDs) > 0 {
+		extra["image_ids"], _ = json.Marshal(s.m.ImageIDs)
+	}
+	return extra
+}
+
+func (s *sending) markSent(ctx context.Context) error {
+	return s.q.store.Batch(ctx, s.job.key, func(b *persistence.Batch) error {
+		_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
+		return err
+	})
+}
+
+// close is run in the transaction that ends the turn. When the server stops in
+// the middle the message is left as it is: the next start has it answered again.
+func (s *sending) close(b *persistence.Batch, result chat.Result) (err error) {
+	s.back = nil
+	switch e := result.Err; {
+	case result.Shutdown:
+		return nil
+	case e == nil:
+		_, err = b.AnsweredQueued(s.m.ID, s.m.Attempts)
+		return err
+	case e.Transient():
+		s.back = new(s.retry(e.Message, e.RetryAfter))
+	default:
+		s.back = &persistence.Requeue{Error: e.Message, Pause: new(pauseFor(e))}
+	}
+	held, err := b.RequeueQueued(s.m.ID, s.m.Attempts, *s.back)
+	if !held {
+		s.back = nil
+	}
+	return err
+}
+
+// failed deals with a message that was not sent.
+func (s *sending) failed(ctx context.Context, err error) {
+	switch {
+	case errors.Is(err, errLost):
+		return
+	case errors.Is(err, context.DeadlineExceeded):
+		// It may be sent this very moment: the lease says when it surely was not.
+		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)
+		return
+	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrClosed):
+		s.requeue(ctx, persistence.Requeue{})
+		return
+	case s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone
+		s.requeue(ctx, persistence.Requeue{})
+		s.q.Kick(s.job.key)
+		return
+	case errors.Is(err, persistence.ErrNotFound): // the thread is
+		return
+	}
+	for _, known := range []struct {
+		err    error
+		reason string
+	}{
+		{persistence.ErrInvalid, string(chat.KindTooLong)},
+		{chat.ErrTooLarge, string(chat.KindTooLong)},
+		{chat.ErrProvider, string(chat.KindBadRequest)},
+		{chat.ErrTools, string(chat.KindBadRequest)},
+	} {
+		if errors.Is(err, known.err) {
+			pause := persistence.QueuePause{Reason: known.reason, Message: fmt.Sprintf("The message cannot be sent: %v.", err)}
+			s.requeue(ctx, persistence.Requeue{Error: pause.Message, Pause: &pause})
+			return
+		}
+	}
+	s.q.log.Warn("queued message not sent", "thread_id", s.job.key.Thread, "message_id", s.m.ID, "error", err)
+	s.requeue(ctx, s.retry("The message could not be sent.", 0))
+}
+
+// pauseFor says why a queue stands still after a failure that would come again.
+func pauseFor(e *chat.Error) persistence.QueuePause {
+	return persistence.QueuePause{Reason: string(e.Kind), Message: e.Message}
+}
+
+// retry is how a message goes back for a later try. After some tries the queue
+// stands still.
+func (s *sending) retry(why string, wait time.Duration) persistence.Requeue {
+	if s.m.Attempts >= s.q.cfg.MaxAttempts {
+		return persistence.Requeue{Error: why, Pause: &persistence.QueuePause{
+			Reason: string(chat.KindUnavailable), Message: fmt.Sprintf("After %d tries: %s", s.m.Attempts, why),
+		}}
+	}
+	pause := min(firstPause<<min(s.m.Attempts-1, 10), longestPause)
+	return persistence.Requeue{Error: why, NotBefore: time.Now().Add(max(pause, wait))}
+}
+
+// requeue puts the message back to the head of its queue.
+func (s *sending) requeue(ctx context.Context, r persistence.Requeue) {
+	back, err := s.q.store.RequeueQueued(ctx, s.job.key, s.m.ID, s.m.Attempts, r)
+	if err != nil {
+		s.q.log.Warn("message not put back, its lease will end", "thread_id", s.job.key.Thread, "message_id", s.m.ID, "error", err)
+	}
+	if back {
+		s.tellBack(ctx, r)
+	}
+}
+
+// tellBack tells that the message is in its queue again.
+func (s *sending) tellBack(ctx context.Context, r persistence.Requeue) {
+	q, key := s.q, s.job.key
+	q.updated(ctx, key, actionAdded, s.m.ID)
+	if r.Pause != nil {
+		q.paused(ctx, key, *r.Pause)
+	}
+	if !r.NotBefore.IsZero() {
+		q.lookBy(r.NotBefore)
+	}
+}

@@ -1,0 +1,340 @@
+package queue_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/chat/queue"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+func TestMain(m *testing.M) { persistencetest.Main(m) }
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// provider is a model that answers with the user's words, or as a test tells it.
+type provider struct {
+	// answer decides about a request by the user's last words; nil answers "ok".
+	answer func(ctx context.Context, words string) error
+	// title answers a request for a title; nil gives the words back.
+	title func(ctx context.Context, words string) (string, error)
+
+	mu sync.Mutex
+	// asked are the words of all requests for answers, in their order.
+	asked []string
+	// running are the words that are being answered at this moment.
+	running map[string]bool
+	// most is the largest number of them on one thread, by the first word.
+	most map[string]int
+}
+
+func (p *provider) Name() string { return "fake" }
+
+func (p *provider) Stream(ctx context.Context, req chat.Request) iter.Seq2[chat.Delta, error] {
+	return func(yield func(chat.Delta, error) bool) {
+		words := lastWords(req.Messages)
+		if req.System == chat.ShortTitleInstructions {
+			title, err := strings.TrimPrefix(words, "user: "), error(nil)
+			if p.title != nil {
+				title, err = p.title(ctx, title)
+			}
+			if err != nil {
+				yield(chat.Delta{}, err)
+				return
+			}
+			yield(chat.Delta{Text: title, Stop: chat.StopEnd}, nil)
+			return
+		}
+		defer p.enter(words)()
+		if p.answer != nil {
+			if err := p.answer(ctx, words); err != nil {
+				yield(chat.Delta{}, err)
+				return
+			}
+		}
+		yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+	}
+}
+
+// enter notes a request, and how many there are on its thread.
+func (p *provider) enter(words string) (leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		p.running, p.most = map[string]bool{}, map[string]int{}
+	}
+	p.asked = append(p.asked, words)
+	p.running[words] = true
+	thread, _, _ := strings.Cut(words, " ")
+	n := 0
+	for other := range p.running {
+		if name, _, _ := strings.Cut(other, " "); name == thread {
+			n++
+		}
+	}
+	p.most[thread] = max(p.most[thread], n)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.running, words)
+	}
+}
+
+func (p *provider) seen() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.asked...)
+}
+
+func (p *provider) crowd() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, most := range p.most {
+		n = max(n, most)
+	}
+	return n
+}
+
+// lastWords are the user's last words, without the note of the context.
+func lastWords(messages []chat.Message) string {
+	text := messages[len(messages)-1].Content
+	if strings.HasPrefix(text, "[CONTEXT:") {
+		_, text, _ = strings.Cut(text, "]\n\n")
+	}
+	return text
+}
+
+// noVoice is the voice of a server without calls.
+type noVoice struct{}
+
+func (noVoice) Talking(persistence.Key) bool { return false }
+
+func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, func(*persistence.Batch) error) error {
+	return persistence.ErrNotFound
+}
+
+// bench is one process: a store, text turns, queues.
+type bench struct {
+	t     *testing.T
+	store *persistence.Store
+	turns *chat.Coordinator
+	q     *queue.Queue
+	voice queue.Voice
+	key   persistence.Key
+	// cancel ends what run began, and does not wait.
+	cancel context.CancelFunc
+}
+
+// prepare makes a process that does not run yet.
+func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Config) *bench {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	cfg.Store, cfg.Logger = store, log
+	q, err := queue.New(cfg)
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	turns, err := chat.New(chat.Config{
+		Store: store, Providers: []chat.Provider{p}, NoTitles: true, Attempts: 1, Observers: []chat.TurnObserver{q}, Logger: log,
+	})
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	b := &bench{t: t, store: store, turns: turns, q: q, voice: noVoice{}}
+	b.key = b.thread()
+	return b
+}
+
+// start is prepare and run.
+func start(t *testing.T, store *persistence.Store, p *provider, cfg queue.Config) *bench {
+	t.Helper()
+	b := prepare(t, store, p, cfg)
+	b.run()
+	return b
+}
+
+// run runs the process until the test ends, or stop is called.
+func (b *bench) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.cancel = cancel
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := b.turns.Run(ctx); err != nil {
+			b.t.Errorf("Coordinator.Run() = %v", err)
+		}
+	})
+	running.Go(func() {
+		if err := b.q.Run(ctx, b.turns, b.voice); err != nil {
+			b.t.Errorf("Queue.Run() = %v", err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	b.t.Cleanup(stop)
+	return stop
+}
+
+func (b *bench) thread() persistence.Key {
+	b.t.Helper()
+	thread, err := b.store.CreateThread(b.t.Context(), "anna", "")
+	if err != nil {
+		b.t.Fatalf("CreateThread() = %v", err)
+	}
+	return persistence.Key{Owner: "anna", Thread: thread.ID}
+}
+
+func (b *bench) within() context.Context {
+	ctx, cancel := context.WithTimeoutCause(b.t.Context(), patience, errors.New("it took too long"))
+	b.t.Cleanup(cancel)
+	return ctx
+}
+
+func (b *bench) add(text string) persistence.QueuedMessage {
+	b.t.Helper()
+	m, err := b.q.Add(b.t.Context(), b.key, persistence.QueuedMessage{Text: text})
+	if err != nil {
+		b.t.Fatalf("Add(%q) = %v", text, err)
+	}
+	return m
+}
+
+// list gives what waits.
+func (b *bench) list() ([]persistence.QueuedMessage, *persistence.QueuePause) {
+	b.t.Helper()
+	list, pause, err := b.q.List(b.t.Context(), b.key)
+	if err != nil {
+		b.t.Fatalf("List() = %v", err)
+	}
+	return list, pause
+}
+
+// script writes the thread as text, one message a line.
+func (b *bench) script(key persistence.Key) string {
+	b.t.Helper()
+	all, err := b.store.Messages(b.t.Context(), key, 0, 1000)
+	if err != nil {
+		b.t.Fatalf("Messages() = %v", err)
+	}
+	var s strings.Builder
+	for _, m := range all {
+		fmt.Fprintf(&s, "%s %s: %s\n", m.Role, m.Metadata.Status, m.Text())
+	}
+	return s.String()
+}
+
+// waitFor waits until the thread reads like this. Its watcher says when to look.
+func (b *bench) waitFor(key persistence.Key, want string) {
+	b.t.Helper()
+	ctx := b.within()
+	for _, err := range b.store.Watch(ctx, key, 0) {
+		if err != nil {
+			b.t.Fatalf("the thread is\n%s\nwant\n%s\n%v", b.script(key), want, err)
+		}
+		if b.script(key) == want {
+			return
+		}
+	}
+}
+
+// watcher collects the events of a thread's queue.
+type watcher struct {
+	b      *bench
+	events chan persistence.Event
+}
+
+// watch begins to collect. It returns when nothing more is missed.
+func (b *bench) watch(store *persistence.Store) *watcher {
+	b.t.Helper()
+	w := &watcher{b: b, events: make(chan persistence.Event, 1000)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done, ready := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		first := sync.OnceFunc(func() { close(ready) })
+		for e, err := range store.Watch(ctx, b.key, -1) {
+			switch {
+			case err != nil:
+				return
+			case e.Type == "ready":
+				first()
+			case strings.HasPrefix(string(e.Type), "queue_"):
+				w.events <- e
+			}
+		}
+	}()
+	b.t.Cleanup(func() { cancel(); <-done })
+	// A watch tells only what comes after it began: knock until it answers.
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		b.store.Publish(b.t.Context(), b.key, persistence.Event{Type: "ready"})
+		select {
+		case <-ready:
+			return w
+		case <-ticker.C:
+		case <-b.within().Done():
+			b.t.Fatal("the watch did not begin")
+		}
+	}
+}
+
+// told is an event of the queue in one line.
+func told(e persistence.Event) string {
+	var d struct {
+		Length int    `json:"queue_length"`
+		Action string `json:"action"`
+		Title  string `json:"title"`
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		return err.Error()
+	}
+	switch e.Type {
+	case "queue_updated":
+		return fmt.Sprintf("%s %s %d", e.Type, d.Action, d.Length)
+	case "queue_message_titled":
+		return fmt.Sprintf("%s %s", e.Type, d.Title)
+	case "queue_paused":
+		return fmt.Sprintf("%s %s", e.Type, d.Reason)
+	}
+	return string(e.Type)
+}
+
+// until collects the events until one that reads like last, and gives them in
+// lines.
+func (w *watcher) until(last string) string {
+	w.b.t.Helper()
+	var lines []string
+	for {
+		select {
+		case e := <-w.events:
+			lines = append(lines, told(e))
+			if told(e) == last {
+				return strings.Join(lines, "\n")
+			}
+		case <-w.b.within().Done():
+			w.b.t.Fatalf("%q did not come after\n%s", last, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+func checkText(t *testing.T, what, got, want string) {
+	t.Helper()
+	if strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("%s is\n%s\nwant\n%s", what, got, want)
+	}
+}

@@ -1,0 +1,88 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+)
+
+const (
+	// maxTitleJobs is how many messages may wait for a title.
+	maxTitleJobs  = 100
+	titleTimeout  = 30 * time.Second
+	maxTitleRunes = 30
+	// titleReads is how much of a message the model reads, in characters.
+	titleReads = 500
+)
+
+// titles gives messages their titles, one after the other, so that titles never
+// hurry a provider.
+type titles struct {
+	q    *Queue
+	jobs chan titleJob
+}
+
+type titleJob struct {
+	key      persistence.Key
+	id, text string
+}
+
+func newTitles(q *Queue) *titles { return &titles{q: q, jobs: make(chan titleJob, maxTitleJobs)} }
+
+// ask has a message titled soon. It never waits.
+func (w *titles) ask(key persistence.Key, m persistence.QueuedMessage) {
+	if w.q.cfg.NoTitles {
+		return
+	}
+	select {
+	case w.jobs <- titleJob{key, m.ID, m.Text}:
+	default:
+		w.q.log.Warn("too many messages wait for a title", "thread_id", key.Thread, "message_id", m.ID)
+	}
+}
+
+// run gives titles until ctx ends; the one that it is at gets its title still.
+func (w *titles) run(ctx context.Context, turns Turns) {
+	for {
+		select {
+		case <-ctx.Done():
+			if n := len(w.jobs); n > 0 {
+				w.q.log.Info("messages left without a title", "messages", n)
+			}
+			return
+		default:
+		}
+		select {
+		case <-ctx.Done():
+		case j := <-w.jobs:
+			w.title(context.WithoutCancel(ctx), turns, j)
+		}
+	}
+}
+
+func (w *titles) title(ctx context.Context, turns Turns, j titleJob) {
+	ctx, cancel := context.WithTimeout(ctx, titleTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			w.q.log.Error("titling a message panicked", "thread_id", j.key.Thread, "panic", fmt.Sprint(p))
+		}
+	}()
+	text := cutRunes(strings.Join(strings.Fields(j.text), " "), titleReads)
+	title, err := turns.Title(ctx, j.key, chat.ShortTitleInstructions, "user: "+text)
+	if err == nil {
+		title = cutRunes(title, maxTitleRunes)
+		err = w.q.store.TitleQueued(ctx, j.key, j.id, title)
+	}
+	switch {
+	case err == nil:
+		w.q.publish(ctx, j.key, "queue_message_titled", idEvent{SessionID: j.key.Thread, MessageID: j.id, Title: title})
+	case !errors.Is(err, persistence.ErrNotFound): // it was removed meanwhile
+		w.q.log.Warn("no title for a queued message", "thread_id", j.key.Thread, "message_id", j.id, "error", err)
+	}
+}

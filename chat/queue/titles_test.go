@@ -1,0 +1,87 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"voicebridge/chat"
+	"voicebridge/chat/queue"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// TestTitles gives messages their titles in their order, cut between characters.
+func TestTitles(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		p := &provider{title: func(_ context.Context, words string) (string, error) {
+			switch words {
+			case "broken":
+				return "", &chat.Error{Kind: chat.KindOverloaded, Message: "not now"}
+			case "long":
+				return `"` + strings.Repeat("\u00e4\U0001f600", 30) + `"`, nil
+			}
+			return "Title of " + words, nil
+		}}
+		b := start(t, open(t), p, queue.Config{Disabled: true})
+		w := b.watch(b.store)
+		b.add("one")
+		b.add("broken")
+		long := b.add("long")
+		b.add("  last\n\n message ")
+		w.until("queue_message_titled Title of last message")
+		list, _ := b.list()
+		var titles []string
+		for _, m := range list {
+			titles = append(titles, m.Title)
+		}
+		cut := strings.Repeat("\u00e4\U0001f600", 14) + "\u00e4…"
+		if want := []string{"Title of one", "", cut, "Title of last message"}; !slices.Equal(titles, want) {
+			t.Errorf("the titles are %q, want %q", titles, want)
+		}
+		if m, err := b.q.Get(t.Context(), b.key, long.ID); err != nil || utf8.RuneCountInString(m.Title) != 30 {
+			t.Errorf("Get() = %+v, %v", m, err)
+		}
+		// Another text wants another title.
+		if m, err := b.q.Edit(t.Context(), b.key, long.ID, "short"); err != nil || m.Title != "" {
+			t.Errorf("Edit() = %+v, %v", m, err)
+		}
+		w.until("queue_message_titled Title of short")
+	})
+}
+
+// TestTitlesOverwhelmed drops titles rather than messages, and finishes the one
+// that it is at when the server stops.
+func TestTitlesOverwhelmed(t *testing.T) {
+	t.Parallel()
+	entered, hold := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	p := &provider{title: func(ctx context.Context, words string) (string, error) {
+		once.Do(func() {
+			close(entered)
+			<-hold
+		})
+		return "T " + words, ctx.Err()
+	}}
+	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Disabled: true})
+	stop := b.run()
+	first := b.add("m0")
+	<-entered
+	for n := range 130 {
+		b.add(fmt.Sprintf("m%d", n+1))
+	}
+	if list, _ := b.list(); len(list) != 131 {
+		t.Errorf("%d messages wait, want 131", len(list))
+	}
+	b.cancel()
+	close(hold)
+	stop()
+	if m, err := b.q.Get(t.Context(), b.key, first.ID); err != nil || m.Title != "T m0" {
+		t.Errorf("the message in flight is titled %q, %v", m.Title, err)
+	}
+}

@@ -1,0 +1,147 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/chat/queue"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// calls is the voice of a server with a call: it saves what is said, as a call
+// does that lives.
+type calls struct {
+	store *persistence.Store
+
+	mu      sync.Mutex
+	talking bool
+	fail    error
+	said    chan string
+}
+
+func (c *calls) Talking(persistence.Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.talking
+}
+
+func (c *calls) set(talking bool, fail error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.talking, c.fail = talking, fail
+}
+
+func (c *calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
+	c.mu.Lock()
+	fail := c.fail
+	c.mu.Unlock()
+	if fail == nil {
+		fail = c.store.Batch(ctx, key, func(b *persistence.Batch) error {
+			if _, err := b.AppendMessage(m); err != nil {
+				return err
+			}
+			return with(b)
+		})
+	}
+	c.said <- m.Text()
+	return fail
+}
+
+// call puts a live call on the bench's thread.
+func (b *bench) call() *calls {
+	b.t.Helper()
+	c := &calls{store: b.store, said: make(chan string, 100)}
+	b.voice = c
+	if err := b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}); err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+func (b *bench) endCall() {
+	b.t.Helper()
+	now := time.Now()
+	if err := b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: now, EndedAt: &now, EndReason: "hangup"}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.q.CallEnded(b.key)
+}
+
+func wantSaid(t *testing.T, c *calls, want string) {
+	t.Helper()
+	select {
+	case got := <-c.said:
+		if got != want {
+			t.Errorf("%q was said, want %q", got, want)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%q was not said", want)
+	}
+}
+
+// TestCall speaks what waits into the thread's call, one message for each answer.
+func TestCall(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		b := prepare(t, open(t), &provider{}, queue.Config{NoTitles: true, Every: 10 * time.Millisecond})
+		c := b.call()
+		c.set(true, nil)
+		b.run()
+		w := b.watch(b.store)
+		b.add("one")
+		b.add("two")
+		b.add("three")
+		c.set(false, nil)
+		b.q.Spoke(b.key)
+		wantSaid(t, c, "one")
+		w.until("queue_message_sent")
+		// The answer to the first has not come: many looks find nothing to do.
+		for range 20 {
+			b.q.Kick(b.key)
+		}
+		if list, _ := b.list(); len(list) != 2 {
+			t.Errorf("List() = %+v", list)
+		}
+		b.q.Spoke(b.key)
+		wantSaid(t, c, "two")
+		w.until("queue_message_sent")
+		// The rest is answered by text.
+		b.endCall()
+		b.waitFor(b.key, "user completed: one\nuser completed: two\nuser completed: three\nassistant completed: ok\n")
+		if len(c.said) != 0 {
+			t.Errorf("%q was said after the call", <-c.said)
+		}
+	})
+}
+
+// TestCallGone sends by text what the call could not say any more.
+func TestCallGone(t *testing.T) {
+	t.Parallel()
+	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Every: 10 * time.Millisecond})
+	c := b.call()
+	c.set(false, persistence.ErrNotFound)
+	b.run()
+	m := b.add("one")
+	wantSaid(t, c, "one")
+	b.endCall()
+	b.waitFor(b.key, "user completed: one\nassistant completed: ok\n")
+	if got, err := b.store.QueuedMessage(t.Context(), b.key, m.ID); err != nil || got.MessageID != m.MessageID || got.Error != "" {
+		t.Errorf("QueuedMessage() = %+v, %v", got, err)
+	}
+}
+
+// TestCallRefuses lets the queue stand still when the call takes no such text.
+func TestCallRefuses(t *testing.T) {
+	t.Parallel()
+	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true})
+	c := b.call()
+	c.set(false, errors.Join(persistence.ErrInvalid, errors.New("too long")))
+	b.run()
+	w := b.watch(b.store)
+	b.add("one")
+	w.until("queue_paused too_long")
+}

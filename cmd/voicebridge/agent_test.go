@@ -1,0 +1,262 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+)
+
+// What the callers of these tests type, and what the voice says to it.
+const (
+	askChart, askChartAnswer = "Ask for a chart.", "Here you are."
+	askFail, askFailAnswer   = "Ask it to fail.", "It could not."
+	askTwice                 = "Ask twice."
+	askLong                  = "Ask for a story."
+	askMoment                = "One moment."
+)
+
+// agentScript has a voice model that asks the agent.
+func agentScript() *simulator.Script {
+	rule := func(text string, questions ...string) simulator.Rule {
+		reply := simulator.Reply{Say: askMoment, Then: askChartAnswer, Failed: askFailAnswer}
+		for _, q := range questions {
+			arguments, _ := json.Marshal(map[string]string{"question": q})
+			reply.Calls = append(reply.Calls, simulator.Call{Name: chat.AskAgentName, Arguments: string(arguments)})
+		}
+		return simulator.Rule{Match: regexp.MustCompile("^" + regexp.QuoteMeta(text) + "$"), Reply: reply}
+	}
+	return &simulator.Script{
+		Typed: []simulator.Rule{
+			rule(askChart, "Draw a pie chart."), rule(askFail, "Fail with quota."),
+			rule(askTwice, "Tell me a long story.", "Tell me another long story."), rule(askLong, "Tell me a long story."),
+		},
+		Otherwise: simulator.Reply{Say: "Well."},
+		Spoken:    []simulator.Reply{{Heard: spokenWords, Say: spokenAnswer}},
+	}
+}
+
+// outputs are what the upstream was told of function calls.
+func outputs(t *testing.T, s *simulator.Session) []string {
+	t.Helper()
+	var out []string
+	for _, r := range s.Received() {
+		if item, err := realtime.DecodeItem(r.Event.Item); err == nil && item.Type == realtime.ItemFunctionCallOutput {
+			out = append(out, item.Output)
+		}
+	}
+	return out
+}
+
+// toolEvent waits for an event about a tool of which a text is a part.
+func (c *caller) toolEvent(kind, text string) told {
+	c.t.Helper()
+	return c.wait(kind+" with "+text, func(ev told) bool {
+		return ev.Type == "bridge.tool."+kind && strings.Contains(string(ev.Raw), text)
+	})
+}
+
+// answered waits until the voice has said something to its end.
+func (c *caller) answered(words string) {
+	c.t.Helper()
+	c.saved("answer", says(persistence.RoleAssistant, words))
+}
+
+// heard waits until so many answers of the call were heard to their end.
+func (c *caller) heard(answers int) {
+	c.t.Helper()
+	c.until("silence", func() bool {
+		n := 0
+		for _, ev := range c.events {
+			if ev.Type == realtime.TypeOutputBufferStopped {
+				n++
+			}
+		}
+		return n >= answers
+	})
+}
+
+const pieAnswer = "Here is your chart. Sales grew in every quarter of this year."
+
+// TestAskAgent has a voice call that asks the agent, which draws a chart, fails,
+// is busy, and is cancelled. The call goes on after all of it.
+func TestAskAgent(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigConfig{
+				database: url(t), simulator: simulator.Config{Script: agentScript()}, environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"},
+			})
+			c := r.dial(t, request{})
+			c.next("bridge.ready")
+
+			c.say(askChart)
+			c.toolEvent("started", chat.AskAgentName)
+			c.toolEvent("progress", `"tool":"create_pie_chart"`)
+			c.toolEvent("progress", `"text":"`)
+			c.toolEvent("done", pieAnswer)
+			c.answered(askChartAnswer)
+			c.heard(2)
+			if got := outputs(t, c.session); !slices.Equal(got, []string{pieAnswer}) {
+				t.Errorf("the model was told %q", got)
+			}
+			charted := []string{
+				"user text completed: " + askChart,
+				"assistant voice completed: " + askMoment + "[tool-ask_agent output-available]",
+				"assistant text completed: Let me draw that for you. \n" + pieAnswer + "[tool-create_pie_chart output-available]",
+				"assistant voice completed: " + askChartAnswer,
+			}
+			r.wantScript(t, c.thread, charted...)
+			r.askedBy(t, c.thread, 2, 1)
+
+			c.say(askFail)
+			c.toolEvent("failed", "asked to fail (quota)")
+			c.answered(askFailAnswer)
+			c.heard(4)
+			r.wantScript(t, c.thread, append(slices.Clone(charted),
+				"user text completed: "+askFail,
+				"assistant voice completed: "+askMoment+"[tool-ask_agent output-error]",
+				"assistant text failed: The simulator was asked to fail (quota).",
+				"assistant voice completed: "+askFailAnswer)...)
+			r.over(c, "hangup")
+
+			wantRows(t, r, "SELECT name, executor, status, error, CASE WHEN call_id = '' THEN 'text' ELSE 'voice' END FROM tool_calls ORDER BY started_at",
+				"ask_agent app done  voice", "create_pie_chart app done  text", "ask_agent app failed the agent failed: The simulator was asked to fail (quota). voice")
+			wantRows(t, r, "SELECT status, count(*) FROM responses WHERE call_id = '' AND message_id <> '' GROUP BY status ORDER BY status", "completed 2", "failed 1")
+
+			// The next call is told the answer once, and typed turns too.
+			next := r.dial(t, request{thread: c.thread})
+			next.next("bridge.ready")
+			replayed := []string{
+				"user: " + askChart, "assistant: " + askMoment, "function_call ask_agent", "function_call_output",
+				"function_call create_pie_chart", "function_call_output", "assistant: " + askChartAnswer,
+				"user: " + askFail, "assistant: " + askMoment, "function_call ask_agent", "function_call_output", "assistant: " + askFailAnswer,
+			}
+			if got := replayOf(t, next.session); !slices.Equal(got, replayed) {
+				t.Errorf("the next call was told %q", got)
+			}
+			r.over(next, "hangup")
+			r.quiet()
+		})
+	}
+}
+
+// askedBy checks that a message answers a tool call of another.
+func (r *rig) askedBy(t *testing.T, thread string, answer, asking int) {
+	t.Helper()
+	all := r.messages(t, thread)
+	for _, p := range all[asking].Parts {
+		var output struct {
+			MessageID string `json:"message_id"`
+		}
+		if p.IsTool() && p.ToolCallID == all[answer].AskedBy() && json.Unmarshal(p.Output, &output) == nil && output.MessageID == all[answer].ID {
+			return
+		}
+	}
+	t.Errorf("message %d is asked by %q, which is no call of message %d", answer, all[answer].AskedBy(), asking)
+}
+
+func wantRows(t *testing.T, r *rig, query string, want ...string) {
+	t.Helper()
+	if got := r.rows(t, "%s", query); !slices.Equal(got, want) {
+		t.Errorf("%s:\n%s\nwant\n%s", query, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestAskAgentIsBusy has a model that asks twice at once, cancels, and asks again.
+func TestAskAgentIsBusy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{simulator: simulator.Config{Script: agentScript()}, environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	c.say(askTwice)
+	c.toolEvent("failed", "the agent is busy")
+	c.toolEvent("done", "That is the whole story.")
+	c.answered(askFailAnswer) // of two outputs the failure is the news
+	if got := outputs(t, c.session); len(got) != 2 {
+		t.Errorf("the model was told %q", got)
+	}
+	c.say(askLong)
+	progress := c.toolEvent("progress", "Let me tell you how")
+	var run struct {
+		ToolCallID string `json:"tool_call_id"`
+	}
+	if err := json.Unmarshal(progress.Raw, &run); err != nil {
+		t.Fatal(err)
+	}
+	c.put(`{"type":"bridge.tool.cancel","tool_call_id":%q}`, run.ToolCallID)
+	c.toolEvent("failed", "The user cancelled this tool call.")
+	c.say("And now?")
+	c.answered("Well.")
+	r.over(c, "hangup")
+	lines := r.script(t, c.thread)
+	for _, want := range []string{"assistant text completed: Let me tell you how a message travels.", "assistant text interrupted: Let me tell you"} {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Errorf("no %q in\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled 1", "done 1", "failed 1")
+
+	// Who hangs up in the middle stops the agent.
+	c = r.dial(t, request{thread: c.thread})
+	c.next("bridge.ready")
+	c.say(askLong)
+	c.toolEvent("progress", "Let me tell you how")
+	r.over(c, "hangup")
+	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled 2", "done 1", "failed 1")
+	r.quiet()
+}
+
+// TestAskAgentAsksTheUser lets the agent use a tool that must be allowed, from
+// the thread socket while the call is on.
+func TestAskAgentAsksTheUser(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{simulator: simulator.Config{Script: agentScript()}, environ: []string{
+		"VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_CONFIG=" + write(t, "tools: {approve: [create_pie_chart]}\n"+rigSettings),
+	}})
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	f := followThread(t, r.url, c.thread)
+	c.say(askChart)
+	q := f.question()
+	c.toolEvent("progress", `"state":"approval"`)
+	f.answer(q, "approve")
+	c.toolEvent("done", pieAnswer)
+	c.answered(askChartAnswer)
+	r.over(c, "hangup")
+	wantRows(t, r, "SELECT a.outcome, c.name, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id", "approved create_pie_chart done")
+	f.leave()
+	r.quiet()
+}
+
+// TestAgentIsForCallsOnly looks at who has the tool.
+func TestAgentIsForCallsOnly(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[string]bool{
+		"": true, "tools: {toolkits: [artifacts]}": false, "tools: {deny: [ask_agent]}": false,
+		"tools: {allow: [http]}": false, "tools: {allow: [ask_agent]}": true, "tools: {toolkits: [agent]}": true,
+	} {
+		t.Run(settings, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, append(environment(t), "VOICEBRIDGE_CONFIG="+write(t, settings), "VOICEBRIDGE_MCP_CONFIG="+emptyMCP(t)))
+			if _, body := get(t, s.url+"/api/tools"); strings.Contains(body, `"ask_agent"`) != want {
+				t.Errorf("tools %s", body)
+			}
+			// A typed turn does not have it.
+			id := newThread(t, s.url)
+			status, body := post(t, s.url+"/api/threads/"+id+"/messages", fmt.Sprintf(`{"content":%q}`, `call ask_agent {"question":"x"}`))
+			if status != 200 || strings.Contains(body, "tool-ask_agent") {
+				t.Errorf("status %d, %s", status, body)
+			}
+		})
+	}
+}

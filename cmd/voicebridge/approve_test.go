@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// follower is a client of the thread socket.
+type follower struct {
+	t    *testing.T
+	conn *websocket.Conn
+	ctx  context.Context //nolint:containedctx // it bounds what a test waits for
+}
+
+// followThread connects to the socket of a thread.
+func followThread(t *testing.T, url, thread string) *follower {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), rigPatience)
+	t.Cleanup(cancel)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	conn, res, err := websocket.Dial(ctx, strings.Replace(url, "http://", "ws://", 1)+"/api/threads/"+thread+"/ws", &websocket.DialOptions{HTTPClient: client})
+	if err != nil {
+		if res != nil {
+			_ = res.Body.Close()
+		}
+		t.Fatal(err)
+	}
+	conn.SetReadLimit(8 << 20)
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	f := &follower{t: t, conn: conn, ctx: ctx}
+	f.next("connected", nil)
+	return f
+}
+
+// leave closes the socket.
+func (f *follower) leave() {
+	if err := f.conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+		f.t.Errorf("close socket: %v", err)
+	}
+}
+
+// next reads up to the next event of a type, and its data into v.
+func (f *follower) next(kind string, v any) {
+	f.t.Helper()
+	for {
+		_, data, err := f.conn.Read(f.ctx)
+		if err != nil {
+			f.t.Fatalf("no %s: %v", kind, err)
+		}
+		var e persistence.Event
+		if err := json.Unmarshal(data, &e); err != nil {
+			f.t.Fatalf("event %s: %v", data, err)
+		}
+		if string(e.Type) != kind {
+			continue
+		}
+		if v != nil {
+			if err := json.Unmarshal(e.Data, v); err != nil {
+				f.t.Fatalf("%s: %v", e.Data, err)
+			}
+		}
+		return
+	}
+}
+
+// questionEvent is what the watchers are asked.
+type questionEvent struct {
+	ToolCallID string `json:"tool_call_id"`
+	Name       string
+	Input      json.RawMessage
+	Nonce      string
+}
+
+func (f *follower) question() questionEvent {
+	f.t.Helper()
+	var q questionEvent
+	f.next("bridge.tool.approval_required", &q)
+	return q
+}
+
+func (f *follower) answer(q questionEvent, verb string) {
+	f.t.Helper()
+	text := fmt.Sprintf(`{"type":"bridge.tool.%s","tool_call_id":%q,"nonce":%q}`, verb, q.ToolCallID, q.Nonce)
+	if err := f.conn.Write(f.ctx, websocket.MessageText, []byte(text)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// typedAnswer is what a posted message is answered.
+type typedAnswer struct {
+	status int
+	body   string
+}
+
+// say posts a message in the background.
+func say(t *testing.T, url, thread, text string) <-chan typedAnswer {
+	t.Helper()
+	answered := make(chan typedAnswer, 1)
+	go func() {
+		body, _ := json.Marshal(map[string]string{"content": text})
+		r, err := unpooled.Post(url+"/api/threads/"+thread+"/messages", "application/json", strings.NewReader(string(body)))
+		if err != nil {
+			answered <- typedAnswer{0, err.Error()}
+			return
+		}
+		defer func() { _ = r.Body.Close() }()
+		data, _ := io.ReadAll(r.Body)
+		answered <- typedAnswer{r.StatusCode, string(data)}
+	}()
+	return answered
+}
+
+const pieArguments = `{"title":"A","data":[{"label":"a","value":1},{"label":"b","value":2}]}`
+
+// approving are the settings of a server whose charts ask first.
+func approving(t *testing.T, database string) []string {
+	t.Helper()
+	return []string{
+		"DATABASE_URL=" + database, "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_TEXT_PROVIDER=simulator",
+		"VOICEBRIDGE_CONFIG=" + write(t, "tools: {approve: [create_pie_chart]}\n"),
+	}
+}
+
+// TestApproveByType asks for a chart by typing; its tool waits for the user's yes
+// on the thread socket: of the same server, or of another one on the database.
+func TestApproveByType(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		database func(testing.TB) string
+		servers  int
+	}{"sqlite": {persistencetest.SQLiteURL, 1}, "postgres": {persistencetest.PostgresURL, 1}, "another instance": {persistencetest.PostgresURL, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := c.database(t)
+			environ := approving(t, database)
+			runs := launch(t, environ, "serve")
+			asks := runs
+			if c.servers == 2 {
+				asks = launch(t, environ, "serve")
+			}
+			id := newThread(t, runs.url)
+			f := followThread(t, asks.url, id)
+			for i, verb := range []string{"approve", "deny"} {
+				answered := say(t, runs.url, id, "call create_pie_chart "+pieArguments)
+				q := f.question()
+				if q.Name != "create_pie_chart" || q.Nonce == "" || !strings.Contains(string(q.Input), `"label"`) {
+					t.Errorf("question %+v", q)
+				}
+				if rows := persistencetest.Rows(t, database, "SELECT a.outcome, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.asked_at"); len(rows) != i+1 || rows[i][0] != "" || rows[i][1] != "running" {
+					t.Errorf("rows %v", rows)
+				}
+				f.answer(q, verb)
+				var closed struct{ Approved bool }
+				f.next("bridge.tool.approval_closed", &closed)
+				a := <-answered
+				want := `"chartType":"pie"`
+				if verb == "deny" {
+					want = "The user refused this tool call."
+				}
+				if a.status != http.StatusOK || !strings.Contains(a.body, want) || closed.Approved != (verb == "approve") {
+					t.Errorf("%s: closed %v, %d %s", verb, closed, a.status, a.body)
+				}
+			}
+			rows := persistencetest.Rows(t, database,
+				"SELECT c.name, c.status, a.outcome, a.answered_by FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.asked_at")
+			if got, want := fmt.Sprint(rows), "[[create_pie_chart done approved local] [create_pie_chart failed denied local]]"; got != want {
+				t.Errorf("rows %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestCrashWhileAsking kills the server while a tool waits for a yes: the next
+// one leaves nothing open.
+func TestCrashWhileAsking(t *testing.T) {
+	t.Parallel()
+	database := persistencetest.SQLiteURL(t)
+	environ := approving(t, database)
+	first := launch(t, environ, "serve")
+	id := newThread(t, first.url)
+	f := followThread(t, first.url, id)
+	answered := say(t, first.url, id, "call create_pie_chart "+pieArguments)
+	q := f.question()
+	first.kill()
+	<-answered
+	second := launch(t, environ, "serve")
+	rows := persistencetest.Rows(t, database, "SELECT c.status, c.error, a.outcome FROM approvals a JOIN tool_calls c ON c.id = a.id")
+	if got := fmt.Sprint(rows); got != "[[failed process ended process_ended]]" {
+		t.Errorf("rows %s", got)
+	}
+	f = followThread(t, second.url, id)
+	f.answer(q, "approve")
+	var refused struct{ Code string }
+	f.next("error", &refused)
+	if refused.Code != "approval_not_pending" {
+		t.Errorf("a late answer: %+v", refused)
+	}
+}

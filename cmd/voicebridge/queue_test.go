@@ -1,0 +1,371 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+)
+
+// model is a language model of OpenAI's kind that answers each message with its
+// own words, and counts what it was asked.
+type model struct {
+	*httptest.Server
+	// wait is called with the user's words before the answer; nil does not wait.
+	wait func(words string)
+
+	mu      sync.Mutex
+	asked   map[string]int  // how often, by the words
+	running map[string]bool // what is answered at this moment
+	twice   []string        // what was asked while another turn of the thread ran
+	total   int
+	changed chan struct{} // closed and made anew with each request
+}
+
+func newModel(t *testing.T, wait func(string)) *model {
+	t.Helper()
+	m := &model{wait: wait, asked: map[string]int{}, running: map[string]bool{}, changed: make(chan struct{})}
+	m.Server = httptest.NewServer(http.HandlerFunc(m.answer))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// environ makes it the provider of text.
+func (m *model) environ() []string {
+	return []string{
+		"OPENAI_BASE_URL=" + m.URL + "/v1", "OPENAI_API_KEY=key-of-the-tests", "VOICEBRIDGE_UPSTREAM=simulator",
+		"VOICEBRIDGE_TEXT_PROVIDER=openai",
+	}
+}
+
+func (m *model) answer(w http.ResponseWriter, r *http.Request) {
+	var req struct {
+		Messages []struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		} `json:"messages"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || len(req.Messages) == 0 {
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	words := req.Messages[len(req.Messages)-1].Content
+	if _, after, ok := strings.Cut(words, "]\n\n"); ok && strings.HasPrefix(words, "[CONTEXT:") {
+		words = after
+	}
+	defer m.enter(words)()
+	if m.wait != nil {
+		m.wait(words)
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, delta := range []string{fmt.Sprintf(`{"role":"assistant","content":%q},"finish_reason":null`, "re "+words), `{},"finish_reason":"stop"`} {
+		fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n", delta)
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// enter notes a request. The first word names its thread.
+func (m *model) enter(words string) (leave func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	thread, _, _ := strings.Cut(words, " ")
+	for other := range m.running {
+		if strings.HasPrefix(other, thread+" ") {
+			m.twice = append(m.twice, words+" beside "+other)
+		}
+	}
+	m.running[words] = true
+	m.asked[words]++
+	m.total++
+	close(m.changed)
+	m.changed = make(chan struct{})
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.running, words)
+	}
+}
+
+// until waits until it was asked so often in all.
+func (m *model) until(t *testing.T, total int) {
+	t.Helper()
+	limit := time.After(2 * rigPatience)
+	for {
+		m.mu.Lock()
+		now, changed := m.total, m.changed
+		m.mu.Unlock()
+		if now >= total {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			t.Fatalf("the model was asked %d times, want %d", now, total)
+		}
+	}
+}
+
+func (m *model) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.total
+}
+
+// forget drops the requests of a server that was killed.
+func (m *model) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.running)
+}
+
+const queueSettings = "limits:\n  setups_per_minute_per_ip: 100000\n" +
+	"conversations:\n  queue: {max_size: 0, auto_generate_titles: false}\n"
+
+// post sends JSON to the program and reads the answer into v.
+func (p *program) post(t *testing.T, path, body string, status int, v any) {
+	t.Helper()
+	r, err := unpooled.Post(p.url+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if r.StatusCode != status {
+		t.Fatalf("POST %s: status %d, want %d", path, r.StatusCode, status)
+	}
+	if v != nil {
+		if err := json.NewDecoder(r.Body).Decode(v); err != nil {
+			t.Fatalf("POST %s: %v", path, err)
+		}
+	}
+}
+
+func (p *program) newThread(t *testing.T) string {
+	t.Helper()
+	var thread struct{ ID string }
+	p.post(t, "/api/threads", `{}`, http.StatusCreated, &thread)
+	return thread.ID
+}
+
+// TestQueueKilled kills the program again and again while it delivers 1,000
+// messages. Each is in its thread once, in its order and with an answer; of those
+// that were asked twice there is at most one on each thread for each kill.
+func TestQueueKilled(t *testing.T) {
+	t.Parallel()
+	const threads, each = 8, 125
+	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			m := newModel(t, nil)
+			database := newURL(t)
+			environ := append(m.environ(), "DATABASE_URL="+database, "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG="+write(t, queueSettings))
+			// First nothing is sent, so that all wait when the deliveries begin.
+			still := strings.Replace(queueSettings, "{max_size", "{enabled: false, max_size", 1)
+			p := launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+write(t, still)))
+			var ids []string
+			for range threads {
+				ids = append(ids, p.newThread(t))
+			}
+			for n := range each {
+				for i, id := range ids {
+					body := fmt.Sprintf(`{"message":"t%d m%03d","idempotency_key":"k%d"}`, i, n, n)
+					p.post(t, "/api/threads/"+id+"/queue", body, http.StatusCreated, nil)
+				}
+			}
+			if code := p.terminate(); code != 0 {
+				t.Fatalf("exit code %d", code)
+			}
+			random := rand.New(rand.NewPCG(1, 2))
+			kills := 0
+			for m.count() < threads*each {
+				p = launch(t, environ)
+				m.until(t, min(m.count()+20+random.IntN(120), threads*each))
+				p.kill()
+				m.forget()
+				kills++
+			}
+			p = launch(t, environ)
+			untilSent(t, database)
+			wantDelivered(t, database, ids, each)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if again := m.total - threads*each; again > kills*threads || len(m.twice) > 0 {
+				t.Errorf("%d requests came again after %d kills; beside each other: %q", again, kills, m.twice)
+			}
+			t.Logf("%d kills, %d messages asked for again", kills, m.total-threads*each)
+		})
+	}
+}
+
+// untilSent waits until nothing waits any more, and when that does not happen
+// tells what does.
+func untilSent(t *testing.T, database string) {
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			for _, query := range []string{
+				"SELECT thread_id, id, message, state, attempts, lease_until, not_before, error, instance FROM queued_messages WHERE state <> 'sent' LIMIT 20",
+				"SELECT thread_id, instance, started_at, lease_until, ended_at FROM turns", "SELECT * FROM queue_pauses",
+			} {
+				t.Logf("%s\n%q", query, persistencetest.Rows(t, database, query))
+			}
+		}
+	}()
+	eventually(t, "all are sent", func() bool {
+		return persistencetest.Rows(t, database, "SELECT count(*) FROM queued_messages WHERE state <> 'sent'")[0][0] == "0"
+	})
+}
+
+// wantDelivered looks at what the threads have: every message once, in order, and
+// behind each its answer, after at most the beginnings of others.
+func wantDelivered(t *testing.T, database string, threads []string, each int) {
+	t.Helper()
+	for i, id := range threads {
+		rows := persistencetest.Rows(t, database, "SELECT role, status, text FROM messages WHERE thread_id = '"+id+"' ORDER BY seq")
+		var got []string
+		for _, r := range rows {
+			if role, status := r[0], r[1]; role == "user" || status == "completed" {
+				got = append(got, r[2])
+			} else if status != "interrupted" {
+				t.Errorf("thread %d has a message that is %v", i, r)
+			}
+		}
+		var want []string
+		for n := range each {
+			words := fmt.Sprintf("t%d m%03d", i, n)
+			want = append(want, words, "re "+words)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("thread %d is %q", i, got)
+		}
+	}
+}
+
+// TestQueueOnTwoInstances adds to both of two instances on one PostgreSQL. Their
+// sockets tell the same of the queue, and no thread ever has two turns.
+func TestQueueOnTwoInstances(t *testing.T) {
+	t.Parallel()
+	const threads, each = 4, 10
+	hold := make(chan struct{})
+	m := newModel(t, func(words string) {
+		if words == "slow one" {
+			<-hold
+		}
+	})
+	environ := append(m.environ(), "DATABASE_URL="+persistencetest.PostgresURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0")
+	titled := write(t, strings.Replace(queueSettings, ", auto_generate_titles: false", "", 1))
+	instances := []*program{
+		launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+titled)),
+		launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+titled)),
+	}
+	watched := instances[0].newThread(t)
+	var sockets []*websocket.Conn
+	for _, p := range instances {
+		conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.url, "http")+"/api/sessions/"+watched+"/ws", &websocket.DialOptions{HTTPClient: unpooled})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.CloseNow()
+		var hello persistence.Event
+		if err := wsjson.Read(t.Context(), conn, &hello); err != nil || hello.Type != "connected" {
+			t.Fatalf("the first event is %s %s, %v", hello.Type, hello.Data, err)
+		}
+		sockets = append(sockets, conn)
+	}
+	// One instance answers, the other one takes what waits.
+	path := "/api/sessions/" + watched + "/queue"
+	instances[0].post(t, path, `{"message":"slow one"}`, http.StatusCreated, nil)
+	m.until(t, 1)
+	var two struct{ ID string }
+	instances[1].post(t, path, `{"message":"slow two"}`, http.StatusCreated, &two)
+	queueEvents := func(conn *websocket.Conn, until string) []string {
+		t.Helper()
+		var got []string
+		for {
+			var e persistence.Event
+			if err := wsjson.Read(t.Context(), conn, &e); err != nil {
+				t.Fatalf("after %q: %v", got, err)
+			}
+			if !strings.HasPrefix(string(e.Type), "queue_") || !strings.Contains(string(e.Data), two.ID) {
+				continue
+			}
+			var d struct{ Action string }
+			if err := json.Unmarshal(e.Data, &d); err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, strings.TrimSpace(string(e.Type)+" "+d.Action)); string(e.Type) == until {
+				return got
+			}
+		}
+	}
+	told := [][]string{queueEvents(sockets[0], "queue_message_titled"), queueEvents(sockets[1], "queue_message_titled")}
+	close(hold)
+	want := []string{"queue_updated added", "queue_message_titled", "queue_message_sending", "queue_updated removed", "queue_message_sent"}
+	for i, conn := range sockets {
+		if got := append(told[i], queueEvents(conn, "queue_message_sent")...); !slices.Equal(got, want) {
+			t.Errorf("instance %d told %q, want %q", i, got, want)
+		}
+	}
+
+	var ids []string
+	for range threads {
+		ids = append(ids, instances[0].newThread(t))
+	}
+	for n := range each {
+		for i, id := range ids {
+			instances[(n+i)%2].post(t, "/api/threads/"+id+"/queue", fmt.Sprintf(`{"message":"t%d m%03d"}`, i, n), http.StatusCreated, nil)
+		}
+	}
+	database := environ[slices.IndexFunc(environ, func(s string) bool { return strings.HasPrefix(s, "DATABASE_URL=") })]
+	database = strings.TrimPrefix(database, "DATABASE_URL=")
+	untilSent(t, database)
+	wantDelivered(t, database, ids, each)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.twice) > 0 {
+		t.Errorf("two turns ran on a thread: %q", m.twice)
+	}
+}
+
+// TestQueueInCall speaks what waits into the live call, message by message, and
+// sends by text what waits when the call ends.
+func TestQueueInCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	path := "/api/threads/" + c.thread + "/queue"
+	for _, words := range []string{"Good morning.", "Hello."} {
+		r.typed(t, path, `{"message":"`+words+`"}`, http.StatusCreated, nil)
+	}
+	c.saved("the second message", says(persistence.RoleUser, "Hello."))
+	c.next(realtime.TypeOutputBufferStopped)
+	r.over(c, "hangup")
+	script := r.script(t, c.thread)
+	var roles []string
+	for _, line := range script {
+		role, _, _ := strings.Cut(line, " ")
+		roles = append(roles, role)
+	}
+	if !slices.Equal(roles, []string{"user", "assistant", "user", "assistant"}) {
+		t.Errorf("the thread is %q", script)
+	}
+	r.typed(t, path, `{"message":"And now typed."}`, http.StatusCreated, nil)
+	eventually(t, "the answer by text", func() bool {
+		script := r.script(t, c.thread)
+		return strings.HasPrefix(script[len(script)-1], "assistant text completed: ")
+	})
+	r.quiet()
+}

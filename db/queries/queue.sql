@@ -1,0 +1,106 @@
+-- InsertQueued adds a row of the owner's thread, whose row the caller holds.
+-- name: InsertQueued :one
+INSERT INTO queued_messages (
+    id, thread_id, state, position, message, title, image_ids, client_id, idempotency_key,
+    attempts, error, scheduled_at, queued_at, message_id, instance
+)
+VALUES (
+    @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
+    'queued',
+    (SELECT CAST(coalesce(max(q.position), 0) + 1 AS bigint) FROM queued_messages AS q WHERE q.thread_id = @thread_id),
+    @message, '', @image_ids, @client_id, @idempotency_key,
+    0, '', @scheduled_at, @queued_at, @message_id, ''
+)
+RETURNING *;
+
+-- name: CountQueued :one
+SELECT count(*) FROM queued_messages AS q
+JOIN threads AS t ON t.id = q.thread_id
+WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state IN ('queued', 'sending');
+
+-- CountUnsent is CountQueued with what is being answered.
+-- name: CountUnsent :one
+SELECT count(*) FROM queued_messages AS q
+JOIN threads AS t ON t.id = q.thread_id
+WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state <> 'sent';
+
+-- name: GetQueued :one
+SELECT q.* FROM queued_messages AS q
+JOIN threads AS t ON t.id = q.thread_id
+WHERE q.id = @id AND q.thread_id = @thread_id AND t.owner = @owner;
+
+-- name: GetQueuedByKey :one
+SELECT q.* FROM queued_messages AS q
+JOIN threads AS t ON t.id = q.thread_id
+WHERE q.idempotency_key = @idempotency_key AND q.thread_id = @thread_id AND t.owner = @owner;
+
+-- ListQueued gives what is not done, in the order in which it is sent: what was
+-- begun, then what is due at once, then by the time.
+-- name: ListQueued :many
+SELECT q.* FROM queued_messages AS q
+JOIN threads AS t ON t.id = q.thread_id
+WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state <> 'sent'
+    AND (q.scheduled_at IS NULL OR q.scheduled_at <= @due_by)
+ORDER BY CASE WHEN q.attempts > 0 THEN 0 ELSE 1 END, CASE WHEN q.scheduled_at IS NULL THEN 0 ELSE 1 END, q.scheduled_at, q.position
+LIMIT CAST(@max_rows AS bigint);
+
+-- name: ChangeQueued :execrows
+UPDATE queued_messages SET
+    state = @state, position = @position, message = @message, attempts = @attempts, lease_until = @lease_until,
+    error = @error, sent_at = @sent_at, message_id = @message_id, instance = @instance, not_before = @not_before
+WHERE queued_messages.id = @id
+    AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
+-- name: TitleQueued :execrows
+UPDATE queued_messages SET title = @title
+WHERE queued_messages.id = @id
+    AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
+-- name: DeleteQueued :execrows
+DELETE FROM queued_messages
+WHERE queued_messages.id = @id AND queued_messages.state IN ('queued', 'sending')
+    AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
+-- ClearQueued leaves what somebody sends at this moment.
+-- name: ClearQueued :execrows
+DELETE FROM queued_messages
+WHERE (queued_messages.state = 'queued' OR (queued_messages.state = 'sending' AND queued_messages.lease_until < @now))
+    AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
+-- name: PauseQueue :exec
+INSERT INTO queue_pauses (thread_id, reason, message, paused_at)
+VALUES ((SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner), @reason, @message, @paused_at)
+ON CONFLICT (thread_id) DO UPDATE SET reason = excluded.reason, message = excluded.message, paused_at = excluded.paused_at;
+
+-- name: ResumeQueue :execrows
+DELETE FROM queue_pauses
+WHERE queue_pauses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
+-- name: GetQueuePause :one
+SELECT p.* FROM queue_pauses AS p
+JOIN threads AS t ON t.id = p.thread_id
+WHERE p.thread_id = @thread_id AND t.owner = @owner;
+
+-- LastTurn is the text turn that runs on a thread, or ran last.
+-- name: LastTurn :one
+SELECT u.* FROM turns AS u
+JOIN threads AS t ON t.id = u.thread_id
+WHERE u.thread_id = @thread_id AND t.owner = @owner;
+
+-- ListDueQueues names the threads, of all owners, on which this process may send
+-- something now, the latest used first. It is for the dispatcher and never
+-- answers a caller of the API.
+-- name: ListDueQueues :many
+SELECT t.id, t.owner FROM threads AS t
+WHERE t.id IN (
+        SELECT q.thread_id FROM queued_messages AS q
+        WHERE q.state <> 'sent'
+            AND (q.state <> 'sending' OR q.lease_until < @now)
+            AND (q.not_before IS NULL OR q.not_before <= @now)
+            AND (q.scheduled_at IS NULL OR q.scheduled_at <= @now)
+    )
+    AND NOT EXISTS (SELECT 1 FROM queue_pauses AS p WHERE p.thread_id = t.id)
+    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = t.id AND u.ended_at IS NULL AND u.lease_until >= @now)
+    AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL AND c.instance <> @instance)
+ORDER BY t.updated_at DESC, t.id
+LIMIT CAST(@max_rows AS bigint);

@@ -1,0 +1,170 @@
+package persistence
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// Approval is one question to the user whether a tool may run.
+type Approval struct {
+	ID         string // of the tool call's record, which must be saved before
+	ToolCallID string // the model's id of the call
+	Nonce      string // whoever answers has to know it
+	AskedAt    time.Time
+	ExpiresAt  time.Time
+	// Outcome, AnsweredBy and AnsweredAt say what came of it.
+	Outcome    ApprovalOutcome
+	AnsweredBy string // the owner who said yes or no, else empty
+	AnsweredAt *time.Time
+
+	// Name, Executor and Input are those of the tool call's record. They are read only.
+	Name     string
+	Executor string
+	Input    string
+}
+
+// ApprovalOutcome is what came of an approval.
+type ApprovalOutcome string
+
+// The outcomes of an approval.
+const (
+	ApprovalOpen         ApprovalOutcome = ""
+	ApprovalApproved     ApprovalOutcome = "approved"
+	ApprovalDenied       ApprovalOutcome = "denied"
+	ApprovalTimeout      ApprovalOutcome = "timeout"
+	ApprovalInterrupted  ApprovalOutcome = "interrupted"
+	ApprovalProcessEnded ApprovalOutcome = "process_ended"
+)
+
+// maxApprovalData is the size of the event of an approval, in bytes: with its
+// envelope it must fit into one note to other instances.
+const maxApprovalData = 6000
+
+// SaveApproval opens a question. One that is there already stays as it is.
+func (b *Batch) SaveApproval(a Approval) error {
+	return b.do("save approval", func() error {
+		if !validID(a.ID) || !validID(a.ToolCallID) || !validID(a.Nonce) {
+			return fmt.Errorf("%w approval: an id is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		}
+		return b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
+			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: a.ToolCallID, Nonce: a.Nonce,
+			Instance: b.s.instance, AskedAt: dbtype.At(a.AskedAt), ExpiresAt: dbtype.At(a.ExpiresAt),
+		})
+	})
+}
+
+// Approval reads a question by its id.
+func (b *Batch) Approval(id string) (a Approval, err error) {
+	err = b.do("read approval", func() error {
+		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+		if err == nil {
+			a = approvalFromRow(row)
+		}
+		return err
+	})
+	return a, err
+}
+
+// CloseApproval ends a question that is still open. An answer that came before
+// stays, and one that is not there is no failure.
+func (b *Batch) CloseApproval(id string, outcome ApprovalOutcome) error {
+	return b.do("close approval", func() error {
+		if outcome == ApprovalOpen {
+			return fmt.Errorf("%w approval: it cannot be opened again", ErrInvalid)
+		}
+		at := dbtype.At(now())
+		_, err := b.q.CloseApproval(b.ctx, pgdb.CloseApprovalParams{
+			ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner, Outcome: string(outcome), AnsweredAt: &at,
+		})
+		return err
+	})
+}
+
+// AnswerApproval answers an open question, once. by is who answers. ErrNotFound
+// says that no question with this nonce is open for the call.
+func (s *Store) AnswerApproval(ctx context.Context, key Key, toolCallID, nonce, by string, approved bool) error {
+	if !validID(toolCallID) || !validID(nonce) {
+		return fmt.Errorf("answer approval: %w", ErrNotFound)
+	}
+	outcome := ApprovalDenied
+	if approved {
+		outcome = ApprovalApproved
+	}
+	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+		at := dbtype.At(now())
+		return q.AnswerApproval(ctx, pgdb.AnswerApprovalParams{
+			Outcome: string(outcome), AnsweredBy: cleanText(by), AnsweredAt: &at, Now: at,
+			ToolCallID: toolCallID, Nonce: nonce, ThreadID: key.Thread, Owner: key.Owner,
+		})
+	})
+	return s.fail("answer approval", err)
+}
+
+// OpenApprovals lists the questions of the thread that can be answered now, the
+// oldest first.
+func (s *Store) OpenApprovals(ctx context.Context, key Key) ([]Approval, error) {
+	if err := key.check(); err != nil {
+		return nil, fmt.Errorf("list approvals: %w", err)
+	}
+	rows, err := s.eng.read().ListOpenApprovals(ctx, pgdb.ListOpenApprovalsParams{
+		ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(now()),
+	})
+	if err != nil {
+		return nil, s.fail("list approvals", err)
+	}
+	open := make([]Approval, 0, len(rows))
+	for _, r := range rows {
+		open = append(open, approvalFromRow(pgdb.GetApprovalRow(r)))
+	}
+	return open, nil
+}
+
+func approvalFromRow(r pgdb.GetApprovalRow) Approval {
+	return Approval{
+		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: r.Nonce, AskedAt: r.AskedAt.Time, ExpiresAt: r.ExpiresAt.Time,
+		Outcome: ApprovalOutcome(r.Outcome), AnsweredBy: r.AnsweredBy, AnsweredAt: r.AnsweredAt.Ptr(),
+		Name: r.Name, Executor: r.Executor, Input: r.Input,
+	}
+}
+
+// approvalData is the data of EventApprovalRequired.
+type approvalData struct {
+	ToolCallID string          `json:"tool_call_id"`
+	Name       string          `json:"name"`
+	Executor   string          `json:"executor"`
+	Input      json.RawMessage `json:"input"`
+	// InputClipped says that Input is the beginning of it, as a string: the
+	// message has all.
+	InputClipped bool   `json:"input_clipped,omitempty"`
+	Nonce        string `json:"nonce"`
+}
+
+// Event is the question as the thread's watchers get it. It fits into a note to
+// other instances.
+func (a Approval) Event() Event {
+	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, Input: asJSON(json.RawMessage(a.Input))}
+	if d.Input == nil {
+		d.Input = json.RawMessage("{}")
+	}
+	data := d.encode()
+	for left := a.Input; len(data) > maxApprovalData && left != ""; data = d.encode() {
+		left = strings.ToValidUTF8(left[:len(left)*maxApprovalData/len(data)], "")
+		d.Input, _ = encode(left) // a string always encodes
+		d.InputClipped = true
+	}
+	return Event{Type: EventApprovalRequired, Data: data}
+}
+
+func (d approvalData) encode() json.RawMessage {
+	data, err := encode(d)
+	if err != nil { // its input was checked
+		panic(fmt.Sprintf("encode approval: %v", err))
+	}
+	return data
+}

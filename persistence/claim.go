@@ -1,0 +1,254 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// ClaimOptions say how the next message of a queue is taken.
+type ClaimOptions struct {
+	// Lease is how long it may take to send it. Then it is free for others again.
+	Lease time.Duration
+	// Distance is kept between the end of a text turn and the next message, unless
+	// that turn ended before Since.
+	Distance time.Duration
+	Since    time.Time
+	// ID takes this message and no other, also from a queue that stands still,
+	// and before its time; empty takes the next.
+	ID string
+}
+
+// Claim is what came of ClaimQueued.
+type Claim struct {
+	// Message is the message to send now; nil when there is none, or not yet.
+	Message *QueuedMessage
+	// Call is the id of the thread's live call, which this process has; empty when
+	// there is none.
+	Call string
+	// Wait is when it may be tried again; zero when something else must happen
+	// first: a turn must end, a queue go on, a call on another process end.
+	Wait time.Time
+}
+
+// ErrBusy says that a turn runs on the thread, or that a message is being sent.
+var ErrBusy = errors.New("the thread is busy")
+
+// Unsent says whether there is anything that ClaimQueued could find on the thread,
+// now or later. It is cheap.
+func (s *Store) Unsent(ctx context.Context, key Key) (bool, error) {
+	n, err := s.eng.read().CountUnsent(ctx, pgdb.CountUnsentParams{ThreadID: key.Thread, Owner: key.Owner})
+	return n > 0, s.fail("count queue", err)
+}
+
+// ClaimQueued takes the next message of the thread's queue to send it, in the
+// name of this process. It becomes a message of the thread with
+// Batch.SendQueued, or goes back with RequeueQueued; when neither happens it is
+// at the head of the queue again after the lease. With an ID the errors are
+// ErrNotFound and ErrBusy; without, there is nothing to send then.
+func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim Claim, err error) {
+	err = s.lockedBatch(ctx, key, "claim queued message", func(b *Batch) error {
+		claim = Claim{}
+		row, err := b.next(o, &claim)
+		if err != nil || row.ID == "" {
+			return err
+		}
+		free, err := b.free(o, &claim)
+		if err != nil || !free {
+			return err
+		}
+		at := now()
+		row.State, row.Attempts, row.Instance = string(QueueSending), row.Attempts+1, s.instance
+		row.LeaseUntil, row.NotBefore = new(dbtype.At(at.Add(o.Lease))), nil
+		m, err := queuedFromRow(row, b.changeQueued(row))
+		if err == nil {
+			claim.Message = &m
+		}
+		return err
+	})
+	return claim, err
+}
+
+// next finds the row to send; an empty one says that there is none.
+func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
+	none := pgdb.QueuedMessage{}
+	head, found, err := b.head(now())
+	if err != nil {
+		return none, err
+	}
+	busy := found && leased(head)
+	if o.ID != "" {
+		row, err := b.waiting(o.ID)
+		if busy || errors.Is(err, ErrConflict) {
+			return none, ErrBusy
+		}
+		return row, err
+	}
+	if !found || busy {
+		return none, nil
+	}
+	if pause, err := pauseOf(b.ctx, b.s, b.q, b.key); err != nil || pause != nil {
+		return none, err
+	}
+	if head.NotBefore != nil && head.NotBefore.After(now()) {
+		claim.Wait = head.NotBefore.Time
+		return none, nil
+	}
+	return head, nil
+}
+
+// free says whether the thread is: no text turn runs, none ended just now, and no
+// other process has a call on it.
+func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
+	busy := error(nil)
+	if o.ID != "" {
+		busy = ErrBusy
+	}
+	call, err := b.q.GetLiveCall(b.ctx, pgdb.GetLiveCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+	switch missing := errors.Is(b.s.fail("", err), ErrNotFound); {
+	case missing:
+	case err != nil:
+		return false, err
+	case call.Instance != b.s.instance:
+		return false, busy
+	default:
+		claim.Call = call.ID
+		return true, nil
+	}
+	turn, err := b.q.LastTurn(b.ctx, pgdb.LastTurnParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+	if missing := errors.Is(b.s.fail("", err), ErrNotFound); missing || err != nil {
+		if missing {
+			err = nil
+		}
+		return missing, err
+	}
+	if turn.EndedAt == nil {
+		if turn.LeaseUntil.Before(now()) {
+			return true, nil
+		}
+		return false, busy
+	}
+	if next := turn.EndedAt.Add(o.Distance); o.ID == "" && turn.EndedAt.After(o.Since) && next.After(now()) {
+		claim.Wait = next
+		return false, nil
+	}
+	return true, nil
+}
+
+// SendQueued marks a message as sent: in the same batch, it becomes a message of
+// the thread. attempt is that of the claim. answering says that a turn of this
+// process answers it, which must end with AnsweredQueued or RequeueQueued: else the
+// message is claimed once more when the turn is gone. It reports false, and
+// changes nothing, when the claim was lost; the batch may go on.
+func (b *Batch) SendQueued(id string, attempt int, answering bool) (sent bool, err error) {
+	state := QueueSent
+	if answering {
+		state = QueueAnswering
+	}
+	return b.changeClaimed("send queued message", id, attempt, func(row *pgdb.QueuedMessage) error {
+		row.State, row.LeaseUntil, row.Error = string(state), nil, ""
+		if row.SentAt == nil {
+			row.SentAt = new(dbtype.At(now()))
+		}
+		return nil
+	})
+}
+
+// AnsweredQueued says that the turn of a message has ended. Like SendQueued it
+// reports false when the claim was lost.
+func (b *Batch) AnsweredQueued(id string, attempt int) (bool, error) {
+	return b.changeClaimed("end queued message", id, attempt, func(row *pgdb.QueuedMessage) error {
+		row.State = string(QueueSent)
+		return nil
+	})
+}
+
+// changeClaimed changes the row of a claim, if it still is one.
+func (b *Batch) changeClaimed(what, id string, attempt int, change func(*pgdb.QueuedMessage) error) (held bool, err error) {
+	err = b.do(what, func() error {
+		row, ok, err := b.claimed(id, attempt)
+		if err != nil || !ok {
+			return err
+		}
+		if err := change(&row); err != nil {
+			return err
+		}
+		held = true
+		return b.changeQueued(row)
+	})
+	return held, err
+}
+
+// claimed reads the row of a claim; held says that it still is one.
+func (b *Batch) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, err error) {
+	if err := b.lock(); err != nil {
+		return row, false, err
+	}
+	row, err = b.q.GetQueued(b.ctx, pgdb.GetQueuedParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+	if errors.Is(b.s.fail("", err), ErrNotFound) {
+		return row, false, nil
+	}
+	held = row.State != string(QueueWaiting) && row.Attempts == int64(attempt) && row.Instance == b.s.instance
+	return row, held, err
+}
+
+// Requeue says how a message goes back to its queue.
+type Requeue struct {
+	// Error is why it was not sent, or not answered, in words; empty when nothing
+	// was tried: then the attempt does not count.
+	Error string
+	// NotBefore is when it may be tried again; zero is at once.
+	NotBefore time.Time
+	// Pause lets the queue stand still as well; nil does not.
+	Pause *QueuePause
+}
+
+// RequeueQueued puts a message back to the head of its queue: one that was not
+// sent, or one that was and has no answer, so that it is answered again. It
+// reports false when the claim was lost, or the message removed.
+func (b *Batch) RequeueQueued(id string, attempt int, r Requeue) (back bool, err error) {
+	return b.changeClaimed("requeue message", id, attempt, func(row *pgdb.QueuedMessage) error {
+		row.State, row.LeaseUntil, row.Instance, row.Error = string(QueueWaiting), nil, "", cleanText(r.Error)
+		if r.Error == "" {
+			row.Attempts--
+		}
+		if !r.NotBefore.IsZero() {
+			row.NotBefore = new(dbtype.At(r.NotBefore))
+		}
+		if r.Pause != nil {
+			return b.pauseQueue(*r.Pause)
+		}
+		return nil
+	})
+}
+
+// RequeueQueued is Batch.RequeueQueued.
+func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt int, r Requeue) (back bool, err error) {
+	err = s.Batch(ctx, key, func(b *Batch) (err error) {
+		back, err = b.RequeueQueued(id, attempt, r)
+		return err
+	})
+	return back, err
+}
+
+// DueQueues names the threads of all owners on which this process may send a
+// queued message now, the latest used first.
+func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("list due queues: %w limit %d", ErrInvalid, limit)
+	}
+	at := dbtype.At(now())
+	rows, err := s.eng.read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.instance, MaxRows: int64(limit)})
+	if err != nil {
+		return nil, s.fail("list due queues", err)
+	}
+	keys := make([]Key, len(rows))
+	for i, r := range rows {
+		keys[i] = Key{Owner: r.Owner, Thread: r.ID}
+	}
+	return keys, nil
+}

@@ -1,0 +1,237 @@
+package persistencetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// question opens a question on a call of its own.
+func question(t *testing.T, store *persistence.Store, key persistence.Key, id, input string, expires time.Time) persistence.Approval {
+	t.Helper()
+	asked := expires.Add(-time.Minute).Truncate(time.Microsecond)
+	a := persistence.Approval{
+		ID: id, ToolCallID: "call-" + id, Nonce: "nonce-" + id, AskedAt: asked, ExpiresAt: asked.Add(time.Minute),
+		Name: "http", Executor: "app", Input: input,
+	}
+	err := store.Batch(t.Context(), key, func(w *persistence.Batch) error {
+		call := persistence.ToolCall{
+			ID: id, ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Input: input, Status: persistence.ToolCallRunning, StartedAt: asked,
+		}
+		return errors.Join(w.SaveToolCall(call), w.SaveApproval(a), w.SaveApproval(a)) // the second time changes nothing
+	})
+	if err != nil {
+		t.Fatalf("SaveApproval() = %v", err)
+	}
+	return a
+}
+
+func readApproval(t *testing.T, store *persistence.Store, key persistence.Key, id string) persistence.Approval {
+	t.Helper()
+	var a persistence.Approval
+	err := store.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
+		a, err = w.Approval(id)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("Approval(%q) = %v", id, err)
+	}
+	return a
+}
+
+func (s suite) approvals(t *testing.T) {
+	b := s.setup(t)
+	soon := time.Now().Add(time.Minute).UTC()
+	yes := question(t, b.store, b.key, "1", `{"a":1}`, soon)
+	no := question(t, b.store, b.key, "2", `{"broken`, soon.Add(time.Second))
+	late := question(t, b.store, b.key, "3", ``, time.Now().Add(-time.Second).UTC())
+	open, err := b.store.OpenApprovals(t.Context(), b.key)
+	if d := diff([]persistence.Approval{yes, no}, open); err != nil || d != "" {
+		t.Errorf("OpenApprovals() = %v, differs (-want +got):\n%s", err, d)
+	}
+	answer := func(key persistence.Key, call, nonce string, approved bool) error {
+		return b.store.AnswerApproval(t.Context(), key, call, nonce, "anna", approved)
+	}
+	for what, err := range map[string]error{
+		"a wrong nonce":     answer(b.key, yes.ToolCallID, "guess", true),
+		"no nonce":          answer(b.key, yes.ToolCallID, "", true),
+		"another's nonce":   answer(b.key, yes.ToolCallID, no.Nonce, true),
+		"an unknown call":   answer(b.key, "none", yes.Nonce, true),
+		"hostile ids":       answer(b.key, "\x00", "\xff", true),
+		"a stranger":        answer(persistence.Key{Owner: "bert", Thread: b.key.Thread}, yes.ToolCallID, yes.Nonce, true),
+		"another thread":    answer(newThread(t, b.store, "anna"), yes.ToolCallID, yes.Nonce, true),
+		"no thread":         answer(persistence.Key{}, yes.ToolCallID, yes.Nonce, true),
+		"one that ran out":  answer(b.key, late.ToolCallID, late.Nonce, true),
+		"a no after a yes":  errors.Join(answer(b.key, yes.ToolCallID, yes.Nonce, true), answer(b.key, yes.ToolCallID, yes.Nonce, false)),
+		"a yes after a no":  errors.Join(answer(b.key, no.ToolCallID, no.Nonce, false), answer(b.key, no.ToolCallID, no.Nonce, true)),
+		"a yes after a yes": answer(b.key, yes.ToolCallID, yes.Nonce, true),
+	} {
+		wantErr(t, "AnswerApproval() of "+what, err, persistence.ErrNotFound)
+	}
+	closeAll := func(w *persistence.Batch) error {
+		return errors.Join(w.CloseApproval(yes.ID, persistence.ApprovalInterrupted), w.CloseApproval(late.ID, persistence.ApprovalTimeout),
+			w.CloseApproval("none", persistence.ApprovalTimeout))
+	}
+	if err := b.store.Batch(t.Context(), b.key, closeAll); err != nil {
+		t.Errorf("CloseApproval() = %v", err)
+	}
+	for _, c := range []struct {
+		id, by string
+		want   persistence.ApprovalOutcome
+	}{{yes.ID, "anna", persistence.ApprovalApproved}, {no.ID, "anna", persistence.ApprovalDenied}, {late.ID, "", persistence.ApprovalTimeout}} {
+		if a := readApproval(t, b.store, b.key, c.id); a.Outcome != c.want || a.AnsweredBy != c.by || a.AnsweredAt == nil {
+			t.Errorf("Approval(%s) = %+v, want %s by %q", c.id, a, c.want, c.by)
+		}
+	}
+	wantRows(t, b.url, "SELECT c.name, a.outcome, a.answered_by FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.id",
+		"http approved anna", "http denied anna", "http timeout ")
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	wantRows(t, b.url, "SELECT id FROM approvals")
+}
+
+func (s suite) refusedApprovals(t *testing.T) {
+	b := s.setup(t)
+	a := question(t, b.store, b.key, "1", "{}", time.Now().Add(time.Minute).UTC())
+	save := func(key persistence.Key, change func(*persistence.Approval)) error {
+		return b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
+			other := a
+			change(&other)
+			return w.SaveApproval(other)
+		})
+	}
+	for what, change := range map[string]func(*persistence.Approval){
+		"an empty id":    func(a *persistence.Approval) { a.ID = "" },
+		"no nonce":       func(a *persistence.Approval) { a.Nonce = "" },
+		"no call":        func(a *persistence.Approval) { a.ToolCallID = "\x00" },
+		"a long nonce":   func(a *persistence.Approval) { a.Nonce = strings.Repeat("x", 501) },
+		"no such record": func(a *persistence.Approval) { a.ID = "none" },
+	} {
+		if err := save(b.key, change); err == nil {
+			t.Errorf("SaveApproval() with %s = nil", what)
+		}
+	}
+	stranger := persistence.Key{Owner: "bert", Thread: b.key.Thread}
+	wantErr(t, "SaveApproval() of a stranger", save(stranger, func(a *persistence.Approval) { a.ID = "2" }), persistence.ErrNotFound)
+	for _, key := range []persistence.Key{stranger, newThread(t, b.store, "anna")} {
+		err := b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
+			_, err := w.Approval(a.ID)
+			return err
+		})
+		wantErr(t, "Approval() of a stranger", err, persistence.ErrNotFound)
+		err = b.store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.CloseApproval(a.ID, persistence.ApprovalDenied) })
+		if err != nil {
+			t.Errorf("CloseApproval() of a stranger = %v", err)
+		}
+		if open, err := b.store.OpenApprovals(t.Context(), key); len(open) != 0 || err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			t.Errorf("OpenApprovals() of a stranger = %v, %v", open, err)
+		}
+	}
+	if got := readApproval(t, b.store, b.key, a.ID); got.Outcome != persistence.ApprovalOpen {
+		t.Errorf("strangers have closed it: %+v", got)
+	}
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.CloseApproval(a.ID, persistence.ApprovalOpen) })
+	wantErr(t, "CloseApproval() with nothing", err, persistence.ErrInvalid)
+}
+
+// concurrentAnswers: of many answers from two sides one counts.
+func (s suite) concurrentAnswers(t *testing.T) {
+	b := s.setup(t)
+	other := Open(t, b.url, persistence.Options{})
+	a := question(t, b.store, b.key, "1", "{}", time.Now().Add(time.Minute).UTC())
+	var won atomic.Int32
+	var running sync.WaitGroup
+	for i := range 20 {
+		store := b.store
+		if i%2 == 0 {
+			store = other
+		}
+		running.Go(func() {
+			err := store.AnswerApproval(t.Context(), b.key, a.ToolCallID, a.Nonce, fmt.Sprint(i), i%3 == 0)
+			if err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, persistence.ErrNotFound) {
+				t.Errorf("AnswerApproval() = %v", err)
+			}
+		})
+	}
+	running.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d answers count", won.Load())
+	}
+}
+
+// watchApprovals: whoever comes is told what is open, after the messages.
+func (s suite) watchApprovals(t *testing.T) {
+	b := s.setup(t)
+	b.append(t, text(persistence.RoleUser, "before"))
+	soon := time.Now().Add(time.Minute).UTC()
+	inputs := []string{`{"a": 1}`, `{"broken`, ``, `{"a":"` + strings.Repeat("é", 8000) + `"}`, strings.Repeat("\x01\"", 40_000), strings.Repeat("[", 300) + strings.Repeat("]", 300)}
+	for i, input := range inputs {
+		question(t, b.store, b.key, fmt.Sprint(i), input, soon.Add(time.Duration(i)*time.Second))
+	}
+	question(t, b.store, b.key, "late", "{}", time.Now().Add(-time.Second).UTC())
+	w := startWatch(within(t), t, b.store, b.key, 0)
+	if m := w.message(); m.Text() != "before" {
+		t.Errorf("Watch() begins with %q", m.Text())
+	}
+	for i, want := range []string{`{"a":1}`, `"{\"broken"`, `{}`, `"{\"a\":\"ééé`, `"\u0001\"`, `"[[[`} {
+		e := w.event()
+		var d struct {
+			ToolCallID string `json:"tool_call_id"`
+			Name       string
+			Executor   string
+			Input      json.RawMessage
+			Clipped    bool `json:"input_clipped"`
+			Nonce      string
+		}
+		if err := json.Unmarshal(e.Data, &d); err != nil || e.Type != persistence.EventApprovalRequired || e.Seq != 0 {
+			t.Fatalf("event %s %d %.100s: %v", e.Type, e.Seq, e.Data, err)
+		}
+		if d.ToolCallID != fmt.Sprint("call-", i) || d.Nonce != fmt.Sprint("nonce-", i) || d.Name != "http" || d.Executor != "app" ||
+			!strings.HasPrefix(strings.ReplaceAll(string(d.Input), " ", ""), want) || d.Clipped != (len(inputs[i]) > 6000) || len(e.Data) > 6000 {
+			t.Errorf("event %d of %d bytes: %.300s", i, len(e.Data), e.Data)
+		}
+	}
+	b.append(t, text(persistence.RoleUser, "after"))
+	if m := w.message(); m.Text() != "after" {
+		t.Errorf("Watch() goes on with %q", m.Text())
+	}
+}
+
+func (s suite) recoverApprovals(t *testing.T) {
+	url := s.newURL(t)
+	dead := Open(t, url, persistence.Options{})
+	if err := dead.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	key := newThread(t, dead, "anna")
+	soon := time.Now().Add(time.Hour).UTC()
+	question(t, dead, key, "1", "{}", soon)
+	answered := question(t, dead, key, "2", "{}", soon)
+	err := errors.Join(dead.AnswerApproval(t.Context(), key, answered.ToolCallID, answered.Nonce, "anna", true), dead.Close())
+	if err != nil {
+		t.Fatalf("prepare: %v", err)
+	}
+	store := Open(t, url, persistence.Options{})
+	if err := store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	question(t, store, newThread(t, store, "anna"), "3", "{}", soon)
+	if _, err := store.Recover(t.Context()); err != nil {
+		t.Fatalf("Recover() = %v", err)
+	}
+	wantRows(t, url, "SELECT a.id, a.outcome, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.id",
+		"1 process_ended failed", "2 approved failed", "3  running")
+	if open, err := store.OpenApprovals(t.Context(), key); len(open) != 0 || err != nil {
+		t.Errorf("OpenApprovals() = %v, %v", open, err)
+	}
+}

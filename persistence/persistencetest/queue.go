@@ -1,0 +1,615 @@
+package persistencetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// enqueue adds a text to the bundle's queue.
+func (b bundle) enqueue(t *testing.T, words string) persistence.QueuedMessage {
+	t.Helper()
+	return b.enqueueAll(t, persistence.QueuedMessage{Text: words})
+}
+
+func (b bundle) enqueueAll(t *testing.T, m persistence.QueuedMessage) persistence.QueuedMessage {
+	t.Helper()
+	saved, added, err := b.store.Enqueue(t.Context(), b.key, m, 0)
+	if err != nil || !added {
+		t.Fatalf("Enqueue(%q) = %v, %v", m.Text, added, err)
+	}
+	return saved
+}
+
+// queued gives the texts that wait, in their order.
+func (b bundle) queued(t *testing.T) string {
+	t.Helper()
+	list, _, err := b.store.Queue(t.Context(), b.key)
+	if err != nil {
+		t.Fatalf("Queue() = %v", err)
+	}
+	var texts []string
+	for _, m := range list {
+		texts = append(texts, m.Text)
+	}
+	return strings.Join(texts, " ")
+}
+
+func (b bundle) wantQueue(t *testing.T, want string) {
+	t.Helper()
+	if got := b.queued(t); got != want {
+		t.Errorf("the queue is %q, want %q", got, want)
+	}
+}
+
+// claimQueued takes the next message; an empty one says that there is none.
+func claimQueued(t *testing.T, store *persistence.Store, key persistence.Key, o persistence.ClaimOptions) (persistence.QueuedMessage, persistence.Claim) {
+	t.Helper()
+	if o.Lease == 0 {
+		o.Lease = time.Minute
+	}
+	c, err := store.ClaimQueued(t.Context(), key, o)
+	if err != nil {
+		t.Fatalf("ClaimQueued() = %v", err)
+	}
+	if c.Message == nil {
+		return persistence.QueuedMessage{}, c
+	}
+	return *c.Message, c
+}
+
+// send makes a claimed message one of the thread.
+func send(t *testing.T, store *persistence.Store, key persistence.Key, m persistence.QueuedMessage) bool {
+	t.Helper()
+	var sent bool
+	err := store.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
+		if sent, err = w.SendQueued(m.ID, m.Attempts, false); err != nil || !sent {
+			return err
+		}
+		message := text(persistence.RoleUser, m.Text)
+		message.ID = m.MessageID
+		_, err = w.AppendMessage(message)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("send %q: %v", m.Text, err)
+	}
+	return sent
+}
+
+func answered(t *testing.T, b bundle, m persistence.QueuedMessage) (held bool, err error) {
+	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) (err error) {
+		held, err = w.AnsweredQueued(m.ID, m.Attempts)
+		return err
+	})
+	return held, err
+}
+
+func (s suite) queue(t *testing.T) {
+	b := s.setup(t)
+	later := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	first := b.enqueueAll(t, persistence.QueuedMessage{
+		Text: "erste Frage \U0001f600", ImageIDs: []string{"i-1", "i-2"}, ClientID: "tab", IdempotencyKey: "k1", ScheduledAt: &later,
+	})
+	var unix int64
+	var random uint32
+	if n, err := fmt.Sscanf(first.ID, "q-%d-%08x", &unix, &random); n != 2 || err != nil || unix == 0 {
+		t.Errorf("the id is %q, want q-<unix>-<8 hex>", first.ID)
+	}
+	if first.MessageID == "" || first.State != persistence.QueueWaiting || first.Title != "" || first.QueuedAt.IsZero() {
+		t.Errorf("Enqueue() = %+v", first)
+	}
+	got, err := b.store.QueuedMessage(t.Context(), b.key, first.ID)
+	if d := diff(first, got); d != "" || err != nil {
+		t.Errorf("QueuedMessage() differs (-added +read), %v:\n%s", err, d)
+	}
+	again, added, err := b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: first.Text, IdempotencyKey: "k1"}, 1)
+	if err != nil || added || again.ID != first.ID {
+		t.Errorf("Enqueue() of the same key = %+v, %v, %v", again, added, err)
+	}
+	_, _, err = b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: "another text", IdempotencyKey: "k1"}, 0)
+	wantErr(t, "Enqueue() of the key with another text", err, persistence.ErrConflict)
+	if err := b.store.TitleQueued(t.Context(), b.key, first.ID, "Erste Frage"); err != nil {
+		t.Errorf("TitleQueued() = %v", err)
+	}
+	second := b.enqueue(t, "second")
+	if n, err := b.store.QueueLength(t.Context(), b.key); n != 2 || err != nil {
+		t.Errorf("QueueLength() = %d, %v", n, err)
+	}
+	edited, err := b.store.EditQueued(t.Context(), b.key, first.ID, "changed")
+	if err != nil || edited.Text != "changed" || edited.Title != "" || edited.MessageID != first.MessageID {
+		t.Errorf("EditQueued() = %+v, %v", edited, err)
+	}
+	b.wantQueue(t, "second changed")
+	if err := b.store.Unqueue(t.Context(), b.key, second.ID); err != nil {
+		t.Errorf("Unqueue() = %v", err)
+	}
+	if n, err := b.store.ClearQueue(t.Context(), b.key); n != 1 || err != nil {
+		t.Errorf("ClearQueue() = %d, %v", n, err)
+	}
+	b.wantQueue(t, "")
+	_, err = b.store.QueuedMessage(t.Context(), b.key, first.ID)
+	wantErr(t, "QueuedMessage() after ClearQueue()", err, persistence.ErrNotFound)
+}
+
+func (s suite) queueRefuses(t *testing.T) {
+	b := s.setup(t)
+	long := strings.Repeat("x", persistence.MaxIDBytes+1)
+	for name, m := range map[string]persistence.QueuedMessage{
+		"empty":        {Text: " \n"},
+		"too long":     {Text: strings.Repeat("x", persistence.MaxQueuedBytes+1)},
+		"many images":  {Text: "x", ImageIDs: make([]string, persistence.MaxImageIDs+1)},
+		"empty image":  {Text: "x", ImageIDs: []string{""}},
+		"long image":   {Text: "x", ImageIDs: []string{long}},
+		"long client":  {Text: "x", ClientID: long},
+		"long key":     {Text: "x", IdempotencyKey: long},
+		"broken key":   {Text: "x", IdempotencyKey: "\xff"},
+		"far schedule": {Text: "x", ScheduledAt: new(time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC))},
+	} {
+		_, _, err := b.store.Enqueue(t.Context(), b.key, m, 0)
+		wantErr(t, "Enqueue() of "+name, err, persistence.ErrInvalid)
+	}
+	hostile := b.enqueue(t, "nul \x00 and \xff bytes")
+	if want := "nul  and \ufffd bytes"; hostile.Text != want {
+		t.Errorf("the text is %q, want %q", hostile.Text, want)
+	}
+	stranger := persistence.Key{Owner: "berta", Thread: b.key.Thread}
+	_, _, err := b.store.Enqueue(t.Context(), stranger, persistence.QueuedMessage{Text: "x"}, 0)
+	wantErr(t, "Enqueue() of a stranger", err, persistence.ErrNotFound)
+	_, _, err = b.store.Queue(t.Context(), stranger)
+	wantErr(t, "Queue() of a stranger", err, persistence.ErrNotFound)
+	for _, key := range []persistence.Key{stranger, newThread(t, b.store, "anna")} {
+		_, err = b.store.QueuedMessage(t.Context(), key, hostile.ID)
+		wantErr(t, "QueuedMessage() elsewhere", err, persistence.ErrNotFound)
+		wantErr(t, "Unqueue() elsewhere", b.store.Unqueue(t.Context(), key, hostile.ID), persistence.ErrNotFound)
+		_, err = b.store.EditQueued(t.Context(), key, hostile.ID, "y")
+		wantErr(t, "EditQueued() elsewhere", err, persistence.ErrNotFound)
+		_, err = b.store.MoveQueued(t.Context(), key, hostile.ID, true)
+		wantErr(t, "MoveQueued() elsewhere", err, persistence.ErrNotFound)
+		wantErr(t, "TitleQueued() elsewhere", b.store.TitleQueued(t.Context(), key, hostile.ID, "y"), persistence.ErrNotFound)
+		_, err = b.store.ClaimQueued(t.Context(), key, persistence.ClaimOptions{Lease: time.Minute, ID: hostile.ID})
+		wantErr(t, "ClaimQueued() elsewhere", err, persistence.ErrNotFound)
+	}
+	if n, err := b.store.QueueLength(t.Context(), stranger); n != 0 || err != nil {
+		t.Errorf("QueueLength() of a stranger = %d, %v", n, err)
+	}
+	_, err = b.store.EditQueued(t.Context(), b.key, hostile.ID, "")
+	wantErr(t, "EditQueued() to nothing", err, persistence.ErrInvalid)
+	b.wantQueue(t, hostile.Text)
+}
+
+func (s suite) queueOrder(t *testing.T) {
+	b := s.setup(t)
+	ids := map[string]string{}
+	add := func(words string, at time.Duration) {
+		m := persistence.QueuedMessage{Text: words}
+		if at != 0 {
+			m.ScheduledAt = new(time.Now().Add(at))
+		}
+		ids[words] = b.enqueueAll(t, m).ID
+	}
+	add("tomorrow", 24*time.Hour)
+	add("overdue", -time.Minute)
+	add("a", 0)
+	add("long-overdue", -time.Hour)
+	add("b", 0)
+	add("c", 0)
+	b.wantQueue(t, "a b c long-overdue overdue tomorrow")
+	for _, step := range []struct {
+		words string
+		up    bool
+		moved bool
+		want  string
+	}{
+		{"c", true, true, "a c b"},
+		{"c", true, true, "c a b"},
+		{"c", true, false, "c a b"},
+		{"c", false, true, "a c b"},
+		{"b", false, false, "a c b"},
+		{"tomorrow", true, false, "a c b"},
+	} {
+		moved, err := b.store.MoveQueued(t.Context(), b.key, ids[step.words], step.up)
+		if err != nil || moved != step.moved {
+			t.Errorf("MoveQueued(%s, %v) = %v, %v, want %v", step.words, step.up, moved, err, step.moved)
+		}
+		b.wantQueue(t, step.want+" long-overdue overdue tomorrow")
+	}
+	for _, want := range []string{"a", "c", "b", "long-overdue", "overdue", ""} {
+		m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+		if m.Text != want {
+			t.Fatalf("ClaimQueued() = %q, want %q", m.Text, want)
+		}
+		if want != "" && !send(t, b.store, b.key, m) {
+			t.Fatalf("SendQueued(%s) = false", want)
+		}
+	}
+	b.wantQueue(t, "tomorrow")
+	if got, want := words(b.all(t)), "a c b long-overdue overdue"; got != want {
+		t.Errorf("the thread is %q, want %q", got, want)
+	}
+}
+
+func (s suite) queueClaims(t *testing.T) {
+	b := s.setup(t)
+	one, two := b.enqueue(t, "one"), b.enqueue(t, "two")
+	m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	if m.ID != one.ID || m.State != persistence.QueueSending || m.Attempts != 1 {
+		t.Fatalf("ClaimQueued() = %+v", m)
+	}
+	// While it is being sent nothing else is, and nobody takes it away.
+	other := Open(t, b.url, persistence.Options{})
+	for _, store := range []*persistence.Store{b.store, other} {
+		if next, _ := claimQueued(t, store, b.key, persistence.ClaimOptions{}); next.ID != "" {
+			t.Errorf("ClaimQueued() beside another = %q", next.Text)
+		}
+		_, err := store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, ID: two.ID})
+		wantErr(t, "ClaimQueued() by hand beside another", err, persistence.ErrBusy)
+	}
+	wantErr(t, "Unqueue() of what is being sent", b.store.Unqueue(t.Context(), b.key, one.ID), persistence.ErrConflict)
+	_, err := b.store.EditQueued(t.Context(), b.key, one.ID, "x")
+	wantErr(t, "EditQueued() of what is being sent", err, persistence.ErrConflict)
+	if n, err := b.store.ClearQueue(t.Context(), b.key); n != 1 || err != nil {
+		t.Errorf("ClearQueue() = %d, %v", n, err)
+	}
+	b.wantQueue(t, "one")
+	// A batch that fails sends nothing.
+	broken := errors.New("broken")
+	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		_, err := w.SendQueued(m.ID, m.Attempts, false)
+		return errors.Join(err, broken)
+	})
+	wantErr(t, "Batch()", err, broken)
+	b.wantQueue(t, "one")
+	if !send(t, b.store, b.key, m) {
+		t.Fatal("SendQueued() = false")
+	}
+	b.wantQueue(t, "")
+	if held, err := answered(t, b, m); !held || err != nil {
+		t.Errorf("AnsweredQueued() = %v, %v", held, err)
+	}
+	sent, err := b.store.QueuedMessage(t.Context(), b.key, one.ID)
+	if err != nil || sent.State != persistence.QueueSent || sent.SentAt == nil {
+		t.Errorf("QueuedMessage() = %+v, %v", sent, err)
+	}
+	wantErr(t, "Unqueue() of what was sent", b.store.Unqueue(t.Context(), b.key, one.ID), persistence.ErrNotFound)
+	// The key is still known: the same message does not come twice.
+	keyed := b.enqueueAll(t, persistence.QueuedMessage{Text: "keyed", IdempotencyKey: "k"})
+	m, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	send(t, b.store, b.key, m)
+	again, added, err := b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: "keyed", IdempotencyKey: "k"}, 0)
+	if added || err != nil || again.ID != keyed.ID || again.State != persistence.QueueSent {
+		t.Errorf("Enqueue() of a sent key = %+v, %v, %v", again, added, err)
+	}
+}
+
+// queueLeases lets a lease run out, and makes messages go back.
+func (s suite) queueLeases(t *testing.T) {
+	b := s.setup(t)
+	b.enqueueAll(t, persistence.QueuedMessage{Text: "timed", ScheduledAt: new(time.Now().Add(-time.Minute))})
+	lost, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Lease: -time.Second})
+	b.enqueue(t, "later")
+	b.wantQueue(t, "timed later") // what was begun is at the head
+	other := Open(t, b.url, persistence.Options{})
+	m, _ := claimQueued(t, other, b.key, persistence.ClaimOptions{})
+	if m.ID != lost.ID || m.Attempts != 2 {
+		t.Fatalf("ClaimQueued() after a lease = %+v", m)
+	}
+	if send(t, b.store, b.key, lost) {
+		t.Error("SendQueued() of a lost claim = true")
+	}
+	if back, err := b.store.RequeueQueued(t.Context(), b.key, lost.ID, lost.Attempts, persistence.Requeue{}); back || err != nil {
+		t.Errorf("RequeueQueued() of a lost claim = %v, %v", back, err)
+	}
+	requeue := func(m persistence.QueuedMessage, r persistence.Requeue) {
+		t.Helper()
+		if back, err := other.RequeueQueued(t.Context(), b.key, m.ID, m.Attempts, r); !back || err != nil {
+			t.Fatalf("RequeueQueued() = %v, %v", back, err)
+		}
+	}
+	requeue(m, persistence.Requeue{}) // nothing was tried
+	m, _ = claimQueued(t, other, b.key, persistence.ClaimOptions{})
+	if m.Attempts != 2 {
+		t.Errorf("ClaimQueued() = attempt %d, want 2", m.Attempts)
+	}
+	// Sent, and not answered: it waits, and all behind it do.
+	if !send(t, other, b.key, m) {
+		t.Fatal("SendQueued() = false")
+	}
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	requeue(m, persistence.Requeue{Error: "overloaded", NotBefore: until})
+	none, c := claimQueued(t, other, b.key, persistence.ClaimOptions{})
+	if none.ID != "" || !c.Wait.Equal(until) {
+		t.Errorf("ClaimQueued() = %q, wait until %v, want %v", none.Text, c.Wait, until)
+	}
+	got, err := b.store.QueuedMessage(t.Context(), b.key, m.ID)
+	if err != nil || got.Error != "overloaded" || got.SentAt == nil || got.State != persistence.QueueWaiting {
+		t.Errorf("QueuedMessage() = %+v, %v", got, err)
+	}
+	// By hand it goes at once, and with another text it is another message.
+	edited, err := b.store.EditQueued(t.Context(), b.key, m.ID, "timed, better")
+	if err != nil || edited.MessageID == m.MessageID || edited.SentAt != nil || edited.NotBefore != nil || edited.Error != "" {
+		t.Errorf("EditQueued() = %+v, %v", edited, err)
+	}
+	m, _ = claimQueued(t, other, b.key, persistence.ClaimOptions{ID: m.ID})
+	if m.Text != "timed, better" || !send(t, other, b.key, m) {
+		t.Errorf("ClaimQueued() by hand = %+v", m)
+	}
+	b.wantQueue(t, "later")
+	if got, want := words(b.all(t)), "timed timed, better"; got != want {
+		t.Errorf("the thread is %q, want %q", got, want)
+	}
+}
+
+// queueAndTurns claims beside turns and calls.
+func (s suite) queueAndTurns(t *testing.T) {
+	b := s.setup(t)
+	began := time.Now()
+	m := b.enqueue(t, "one")
+	if err := claim(t, b.store, b.key, "turn", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, ID: m.ID})
+	if wantErr(t, "ClaimQueued() by hand beside a turn", err, persistence.ErrBusy); none.ID != "" {
+		t.Error("ClaimQueued() beside a turn gave a message")
+	}
+	if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }); err != nil {
+		t.Fatal(err)
+	}
+	none, c := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Distance: time.Hour, Since: began})
+	if none.ID != "" || c.Wait.Before(began.Add(time.Hour-time.Minute)) {
+		t.Errorf("ClaimQueued() at a distance = %q, wait until %v", none.Text, c.Wait)
+	}
+	// The distance does not count for who has just been started.
+	got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Distance: time.Hour, Since: time.Now().Add(time.Minute)})
+	if got.ID != m.ID {
+		t.Errorf("ClaimQueued() after a start = %q", got.Text)
+	}
+	requeue := func() {
+		t.Helper()
+		if back, err := b.store.RequeueQueued(t.Context(), b.key, got.ID, got.Attempts, persistence.Requeue{}); !back || err != nil {
+			t.Fatalf("RequeueQueued() = %v, %v", back, err)
+		}
+	}
+	requeue()
+	b.answering(t, m)
+	got, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	requeue()
+	// A live call belongs to one process, and only that one speaks into it.
+	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: start}); err != nil {
+		t.Fatal(err)
+	}
+	other := Open(t, b.url, persistence.Options{})
+	if none, _ := claimQueued(t, other, b.key, persistence.ClaimOptions{}); none.ID != "" {
+		t.Error("ClaimQueued() gave a message for the call of another process")
+	}
+	if keys, err := other.DueQueues(t.Context(), 10); len(keys) != 0 || err != nil {
+		t.Errorf("DueQueues() = %v, %v", keys, err)
+	}
+	got, c = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	if got.ID != m.ID || c.Call != "call" {
+		t.Errorf("ClaimQueued() in a call = %q, call %q", got.Text, c.Call)
+	}
+}
+
+// answering leaves a message with a turn that ends and does not say how it ended,
+// as the turn of a process does that died.
+func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
+	t.Helper()
+	m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		err := w.ClaimTurn("answer", time.Minute)
+		_, sendErr := w.SendQueued(m.ID, m.Attempts, true)
+		return errors.Join(err, sendErr)
+	})
+	if m.ID != want.ID || err != nil {
+		t.Fatalf("%q is being answered, %v", m.Text, err)
+	}
+	b.wantQueue(t, "")
+	if n, err := b.store.QueueLength(t.Context(), b.key); n != 0 || err != nil {
+		t.Errorf("QueueLength() = %d, %v", n, err)
+	}
+	if some, err := b.store.Unsent(t.Context(), b.key); !some || err != nil {
+		t.Errorf("Unsent() = %v, %v", some, err)
+	}
+	wantErr(t, "Unqueue() of what is answered", b.store.Unqueue(t.Context(), b.key, m.ID), persistence.ErrNotFound)
+	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
+		t.Errorf("ClaimQueued() while it is answered = %q", none.Text)
+	}
+	end := func(id string) {
+		t.Helper()
+		if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end("answer")
+	if keys, err := b.store.DueQueues(t.Context(), 10); len(keys) != 1 || err != nil {
+		t.Errorf("DueQueues() = %v, %v", keys, err)
+	}
+	again, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	if again.ID != m.ID || again.SentAt == nil || again.Attempts != m.Attempts+1 {
+		t.Errorf("ClaimQueued() when its turn is gone = %+v", again)
+	}
+	var held, late bool
+	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) (err error) {
+		late, err = w.AnsweredQueued(m.ID, m.Attempts)
+		if err == nil {
+			held, err = w.RequeueQueued(again.ID, again.Attempts, persistence.Requeue{})
+		}
+		return err
+	})
+	if late || !held || err != nil {
+		t.Errorf("AnsweredQueued() of the lost turn = %v; RequeueQueued() = %v, %v", late, held, err)
+	}
+}
+
+func (s suite) queuePauses(t *testing.T) {
+	b := s.setup(t)
+	m := b.enqueue(t, "one")
+	got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	pause := persistence.QueuePause{Reason: "quota", Message: "No money \x00left."}
+	back, err := b.store.RequeueQueued(t.Context(), b.key, m.ID, got.Attempts, persistence.Requeue{Error: "no money", Pause: &pause})
+	if !back || err != nil {
+		t.Fatalf("RequeueQueued() = %v, %v", back, err)
+	}
+	list, p, err := b.store.Queue(t.Context(), b.key)
+	if err != nil || len(list) != 1 || p == nil || p.Reason != "quota" || p.Message != "No money left." || p.At.IsZero() {
+		t.Fatalf("Queue() = %+v, %+v, %v", list, p, err)
+	}
+	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
+		t.Error("ClaimQueued() of a queue that stands still gave a message")
+	}
+	if keys, err := b.store.DueQueues(t.Context(), 10); len(keys) != 0 || err != nil {
+		t.Errorf("DueQueues() = %v, %v", keys, err)
+	}
+	if err := b.store.PauseQueue(t.Context(), b.key, persistence.QueuePause{Reason: "auth", Message: "The key is wrong."}); err != nil {
+		t.Errorf("PauseQueue() again = %v", err)
+	}
+	for _, want := range []bool{true, false} {
+		if paused, err := b.store.ResumeQueue(t.Context(), b.key); paused != want || err != nil {
+			t.Errorf("ResumeQueue() = %v, %v, want %v", paused, err, want)
+		}
+	}
+	if got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); got.ID != m.ID || got.Attempts != 2 {
+		t.Errorf("ClaimQueued() = %+v", got)
+	}
+}
+
+// concurrentAdds has 50 clients on two processes that add to one queue.
+func (s suite) concurrentAdds(t *testing.T) {
+	const clients, each, limit = 50, 4, 77
+	b := s.setup(t)
+	stores := []*persistence.Store{b.store, Open(t, b.url, persistence.Options{})}
+	var adding sync.WaitGroup
+	var added, full atomic.Int64
+	for c := range clients {
+		adding.Go(func() {
+			for n := range each {
+				m := persistence.QueuedMessage{Text: fmt.Sprintf("%02d-%d", c, n)}
+				switch _, _, err := stores[c%2].Enqueue(t.Context(), b.key, m, limit); {
+				case err == nil:
+					added.Add(1)
+				case errors.Is(err, persistence.ErrQueueFull):
+					full.Add(1)
+				default:
+					t.Errorf("Enqueue() = %v", err)
+				}
+				if n, err := stores[c%2].QueueLength(t.Context(), b.key); n > limit || err != nil {
+					t.Errorf("QueueLength() = %d, %v: the limit is %d", n, err, limit)
+				}
+			}
+		})
+	}
+	adding.Wait()
+	if added.Load() != limit || full.Load() != clients*each-limit {
+		t.Errorf("%d were added and %d refused, want %d and %d", added.Load(), full.Load(), limit, clients*each-limit)
+	}
+	// What one client added stays in its order.
+	last := map[string]string{}
+	for words := range strings.FieldsSeq(b.queued(t)) {
+		client, n, _ := strings.Cut(words, "-")
+		if n <= last[client] {
+			t.Errorf("client %s: %s stands after %s", client, n, last[client])
+		}
+		last[client] = n
+	}
+}
+
+// concurrentSenders has two processes that empty one queue.
+func (s suite) concurrentSenders(t *testing.T) {
+	const messages, senders = 40, 6
+	b := s.setup(t)
+	var want []string
+	for n := range messages {
+		want = append(want, b.enqueue(t, fmt.Sprintf("m%02d", n)).Text)
+	}
+	stores := []*persistence.Store{b.store, Open(t, b.url, persistence.Options{})}
+	ctx := within(t)
+	var sending sync.WaitGroup
+	var sent atomic.Int64
+	for n := range senders {
+		sending.Go(func() {
+			for sent.Load() < messages && ctx.Err() == nil {
+				m, _ := claimQueued(t, stores[n%2], b.key, persistence.ClaimOptions{})
+				if m.ID != "" && send(t, stores[n%2], b.key, m) {
+					sent.Add(1)
+				}
+			}
+		})
+	}
+	sending.Wait()
+	if got := words(b.all(t)); got != strings.Join(want, " ") {
+		t.Errorf("the thread is %q", got)
+	}
+}
+
+func (s suite) dueQueues(t *testing.T) {
+	b := s.setup(t)
+	var keys []persistence.Key
+	for _, owner := range []string{"anna", "berta", "clara"} {
+		key := newThread(t, b.store, owner)
+		keys = append(keys, key)
+		if _, _, err := b.store.Enqueue(t.Context(), key, persistence.QueuedMessage{Text: "x"}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The latest used comes first; a message for later counts for nothing.
+	if _, err := b.store.AppendMessage(t.Context(), keys[1], text(persistence.RoleUser, "hello")); err != nil {
+		t.Fatal(err)
+	}
+	b.enqueueAll(t, persistence.QueuedMessage{Text: "later", ScheduledAt: new(time.Now().Add(time.Hour))})
+	got, err := b.store.DueQueues(t.Context(), 10)
+	if d := diff([]persistence.Key{keys[1], keys[2], keys[0]}, got); d != "" || err != nil {
+		t.Errorf("DueQueues() = %v (-want +got):\n%s", err, d)
+	}
+	if got, err := b.store.DueQueues(t.Context(), 1); len(got) != 1 || err != nil {
+		t.Errorf("DueQueues(1) = %v, %v", got, err)
+	}
+	_, err = b.store.DueQueues(t.Context(), 0)
+	wantErr(t, "DueQueues(0)", err, persistence.ErrInvalid)
+	// Neither one that is being sent, nor one whose thread is busy.
+	claimQueued(t, b.store, keys[0], persistence.ClaimOptions{})
+	if err := claim(t, b.store, keys[1], "turn", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.store.DueQueues(t.Context(), 10); len(got) != 1 || got[0] != keys[2] || err != nil {
+		t.Errorf("DueQueues() = %v, %v", got, err)
+	}
+	if err := b.store.DeleteThread(t.Context(), keys[2]); err != nil {
+		t.Errorf("DeleteThread() = %v", err)
+	}
+	if got, err := b.store.DueQueues(t.Context(), 10); len(got) != 0 || err != nil {
+		t.Errorf("DueQueues() = %v, %v", got, err)
+	}
+}
+
+// recoverQueues starts after a process that died while it sent.
+func (s suite) recoverQueues(t *testing.T) {
+	url := s.newURL(t)
+	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
+	if err := dead.store.Serve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dead.key = newThread(t, dead.store, "anna")
+	m := dead.enqueue(t, "one")
+	claimQueued(t, dead.store, dead.key, persistence.ClaimOptions{Lease: time.Hour})
+	if err := dead.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alive := bundle{url: url, store: Open(t, url, persistence.Options{}), key: dead.key}
+	if err := alive.store.Serve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := alive.store.Recover(t.Context()); err != nil {
+		t.Fatalf("Recover() = %v", err)
+	}
+	if got, _ := claimQueued(t, alive.store, alive.key, persistence.ClaimOptions{}); got.ID != m.ID || got.Attempts != 2 {
+		t.Errorf("ClaimQueued() = %+v", got)
+	}
+}

@@ -1,0 +1,417 @@
+package persistence
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// Limits of a queued message.
+const (
+	MaxQueuedBytes = 256 << 10 // of the text
+	MaxImageIDs    = 100
+	// maxQueueRows bounds what is listed of one queue.
+	maxQueueRows = 10_000
+	maxTitle     = 1000 // bytes
+)
+
+// endOfTime is after every time that a message may be scheduled for.
+var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// ErrQueueFull says that a queue has as many messages as it may.
+var ErrQueueFull = errors.New("queue is full")
+
+// QueueState is where a queued message stands.
+type QueueState string
+
+// The states of a queued message.
+const (
+	QueueWaiting QueueState = "queued"
+	QueueSending QueueState = "sending"
+	// QueueAnswering is a message of the thread whose turn has not ended. When the
+	// turn is gone, it wants another one.
+	QueueAnswering QueueState = "answering"
+	QueueSent      QueueState = "sent" // it is a message of the thread
+)
+
+// Waits says whether the message is in the queue, as its user sees it.
+func (s QueueState) Waits() bool { return s == QueueWaiting || s == QueueSending }
+
+// QueuedMessage is a message that waits until the thread is free.
+type QueuedMessage struct {
+	ID    string // q-<unix seconds>-<8 hex>
+	State QueueState
+	Text  string
+	Title string
+	// ImageIDs are names that the client knows; they are kept as they are.
+	ImageIDs []string
+	ClientID string
+	// IdempotencyKey makes adding the same message twice harmless; empty for none.
+	IdempotencyKey string
+	// MessageID is the id that the message gets in the thread.
+	MessageID string
+	// Attempts counts how often it was taken to be sent. Together with the process
+	// it is the token of the one who sends it.
+	Attempts int
+	// Error is why the last attempt failed, in words.
+	Error       string
+	QueuedAt    time.Time
+	ScheduledAt *time.Time // not before this time; nil is as soon as possible
+	NotBefore   *time.Time // a failure makes it wait until then
+	SentAt      *time.Time // when it became a message of the thread
+}
+
+// QueuePause says why a queue stands still.
+type QueuePause struct {
+	Reason  string // a word for programs
+	Message string // for people
+	At      time.Time
+}
+
+// Enqueue adds a message to the end of the thread's queue, unless that holds max
+// already (ErrQueueFull); 0 is no limit. With an IdempotencyKey that is known it
+// changes nothing and returns the message that has it, with added false;
+// ErrConflict says that its text is another.
+func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int) (saved QueuedMessage, added bool, err error) {
+	if err := m.validate(); err != nil {
+		return QueuedMessage{}, false, fmt.Errorf("queue message: %w", err)
+	}
+	err = s.lockedBatch(ctx, key, "queue message", func(b *Batch) error {
+		if m.IdempotencyKey != "" {
+			row, err := b.q.GetQueuedByKey(ctx, pgdb.GetQueuedByKeyParams{IdempotencyKey: &m.IdempotencyKey, ThreadID: key.Thread, Owner: key.Owner})
+			if known := s.fail("", err); !errors.Is(known, ErrNotFound) {
+				if saved, err = queuedFromRow(row, err); err == nil && saved.Text != cleanText(m.Text) {
+					err = fmt.Errorf("%w: the idempotency key belongs to another message", ErrConflict)
+				}
+				return err
+			}
+		}
+		n, err := b.q.CountQueued(ctx, pgdb.CountQueuedParams{ThreadID: key.Thread, Owner: key.Owner})
+		if err != nil {
+			return err
+		}
+		if limit > 0 && n >= int64(limit) {
+			return ErrQueueFull
+		}
+		row, err := queuedToRow(key, m)
+		if err != nil {
+			return err
+		}
+		added = true
+		saved, err = queuedFromRow(b.q.InsertQueued(ctx, row))
+		return err
+	})
+	if err != nil {
+		return QueuedMessage{}, false, err
+	}
+	return saved, added, nil
+}
+
+func (m QueuedMessage) validate() error {
+	switch {
+	case strings.TrimSpace(m.Text) == "":
+		return fmt.Errorf("%w message: it is empty", ErrInvalid)
+	case len(m.Text) > MaxQueuedBytes:
+		return fmt.Errorf("%w message: it has %d bytes, at most %d are possible", ErrInvalid, len(m.Text), MaxQueuedBytes)
+	case len(m.ImageIDs) > MaxImageIDs:
+		return fmt.Errorf("%w image_ids: there are %d, at most %d are possible", ErrInvalid, len(m.ImageIDs), MaxImageIDs)
+	case m.ScheduledAt != nil && (m.ScheduledAt.Year() < 1 || m.ScheduledAt.After(endOfTime)):
+		return fmt.Errorf("%w scheduled_at: the year %d", ErrInvalid, m.ScheduledAt.Year())
+	}
+	for _, id := range append([]string{m.ClientID, m.IdempotencyKey}, m.ImageIDs...) {
+		if id != "" && !validID(id) {
+			return fmt.Errorf("%w client_id, idempotency_key or image_ids: an id is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		}
+	}
+	if slices.Contains(m.ImageIDs, "") {
+		return fmt.Errorf("%w image_ids: an id is empty", ErrInvalid)
+	}
+	return nil
+}
+
+// Queue lists what waits on the thread, in the order in which it will be sent,
+// and why it stands still if it does.
+func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePause, error) {
+	if err := key.check(); err != nil {
+		return nil, nil, fmt.Errorf("list queue: %w", err)
+	}
+	q := s.eng.read()
+	if _, err := s.thread(ctx, key); err != nil {
+		return nil, nil, s.fail("list queue", err)
+	}
+	rows, err := q.ListQueued(ctx, pgdb.ListQueuedParams{
+		ThreadID: key.Thread, Owner: key.Owner, DueBy: new(dbtype.At(endOfTime)), MaxRows: maxQueueRows,
+	})
+	if err != nil {
+		return nil, nil, s.fail("list queue", err)
+	}
+	list := make([]QueuedMessage, 0, len(rows))
+	for _, row := range rows {
+		m, err := queuedFromRow(row, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		if m.State.Waits() {
+			list = append(list, m)
+		}
+	}
+	pause, err := pauseOf(ctx, s, q, key)
+	if err != nil {
+		return nil, nil, s.fail("list queue", err)
+	}
+	return list, pause, nil
+}
+
+func pauseOf(ctx context.Context, s *Store, q queries, key Key) (*QueuePause, error) {
+	row, err := q.GetQueuePause(ctx, pgdb.GetQueuePauseParams{ThreadID: key.Thread, Owner: key.Owner})
+	if errors.Is(s.fail("", err), ErrNotFound) {
+		return nil, nil //nolint:nilnil // it does not stand still
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &QueuePause{Reason: row.Reason, Message: row.Message, At: row.PausedAt.Time}, nil
+}
+
+// QueueLength counts what waits on the thread.
+func (s *Store) QueueLength(ctx context.Context, key Key) (int, error) {
+	if err := key.check(); err != nil {
+		return 0, fmt.Errorf("count queue: %w", err)
+	}
+	n, err := s.eng.read().CountQueued(ctx, pgdb.CountQueuedParams{ThreadID: key.Thread, Owner: key.Owner})
+	return int(n), s.fail("count queue", err)
+}
+
+// QueuedMessage reads a message that waits or was sent.
+func (s *Store) QueuedMessage(ctx context.Context, key Key, id string) (QueuedMessage, error) {
+	if err := key.check(); err != nil || !validID(id) {
+		return QueuedMessage{}, fmt.Errorf("read queued message: %w", ErrNotFound)
+	}
+	m, err := queuedFromRow(s.eng.read().GetQueued(ctx, pgdb.GetQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}))
+	return m, s.fail("read queued message", err)
+}
+
+// Unqueue removes a message that waits. ErrConflict says that it is being sent at
+// this moment.
+func (s *Store) Unqueue(ctx context.Context, key Key, id string) error {
+	return s.lockedBatch(ctx, key, "remove queued message", func(b *Batch) error {
+		if _, err := b.waiting(id); err != nil {
+			return err
+		}
+		_, err := b.q.DeleteQueued(ctx, pgdb.DeleteQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+		return err
+	})
+}
+
+// ClearQueue removes all that waits, and tells how many that were. A message
+// that is being sent at this moment stays.
+func (s *Store) ClearQueue(ctx context.Context, key Key) (removed int, err error) {
+	err = s.lockedBatch(ctx, key, "clear queue", func(b *Batch) error {
+		at := dbtype.At(now())
+		n, err := b.q.ClearQueued(ctx, pgdb.ClearQueuedParams{ThreadID: key.Thread, Owner: key.Owner, Now: &at})
+		removed = int(n)
+		return err
+	})
+	return removed, err
+}
+
+// EditQueued gives a message that waits another text, and takes its title away.
+// ErrConflict says that it is being sent at this moment.
+func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m QueuedMessage, err error) {
+	if err := (QueuedMessage{Text: text}).validate(); err != nil {
+		return QueuedMessage{}, fmt.Errorf("edit queued message: %w", err)
+	}
+	err = s.lockedBatch(ctx, key, "edit queued message", func(b *Batch) error {
+		row, err := b.waiting(id)
+		if err != nil {
+			return err
+		}
+		row.Message, row.Error, row.NotBefore = cleanText(text), "", nil
+		if row.SentAt != nil { // the old text stands in the thread: this is another message
+			row.SentAt, row.MessageID = nil, newID()
+		}
+		if _, err := b.q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}); err != nil {
+			return err
+		}
+		row.Title = ""
+		m, err = queuedFromRow(row, b.changeQueued(row))
+		return err
+	})
+	return m, err
+}
+
+// MoveQueued lets a message change places with the one before it, or after it.
+// It reports false when there is none: the order of what was begun, and of what
+// has a time, is not for anybody to choose.
+func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (moved bool, err error) {
+	err = s.lockedBatch(ctx, key, "move queued message", func(b *Batch) error {
+		if _, err := b.waiting(id); err != nil {
+			return err
+		}
+		rows, err := b.q.ListQueued(ctx, pgdb.ListQueuedParams{
+			ThreadID: key.Thread, Owner: key.Owner, DueBy: new(dbtype.At(endOfTime)), MaxRows: maxQueueRows,
+		})
+		if err != nil {
+			return err
+		}
+		rows = slices.DeleteFunc(rows, func(r pgdb.QueuedMessage) bool { return r.Attempts > 0 || r.ScheduledAt != nil })
+		if !up {
+			slices.Reverse(rows)
+		}
+		i := slices.IndexFunc(rows, func(r pgdb.QueuedMessage) bool { return r.ID == id })
+		if i < 1 {
+			return nil
+		}
+		moved = true
+		rows[i].Position, rows[i-1].Position = rows[i-1].Position, rows[i].Position
+		return errors.Join(b.changeQueued(rows[i]), b.changeQueued(rows[i-1]))
+	})
+	return moved, err
+}
+
+// TitleQueued gives a message its title, also when it was sent meanwhile.
+// ErrNotFound says that it was removed.
+func (s *Store) TitleQueued(ctx context.Context, key Key, id, title string) error {
+	if title = cleanText(title); len(title) > maxTitle || !validID(id) {
+		return fmt.Errorf("title queued message: %w: the title has %d bytes, at most %d are possible", ErrInvalid, len(title), maxTitle)
+	}
+	return s.fail("title queued message", s.changeThread(ctx, key, func(q queries) (int64, error) {
+		return q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner, Title: title})
+	}))
+}
+
+// PauseQueue lets the queue stand still.
+func (s *Store) PauseQueue(ctx context.Context, key Key, p QueuePause) error {
+	return s.lockedBatch(ctx, key, "pause queue", func(b *Batch) error { return b.pauseQueue(p) })
+}
+
+func (b *Batch) pauseQueue(p QueuePause) error {
+	return b.q.PauseQueue(b.ctx, pgdb.PauseQueueParams{
+		ThreadID: b.key.Thread, Owner: b.key.Owner, Reason: cleanText(p.Reason), Message: cleanText(p.Message), PausedAt: dbtype.At(orNow(p.At, now())),
+	})
+}
+
+// ResumeQueue lets the queue go on, and tells whether it stood still. What a
+// failure made wait may be tried at once.
+func (s *Store) ResumeQueue(ctx context.Context, key Key) (paused bool, err error) {
+	err = s.lockedBatch(ctx, key, "resume queue", func(b *Batch) error {
+		n, err := b.q.ResumeQueue(ctx, pgdb.ResumeQueueParams{ThreadID: key.Thread, Owner: key.Owner})
+		paused = n > 0
+		if err != nil || !paused {
+			return err
+		}
+		row, found, err := b.head(endOfTime)
+		if err != nil || !found || row.NotBefore == nil {
+			return err
+		}
+		row.NotBefore = nil
+		return b.changeQueued(row)
+	})
+	return paused, err
+}
+
+// lockedBatch is Batch with the thread's row held, so that what is read stays so
+// until the end, on all instances.
+func (s *Store) lockedBatch(ctx context.Context, key Key, what string, fn func(*Batch) error) error {
+	return s.Batch(ctx, key, func(b *Batch) error {
+		return b.do(what, func() error {
+			if err := b.lock(); err != nil {
+				return err
+			}
+			return fn(b)
+		})
+	})
+}
+
+// waiting reads a row that may be changed by its user.
+func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
+	if !validID(id) {
+		return pgdb.QueuedMessage{}, ErrNotFound
+	}
+	row, err := b.q.GetQueued(b.ctx, pgdb.GetQueuedParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+	switch {
+	case err != nil:
+		return row, err
+	case !QueueState(row.State).Waits():
+		return row, ErrNotFound
+	case leased(row):
+		return row, fmt.Errorf("%w: it is being sent", ErrConflict)
+	}
+	return row, nil
+}
+
+// leased says that somebody sends the message at this moment.
+func leased(row pgdb.QueuedMessage) bool {
+	return row.State == string(QueueSending) && row.LeaseUntil != nil && !row.LeaseUntil.Before(now())
+}
+
+// head is the row that is sent next, of those that are due.
+func (b *Batch) head(dueBy time.Time) (row pgdb.QueuedMessage, found bool, err error) {
+	rows, err := b.q.ListQueued(b.ctx, pgdb.ListQueuedParams{
+		ThreadID: b.key.Thread, Owner: b.key.Owner, DueBy: new(dbtype.At(dueBy)), MaxRows: 1,
+	})
+	if err != nil || len(rows) == 0 {
+		return row, false, err
+	}
+	return rows[0], true, nil
+}
+
+func (b *Batch) changeQueued(r pgdb.QueuedMessage) error {
+	_, err := b.q.ChangeQueued(b.ctx, pgdb.ChangeQueuedParams{
+		ID: r.ID, ThreadID: b.key.Thread, Owner: b.key.Owner,
+		State: r.State, Position: r.Position, Message: r.Message, Attempts: r.Attempts, LeaseUntil: r.LeaseUntil,
+		Error: r.Error, SentAt: r.SentAt, MessageID: r.MessageID, Instance: r.Instance, NotBefore: r.NotBefore,
+	})
+	return err
+}
+
+// newQueuedID makes an id as clients of such queues know it.
+func newQueuedID(at time.Time) string {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return fmt.Sprintf("q-%d-%s", at.Unix(), hex.EncodeToString(random[:]))
+}
+
+func queuedToRow(key Key, m QueuedMessage) (pgdb.InsertQueuedParams, error) {
+	at := now()
+	images, err := json.Marshal(append([]string{}, m.ImageIDs...))
+	if err != nil {
+		return pgdb.InsertQueuedParams{}, fmt.Errorf("%w image_ids: %w", ErrInvalid, err)
+	}
+	row := pgdb.InsertQueuedParams{
+		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: cleanText(m.Text), ImageIds: cleanJSON(images),
+		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: newID(),
+	}
+	if m.IdempotencyKey != "" {
+		row.IdempotencyKey = &m.IdempotencyKey
+	}
+	return row, nil
+}
+
+// queuedFromRow passes the error of the query on.
+func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
+	if err != nil {
+		return QueuedMessage{}, err
+	}
+	m := QueuedMessage{
+		ID: r.ID, State: QueueState(r.State), Text: r.Message, Title: r.Title, ClientID: r.ClientID, MessageID: r.MessageID,
+		Attempts: int(r.Attempts), Error: r.Error, QueuedAt: r.QueuedAt.Time,
+		ScheduledAt: r.ScheduledAt.Ptr(), NotBefore: r.NotBefore.Ptr(), SentAt: r.SentAt.Ptr(),
+	}
+	if r.IdempotencyKey != nil {
+		m.IdempotencyKey = *r.IdempotencyKey
+	}
+	if err := json.Unmarshal(r.ImageIds, &m.ImageIDs); err != nil {
+		return QueuedMessage{}, fmt.Errorf("read queued message %s: %w", r.ID, err)
+	}
+	return m, nil
+}

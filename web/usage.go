@@ -1,0 +1,106 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/persistence"
+)
+
+// usageStore is what the route about usage needs of the store.
+type usageStore interface {
+	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]persistence.DayUsage, error)
+}
+
+// usageDays is how many days are told when the client does not say.
+const usageDays = 30
+
+// usageFigures are what some responses took.
+type usageFigures struct {
+	Responses    int64 `json:"responses"`
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	CachedTokens int64 `json:"cached_tokens"` // among the input
+	// CostUSD sums the costs that are known; null when none is.
+	CostUSD *float64 `json:"cost_usd"`
+	// Unpriced counts the responses that CostUSD says nothing of.
+	Unpriced int64 `json:"unpriced_responses"`
+}
+
+type usageRow struct {
+	ThreadID string `json:"thread_id"`
+	Title    string `json:"title"`
+	Day      string `json:"day"` // YYYY-MM-DD, of UTC
+	usageFigures
+}
+
+type usageAnswer struct {
+	From  string       `json:"from"` // the first and the last day
+	To    string       `json:"to"`
+	Usage []usageRow   `json:"usage"` // the latest day first
+	Total usageFigures `json:"total"`
+}
+
+// readUsage tells what the caller's threads took, by thread and day.
+func (s *Server) readUsage(c echo.Context) error {
+	last, err := queryDay(c, "to", s.now().UTC())
+	if err != nil {
+		return err
+	}
+	first, err := queryDay(c, "from", last.AddDate(0, 0, 1-usageDays))
+	if err != nil {
+		return err
+	}
+	if first.After(last) {
+		return badRequest("invalid_value", "from", "from must not be later than to.")
+	}
+	if !last.Before(first.AddDate(0, 0, persistence.MaxUsageDays)) {
+		return badRequest("invalid_value", "from", fmt.Sprintf("from and to must be at most %d days apart.", persistence.MaxUsageDays-1))
+	}
+	days, err := s.store.UsageByDay(c.Request().Context(), caller(c).Owner, first, last)
+	if err != nil {
+		return err
+	}
+	answer := usageAnswer{From: first.Format(time.DateOnly), To: last.Format(time.DateOnly), Usage: make([]usageRow, 0, len(days))}
+	for _, d := range days {
+		row := usageRow{d.ThreadID, d.Title, d.Day, usageFigures{d.Responses, d.InputTokens, d.OutputTokens, d.CachedTokens, d.CostUSD, d.Unpriced}}
+		answer.Usage = append(answer.Usage, row)
+		answer.Total.add(row.usageFigures)
+	}
+	return c.JSON(http.StatusOK, answer)
+}
+
+func (u *usageFigures) add(more usageFigures) {
+	u.Responses += more.Responses
+	u.InputTokens += more.InputTokens
+	u.OutputTokens += more.OutputTokens
+	u.CachedTokens += more.CachedTokens
+	u.Unpriced += more.Unpriced
+	if more.CostUSD == nil {
+		return
+	}
+	sum := *more.CostUSD
+	if u.CostUSD != nil {
+		sum += *u.CostUSD
+	}
+	sum = math.Round(sum*1e6) / 1e6 // floating-point numbers add noise
+	u.CostUSD = &sum
+}
+
+// queryDay reads a day of UTC from the query; absent, it is def.
+func queryDay(c echo.Context, name string, def time.Time) (time.Time, error) {
+	text := c.QueryParam(name)
+	if text == "" {
+		return def, nil
+	}
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil || day.Year() < 1970 || day.Year() > 9998 {
+		return time.Time{}, badRequest("invalid_value", name, name+" must be a day such as 2026-01-31.")
+	}
+	return day, nil
+}
