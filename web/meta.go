@@ -54,6 +54,8 @@ type CodeLimits struct {
 type codeShown struct {
 	TimeoutMs   int64 `json:"timeout_ms"`
 	MemoryBytes int64 `json:"memory_bytes"`
+	// Pyodide is what the names of Pyodide's files are appended to.
+	Pyodide string `json:"pyodide"`
 }
 
 // ICEServer is a STUN or TURN server for the browser's leg.
@@ -81,7 +83,7 @@ func (s *Server) readConfig(c echo.Context) error {
 		Upstream: u.Name, UpstreamNote: u.Note, Version: s.cfg.Version, Model: u.Model, Voice: u.Voice,
 		Authentication: s.auth.required, Owner: caller(c).Owner, ICEServers: []shownICEServer{},
 		ClientTools: append([]string{}, s.cfg.ClientTools...),
-		Code:        codeShown{TimeoutMs: s.cfg.Code.Timeout.Milliseconds(), MemoryBytes: s.cfg.Code.MemoryBytes},
+		Code:        codeShown{TimeoutMs: s.cfg.Code.Timeout.Milliseconds(), MemoryBytes: s.cfg.Code.MemoryBytes, Pyodide: s.cfg.Pyodide.base()},
 	}
 	for _, i := range s.cfg.ICEServers {
 		answer.ICEServers = append(answer.ICEServers, i.shown())

@@ -23,12 +23,26 @@ const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe
 	"img-src 'self' data: blob:; media-src 'self' blob:; worker-src 'self'; font-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// workerCSPs are the policies of the page's worker scripts, by their paths. A
-// worker has the policy of its own script, not the page's, and these run programs
-// that a model wrote: no request reaches anything, neither our API with the user's
-// cookie nor another place, and no further script or worker is loaded.
-var workerCSPs = map[string]string{
-	"worker/javascript.js": "default-src 'none'; script-src 'wasm-unsafe-eval'; sandbox allow-scripts",
+// workerFolder holds the page's worker scripts. A worker has the policy of its own
+// script, not the page's, and these run programs that a model wrote: no request
+// reaches anything, neither our API with the user's cookie nor another place, and
+// the origin is nobody's, with no storage and no cookies. That of Python may load
+// Python itself.
+const workerFolder = "worker/"
+
+const workerCSP = "default-src 'none'; script-src 'wasm-unsafe-eval'; sandbox allow-scripts"
+
+// policyOf is the content security policy of a file of the page.
+func (s *Server) policyOf(name, host string) string {
+	switch {
+	case !strings.HasPrefix(name, workerFolder):
+		return pageCSP
+	case name == workerFolder+"python.js" && s.cfg.Pyodide.Offered():
+		from := s.cfg.Pyodide.sources(host, s.cfg.AllowedOrigins)
+		return "default-src 'none'; script-src 'wasm-unsafe-eval' " + from + "; connect-src " + from + "; sandbox allow-scripts"
+	default:
+		return workerCSP
+	}
 }
 
 const apiCSP = "default-src 'none'; frame-ancestors 'none'"
@@ -44,8 +58,11 @@ func (s *Server) use() {
 		s.limitBody,
 		middleware.GzipWithConfig(middleware.GzipConfig{
 			// The compressing writer holds back the 101 of a WebSocket, and proxies hold
-			// back the events of a compressed stream.
-			Skipper:   func(c echo.Context) bool { return c.IsWebSocket() || isStream(c) },
+			// back the events of a compressed stream. Pyodide's files are large and mostly
+			// compressed already.
+			Skipper: func(c echo.Context) bool {
+				return c.IsWebSocket() || isStream(c) || strings.HasPrefix(c.Request().URL.Path, pyodidePath)
+			},
 			MinLength: 1024,
 		}),
 	)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -94,12 +93,12 @@ func (s *Server) serveFile(c echo.Context) error {
 	if name == "" {
 		name = indexFile
 	}
-	return s.page.serve(c, name)
+	return s.page.serve(c, name, s.policyOf(name, c.Request().Host))
 }
 
-func (p *page) serve(c echo.Context, name string) error {
+func (p *page) serve(c echo.Context, name, policy string) error {
 	f, h := p.files[name], c.Response().Header()
-	h.Set(echo.HeaderContentSecurityPolicy, cmp.Or(workerCSPs[name], pageCSP))
+	h.Set(echo.HeaderContentSecurityPolicy, policy)
 	h.Set("Etag", f.etag)
 	// Names do not change with the content, so browsers ask each time; what they
 	// have is not sent again.

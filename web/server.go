@@ -48,7 +48,9 @@ type Config struct {
 	// and run itself, within the limits of Code.
 	ClientTools []string
 	Code        CodeLimits
-	Auth        Auth
+	// Pyodide is where the page gets Python from; nil is nowhere.
+	Pyodide *Pyodide
+	Auth    Auth
 	// ICEServers are told to browsers by GET /api/config.
 	ICEServers []ICEServer
 	// AllowedOrigins are the origins beside our own whose pages may use the API:
@@ -224,6 +226,7 @@ func (s *Server) routes() {
 	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()), user)
 	e.GET("/openapi.json", s.serveOpenAPI)
 
+	e.GET(pyodidePath+":file", s.servePyodide)
 	for _, path := range s.page.paths() {
 		e.GET(path, s.serveFile)
 		e.HEAD(path, s.serveFile)

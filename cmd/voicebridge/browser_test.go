@@ -101,6 +101,8 @@ type tab struct {
 	// problems are exceptions that nothing caught and refusals of the content
 	// security policy.
 	problems *output
+	// violates says that the test has the policy refuse things.
+	violates bool
 }
 
 // openBrowser starts a browser of the test's own with one tab.
@@ -158,7 +160,7 @@ func openTab(parent context.Context, t *testing.T) *tab {
 // helps to see why.
 func (p *tab) finish(t *testing.T) {
 	t.Helper()
-	if found := p.problems.String(); found != "" {
+	if found := p.problems.String(); found != "" && !p.violates {
 		t.Errorf("the page has problems:\n%s", found)
 	}
 	if !t.Failed() {

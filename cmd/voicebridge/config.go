@@ -118,6 +118,9 @@ type codeConfig struct {
 	// PreferBrowser lets a caller's browser run the programs; one that cannot leaves
 	// them to the server.
 	PreferBrowser bool `koanf:"prefer_browser"`
+	// Pyodide is a folder or an https address with a Pyodide distribution: with one
+	// the page offers Python. Empty: it offers none.
+	Pyodide string `koanf:"pyodide"`
 }
 
 type webToolsConfig struct {

@@ -3,6 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +76,9 @@ func (p *tab) runAll(t *testing.T, s served, tool string, programs []pageProgram
 // of the server's.
 func wantDeclared(t *testing.T, session *simulator.Session, want toolkit.Definition) {
 	t.Helper()
-	update, err := session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
+	update, err := session.WaitFor(t.Context(), func(e realtime.Event) bool {
+		return e.Type == realtime.TypeSessionUpdate && strings.Contains(string(e.Session), `"changeBrowserTheme"`) // the page's tools are in it
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,6 +178,91 @@ func onServer(t *testing.T, program string) code.Outcome {
 	return withoutTime(o)
 }
 
+// pyodideFolder returns a folder with the Pyodide that the page's tests are made for:
+// that of web/ui, or else one that is installed for this test.
+func pyodideFolder(t *testing.T) string {
+	t.Helper()
+	const installed = "../../web/ui/node_modules/pyodide"
+	if _, err := os.Stat(filepath.Join(installed, "pyodide.mjs")); err == nil {
+		folder, err := filepath.Abs(installed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+	var manifest struct {
+		DevDependencies map[string]string `json:"devDependencies"`
+	}
+	raw, err := os.ReadFile("../../web/ui/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	install := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder,
+		"pyodide@"+manifest.DevDependencies["pyodide"])
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("Pyodide is missing: run `npm ci` in web/ui (`make test` does). Installing it for this test failed: %v\n%s", err, out)
+	}
+	return filepath.Join(folder, "node_modules", "pyodide")
+}
+
+const soundPython = `import json, asyncio, sys
+print("before", {"a": [1, "é"]})
+await asyncio.sleep(0.01)
+print("warned", file=sys.stderr)
+{"sum": 0.1 + 0.2, "set": {1}, "big": 10 ** 20}`
+
+const greedyPython = `taken = []
+try:
+    while len(taken) < 10: taken.append(bytearray(10 ** 8))
+except MemoryError:
+    taken = len(taken)
+print("all", taken)
+assert 0 < taken < 6
+1 / 0`
+
+// The engine's worker has nobody's origin, and no way out of it.
+const hostilePython = `import js
+from pyodide.http import pyfetch
+found = [n for n in ("fetch", "XMLHttpRequest", "WebSocket", "importScripts", "Worker", "indexedDB", "caches", "BroadcastChannel",
+    "navigator", "postMessage") if getattr(js, n, None) is not None] + [js.self.origin]
+try:
+    found.append(await (await pyfetch("/api/threads")).string())
+except Exception as error:
+    found.append(type(error).__name__)
+found`
+
+// TestPageRunsPython has the page run the model's Python, which the server has
+// not.
+func TestPageRunsPython(t *testing.T) {
+	t.Parallel()
+	programs := []pageProgram{
+		{
+			"a sound one", soundPython, code.ExitCompleted,
+			`"stdout":"before {'a': [1, 'é']}\n","stderr":"warned\n","value":{"sum":0.30000000000000004,"set":"{1}","big":100000000000000000000}`,
+		},
+		{"one that takes all and throws", greedyPython, code.ExitException, "ZeroDivisionError: division by zero"},
+		{"an endless one", "print('begun')\nwhile True: pass", code.ExitTimeout, `"stdout":"begun\n"`},
+		{"one that looks for a way out", hostilePython, code.ExitCompleted, `"value":["null","NameError"]`},
+	}
+	settings := fmt.Sprintf("tools: {code: {pyodide: %q, timeout_seconds: 5}}\n", pyodideFolder(t))
+	s := serveWith(t, persistencetest.PostgresURL(t), playing(t, code.PythonName, programs), "VOICEBRIDGE_CONFIG="+write(t, settings))
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilLiveAndMute(t)
+	wantDeclared(t, s.sim.Sessions()[0], code.PythonDefinition())
+	p.runAll(t, s, code.PythonName, programs)
+	p.say(t, chartWords)
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	s.untilEnded(t, 1)
+}
+
 // TestClientTools asks the server which tools the page is to run. The server has
 // its own all the same, for clients that declare none.
 func TestClientTools(t *testing.T) {
@@ -180,14 +271,19 @@ func TestClientTools(t *testing.T) {
 		config string
 		server bool
 	}{
-		"{}": {`"client_tools":[],"code":{"timeout_ms":10000,"memory_bytes":67108864}`, true},
+		"{}": {`"client_tools":[],"code":{"timeout_ms":10000,"memory_bytes":67108864,"pyodide":""}`, true},
 		"tools: {code: {prefer_browser: true, timeout_seconds: 3, memory_mb: 8}}": {
-			`"client_tools":["mini-javascript-execution"],"code":{"timeout_ms":3000,"memory_bytes":8388608}`, true,
+			`"client_tools":["mini-javascript-execution"],"code":{"timeout_ms":3000,"memory_bytes":8388608,"pyodide":""}`, true,
 		},
 		"tools: {code: {prefer_browser: true}, allow: [mini-javascript-execution]}": {`"client_tools":["mini-javascript-execution"],`, true},
 		"tools: {code: {prefer_browser: true}, toolkits: [artifacts]}":              {`"client_tools":[],`, false},
 		"tools: {code: {prefer_browser: true}, deny: [mini-javascript-execution]}":  {`"client_tools":[],`, false},
 		"tools: {code: {prefer_browser: true}, allow: [createTable]}":               {`"client_tools":[],`, false},
+		"tools: {code: {pyodide: https://cdn.example/v1}}": {
+			`"client_tools":["python-execution"],"code":{"timeout_ms":10000,"memory_bytes":67108864,"pyodide":"https://cdn.example/v1/"}`, true,
+		},
+		"tools: {code: {pyodide: https://cdn.example/v1, prefer_browser: true}}":     {`"client_tools":["mini-javascript-execution","python-execution"],`, true},
+		"tools: {code: {pyodide: https://cdn.example/v1}, deny: [python-execution]}": {`"client_tools":[],`, true},
 	} {
 		t.Run(settings, func(t *testing.T) {
 			t.Parallel()
@@ -199,5 +295,49 @@ func TestClientTools(t *testing.T) {
 				t.Errorf("the server's tools are %.300s", body)
 			}
 		})
+	}
+}
+
+// The server's own Python stays the one that is used, unless it leaves the programs
+// to the page.
+func TestWhoRunsPython(t *testing.T) {
+	t.Parallel()
+	sandbox, err := code.New(code.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := []string{code.JavaScriptName, code.PythonName}
+	for name, c := range map[string]struct {
+		own, prefer bool
+		pyodide     string
+		offered     []string
+		places      []string
+	}{
+		"nothing set":                {false, false, "", nil, nil},
+		"Pyodide":                    {false, false, "/srv/pyodide", both[1:], both[1:]},
+		"the server's and Pyodide":   {true, false, "/srv/pyodide", nil, nil},
+		"both, the browser first":    {true, true, "/srv/pyodide", both, both},
+		"the browser without Python": {true, true, "", both[:1], both},
+	} {
+		cfg := defaults()
+		cfg.Tools.Code.PreferBrowser, cfg.Tools.Code.Pyodide = c.prefer, c.pyodide
+		tools := &tools{pick: cfg.Tools}
+		if c.own {
+			tools.add(sandbox.Python())
+		}
+		places := slices.Sorted(maps.Keys(tools.clientPlaces(cfg)))
+		if d := cmp.Diff(c.offered, tools.ofClients()) + cmp.Diff(c.places, places); d != "" {
+			t.Errorf("%s: (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+func TestBadPyodide(t *testing.T) {
+	t.Parallel()
+	for place, want := range map[string]string{"nowhere": "nowhere", "http://cdn.example/": "https://host/folder/"} {
+		code, _, stderr := failing(t, environment(t, "VOICEBRIDGE_CONFIG="+write(t, "tools: {code: {pyodide: \""+place+"\"}}\n")))
+		if code == 0 || !strings.Contains(stderr, "tools.code.pyodide") || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d: %s", place, code, stderr)
+		}
 	}
 }

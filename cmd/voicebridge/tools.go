@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/mcptool"
 	"voicebridge/toolkit/webtools"
+	"voicebridge/web"
 )
 
 const defaultMCPFile = "mcp.json"
@@ -28,8 +30,10 @@ type tools struct {
 	// agent is the tool by which a voice call asks the text side; nil for none.
 	agent toolkit.Tool
 	mcp   *mcptool.Servers // nil when none is configured
-	pick  toolsConfig
-	log   *slog.Logger
+	// pyodide is where the page gets Python from.
+	pyodide *web.Pyodide
+	pick    toolsConfig
+	log     *slog.Logger
 	// changed gets a signal when the tools of the MCP servers have changed.
 	changed chan struct{}
 }
@@ -41,21 +45,33 @@ func openTools(ctx context.Context, cfg config, log *slog.Logger) (*tools, error
 	if err := t.openOwn(ctx, cfg); err != nil {
 		return nil, err
 	}
+	var err error
+	if t.pyodide, err = web.OpenPyodide(cfg.Tools.Code.Pyodide); err != nil {
+		return nil, fmt.Errorf("tools.code.pyodide: %w", err)
+	}
+	if err := t.openMCP(ctx, cfg); err != nil {
+		return nil, errors.Join(err, t.pyodide.Close())
+	}
+	return t, nil
+}
+
+// openMCP connects to the MCP servers, if any are configured.
+func (t *tools) openMCP(ctx context.Context, cfg config) error {
 	path := cfg.mcpFile()
 	if path == "" {
-		return t, nil
+		return nil
 	}
 	servers, err := mcptool.LoadConfig(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t.mcp, err = mcptool.Open(ctx, servers, mcptool.Options{Logger: log, Version: buildVersion(), Changed: func() {
+	t.mcp, err = mcptool.Open(ctx, servers, mcptool.Options{Logger: t.log, Version: buildVersion(), Changed: func() {
 		select {
 		case t.changed <- struct{}{}:
 		default:
 		}
 	}})
-	return t, err
+	return err
 }
 
 // mcpFile is the file that names the MCP servers, empty when there is none.
@@ -117,22 +133,35 @@ func (c *config) codeTools(log *slog.Logger) code.Config {
 	}
 }
 
-// clientPlaces are the tools that a client may declare although the server has them.
-func (c *config) clientPlaces() map[string]clienttool.Place {
-	if !c.Tools.Code.PreferBrowser {
-		return nil
-	}
-	return c.codeTools(nil).ClientPlaces()
+// clientPlaces are the tools that a client may declare although the server has them,
+// and those whose answers are read as those of the server's.
+func (t *tools) clientPlaces(cfg config) map[string]clienttool.Place {
+	places := cfg.codeTools(nil).ClientPlaces()
+	maps.DeleteFunc(places, func(name string, _ clienttool.Place) bool {
+		return !t.pick.Code.PreferBrowser && (name != code.PythonName || !t.pagePython())
+	})
+	return places
 }
 
-// ofClients are the names of the tools that the page is to declare as its own. The
-// page runs the programs that the server would run, and no others.
+// ofClients are the names of the tools that the page is to declare as its own.
 func (t *tools) ofClients() []string {
 	var names []string
-	if t.pick.Code.PreferBrowser && slices.Contains(t.pick.Toolkits, toolkitCode) && t.picked(code.JavaScriptName) {
+	if t.pick.Code.PreferBrowser {
 		names = append(names, code.JavaScriptName)
 	}
-	return names
+	if t.pagePython() {
+		names = append(names, code.PythonName)
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !slices.Contains(t.pick.Toolkits, toolkitCode) || !t.picked(name)
+	})
+}
+
+// pagePython says whether the page runs Python: where it has it, and the server has
+// none of its own or leaves the programs to the page.
+func (t *tools) pagePython() bool {
+	own := slices.ContainsFunc(t.own, func(e toolkit.Entry) bool { return e.Tool.Definition().Name == code.PythonName })
+	return t.pick.Code.Pyodide != "" && (t.pick.Code.PreferBrowser || !own)
 }
 
 // webTools are the settings of the tools that reach the web.
@@ -168,10 +197,11 @@ func (t *tools) run(ctx context.Context) error {
 }
 
 func (t *tools) close() error {
+	err := t.pyodide.Close()
 	if t.mcp == nil {
-		return nil
+		return err
 	}
-	return t.mcp.Close()
+	return errors.Join(err, t.mcp.Close())
 }
 
 // registry returns the tools of a new call. The same for every owner and thread

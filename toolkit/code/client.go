@@ -3,6 +3,7 @@ package code
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
@@ -13,16 +14,20 @@ var exits = []Exit{
 	ExitCompleted, ExitException, ExitTimeout, ExitOutOfMemory, ExitStackOverflow, ExitOutputLimit, ExitCrashed, ExitCancelled,
 }
 
+// pythonStart is how long a client may take until Python runs: the first time all of it comes over the
+// network.
+const pythonStart = time.Minute
+
 // maxValueDepth is how deep a client's value may be nested; a deeper one becomes a string.
 const maxValueDepth = 60
 
 // ClientPlaces are the tools that a client may run instead of the server: each name with the limits of
 // this sandbox and what makes the same result of the client's answer that the server's own tool gives.
 func (c Config) ClientPlaces() map[string]clienttool.Place {
-	timeout := c.withDefaults().Timeout + patience
+	timeout := c.withDefaults().Timeout
 	return map[string]clienttool.Place{
-		JavaScriptName: {Timeout: timeout, Result: func(output string) toolkit.Result { return clientResult("JavaScript", output) }},
-		PythonName:     {Timeout: timeout, Result: func(output string) toolkit.Result { return clientResult("Python", output) }},
+		JavaScriptName: {Timeout: timeout + patience, Result: func(output string) toolkit.Result { return clientResult("JavaScript", output) }},
+		PythonName:     {Timeout: timeout + pythonStart, Result: func(output string) toolkit.Result { return clientResult("Python", output) }},
 	}
 }
 

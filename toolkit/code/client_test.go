@@ -12,7 +12,7 @@ import (
 func TestClientPlaces(t *testing.T) {
 	t.Parallel()
 	places := Config{Timeout: 3 * time.Second}.ClientPlaces()
-	if len(places) != 2 || places[JavaScriptName].Timeout != 3*time.Second+patience || places[PythonName].Timeout != 3*time.Second+patience {
+	if len(places) != 2 || places[JavaScriptName].Timeout != 3*time.Second+patience || places[PythonName].Timeout != 3*time.Second+pythonStart {
 		t.Errorf("got %+v", places)
 	}
 }

@@ -43,6 +43,7 @@ function readCode(raw: Json): CodeSettings {
   };
   return {
     tools: asList(raw.client_tools).filter((name) => typeof name === 'string'),
+    pyodide: asText(limits.pyodide),
     limits: {
       ...defaultLimits,
       timeoutMs: positive(limits.timeout_ms, defaultLimits.timeoutMs),

@@ -1,5 +1,5 @@
 import { asObject, parseJson } from '../base/json';
-import { javaScript } from '../code/definitions';
+import { javaScript, python } from '../code/definitions';
 import type { Limits } from '../code/outcome';
 import { theme } from '../view/theme.svelte';
 
@@ -10,12 +10,14 @@ export interface CodeSettings {
   /** The tools that the page is to offer. */
   tools: string[];
   limits: Limits;
+  /** Where Pyodide's files are; empty is nowhere. */
+  pyodide: string;
 }
 
 interface ClientTool {
   description: string;
   parameters: object;
-  run: (args: unknown, limits: Limits, signal: AbortSignal) => string | Promise<string>;
+  run: (args: unknown, settings: CodeSettings, signal: AbortSignal) => string | Promise<string>;
   /** Offered only when the server says so. */
   onRequest?: boolean;
 }
@@ -39,7 +41,12 @@ const tools: Record<string, ClientTool> = {
   'mini-javascript-execution': {
     ...javaScript,
     onRequest: true,
-    run: async (args, limits, signal) => (await import('../code/tools')).runJavaScript(args, limits, signal),
+    run: async (args, { limits }, signal) => (await import('../code/tools')).runJavaScript(args, limits, signal),
+  },
+  'python-execution': {
+    ...python,
+    onRequest: true,
+    run: async (args, { limits, pyodide }, signal) => (await import('../code/tools')).runPython(args, limits, signal, pyodide),
   },
 };
 
@@ -70,7 +77,7 @@ export async function runClientTool(name: string, args: string, settings: CodeSe
   if (!tool) return `Error: this page has no tool ${name}.`;
   if (parsed === undefined) return 'Error: the arguments are not valid JSON.';
   try {
-    return await tool.run(parsed, settings.limits, signal);
+    return await tool.run(parsed, settings, signal);
   } catch (thrown) {
     return `Error: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
   }

@@ -1,15 +1,17 @@
 import { isObject } from '../base/json';
+import { lockDown } from './lockdown';
 import { runProgram } from './machine';
 import { Output } from './outcome';
 
 // The worker that runs one JavaScript program. The policy that its script is
 // served with lets it reach nothing.
 
-const post = (message: object) => postMessage(message);
+const post = postMessage.bind(globalThis);
 
 onmessage = ({ data }: MessageEvent) => {
   if (!isObject(data) || !(data.wasm instanceof ArrayBuffer)) return;
   onmessage = null;
+  lockDown(globalThis);
   const maxOutput = Number(data.maxOutput);
   const program = { code: String(data.code), memoryBytes: Number(data.memoryBytes), maxOutput };
   // What is too much is cut here: the page is not to be flooded.

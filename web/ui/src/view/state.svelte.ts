@@ -27,7 +27,7 @@ class App {
   readonly threads = new ThreadList();
   readonly call = new Call({
     iceServers: () => this.config?.iceServers ?? [],
-    code: () => this.config?.code ?? { tools: [], limits: defaultLimits },
+    code: () => this.config?.code ?? { tools: [], limits: defaultLimits, pyodide: '' },
     onPlaced: (id) => this.#placed(id),
     onMessage: (id, message) => {
       if (this.open?.id === id) this.open.take(message);
