@@ -367,10 +367,11 @@ func (w *worker) startTool(tc toolkit.Call) {
 			c.offer(toolProgress{callID: tc.ID, chunk: chunk})
 		})
 		c.client.Forget(tc.ID)
+		// What is kept and shown is without secrets; the model gets all.
 		if !result.Failed() {
-			// What is kept and shown is without secrets; the model gets all.
-			result.Model, result.Output = result.ForModel(), toolkit.Mask(result.Output)
+			result.Model = result.ForModel()
 		}
+		result.Output = toolkit.Mask(result.Output)
 		c.post(toolEnd{callID: tc.ID, result: result})
 	})
 }

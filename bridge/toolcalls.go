@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ func (r *toolRun) waits() bool { return r.nonce != "" && !r.done }
 
 // functionCall starts the tool of a completed function call, once.
 func (s *state) functionCall(it *item, raw *realtime.Item, r *response) {
-	if raw.CallID == "" || s.tools[raw.CallID] != nil || s.phase >= draining {
+	if raw.CallID == "" || s.tools[raw.CallID] != nil {
 		return
 	}
 	if r == nil {
@@ -56,7 +57,7 @@ func (s *state) functionCall(it *item, raw *realtime.Item, r *response) {
 	if r != nil {
 		r.tools = append(r.tools, run)
 	}
-	arguments := string(toolkit.Mask([]byte(raw.Arguments))) // what is kept and shown
+	arguments := toolkit.MaskArguments(raw.Arguments) // what is kept and shown
 	s.showCall(it, run, known, arguments)
 	run.record = persistence.ToolCall{
 		ID: s.newID(), MessageID: run.message.id, CallID: s.callID, ToolCallID: raw.CallID, Name: raw.Name,
@@ -65,6 +66,8 @@ func (s *state) functionCall(it *item, raw *realtime.Item, r *response) {
 	}
 	s.save(saveTool{run.record})
 	switch {
+	case s.phase >= draining: // it came too late to be run
+		s.closeTool(run, persistence.ToolCallCancelled, toolkit.Result{Error: tooLateForTools})
 	case raw.Name == cancelToolName:
 		s.cancelRunning(run)
 	case known && s.approve[raw.Name]:
@@ -101,7 +104,7 @@ func (s *state) showCall(it *item, run *toolRun, known bool, arguments string) {
 		m = s.assistantMessage(it, responseID(run.response))
 		m.meta.Status = persistence.StatusCompleted
 	}
-	part := persistence.DynamicToolPart(run.call.Name)
+	part := persistence.DynamicToolPart(cmp.Or(run.call.Name, "unknown")) // a part has a name
 	if known && run.entry.Executor == toolkit.ExecutorApp {
 		part = persistence.ToolPart(run.call.Name)
 	}
@@ -222,12 +225,15 @@ func (s *state) toolsRun() bool {
 	return slices.ContainsFunc(s.open, func(r *toolRun) bool { return !r.done })
 }
 
+// tooLateForTools is the result of a tool call that the end of the call cut off.
+const tooLateForTools = "The call ended before the tool did."
+
 // endTools closes what runs when the call ends.
 func (s *state) endTools() {
 	s.do(cancelTools{})
 	for _, run := range s.open {
 		if !run.done {
-			s.closeTool(run, persistence.ToolCallCancelled, toolkit.Result{Error: "The call ended before the tool did."})
+			s.closeTool(run, persistence.ToolCallCancelled, toolkit.Result{Error: tooLateForTools})
 		}
 	}
 }

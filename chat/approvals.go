@@ -164,7 +164,7 @@ func (t *Turn) decided(run *callRun, a persistence.Approval) {
 	}
 	t.publish(eventApprovalClosed, closedEvent{ToolCallID: run.call.ID, Approved: q.approved(), Reason: q.reason()})
 	e := t.describe(run)
-	e.Input, e.Arguments = nil, ""
+	e.Input = nil
 	e.Approved, e.Reason = q.approved(), q.reason()
 	t.emit(Event{Type: EventToolDecided, Call: e})
 }

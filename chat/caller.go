@@ -212,6 +212,7 @@ func resolveSaved(b *persistence.Batch, call persistence.ToolCall, result toolki
 	if _, err := b.UpdateMessage(m); err != nil {
 		return err
 	}
-	call.Output, call.Error, call.FinishedAt = string(result.Output), result.Error, new(time.Now())
+	// The message is where the model will read it: only the record is masked.
+	call.Output, call.Error, call.FinishedAt = string(toolkit.Mask(result.Output)), result.Error, new(time.Now())
 	return b.SaveToolCall(call)
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,9 +17,13 @@ const sideBySide = 8
 
 // callRun is one call of the model.
 type callRun struct {
-	call   ToolCall
-	entry  toolkit.Entry
-	part   int // index into the message's parts
+	call  ToolCall
+	entry toolkit.Entry
+	part  int // index into the message's parts
+	// input and result are as they are: what is kept and shown is without secrets,
+	// the model of this turn gets all.
+	input  json.RawMessage
+	result toolkit.Result
 	record persistence.ToolCall
 	done   bool
 	// question is what the user is asked before the tool runs; nil for none.
@@ -38,16 +43,21 @@ func (t *Turn) call(call ToolCall) (*callRun, error) {
 	if !known {
 		entry.Executor = toolkit.ExecutorApp // the router says that there is no such tool
 	}
-	part := persistence.DynamicToolPart(call.Name)
+	part := persistence.DynamicToolPart(cmp.Or(call.Name, "unknown")) // a part has a name
 	if known && entry.Executor == toolkit.ExecutorApp {
 		part = persistence.ToolPart(call.Name)
 	}
-	part.ToolCallID, part.State, part.Input = call.ID, persistence.ToolInputAvailable, t.input(call.Arguments)
+	arguments := toolkit.MaskArguments(call.Arguments)
+	input := t.input(call.Arguments)
+	part.ToolCallID, part.State, part.Input = call.ID, persistence.ToolInputAvailable, input
+	if arguments != call.Arguments {
+		part.Input = t.input(arguments)
+	}
 	setCallMetadata(&part, t.provider.Name(), call.Metadata)
-	run := &callRun{call: call, entry: entry, part: len(t.msg.Parts)}
+	run := &callRun{call: call, entry: entry, part: len(t.msg.Parts), input: input}
 	run.record = persistence.ToolCall{
 		ID: newID(), MessageID: t.msg.ID, ToolCallID: call.ID, Name: call.Name, Executor: string(entry.Executor),
-		Server: entry.Server, Status: persistence.ToolCallRunning, Input: cutRunes(call.Arguments, maxArguments), StartedAt: time.Now(),
+		Server: entry.Server, Status: persistence.ToolCallRunning, Input: cutRunes(arguments, maxArguments), StartedAt: time.Now(),
 	}
 	t.msg.Parts = append(t.msg.Parts, part)
 	t.calls = append(t.calls, run)
@@ -83,7 +93,7 @@ func (t *Turn) describe(run *callRun) *EventCall {
 	part := &t.msg.Parts[run.part]
 	return &EventCall{
 		ID: run.call.ID, Name: run.call.Name, Executor: run.entry.Executor, Dynamic: part.Type == "dynamic-tool",
-		Input: part.Input, Arguments: run.call.Arguments,
+		Input: part.Input,
 	}
 }
 
@@ -204,7 +214,7 @@ func (r *runner) settle() {
 // progress tells how a tool comes along.
 func (t *Turn) progress(run *callRun, c toolkit.Chunk) {
 	e := t.describe(run)
-	e.Input, e.Arguments = nil, ""
+	e.Input = nil
 	e.Message, e.Percent, e.Data = c.Message, c.Percent, c.Data
 	t.emit(Event{Type: EventToolProgress, Call: e})
 	t.publish("tool_progress", map[string]any{
@@ -216,10 +226,11 @@ func (t *Turn) progress(run *callRun, c toolkit.Chunk) {
 // resolve puts a call's result into the message.
 func (t *Turn) resolve(run *callRun, result toolkit.Result) {
 	part := &t.msg.Parts[run.part]
-	own := encode(map[string]string{"result": result.Model})
-	if size := len(result.Output) + len(own); !result.Failed() && t.results+size > maxResults {
+	if size := len(result.Output) + len(ownResult(result)); !result.Failed() && t.results+size > maxResults {
 		result = toolkit.Result{Error: fmt.Sprintf("the result has %d bytes, more than this answer has room for", len(result.Output))}
 	}
+	run.result = result
+	result.Output, result.Model = toolkit.Mask(result.Output), string(toolkit.Mask([]byte(result.Model)))
 	status := persistence.ToolCallDone
 	if result.Failed() {
 		status = persistence.ToolCallFailed
@@ -228,11 +239,9 @@ func (t *Turn) resolve(run *callRun, result toolkit.Result) {
 		}
 		part.State, part.ErrorText = persistence.ToolOutputError, result.Error
 	} else {
-		part.State, part.Output = persistence.ToolOutputAvailable, bytes.Clone(result.Output)
-		if result.Model != "" && result.Model != modelOutput(result.Output) {
-			setCallMetadata(part, ownMetadata, own)
-			t.results += len(own)
-		}
+		part.State = persistence.ToolOutputAvailable
+		setResult(part, result)
+		t.results += len(ownResult(result))
 	}
 	t.results += len(result.Output) + len(result.Error)
 	t.closeCall(run, status, result)
@@ -243,6 +252,28 @@ func (t *Turn) resolve(run *callRun, result toolkit.Result) {
 	}
 }
 
+// setResult puts what a tool gave into its part, with the words for the model where
+// they are others.
+func setResult(p *persistence.Part, result toolkit.Result) {
+	p.Output = bytes.Clone(result.Output)
+	if result.Model != "" && result.Model != modelOutput(result.Output) {
+		setCallMetadata(p, ownMetadata, ownResult(result))
+	}
+}
+
+func ownResult(result toolkit.Result) json.RawMessage {
+	return encode(map[string]string{"result": result.Model})
+}
+
+// whole is the call's part with all that is masked in the one that is kept.
+func (run *callRun) whole(p persistence.Part) persistence.Part {
+	p.Input = run.input
+	if p.State == persistence.ToolOutputAvailable {
+		setResult(&p, run.result)
+	}
+	return p
+}
+
 func (t *Turn) closeCall(run *callRun, status persistence.ToolCallStatus, result toolkit.Result) {
 	run.done = true
 	t.stopAsking(run)
@@ -250,7 +281,7 @@ func (t *Turn) closeCall(run *callRun, status persistence.ToolCallStatus, result
 	r := &run.record
 	r.Status, r.Output, r.Error, r.FinishedAt = status, string(result.Output), result.Error, new(time.Now())
 	e := t.describe(run)
-	e.Input, e.Arguments = nil, ""
+	e.Input = nil
 	e.Output, e.Error = t.msg.Parts[run.part].Output, result.Error
 	t.emit(Event{Type: EventToolOutput, Call: e})
 }

@@ -60,7 +60,8 @@ type EventCall struct {
 	Executor toolkit.Executor
 	// Dynamic says that its part is a dynamic-tool.
 	Dynamic bool
-	// Input is JSON; Arguments is the same as the model wrote it.
+	// Input is JSON, with secrets masked but for EventToolAsked, whose caller needs
+	// them. Arguments, on that only, is the same as the model wrote it.
 	Input     json.RawMessage
 	Arguments string
 	// Output is set by success, Error by failure; both on EventToolOutput only.

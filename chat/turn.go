@@ -309,15 +309,19 @@ func (t *Turn) answered(stop StopReason) FinishReason {
 	return cmp.Or(reason, FinishStop)
 }
 
-// remember adds a step with calls to the request, as later turns will read it.
+// remember adds a step with calls to the request, as later turns will read it
+// but with all secrets: the model needs them to go on.
 func (t *Turn) remember(calls []*callRun) {
 	first := calls[0].part
 	for first > 0 && t.msg.Parts[first].Type != "step-start" {
 		first--
 	}
-	part := persistence.Message{Role: persistence.RoleAssistant, Parts: t.msg.Parts[first:]}
+	step := persistence.Message{Role: persistence.RoleAssistant, Parts: slices.Clone(t.msg.Parts[first:])}
+	for _, run := range calls {
+		step.Parts[run.part-first] = run.whole(step.Parts[run.part-first])
+	}
 	h := HistoryConfig{MaxTokens: 1 << 30} // the last message is never cut anyway
-	messages := h.Messages([]persistence.Message{part}, t.provider.Name())
+	messages := h.Messages([]persistence.Message{step}, t.provider.Name())
 	// The ids are those of the provider, which it may want to see again.
 	for i := range messages[0].ToolCalls {
 		messages[0].ToolCalls[i].ID = calls[i].call.ID

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -18,12 +19,68 @@ var maskedNames = []string{
 
 // Mask returns a JSON text with the strings below fields that are named like
 // secrets (Authorization, api_key, password, …) replaced by [Masked], at any
-// depth, for what is kept and shown of a tool call. Everything else stays as it
-// is, byte for byte. A text that is no JSON comes back unchanged.
+// depth and in strings that hold JSON themselves, for what is kept and shown of a
+// tool call. Everything else stays as it is, byte for byte. A text that is no JSON
+// comes back unchanged.
 func Mask(data []byte) []byte {
+	return maskNested(data, maxMaskNesting, func(text string) string { return text })
+}
+
+// maxMaskNesting is how deep JSON stands in strings of JSON.
+const maxMaskNesting = 3
+
+// MaskArguments is [Mask] for what a model wrote as the arguments of a call,
+// malformed or not. It looks into other texts as well: a parameter of an address, a
+// header in a program.
+func MaskArguments(text string) string {
+	if !json.Valid([]byte(text)) {
+		return maskWords(text)
+	}
+	return string(maskNested([]byte(text), maxMaskNesting, maskWords))
+}
+
+// maskNested masks a JSON text, that in its strings, and by words all other strings.
+func maskNested(data []byte, nesting int, words func(string) string) []byte {
+	return mask(data, func(text string) string {
+		inner := strings.TrimSpace(text)
+		if nesting > 0 && inner != "" && (inner[0] == '{' || inner[0] == '[') && json.Valid([]byte(inner)) {
+			return string(maskNested([]byte(text), nesting-1, words))
+		}
+		return words(text)
+	})
+}
+
+// secretWords find names with their values in a text: the second group is the
+// name, and what follows the first three is the value.
+var secretWords = []*regexp.Regexp{
+	regexp.MustCompile(`(")([\w.\- ]{1,100})("\s*:\s*")(?:[^"\\]|\\.)+`),          // "name": "value
+	regexp.MustCompile(`(')([\w.\- ]{1,100})('\s*:\s*')(?:[^'\\]|\\.)+`),          // 'name': 'value
+	regexp.MustCompile(`(\\")([\w.\- ]{1,100})(\\"\s*:\s*\\")(?:[^"\\]|\\[^"])+`), // \"name\": \"value
+	regexp.MustCompile(`(^|[?&;])([\w.\-]{1,100})(=)[^&;#\s"'\\]+`),               // ?name=value
+	// X-Name: value. Prose has colons, too, so only names of headers count.
+	regexp.MustCompile(`(?i)(^|[\s"'])((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{1,100})(:[ \t]*)[^\s"'\\][^"'\\\r\n]*`),
+}
+
+// maskWords masks the values of secret names in a text that is no JSON.
+func maskWords(text string) string {
+	for _, find := range secretWords {
+		text = find.ReplaceAllStringFunc(text, func(all string) string {
+			g := find.FindStringSubmatch(all)
+			if !IsSecretName(g[2]) {
+				return all
+			}
+			return g[1] + g[2] + g[3] + Masked
+		})
+	}
+	return text
+}
+
+// mask replaces the strings of secret names, and each other one by what inner makes
+// of it.
+func mask(data []byte, inner func(string) string) []byte {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	m := masker{data: data, decoder: d}
+	m := masker{data: data, decoder: d, inner: inner}
 	if !json.Valid(data) || m.value(false) != nil {
 		return data
 	}
@@ -37,6 +94,7 @@ func Mask(data []byte) []byte {
 type masker struct {
 	data    []byte
 	decoder *json.Decoder
+	inner   func(string) string
 	out     []byte
 	kept    int // how much of data is in out, or replaced there
 }
@@ -58,8 +116,14 @@ func (m *masker) value(secret bool) error {
 	case json.Delim('{'):
 		return m.object(secret)
 	}
-	if _, isText := token.(string); isText && secret {
-		m.replace()
+	text, isText := token.(string)
+	switch {
+	case isText && secret:
+		m.replace(Masked)
+	case isText:
+		if masked := m.inner(text); masked != text {
+			m.replace(masked)
+		}
 	}
 	return nil
 }
@@ -82,16 +146,18 @@ func (m *masker) object(secret bool) error {
 	return err
 }
 
-// replace puts the mask in place of the string that was just read.
-func (m *masker) replace() {
+// replace puts a text in place of the string that was just read.
+func (m *masker) replace(text string) {
 	end := int(m.decoder.InputOffset())
 	// The decoder tells where a token ends. A string begins at the first quote
 	// after the one before it, which white space and a colon or comma follow.
 	start := m.start(end)
 	m.out = append(m.out, m.data[m.kept:start]...)
-	m.out = append(m.out, '"')
-	m.out = append(m.out, Masked...)
-	m.out = append(m.out, '"')
+	var quoted bytes.Buffer
+	e := json.NewEncoder(&quoted)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // a string always encodes
+	m.out = append(m.out, bytes.TrimSpace(quoted.Bytes())...)
 	m.kept = end
 }
 

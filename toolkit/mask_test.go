@@ -17,6 +17,7 @@ func TestMask(t *testing.T) {
 		"quotes and escapes":  {`{"token":"a\\\"b\\","next":"\"token\":\"x\""}`, `{"token":"[masked]","next":"\"token\":\"x\""}`},
 		"a key with escapes":  {`{"pass\u0077ord":"p"}`, `{"pass\u0077ord":"[masked]"}`},
 		"numbers and nothing": {`{"token":5,"secret":null,"cookie":true}`, `{"token":5,"secret":null,"cookie":true}`},
+		"JSON in a text":      {`{"body":" {\"token\":\"t\",\"n\":1}","q":"[{\"a\":\"password=x\"}]"}`, `{"body":" {\"token\":\"[masked]\",\"n\":1}","q":"[{\"a\":\"password=x\"}]"}`},
 		"no JSON":             {`password=hunter2`, `password=hunter2`},
 		"half JSON":           {`{"password":"p"`, `{"password":"p"`},
 		"two texts":           {`{"password":"p"} {}`, `{"password":"p"} {}`},
@@ -31,6 +32,50 @@ func TestMask(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestMaskArguments(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ in, want string }{
+		"as Mask":            {`{"headers":{"Authorization":"Bearer x"},"n":1}`, `{"headers":{"Authorization":"[masked]"},"n":1}`},
+		"nothing to hide":    {`{ "question" : "What is a token: a word?", "n": 5 }`, `{ "question" : "What is a token: a word?", "n": 5 }`},
+		"JSON in a text":     {`{"body":"{\"user\":\"u\",\"password\":\"p<\"}"}`, `{"body":"{\"user\":\"u\",\"password\":\"[masked]\"}"}`},
+		"a list in a text":   {`{"body":" [{\"token\":\"t\"}]"}`, `{"body":" [{\"token\":\"[masked]\"}]"}`},
+		"broken in a text":   {`{"body":"{\"token\":\"t"}`, `{"body":"{\"token\":\"[masked]"}`},
+		"an address":         {`{"url":"https://a.org/?q=1&api_key=k&x=<2>#f"}`, `{"url":"https://a.org/?q=1&api_key=[masked]&x=<2>#f"}`},
+		"a form":             {`{"body":"client_secret=s&grant=g"}`, `{"body":"client_secret=[masked]&grant=g"}`},
+		"a program":          {`{"code":"get(u, {'Authorization': 'Bearer x', 'A': 'b'})"}`, `{"code":"get(u, {'Authorization': '[masked]', 'A': 'b'})"}`},
+		"a command":          {`{"command":"curl -H 'Authorization: Bearer x' -H \"X-Api-Key: k\" u"}`, `{"command":"curl -H 'Authorization: [masked]' -H \"X-Api-Key: [masked]\" u"}`},
+		"headers in a text":  {`{"raw":"Accept: a\r\nCookie: a=b; c=d\r\nHost: h"}`, `{"raw":"Accept: a\r\nCookie: [masked]\r\nHost: h"}`},
+		"half JSON":          {`{"password":"p","a":"b"`, `{"password":"[masked]","a":"b"`},
+		"less than half":     {`{"a":{"api_key":"sk-1\"2`, `{"a":{"api_key":"[masked]`},
+		"two texts":          {`{"password":"p"} {"secret":"s"}`, `{"password":"[masked]"} {"secret":"[masked]"}`},
+		"a text, half":       {`{"body":"{\"token\":\"t\"}"`, `{"body":"{\"token\":\"[masked]\"}"`},
+		"no JSON":            {`password=hunter2`, `password=[masked]`},
+		"empty":              {``, ``},
+		"deep in texts":      {`{"a":"{\"b\":\"{\\\"token\\\":\\\"t\\\"}\"}"}`, `{"a":"{\"b\":\"{\\\"token\\\":\\\"[masked]\\\"}\"}"}`},
+		"numbers stay":       {`{"token":5,"n":1e400}`, `{"token":5,"n":1e400}`},
+		"a name with blanks": {`{"api key":"k"`, `{"api key":"[masked]"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := MaskArguments(tt.in); got != tt.want {
+				t.Errorf("MaskArguments(%s) = %s, want %s", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzMaskArguments(f *testing.F) {
+	for _, seed := range []string{`{"body":"{\"token\":\"a\"}","x":[1,{"password":"\\"}]}`, `{"secret":"`, `a?token=b`, `"`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		out := MaskArguments(text)
+		if json.Valid([]byte(text)) && !json.Valid([]byte(out)) {
+			t.Errorf("MaskArguments(%q) = %q", text, out)
+		}
+	})
 }
 
 func FuzzMask(f *testing.F) {

@@ -55,7 +55,8 @@ func cutBytes(text string, n int) string {
 	return text[:keep] + note
 }
 
-// sanitizeProgress bounds what a tool says about its progress: it goes to every watcher.
+// sanitizeProgress bounds what a tool says about its progress, and hides secrets: it goes
+// to every watcher.
 func sanitizeProgress(c Chunk) Chunk {
 	c.Message = cut(strings.ToValidUTF8(c.Message, "\uFFFD"), maxMessageRunes)
 	if !(c.Percent >= 0) { // also NaN
@@ -64,7 +65,9 @@ func sanitizeProgress(c Chunk) Chunk {
 	c.Percent = min(c.Percent, 100)
 	if len(c.Data) > maxProgressData || !json.Valid(c.Data) || !utf8.Valid(c.Data) {
 		c.Data = nil
+		return c
 	}
+	c.Data = Mask(c.Data)
 	return c
 }
 

@@ -1,0 +1,227 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// auditLog keeps what a call saves and publishes.
+type auditLog struct {
+	mu   sync.Mutex
+	rows map[string]persistence.ToolCall // the last of each, by the model's id
+	text strings.Builder                 // everything
+}
+
+func (l *auditLog) commit(_ context.Context, ops []op) ([]persistence.Message, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var saved []persistence.Message
+	for _, o := range ops {
+		switch o := o.(type) {
+		case saveTool:
+			l.rows[o.call.ToolCallID] = o.call
+			fmt.Fprintf(&l.text, "%+v\n", o.call)
+		case saveMessage:
+			data, err := json.Marshal(o.message)
+			if err = errors.Join(err, o.message.Validate()); err != nil {
+				return nil, fmt.Errorf("%w: %w", persistence.ErrInvalid, err)
+			}
+			fmt.Fprintf(&l.text, "%s\n", data)
+			saved = append(saved, o.message)
+		}
+	}
+	return saved, nil
+}
+
+func (l *auditLog) commitOne(ctx context.Context, o op) ([]persistence.Message, error) {
+	return l.commit(ctx, []op{o})
+}
+
+func (l *auditLog) Publish(_ context.Context, _ persistence.Key, e persistence.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(&l.text, "%s %s\n", e.Type, e.Data)
+}
+
+// auditTool ends as a test wants it.
+type auditTool struct {
+	name string
+	run  func(ctx context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool)
+}
+
+func (a auditTool) Definition() toolkit.Definition {
+	return toolkit.Definition{Name: a.name, Parameters: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (a auditTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) { a.run(ctx, call, yield) }
+}
+
+func auditTools() []auditTool {
+	waits := func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+		<-ctx.Done()
+		yield(toolkit.Chunk{}, context.Cause(ctx))
+	}
+	return []auditTool{
+		{"echo", func(_ context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+			if yield(toolkit.Chunk{Message: "half way", Data: json.RawMessage(`{"session_token":"hush"}`)}, nil) {
+				yield(toolkit.Chunk{Result: &toolkit.Result{Output: json.RawMessage(call.Arguments)}}, nil)
+			}
+		}},
+		{"fails", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+			yield(toolkit.Chunk{Result: &toolkit.Result{Error: "out of order", Output: json.RawMessage(`{"password":"hush"}`)}}, nil)
+		}},
+		{"panics", func(context.Context, toolkit.Call, func(toolkit.Chunk, error) bool) { panic("oh") }},
+		{"waits", waits},
+		{"waits_too", waits},
+		{"waits_long", waits},
+	}
+}
+
+// auditCall is a call of the model as the upstream tells it.
+func auditCall(id, name, arguments string) string {
+	text, _ := json.Marshal(arguments)
+	return fmt.Sprintf(`{"type":"response.output_item.done","response_id":"r1","item":{"id":"i%[1]s","type":"function_call","status":"completed","call_id":%[1]q,"name":%[2]q,"arguments":%[3]s}}`, id, name, text)
+}
+
+// nonceOf is the nonce of the question about a call.
+func (b *bubble) nonceOf(id string) string {
+	b.t.Helper()
+	b.browser.mu.Lock()
+	defer b.browser.mu.Unlock()
+	for _, sent := range b.browser.sent {
+		var q struct {
+			Type       string
+			ToolCallID string `json:"tool_call_id"`
+			Nonce      string
+		}
+		if json.Unmarshal([]byte(sent), &q) == nil && q.Type == "bridge.tool.approval_required" && q.ToolCallID == id {
+			return q.Nonce
+		}
+	}
+	b.t.Fatalf("the user was not asked about %s", id)
+	return ""
+}
+
+// TestEveryCallHasARow has calls that end in every way there is. Each leaves one
+// row with its end, and no secret is kept or shown.
+func TestEveryCallHasARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &auditLog{rows: map[string]persistence.ToolCall{}}
+		b := newBubble(t, func(b *bubble) {
+			for _, tool := range auditTools() {
+				if err := b.state.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorMCP, Server: "box"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.call.journal, b.call.thread = newJournal(log, b.call.log, b.call.saved), log
+		})
+		b.ready()
+		b.call.post(browserEvent{[]byte(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"theme"}]}}`)})
+		b.upEvent(`{"type":"session.updated","session":{"type":"realtime"}}`)
+		for _, c := range [][3]string{
+			{"good", "echo", `{"api_key":"hush","body":"{\"password\":\"hush\"}","n":1}`},
+			{"fails", "fails", `{}`},
+			{"panics", "panics", `{}`},
+			{"late", "waits", `{}`},
+			{"malformed", "echo", `{"token":"hush","n":`},
+			{"no object", "echo", `["secret"]`},
+			{"unknown", "no_such_tool", `{"password":"hush"}`},
+			{"empty", "", ``},
+			{"denied", "create_line_chart", `{"title":"x"}`},
+			{"unanswered", "create_line_chart", `{"title":"x"}`},
+			{"cancelled", "waits_too", `{}`},
+			{"client", "theme", `{"access_token":"hush"}`},
+			{"silent client", "theme", `{}`},
+			{"good", "echo", `{"n":"a second time"}`},
+		} {
+			b.upEvent(auditCall(c[0], c[1], c[2]))
+		}
+		synctest.Wait()
+		b.call.post(browserEvent{fmt.Appendf(nil, `{"type":"bridge.tool.deny","tool_call_id":"denied","nonce":%q}`, b.nonceOf("denied"))})
+		b.call.post(browserEvent{[]byte(`{"type":"bridge.tool.cancel","tool_call_id":"cancelled"}`)})
+		b.call.post(browserEvent{[]byte(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":"client","output":"{\"cookie\":\"hush\"}"}}`)})
+		time.Sleep(2 * time.Minute) // virtual: what has a limit is over
+		b.upEvent(auditCall("hung up", "waits_long", `{}`))
+		b.upEvent(`{"type":"input_audio_buffer.committed","item_id":"u1","previous_item_id":null}`)
+		synctest.Wait()
+		b.call.stop(EndHangup)
+		b.upEvent(auditCall("too late", "echo", `{"secret":"hush"}`)) // while the last words are waited for
+		b.end(EndHangup)
+
+		const ended, refused = "The call ended before the tool did.", "The user refused this tool call."
+		for id, want := range map[string]string{
+			"good":          `mcp box done `,
+			"fails":         "mcp box failed out of order",
+			"panics":        "mcp box failed the tool broke down",
+			"late":          "mcp box failed the tool timed out after 30s",
+			"malformed":     "mcp box failed the arguments are not valid JSON",
+			"no object":     "mcp box failed the arguments must be a JSON object",
+			"unknown":       `app  failed there is no tool named "no_such_tool"`,
+			"empty":         `app  failed there is no tool named ""`,
+			"denied":        "app  failed " + refused,
+			"unanswered":    "app  failed The user was asked to approve this tool call and did not answer in time.",
+			"cancelled":     "mcp box cancelled The user cancelled this tool call.",
+			"client":        "client  done ",
+			"silent client": "client  failed ",
+			"hung up":       "mcp box cancelled " + ended,
+			"too late":      "mcp box cancelled " + ended,
+		} {
+			r, ok := log.rows[id]
+			if got := fmt.Sprintf("%s %s %s %s", r.Executor, r.Server, r.Status, r.Error); !ok || !strings.HasPrefix(got, want) {
+				t.Errorf("%s: row %q, want %q", id, got, want)
+			}
+			if r.StartedAt.IsZero() || r.FinishedAt == nil || r.FinishedAt.Before(r.StartedAt) || r.CallID != "call-1" || r.MessageID == "" {
+				t.Errorf("%s: row %+v", id, r)
+			}
+			outputs := 0
+			for _, sent := range b.up.sent {
+				outputs += strings.Count(sent, fmt.Sprintf(`"call_id":%q`, id))
+			}
+			if over := strings.HasSuffix(want, ended); outputs != 1 && !over || outputs != 0 && over {
+				t.Errorf("%s: the model was answered %d times", id, outputs)
+			}
+		}
+		if n := len(log.rows); n != 15 {
+			t.Errorf("%d rows", n)
+		}
+		if want := `{"api_key":"[masked]","body":"{\"password\":\"[masked]\"}","n":1}`; log.rows["good"].Input != want || !strings.Contains(log.rows["good"].Output, `"api_key":"[masked]"`) {
+			t.Errorf("row %+v", log.rows["good"])
+		}
+		if want := `{"token":"[masked]","n":`; log.rows["malformed"].Input != want {
+			t.Errorf("row %+v", log.rows["malformed"])
+		}
+		b.wantNoSecret(log)
+	})
+}
+
+// wantNoSecret looks for secrets in all that is kept, and in what the browser is
+// told beside the upstream's own events.
+func (b *bubble) wantNoSecret(log *auditLog) {
+	b.t.Helper()
+	for line := range strings.Lines(log.text.String()) {
+		if i := strings.Index(line, "hush"); i >= 0 {
+			b.t.Errorf("a secret is kept or published: %.300s", line[max(0, i-150):])
+		}
+	}
+	for _, sent := range b.browser.sent {
+		if strings.Contains(sent, `"bridge.`) && strings.Contains(sent, "hush") {
+			b.t.Errorf("a secret is shown: %.300s", sent[max(0, strings.Index(sent, "hush")-150):])
+		}
+	}
+	if !b.up.has(`hush`) {
+		b.t.Error("the model did not get the tool's whole output")
+	}
+}
