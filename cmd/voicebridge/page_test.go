@@ -334,6 +334,31 @@ func TestPageAsksForApproval(t *testing.T) {
 	}
 }
 
+// TestPageAsksWithoutACall clicks on the answers to a tool of typed turns: once no,
+// once yes.
+func TestPageAsksWithoutACall(t *testing.T) {
+	t.Parallel()
+	settings := write(t, "tools: {approve: [create_bar_chart]}\n")
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings, "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	for _, answer := range []string{"deny", "approve"} {
+		p.say(t, "Show me a chart")
+		p.until(t, "the question", "probe.all('approval-dialog').length === 1")
+		p.click(t, answer)
+		p.until(t, "no question", "probe.all('approval-dialog').length === 0")
+		p.until(t, "the end of the turn", "probe.messages().at(-1).role === 'assistant' && probe.messages().at(-1).status === 'completed'")
+	}
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	log := s.rows(t, "SELECT status, error FROM tool_call_log")
+	if len(log) != 2 || !strings.HasPrefix(log[0], "failed | The user refused") || !strings.HasPrefix(log[1], "done") {
+		t.Errorf("tool calls %q", log)
+	}
+	if rows := s.rows(t, "SELECT outcome FROM approvals ORDER BY asked_at"); !slices.Equal(rows, []string{"denied", "approved"}) {
+		t.Errorf("approvals %q", rows)
+	}
+}
+
 // TestPageInterruptedBySpeech speaks into a long answer. What was heard of it is
 // what the next call's model is told.
 func TestPageInterruptedBySpeech(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
 
 	"voicebridge/persistence"
@@ -196,7 +195,7 @@ func TestQueueKilled(t *testing.T) {
 				m.forget()
 				kills++
 			}
-			p = launch(t, environ)
+			launch(t, environ)
 			untilSent(t, database)
 			wantDelivered(t, database, ids, each)
 			m.mu.Lock()
@@ -273,18 +272,9 @@ func TestQueueOnTwoInstances(t *testing.T) {
 		launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+titled)),
 	}
 	watched := instances[0].newThread(t)
-	var sockets []*websocket.Conn
+	var sockets []*follower
 	for _, p := range instances {
-		conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.url, "http")+"/api/sessions/"+watched+"/ws", &websocket.DialOptions{HTTPClient: unpooled})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.CloseNow()
-		var hello persistence.Event
-		if err := wsjson.Read(t.Context(), conn, &hello); err != nil || hello.Type != "connected" {
-			t.Fatalf("the first event is %s %s, %v", hello.Type, hello.Data, err)
-		}
-		sockets = append(sockets, conn)
+		sockets = append(sockets, followThread(t, p.url, watched))
 	}
 	// One instance answers, the other one takes what waits.
 	path := "/api/sessions/" + watched + "/queue"
@@ -292,12 +282,12 @@ func TestQueueOnTwoInstances(t *testing.T) {
 	m.until(t, 1)
 	var two struct{ ID string }
 	instances[1].post(t, path, `{"message":"slow two"}`, http.StatusCreated, &two)
-	queueEvents := func(conn *websocket.Conn, until string) []string {
+	queueEvents := func(f *follower, until string) []string {
 		t.Helper()
 		var got []string
 		for {
 			var e persistence.Event
-			if err := wsjson.Read(t.Context(), conn, &e); err != nil {
+			if err := wsjson.Read(f.ctx, f.conn, &e); err != nil {
 				t.Fatalf("after %q: %v", got, err)
 			}
 			if !strings.HasPrefix(string(e.Type), "queue_") || !strings.Contains(string(e.Data), two.ID) {
@@ -315,8 +305,8 @@ func TestQueueOnTwoInstances(t *testing.T) {
 	told := [][]string{queueEvents(sockets[0], "queue_message_titled"), queueEvents(sockets[1], "queue_message_titled")}
 	release()
 	want := []string{"queue_updated added", "queue_message_titled", "queue_message_sending", "queue_updated removed", "queue_message_sent"}
-	for i, conn := range sockets {
-		if got := append(told[i], queueEvents(conn, "queue_message_sent")...); !slices.Equal(got, want) {
+	for i, socket := range sockets {
+		if got := append(told[i], queueEvents(socket, "queue_message_sent")...); !slices.Equal(got, want) {
 			t.Errorf("instance %d told %q, want %q", i, got, want)
 		}
 	}

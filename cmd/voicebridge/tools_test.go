@@ -18,7 +18,6 @@ import (
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
-	"voicebridge/web"
 )
 
 // toolInputs are what a tool is called with. WEB stands for the address of a local
@@ -218,7 +217,7 @@ func newToolBench(t *testing.T) *toolBench {
 	}
 	t.Cleanup(func() { _ = all.close() })
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	if _, err := openChat(cfg, store, all, web.NewMetrics(), log); err != nil {
+	if _, err := openChat(cfg, store, all, nil, log); err != nil {
 		t.Fatal(err)
 	}
 	thread, err := store.CreateThread(t.Context(), "anna", "")
