@@ -193,11 +193,12 @@ func (q *Queue) close() {
 	q.ready = nil
 }
 
-// leaveAlone lets the thread's call speak until a time.
+// leaveAlone lets the thread's call speak until a time; one that has passed, or
+// zero, ends that.
 func (q *Queue) leaveAlone(key persistence.Key, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if until.IsZero() {
+	if !until.After(time.Now()) {
 		delete(q.quiet, key)
 		return
 	}
@@ -228,6 +229,7 @@ func (q *Queue) look(at time.Time) {
 
 // scan looks through the table when it is time to, and tells when it is again.
 func (q *Queue) scan(ctx context.Context) time.Duration {
+	q.forgetQuiet()
 	if q.cfg.Disabled {
 		return time.Hour
 	}
@@ -247,7 +249,6 @@ func (q *Queue) scan(ctx context.Context) time.Duration {
 	for _, key := range keys {
 		q.Kick(key)
 	}
-	q.forgetQuiet()
 	return q.cfg.Every
 }
 

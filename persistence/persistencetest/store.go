@@ -72,7 +72,7 @@ func (s suite) migrations(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"threads", "messages", "tool_calls", "calls", "responses", "queued_messages",
+		"threads", "messages", "tool_calls", "calls", "responses", "queued_messages", "approvals",
 		"conversation_transcript", "tool_call_log", "call_summary",
 	} {
 		if _, rows := table(t, url, "SELECT * FROM "+name); len(rows) != 0 {
