@@ -66,16 +66,23 @@ func (s *state) readDecision(ev realtime.Event) (toolDecision, bool) {
 	return d, true
 }
 
-// answered saves the decision with the call, in the form of the AI SDK's tool
-// parts (v6, ToolUIPart.approval).
+// approval is the user's decision about a tool call, in the form of the AI SDK's
+// tool parts (v6, ToolUIPart.approval).
+type approval struct {
+	ID       string `json:"id"`
+	Approved bool   `json:"approved"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// answered saves the decision with the call. The AI SDK takes an approval only with
+// a call that was allowed and is finished, so until then, and of a call that was
+// refused, it stands in the part's metadata.
 func (s *state) answered(run *toolRun, approved bool, reason string) {
-	approval := struct {
-		ID       string `json:"id"`
-		Approved bool   `json:"approved"`
-		Reason   string `json:"reason,omitempty"`
-	}{run.nonce, approved, reason}
+	run.approval = &approval{run.nonce, approved, reason}
 	run.nonce, run.askBy = "", time.Time{}
-	run.message.tools[run.part].Raw = encode(map[string]any{"approval": approval})
+	run.message.tools[run.part].Raw = encode(map[string]any{
+		"callProviderMetadata": map[string]any{"voicebridge": map[string]any{"approval": run.approval}},
+	})
 	s.write(run.message)
 }
 

@@ -29,6 +29,8 @@ type toolRun struct {
 	// nonce and askBy are set while the user is asked for an approval.
 	nonce string
 	askBy time.Time
+	// approval is what the user has decided; nil when nobody was asked.
+	approval *approval
 	// fillAt is when the voice says that the tool still runs; zero is never.
 	fillAt time.Time
 }
@@ -176,6 +178,9 @@ func (s *state) toolEnded(callID string, result toolkit.Result) {
 func (s *state) closeTool(run *toolRun, status persistence.ToolCallStatus, result toolkit.Result) {
 	run.done = true
 	part := &run.message.tools[run.part]
+	if run.approval != nil && run.approval.Approved {
+		part.Raw = encode(map[string]any{"approval": run.approval})
+	}
 	e := s.toolEvent("bridge.tool.done", run)
 	if result.Failed() {
 		part.State, part.ErrorText = persistence.ToolOutputError, result.Error
