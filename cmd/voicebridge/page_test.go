@@ -319,9 +319,10 @@ func TestPageAsksForApproval(t *testing.T) {
 	p.untilMessage(t, "assistant voice completed", "I am sorry, the chart could not be made.")
 	p.say(t, chartWords)
 	p.until(t, "the question again", "probe.all('approval-dialog').length === 1")
-	if rows := s.rows(t, "SELECT status FROM tool_calls ORDER BY started_at"); !slices.Equal(rows, []string{"failed", "running"}) {
-		t.Errorf("tool calls before the answer: %q", rows)
-	}
+	// The question is on its way to the page while the call is saved.
+	eventually(t, "the record of a tool that waits", func() bool {
+		return slices.Equal(s.rows(t, "SELECT status FROM tool_calls ORDER BY started_at"), []string{"failed", "running"})
+	})
 	p.click(t, "approve")
 	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
 	p.untilMessage(t, "assistant voice completed", drawn)
