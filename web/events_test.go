@@ -108,7 +108,7 @@ func wantClosed(t *testing.T, conn *websocket.Conn, code websocket.StatusCode, r
 func wantHello(t *testing.T, conn *websocket.Conn, thread string, maxSeq int64) {
 	t.Helper()
 	e := next(t, conn)
-	want := fmt.Sprintf(`{"session_id":%q,"queue_length":0,"queue_config":{"enabled":true,"max_size":10,"delay_seconds":0},"server_max_seq":%d,"call_id":null}`, thread, maxSeq)
+	want := fmt.Sprintf(`{"session_id":%q,"queue_length":0,"queue_config":{"enabled":true,"max_size":10,"delay_seconds":0},"server_max_seq":%d,"call_id":null,"busy":false}`, thread, maxSeq)
 	if e.Type != "connected" || string(e.Data) != want {
 		t.Errorf("greeting %s %s, want %s", e.Type, e.Data, want)
 	}
@@ -186,7 +186,7 @@ func TestSocketTellsOfALiveCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := next(t, open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws"))
-	if want := fmt.Sprintf(`"call_id":%q}`, started.CallID); e.Type != "connected" || !strings.HasSuffix(string(e.Data), want) {
+	if want := fmt.Sprintf(`"call_id":%q,"busy":false}`, started.CallID); e.Type != "connected" || !strings.HasSuffix(string(e.Data), want) {
 		t.Errorf("greeting %s %s, want %s in it", e.Type, e.Data, want)
 	}
 }
