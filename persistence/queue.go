@@ -2,9 +2,6 @@ package persistence
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -372,46 +369,4 @@ func (b *Batch) changeQueued(r pgdb.QueuedMessage) error {
 		Error: r.Error, SentAt: r.SentAt, MessageID: r.MessageID, Instance: r.Instance, NotBefore: r.NotBefore,
 	})
 	return err
-}
-
-// newQueuedID makes an id as clients of such queues know it.
-func newQueuedID(at time.Time) string {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return fmt.Sprintf("q-%d-%s", at.Unix(), hex.EncodeToString(random[:]))
-}
-
-func queuedToRow(key Key, m QueuedMessage) (pgdb.InsertQueuedParams, error) {
-	at := now()
-	images, err := json.Marshal(append([]string{}, m.ImageIDs...))
-	if err != nil {
-		return pgdb.InsertQueuedParams{}, fmt.Errorf("%w image_ids: %w", ErrInvalid, err)
-	}
-	row := pgdb.InsertQueuedParams{
-		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: cleanText(m.Text), ImageIds: cleanJSON(images),
-		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: newID(),
-	}
-	if m.IdempotencyKey != "" {
-		row.IdempotencyKey = &m.IdempotencyKey
-	}
-	return row, nil
-}
-
-// queuedFromRow passes the error of the query on.
-func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
-	if err != nil {
-		return QueuedMessage{}, err
-	}
-	m := QueuedMessage{
-		ID: r.ID, State: QueueState(r.State), Text: r.Message, Title: r.Title, ClientID: r.ClientID, MessageID: r.MessageID,
-		Attempts: int(r.Attempts), Error: r.Error, QueuedAt: r.QueuedAt.Time,
-		ScheduledAt: r.ScheduledAt.Ptr(), NotBefore: r.NotBefore.Ptr(), SentAt: r.SentAt.Ptr(),
-	}
-	if r.IdempotencyKey != nil {
-		m.IdempotencyKey = *r.IdempotencyKey
-	}
-	if err := json.Unmarshal(r.ImageIds, &m.ImageIDs); err != nil {
-		return QueuedMessage{}, fmt.Errorf("read queued message %s: %w", r.ID, err)
-	}
-	return m, nil
 }
