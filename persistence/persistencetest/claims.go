@@ -1,0 +1,255 @@
+package persistencetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+func (s suite) queueClaims(t *testing.T) {
+	b := s.setup(t)
+	one, two := b.enqueue(t, "one"), b.enqueue(t, "two")
+	m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	if m.ID != one.ID || m.State != persistence.QueueSending || m.Attempts != 1 {
+		t.Fatalf("ClaimQueued() = %+v", m)
+	}
+	// While it is being sent nothing else is, and nobody takes it away.
+	other := Open(t, b.url, persistence.Options{})
+	for _, store := range []*persistence.Store{b.store, other} {
+		if next, _ := claimQueued(t, store, b.key, persistence.ClaimOptions{}); next.ID != "" {
+			t.Errorf("ClaimQueued() beside another = %q", next.Text)
+		}
+		_, err := store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, ID: two.ID})
+		wantErr(t, "ClaimQueued() by hand beside another", err, persistence.ErrBusy)
+	}
+	wantErr(t, "Unqueue() of what is being sent", b.store.Unqueue(t.Context(), b.key, one.ID), persistence.ErrConflict)
+	_, err := b.store.EditQueued(t.Context(), b.key, one.ID, "x")
+	wantErr(t, "EditQueued() of what is being sent", err, persistence.ErrConflict)
+	if n, err := b.store.ClearQueue(t.Context(), b.key); n != 1 || err != nil {
+		t.Errorf("ClearQueue() = %d, %v", n, err)
+	}
+	b.wantQueue(t, "one")
+	// A batch that fails sends nothing.
+	broken := errors.New("broken")
+	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		_, err := w.SendQueued(m.ID, m.Attempts, false)
+		return errors.Join(err, broken)
+	})
+	wantErr(t, "Batch()", err, broken)
+	b.wantQueue(t, "one")
+	if !send(t, b.store, b.key, m) {
+		t.Fatal("SendQueued() = false")
+	}
+	b.wantQueue(t, "")
+	if held, err := answered(t, b, m); !held || err != nil {
+		t.Errorf("AnsweredQueued() = %v, %v", held, err)
+	}
+	sent, err := b.store.QueuedMessage(t.Context(), b.key, one.ID)
+	if err != nil || sent.State != persistence.QueueSent || sent.SentAt == nil {
+		t.Errorf("QueuedMessage() = %+v, %v", sent, err)
+	}
+	wantErr(t, "Unqueue() of what was sent", b.store.Unqueue(t.Context(), b.key, one.ID), persistence.ErrNotFound)
+	// The key is still known: the same message does not come twice.
+	keyed := b.enqueueAll(t, persistence.QueuedMessage{Text: "keyed", IdempotencyKey: "k"})
+	m, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	send(t, b.store, b.key, m)
+	again, added, err := b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: "keyed", IdempotencyKey: "k"}, 0)
+	if added || err != nil || again.ID != keyed.ID || again.State != persistence.QueueSent {
+		t.Errorf("Enqueue() of a sent key = %+v, %v, %v", again, added, err)
+	}
+}
+
+// queueLeases lets a lease run out, and makes messages go back.
+func (s suite) queueLeases(t *testing.T) {
+	b := s.setup(t)
+	b.enqueueAll(t, persistence.QueuedMessage{Text: "timed", ScheduledAt: new(time.Now().Add(-time.Minute))})
+	lost, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Lease: -time.Second})
+	b.enqueue(t, "later")
+	b.wantQueue(t, "timed later") // what was begun is at the head
+	other := Open(t, b.url, persistence.Options{})
+	m, _ := claimQueued(t, other, b.key, persistence.ClaimOptions{})
+	if m.ID != lost.ID || m.Attempts != 2 {
+		t.Fatalf("ClaimQueued() after a lease = %+v", m)
+	}
+	if send(t, b.store, b.key, lost) {
+		t.Error("SendQueued() of a lost claim = true")
+	}
+	if back, err := b.store.RequeueQueued(t.Context(), b.key, lost.ID, lost.Attempts, persistence.Requeue{}); back || err != nil {
+		t.Errorf("RequeueQueued() of a lost claim = %v, %v", back, err)
+	}
+	requeue := func(m persistence.QueuedMessage, r persistence.Requeue) {
+		t.Helper()
+		if back, err := other.RequeueQueued(t.Context(), b.key, m.ID, m.Attempts, r); !back || err != nil {
+			t.Fatalf("RequeueQueued() = %v, %v", back, err)
+		}
+	}
+	requeue(m, persistence.Requeue{}) // nothing was tried
+	m, _ = claimQueued(t, other, b.key, persistence.ClaimOptions{})
+	if m.Attempts != 2 {
+		t.Errorf("ClaimQueued() = attempt %d, want 2", m.Attempts)
+	}
+	// Sent, and not answered: it waits, and all behind it do.
+	if !send(t, other, b.key, m) {
+		t.Fatal("SendQueued() = false")
+	}
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	requeue(m, persistence.Requeue{Error: "overloaded", NotBefore: until})
+	none, c := claimQueued(t, other, b.key, persistence.ClaimOptions{})
+	if none.ID != "" || !c.Wait.Equal(until) {
+		t.Errorf("ClaimQueued() = %q, wait until %v, want %v", none.Text, c.Wait, until)
+	}
+	got, err := b.store.QueuedMessage(t.Context(), b.key, m.ID)
+	if err != nil || got.Error != "overloaded" || got.SentAt == nil || got.State != persistence.QueueWaiting {
+		t.Errorf("QueuedMessage() = %+v, %v", got, err)
+	}
+	// By hand it goes at once, and with another text it is another message.
+	edited, err := b.store.EditQueued(t.Context(), b.key, m.ID, "timed, better")
+	if err != nil || edited.MessageID == m.MessageID || edited.SentAt != nil || edited.NotBefore != nil || edited.Error != "" {
+		t.Errorf("EditQueued() = %+v, %v", edited, err)
+	}
+	m, _ = claimQueued(t, other, b.key, persistence.ClaimOptions{ID: m.ID})
+	if m.Text != "timed, better" || !send(t, other, b.key, m) {
+		t.Errorf("ClaimQueued() by hand = %+v", m)
+	}
+	b.wantQueue(t, "later")
+	if got, want := words(b.all(t)), "timed timed, better"; got != want {
+		t.Errorf("the thread is %q, want %q", got, want)
+	}
+}
+
+// queueAndTurns claims beside turns and calls.
+func (s suite) queueAndTurns(t *testing.T) {
+	b := s.setup(t)
+	began := time.Now()
+	m := b.enqueue(t, "one")
+	if err := claim(t, b.store, b.key, "turn", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, ID: m.ID})
+	if wantErr(t, "ClaimQueued() by hand beside a turn", err, persistence.ErrBusy); none.ID != "" {
+		t.Error("ClaimQueued() beside a turn gave a message")
+	}
+	if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }); err != nil {
+		t.Fatal(err)
+	}
+	none, c := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Distance: time.Hour, Since: began})
+	if none.ID != "" || c.Wait.Before(began.Add(time.Hour-time.Minute)) {
+		t.Errorf("ClaimQueued() at a distance = %q, wait until %v", none.Text, c.Wait)
+	}
+	// The distance does not count for who has just been started.
+	got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Distance: time.Hour, Since: time.Now().Add(time.Minute)})
+	if got.ID != m.ID {
+		t.Errorf("ClaimQueued() after a start = %q", got.Text)
+	}
+	requeue := func() {
+		t.Helper()
+		if back, err := b.store.RequeueQueued(t.Context(), b.key, got.ID, got.Attempts, persistence.Requeue{}); !back || err != nil {
+			t.Fatalf("RequeueQueued() = %v, %v", back, err)
+		}
+	}
+	requeue()
+	b.answering(t, m)
+	got, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	requeue()
+	// A live call belongs to one process, and only that one speaks into it.
+	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: start}); err != nil {
+		t.Fatal(err)
+	}
+	other := Open(t, b.url, persistence.Options{})
+	if none, _ := claimQueued(t, other, b.key, persistence.ClaimOptions{}); none.ID != "" {
+		t.Error("ClaimQueued() gave a message for the call of another process")
+	}
+	if keys, err := other.DueQueues(t.Context(), 10); len(keys) != 0 || err != nil {
+		t.Errorf("DueQueues() = %v, %v", keys, err)
+	}
+	got, c = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	if got.ID != m.ID || c.Call != "call" {
+		t.Errorf("ClaimQueued() in a call = %q, call %q", got.Text, c.Call)
+	}
+}
+
+// answering leaves a message with a turn that ends and does not say how it ended,
+// as the turn of a process does that died.
+func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
+	t.Helper()
+	m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		err := w.ClaimTurn("answer", time.Minute)
+		_, sendErr := w.SendQueued(m.ID, m.Attempts, true)
+		return errors.Join(err, sendErr)
+	})
+	if m.ID != want.ID || err != nil {
+		t.Fatalf("%q is being answered, %v", m.Text, err)
+	}
+	b.wantQueue(t, "")
+	if n, err := b.store.QueueLength(t.Context(), b.key); n != 0 || err != nil {
+		t.Errorf("QueueLength() = %d, %v", n, err)
+	}
+	if some, err := b.store.Unsent(t.Context(), b.key); !some || err != nil {
+		t.Errorf("Unsent() = %v, %v", some, err)
+	}
+	wantErr(t, "Unqueue() of what is answered", b.store.Unqueue(t.Context(), b.key, m.ID), persistence.ErrNotFound)
+	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
+		t.Errorf("ClaimQueued() while it is answered = %q", none.Text)
+	}
+	end := func(id string) {
+		t.Helper()
+		if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end("answer")
+	if keys, err := b.store.DueQueues(t.Context(), 10); len(keys) != 1 || err != nil {
+		t.Errorf("DueQueues() = %v, %v", keys, err)
+	}
+	again, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	if again.ID != m.ID || again.SentAt == nil || again.Attempts != m.Attempts+1 {
+		t.Errorf("ClaimQueued() when its turn is gone = %+v", again)
+	}
+	var held, late bool
+	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) (err error) {
+		late, err = w.AnsweredQueued(m.ID, m.Attempts)
+		if err == nil {
+			held, err = w.RequeueQueued(again.ID, again.Attempts, persistence.Requeue{})
+		}
+		return err
+	})
+	if late || !held || err != nil {
+		t.Errorf("AnsweredQueued() of the lost turn = %v; RequeueQueued() = %v, %v", late, held, err)
+	}
+}
+
+func (s suite) queuePauses(t *testing.T) {
+	b := s.setup(t)
+	m := b.enqueue(t, "one")
+	got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	pause := persistence.QueuePause{Reason: "quota", Message: "No money \x00left."}
+	back, err := b.store.RequeueQueued(t.Context(), b.key, m.ID, got.Attempts, persistence.Requeue{Error: "no money", Pause: &pause})
+	if !back || err != nil {
+		t.Fatalf("RequeueQueued() = %v, %v", back, err)
+	}
+	list, p, err := b.store.Queue(t.Context(), b.key)
+	if err != nil || len(list) != 1 || p == nil || p.Reason != "quota" || p.Message != "No money left." || p.At.IsZero() {
+		t.Fatalf("Queue() = %+v, %+v, %v", list, p, err)
+	}
+	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
+		t.Error("ClaimQueued() of a queue that stands still gave a message")
+	}
+	if keys, err := b.store.DueQueues(t.Context(), 10); len(keys) != 0 || err != nil {
+		t.Errorf("DueQueues() = %v, %v", keys, err)
+	}
+	if err := b.store.PauseQueue(t.Context(), b.key, persistence.QueuePause{Reason: "auth", Message: "The key is wrong."}); err != nil {
+		t.Errorf("PauseQueue() again = %v", err)
+	}
+	for _, want := range []bool{true, false} {
+		if paused, err := b.store.ResumeQueue(t.Context(), b.key); paused != want || err != nil {
+			t.Errorf("ResumeQueue() = %v, %v, want %v", paused, err, want)
+		}
+	}
+	if got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); got.ID != m.ID || got.Attempts != 2 {
+		t.Errorf("ClaimQueued() = %+v", got)
+	}
+}
