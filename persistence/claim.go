@@ -235,6 +235,24 @@ func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt i
 	return back, err
 }
 
+// ResumeQueues lets all queues go on that stand still for one of the reasons, of
+// all owners, and counts them. It is for the start of a process, which may be what
+// they waited for.
+func (s *Store) ResumeQueues(ctx context.Context, reasons ...string) (resumed int, err error) {
+	err = s.eng.write(ctx, func(q queries) error {
+		resumed = 0
+		for _, reason := range reasons {
+			n, err := q.ResumeQueues(ctx, pgdb.ResumeQueuesParams{Reason: reason})
+			if err != nil {
+				return err
+			}
+			resumed += int(n)
+		}
+		return nil
+	})
+	return resumed, s.fail("resume queues", err)
+}
+
 // DueQueues names the threads of all owners on which this process may send a
 // queued message now, the latest used first.
 func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {

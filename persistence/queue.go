@@ -168,6 +168,12 @@ func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePaus
 	return list, pause, nil
 }
 
+// QueuePause says why the thread's queue stands still; nil when it does not.
+func (s *Store) QueuePause(ctx context.Context, key Key) (*QueuePause, error) {
+	pause, err := pauseOf(ctx, s, s.eng.read(), key)
+	return pause, s.fail("read queue", err)
+}
+
 func pauseOf(ctx context.Context, s *Store, q queries, key Key) (*QueuePause, error) {
 	row, err := q.GetQueuePause(ctx, pgdb.GetQueuePauseParams{ThreadID: key.Thread, Owner: key.Owner})
 	if errors.Is(s.fail("", err), ErrNotFound) {

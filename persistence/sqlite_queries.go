@@ -257,6 +257,10 @@ func (s sqliteQueries) ResumeQueue(ctx context.Context, arg pgdb.ResumeQueuePara
 	return s.q.ResumeQueue(ctx, sqlitedb.ResumeQueueParams(arg))
 }
 
+func (s sqliteQueries) ResumeQueues(ctx context.Context, arg pgdb.ResumeQueuesParams) (int64, error) {
+	return s.q.ResumeQueues(ctx, sqlitedb.ResumeQueuesParams(arg))
+}
+
 func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) error {
 	return s.q.SaveApproval(ctx, sqlitedb.SaveApprovalParams(arg))
 }

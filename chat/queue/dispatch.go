@@ -49,6 +49,7 @@ func (j *job) answer(err error) {
 // send are sent, or their turns have ended. It must be called once.
 func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	q.began = time.Now()
+	q.fresh(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { q.titles.run(ctx, turns) })
 	slots := make(chan struct{}, q.cfg.MaxParallel)
@@ -76,6 +77,18 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	q.close()
 	working.Wait()
 	return nil
+}
+
+// fresh lets queues go on whose reason to stand still a start may have ended: a
+// new key, for one. If it has not, they stand still again after one try.
+func (q *Queue) fresh(ctx context.Context) {
+	n, err := q.store.ResumeQueues(ctx, string(chat.KindAuth), string(chat.KindQuota), string(chat.KindUnavailable))
+	switch {
+	case err != nil && ctx.Err() == nil:
+		q.log.Warn("paused queues not resumed", "error", err)
+	case n > 0:
+		q.log.Info("paused queues go on", "queues", n)
+	}
 }
 
 // Kick has the thread looked at soon. It returns at once.

@@ -22,7 +22,8 @@
 //
 // A turn that fails puts its message back to the head, for another answer and not
 // for another message: after a while when the failure may pass, else the queue
-// stands still and says why.
+// stands still and says why, until somebody lets it go on, a turn of the thread
+// succeeds, or a start may have brought what was missing.
 //
 // On PostgreSQL every process may send for every thread. The claim, the lease of
 // a turn and the record of a live call keep two of them apart.

@@ -195,23 +195,33 @@ func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
 }
 
 // TurnFinished is told of every text turn that has ended: see chat.TurnObserver.
+// One that fails as the next would, too, pauses the queue; one that succeeds says
+// that what it stood still for is over.
 func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
-	if q.isWorking(report.Key) { // it is told of its own turns by themselves
-		q.Kick(report.Key)
-		return
-	}
-	if e := report.Result.Err; e != nil && !e.Transient() {
-		n, err := q.store.QueueLength(ctx, report.Key)
-		if err == nil && n > 0 {
-			err = q.store.PauseQueue(ctx, report.Key, pauseFor(e))
-			q.paused(ctx, report.Key, pauseFor(e))
+	key, e := report.Key, report.Result.Err
+	defer q.Kick(key)
+	waits, err := q.store.QueueLength(ctx, key)
+	switch {
+	case err != nil || waits == 0:
+	case e == nil && report.Result.Status == persistence.StatusCompleted:
+		err = q.goOn(ctx, key)
+	case e != nil && !e.Transient() && !q.isWorking(key): // its own turns it pauses with their end
+		if err = q.store.PauseQueue(ctx, key, pauseFor(e)); err == nil {
+			q.paused(ctx, key, pauseFor(e))
 		}
-		if err != nil {
-			q.log.Warn("queue not paused", "thread_id", report.Key.Thread, "error", err)
-		}
-		return
 	}
-	q.Kick(report.Key)
+	if err != nil {
+		q.log.Warn("queue not told of a turn", "thread_id", key.Thread, "error", err)
+	}
+}
+
+// goOn resumes a queue that stands still.
+func (q *Queue) goOn(ctx context.Context, key persistence.Key) error {
+	pause, err := q.store.QueuePause(ctx, key)
+	if err != nil || pause == nil {
+		return err
+	}
+	return q.Resume(ctx, key)
 }
 
 // Spoke is told when the thread's call has answered. It returns at once.

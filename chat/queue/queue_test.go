@@ -232,49 +232,52 @@ func TestManyThreads(t *testing.T) {
 	})
 }
 
-// TestTwoProcesses lets two processes empty the queues of some threads together:
-// every message is sent once, in its order, and never two turns run on a thread.
+// TestTwoProcesses lets two processes on one PostgreSQL empty the queues of some
+// threads together: every message is sent once, in its order, and never two turns
+// run on a thread. SQLite has one process.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	const threads, each = 5, 12
-	for name, url := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			u := url(t)
-			p := &provider{}
-			cfg := queue.Config{NoTitles: true, Every: 10 * time.Millisecond}
-			one := prepare(t, persistencetest.Open(t, u, persistence.Options{}), p, cfg)
-			two := prepare(t, persistencetest.Open(t, u, persistence.Options{}), p, cfg)
-			processes := []*bench{one, two}
-			var keys []persistence.Key
-			for range threads {
-				keys = append(keys, one.thread())
-			}
-			one.run()
-			two.run()
-			var adding sync.WaitGroup
-			for n, key := range keys {
-				adding.Go(func() {
-					for m := range each {
-						text := fmt.Sprintf("t%d m%02d", n, m)
-						if _, err := processes[(n+m)%2].q.Add(t.Context(), key, persistence.QueuedMessage{Text: text}); err != nil {
-							t.Errorf("Add() = %v", err)
-						}
-					}
-				})
-			}
-			adding.Wait()
-			for n, key := range keys {
-				var want strings.Builder
-				for m := range each {
-					fmt.Fprintf(&want, "user completed: t%d m%02d\nassistant completed: ok\n", n, m)
+	url := persistencetest.PostgresURL(t)
+	p := &provider{}
+	cfg := queue.Config{NoTitles: true, Every: 10 * time.Millisecond}
+	var processes []*bench
+	for range 2 {
+		store := persistencetest.Open(t, url, persistence.Options{})
+		if err := store.Serve(t.Context()); err != nil { // they follow each other
+			t.Fatal(err)
+		}
+		processes = append(processes, prepare(t, store, p, cfg))
+	}
+	one := processes[0]
+	var keys []persistence.Key
+	for range threads {
+		keys = append(keys, one.thread())
+	}
+	for _, process := range processes {
+		process.run()
+	}
+	var adding sync.WaitGroup
+	for n, key := range keys {
+		adding.Go(func() {
+			for m := range each {
+				text := fmt.Sprintf("t%d m%02d", n, m)
+				if _, err := processes[(n+m)%2].q.Add(t.Context(), key, persistence.QueuedMessage{Text: text}); err != nil {
+					t.Errorf("Add() = %v", err)
 				}
-				one.waitFor(key, want.String())
-			}
-			if len(p.seen()) != threads*each || p.crowd() != 1 {
-				t.Errorf("%d requests, %d at once on a thread; want %d and 1", len(p.seen()), p.crowd(), threads*each)
 			}
 		})
+	}
+	adding.Wait()
+	for n, key := range keys {
+		var want strings.Builder
+		for m := range each {
+			fmt.Fprintf(&want, "user completed: t%d m%02d\nassistant completed: ok\n", n, m)
+		}
+		one.waitFor(key, want.String())
+	}
+	if len(p.seen()) != threads*each || p.crowd() != 1 {
+		t.Errorf("%d requests, %d at once on a thread; want %d and 1", len(p.seen()), p.crowd(), threads*each)
 	}
 }
 

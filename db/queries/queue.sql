@@ -76,6 +76,11 @@ ON CONFLICT (thread_id) DO UPDATE SET reason = excluded.reason, message = exclud
 DELETE FROM queue_pauses
 WHERE queue_pauses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
+-- ResumeQueues is for the start of a process: of all owners, those that stand
+-- still for this reason.
+-- name: ResumeQueues :execrows
+DELETE FROM queue_pauses WHERE reason = @reason;
+
 -- name: GetQueuePause :one
 SELECT p.* FROM queue_pauses AS p
 JOIN threads AS t ON t.id = p.thread_id

@@ -177,6 +177,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.resumeQueueStmt, err = db.PrepareContext(ctx, resumeQueue); err != nil {
 		return nil, fmt.Errorf("error preparing query ResumeQueue: %w", err)
 	}
+	if q.resumeQueuesStmt, err = db.PrepareContext(ctx, resumeQueues); err != nil {
+		return nil, fmt.Errorf("error preparing query ResumeQueues: %w", err)
+	}
 	if q.saveApprovalStmt, err = db.PrepareContext(ctx, saveApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveApproval: %w", err)
 	}
@@ -473,6 +476,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing resumeQueueStmt: %w", cerr)
 		}
 	}
+	if q.resumeQueuesStmt != nil {
+		if cerr := q.resumeQueuesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing resumeQueuesStmt: %w", cerr)
+		}
+	}
 	if q.saveApprovalStmt != nil {
 		if cerr := q.saveApprovalStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveApprovalStmt: %w", cerr)
@@ -623,6 +631,7 @@ type Queries struct {
 	requeueOpenStmt          *sql.Stmt
 	resetThreadStmt          *sql.Stmt
 	resumeQueueStmt          *sql.Stmt
+	resumeQueuesStmt         *sql.Stmt
 	saveApprovalStmt         *sql.Stmt
 	saveCallStmt             *sql.Stmt
 	saveResponseStmt         *sql.Stmt
@@ -692,6 +701,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		requeueOpenStmt:          q.requeueOpenStmt,
 		resetThreadStmt:          q.resetThreadStmt,
 		resumeQueueStmt:          q.resumeQueueStmt,
+		resumeQueuesStmt:         q.resumeQueuesStmt,
 		saveApprovalStmt:         q.saveApprovalStmt,
 		saveCallStmt:             q.saveCallStmt,
 		saveResponseStmt:         q.saveResponseStmt,

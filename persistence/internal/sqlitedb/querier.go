@@ -86,6 +86,9 @@ type Querier interface {
 	RequeueOpen(ctx context.Context, arg RequeueOpenParams) error
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
 	ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error)
+	// ResumeQueues is for the start of a process: of all owners, those that stand
+	// still for this reason.
+	ResumeQueues(ctx context.Context, arg ResumeQueuesParams) (int64, error)
 	// SaveApproval adds a question. It may be asked to again: an answer stays.
 	SaveApproval(ctx context.Context, arg SaveApprovalParams) error
 	// The saves are idempotent. They change nothing when the id is taken by

@@ -488,6 +488,24 @@ func (q *Queries) ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64
 	return result.RowsAffected()
 }
 
+const resumeQueues = `-- name: ResumeQueues :execrows
+DELETE FROM queue_pauses WHERE reason = ?1
+`
+
+type ResumeQueuesParams struct {
+	Reason string
+}
+
+// ResumeQueues is for the start of a process: of all owners, those that stand
+// still for this reason.
+func (q *Queries) ResumeQueues(ctx context.Context, arg ResumeQueuesParams) (int64, error) {
+	result, err := q.exec(ctx, q.resumeQueuesStmt, resumeQueues, arg.Reason)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const titleQueued = `-- name: TitleQueued :execrows
 UPDATE queued_messages SET title = ?1
 WHERE queued_messages.id = ?2
