@@ -38,6 +38,8 @@ const bodyTimeout = 15 * time.Second
 func readBody(c echo.Context, limit int64, param string) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(c.Request().Body, limit+1))
 	if int64(len(body)) > limit {
+		// A client that is cut off while it sends may not read why.
+		_, _ = io.Copy(io.Discard, c.Request().Body)
 		return nil, tooLarge(param, fmt.Sprintf("The request body is larger than %d bytes.", limit))
 	}
 	if err != nil {
