@@ -295,10 +295,16 @@ func (t *Turn) refuse(calls []*callRun) {
 	}
 }
 
-// closeCalls answers the calls that are open when the turn ends.
+// closeCalls answers the calls that are open when the turn ends: with that why, or
+// with what the user has not said.
 func (t *Turn) closeCalls(why string, status persistence.ToolCallStatus) {
 	for _, run := range t.calls {
-		if !run.done {
+		switch {
+		case run.done:
+		case run.question != nil && !run.question.approved():
+			t.stopAsking(run)
+			t.fail(run, run.question.refusal(), status)
+		default:
 			t.fail(run, why, status)
 		}
 	}

@@ -44,6 +44,8 @@ type TurnReport struct {
 	Key    persistence.Key
 	User   string // the user's text; empty when there was none
 	Result Result
+	// Closed says that the request had a Closing, which knows the result already.
+	Closed bool
 }
 
 // Clock is the built-in [ContextBuilder]: it tells the date and the time and,

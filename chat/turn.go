@@ -355,7 +355,7 @@ func (t *Turn) report() {
 	t.c.titles.ask(t.req.Key)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), observerTimeout)
 	defer cancel()
-	report := TurnReport{Key: t.req.Key, User: t.req.Text, Result: t.result}
+	report := TurnReport{Key: t.req.Key, User: t.req.Text, Result: t.result, Closed: t.req.Closing != nil}
 	for _, o := range t.c.cfg.Observers {
 		func() {
 			defer func() {

@@ -196,8 +196,12 @@ func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
 
 // TurnFinished is told of every text turn that has ended: see chat.TurnObserver.
 // One that fails as the next would, too, pauses the queue; one that succeeds says
-// that what it stood still for is over.
+// that what it stood still for is over. The queue's own turns say so themselves:
+// a report may come late, when somebody has resumed the queue meanwhile.
 func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
+	if report.Closed {
+		return
+	}
 	key, e := report.Key, report.Result.Err
 	defer q.Kick(key)
 	waits, err := q.store.QueueLength(ctx, key)
@@ -205,7 +209,7 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	case err != nil || waits == 0:
 	case e == nil && report.Result.Status == persistence.StatusCompleted:
 		err = q.goOn(ctx, key)
-	case e != nil && !e.Transient() && !q.isWorking(key): // its own turns it pauses with their end
+	case e != nil && !e.Transient():
 		if err = q.store.PauseQueue(ctx, key, pauseFor(e)); err == nil {
 			q.paused(ctx, key, pauseFor(e))
 		}

@@ -69,11 +69,24 @@ func (s *sending) run(ctx context.Context) {
 	if turn == nil {
 		return
 	}
-	<-turn.Done() // it ends when the server does
-	if s.back != nil {
-		s.tellBack(context.WithoutCancel(ctx), *s.back)
-	}
+	s.ended(context.WithoutCancel(ctx), turn)
 	q.Kick(key)
+}
+
+// ended waits for the end of the turn, which the server's end brings at the latest,
+// and tells what came of it.
+func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
+	result, _ := turn.Wait(ctx) // ctx has no end
+	if s.back != nil {
+		s.tellBack(ctx, *s.back)
+	}
+	if result.Status != persistence.StatusCompleted {
+		return
+	}
+	// It may have been sent by hand while the queue stood still.
+	if err := s.q.goOn(ctx, s.job.key); err != nil {
+		s.q.log.Warn("queue not resumed", "thread_id", s.job.key.Thread, "error", err)
+	}
 }
 
 // claim takes the message, if there is one and the thread is free.

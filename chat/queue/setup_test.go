@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,9 @@ func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, fu
 	return persistence.ErrNotFound
 }
 
+// observers are told of turns before the queue is, and after.
+type observers struct{ before, after []chat.TurnObserver }
+
 // bench is one process: a store, text turns, queues.
 type bench struct {
 	t     *testing.T
@@ -138,7 +142,7 @@ type bench struct {
 }
 
 // prepare makes a process that does not run yet.
-func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Config) *bench {
+func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Config, watching ...observers) *bench {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.Store, cfg.Logger = store, log
@@ -146,8 +150,12 @@ func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Conf
 	if err != nil {
 		t.Fatalf("New() = %v", err)
 	}
+	all := []chat.TurnObserver{q}
+	for _, o := range watching {
+		all = slices.Concat(o.before, all, o.after)
+	}
 	turns, err := chat.New(chat.Config{
-		Store: store, Providers: []chat.Provider{p}, NoTitles: true, Attempts: 1, Observers: []chat.TurnObserver{q}, Logger: log,
+		Store: store, Providers: []chat.Provider{p}, NoTitles: true, Attempts: 1, Observers: all, Logger: log,
 	})
 	if err != nil {
 		t.Fatalf("New() = %v", err)
