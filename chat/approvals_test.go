@@ -199,7 +199,7 @@ func TestApprovalOnTheOtherInstance(t *testing.T) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		for e := range two.store.Watch(ctx, one.key, 0) {
+		for e := range two.store.Watch(one.key).Events(ctx, 0) {
 			if strings.HasPrefix(string(e.Type), "bridge.") {
 				told <- e
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -133,31 +132,19 @@ func TestEveryCallHasARow(t *testing.T) {
 	}
 }
 
-// watch writes down what the watchers of the thread are told. It adds a message,
-// by which the watch is known to be there.
+// watch writes down what the watchers of the thread are told.
 func (b *bench) watch(into *strings.Builder) (done <-chan struct{}, stop func()) {
-	b.t.Helper()
-	if _, err := b.store.AppendMessage(b.t.Context(), b.key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Before.")}}); err != nil {
-		b.t.Fatalf("AppendMessage() = %v", err)
-	}
 	ctx, cancel := context.WithCancel(b.t.Context())
-	ended, began := make(chan struct{}), make(chan struct{})
-	begin := sync.OnceFunc(func() { close(began) })
+	ended, events := make(chan struct{}), b.store.Watch(b.key).Events(ctx, 0)
 	go func() {
 		defer close(ended)
-		for e, err := range b.store.Watch(ctx, b.key, 0) {
+		for e, err := range events {
 			if err != nil {
 				return
 			}
-			begin()
 			fmt.Fprintf(into, "%s %s\n", e.Type, e.Data)
 		}
 	}()
-	select {
-	case <-began:
-	case <-b.within().Done():
-		b.t.Fatal("the thread cannot be watched")
-	}
 	return ended, cancel
 }
 

@@ -200,7 +200,7 @@ func (r *runner) settle() {
 		case persistence.ApprovalOpen:
 			return false
 		case persistence.ApprovalApproved:
-			// errLost comes back with the next wait.
+			// errLost ends the turn, and conclude finds it as the cause.
 			_ = t.save(nil)
 			r.start(run)
 		default:
@@ -247,7 +247,7 @@ func (t *Turn) resolve(run *callRun, result toolkit.Result) {
 	t.closeCall(run, status, result)
 	t.changed()
 	if t.ctx.Err() == nil {
-		// errLost comes back with the next wait.
+		// errLost ends the turn, and conclude finds it as the cause.
 		_ = t.save(func(b *persistence.Batch) error { return b.SaveToolCall(run.record) })
 	}
 }

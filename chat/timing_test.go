@@ -125,7 +125,7 @@ func TestDrafts(t *testing.T) {
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
-			for e, err := range store.Watch(ctx, b.key, -1) {
+			for e, err := range store.Watch(b.key).Events(ctx, -1) {
 				if err != nil {
 					return
 				}

@@ -67,7 +67,7 @@ func TestTitles(t *testing.T) {
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
-			for e, err := range store.Watch(ctx, b.key, -1) {
+			for e, err := range store.Watch(b.key).Events(ctx, -1) {
 				if err == nil && e.Type == "thread_titled" {
 					told = append(told, string(e.Data))
 				}

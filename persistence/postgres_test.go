@@ -54,7 +54,7 @@ func pull(t *testing.T, s *persistence.Store, key persistence.Key) func() string
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	next, stop := iter.Pull2(s.Watch(ctx, key, 0))
+	next, stop := iter.Pull2(s.Watch(key).Events(ctx, 0))
 	t.Cleanup(stop)
 	return func() string {
 		t.Helper()

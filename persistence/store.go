@@ -161,12 +161,25 @@ func (s *Store) fail(what string, err error) error {
 			sentinel = ErrNotFound
 		case problemValue:
 			sentinel = ErrInvalid
+		default:
+			if s.isClosed() {
+				sentinel = ErrClosed
+			}
 		}
 	}
 	if sentinel != nil {
 		return fmt.Errorf("%s: %w: %w", what, sentinel, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+func (s *Store) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // newID gives a UUIDv7: ids sort by time. It panics only when the system has no

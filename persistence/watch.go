@@ -65,29 +65,42 @@ func messageEvent(m Message) Event {
 	return Event{Type: EventMessage, Data: data, Seq: m.Revision}
 }
 
-// Watch gives the thread's messages that changed after the number after, as
+// Watch begins to listen to a thread, whether it is there or not: nothing that is
+// published from now on is missed. Events tells it; who does not come to that must
+// call Close.
+func (s *Store) Watch(key Key) *Watch { return &Watch{s: s, key: key, w: s.hub.add(key)} }
+
+// Watch listens to a thread. It keeps no goroutine of its own.
+type Watch struct {
+	s   *Store
+	key Key
+	w   *watcher
+}
+
+// Close ends the listening. The end of Events does so, too.
+func (w *Watch) Close() { w.s.hub.remove(w.key, w.w) }
+
+// Events gives the thread's messages that changed after the number after, as
 // events of the type message with Data {"message": …} and the number of the
 // change in Seq, and then follows: what is saved, in order and without a gap,
-// and what is published while the watcher keeps up. after < 0 gives only what
-// comes. A message that changed several times may come once, in its last form.
+// and what is published while the watcher keeps up. after < 0 gives only what is
+// saved from now on. A message that changed several times may come once, in its last form.
 // Before what comes, each question that waits for the user is told again.
 //
 // The sequence ends with an error: ErrNotFound when the thread is not there or
-// not any more, that of ctx, or ErrClosed. It may be used once and keeps no
-// goroutine of its own.
-func (s *Store) Watch(ctx context.Context, key Key, after int64) iter.Seq2[Event, error] {
+// not any more, that of ctx, or ErrClosed. It may be used once.
+func (w *Watch) Events(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		// First listen, then read: what comes in between is in both, and told once.
-		w := s.hub.add(key)
-		defer s.hub.remove(key, w)
-		v := &view{s: s, key: key, w: w, yield: yield}
+		defer w.Close()
+		// What comes while the table is read is in both, and told once.
+		v := &view{s: w.s, key: w.key, w: w.w, yield: yield}
 		if err := v.run(ctx, after); err != nil {
-			yield(Event{}, s.fail("watch thread", err))
+			yield(Event{}, w.s.fail("watch thread", err))
 		}
 	}
 }
 
-// view is one run of Watch.
+// view is one run of Events.
 type view struct {
 	s     *Store
 	key   Key
@@ -142,12 +155,7 @@ func (v *view) run(ctx context.Context, after int64) error {
 func (v *view) ask(ctx context.Context) error {
 	open, err := v.s.OpenApprovals(ctx, v.key)
 	if err != nil {
-		select {
-		case <-v.s.closed:
-			return ErrClosed
-		default:
-			return err
-		}
+		return err
 	}
 	for _, a := range open {
 		v.tell(a.Event())

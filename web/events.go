@@ -19,7 +19,7 @@ import (
 
 // watcher is what the thread socket needs of the store.
 type watcher interface {
-	Watch(ctx context.Context, key persistence.Key, after int64) iter.Seq2[persistence.Event, error]
+	Watch(key persistence.Key) *persistence.Watch
 	Dropped() int64
 }
 
@@ -46,7 +46,7 @@ type connectedData struct {
 }
 
 // watchThread upgrades to a socket that tells the thread's events. Without
-// ?after it begins now: nothing that is newer than server_max_seq is missed.
+// ?after it begins now: nothing that is newer than the greeting is missed.
 func (s *Server) watchThread(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -63,6 +63,8 @@ func (s *Server) watchThread(c echo.Context) error {
 	if _, err := s.store.Thread(ctx, key); err != nil {
 		return orThread(err)
 	}
+	watch := s.store.Watch(key) // first listen, then read
+	defer watch.Close()
 	last, err := s.store.LastSeq(ctx, key)
 	if err != nil {
 		return orThread(err)
@@ -85,7 +87,7 @@ func (s *Server) watchThread(c echo.Context) error {
 	return s.openSocket(c, key, "connect again with after=SEQ", func(ctx context.Context, k *socket) error {
 		k.limit = -1 // take refuses what is too large and goes on
 		k.take = func(kind websocket.MessageType, r io.Reader) error { return s.takeFromWatcher(ctx, k, key, kind, r) }
-		return k.run(ctx, func(ctx context.Context) error { return k.tell(s.store.Watch(ctx, key, after), hello) })
+		return k.run(ctx, func(ctx context.Context) error { return k.tell(watch.Events(ctx, after), hello) })
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"net"
 	"net/http"
 	"strings"
@@ -299,27 +298,27 @@ func TestSocketEndsWithTheStore(t *testing.T) {
 	wantClosed(t, conn, websocket.StatusGoingAway, "")
 }
 
-// flood is a store whose thread tells large events without end.
-type flood struct{ store }
-
-func (f flood) Watch(ctx context.Context, _ persistence.Key, _ int64) iter.Seq2[persistence.Event, error] {
-	data, _ := json.Marshal(map[string]string{"text": strings.Repeat("a", 64<<10)})
-	return func(yield func(persistence.Event, error) bool) {
-		for ctx.Err() == nil && yield(persistence.Event{Type: "message_delta", Data: data}, nil) {
-		}
-	}
-}
-
 func TestSlowClientIsClosedWithAReason(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { c.Store = flood{c.Store} })
+	b := setup(t, nil)
 	slow := make(chan struct{})
 	b.socketTiming.write, b.socketTiming.slow = 50*time.Millisecond, func() { close(slow) }
 	address, _ := b.run(t)
 	key := b.thread(t, LocalOwner)
 	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
 	wantHello(t, conn, key.Thread, 0)
-	<-slow // the client has read nothing more until now
+	data, err := json.Marshal(map[string]string{"text": strings.Repeat("a", 64<<10)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flooding := true; flooding; { // the client reads nothing meanwhile
+		b.db.Publish(t.Context(), key, persistence.Event{Type: "message_delta", Data: data})
+		select {
+		case <-slow:
+			flooding = false
+		default:
+		}
+	}
 	wantClosed(t, conn, websocket.StatusTryAgainLater, "too slow")
 }
 

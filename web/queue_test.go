@@ -94,7 +94,7 @@ func TestQueueRoutes(t *testing.T) {
 	wantStatus(t, b.do(t, http.MethodPost, "/api/threads/"+key.Thread+"/queue", `{"message":"last"}`), http.StatusCreated)
 	close(release)
 	want := "first ok last ok"
-	for _, err := range b.db.Watch(within(t), key, 0) {
+	for _, err := range b.db.Watch(key).Events(within(t), 0) {
 		all, readErr := b.db.Messages(t.Context(), key, 0, 10)
 		var texts []string
 		for _, m := range all {

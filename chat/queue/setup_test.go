@@ -248,7 +248,7 @@ func (b *bench) script(key persistence.Key) string {
 func (b *bench) waitFor(key persistence.Key, want string) {
 	b.t.Helper()
 	ctx := b.within()
-	for _, err := range b.store.Watch(ctx, key, 0) {
+	for _, err := range b.store.Watch(key).Events(ctx, 0) {
 		if err != nil {
 			b.t.Fatalf("the thread is\n%s\nwant\n%s\n%v", b.script(key), want, err)
 		}
@@ -264,40 +264,25 @@ type watcher struct {
 	events chan persistence.Event
 }
 
-// watch begins to collect. It returns when nothing more is missed.
+// watch begins to collect: nothing that comes is missed.
 func (b *bench) watch(store *persistence.Store) *watcher {
 	b.t.Helper()
 	w := &watcher{b: b, events: make(chan persistence.Event, 1000)}
 	ctx, cancel := context.WithCancel(context.Background())
-	done, ready := make(chan struct{}), make(chan struct{})
+	done, events := make(chan struct{}), store.Watch(b.key).Events(ctx, -1)
 	go func() {
 		defer close(done)
-		first := sync.OnceFunc(func() { close(ready) })
-		for e, err := range store.Watch(ctx, b.key, -1) {
-			switch {
-			case err != nil:
+		for e, err := range events {
+			if err != nil {
 				return
-			case e.Type == "ready":
-				first()
-			case strings.HasPrefix(string(e.Type), "queue_"):
+			}
+			if strings.HasPrefix(string(e.Type), "queue_") {
 				w.events <- e
 			}
 		}
 	}()
 	b.t.Cleanup(func() { cancel(); <-done })
-	// A watch tells only what comes after it began: knock until it answers.
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		b.store.Publish(b.t.Context(), b.key, persistence.Event{Type: "ready"})
-		select {
-		case <-ready:
-			return w
-		case <-ticker.C:
-		case <-b.within().Done():
-			b.t.Fatal("the watch did not begin")
-		}
-	}
+	return w
 }
 
 // told is an event of the queue in one line.

@@ -210,7 +210,7 @@ func (s suite) strangers(t *testing.T) {
 		} {
 			wantErr(t, fmt.Sprintf("%s() of %s thread", what, name), err, persistence.ErrNotFound)
 		}
-		for e, err := range b.store.Watch(ctx, key, 0) {
+		for e, err := range b.store.Watch(key).Events(ctx, 0) {
 			wantErr(t, "Watch() of "+name+" thread", err, persistence.ErrNotFound)
 			if e.Data != nil {
 				t.Errorf("Watch() of %s thread gives %s", name, e.Data)

@@ -22,7 +22,7 @@ type watcher struct {
 
 func startWatch(ctx context.Context, t *testing.T, store *persistence.Store, key persistence.Key, after int64) watcher {
 	t.Helper()
-	next, stop := iter.Pull2(store.Watch(ctx, key, after))
+	next, stop := iter.Pull2(store.Watch(key).Events(ctx, after))
 	t.Cleanup(stop)
 	return watcher{t, next}
 }
@@ -112,6 +112,7 @@ func (s suite) watchChange(t *testing.T) {
 	}
 }
 
+// watchFromEnd: nothing is replayed, and all is told that comes after Watch.
 func (s suite) watchFromEnd(t *testing.T) {
 	b := s.setup(t)
 	for _, after := range []int64{-1, 1, 1 << 60} {
@@ -119,49 +120,19 @@ func (s suite) watchFromEnd(t *testing.T) {
 		if after == 1 {
 			after, _ = b.store.LastSeq(t.Context(), b.key)
 		}
-		ctx := within(t)
-		// Nothing is replayed, so that the watcher is there shows by what it hears.
-		heard := make(chan persistence.Event)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for e, err := range b.store.Watch(ctx, b.key, after) {
-				if err != nil {
-					t.Errorf("Watch() after %d = %v", after, err)
-					return
-				}
-				heard <- e
-				if e.Type == persistence.EventMessage {
-					return
-				}
-			}
-		})
-		publishUntil(ctx, t, b, heard)
+		w := startWatch(within(t), t, b.store, b.key, after)
+		b.store.Publish(t.Context(), b.key, persistence.Event{Type: "hello"})
+		if e := w.event(); e.Type != "hello" {
+			t.Errorf("Watch() after %d begins with %s", after, e.Type)
+		}
 		b.append(t, text(persistence.RoleUser, fmt.Sprint("new", after)))
-		for e := range heard {
-			if e.Type == persistence.EventMessage {
-				if m := decode(t, e); m.Text() != fmt.Sprint("new", after) {
-					t.Errorf("Watch() after %d gives %q", after, m.Text())
-				}
-				break
-			}
-		}
-		wg.Wait()
-	}
-}
-
-// publishUntil publishes drafts until one is heard.
-func publishUntil(ctx context.Context, t *testing.T, b bundle, heard <-chan persistence.Event) {
-	t.Helper()
-	for {
-		b.store.Publish(ctx, b.key, persistence.Event{Type: "hello"})
-		select {
-		case <-heard:
-			return
-		case <-ctx.Done():
-			t.Fatalf("nothing was heard: %v", context.Cause(ctx))
-		default:
+		if m := w.message(); m.Text() != fmt.Sprint("new", after) {
+			t.Errorf("Watch() after %d gives %q", after, m.Text())
 		}
 	}
+	watch := b.store.Watch(b.key)
+	watch.Close()
+	watch.Close() // does nothing
 }
 
 func (s suite) watchInserts(t *testing.T) {
@@ -189,7 +160,7 @@ func (s suite) watchInserts(t *testing.T) {
 func follow(ctx context.Context, t *testing.T, b bundle, after int64) []persistence.Message {
 	known := map[string]persistence.Message{}
 	last, ended := after, false
-	for e, err := range b.store.Watch(ctx, b.key, after) {
+	for e, err := range b.store.Watch(b.key).Events(ctx, after) {
 		if err != nil {
 			t.Errorf("Watch() after %d = %v", after, err)
 			return nil
@@ -299,7 +270,7 @@ func (s suite) watchEnds(t *testing.T) {
 	cancel()
 	cancelled.ends(context.Canceled)
 
-	for range b.store.Watch(t.Context(), b.key, 0) {
+	for range b.store.Watch(b.key).Events(t.Context(), 0) {
 		break // nothing is left of it: the leak check of the package would see it
 	}
 
