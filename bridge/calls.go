@@ -230,10 +230,20 @@ func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.
 	return err
 }
 
-// Talking says whether the thread's call makes an answer at this moment.
-func (c *Calls) Talking(key persistence.Key) bool {
-	live := c.find(key)
-	return live != nil && live.talking.Load()
+// Call tells the id of the thread's call, empty when nothing can be said in one,
+// and whether the thread is better left alone: its call makes an answer, is being
+// set up, or ends.
+func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch live := c.live[key]; {
+	case live == nil:
+		return "", false
+	case c.byID[live.id] == nil:
+		return "", true
+	default:
+		return live.id, live.talking.Load() || live.ends.Load()
+	}
 }
 
 func (c *Calls) say(ctx context.Context, key persistence.Key, in said) (persistence.Message, error) {

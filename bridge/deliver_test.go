@@ -21,8 +21,8 @@ func TestDeliver(t *testing.T) {
 	if _, _, err := b.store.Enqueue(b.ctx, c.key(), persistence.QueuedMessage{Text: "good morning"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	claim, err := b.store.ClaimQueued(b.ctx, c.key(), persistence.ClaimOptions{Lease: time.Minute})
-	if err != nil || claim.Message == nil || claim.Call != c.CallID {
+	claim, err := b.store.ClaimQueued(b.ctx, c.key(), persistence.ClaimOptions{Lease: time.Minute, Call: c.CallID})
+	if err != nil || claim.Message == nil || !claim.InCall {
 		t.Fatalf("ClaimQueued() = %+v, %v", claim, err)
 	}
 	m := persistence.Message{ID: claim.Message.MessageID, Parts: []persistence.Part{persistence.TextPart(claim.Message.Text)}}
@@ -42,6 +42,9 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("Message() = %+v, %v", got, err)
 	}
 	c.next(realtime.TypeOutputBufferStopped)
+	if id, _ := b.calls.Call(c.key()); id != c.CallID {
+		t.Errorf("Call() = %q", id)
+	}
 	long := persistence.Message{ID: "long", Parts: []persistence.Part{persistence.TextPart(strings.Repeat("x", 40<<10))}}
 	if err := b.calls.Deliver(b.ctx, c.key(), long, send); !errors.Is(err, persistence.ErrInvalid) {
 		t.Errorf("Deliver() of a long text = %v", err)
@@ -50,8 +53,8 @@ func TestDeliver(t *testing.T) {
 	if err := b.calls.Deliver(b.ctx, c.key(), m, send); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("Deliver() after the call = %v", err)
 	}
-	if b.calls.Talking(c.key()) {
-		t.Error("Talking() after the call")
+	if id, busy := b.calls.Call(c.key()); id != "" || busy {
+		t.Errorf("Call() after the call = %q, %v", id, busy)
 	}
 	want := "user text completed: good morning\nassistant voice completed: Good to see you again. What shall we look at today?\n"
 	if got := b.script(c.key()); got != want {

@@ -291,7 +291,7 @@ func TestQuestions(t *testing.T) {
 		"nobody asks":      {Question: "x"},
 		"nothing is asked": {AskedBy: "fc"},
 		"a text, too":      {Question: "x", AskedBy: "fc", Text: "y"},
-		"a saved one":      {Question: "x", AskedBy: "fc", Saved: true},
+		"a saved one":      {Question: "x", AskedBy: "fc", Saved: true, MessageID: "m"},
 		"too long":         {Question: strings.Repeat("x", chat.MaxText+1), AskedBy: "fc"},
 	} {
 		req.Key = b.key

@@ -375,11 +375,19 @@ func TestOpening(t *testing.T) {
 		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, chat.ErrBusy) {
 			t.Errorf("Turn() with a taken id = %v", err)
 		}
-		if _, err := b.store.AppendMessage(t.Context(), b.key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("saved")}}); err != nil {
+		if _, err := b.store.AppendMessage(t.Context(), b.key, persistence.Message{ID: "m2", Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("saved")}}); err != nil {
 			t.Fatalf("AppendMessage() = %v", err)
 		}
-		b.wait(b.turn(chat.TurnRequest{Saved: true}))
+		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m2"}))
 		checkText(t, "the last request", talk(provider.seen()[1].Messages), "user: x\nassistant: ok\nuser: saved")
+		// What was said since stays, and what was answered goes.
+		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m1"}))
+		checkText(t, "the last request", talk(provider.seen()[2].Messages), "user: saved\nassistant: ok\nuser: x")
+		if err := b.store.ResetThread(t.Context(), b.key); err != nil {
+			t.Fatalf("ResetThread() = %v", err)
+		}
+		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m2"}))
+		checkText(t, "the request after a reset", talk(provider.seen()[3].Messages), "user: saved")
 	})
 }
 
@@ -404,7 +412,8 @@ func TestRefusals(t *testing.T) {
 		"a tool's name":    {chat.TurnRequest{Text: "x", Caller: def("echo")}, chat.ErrTools},
 		"a stranger's":     {chat.TurnRequest{Text: "x", Key: persistence.Key{Owner: "bert", Thread: b.key.Thread}}, persistence.ErrNotFound},
 		"nobody's":         {chat.TurnRequest{Text: "x", Key: persistence.Key{Owner: "anna", Thread: "\x00"}}, persistence.ErrNotFound},
-		"saved and spoken": {chat.TurnRequest{Text: "x", Saved: true}, nil},
+		"saved and spoken": {chat.TurnRequest{Text: "x", MessageID: "m", Saved: true}, nil},
+		"saved somewhere":  {chat.TurnRequest{Saved: true}, nil},
 	} {
 		if c.req.Key.Owner == "" {
 			c.req.Key = b.key

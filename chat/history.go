@@ -88,6 +88,19 @@ func anchored(thread []persistence.Message) []persistence.Message {
 	return thread[i:]
 }
 
+// withoutAnswers leaves out a message of the user, and what was answered to it.
+func withoutAnswers(thread []persistence.Message, id string) []persistence.Message {
+	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id })
+	if begin < 0 { // a reset has put it out of sight, or it is long ago
+		return thread
+	}
+	end := begin + 1
+	for end < len(thread) && thread[end].Role == persistence.RoleAssistant {
+		end++
+	}
+	return slices.Concat(thread[:begin], thread[end:])
+}
+
 // withoutOpenCalls leaves out the calls without a result: they run while the
 // question is asked, and one of them asks it.
 func withoutOpenCalls(thread []persistence.Message) []persistence.Message {

@@ -24,12 +24,13 @@ type TurnRequest struct {
 	Key persistence.Key
 	// Text is what the user writes.
 	Text string
-	// MessageID is the id that the user's message gets; empty for a new one.
+	// MessageID is the id that the user's message gets, empty for a new one; with
+	// Saved, the id that it has.
 	MessageID string
 	// Extra is more metadata of the user's message.
 	Extra map[string]json.RawMessage
-	// Saved says that the user's message is in the thread already. What was
-	// answered to it before is left out of the request.
+	// Saved says that the user's message is in the thread already, and wants another
+	// answer: in the request it comes last, without what was answered to it before.
 	Saved bool
 	// Question is asked for a tool call that has it as its input, and is saved
 	// nowhere else: it is the last message of the user in the requests of this turn.
@@ -76,8 +77,8 @@ func (t CallerTools) Validate() error {
 }
 
 func (r TurnRequest) validate() error {
-	if r.Saved && r.Text != "" {
-		return errors.New("a turn has a text that is saved already, and another one")
+	if r.Saved && (r.Text != "" || r.MessageID == "") {
+		return errors.New("a turn for a message that is saved has its id, and no text")
 	}
 	if asks := r.AskedBy != ""; asks != (r.Question != "") || asks && (r.Saved || r.Text != "") {
 		return errors.New("a question goes with the call that asks it, and without a text")

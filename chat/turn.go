@@ -239,21 +239,9 @@ type turnEvent struct {
 
 // rounds asks the model and runs its tools, in turns, until there is an answer.
 func (t *Turn) rounds() (FinishReason, error) {
-	thread, err := t.c.cfg.Store.Replay(t.ctx, t.req.Key, maxReplay)
+	thread, err := t.thread()
 	if err != nil {
 		return FinishError, &Error{Kind: KindUnavailable, Provider: t.provider.Name(), Message: "The conversation could not be read.", Err: err}
-	}
-	if len(thread) == maxReplay {
-		thread = anchored(thread)
-	}
-	thread = persistence.WithoutEchoes(thread)
-	switch {
-	case t.req.Saved:
-		thread = askedLast(thread)
-	case t.req.Question != "":
-		thread = append(withoutOpenCalls(thread), persistence.Message{
-			Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(t.req.Question)},
-		})
 	}
 	t.request = t.c.cfg.History.Messages(thread, t.provider.Name())
 	t.addContext(t.request)
@@ -283,14 +271,30 @@ func (t *Turn) rounds() (FinishReason, error) {
 	}
 }
 
-// askedLast is a thread without what came after the user's last message.
-func askedLast(thread []persistence.Message) []persistence.Message {
-	for i, m := range slices.Backward(thread) {
-		if m.Role == persistence.RoleUser {
-			return thread[:i+1]
-		}
+// thread reads what was said, with what is to be answered at its end.
+func (t *Turn) thread() ([]persistence.Message, error) {
+	store, key := t.c.cfg.Store, t.req.Key
+	thread, err := store.Replay(t.ctx, key, maxReplay)
+	if err != nil {
+		return nil, err
 	}
-	return thread
+	if len(thread) == maxReplay {
+		thread = anchored(thread)
+	}
+	thread = persistence.WithoutEchoes(thread)
+	switch {
+	case t.req.Saved:
+		asked, err := store.Message(t.ctx, key, t.req.MessageID)
+		if err != nil {
+			return nil, err
+		}
+		thread = append(withoutAnswers(thread, asked.ID), asked)
+	case t.req.Question != "":
+		thread = append(withoutOpenCalls(thread), persistence.Message{
+			Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(t.req.Question)},
+		})
+	}
+	return thread, nil
 }
 
 // answered says how an answer without calls ended.

@@ -18,6 +18,9 @@ type ClaimOptions struct {
 	// that turn ended before Since.
 	Distance time.Duration
 	Since    time.Time
+	// Call is the id of the thread's call in this process, empty for none. A call of
+	// another process leaves the thread to that.
+	Call string
 	// ID takes this message and no other, also from a queue that stands still,
 	// and before its time; empty takes the next.
 	ID string
@@ -27,9 +30,9 @@ type ClaimOptions struct {
 type Claim struct {
 	// Message is the message to send now; nil when there is none, or not yet.
 	Message *QueuedMessage
-	// Call is the id of the thread's live call, which this process has; empty when
-	// there is none.
-	Call string
+	// InCall says that it is to be said in the thread's call. One that is in the
+	// thread already, and wants an answer, waits for the end of the call.
+	InCall bool
 	// Wait is when it may be tried again; zero when something else must happen
 	// first: a turn must end, a queue go on, a call on another process end.
 	Wait time.Time
@@ -53,12 +56,12 @@ func (s *Store) Unsent(ctx context.Context, key Key) (bool, error) {
 func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim Claim, err error) {
 	err = s.lockedBatch(ctx, key, "claim queued message", func(b *Batch) error {
 		claim = Claim{}
-		row, err := b.next(o, &claim)
-		if err != nil || row.ID == "" {
-			return err
-		}
 		free, err := b.free(o, &claim)
 		if err != nil || !free {
+			return err
+		}
+		row, err := b.next(o, &claim)
+		if err != nil || row.ID == "" {
 			return err
 		}
 		at := now()
@@ -83,7 +86,7 @@ func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 	busy := found && leased(head)
 	if o.ID != "" {
 		row, err := b.waiting(o.ID)
-		if busy || errors.Is(err, ErrConflict) {
+		if busy || errors.Is(err, ErrConflict) || claim.InCall && row.SentAt != nil {
 			return none, ErrBusy
 		}
 		return row, err
@@ -94,6 +97,11 @@ func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 	if pause, err := pauseOf(b.ctx, b.s, b.q, b.key); err != nil || pause != nil {
 		return none, err
 	}
+	if claim.InCall && head.SentAt != nil {
+		if head, found, err = b.unsaid(); err != nil || !found {
+			return none, err
+		}
+	}
 	if head.NotBefore != nil && head.NotBefore.After(now()) {
 		claim.Wait = head.NotBefore.Time
 		return none, nil
@@ -101,12 +109,31 @@ func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 	return head, nil
 }
 
-// free says whether the thread is: no text turn runs, none ended just now, and no
-// other process has a call on it.
+// unsaid is the first due row that is not in the thread yet.
+func (b *Batch) unsaid() (row pgdb.QueuedMessage, found bool, err error) {
+	rows, err := b.due(now(), maxQueueRows)
+	for _, r := range rows {
+		if r.SentAt == nil {
+			return r, true, err
+		}
+	}
+	return row, false, err
+}
+
+// free says whether the thread is: no text turn runs, no other process has a call
+// on it, and without a call none ended just now.
 func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 	busy := error(nil)
 	if o.ID != "" {
 		busy = ErrBusy
+	}
+	turn, err := b.q.LastTurn(b.ctx, pgdb.LastTurnParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+	switch missing := errors.Is(b.s.fail("", err), ErrNotFound); {
+	case missing: // there was none
+	case err != nil:
+		return false, err
+	case turn.EndedAt == nil && !turn.LeaseUntil.Before(now()):
+		return false, busy
 	}
 	call, err := b.q.GetLiveCall(b.ctx, pgdb.GetLiveCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
 	switch missing := errors.Is(b.s.fail("", err), ErrNotFound); {
@@ -115,24 +142,14 @@ func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 		return false, err
 	case call.Instance != b.s.instance:
 		return false, busy
-	default:
-		claim.Call = call.ID
+	case call.ID == o.Call:
+		claim.InCall = true
 		return true, nil
 	}
-	turn, err := b.q.LastTurn(b.ctx, pgdb.LastTurnParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
-	if missing := errors.Is(b.s.fail("", err), ErrNotFound); missing || err != nil {
-		if missing {
-			err = nil
-		}
-		return missing, err
+	if turn.EndedAt == nil || o.ID != "" || !turn.EndedAt.After(o.Since) {
+		return true, nil
 	}
-	if turn.EndedAt == nil {
-		if turn.LeaseUntil.Before(now()) {
-			return true, nil
-		}
-		return false, busy
-	}
-	if next := turn.EndedAt.Add(o.Distance); o.ID == "" && turn.EndedAt.After(o.Since) && next.After(now()) {
+	if next := turn.EndedAt.Add(o.Distance); next.After(now()) {
 		claim.Wait = next
 		return false, nil
 	}
@@ -235,22 +252,18 @@ func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt i
 	return back, err
 }
 
-// ResumeQueues lets all queues go on that stand still for one of the reasons, of
-// all owners, and counts them. It is for the start of a process, which may be what
-// they waited for.
-func (s *Store) ResumeQueues(ctx context.Context, reasons ...string) (resumed int, err error) {
-	err = s.eng.write(ctx, func(q queries) error {
-		resumed = 0
-		for _, reason := range reasons {
-			n, err := q.ResumeQueues(ctx, pgdb.ResumeQueuesParams{Reason: reason})
-			if err != nil {
-				return err
-			}
-			resumed += int(n)
-		}
-		return nil
-	})
-	return resumed, s.fail("resume queues", err)
+// PausedQueues names the threads of all owners whose queues stand still for this
+// reason. It is for the start of a process, which may be what they waited for.
+func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) {
+	rows, err := s.eng.read().ListPausedQueues(ctx, pgdb.ListPausedQueuesParams{Reason: reason})
+	if err != nil {
+		return nil, s.fail("list paused queues", err)
+	}
+	keys := make([]Key, len(rows))
+	for i, r := range rows {
+		keys[i] = Key{Owner: r.Owner, Thread: r.ID}
+	}
+	return keys, nil
 }
 
 // DueQueues names the threads of all owners on which this process may send a

@@ -203,16 +203,19 @@ func (s *Store) QueuedMessage(ctx context.Context, key Key, id string) (QueuedMe
 	return m, s.fail("read queued message", err)
 }
 
-// Unqueue removes a message that waits. ErrConflict says that it is being sent at
-// this moment.
-func (s *Store) Unqueue(ctx context.Context, key Key, id string) error {
-	return s.lockedBatch(ctx, key, "remove queued message", func(b *Batch) error {
-		if _, err := b.waiting(id); err != nil {
+// Unqueue removes a message that waits, and returns it. ErrConflict says that it is
+// being sent at this moment.
+func (s *Store) Unqueue(ctx context.Context, key Key, id string) (m QueuedMessage, err error) {
+	err = s.lockedBatch(ctx, key, "remove queued message", func(b *Batch) error {
+		row, err := b.waiting(id)
+		if err != nil {
 			return err
 		}
-		_, err := b.q.DeleteQueued(ctx, pgdb.DeleteQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+		_, err = b.q.DeleteQueued(ctx, pgdb.DeleteQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+		m, err = queuedFromRow(row, err)
 		return err
 	})
+	return m, err
 }
 
 // ClearQueue removes all that waits, and tells how many that were. A message
@@ -260,9 +263,7 @@ func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (mo
 		if _, err := b.waiting(id); err != nil {
 			return err
 		}
-		rows, err := b.q.ListQueued(ctx, pgdb.ListQueuedParams{
-			ThreadID: key.Thread, Owner: key.Owner, DueBy: new(dbtype.At(endOfTime)), MaxRows: maxQueueRows,
-		})
+		rows, err := b.due(endOfTime, maxQueueRows)
 		if err != nil {
 			return err
 		}
@@ -359,13 +360,18 @@ func leased(row pgdb.QueuedMessage) bool {
 
 // head is the row that is sent next, of those that are due.
 func (b *Batch) head(dueBy time.Time) (row pgdb.QueuedMessage, found bool, err error) {
-	rows, err := b.q.ListQueued(b.ctx, pgdb.ListQueuedParams{
-		ThreadID: b.key.Thread, Owner: b.key.Owner, DueBy: new(dbtype.At(dueBy)), MaxRows: 1,
-	})
+	rows, err := b.due(dueBy, 1)
 	if err != nil || len(rows) == 0 {
 		return row, false, err
 	}
 	return rows[0], true, nil
+}
+
+// due lists the rows that are not done, in the order in which they are sent.
+func (b *Batch) due(by time.Time, limit int64) ([]pgdb.QueuedMessage, error) {
+	return b.q.ListQueued(b.ctx, pgdb.ListQueuedParams{
+		ThreadID: b.key.Thread, Owner: b.key.Owner, DueBy: new(dbtype.At(by)), MaxRows: limit,
+	})
 }
 
 func (b *Batch) changeQueued(r pgdb.QueuedMessage) error {

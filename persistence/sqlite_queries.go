@@ -221,6 +221,11 @@ func (s sqliteQueries) ListQueued(ctx context.Context, arg pgdb.ListQueuedParams
 	return rows(r, err, func(r sqlitedb.QueuedMessage) pgdb.QueuedMessage { return pgdb.QueuedMessage(r) })
 }
 
+func (s sqliteQueries) ListPausedQueues(ctx context.Context, arg pgdb.ListPausedQueuesParams) ([]pgdb.ListPausedQueuesRow, error) {
+	r, err := s.q.ListPausedQueues(ctx, sqlitedb.ListPausedQueuesParams(arg))
+	return rows(r, err, func(r sqlitedb.ListPausedQueuesRow) pgdb.ListPausedQueuesRow { return pgdb.ListPausedQueuesRow(r) })
+}
+
 func (s sqliteQueries) ListReplay(ctx context.Context, arg pgdb.ListReplayParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListReplay(ctx, sqlitedb.ListReplayParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
@@ -255,10 +260,6 @@ func (s sqliteQueries) ResetThread(ctx context.Context, arg pgdb.ResetThreadPara
 
 func (s sqliteQueries) ResumeQueue(ctx context.Context, arg pgdb.ResumeQueueParams) (int64, error) {
 	return s.q.ResumeQueue(ctx, sqlitedb.ResumeQueueParams(arg))
-}
-
-func (s sqliteQueries) ResumeQueues(ctx context.Context, arg pgdb.ResumeQueuesParams) (int64, error) {
-	return s.q.ResumeQueues(ctx, sqlitedb.ResumeQueuesParams(arg))
 }
 
 func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) error {

@@ -255,7 +255,7 @@ func startQueue(t *testing.T, q *queue.Queue, turns queue.Turns) {
 // noVoice speaks into no call.
 type noVoice struct{}
 
-func (noVoice) Talking(persistence.Key) bool { return false }
+func (noVoice) Call(persistence.Key) (string, bool) { return "", false }
 
 func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, func(*persistence.Batch) error) error {
 	return persistence.ErrNotFound

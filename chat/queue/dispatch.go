@@ -16,13 +16,16 @@ const maxScan = 500
 // Turns answers by text; *chat.Coordinator does.
 type Turns interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
+	// Busy says whether a turn runs on the thread.
+	Busy(ctx context.Context, key persistence.Key) (bool, error)
 	Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error)
 }
 
 // Voice speaks into live calls; *bridge.Calls does.
 type Voice interface {
-	// Talking says whether the thread's call makes an answer just now.
-	Talking(key persistence.Key) bool
+	// Call tells the id of the thread's call, empty for none, and whether it is to
+	// be left alone just now.
+	Call(key persistence.Key) (id string, busy bool)
 	// Deliver says a message in the thread's call and saves it, together with what
 	// with writes. The errors are persistence.ErrNotFound when the call is gone,
 	// with nothing said, and persistence.ErrInvalid for a text that it cannot take.
@@ -61,9 +64,10 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 				break
 			}
 			slots <- struct{}{}
+			leave := sync.OnceFunc(func() { <-slots; q.signal() })
 			working.Go(func() {
-				defer func() { <-slots; q.done(j.key) }()
-				(&sending{q: q, turns: turns, voice: voice, job: &j}).run(ctx)
+				defer func() { leave(); q.done(j.key) }()
+				(&sending{q: q, turns: turns, voice: voice, job: &j, leave: leave}).run(ctx)
 			})
 		}
 		timer := time.NewTimer(wait)
@@ -82,12 +86,14 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 // fresh lets queues go on whose reason to stand still a start may have ended: a
 // new key, for one. If it has not, they stand still again after one try.
 func (q *Queue) fresh(ctx context.Context) {
-	n, err := q.store.ResumeQueues(ctx, string(chat.KindAuth), string(chat.KindQuota), string(chat.KindUnavailable))
-	switch {
-	case err != nil && ctx.Err() == nil:
-		q.log.Warn("paused queues not resumed", "error", err)
-	case n > 0:
-		q.log.Info("paused queues go on", "queues", n)
+	for _, reason := range []string{string(chat.KindAuth), string(chat.KindQuota), string(chat.KindUnavailable), reasonInCall} {
+		keys, err := q.store.PausedQueues(ctx, reason)
+		if err != nil && ctx.Err() == nil {
+			q.log.Warn("paused queues not resumed", "error", err)
+		}
+		for _, key := range keys {
+			q.goOn(ctx, key)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -175,9 +176,87 @@ func TestGoesOnAfterASuccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("queue_resumed")
-	w.until("queue_message_sent")
+	b.waitFor(b.key, "user completed: one\nassistant failed: No money left.\nuser completed: direct\nassistant completed: ok\nassistant completed: ok\n")
 	if list, pause := b.list(); len(list) != 0 || pause != nil {
 		t.Errorf("List() = %+v, %+v", list, pause)
+	}
+	if got := strings.Join(p.seen(), ", "); got != "one, direct, one" {
+		t.Errorf("the model was asked %s", got)
+	}
+}
+
+// TestResumedOftenEnough tries a message once more for each resume, however often
+// it has failed.
+func TestResumedOftenEnough(t *testing.T) {
+	t.Parallel()
+	var works atomic.Bool
+	p := &provider{answer: func(context.Context, string) error {
+		if works.Load() {
+			return nil
+		}
+		return &chat.Error{Kind: chat.KindUnavailable, Message: "Not now."}
+	}}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, MaxAttempts: 1})
+	w := b.watch(b.store)
+	b.add("one")
+	for range 3 {
+		w.until("queue_paused unavailable")
+		if err := b.q.Resume(t.Context(), b.key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("queue_paused unavailable")
+	if n := len(p.seen()); n != 4 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	works.Store(true)
+	list, _ := b.list()
+	if err := b.q.Send(t.Context(), b.key, list[0].ID); err != nil {
+		t.Errorf("Send() = %v", err)
+	}
+	w.until("queue_resumed")
+	if list, pause := b.list(); len(list) != 0 || pause != nil {
+		t.Errorf("List() = %+v, %+v", list, pause)
+	}
+}
+
+// TestCulpritIsGone lets a queue go on when the message for which it stands still
+// is no longer what it was.
+func TestCulpritIsGone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(ctx context.Context, b *bench, id string) error{
+		"removed": func(ctx context.Context, b *bench, id string) error { return b.q.Remove(ctx, b.key, id) },
+		"edited": func(ctx context.Context, b *bench, id string) error {
+			_, err := b.q.Edit(ctx, b.key, id, "good")
+			return err
+		},
+		"cleared": func(ctx context.Context, b *bench, _ string) error {
+			_, err := b.q.Clear(ctx, b.key)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &provider{answer: func(_ context.Context, words string) error {
+				if words == "bad" {
+					return &chat.Error{Kind: chat.KindTooLong, Message: "No."}
+				}
+				return nil
+			}}
+			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true})
+			w := b.watch(b.store)
+			m := b.add("bad")
+			w.until("queue_paused too_long")
+			if err := change(t.Context(), b, m.ID); err != nil {
+				t.Fatal(err)
+			}
+			w.until("queue_resumed")
+			b.add("next")
+			b.waitFor(b.key, map[bool]string{
+				false: "user completed: bad\nassistant failed: No.\nuser completed: next\nassistant completed: ok\n",
+				true:  "user completed: bad\nassistant failed: No.\nuser completed: good\nassistant completed: ok\nuser completed: next\nassistant completed: ok\n",
+			}[name == "edited"])
+		})
 	}
 }
 

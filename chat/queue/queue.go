@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -145,10 +146,13 @@ func (q *Queue) Get(ctx context.Context, key persistence.Key, id string) (persis
 
 // Remove takes a message out. persistence.ErrConflict says that it is being sent.
 func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) error {
-	if err := q.store.Unqueue(ctx, key, id); err != nil {
+	m, err := q.store.Unqueue(ctx, key, id)
+	if err != nil {
 		return err
 	}
-	q.updated(ctx, key, actionRemoved, id)
+	if left := q.updated(ctx, key, actionRemoved, id); left == 0 || m.Attempts > 0 {
+		q.goOn(ctx, key) // what it stood still for is gone
+	}
 	q.Kick(key) // it may have kept others waiting
 	return nil
 }
@@ -158,12 +162,13 @@ func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
 	n, err := q.store.ClearQueue(ctx, key)
 	if err == nil && n > 0 {
 		q.updated(ctx, key, actionCleared, "")
+		q.goOn(ctx, key)
 	}
 	return n, err
 }
 
-// Edit gives a message another text. persistence.ErrConflict says that it is
-// being sent.
+// Edit gives a message another text; a queue that stands still because of it goes
+// on. persistence.ErrConflict says that it is being sent.
 func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) (persistence.QueuedMessage, error) {
 	m, err := q.store.EditQueued(ctx, key, id, text)
 	if err != nil {
@@ -171,6 +176,9 @@ func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) 
 	}
 	q.reordered(ctx, key)
 	q.titles.ask(key, m)
+	if m.Attempts > 0 {
+		q.goOn(ctx, key)
+	}
 	q.Kick(key)
 	return m, nil
 }
@@ -194,6 +202,19 @@ func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
 	return err
 }
 
+// goOn resumes a queue that stands still, for one of the reasons if some are named.
+func (q *Queue) goOn(ctx context.Context, key persistence.Key, reasons ...string) {
+	ctx, cancel := telling(ctx)
+	defer cancel()
+	pause, err := q.store.QueuePause(ctx, key)
+	if err == nil && pause != nil && (len(reasons) == 0 || slices.Contains(reasons, pause.Reason)) {
+		err = q.Resume(ctx, key)
+	}
+	if err != nil {
+		q.log.Warn("queue not resumed", "thread_id", key.Thread, "error", err)
+	}
+}
+
 // TurnFinished is told of every text turn that has ended: see chat.TurnObserver.
 // One that fails as the next would, too, pauses the queue; one that succeeds says
 // that what it stood still for is over. The queue's own turns say so themselves:
@@ -208,7 +229,7 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	switch {
 	case err != nil || waits == 0:
 	case e == nil && report.Result.Status == persistence.StatusCompleted:
-		err = q.goOn(ctx, key)
+		q.goOn(ctx, key)
 	case e != nil && !e.Transient():
 		if err = q.store.PauseQueue(ctx, key, pauseFor(e)); err == nil {
 			q.paused(ctx, key, pauseFor(e))
@@ -217,15 +238,6 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	if err != nil {
 		q.log.Warn("queue not told of a turn", "thread_id", key.Thread, "error", err)
 	}
-}
-
-// goOn resumes a queue that stands still.
-func (q *Queue) goOn(ctx context.Context, key persistence.Key) error {
-	pause, err := q.store.QueuePause(ctx, key)
-	if err != nil || pause == nil {
-		return err
-	}
-	return q.Resume(ctx, key)
 }
 
 // Spoke is told when the thread's call has answered. It returns at once.
@@ -276,12 +288,27 @@ type (
 	}
 )
 
-func (q *Queue) updated(ctx context.Context, key persistence.Key, action, id string) {
+// tellTimeout is how long it may take to find out what watchers are told.
+const tellTimeout = 5 * time.Second
+
+// telling is for what follows a change that is saved: it does not end with the
+// request that made the change.
+func telling(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+}
+
+// updated tells what has happened to a message, and gives the queue's length; -1
+// when that is not known.
+func (q *Queue) updated(ctx context.Context, key persistence.Key, action, id string) (length int) {
+	ctx, cancel := telling(ctx)
+	defer cancel()
 	n, err := q.store.QueueLength(ctx, key)
 	if err != nil {
 		q.log.Warn("queue not counted", "thread_id", key.Thread, "error", err)
+		return -1
 	}
 	q.publish(ctx, key, "queue_updated", updatedEvent{key.Thread, n, action, id})
+	return n
 }
 
 func (q *Queue) paused(ctx context.Context, key persistence.Key, p persistence.QueuePause) {
@@ -297,6 +324,8 @@ const (
 
 // reordered tells the order of the queue, in as many words as an event can hold.
 func (q *Queue) reordered(ctx context.Context, key persistence.Key) {
+	ctx, cancel := telling(ctx)
+	defer cancel()
 	list, _, err := q.store.Queue(ctx, key)
 	if err != nil {
 		q.log.Warn("queue not listed", "thread_id", key.Thread, "error", err)

@@ -11,7 +11,14 @@ import (
 	"voicebridge/persistence"
 )
 
+// reasonInCall is why a queue stands still whose next message the call cannot take.
+// It goes on when the call has ended.
+const reasonInCall = "too_long_for_call"
+
 const (
+	// slotFor is how long a turn counts against Config.MaxParallel: turns that wait
+	// for their users or tools must not keep other threads from theirs.
+	slotFor = 10 * time.Second
 	// answerWithin is how long a call may take to answer before the next message is
 	// said into it all the same.
 	answerWithin = 2 * time.Minute
@@ -29,6 +36,8 @@ type sending struct {
 	turns Turns
 	voice Voice // nil when there is no call
 	job   *job
+	// leave gives the place among MaxParallel free.
+	leave func()
 	m     persistence.QueuedMessage
 	// back is how the message went back to its queue at the end of its turn; nil
 	// when it did not.
@@ -48,8 +57,7 @@ func (s *sending) run(ctx context.Context) {
 		s.job.answer(err)
 		return
 	}
-	if s.m.Attempts > q.cfg.MaxAttempts {
-		s.job.answer(persistence.ErrBusy)
+	if s.job.id == "" && s.m.Error == "" && s.m.Attempts > q.cfg.MaxAttempts {
 		s.requeue(ctx, s.retry("The server stopped each time.", 0))
 		return
 	}
@@ -76,16 +84,13 @@ func (s *sending) run(ctx context.Context) {
 // ended waits for the end of the turn, which the server's end brings at the latest,
 // and tells what came of it.
 func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
+	defer time.AfterFunc(slotFor, s.leave).Stop()
 	result, _ := turn.Wait(ctx) // ctx has no end
 	if s.back != nil {
 		s.tellBack(ctx, *s.back)
 	}
-	if result.Status != persistence.StatusCompleted {
-		return
-	}
-	// It may have been sent by hand while the queue stood still.
-	if err := s.q.goOn(ctx, s.job.key); err != nil {
-		s.q.log.Warn("queue not resumed", "thread_id", s.job.key.Thread, "error", err)
+	if result.Status == persistence.StatusCompleted {
+		s.q.goOn(ctx, s.job.key) // it may have been sent by hand while the queue stood still
 	}
 }
 
@@ -95,11 +100,18 @@ func (s *sending) claim(ctx context.Context) error {
 	if some, err := q.store.Unsent(ctx, key); err != nil || !some {
 		return err
 	}
-	if s.voice.Talking(key) || q.isQuiet(key) {
+	call, busy := s.voice.Call(key)
+	if busy || q.isQuiet(key) {
 		return nil
 	}
+	if busy, err := s.turns.Busy(ctx, key); busy || err != nil {
+		return err
+	}
+	if call == "" {
+		q.goOn(ctx, key, reasonInCall)
+	}
 	claim, err := q.store.ClaimQueued(ctx, key, persistence.ClaimOptions{
-		Lease: q.cfg.Lease, Distance: q.cfg.Delay, Since: q.began, ID: s.job.id,
+		Lease: q.cfg.Lease, Distance: q.cfg.Delay, Since: q.began, Call: call, ID: s.job.id,
 	})
 	if !claim.Wait.IsZero() {
 		q.lookBy(claim.Wait)
@@ -108,7 +120,7 @@ func (s *sending) claim(ctx context.Context) error {
 		return err
 	}
 	s.m = *claim.Message
-	if claim.Call == "" {
+	if !claim.InCall {
 		s.voice = nil
 	}
 	return nil
@@ -118,9 +130,6 @@ func (s *sending) claim(ctx context.Context) error {
 func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	if s.voice == nil {
 		return s.write(ctx)
-	}
-	if s.m.SentAt != nil { // the call has read it with the thread
-		return nil, s.markSent(ctx)
 	}
 	m := persistence.Message{ID: s.m.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(s.m.Text)}}
 	m.Metadata.Extra = s.extra()
@@ -144,10 +153,11 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 		}
 		return err
 	}}
+	req.MessageID = s.m.MessageID
 	if s.m.SentAt != nil {
 		req.Saved = true // and wants another answer
 	} else {
-		req.Text, req.MessageID, req.Extra = s.m.Text, s.m.MessageID, s.extra()
+		req.Text, req.Extra = s.m.Text, s.extra()
 	}
 	turn, err := s.turns.Turn(ctx, req)
 	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread
@@ -213,11 +223,14 @@ func (s *sending) failed(ctx context.Context, err error) {
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrClosed):
 		s.requeue(ctx, persistence.Requeue{})
 		return
-	case s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone
+	case s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded comes
 		s.requeue(ctx, persistence.Requeue{})
-		s.q.Kick(s.job.key)
 		return
 	case errors.Is(err, persistence.ErrNotFound): // the thread is
+		return
+	case s.voice != nil && errors.Is(err, persistence.ErrInvalid):
+		pause := persistence.QueuePause{Reason: reasonInCall, Message: fmt.Sprintf("The message waits for the end of the call: %v.", err)}
+		s.requeue(ctx, persistence.Requeue{Error: pause.Message, Pause: &pause})
 		return
 	}
 	for _, known := range []struct {

@@ -120,7 +120,7 @@ func lastWords(messages []chat.Message) string {
 // noVoice is the voice of a server without calls.
 type noVoice struct{}
 
-func (noVoice) Talking(persistence.Key) bool { return false }
+func (noVoice) Call(persistence.Key) (string, bool) { return "", false }
 
 func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, func(*persistence.Batch) error) error {
 	return persistence.ErrNotFound

@@ -13,8 +13,10 @@ import (
 
 const (
 	// maxTitleJobs is how many messages may wait for a title.
-	maxTitleJobs  = 100
-	titleTimeout  = 30 * time.Second
+	maxTitleJobs = 100
+	titleTimeout = 30 * time.Second
+	// lastTitle is how long the title in work may still take when the server ends.
+	lastTitle     = 5 * time.Second
 	maxTitleRunes = 30
 	// titleReads is how much of a message the model reads, in characters.
 	titleReads = 500
@@ -46,7 +48,8 @@ func (w *titles) ask(key persistence.Key, m persistence.QueuedMessage) {
 	}
 }
 
-// run gives titles until ctx ends; the one that it is at gets its title still.
+// run gives titles until ctx ends; the one that it is at gets its title still, if
+// that is not long.
 func (w *titles) run(ctx context.Context, turns Turns) {
 	for {
 		select {
@@ -60,14 +63,19 @@ func (w *titles) run(ctx context.Context, turns Turns) {
 		select {
 		case <-ctx.Done():
 		case j := <-w.jobs:
-			w.title(context.WithoutCancel(ctx), turns, j)
+			w.title(ctx, turns, j)
 		}
 	}
 }
 
-func (w *titles) title(ctx context.Context, turns Turns, j titleJob) {
-	ctx, cancel := context.WithTimeout(ctx, titleTimeout)
+func (w *titles) title(ending context.Context, turns Turns, j titleJob) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ending), titleTimeout)
 	defer cancel()
+	defer context.AfterFunc(ending, func() {
+		soon := time.AfterFunc(lastTitle, cancel)
+		<-ctx.Done()
+		soon.Stop()
+	})()
 	defer func() {
 		if p := recover(); p != nil {
 			w.q.log.Error("titling a message panicked", "thread_id", j.key.Thread, "panic", fmt.Sprint(p))

@@ -19,14 +19,18 @@ type calls struct {
 
 	mu      sync.Mutex
 	talking bool
+	ended   bool
 	fail    error
 	said    chan string
 }
 
-func (c *calls) Talking(persistence.Key) bool {
+func (c *calls) Call(persistence.Key) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.talking
+	if c.ended {
+		return "", false
+	}
+	return "call", c.talking
 }
 
 func (c *calls) set(talking bool, fail error) {
@@ -62,9 +66,12 @@ func (b *bench) call() *calls {
 	return c
 }
 
-func (b *bench) endCall() {
+func (b *bench) endCall(c *calls) {
 	b.t.Helper()
 	now := time.Now()
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
 	if err := b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: now, EndedAt: &now, EndReason: "hangup"}); err != nil {
 		b.t.Fatal(err)
 	}
@@ -110,7 +117,7 @@ func TestCall(t *testing.T) {
 		wantSaid(t, c, "two")
 		w.until("queue_message_sent")
 		// The rest is answered by text.
-		b.endCall()
+		b.endCall(c)
 		b.waitFor(b.key, "user completed: one\nuser completed: two\nuser completed: three\nassistant completed: ok\n")
 		if len(c.said) != 0 {
 			t.Errorf("%q was said after the call", <-c.said)
@@ -127,14 +134,14 @@ func TestCallGone(t *testing.T) {
 	b.run()
 	m := b.add("one")
 	wantSaid(t, c, "one")
-	b.endCall()
+	b.endCall(c)
 	b.waitFor(b.key, "user completed: one\nassistant completed: ok\n")
 	if got, err := b.store.QueuedMessage(t.Context(), b.key, m.ID); err != nil || got.MessageID != m.MessageID || got.Error != "" {
 		t.Errorf("QueuedMessage() = %+v, %v", got, err)
 	}
 }
 
-// TestCallRefuses lets the queue stand still when the call takes no such text.
+// TestCallRefuses lets the queue stand still while the call takes no such text.
 func TestCallRefuses(t *testing.T) {
 	t.Parallel()
 	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true})
@@ -143,5 +150,10 @@ func TestCallRefuses(t *testing.T) {
 	b.run()
 	w := b.watch(b.store)
 	b.add("one")
-	w.until("queue_paused too_long")
+	w.until("queue_paused too_long_for_call")
+	if list, _ := b.list(); len(list) != 1 || list[0].Error == "" {
+		t.Errorf("List() = %+v", list)
+	}
+	b.endCall(c)
+	b.waitFor(b.key, "user completed: one\nassistant completed: ok\n")
 }

@@ -76,10 +76,13 @@ ON CONFLICT (thread_id) DO UPDATE SET reason = excluded.reason, message = exclud
 DELETE FROM queue_pauses
 WHERE queue_pauses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
--- ResumeQueues is for the start of a process: of all owners, those that stand
+-- ListPausedQueues is for the start of a process: of all owners, those that stand
 -- still for this reason.
--- name: ResumeQueues :execrows
-DELETE FROM queue_pauses WHERE reason = @reason;
+-- name: ListPausedQueues :many
+SELECT t.id, t.owner FROM queue_pauses AS p
+JOIN threads AS t ON t.id = p.thread_id
+WHERE p.reason = @reason
+ORDER BY t.updated_at DESC, t.id;
 
 -- name: GetQueuePause :one
 SELECT p.* FROM queue_pauses AS p

@@ -24,8 +24,9 @@ func (s suite) queueClaims(t *testing.T) {
 		_, err := store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, ID: two.ID})
 		wantErr(t, "ClaimQueued() by hand beside another", err, persistence.ErrBusy)
 	}
-	wantErr(t, "Unqueue() of what is being sent", b.store.Unqueue(t.Context(), b.key, one.ID), persistence.ErrConflict)
-	_, err := b.store.EditQueued(t.Context(), b.key, one.ID, "x")
+	_, err := b.store.Unqueue(t.Context(), b.key, one.ID)
+	wantErr(t, "Unqueue() of what is being sent", err, persistence.ErrConflict)
+	_, err = b.store.EditQueued(t.Context(), b.key, one.ID, "x")
 	wantErr(t, "EditQueued() of what is being sent", err, persistence.ErrConflict)
 	if n, err := b.store.ClearQueue(t.Context(), b.key); n != 1 || err != nil {
 		t.Errorf("ClearQueue() = %d, %v", n, err)
@@ -50,7 +51,8 @@ func (s suite) queueClaims(t *testing.T) {
 	if err != nil || sent.State != persistence.QueueSent || sent.SentAt == nil {
 		t.Errorf("QueuedMessage() = %+v, %v", sent, err)
 	}
-	wantErr(t, "Unqueue() of what was sent", b.store.Unqueue(t.Context(), b.key, one.ID), persistence.ErrNotFound)
+	_, err = b.store.Unqueue(t.Context(), b.key, one.ID)
+	wantErr(t, "Unqueue() of what was sent", err, persistence.ErrNotFound)
 	// The key is still known: the same message does not come twice.
 	keyed := b.enqueueAll(t, persistence.QueuedMessage{Text: "keyed", IdempotencyKey: "k"})
 	m, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
@@ -154,7 +156,20 @@ func (s suite) queueAndTurns(t *testing.T) {
 	b.answering(t, m)
 	got, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
 	requeue()
-	// A live call belongs to one process, and only that one speaks into it.
+}
+
+// queueAndCalls claims beside a live call: it belongs to one process, and only that
+// one speaks into it.
+func (s suite) queueAndCalls(t *testing.T) {
+	b := s.setup(t)
+	// The first is in the thread already, and its answer failed.
+	one := b.enqueue(t, "one")
+	b.answering(t, one)
+	two := b.enqueue(t, "two")
+	got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+	if back, err := b.store.RequeueQueued(t.Context(), b.key, got.ID, got.Attempts, persistence.Requeue{Error: "no"}); !back || err != nil {
+		t.Fatalf("RequeueQueued() = %v, %v", back, err)
+	}
 	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: start}); err != nil {
 		t.Fatal(err)
 	}
@@ -165,9 +180,29 @@ func (s suite) queueAndTurns(t *testing.T) {
 	if keys, err := other.DueQueues(t.Context(), 10); len(keys) != 0 || err != nil {
 		t.Errorf("DueQueues() = %v, %v", keys, err)
 	}
-	got, c = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
-	if got.ID != m.ID || c.Call != "call" {
-		t.Errorf("ClaimQueued() in a call = %q, call %q", got.Text, c.Call)
+	// A turn comes first, also when a call has begun meanwhile.
+	if err := claim(t, b.store, b.key, "turn", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Call: "call"}); none.ID != "" {
+		t.Errorf("ClaimQueued() in a call and beside a turn = %q", none.Text)
+	}
+	if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }); err != nil {
+		t.Fatal(err)
+	}
+	// Nothing is said twice: the first waits for its answer until the call has ended.
+	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, Call: "call", ID: one.ID})
+	wantErr(t, "ClaimQueued() by hand of what was said", err, persistence.ErrBusy)
+	got, c := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Call: "call", Distance: time.Hour})
+	if got.ID != two.ID || !c.InCall || !send(t, b.store, b.key, got) {
+		t.Errorf("ClaimQueued() in a call = %q, %+v", got.Text, c)
+	}
+	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Call: "call"}); none.ID != "" {
+		t.Errorf("ClaimQueued() in a call = %q", none.Text)
+	}
+	// A call of this process that the process does not know of is over.
+	if got, c = claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); got.ID != one.ID || c.InCall {
+		t.Errorf("ClaimQueued() after the call = %q, %+v", got.Text, c)
 	}
 }
 
@@ -191,7 +226,8 @@ func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
 	if some, err := b.store.Unsent(t.Context(), b.key); !some || err != nil {
 		t.Errorf("Unsent() = %v, %v", some, err)
 	}
-	wantErr(t, "Unqueue() of what is answered", b.store.Unqueue(t.Context(), b.key, m.ID), persistence.ErrNotFound)
+	_, err = b.store.Unqueue(t.Context(), b.key, m.ID)
+	wantErr(t, "Unqueue() of what is answered", err, persistence.ErrNotFound)
 	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
 		t.Errorf("ClaimQueued() while it is answered = %q", none.Text)
 	}

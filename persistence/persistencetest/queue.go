@@ -127,8 +127,8 @@ func (s suite) queue(t *testing.T) {
 		t.Errorf("EditQueued() = %+v, %v", edited, err)
 	}
 	b.wantQueue(t, "second changed")
-	if err := b.store.Unqueue(t.Context(), b.key, second.ID); err != nil {
-		t.Errorf("Unqueue() = %v", err)
+	if m, err := b.store.Unqueue(t.Context(), b.key, second.ID); err != nil || m.ID != second.ID {
+		t.Errorf("Unqueue() = %+v, %v", m, err)
 	}
 	if n, err := b.store.ClearQueue(t.Context(), b.key); n != 1 || err != nil {
 		t.Errorf("ClearQueue() = %d, %v", n, err)
@@ -167,7 +167,8 @@ func (s suite) queueRefuses(t *testing.T) {
 	for _, key := range []persistence.Key{stranger, newThread(t, b.store, "anna")} {
 		_, err = b.store.QueuedMessage(t.Context(), key, hostile.ID)
 		wantErr(t, "QueuedMessage() elsewhere", err, persistence.ErrNotFound)
-		wantErr(t, "Unqueue() elsewhere", b.store.Unqueue(t.Context(), key, hostile.ID), persistence.ErrNotFound)
+		_, err := b.store.Unqueue(t.Context(), key, hostile.ID)
+		wantErr(t, "Unqueue() elsewhere", err, persistence.ErrNotFound)
 		_, err = b.store.EditQueued(t.Context(), key, hostile.ID, "y")
 		wantErr(t, "EditQueued() elsewhere", err, persistence.ErrNotFound)
 		_, err = b.store.MoveQueued(t.Context(), key, hostile.ID, true)

@@ -87,6 +87,7 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"queue claims":         s.queueClaims,
 		"queue leases":         s.queueLeases,
 		"queue and turns":      s.queueAndTurns,
+		"queue and calls":      s.queueAndCalls,
 		"queue pauses":         s.queuePauses,
 		"concurrent adds":      s.concurrentAdds,
 		"concurrent senders":   s.concurrentSenders,

@@ -377,6 +377,44 @@ func (q *Queries) ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([
 	return items, nil
 }
 
+const listPausedQueues = `-- name: ListPausedQueues :many
+SELECT t.id, t.owner FROM queue_pauses AS p
+JOIN threads AS t ON t.id = p.thread_id
+WHERE p.reason = $1
+ORDER BY t.updated_at DESC, t.id
+`
+
+type ListPausedQueuesParams struct {
+	Reason string
+}
+
+type ListPausedQueuesRow struct {
+	ID    string
+	Owner string
+}
+
+// ListPausedQueues is for the start of a process: of all owners, those that stand
+// still for this reason.
+func (q *Queries) ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error) {
+	rows, err := q.db.Query(ctx, listPausedQueues, arg.Reason)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListPausedQueuesRow
+	for rows.Next() {
+		var i ListPausedQueuesRow
+		if err := rows.Scan(&i.ID, &i.Owner); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listQueued = `-- name: ListQueued :many
 SELECT q.id, q.thread_id, q.state, q.position, q.message, q.title, q.image_ids, q.client_id, q.idempotency_key, q.attempts, q.lease_until, q.error, q.scheduled_at, q.queued_at, q.sent_at, q.message_id, q.instance, q.not_before FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
@@ -476,24 +514,6 @@ type ResumeQueueParams struct {
 
 func (q *Queries) ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error) {
 	result, err := q.db.Exec(ctx, resumeQueue, arg.ThreadID, arg.Owner)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const resumeQueues = `-- name: ResumeQueues :execrows
-DELETE FROM queue_pauses WHERE reason = $1
-`
-
-type ResumeQueuesParams struct {
-	Reason string
-}
-
-// ResumeQueues is for the start of a process: of all owners, those that stand
-// still for this reason.
-func (q *Queries) ResumeQueues(ctx context.Context, arg ResumeQueuesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, resumeQueues, arg.Reason)
 	if err != nil {
 		return 0, err
 	}

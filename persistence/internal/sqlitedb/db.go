@@ -150,6 +150,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listOpenMessagesStmt, err = db.PrepareContext(ctx, listOpenMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenMessages: %w", err)
 	}
+	if q.listPausedQueuesStmt, err = db.PrepareContext(ctx, listPausedQueues); err != nil {
+		return nil, fmt.Errorf("error preparing query ListPausedQueues: %w", err)
+	}
 	if q.listQueuedStmt, err = db.PrepareContext(ctx, listQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ListQueued: %w", err)
 	}
@@ -176,9 +179,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.resumeQueueStmt, err = db.PrepareContext(ctx, resumeQueue); err != nil {
 		return nil, fmt.Errorf("error preparing query ResumeQueue: %w", err)
-	}
-	if q.resumeQueuesStmt, err = db.PrepareContext(ctx, resumeQueues); err != nil {
-		return nil, fmt.Errorf("error preparing query ResumeQueues: %w", err)
 	}
 	if q.saveApprovalStmt, err = db.PrepareContext(ctx, saveApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveApproval: %w", err)
@@ -431,6 +431,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listOpenMessagesStmt: %w", cerr)
 		}
 	}
+	if q.listPausedQueuesStmt != nil {
+		if cerr := q.listPausedQueuesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listPausedQueuesStmt: %w", cerr)
+		}
+	}
 	if q.listQueuedStmt != nil {
 		if cerr := q.listQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listQueuedStmt: %w", cerr)
@@ -474,11 +479,6 @@ func (q *Queries) Close() error {
 	if q.resumeQueueStmt != nil {
 		if cerr := q.resumeQueueStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resumeQueueStmt: %w", cerr)
-		}
-	}
-	if q.resumeQueuesStmt != nil {
-		if cerr := q.resumeQueuesStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing resumeQueuesStmt: %w", cerr)
 		}
 	}
 	if q.saveApprovalStmt != nil {
@@ -622,6 +622,7 @@ type Queries struct {
 	listOpenCallsStmt        *sql.Stmt
 	listOpenInstancesStmt    *sql.Stmt
 	listOpenMessagesStmt     *sql.Stmt
+	listPausedQueuesStmt     *sql.Stmt
 	listQueuedStmt           *sql.Stmt
 	listReplayStmt           *sql.Stmt
 	listThreadsStmt          *sql.Stmt
@@ -631,7 +632,6 @@ type Queries struct {
 	requeueOpenStmt          *sql.Stmt
 	resetThreadStmt          *sql.Stmt
 	resumeQueueStmt          *sql.Stmt
-	resumeQueuesStmt         *sql.Stmt
 	saveApprovalStmt         *sql.Stmt
 	saveCallStmt             *sql.Stmt
 	saveResponseStmt         *sql.Stmt
@@ -692,6 +692,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listOpenCallsStmt:        q.listOpenCallsStmt,
 		listOpenInstancesStmt:    q.listOpenInstancesStmt,
 		listOpenMessagesStmt:     q.listOpenMessagesStmt,
+		listPausedQueuesStmt:     q.listPausedQueuesStmt,
 		listQueuedStmt:           q.listQueuedStmt,
 		listReplayStmt:           q.listReplayStmt,
 		listThreadsStmt:          q.listThreadsStmt,
@@ -701,7 +702,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		requeueOpenStmt:          q.requeueOpenStmt,
 		resetThreadStmt:          q.resetThreadStmt,
 		resumeQueueStmt:          q.resumeQueueStmt,
-		resumeQueuesStmt:         q.resumeQueuesStmt,
 		saveApprovalStmt:         q.saveApprovalStmt,
 		saveCallStmt:             q.saveCallStmt,
 		saveResponseStmt:         q.saveResponseStmt,

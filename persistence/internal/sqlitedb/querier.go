@@ -71,6 +71,9 @@ type Querier interface {
 	// A finished message is open, too, while a tool runs that it shows. The order
 	// keeps two recoveries from waiting for each other.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
+	// ListPausedQueues is for the start of a process: of all owners, those that stand
+	// still for this reason.
+	ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error)
 	// ListQueued gives what is not done, in the order in which it is sent: what was
 	// begun, then what is due at once, then by the time.
 	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
@@ -86,9 +89,6 @@ type Querier interface {
 	RequeueOpen(ctx context.Context, arg RequeueOpenParams) error
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
 	ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error)
-	// ResumeQueues is for the start of a process: of all owners, those that stand
-	// still for this reason.
-	ResumeQueues(ctx context.Context, arg ResumeQueuesParams) (int64, error)
 	// SaveApproval adds a question. It may be asked to again: an answer stays.
 	SaveApproval(ctx context.Context, arg SaveApprovalParams) error
 	// The saves are idempotent. They change nothing when the id is taken by
