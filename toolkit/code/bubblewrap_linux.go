@@ -15,7 +15,7 @@ import (
 
 const (
 	nobody       = 65534
-	maxFileBytes = 64 << 20 // of one file that Python writes, and of each of its folders
+	maxFileBytes = 64 << 20 // of one file that Python writes, and of each of its folders: /tmp, /home, /dev/shm
 	maxPython    = 256      // files that one Python process may hold open
 )
 
@@ -68,7 +68,8 @@ func pythonArguments(c Config, bwrap string) []string {
 	size := strconv.Itoa(maxFileBytes)
 	return append(arguments,
 		"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
-		"--proc", "/proc", "--dev", "/dev",
+		// Bubblewrap's /dev is a folder in memory without a limit of its own.
+		"--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/home", "--remount-ro", "/", "--chdir", "/home",
 		"--", c.PythonPath, "-I", "-B", "-X", "utf8", "-c", runner,
 		strconv.FormatFloat(c.Timeout.Seconds(), 'f', -1, 64), strconv.FormatInt(c.PythonMemoryBytes, 10))

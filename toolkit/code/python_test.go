@@ -160,6 +160,7 @@ func TestPythonFailures(t *testing.T) {
 		"exception text": {"raise ValueError('x' * 10**6)", "", []Exit{ExitException, ExitOutputLimit}},
 		"big file":       {"f = open('/tmp/f', 'wb')\nwhile True: f.write(b'0' * 10**6)", "", []Exit{ExitException, ExitCrashed}},
 		"full disk":      {"import itertools\nfor i in itertools.count():\n  open(f'/tmp/{i}', 'wb').write(b'0' * 10**6)", "OSError", []Exit{ExitException}},
+		"full shm":       {"import itertools\nfor i in itertools.count():\n  open(f'/dev/shm/{i}', 'wb').write(b'0' * 10**6)", "No space left", []Exit{ExitException}},
 		"processes":      {"import os\nwhile True:\n  if os.fork() == 0:\n    while True: pass", "Resource temporarily unavailable", []Exit{ExitException}},
 		"forged end":     {"import os\nos.write(3, b'{\"exit\":\"root\",\"value\":[1')\nos._exit(0)", "", []Exit{ExitCompleted}},
 		"no alarm":       {"import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nimport sys\nsys.exit(1)", "", []Exit{ExitException}},
@@ -211,7 +212,8 @@ func TestPythonHasNoHost(t *testing.T) {
 		{"import os\n[k for k in os.environ if k not in ('PATH', 'HOME', 'LANG', 'PWD', 'OPENBLAS_NUM_THREADS', 'MPLCONFIGDIR', 'LC_CTYPE')]", `[]`},
 		{"import os\n[os.getuid(), os.getgid(), os.getcwd(), os.uname().nodename]", `[65534,65534,"/home","sandbox"]`},
 		{"import os\nmax(int(p) for p in os.listdir('/proc') if p.isdigit()) < 50", `true`},
-		{"def tried(p):\n  try: open(p, 'w')\n  except OSError as e: return e.errno\n[tried('/usr/x'), tried('/x'), tried('/etc/x')]", `[30,30,30]`}, // EROFS
+		{"def tried(p):\n  try: open(p, 'w')\n  except OSError as e: return e.errno\n[tried('/usr/x'), tried('/x'), tried('/etc/x'), tried('/dev/x')]", `[30,30,30,30]`}, // EROFS
+		{"import multiprocessing\nwith multiprocessing.Lock(): print(file=open('/dev/null', 'w'))\nopen('/dev/urandom', 'rb').read(1) != b''", `true`},
 		{"import os\n[f for f in os.listdir('/home') + os.listdir('/tmp')]", `[]`},
 		{"print(open('/proc/self/status').read().split('CapEff:')[1].split()[0], open('/proc/self/status').read().split('NoNewPrivs:')[1].split()[0])", `null`},
 		{"import os\ntry: r = os.unshare(os.CLONE_NEWUSER)\nexcept AttributeError:\n  import ctypes; r = ctypes.CDLL(None).unshare(0x10000000)\nexcept OSError: r = -1\nr", `-1`},
