@@ -65,6 +65,9 @@ func pythonArguments(c Config, bwrap string) []string {
 			arguments = append(arguments, "--ro-bind", dir, dir)
 		}
 	}
+	if pythonFilter() != nil {
+		arguments = append(arguments, "--seccomp", "4")
+	}
 	size := strconv.Itoa(maxFileBytes)
 	return append(arguments,
 		"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",

@@ -5,7 +5,7 @@
 // again: it has an empty environment, limits on memory and processor time, and, on Linux, a seccomp
 // filter that leaves it no files, no network and no other process. QuickJS itself is a translation
 // of C to Go, and what goes wrong in it (a Go stack that overflows cannot be recovered) ends the
-// child and one call. Python runs in namespaces of its own without a network. Both have a lower priority
+// child and one call. Python runs in namespaces of its own without a network, as one process. Both have a lower priority
 // than this process, which passes on sound.
 //
 // main must hand over to [RunChild] first thing when [IsChild] says so.
@@ -72,7 +72,9 @@ type Config struct {
 
 	// PythonEnabled offers Python on the server, where the host can do it.
 	PythonEnabled bool
-	// PythonMemoryBytes is the limit of the address space of each Python process; 0 = 512 MiB.
+	// PythonMemoryBytes is the limit of the address space of a Python program; 0 = 512 MiB. Its
+	// files take up to 192 MiB of memory besides. On machines that are neither amd64 nor arm64 it
+	// may start processes, and the limit is that of each one.
 	PythonMemoryBytes int64
 	// PythonPath is the interpreter, below /usr; empty means /usr/bin/python3.
 	PythonPath string

@@ -3,6 +3,7 @@
 package code
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"runtime"
@@ -64,14 +65,19 @@ func installFilter() error {
 	}
 }
 
-// filterProgram is the filter of the process pid.
-func filterProgram(pid uint32) []syscall.SockFilter {
-	errno := func(e syscall.Errno) uint32 { return seccompReturnErrno | uint32(e) }
-	statement := func(code int, k uint32) syscall.SockFilter { return syscall.SockFilter{Code: uint16(code), K: k} }
-	jump := func(code int, k uint32, yes, no uint8) syscall.SockFilter {
-		return syscall.SockFilter{Code: uint16(code), Jt: yes, Jf: no, K: k}
-	}
-	p := []syscall.SockFilter{
+func errno(e syscall.Errno) uint32 { return seccompReturnErrno | uint32(e) }
+
+func statement(code int, k uint32) syscall.SockFilter {
+	return syscall.SockFilter{Code: uint16(code), K: k}
+}
+
+func jump(code int, k uint32, yes, no uint8) syscall.SockFilter {
+	return syscall.SockFilter{Code: uint16(code), Jt: yes, Jf: no, K: k}
+}
+
+// filterBegin loads the number of the call, which must be one of this machine.
+func filterBegin() []syscall.SockFilter {
+	return []syscall.SockFilter{
 		statement(callLoad, seccompDataArch),
 		jump(callIfEqual, auditArch, 1, 0),
 		statement(callReturn, seccompReturnKill),
@@ -80,19 +86,29 @@ func filterProgram(pid uint32) []syscall.SockFilter {
 		jump(callIfGreaterOrEqual, 0x40000000, 0, 1),
 		statement(callReturn, seccompReturnKill),
 	}
-	for _, number := range allowedCalls {
-		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, seccompReturnAllow))
-	}
-	return append(p,
+}
+
+// filterClone allows new threads, but no new processes.
+func filterClone() []syscall.SockFilter {
+	return []syscall.SockFilter{
 		// C libraries try clone3 first, whose flags a filter cannot read.
 		jump(callIfEqual, sysClone3, 0, 1),
 		statement(callReturn, errno(syscall.ENOSYS)),
-		// New threads, but no new processes.
 		jump(callIfEqual, syscall.SYS_CLONE, 0, 4),
 		statement(callLoad, seccompDataFirstWord),
 		jump(callIfSet, cloneThread, 0, 1),
 		statement(callReturn, seccompReturnAllow),
 		statement(callReturn, errno(syscall.EPERM)),
+	}
+}
+
+// filterProgram is the filter of the process pid.
+func filterProgram(pid uint32) []syscall.SockFilter {
+	p := filterBegin()
+	for _, number := range allowedCalls {
+		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, seccompReturnAllow))
+	}
+	return append(append(p, filterClone()...),
 		// Signals to own threads, with which the runtime interrupts them.
 		jump(callIfEqual, syscall.SYS_TGKILL, 0, 3),
 		statement(callLoad, seccompDataFirstWord),
@@ -100,4 +116,27 @@ func filterProgram(pid uint32) []syscall.SockFilter {
 		statement(callReturn, seccompReturnAllow),
 		statement(callReturn, errno(syscall.EPERM)),
 	)
+}
+
+// uncountedCalls make memory that neither the limit of the address space nor that of a folder
+// counts: each descriptor of memfd_create may hold as much as a file, and System V's objects stay
+// when nobody has them mapped.
+var uncountedCalls = []uint32{sysMemfdCreate, sysMemfdSecret, syscall.SYS_SHMGET, syscall.SYS_MSGGET, syscall.SYS_SEMGET}
+
+// pythonFilter is the filter of Python in the form that bubblewrap reads. Python may do what its
+// namespaces allow, in one process: the limit of memory is one for each process, and a program
+// that forks had it many times.
+func pythonFilter() []byte {
+	p := filterBegin()
+	for _, number := range append(uncountedCalls, forkingCalls...) {
+		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, errno(syscall.EPERM)))
+	}
+	p = append(append(p, filterClone()...), statement(callReturn, seccompReturnAllow))
+	var b []byte
+	for _, i := range p { // struct sock_filter; both machines are little-endian
+		b = binary.LittleEndian.AppendUint16(b, i.Code)
+		b = append(b, i.Jt, i.Jf)
+		b = binary.LittleEndian.AppendUint32(b, i.K)
+	}
+	return b
 }

@@ -65,6 +65,15 @@ func (s *Sandbox) followPython(ctx, own context.Context, cmd *exec.Cmd, out *out
 	}
 	defer result.Close()
 	cmd.ExtraFiles = []*os.File{write} // becomes descriptor 3, to which the runner writes the ending
+	if filter := pythonFilter(); filter != nil {
+		from, err := pipeOf(filter)
+		if err != nil {
+			write.Close()
+			return s.notStarted(err)
+		}
+		defer from.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, from) // becomes descriptor 4, from which bubblewrap reads it
+	}
 	err = begin(cmd)
 	write.Close()
 	if err != nil {
@@ -87,6 +96,20 @@ func (s *Sandbox) followPython(ctx, own context.Context, cmd *exec.Cmd, out *out
 	}
 	outcome.Stdout, outcome.Stderr = strings.ToValidUTF8(out.stdout.String(), "\uFFFD"), strings.ToValidUTF8(out.stderr.String(), "\uFFFD")
 	return outcome
+}
+
+// pipeOf returns a pipe that holds data, which must be short, and has an end.
+func pipeOf(data []byte) (*os.File, error) {
+	from, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	_, err = write.Write(data)
+	if err = errors.Join(err, write.Close()); err != nil {
+		from.Close()
+		return nil, fmt.Errorf("fill pipe: %w", err)
+	}
+	return from, nil
 }
 
 func (s *Sandbox) pythonOutcome(ctx, own context.Context, cmd *exec.Cmd, waitErr error, out *output, end *ending) Outcome {

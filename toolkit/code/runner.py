@@ -73,7 +73,7 @@ def main():
     limit = request["maxOutput"]
     seconds = float(sys.argv[1])
     sys.stdout.reconfigure(line_buffering=True)  # what was printed is not lost with the process
-    resource.setrlimit(resource.RLIMIT_NPROC, (64, 64))
+    resource.setrlimit(resource.RLIMIT_NPROC, (64, 64))  # threads count, too
     memory = int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     began = time.monotonic()
