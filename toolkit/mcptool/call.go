@@ -47,6 +47,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 		for {
 			select {
 			case p := <-progress:
+				l.unanswered.Store(0)
 				if !yield(progressChunk(p), nil) {
 					return
 				}
@@ -88,6 +89,7 @@ func (t *tool) finish(l *link, a answer) (toolkit.Chunk, error) {
 	if a.err != nil {
 		return toolkit.Chunk{}, t.lost(l, a.err)
 	}
+	l.unanswered.Store(0)
 	output, err := json.Marshal(a.result)
 	if err != nil {
 		return toolkit.Chunk{}, fmt.Errorf("read the tool's result: %w", err)
@@ -102,6 +104,7 @@ func (t *tool) finish(l *link, a answer) (toolkit.Chunk, error) {
 // lost says what went wrong with a call that has no result.
 func (t *tool) lost(l *link, err error) error {
 	if isAnswer(err) {
+		l.unanswered.Store(0)
 		return fmt.Errorf("the MCP server %q refused the call: %s", t.server.name, t.server.explain(err))
 	}
 	away := func(why error) error {
@@ -109,6 +112,9 @@ func (t *tool) lost(l *link, err error) error {
 	}
 	if why := context.Cause(l.open); why != nil {
 		return away(why)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && l.unanswered.Add(1) >= maxUnanswered {
+		notify(t.server.suspect)
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err // the router has the words

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -32,7 +33,14 @@ type link struct {
 	gone   chan struct{} // closed once the session has ended
 	ended  error         // why; read it only after gone is closed
 	once   sync.Once
+
+	// unanswered counts the calls that ran out of time since the last sign of life.
+	unanswered atomic.Int32
 }
+
+// maxUnanswered is how many calls in a row may run out of time before the server is asked whether
+// it lives. One that does one thing after the other is silent during a long call, so one is no sign.
+const maxUnanswered = 3
 
 // carrier is what is under a session: a child process or an HTTP client.
 type carrier interface {
@@ -47,9 +55,9 @@ type carrier interface {
 // oldProtocol is the latest MCP version whose handshake asks nothing that an older server does not know.
 const oldProtocol = "2025-11-25"
 
-// dial connects. The transports' seam is carrierOf.
-func (s *server) dial(ctx context.Context) (*link, error) {
-	l := &link{gone: make(chan struct{}), transport: s.carrierOf()}
+// dial connects over a carrier.
+func (s *server) dial(ctx context.Context, over carrier) (*link, error) {
+	l := &link{gone: make(chan struct{}), transport: over}
 	transport, err := l.transport.connect()
 	if err != nil {
 		return nil, err

@@ -116,7 +116,7 @@ func (s *server) connect(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	l, err := s.dial(ctx)
+	l, err := s.dial(ctx, s.carrierOf())
 	if err == nil {
 		var offer []*tool
 		if offer, err = s.list(ctx, l); err == nil {
@@ -216,7 +216,7 @@ func (s *server) watch(ctx context.Context, l *link) error {
 func (s *server) refresh(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
-	offer, err := s.list(ctx, l)
+	offer, err := ask(ctx, func() ([]*tool, error) { return s.list(ctx, l) })
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (s *server) refresh(ctx context.Context, l *link) error {
 func (s *server) probe(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
-	err := l.session.Ping(ctx, nil)
+	_, err := ask(ctx, func() (struct{}, error) { return struct{}{}, l.session.Ping(ctx, nil) })
 	if err == nil || isAnswer(err) {
 		return nil
 	}
@@ -244,6 +244,27 @@ func (s *server) probe(ctx context.Context, l *link) error {
 	case <-time.After(moment):
 	}
 	return fmt.Errorf("it does not answer: %w", err)
+}
+
+// ask waits for what a request brings, but not longer than ctx. The request alone may: it hangs in
+// a write to a child that does not read, until the connection is closed.
+func ask[T any](ctx context.Context, request func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		value, err := request()
+		results <- result{value, err}
+	}()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 // notify sets a signal; one that is set already stays.

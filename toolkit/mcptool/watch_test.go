@@ -1,0 +1,196 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"voicebridge/toolkit"
+)
+
+// wire carries a session in memory. Once it is blocked its writes hang, whatever their ctx says, as
+// those to a child do that does not read.
+type wire struct {
+	transport mcp.Transport
+	blocked   chan struct{}
+	stopped   chan struct{}
+	once      sync.Once
+}
+
+func (w *wire) connect() (mcp.Transport, error) { return w, nil }
+func (w *wire) stop()                           { w.once.Do(func() { close(w.stopped) }) }
+func (w *wire) explain(err error) error         { return err }
+
+// Connect implements [mcp.Transport].
+func (w *wire) Connect(ctx context.Context) (mcp.Connection, error) {
+	connection, err := w.transport.Connect(ctx)
+	return wireConnection{connection, w}, err
+}
+
+type wireConnection struct {
+	mcp.Connection
+	wire *wire
+}
+
+func (c wireConnection) Write(ctx context.Context, message jsonrpc.Message) error {
+	select {
+	case <-c.wire.blocked:
+		<-c.wire.stopped
+		return errors.New("the wire was cut")
+	default:
+		return c.Connection.Write(ctx, message)
+	}
+}
+
+// watched is a server in memory that is watched, as run does it.
+type watched struct {
+	*server
+	wire    *wire
+	changes int        // how often the tools are said to have changed; read it when all is quiet
+	ended   chan error // what watch returned
+	cancel  context.CancelFunc
+}
+
+// watchServer connects to the server and watches it. Call it in a bubble.
+func watchServer(t *testing.T, remote *mcp.Server) *watched {
+	t.Helper()
+	w := &watched{ended: make(chan error, 1)}
+	near, far := mcp.NewInMemoryTransports()
+	w.wire = &wire{transport: near, blocked: make(chan struct{}), stopped: make(chan struct{})}
+	options := Options{Logger: newLogBook().logger(), ConnectTimeout: 20 * time.Second, Changed: func() { w.changes++ }}
+	w.server = newServer(t.Context(), "s", Server{Type: TypeStdio}, options)
+	session, err := remote.Connect(t.Context(), far, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := w.dial(t.Context(), w.wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.offer, err = w.list(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	w.link = l
+	ctx, cancel := context.WithCancel(t.Context())
+	w.cancel = cancel
+	go func() { w.ended <- w.watch(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		w.disconnect(errClosed)
+		_ = session.Close()
+	})
+	return w
+}
+
+// remoteServer has a tool that never answers.
+func remoteServer() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	addHanging(server, "hang")
+	return server
+}
+
+func addHanging(server *mcp.Server, name string) {
+	server.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}},
+		func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+}
+
+// A child that does not read must not hold up the one who watches it.
+func TestServerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	for name, signal := range map[string]func(*watched) chan struct{}{
+		"its tools are listed": func(w *watched) chan struct{} { return w.changed },
+		"it is probed":         func(w *watched) chan struct{} { return w.suspect },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := watchServer(t, remoteServer())
+				close(w.wire.blocked)
+				notify(signal(w))
+				if err := <-w.ended; err == nil || !strings.Contains(err.Error(), "does not answer") {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+		t.Run(name+" at the end", func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := watchServer(t, remoteServer())
+				close(w.wire.blocked)
+				notify(signal(w))
+				synctest.Wait()
+				w.cancel()
+				if err := <-w.ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// callFor calls the tool that hangs, for a second.
+func (w *watched) callFor(t *testing.T, tool toolkit.Tool) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	for _, err := range tool.Call(ctx, toolkit.Call{Arguments: "{}"}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A server that answers nothing is found out by the calls that run out of time. One that only takes
+// its time is not given up.
+func TestServerThatHangs(t *testing.T) {
+	t.Parallel()
+	for name, mute := range map[string]bool{"mute": true, "slow": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				remote := remoteServer()
+				remote.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+					return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+						if mute && method == "ping" {
+							<-ctx.Done()
+						}
+						return next(ctx, method, request)
+					}
+				})
+				w := watchServer(t, remote)
+				for range maxUnanswered {
+					select {
+					case err := <-w.ended:
+						t.Fatalf("given up too early: %v", err)
+					default:
+					}
+					if err := w.callFor(t, w.offer[0]); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v", err)
+					}
+				}
+				time.Sleep(time.Minute)
+				select {
+				case err := <-w.ended:
+					if !mute || err == nil || !strings.Contains(err.Error(), "does not answer") {
+						t.Errorf("got %v", err)
+					}
+				default:
+					if mute {
+						t.Error("it is still watched")
+					}
+				}
+			})
+		})
+	}
+}
