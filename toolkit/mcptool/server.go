@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -191,8 +192,14 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
+// refreshPause is the least time between two listings of a server's tools, however often it says
+// that they have changed.
+const refreshPause = time.Second
+
 // watch returns why the connection ended, or nil when ctx did.
 func (s *server) watch(ctx context.Context, l *link) error {
+	var listed time.Time
+	var due <-chan time.Time // nil when the tools need not be listed
 	for {
 		select {
 		case <-ctx.Done():
@@ -200,10 +207,16 @@ func (s *server) watch(ctx context.Context, l *link) error {
 		case <-l.gone:
 			return l.why()
 		case <-s.changed:
+			if due == nil {
+				due = time.After(refreshPause - time.Since(listed))
+			}
+		case <-due:
+			due = nil
 			if err := s.refresh(ctx, l); err != nil {
 				s.log.Warn("MCP tools not listed again", "error", s.explain(err))
 				notify(s.suspect)
 			}
+			listed = time.Now()
 		case <-s.suspect:
 			if err := s.probe(ctx, l); err != nil && ctx.Err() == nil {
 				return err
@@ -212,7 +225,7 @@ func (s *server) watch(ctx context.Context, l *link) error {
 	}
 }
 
-// refresh lists the tools again.
+// refresh lists the tools again. That they are the same is no news: what is told goes to every call.
 func (s *server) refresh(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
@@ -221,10 +234,14 @@ func (s *server) refresh(ctx context.Context, l *link) error {
 		return err
 	}
 	s.mu.Lock()
-	if s.link == l {
+	same := s.link != l || slices.EqualFunc(s.offer, offer, (*tool).equal)
+	if !same {
 		s.offer = offer
 	}
 	s.mu.Unlock()
+	if same {
+		return nil
+	}
 	s.options.Changed()
 	s.log.Info("MCP tools changed", "tools", len(offer))
 	return nil

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,12 @@ type tool struct {
 	remote    string // its name on the server: the way back from def.Name
 	def       toolkit.Definition
 	unchecked bool // our validator cannot read the schema; the server checks the arguments itself
+}
+
+// equal says whether two tools of one server are the same to those who are offered them.
+func (t *tool) equal(other *tool) bool {
+	return t.remote == other.remote && t.unchecked == other.unchecked && t.def.Name == other.def.Name &&
+		t.def.Description == other.def.Description && bytes.Equal(t.def.Parameters, other.def.Parameters)
 }
 
 // list asks the server for its tools and keeps those that are allowed and sound.

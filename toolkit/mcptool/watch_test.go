@@ -194,3 +194,35 @@ func TestServerThatHangs(t *testing.T) {
 		})
 	}
 }
+
+// A server that says after each listing that its tools have changed is listed at a sensible pace, and
+// nobody is told unless they have.
+func TestServerThatAlwaysChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const seconds, grows = 20, 5
+		remote := remoteServer()
+		listed := 0
+		remote.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+				result, err := next(ctx, method, request)
+				if method == "tools/list" {
+					if listed++; listed == grows {
+						addHanging(remote, "more")
+					}
+					addHanging(remote, "hang") // again, which is announced
+				}
+				return result, err
+			}
+		})
+		w := watchServer(t, remote)
+		time.Sleep(seconds * time.Second)
+		synctest.Wait()
+		if listed <= grows || listed > seconds+2 {
+			t.Errorf("listed %d times in %d seconds", listed, seconds)
+		}
+		if w.changes != 1 || len(w.tools()) != 2 {
+			t.Errorf("%d changes were told of, there are %d tools", w.changes, len(w.tools()))
+		}
+	})
+}
