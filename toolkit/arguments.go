@@ -56,7 +56,48 @@ func parseArguments(text string, maxBytes int) (string, map[string]any, error) {
 	if !ok {
 		return "", nil, fmt.Errorf("the arguments must be a JSON object, not %s", jsonKind(value))
 	}
+	// The schema would see one of them, and a tool perhaps the other.
+	if key, twice := keyTwice(json.NewDecoder(strings.NewReader(text))); twice {
+		return "", nil, fmt.Errorf("the arguments hold the field %q twice in one object", cut(key, 40))
+	}
 	return text, object, nil
+}
+
+// keyTwice reads the next value of a valid JSON text, and returns the first key that stands twice
+// in one object.
+func keyTwice(d *json.Decoder) (key string, twice bool) {
+	token, err := d.Token()
+	if err != nil {
+		return "", false
+	}
+	switch token {
+	case json.Delim('['):
+		for d.More() {
+			if key, twice = keyTwice(d); twice {
+				return key, true
+			}
+		}
+	case json.Delim('{'):
+		seen := map[string]bool{}
+		for d.More() {
+			token, err := d.Token()
+			if err != nil {
+				return "", false
+			}
+			name, _ := token.(string)
+			if seen[name] {
+				return name, true
+			}
+			seen[name] = true
+			if key, twice = keyTwice(d); twice {
+				return key, true
+			}
+		}
+	default:
+		return "", false
+	}
+	_, _ = d.Token() // the end of the object or array
+	return "", false
 }
 
 func argumentsError(err error) error {
