@@ -80,7 +80,7 @@ func auditTools() []auditTool {
 			}
 		}},
 		{"fails", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
-			yield(toolkit.Chunk{Result: &toolkit.Result{Error: "out of order", Output: json.RawMessage(`{"password":"hush"}`)}}, nil)
+			yield(toolkit.Chunk{Result: &toolkit.Result{Error: "out of order: https://a.org/?api_key=hush&x=1", Output: json.RawMessage(`{"password":"hush"}`)}}, nil)
 		}},
 		{"panics", func(context.Context, toolkit.Call, func(toolkit.Chunk, error) bool) { panic("oh") }},
 		{"waits", waits},
@@ -164,7 +164,7 @@ func TestEveryCallHasARow(t *testing.T) {
 		const ended, refused = "The call ended before the tool did.", "The user refused this tool call."
 		for id, want := range map[string]string{
 			"good":          `mcp box done `,
-			"fails":         "mcp box failed out of order",
+			"fails":         "mcp box failed out of order: https://a.org/?api_key=[masked]&x=1",
 			"panics":        "mcp box failed the tool broke down",
 			"late":          "mcp box failed the tool timed out after 30s",
 			"malformed":     "mcp box failed the arguments are not valid JSON",
@@ -221,7 +221,7 @@ func (b *bubble) wantNoSecret(log *auditLog) {
 			b.t.Errorf("a secret is shown: %.300s", sent[max(0, strings.Index(sent, "hush")-150):])
 		}
 	}
-	if !b.up.has(`hush`) {
+	if !b.up.has(`hush`) || !b.up.has(`api_key=hush&x=1`) && !b.up.has(`api_key=hush\u0026x=1`) {
 		b.t.Error("the model did not get the tool's whole output")
 	}
 }

@@ -177,6 +177,7 @@ func (s *state) toolEnded(callID string, result toolkit.Result) {
 // closeTool writes what came of a tool.
 func (s *state) closeTool(run *toolRun, status persistence.ToolCallStatus, result toolkit.Result) {
 	run.done = true
+	result.Error = toolkit.MaskArguments(result.Error) // the model gets all
 	part := &run.message.tools[run.part]
 	if run.approval != nil && run.approval.Approved {
 		part.Raw = encode(map[string]any{"approval": run.approval})

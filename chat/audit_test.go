@@ -30,7 +30,7 @@ func auditTools() []toolkit.Tool {
 			}
 		}},
 		tool{"fails", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
-			yield(result(toolkit.Result{Error: "out of order", Output: json.RawMessage(`{"password":"hush"}`)}), nil)
+			yield(result(toolkit.Result{Error: "out of order: https://a.org/?api_key=hush&x=1", Output: json.RawMessage(`{"password":"hush"}`)}), nil)
 		}},
 		tool{"panics", func(context.Context, toolkit.Call, func(toolkit.Chunk, error) bool) { panic("oh") }},
 		tool{"waits", waits},
@@ -106,7 +106,8 @@ func TestEveryCallHasARow(t *testing.T) {
 				}
 			}
 			// The model gets all, now and not later.
-			if got := talk(provider.seen()[1].Messages); !strings.Contains(got, `good=echo(`+secret+`)`) || !strings.Contains(got, `tool: {"token":"hush","seen":true} <- good`) {
+			if got := talk(provider.seen()[1].Messages); !strings.Contains(got, `good=echo(`+secret+`)`) || !strings.Contains(got, `tool: {"token":"hush","seen":true} <- good`) ||
+				!strings.Contains(got, `api_key=hush&x=1 <- fails`) {
 				t.Errorf("the model reads\n%s", got)
 			}
 			stopped := b.turn(chat.TurnRequest{Text: "Go on"})
@@ -117,7 +118,7 @@ func TestEveryCallHasARow(t *testing.T) {
 				t.Errorf("a later turn reads\n%s", got)
 			}
 			wantCalls(t, url, map[string]string{
-				"good": "app done ", "fails": "app failed out of order", "panics": "app failed the tool broke down", "late": "app failed the tool timed out",
+				"good": "app done ", "fails": "app failed out of order: https://a.org/?api_key=[masked]&x=1", "panics": "app failed the tool broke down", "late": "app failed the tool timed out",
 				"malformed": "app failed the arguments are not valid JSON", "list": "app failed the arguments must be a JSON object",
 				"unknown": `app failed there is no tool named "nothing"`, "empty": `app failed there is no tool named ""`,
 				"denied": "app failed The user refused", "stopped": "app cancelled ",

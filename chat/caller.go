@@ -213,6 +213,6 @@ func resolveSaved(b *persistence.Batch, call persistence.ToolCall, result toolki
 		return err
 	}
 	// The message is where the model will read it: only the record is masked.
-	call.Output, call.Error, call.FinishedAt = string(toolkit.Mask(result.Output)), result.Error, new(time.Now())
+	call.Output, call.Error, call.FinishedAt = string(toolkit.Mask(result.Output)), toolkit.MaskArguments(result.Error), new(time.Now())
 	return b.SaveToolCall(call)
 }

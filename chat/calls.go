@@ -231,6 +231,7 @@ func (t *Turn) resolve(run *callRun, result toolkit.Result) {
 	}
 	run.result = result
 	result.Output, result.Model = toolkit.Mask(result.Output), string(toolkit.Mask([]byte(result.Model)))
+	result.Error = toolkit.MaskArguments(result.Error)
 	status := persistence.ToolCallDone
 	if result.Failed() {
 		status = persistence.ToolCallFailed
@@ -268,8 +269,11 @@ func ownResult(result toolkit.Result) json.RawMessage {
 // whole is the call's part with all that is masked in the one that is kept.
 func (run *callRun) whole(p persistence.Part) persistence.Part {
 	p.Input = run.input
-	if p.State == persistence.ToolOutputAvailable {
+	switch {
+	case p.State == persistence.ToolOutputAvailable:
 		setResult(&p, run.result)
+	case run.result.Failed():
+		p.ErrorText = run.result.Error
 	}
 	return p
 }

@@ -20,23 +20,29 @@ var maskedNames = []string{
 // Mask returns a JSON text with the strings below fields that are named like
 // secrets (Authorization, api_key, password, …) replaced by [Masked], at any
 // depth and in strings that hold JSON themselves, for what is kept and shown of a
-// tool call. Everything else stays as it is, byte for byte. A text that is no JSON
-// comes back unchanged.
+// tool call. So are parameters of such names in strings that are addresses. Everything
+// else stays as it is, byte for byte. A text that is no JSON comes back unchanged.
 func Mask(data []byte) []byte {
-	return maskNested(data, maxMaskNesting, func(text string) string { return text })
+	return maskNested(data, maxMaskNesting, func(text string) string {
+		if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
+			return maskWords(text, parameters)
+		}
+		return text
+	})
 }
 
 // maxMaskNesting is how deep JSON stands in strings of JSON.
 const maxMaskNesting = 3
 
 // MaskArguments is [Mask] for what a model wrote as the arguments of a call,
-// malformed or not. It looks into other texts as well: a parameter of an address, a
-// header in a program.
+// malformed or not, and for a tool's error. It looks into other texts as well: a
+// parameter of an address, a header in a program.
 func MaskArguments(text string) string {
+	words := func(text string) string { return maskWords(text, secretWords...) }
 	if !json.Valid([]byte(text)) {
-		return maskWords(text)
+		return words(text)
 	}
-	return string(maskNested([]byte(text), maxMaskNesting, maskWords))
+	return string(maskNested([]byte(text), maxMaskNesting, words))
 }
 
 // maskNested masks a JSON text, that in its strings, and by words all other strings.
@@ -56,14 +62,17 @@ var secretWords = []*regexp.Regexp{
 	regexp.MustCompile(`(")([\w.\- ]{1,100})("\s*:\s*")(?:[^"\\]|\\.)+`),          // "name": "value
 	regexp.MustCompile(`(')([\w.\- ]{1,100})('\s*:\s*')(?:[^'\\]|\\.)+`),          // 'name': 'value
 	regexp.MustCompile(`(\\")([\w.\- ]{1,100})(\\"\s*:\s*\\")(?:[^"\\]|\\[^"])+`), // \"name\": \"value
-	regexp.MustCompile(`(^|[?&;])([\w.\-]{1,100})(=)[^&;#\s"'\\]+`),               // ?name=value
+	parameters,
 	// X-Name: value. Prose has colons, too, so only names of headers count.
 	regexp.MustCompile(`(?i)(^|[\s"'])((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{1,100})(:[ \t]*)[^\s"'\\][^"'\\\r\n]*`),
 }
 
+// parameters finds ?name=value.
+var parameters = regexp.MustCompile(`(^|[?&;])([\w.\-]{1,100})(=)[^&;#\s"'\\]+`)
+
 // maskWords masks the values of secret names in a text that is no JSON.
-func maskWords(text string) string {
-	for _, find := range secretWords {
+func maskWords(text string, patterns ...*regexp.Regexp) string {
+	for _, find := range patterns {
 		text = find.ReplaceAllStringFunc(text, func(all string) string {
 			g := find.FindStringSubmatch(all)
 			if !IsSecretName(g[2]) {

@@ -102,7 +102,7 @@ func (r *Router) report(call Call, result Result, stopped bool, took time.Durati
 	case stopped:
 		r.log.Info("tool call stopped by its consumer", attrs...)
 	case result.Failed():
-		r.log.Warn("tool call failed", append(attrs, "error", result.Error)...)
+		r.log.Warn("tool call failed", append(attrs, "error", MaskArguments(result.Error))...)
 	default:
 		r.log.Info("tool call done", append(attrs, "bytes", len(result.Output))...)
 	}
