@@ -14,7 +14,9 @@ const Masked = "[masked]"
 // maskedNames are the ends of the names of fields that hold secrets, in lower
 // case and without - and _.
 var maskedNames = []string{
-	"authorization", "cookie", "apikey", "token", "secret", "password", "passwd", "passphrase", "privatekey", "credential", "credentials",
+	"authorization", "auth", "bearer", "cookie", "token", "jwt", "secret", "credential", "credentials",
+	"password", "passwd", "pwd", "passphrase", "passcode",
+	"apikey", "secretkey", "privatekey", "accesskey", "authkey", "subscriptionkey", "applicationkey", "signingkey", "encryptionkey",
 }
 
 // Mask returns a JSON text with the strings below fields that are named like

@@ -69,6 +69,22 @@ func TestMaskArguments(t *testing.T) {
 	}
 }
 
+func TestIsSecretName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"Authorization": true, "Proxy-Authorization": true, "Set-Cookie": true, "x-api-key": true, "accessToken": true, "client secret": true,
+		"secretKey": true, "secret_key": true, "secretAccessKey": true, "aws_secret_access_key": true, "access_key": true, "X-Auth-Key": true,
+		"Ocp-Apim-Subscription-Key": true, "DD-APPLICATION-KEY": true, "signing_key": true, "encryptionKey": true,
+		"pwd": true, "passcode": true, "jwt": true, "bearer": true, "auth": true, "basic_auth": true,
+		"": false, "key": false, "keys": false, "author": false, "authority": false, "max_tokens": false, "tokens": false, "secretary": false,
+		"primary_key": false, "keyboard": false, "access_key_id": false, "authenticated": false, "password_hint": false,
+	} {
+		if got := IsSecretName(name); got != want {
+			t.Errorf("IsSecretName(%q) = %v", name, got)
+		}
+	}
+}
+
 func FuzzMaskArguments(f *testing.F) {
 	for _, seed := range []string{`{"body":"{\"token\":\"a\"}","x":[1,{"password":"\\"}]}`, `{"secret":"`, `a?token=b`, `"`} {
 		f.Add(seed)
