@@ -107,6 +107,32 @@ func TestConfigErrorsHoldNoSecrets(t *testing.T) {
 	}
 }
 
+func TestSecretsOfServers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		server   Server
+		in, want string
+	}{
+		"named":             {Server{Env: map[string]string{"API_KEY": "sk-secret", "DB_PWD": "hunter22", "MODE": "production"}}, "sk-secret hunter22 production", "[secret] [secret] production"},
+		"address":           {Server{Env: map[string]string{"DATABASE_URL": "postgres://u:hunter22@db/x"}}, "postgres://u:hunter22@db/x: hunter22 is wrong", "[secret]: [secret] is wrong"},
+		"plain address":     {Server{Env: map[string]string{"PROXY": "http://proxy:8080/a@b"}}, "http://proxy:8080/a@b", "http://proxy:8080/a@b"},
+		"header":            {Server{Headers: map[string]string{"Authorization": "Bearer sk-secret", "X": "abcdef"}}, "Bearer sk-secret, sk-secret, abcdef", "[secret], [secret], [secret]"},
+		"short":             {Server{Env: map[string]string{"KEY": "true"}, URL: "https://h.org/mcp"}, "true https://h.org/mcp", "true https://h.org/mcp"},
+		"path":              {Server{URL: "https://h.org/s/0123456789abcdef/mcp"}, `Post "https://h.org/s/0123456789abcdef/mcp": EOF`, `Post "https://h.org/[secret]": EOF`},
+		"other path":        {Server{URL: "https://h.org/s/0123456789abcdef/mcp"}, `https://h.org/s/0123456789abcdef/messages`, `https://h.org/s/[secret]/messages`},
+		"query":             {Server{URL: "https://h.org/mcp?key=0123456%2F9"}, `https://h.org/mcp?key=0123456%2F9 0123456/9 /mcp?key=0123456%2F9`, `https://h.org/[secret] [secret] /[secret]`},
+		"password, escaped": {Server{URL: "https://u:pass%2Fword@h.org/a%20long%20path"}, `pass/word "/a long path" a%20long%20path`, `[secret] "/[secret]" [secret]`},
+		"one in another":    {Server{Headers: map[string]string{"A": "abcdef", "B": "abcdefghi"}}, "abcdefghi abcdef", "[secret] [secret]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := secretsOf(c.server).Replace(c.in); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestLoadConfig(t *testing.T) {
 	t.Setenv("MCPTOOL_TEST_TOKEN", "tok")
 	path := filepath.Join(t.TempDir(), "mcp.json")

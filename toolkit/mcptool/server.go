@@ -1,10 +1,12 @@
 package mcptool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,32 +55,69 @@ func newServer(closing context.Context, name string, config Server, options Opti
 
 // secretName is what the names of variables with secrets have in common. The others hold words that
 // stand in many a message.
-var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|auth|cred`)
+var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|auth|cred|jwt|dsn|connection`)
 
-// secretsOf returns a replacer that cuts what may be a secret out of a text: values of env, the values of
-// headers, and the query of the URL.
+// withPassword finds the password of an address, as in postgres://user:password@host/.
+var withPassword = regexp.MustCompile(`://[^/\s@:]*:([^/\s@]+)@`)
+
+// Shorter texts are words such as "true", and parts of a path such as "streamable".
+const (
+	minSecret  = 6
+	minSegment = 16
+)
+
+// secretsOf returns a replacer that cuts what may be a secret out of a text: the values of env that are
+// named like one or are addresses with a password, the values of headers, and what stands behind the
+// host of the URL.
 func secretsOf(config Server) *strings.Replacer {
-	var pairs []string
-	add := func(secret string) {
-		if len(secret) >= 6 { // shorter ones are words such as "true"
-			pairs = append(pairs, secret, "[secret]")
-		}
-	}
+	var secrets []string
 	for name, value := range config.Env {
-		if secretName.MatchString(name) {
-			add(value)
+		password := withPassword.FindStringSubmatch(value)
+		if password != nil {
+			secrets = append(secrets, password[1])
+		}
+		if password != nil || secretName.MatchString(name) {
+			secrets = append(secrets, value)
 		}
 	}
 	for _, value := range config.Headers {
-		add(value)
-		if _, token, ok := strings.Cut(value, " "); ok {
-			add(token) // of "Bearer …"
-		}
+		_, token, _ := strings.Cut(value, " ") // of "Bearer …"
+		secrets = append(secrets, value, token)
 	}
-	if _, query, ok := strings.Cut(config.URL, "?"); ok {
-		add(query)
+	secrets = append(secrets, secretsOfURL(config.URL)...)
+	secrets = slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < minSecret })
+	// Of two that begin alike the first one counts.
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	var pairs []string
+	for _, secret := range slices.Compact(secrets) {
+		pairs = append(pairs, secret, "[secret]")
 	}
 	return strings.NewReplacer(pairs...)
+}
+
+// secretsOfURL are the parts of an address that may be secret, as they stand in it and as errors write
+// them: a token may be the password, a part of the path, or in the query.
+func secretsOfURL(address string) []string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	secrets := []string{strings.TrimPrefix(u.RequestURI(), "/"), u.RawQuery, u.Fragment}
+	if password, ok := u.User.Password(); ok {
+		secrets = append(secrets, password)
+	}
+	for _, path := range []string{u.Path, u.EscapedPath()} {
+		secrets = append(secrets, strings.TrimPrefix(path, "/"))
+		for segment := range strings.SplitSeq(path, "/") { // the server may name others below it
+			if len(segment) >= minSegment {
+				secrets = append(secrets, segment)
+			}
+		}
+	}
+	for _, values := range u.Query() {
+		secrets = append(secrets, values...)
+	}
+	return secrets
 }
 
 // explain is the text of an error, without secrets.
