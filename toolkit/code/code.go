@@ -196,7 +196,7 @@ func (s *Sandbox) Python() toolkit.Tool {
 }
 
 // Tools probes the host and returns the tools that work on it: each one that is left out is
-// logged with the reason. It starts two or three child processes.
+// logged with the reason. It starts two to four child processes.
 func (s *Sandbox) Tools(ctx context.Context) []toolkit.Tool {
 	var tools []toolkit.Tool
 	if confinement, err := s.ProbeJavaScript(ctx); err != nil {

@@ -134,6 +134,20 @@ func TestProbeWithoutFilter(t *testing.T) {
 	}
 }
 
+// A child that fails once keeps its filter.
+func TestProbeAfterPassingFailure(t *testing.T) {
+	t.Parallel()
+	script := `[ -e "$0" ] || { : > "$0"; exit 1; }
+		case $(dd bs=64k count=1 2>/dev/null) in *'"filter":true'*) echo '{"end":{"exit":"completed","value":42,"confined":true}}';; esac`
+	sandbox := setup(t, Config{Executable: "/bin/sh", Args: []string{"-c", script, filepath.Join(t.TempDir(), "failed")}}, watcher{}).sandbox
+	if confinement, err := sandbox.ProbeJavaScript(t.Context()); err != nil || !strings.Contains(confinement, "and a seccomp filter") {
+		t.Errorf("got %q, %v", confinement, err)
+	}
+	if o := sandbox.runJavaScript(t.Context(), `1`); o.Exit != ExitCompleted {
+		t.Errorf("after the probe: %+v", o)
+	}
+}
+
 // confinedReport is what a child could do under the filter and the limits: errors as text, empty for
 // what worked.
 type confinedReport struct {
