@@ -35,7 +35,7 @@ type toolInputs struct {
 var badInputs = [][2]string{
 	{`{"title":`, "not valid JSON"}, {`[]`, "must be a JSON object, not an array"}, {`null`, "must be a JSON object, not null"},
 	{`"hello"`, "must be a JSON object, not a string"}, {`{} {}`, "not valid JSON"}, {`{"a":1e999}`, "out of range"},
-	{`{"noSuchField":true}`, "noSuchField"}, {strings.Repeat(`{"a":`, 65) + `1` + strings.Repeat(`}`, 65), "nest deeper"},
+	{`{"noSuchField":true}`, "noSuchField"}, {`{"a":1,"a":1}`, `"a" twice`}, {strings.Repeat(`{"a":`, 65) + `1` + strings.Repeat(`}`, 65), "nest deeper"},
 	{`{"a":"` + strings.Repeat("x", 256<<10) + `"}`, "the limit is 262144"},
 }
 
@@ -47,7 +47,7 @@ func series(extra string) string {
 var everyTool = map[string]toolInputs{
 	"create_bar_chart": {
 		valid:   [][2]string{{series(""), `"chartType":"bar"`}},
-		invalid: [][2]string{{`{}`, "title"}, {`{"title":"T","data":[]}`, "data: minItems"}, {series(`,"value":"1"`), "value: type"}, {`{"title":"<b>","data":[{"xAxisLabel":"x","series":[{"seriesName":"s","value":1}]}]}`, "plain text"}},
+		invalid: [][2]string{{`{}`, "title"}, {`{"title":"T","data":[]}`, "data: minItems"}, {strings.Replace(series(""), `:1}`, `:"1"}`, 1), "value: type"}, {`{"title":"<b>","data":[{"xAxisLabel":"x","series":[{"seriesName":"s","value":1}]}]}`, "plain text"}},
 	},
 	"create_line_chart": {
 		valid:   [][2]string{{series(""), `"chartType":"line"`}},
