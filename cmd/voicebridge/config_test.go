@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // write puts a settings file into a folder of the test.
@@ -134,6 +135,19 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestWebToolsEndBeforeTheirTime(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int]time.Duration{
+		-1: 0, 0: 0, 1: time.Second - time.Second/6, 6: 5 * time.Second, 30: 25 * time.Second, 60: 55 * time.Second, 600: 595 * time.Second, 1e9: 595 * time.Second,
+	} {
+		c := config{Tools: toolsConfig{TimeoutSeconds: seconds}}
+		web, err := c.webTools()
+		if err != nil || web.Timeout != want {
+			t.Errorf("%d seconds: got %v, %v, want %v", seconds, web.Timeout, err, want)
+		}
 	}
 }
 

@@ -21,7 +21,10 @@ import (
 	"voicebridge/web"
 )
 
-const defaultMCPFile = "mcp.json"
+const (
+	defaultMCPFile = "mcp.json"
+	maxToolSeconds = 600
+)
 
 // tools are the server's tools: those that are always here, and those of the MCP
 // servers, which come and go.
@@ -172,7 +175,7 @@ func (c *config) webTools() (webtools.Config, error) {
 		return webtools.Config{}, fmt.Errorf("allow_networks: %w", err)
 	}
 	out := webtools.Config{
-		Provider: w.Search, SearXNGURL: w.SearXNGURL, AllowPrefixes: networks,
+		Provider: w.Search, SearXNGURL: w.SearXNGURL, AllowPrefixes: networks, Timeout: c.webTimeout(),
 		ExaKey: s.ExaKey.Reveal(), TavilyKey: s.TavilyKey.Reveal(), BraveKey: s.BraveKey.Reveal(),
 	}
 	if out.DenyPrefixes, err = prefixes(w.DenyNetwork); err != nil {
@@ -185,6 +188,13 @@ func (c *config) webTools() (webtools.Config, error) {
 		out.AllowPorts = append(out.AllowPorts, uint16(port))
 	}
 	return out, nil
+}
+
+// webTimeout is how long a request may take so that its tool still has the time to say that it took
+// too long. What is out of range is named elsewhere.
+func (c *config) webTimeout() time.Duration {
+	limit := time.Duration(max(0, min(c.Tools.TimeoutSeconds, maxToolSeconds))) * time.Second
+	return limit - min(5*time.Second, limit/6)
 }
 
 // run keeps the MCP servers connected until ctx ends.

@@ -175,7 +175,7 @@ func (c *config) checkNumbers(w *checks) {
 	w.between("conversations.history.trim_chunk_tokens", h.TrimChunkTokens, 1, 100_000)
 	w.between("conversations.history.max_tool_rounds", h.MaxToolRounds, 1, 100)
 	c.checkPrices(w)
-	w.between("tools.timeout_seconds", c.Tools.TimeoutSeconds, 1, 600)
+	w.between("tools.timeout_seconds", c.Tools.TimeoutSeconds, 1, maxToolSeconds)
 	w.between("tools.filler_seconds", c.Tools.FillerSeconds, 0, 600)
 	for _, name := range c.Tools.Toolkits {
 		w.oneOf("tools.toolkits", name, toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP, toolkitAgent)
