@@ -344,3 +344,17 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// A calendar of as many days as the page draws.
+func TestLongestCalendar(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string]int{
+		`{"title":"T","startDate":"2023-12-26","data":[{"date":"2024-12-31","value":1}]}`: maxDays,
+		`{"title":"T","startDate":"0001-01-01","data":[{"date":"0001-01-01","value":1}]}`: 1,
+	} {
+		f, err := calendarHeatmap.build([]byte(arguments))
+		if err != nil || f.metadata["daysCovered"] != want {
+			t.Errorf("%s: got %v, %v, want %d days", arguments, f.metadata["daysCovered"], err, want)
+		}
+	}
+}

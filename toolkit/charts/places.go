@@ -123,8 +123,12 @@ func checkCalendar(in *calendarInput) (figure, error) {
 	case last > in.EndDate:
 		return figure{}, fmt.Errorf("data[%d].date %s is after endDate %s", seen[last], last, in.EndDate)
 	}
-	all := spanOf(in.Data, func(d calendarDay) float64 { return d.Value })
 	days := int(end.Sub(start).Hours()/24) + 1
+	if days > maxDays {
+		return figure{}, fmt.Errorf("startDate %s to endDate %s is too long: a calendar covers %d days at most; make one for each year",
+			in.StartDate, in.EndDate, maxDays)
+	}
+	all := spanOf(in.Data, func(d calendarDay) float64 { return d.Value })
 	return figure{
 		title: in.Title, points: new(all.n),
 		metadata: map[string]any{

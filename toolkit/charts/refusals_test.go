@@ -108,6 +108,8 @@ func TestRefusalsNameTheField(t *testing.T) {
 		{"create_calendar_heatmap", `{"title":"T","startDate":"2024-02-01","endDate":"2024-01-01","data":[{"date":"2024-01-15","value":1}]}`, "startDate 2024-02-01 must not be after endDate 2024-01-01"},
 		{"create_calendar_heatmap", `{"title":"T","startDate":"2024-02-01","data":[{"date":"2024-02-02","value":1},{"date":"2024-01-01","value":1}]}`, "data[1].date 2024-01-01 is before startDate"},
 		{"create_calendar_heatmap", `{"title":"T","endDate":"2023-12-31","startDate":"2023-01-01","data":[{"date":"2024-01-01","value":1}]}`, "data[0].date 2024-01-01 is after endDate"},
+		{"create_calendar_heatmap", `{"title":"T","data":[{"date":"2023-12-25","value":1},{"date":"2024-12-31","value":1}]}`, "2023-12-25 to endDate 2024-12-31 is too long: a calendar covers 372 days"},
+		{"create_calendar_heatmap", `{"title":"T","startDate":"0001-01-01","data":[{"date":"2024-12-31","value":1}]}`, "0001-01-01 to endDate 2024-12-31 is too long"},
 
 		{"create_ban_chart", `{"title":"T"}`, `["value"]`},
 		{"create_ban_chart", `{"title":"T","value":true}`, "value: type"},

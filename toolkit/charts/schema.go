@@ -13,12 +13,12 @@ const (
 	maxPoints      = 100
 	maxSeries      = 20
 
-	maxLinks      = 200  // of a sankey chart
-	maxRegions    = 300  // of a geographic chart: the world has about 250 countries
-	maxDays       = 1000 // of a calendar heatmap: not quite three years
-	maxRows       = 500  // of a table
-	maxColumns    = 30   // of a table
-	maxThresholds = 20   // of a gauge
+	maxLinks      = 200 // of a sankey chart
+	maxRegions    = 300 // of a geographic chart: the world has about 250 countries
+	maxDays       = 372 // of a calendar heatmap, from its first to its last: the page draws no more
+	maxRows       = 500 // of a table
+	maxColumns    = 30  // of a table
+	maxThresholds = 20  // of a gauge
 )
 
 const (
