@@ -134,7 +134,7 @@ func PythonDefinition() toolkit.Definition {
 	return definition(PythonName,
 		"Run a short Python 3 program and get what it printed and the value of its last expression. "+
 			"Use it for exact arithmetic, statistics, dates, text and data. Top-level await works. "+
-			"There is the standard library, but no network, and no file stays.",
+			"There is the standard library, but no network and no other process, and no file stays.",
 		"The program. End it with the expression whose value you want, or print.")
 }
 

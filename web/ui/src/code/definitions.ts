@@ -23,7 +23,7 @@ function definition(description: string, code: string): Definition {
 export const python = definition(
   'Run a short Python 3 program and get what it printed and the value of its last expression. ' +
     'Use it for exact arithmetic, statistics, dates, text and data. Top-level await works. ' +
-    'There is the standard library, but no network, and no file stays.',
+    'There is the standard library, but no network and no other process, and no file stays.',
   'The program. End it with the expression whose value you want, or print.',
 );
 
