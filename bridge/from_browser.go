@@ -187,7 +187,12 @@ func (s *state) userText(ev realtime.Event, it clientItem) {
 		s.refuse(ev.EventID, "invalid_value", "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", "item.id")
 	default:
 		s.turns.clientAsks = false
-		s.typed(said{messageID: s.newID(), text: text}, it.ID, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
+		id := it.ID
+		if id == "" {
+			id = s.nextItemID()
+		}
+		s.turns.typed = id
+		s.typed(said{messageID: s.newID(), text: text}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
 	}
 }
 
@@ -200,16 +205,14 @@ func (s *state) say(in said) {
 		s.heldTexts = append(s.heldTexts, in)
 		return
 	}
-	itemID := s.typed(in, "", sentEvent{kind: sentText})
+	itemID := s.nextItemID()
+	s.typed(in, itemID, sentEvent{kind: sentText})
 	s.turns.needs = append(s.turns.needs, need{id: itemID})
 }
 
 // typed sends a text upstream. Its message is written when the upstream has it,
 // because only then its place is known.
-func (s *state) typed(in said, itemID string, sent sentEvent) string {
-	if itemID == "" {
-		itemID = s.nextItemID()
-	}
+func (s *state) typed(in said, itemID string, sent sentEvent) {
 	it := s.script.item(itemID)
 	it.raw = realtime.Item{
 		ID: itemID, Type: realtime.ItemMessage, Role: string(persistence.RoleUser),
@@ -224,12 +227,11 @@ func (s *state) typed(in said, itemID string, sent sentEvent) string {
 	event := realtime.ItemCreate(eventID, it.raw, "")
 	if len(event) > s.upstreamLimit {
 		s.textRefused(sent, &realtime.Error{Code: "text_too_long", Message: "The text is too long for the upstream."})
-		return itemID
+		return
 	}
 	s.record.Turns++
 	s.spoken.asked = s.now
 	s.do(toUpstream{event})
-	return itemID
 }
 
 // textRefused takes the upstream's refusal of a typed text. The words are kept.

@@ -29,6 +29,10 @@ type sequencer struct {
 	replyTill time.Time
 	// speechTill is set while the user speaks.
 	speechTill time.Time
+	// typed is the client's newest text that the upstream has not acknowledged. A
+	// response.create of the client asks for the answer to it: a response that
+	// began before the text does not count.
+	typed string
 	// clientAsks says that the client has answered a tool call. Its next
 	// response.create asks for what the bridge does by itself.
 	clientAsks bool
@@ -37,7 +41,7 @@ type sequencer struct {
 }
 
 type need struct {
-	id    string // of the item; empty for a client's response.create
+	id    string // of the item; empty for a client's response.create without a text of its own
 	batch string // the response whose tool calls it belongs to
 	acked bool   // the upstream has it
 }
@@ -115,6 +119,9 @@ func (s *state) askForAnswer() {
 
 // acked notes that the upstream has an item.
 func (q *sequencer) acked(itemID string) {
+	if q.typed == itemID {
+		q.typed = ""
+	}
 	mark := func(needs []need) {
 		for i := range needs {
 			needs[i].acked = needs[i].acked || needs[i].id == itemID
@@ -126,9 +133,22 @@ func (q *sequencer) acked(itemID string) {
 	}
 }
 
-// drop forgets the need of an item that the upstream refused.
+// drop forgets the need of an item that the upstream refused, also when it has
+// been asked for.
 func (q *sequencer) drop(itemID string) {
-	q.needs = slices.DeleteFunc(q.needs, func(n need) bool { return n.id == itemID && itemID != "" })
+	if itemID == "" {
+		return
+	}
+	if q.typed == itemID {
+		q.typed = ""
+	}
+	refused := func(n need) bool { return n.id == itemID }
+	q.needs = slices.DeleteFunc(q.needs, refused)
+	for _, c := range []*creation{q.create, q.last} {
+		if c != nil {
+			c.needs = slices.DeleteFunc(c.needs, refused)
+		}
+	}
 }
 
 // responseCreated takes response.created.
@@ -258,8 +278,8 @@ func (s *state) clientWantsAnswer() {
 		q.clientAsks = false
 		return
 	}
-	if !slices.ContainsFunc(q.needs, func(n need) bool { return n.id == "" }) {
-		q.needs = append(q.needs, need{})
+	if !slices.ContainsFunc(q.needs, func(n need) bool { return n.id == q.typed }) {
+		q.needs = append(q.needs, need{id: q.typed})
 	}
 }
 
