@@ -45,6 +45,7 @@ type call struct {
 	toBrowser *outbox
 	toModel   *outbox
 	journal   *journal
+	kept      kept
 	thread    telling
 	router    *toolkit.Router
 	client    *clienttool.Toolkit
@@ -106,7 +107,8 @@ func (c *call) upstreamHandlers() rtc.Handlers {
 }
 
 // run is the call's life after both legs are there. It blocks, joins everything
-// it has started, and returns why the call ended.
+// it has started, and returns why the call ended. Only the journal may go on, when
+// the database is away: settle joins it.
 func (c *call) run(s *state) EndReason {
 	// A call ends by its own rules and not with a context: what was said is saved
 	// first.
@@ -119,7 +121,7 @@ func (c *call) run(s *state) EndReason {
 	pumps.Go(func() { c.pump(c.up.Forward(ctx, c.browser, &c.fromAI), "upstream") })
 	sent := background(func() { c.toModel.run(ctx, c.up) })
 	told := background(func() { c.toBrowser.run(ctx, c.browser) })
-	saved := background(func() { c.keepJournal(ctx) })
+	c.kept = c.journal.keep()
 
 	reason := c.loop(ctx, s)
 	close(c.quit)
@@ -128,20 +130,25 @@ func (c *call) run(s *state) EndReason {
 	c.hangUp()
 	c.report("upstream", c.up.Close())
 	c.journal.close()
-	await(saved, journalTimeout)
+	await(c.kept.done, journalTimeout)
 	c.toBrowser.close()
 	await(told, outboxTimeout)
 	cancel()
 	c.report("browser", c.browser.Close())
 	<-sent
 	<-told
-	<-saved
 	pumps.Wait()
 	c.tools.Wait()
-	c.waiters.giveUp()
 	c.log.Info("call ended", "reason", reason, "turns", s.record.Turns, "gated", c.fromUser.Gated.Load(),
 		"packets_up", c.fromUser.Packets.Load(), "packets_down", c.fromAI.Packets.Load())
 	return reason
+}
+
+// settle returns when all that the call has said is saved, or soon after ending
+// is closed.
+func (c *call) settle(ending <-chan struct{}) {
+	c.kept.settle(ending)
+	c.waiters.giveUp()
 }
 
 // background runs f and closes the channel when it has returned.
@@ -183,12 +190,6 @@ func (c *call) hangUp() {
 	defer cancel()
 	if err := c.upstream.HangUp(ctx, c.up.ID()); err != nil {
 		c.log.Warn("upstream call not hung up", "upstream_call_id", c.up.ID(), "error", err)
-	}
-}
-
-func (c *call) keepJournal(ctx context.Context) {
-	if lost := c.journal.run(ctx); lost > 0 {
-		c.log.Error("the end of the call was not saved", "changes", lost)
 	}
 }
 

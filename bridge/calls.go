@@ -82,18 +82,12 @@ func (c Config) validate() error {
 type Calls struct {
 	cfg    Config
 	log    *slog.Logger
-	admit  chan admission
+	admit  chan func()   // hands work over to Run, which joins it
 	ending chan struct{} // closed when no more calls are let in
 
 	mu   sync.Mutex
 	live map[persistence.Key]*call
 	byID map[string]*call
-}
-
-// admission hands a call over to Run, which owns it from then on.
-type admission struct {
-	call  *call
-	state *state
 }
 
 // NewCalls returns no calls yet. Errors name what is wrong with the Config.
@@ -117,7 +111,7 @@ func NewCalls(cfg Config) (*Calls, error) {
 		cfg.OnDraftsDropped = func(int) {}
 	}
 	return &Calls{
-		cfg: cfg, log: cfg.Logger, admit: make(chan admission), ending: make(chan struct{}),
+		cfg: cfg, log: cfg.Logger, admit: make(chan func()), ending: make(chan struct{}),
 		live: make(map[persistence.Key]*call), byID: make(map[string]*call),
 	}, nil
 }
@@ -129,8 +123,8 @@ func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for {
 		select {
-		case a := <-c.admit:
-			running.Go(func() { c.runOne(a) })
+		case work := <-c.admit:
+			running.Go(work)
 			continue
 		case <-ctx.Done():
 		}
@@ -144,10 +138,31 @@ func (c *Calls) Run(ctx context.Context) error {
 	return nil
 }
 
-func (c *Calls) runOne(a admission) {
-	reason := a.call.run(a.state)
-	c.release(a.call)
-	c.cfg.OnEnd(a.call.key, reason)
+// runOne runs a call. While the database is away the thread is free again, and
+// what is left to save comes later: kept open in the database the call would block
+// the thread for good.
+func (c *Calls) runOne(one *call, s *state) {
+	reason := one.run(s)
+	c.release(one)
+	one.settle(c.ending)
+	c.cfg.OnEnd(one.key, reason)
+}
+
+// saveEnd saves a call that will not be. While the database is away Run goes on
+// with it.
+func (c *Calls) saveEnd(thread threadLog, log *slog.Logger, rec persistence.CallRecord) {
+	j := newJournal(thread, log, func(persistence.Message) {})
+	j.push(saveCall{rec})
+	j.close()
+	end := j.keep()
+	await(end.done, commitTimeout)
+	select {
+	case <-end.done:
+		end.giveUp()
+	case c.admit <- func() { end.settle(c.ending) }:
+	case <-c.ending:
+		end.settle(c.ending)
+	}
 }
 
 // all lists the calls that run.
@@ -188,7 +203,8 @@ func (c *Calls) find(key persistence.Key) *call {
 	return live
 }
 
-// Hangup ends a call and returns when all of it is saved. A call that is not
+// Hangup ends a call and returns when all of it is saved; while the database is
+// away it waits 10 s for that. A call that is not
 // there, or is a stranger's, is persistence.ErrNotFound.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
 	c.mu.Lock()

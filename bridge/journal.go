@@ -14,9 +14,10 @@ import (
 
 // Limits of a journal.
 const (
-	maxJournal     = 16 << 20 // waiting bytes above which the thread counts as lost
-	journalTimeout = 10 * time.Second
+	maxJournal     = 16 << 20         // waiting bytes above which the thread counts as lost
+	journalTimeout = 10 * time.Second // an ended call keeps its thread so long until all is saved
 	commitTimeout  = 10 * time.Second
+	lastTry        = 5 * time.Second // for what is still not saved when the process ends
 )
 
 // threadLog is where a call's thread is written.
@@ -141,6 +142,35 @@ func (j *journal) run(ctx context.Context) (lost int) {
 			return len(ops) + len(rest)
 		}
 	}
+}
+
+// kept is a journal that runs by itself, and may outlive its call.
+type kept struct {
+	done   <-chan struct{} // closed when all is saved, or given up
+	giveUp context.CancelFunc
+}
+
+// keep runs the journal until it is closed and all is saved; settle joins it.
+func (j *journal) keep() kept {
+	ctx, cancel := context.WithCancel(context.Background())
+	return kept{giveUp: cancel, done: background(func() {
+		if lost := j.run(ctx); lost > 0 {
+			j.log.Error("the end of the call was not saved", "changes", lost)
+		}
+	})}
+}
+
+// settle returns when all is saved, or soon after ending is closed.
+func (k kept) settle(ending <-chan struct{}) {
+	defer k.giveUp()
+	select {
+	case <-k.done:
+		return
+	case <-ending:
+	}
+	await(k.done, lastTry)
+	k.giveUp()
+	<-k.done
 }
 
 // save tries until the ops are saved. Ops that can never be saved are given up,

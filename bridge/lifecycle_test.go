@@ -143,6 +143,7 @@ type bubble struct {
 	thread  *diaryLog
 	diary   *diary
 	reason  EndReason
+	run     func()
 	done    <-chan struct{}
 }
 
@@ -160,10 +161,16 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	c.journal = newJournal(b.thread, c.log, c.saved)
 	c.router = toolkit.NewRouter(b.state.registry, toolkit.RouterConfig{})
 	c.client = b.state.client
+	b.run = func() {
+		b.reason = c.run(b.state)
+		ending := make(chan struct{})
+		close(ending)
+		c.settle(ending)
+	}
 	if change != nil {
 		change(b)
 	}
-	b.done = background(func() { b.reason = c.run(b.state) })
+	b.done = background(func() { b.run() })
 	return b
 }
 

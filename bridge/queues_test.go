@@ -155,6 +155,16 @@ func (l *failingLog) commit(_ context.Context, ops []op) ([]persistence.Message,
 	return saved, nil
 }
 
+// away makes the log fail from now on, until it is back.
+func (l *failingLog) away(away bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = nil
+	if away {
+		l.errs = slices.Repeat([]error{errors.New("database is away")}, 10_000)
+	}
+}
+
 func (l *failingLog) commitOne(ctx context.Context, o op) ([]persistence.Message, error) {
 	return l.commit(ctx, []op{o})
 }

@@ -177,10 +177,6 @@ func (s *setup) undo() {
 	if !s.saved {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
-	defer cancel()
 	s.record.EndedAt, s.record.EndReason = new(time.Now()), string(EndNeverConnected)
-	if err := s.calls.cfg.Store.SaveCall(ctx, s.call.key, s.record); err != nil {
-		s.call.log.Warn("end of the call not saved", "error", err)
-	}
+	s.calls.saveEnd(storeLog{s.calls.cfg.Store, s.call.key}, s.call.log, s.record)
 }

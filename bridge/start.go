@@ -115,7 +115,7 @@ func (c *Calls) place(ctx context.Context, fresh *call, start Start, w wish) (an
 	c.byID[fresh.id] = fresh
 	c.mu.Unlock()
 	select {
-	case c.admit <- admission{fresh, s}:
+	case c.admit <- func() { c.runOne(fresh, s) }:
 		return answer, nil
 	case <-c.ending:
 		set.undo()

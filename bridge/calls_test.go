@@ -1,0 +1,93 @@
+package bridge
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+)
+
+// bareCalls are the calls of a process without the parts that make them. ends gets
+// the reason of each that is over.
+func bareCalls() (calls *Calls, ends chan EndReason) {
+	ends = make(chan EndReason, 1)
+	return &Calls{
+		cfg: Config{OnEnd: func(_ persistence.Key, r EndReason) { ends <- r }},
+		log: quiet(), admit: make(chan func()), ending: make(chan struct{}),
+		live: make(map[persistence.Key]*call), byID: make(map[string]*call),
+	}, ends
+}
+
+// TestEndIsSavedLater has the database away when a call ends: the thread is free,
+// and the end is saved when the database is back, or given up with the process.
+func TestEndIsSavedLater(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		back bool
+	}{{"the database is back", true}, {"the process ends first", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				calls, ends := bareCalls()
+				b := newBubble(t, func(b *bubble) {
+					calls.live[b.call.key], calls.byID[b.call.id] = b.call, b.call
+					b.run = func() { calls.runOne(b.call, b.state) }
+				})
+				b.ready()
+				b.thread.away(true)
+				b.call.stop(EndHangup)
+				<-b.call.done
+				synctest.Wait()
+				if calls.find(b.call.key) != nil || calls.Count() != 0 || len(ends) != 0 {
+					t.Errorf("%d calls hold a thread, %d are saved", calls.Count(), len(ends))
+				}
+				if tt.back {
+					b.thread.away(false)
+				} else {
+					close(calls.ending)
+				}
+				<-b.done
+				if got := <-ends; got != EndHangup {
+					t.Errorf("ended because of %s", got)
+				}
+				if slices.Contains(b.diary.lines, "saved end hangup") != tt.back {
+					t.Errorf("diary: %q", b.diary.lines)
+				}
+			})
+		})
+	}
+}
+
+// TestSaveEnd saves a call that came to nothing, also when the database is away.
+func TestSaveEnd(t *testing.T) {
+	t.Parallel()
+	want := []string{"call ready=false ended=false never_connected turns=0 interruptions=0 replayed=0"}
+	for _, away := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			calls, _ := bareCalls()
+			ctx, cancel := context.WithCancel(t.Context())
+			run := background(func() {
+				if err := calls.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			var log failingLog
+			log.away(away)
+			calls.saveEnd(&log, quiet(), persistence.CallRecord{EndReason: string(EndNeverConnected)})
+			if got := len(log.saved); (got == 0) != away {
+				t.Errorf("%d changes saved, away %t", got, away)
+			}
+			log.away(false)
+			cancel()
+			<-run
+			if diff := cmp.Diff(want, log.saved); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
