@@ -159,10 +159,11 @@ func (s *state) outputItem(ev realtime.Event) {
 // wholeText takes the text of a content that is finished.
 func (s *state) wholeText(ev realtime.Event, text string) {
 	m := s.itemMessage(&ev)
-	if m == nil || !m.open() || text == "" {
+	if m == nil || !m.takes(m.at(ev.ContentIndex), text) {
 		return
 	}
 	m.setText(ev.ContentIndex, text)
+	s.reheard(m)
 	s.write(m)
 }
 

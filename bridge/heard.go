@@ -130,6 +130,16 @@ func (s *state) interrupt(m *message, heard time.Duration) {
 	s.write(m)
 }
 
+// reheard cuts what was heard of an interrupted message anew, after words were
+// added to it.
+func (s *state) reheard(m *message) {
+	if m.open() || m.meta.AudioEndMS == nil {
+		return
+	}
+	text := s.spoken.cut(m.text(), time.Duration(*m.meta.AudioEndMS)*time.Millisecond)
+	m.meta.HeardText = &text
+}
+
 // length is about how long the message's audio is.
 func (p *spoken) length(m *message) time.Duration {
 	return time.Duration(float64(utf8.RuneCountInString(m.text())) / p.rate * float64(time.Second))

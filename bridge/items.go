@@ -161,9 +161,13 @@ func (s *state) outputDone(raw *realtime.Item, r *response, done bool) {
 			id = r.id
 		}
 		m := s.assistantMessage(it, id)
-		if m.open() && raw.Text() != "" {
+		if m.takes(m.text(), raw.Text()) {
 			m.texts = []string{""}
 			m.setText(0, raw.Text())
+			s.reheard(m)
+			if !m.open() {
+				s.write(m)
+			}
 		}
 		if completed {
 			s.closeMessage(m, persistence.StatusCompleted)
@@ -181,6 +185,7 @@ func (s *state) closeMessages(r *response, done *realtime.Response) {
 			}
 		}
 		if !m.open() {
+			s.writeRest(m)
 			continue
 		}
 		switch done.Status {

@@ -124,6 +124,7 @@ func (s *state) finish() {
 		case !m.placed:
 			s.write(m)
 		case !m.open():
+			s.writeRest(m)
 			continue
 		case m.role == persistence.RoleAssistant:
 			s.interrupt(m, s.spoken.heard(s.now, m))

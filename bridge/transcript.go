@@ -88,7 +88,7 @@ func (t *transcript) onTime(s *state) {
 		}
 	}
 	t.growing = slices.DeleteFunc(t.growing, func(m *message) bool {
-		return !m.open() && m.flushAt.IsZero() && m.publishAt.IsZero() && m.wordsBy.IsZero()
+		return !m.grows() && m.flushAt.IsZero() && m.publishAt.IsZero() && m.wordsBy.IsZero()
 	})
 }
 
@@ -96,6 +96,19 @@ func (t *transcript) onTime(s *state) {
 func (m *message) text() string { return strings.Join(m.texts, "\n") }
 
 func (m *message) open() bool { return m.meta.Status == persistence.StatusInProgress }
+
+// grows says whether more of the text may come. The upstream generates faster than
+// it speaks: of an answer that was interrupted it may send the rest, until the
+// response is done.
+func (m *message) grows() bool {
+	return m.open() || (m.meta.Status == persistence.StatusInterrupted && m.response != nil && !m.response.done)
+}
+
+// takes says whether the text replaces what there is. The upstream may have
+// deleted words of an answer that was interrupted; here they are kept.
+func (m *message) takes(old, text string) bool {
+	return m.grows() && text != "" && (m.open() || len(text) > len(old))
+}
 
 func (m *message) parts() []persistence.Part {
 	var parts []persistence.Part
@@ -154,6 +167,13 @@ func (s *state) write(m *message) {
 	m.with = nil
 }
 
+// writeRest saves what was added to a message that is closed.
+func (s *state) writeRest(m *message) {
+	if !m.flushAt.IsZero() {
+		s.write(m)
+	}
+}
+
 // placeOf follows the chain of items back to the nearest one that is shown.
 func (s *state) placeOf(it *item) place {
 	for range len(s.script.items) + 1 {
@@ -200,10 +220,11 @@ func (s *state) standsHere(messageID string) {
 
 // grow adds a piece of text to a message.
 func (s *state) grow(m *message, index int, delta string) {
-	if !m.open() || delta == "" {
+	if !m.grows() || delta == "" {
 		return
 	}
 	m.setText(index, m.at(index)+delta)
+	s.reheard(m)
 	if !m.placed {
 		s.write(m)
 		return
