@@ -93,6 +93,9 @@ func (s *state) interruptPlaying(responseID string) {
 		return
 	}
 	for _, m := range r.messages {
+		if m.exact {
+			continue
+		}
 		heard := p.heard(s.now, m)
 		if heard >= p.length(m) && !m.open() {
 			continue // played to its end
@@ -108,6 +111,7 @@ func (s *state) truncated(ev realtime.Event) {
 	if it == nil || it.message == nil || it.message.role != persistence.RoleAssistant {
 		return
 	}
+	it.message.exact = true
 	s.interrupt(it.message, time.Duration(ev.AudioEndMS)*time.Millisecond)
 }
 

@@ -46,6 +46,8 @@ type message struct {
 	// flushAt and publishAt are when partial text is saved and told; zero when
 	// there is none.
 	flushAt, publishAt time.Time
+	// exact says that the upstream has told how much was played.
+	exact bool
 	// wordsBy is when the transcript of a spoken turn is given up.
 	wordsBy time.Time
 	// response is that of an assistant's message.
