@@ -44,18 +44,31 @@ type need struct {
 	id    string // of the item; empty for a client's response.create without a text of its own
 	batch string // the response whose tool calls it belongs to
 	acked bool   // the upstream has it
+	tries int    // how often it was asked for without a reply
 }
+
+// maxTries is how often a response.create that the upstream does not answer is
+// sent.
+const maxTries = 2
 
 type creation struct {
 	eventID string
 	by      time.Time
 	needs   []need
+	// assumed says that its reply may have been another response.
+	assumed bool
+}
+
+// has says whether the need is one that was asked for.
+func (c *creation) has(n need) bool {
+	return c != nil && slices.ContainsFunc(c.needs, func(o need) bool { return o.id == n.id })
 }
 
 // response is one response of the upstream.
 type response struct {
 	id       string
 	record   persistence.ResponseRecord
+	created  bool // it was announced
 	done     bool
 	messages []*message // in the order of their items
 	tools    []*toolRun
@@ -89,8 +102,26 @@ func (q *sequencer) onTime(s *state) {
 		}
 	}
 	if q.create != nil && s.due(q.create.by) {
-		s.note(slog.LevelWarn, "response.create was not answered", "event_id", q.create.eventID)
-		q.create = nil
+		s.createUnanswered()
+	}
+}
+
+// createUnanswered gives up the request that has no reply, and after the last try
+// what it was for.
+func (s *state) createUnanswered() {
+	q := &s.turns
+	c := q.create
+	q.create = nil
+	s.note(slog.LevelWarn, "response.create was not answered", "event_id", c.eventID)
+	left := len(q.needs)
+	for i := range q.needs {
+		if n := &q.needs[i]; c.has(*n) {
+			n.tries++
+		}
+	}
+	q.needs = slices.DeleteFunc(q.needs, func(n need) bool { return n.tries >= maxTries })
+	if len(q.needs) < left {
+		s.tellError(realtime.Error{Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer."}, "")
 	}
 }
 
@@ -161,7 +192,7 @@ func (s *state) responseCreated(ev realtime.Event) {
 	if q.responses[r.ID] != nil {
 		return
 	}
-	s.newResponse(r.ID)
+	s.newResponse(r.ID).created = true
 	q.active = r.ID
 	q.replyTill, q.blockedTill = time.Time{}, time.Time{}
 	// Needs that the upstream has are answered by this response, also those that
@@ -169,8 +200,20 @@ func (s *state) responseCreated(ev realtime.Event) {
 	// response that comes after it: this one.
 	q.last, q.create = q.create, nil
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
-		return n.acked || n.id == "" || (q.last != nil && slices.ContainsFunc(q.last.needs, func(o need) bool { return o.id == n.id }))
+		return n.acked || n.id == "" || q.last.has(n)
 	})
+}
+
+// unannounced takes a response that was over before it was announced, by an
+// interruption, as the reply to our request. Should the upstream refuse that after
+// all, nothing of it is answered.
+func (q *sequencer) unannounced() {
+	if q.create == nil {
+		return
+	}
+	q.last, q.create = q.create, nil
+	q.last.assumed = true
+	q.needs = slices.DeleteFunc(q.needs, q.last.has)
 }
 
 func (s *state) newResponse(id string) *response {
@@ -204,6 +247,9 @@ func (s *state) responseDone(ev realtime.Event) {
 	r := s.responseOf(done.ID)
 	if r.done {
 		return
+	}
+	if !r.created {
+		s.turns.unannounced()
 	}
 	for i := range done.Output {
 		s.outputDone(&done.Output[i], r, done.Status == realtime.ResponseCompleted)
@@ -248,7 +294,7 @@ func (s *state) createRefused(eventID string, e *realtime.Error) {
 		// when it began.
 		c, q.last = q.last, nil
 		for _, n := range c.needs {
-			if !n.acked && n.id != "" && !slices.ContainsFunc(q.needs, func(o need) bool { return o.id == n.id }) {
+			if (!n.acked || c.assumed) && n.id != "" && !slices.ContainsFunc(q.needs, func(o need) bool { return o.id == n.id }) {
 				q.needs = append(q.needs, n)
 			}
 		}
@@ -262,9 +308,7 @@ func (s *state) createRefused(eventID string, e *realtime.Error) {
 		return
 	}
 	s.note(slog.LevelWarn, "response.create refused", "code", e.Code, "error", e.Message)
-	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
-		return slices.ContainsFunc(c.needs, func(o need) bool { return o.id == n.id })
-	})
+	q.needs = slices.DeleteFunc(q.needs, c.has)
 	// The one who waits for an answer must hear why none comes.
 	s.tellError(*e, "")
 }
