@@ -34,8 +34,10 @@ type sequencer struct {
 	// began before the text does not count.
 	typed string
 	// clientAsks says that the client has answered a tool call. Its next
-	// response.create asks for what the bridge does by itself.
+	// response.create asks for what the bridge does by itself. It may come as late as
+	// after the answer; asksTill is set when that is there.
 	clientAsks bool
+	asksTill   time.Time
 	// turn says that watchers were told of a turn that goes on.
 	turn bool
 }
@@ -89,6 +91,7 @@ func (r *response) open() int {
 func (q *sequencer) deadline() time.Time {
 	at := until(q.blockedTill, q.replyTill)
 	at = until(at, q.speechTill)
+	at = until(at, q.asksTill)
 	if q.create != nil {
 		at = until(at, q.create.by)
 	}
@@ -100,6 +103,9 @@ func (q *sequencer) onTime(s *state) {
 		if s.due(*t) {
 			*t = time.Time{}
 		}
+	}
+	if s.due(q.asksTill) {
+		q.asksTill, q.clientAsks = time.Time{}, false
 	}
 	if q.create != nil && s.due(q.create.by) {
 		s.createUnanswered()
@@ -260,6 +266,7 @@ func (s *state) responseDone(ev realtime.Event) {
 		q.active = ""
 	}
 	q.blockedTill = time.Time{}
+	s.letAsk()
 	s.closeMessages(r, &done)
 	s.recordResponse(r, &done)
 }
@@ -324,6 +331,17 @@ func (s *state) clientWantsAnswer() {
 	}
 	if !slices.ContainsFunc(q.needs, func(n need) bool { return n.id == q.typed }) {
 		q.needs = append(q.needs, need{id: q.typed})
+	}
+}
+
+// letAsk begins the time in which a client asks for the answer to its tool call,
+// when it is there. A client that leaves this to the bridge may ask for another
+// one later.
+func (s *state) letAsk() {
+	q := &s.turns
+	onItsWay := func(r *toolRun) bool { return r.delivered && !r.done }
+	if q.clientAsks && q.active == "" && q.create == nil && len(q.needs) == 0 && !slices.ContainsFunc(s.open, onItsWay) {
+		q.asksTill = s.now.Add(asksAfter)
 	}
 }
 

@@ -36,6 +36,7 @@ const (
 	createTimeout     = 10 * time.Second        // for the upstream's reply to response.create
 	speechTimeout     = 60 * time.Second        // a turn that never ends is not waited for
 	autoResponseWait  = 1500 * time.Millisecond // for the response that ends a spoken turn
+	asksAfter         = 2 * time.Second         // for a client to ask for the answer that it has
 )
 
 // Limits of what a call holds.

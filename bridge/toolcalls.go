@@ -247,10 +247,10 @@ func (s *state) endTools() {
 // clientOutput takes the client's answer to a tool call.
 func (s *state) clientOutput(clientID, callID, output string) {
 	run := s.tools[callID]
-	if run != nil {
+	if run != nil && run.entry.Executor == toolkit.ExecutorClient {
 		// The client will ask for a response, too. The bridge asks by itself, when
 		// all calls are answered.
-		s.turns.clientAsks = true
+		s.turns.clientAsks, s.turns.asksTill = true, time.Time{}
 	}
 	switch {
 	case run == nil || run.entry.Executor != toolkit.ExecutorClient:
@@ -265,6 +265,7 @@ func (s *state) clientOutput(clientID, callID, output string) {
 		run.delivered = true
 		s.do(deliverTool{callID, output})
 	}
+	s.letAsk()
 }
 
 // clip makes a client's value fit into a message.
