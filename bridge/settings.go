@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
@@ -36,6 +37,32 @@ type update struct {
 	first   bool // the bridge's own settings are in it
 	noVoice bool
 	before  []toolkit.Definition // the client's tools until now
+	by      time.Time            // when it is given up; zero for the first, without which there is no call
+}
+
+func (c *settings) deadline() time.Time {
+	if c.inFlight == nil {
+		return time.Time{}
+	}
+	return c.inFlight.by
+}
+
+// onTime gives up an update without an answer: others wait for their turn. Whether
+// the upstream has taken it is not known, so the client's tools stay.
+func (c *settings) onTime(s *state) {
+	u := c.inFlight
+	if u == nil || !s.due(u.by) {
+		return
+	}
+	c.inFlight = nil
+	if s.phase != live {
+		return
+	}
+	s.note(slog.LevelWarn, "session.update was not answered", "event_id", u.eventID)
+	if u.asked {
+		s.tellUpdateError(u, &realtime.Error{Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer."})
+	}
+	s.sendNext()
 }
 
 // wishFor takes a client's session.update.
@@ -147,6 +174,9 @@ func (s *state) sendUpdate(u *update) {
 		s.end(EndSessionRejected)
 		return
 	}
+	if !u.first {
+		u.by = s.now.Add(updateTimeout)
+	}
 	c.inFlight = u
 	s.do(toUpstream{event})
 }
@@ -224,8 +254,8 @@ func (s *state) redact(ev realtime.Event) []byte {
 func (s *state) updateRefused(e *realtime.Error) {
 	c := &s.settings
 	u := c.inFlight
-	if u == nil {
-		return
+	if u == nil || (e.EventID != "" && e.EventID != u.eventID) {
+		return // it was given up
 	}
 	c.inFlight = nil
 	switch {
@@ -252,6 +282,7 @@ func (s *state) updateRefused(e *realtime.Error) {
 		s.end(EndSessionRejected)
 	default:
 		s.tellUpdateError(u, e)
+		s.sendNext()
 	}
 }
 

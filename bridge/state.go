@@ -34,6 +34,7 @@ const (
 	flushEvery        = 800 * time.Millisecond  // partial text is saved
 	publishEvery      = 120 * time.Millisecond  // partial text is told to watchers
 	createTimeout     = 10 * time.Second        // for the upstream's reply to response.create
+	updateTimeout     = 10 * time.Second        // for its reply to session.update in a live call
 	speechTimeout     = 60 * time.Second        // a turn that never ends is not waited for
 	autoResponseWait  = 1500 * time.Millisecond // for the response that ends a spoken turn
 	asksAfter         = 2 * time.Second         // for a client to ask for the answer that it has
@@ -196,6 +197,7 @@ func (s *state) take(in input) {
 func (s *state) deadline() time.Time {
 	at := until(s.drainBy, s.script.deadline())
 	at = until(at, s.turns.deadline())
+	at = until(at, s.settings.deadline())
 	at = until(at, s.toolDeadline())
 	if s.phase < draining {
 		at = until(at, s.endBy)
@@ -218,6 +220,7 @@ func (s *state) onTime() {
 	}
 	s.script.onTime(s)
 	s.turns.onTime(s)
+	s.settings.onTime(s)
 	s.onTools()
 	if s.phase == draining && (s.due(s.drainBy) || !s.script.awaitsWords()) {
 		s.finish()
