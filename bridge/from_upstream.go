@@ -70,6 +70,7 @@ func (s *state) inputEvent(ev realtime.Event) {
 		q.speechTill = s.now
 	case realtime.TypeTranscriptionDelta:
 		if m := s.userMessage(ev.ItemID); m != nil {
+			s.awaitWords(m)
 			s.grow(m, ev.ContentIndex, ev.Delta)
 		}
 	case realtime.TypeTranscriptionCompleted:
@@ -95,6 +96,7 @@ func (s *state) committed(ev realtime.Event) {
 	it.link(&ev)
 	if !it.seeded {
 		s.spokenTurn(it)
+		s.awaitWords(it.message)
 	}
 }
 

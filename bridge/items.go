@@ -81,9 +81,17 @@ func (s *state) spokenTurn(it *item) {
 		return
 	}
 	m := s.newMessage(it, persistence.RoleUser, persistence.SourceVoice)
-	m.wordsBy = s.now.Add(transcriptTimeout)
+	s.awaitWords(m)
 	s.record.Turns++
 	s.write(m)
+}
+
+// awaitWords waits for the words of a spoken turn from now on. Some of them may
+// come while the user still speaks.
+func (s *state) awaitWords(m *message) {
+	if m.open() && m.role == persistence.RoleUser {
+		m.wordsBy = s.now.Add(transcriptTimeout)
+	}
 }
 
 // words completes a spoken turn, also one that was given up.
