@@ -59,6 +59,9 @@ func (s *state) playingStarted(ev realtime.Event) {
 // playingStopped takes output_audio_buffer.stopped: all of it was played.
 func (s *state) playingStopped(ev realtime.Event) {
 	p := &s.spoken
+	if p.isOther(ev.ResponseID) {
+		return
+	}
 	if r := s.turns.responses[ev.ResponseID]; r != nil && p.playing == ev.ResponseID && !p.since.IsZero() {
 		if took := s.now.Sub(p.since); took >= minCalibrate {
 			rate := float64(letters(r)) / took.Seconds()
@@ -66,6 +69,12 @@ func (s *state) playingStopped(ev realtime.Event) {
 		}
 	}
 	p.playing, p.since = "", time.Time{}
+}
+
+// isOther says that an event is not about the response that is being played. One
+// may begin before the end of another is told.
+func (p *spoken) isOther(responseID string) bool {
+	return responseID != "" && responseID != p.playing
 }
 
 func letters(r *response) int {
@@ -80,6 +89,9 @@ func letters(r *response) int {
 // will be. It is the only sign of an interruption when the answer was generated
 // whole before.
 func (s *state) playingCleared(ev realtime.Event) {
+	if s.spoken.isOther(ev.ResponseID) {
+		return
+	}
 	s.interruptPlaying(ev.ResponseID)
 	s.spoken.playing, s.spoken.since = "", time.Time{}
 }
