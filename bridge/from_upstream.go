@@ -15,15 +15,30 @@ func (s *state) upstream(data []byte) {
 		s.note(slog.LevelWarn, "upstream event dropped", "error", err, "bytes", len(data))
 		return
 	}
-	visible := ev.Raw
+	var visible []byte
 	if ev.Malformed != nil {
 		s.note(slog.LevelWarn, "upstream event not understood", "type", ev.Type, "error", ev.Malformed)
+		visible = s.malformed(ev)
 	} else {
 		visible = s.event(ev)
 	}
 	if visible != nil && s.phase != ended {
 		s.do(toBrowser{data: visible, draft: strings.HasSuffix(ev.Type, ".delta")})
 	}
+}
+
+// malformed returns what the browser sees of an event that cannot be read. It
+// sees no more than of one that can.
+func (s *state) malformed(ev realtime.Event) []byte {
+	switch ev.Type {
+	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps of a replayed item
+		realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
+		return nil
+	}
+	if strings.HasPrefix(ev.Type, "session.") {
+		return s.redact(ev)
+	}
+	return ev.Raw
 }
 
 // event applies an event and returns what the browser sees of it, nil for
