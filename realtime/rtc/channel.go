@@ -44,12 +44,6 @@ func (c *channel) init() {
 	c.slot = make(chan struct{}, 1)
 }
 
-func (c *channel) setLimit(n int) {
-	if n > 0 {
-		c.limit.Store(int64(n))
-	}
-}
-
 // onDataChannel takes the first channel with our label and refuses all others.
 func (p *Peer) onDataChannel(dc *webrtc.DataChannel) {
 	if dc.Label() == channelLabel && p.useChannel(dc) {
@@ -180,8 +174,8 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 }
 
 // MaxMessageSize is the size in bytes of the largest message that the remote
-// accepts (a=max-message-size, RFC 8841), 65535 when it named none. It is known
-// once both descriptions are set.
+// accepts (a=max-message-size, RFC 8841): 65535 when it named none, 0 when it has
+// no data channel. It is known once both descriptions are set.
 func (p *Peer) MaxMessageSize() int { return int(p.channel.limit.Load()) }
 
 // BufferedAmount is the number of bytes that Send has taken and the remote has

@@ -27,7 +27,7 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 	if err != nil {
 		return nil, "", err
 	}
-	p.channel.setLimit(remote.maxMessageSize)
+	p.channel.limit.Store(int64(remote.maxMessageSize))
 	answer, err := p.answer(ctx, offer)
 	if err != nil {
 		return nil, "", errors.Join(err, p.Close())
@@ -111,7 +111,7 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
-	p.channel.setLimit(remote.maxMessageSize)
+	p.channel.limit.Store(int64(remote.maxMessageSize))
 	return p.setRemote(webrtc.SDPTypeAnswer, answer)
 }
 

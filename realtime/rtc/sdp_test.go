@@ -216,6 +216,9 @@ func TestNoDataChannel(t *testing.T) {
 	}
 	defer closePeer(t, p)
 	checkAnswer(t, answer, "111")
+	if n := p.MaxMessageSize(); n != 0 {
+		t.Errorf("remote's limit is %d", n)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Send(ctx, []byte("x")); !errors.Is(err, context.Canceled) {
