@@ -151,7 +151,7 @@ func (s *state) fill(run *toolRun) {
 		return
 	}
 	id := s.nextEventID(sentEvent{kind: sentCreate})
-	s.turns.create = &creation{eventID: id, by: s.now.Add(createTimeout)}
+	s.turns.create = &creation{eventID: id, by: s.now.Add(createTimeout), filler: true}
 	s.note(slog.LevelDebug, "tool takes long", "tool_call_id", run.call.ID)
 	s.do(toUpstream{encode(map[string]any{
 		"type": realtime.TypeResponseCreate, "event_id": id,

@@ -59,6 +59,7 @@ type creation struct {
 	needs   []need
 	// assumed says that its reply may have been another response.
 	assumed bool
+	filler  bool // nobody has asked for it
 }
 
 // has says whether the need is one that was asked for.
@@ -316,8 +317,10 @@ func (s *state) createRefused(eventID string, e *realtime.Error) {
 	}
 	s.note(slog.LevelWarn, "response.create refused", "code", e.Code, "error", e.Message)
 	q.needs = slices.DeleteFunc(q.needs, c.has)
-	// The one who waits for an answer must hear why none comes.
-	s.tellError(*e, "")
+	if !c.filler {
+		// The one who waits for an answer must hear why none comes.
+		s.tellError(*e, "")
+	}
 }
 
 const codeActiveResponse = "conversation_already_has_active_response"
