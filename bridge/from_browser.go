@@ -206,8 +206,8 @@ func (s *state) say(in said) {
 		return
 	}
 	itemID := s.nextItemID()
+	s.turns.needs = append(s.turns.needs, need{id: itemID}) // before a refusal drops it
 	s.typed(in, itemID, sentEvent{kind: sentText})
-	s.turns.needs = append(s.turns.needs, need{id: itemID})
 }
 
 // typed sends a text upstream. Its message is written when the upstream has it,

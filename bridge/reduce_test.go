@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,8 +41,9 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	up is STATE  the connection's state; also "br is STATE"
 //
 // and the indented lines below it are the effects. The file "thread" holds the
-// messages that the call has found, "filler" when the voice speaks for a tool. The
-// tool create_line_chart asks the user first, and a client may declare its own in its place.
+// messages that the call has found, "filler" when the voice speaks for a tool, "limit"
+// how many bytes an event for the upstream may have. The tool create_line_chart asks
+// the user first, and a client may declare its own in its place.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/calls/*.txtar")
@@ -60,7 +62,7 @@ func TestCalls(t *testing.T) {
 					continue
 				}
 				want := string(archive.Files[i].Data)
-				got := playScript(t, section(archive, "thread"), section(archive, "filler"), want)
+				got := playScript(t, archive, want)
 				if *rewrite {
 					archive.Files[i].Data = []byte(got)
 				} else if diff := cmp.Diff(want, got); diff != "" {
@@ -93,11 +95,16 @@ type scripted struct {
 	out strings.Builder
 }
 
-func playScript(t *testing.T, thread, filler, script string) string {
+func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	t.Helper()
-	c := newScripted(t, thread)
-	if filler != "" {
-		var err error
+	c := newScripted(t, section(archive, "thread"))
+	var err error
+	if limit := section(archive, "limit"); limit != "" {
+		if c.s.upstreamLimit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if filler := section(archive, "filler"); filler != "" {
 		if c.s.fillerAfter, err = time.ParseDuration(strings.TrimSpace(filler)); err != nil {
 			t.Fatal(err)
 		}
