@@ -26,6 +26,10 @@ type toolRun struct {
 	delivered bool // the client has answered
 	done      bool
 
+	// early is the client's answer when it came before the user's yes: some clients
+	// run a function as soon as they see the call.
+	early *string
+
 	// nonce and askBy are set while the user is asked for an approval.
 	nonce string
 	askBy time.Time
@@ -92,6 +96,9 @@ func (s *state) startTool(run *toolRun) {
 	s.tell(e)
 	s.watch(e)
 	s.do(startTool{run.call})
+	if run.early != nil {
+		s.do(deliverTool{run.call.ID, *run.early})
+	}
 }
 
 // showCall puts the call into the message of the same response that stands right
@@ -176,7 +183,7 @@ func (s *state) toolEnded(callID string, result toolkit.Result) {
 
 // closeTool writes what came of a tool.
 func (s *state) closeTool(run *toolRun, status persistence.ToolCallStatus, result toolkit.Result) {
-	run.done = true
+	run.done, run.early = true, nil
 	result.Error = toolkit.MaskArguments(result.Error) // the model gets all
 	part := &run.message.tools[run.part]
 	if run.approval != nil && run.approval.Approved {
@@ -263,7 +270,11 @@ func (s *state) clientOutput(clientID, callID, output string) {
 				"The output has %d bytes; the limit is %d. The tool call has failed.", len(output), clienttool.MaxOutput), "item.output")
 		}
 		run.delivered = true
-		s.do(deliverTool{callID, output})
+		if run.waits() {
+			run.early = &output
+		} else {
+			s.do(deliverTool{callID, output})
+		}
 	}
 	s.letAsk()
 }
