@@ -176,11 +176,12 @@ func (c *Calls) all() []*call {
 	return calls
 }
 
-// Count returns how many calls live or are being set up.
+// Count returns how many calls live. Those that Start still sets up are not among
+// them.
 func (c *Calls) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.live)
+	return len(c.byID)
 }
 
 // Live returns the id of the thread's call, if this process has one.

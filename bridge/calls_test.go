@@ -22,6 +22,27 @@ func bareCalls() (calls *Calls, ends chan EndReason) {
 	}, ends
 }
 
+// TestCount counts a call from the moment on in which it is set up.
+func TestCount(t *testing.T) {
+	t.Parallel()
+	calls, _ := bareCalls()
+	fresh := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+	if err := calls.reserve(t.Context(), fresh, false); err != nil {
+		t.Fatal(err)
+	}
+	if n := calls.Count(); n != 0 {
+		t.Errorf("%d calls while one is set up", n)
+	}
+	calls.byID[fresh.id] = fresh
+	if n := calls.Count(); n != 1 {
+		t.Errorf("%d calls, want 1", n)
+	}
+	calls.release(fresh)
+	if n := calls.Count(); n != 0 {
+		t.Errorf("%d calls after the end", n)
+	}
+}
+
 // TestEndIsSavedLater has the database away when a call ends: the thread is free,
 // and the end is saved when the database is back, or given up with the process.
 func TestEndIsSavedLater(t *testing.T) {
@@ -43,8 +64,8 @@ func TestEndIsSavedLater(t *testing.T) {
 				b.call.stop(EndHangup)
 				<-b.call.done
 				synctest.Wait()
-				if calls.find(b.call.key) != nil || calls.Count() != 0 || len(ends) != 0 {
-					t.Errorf("%d calls hold a thread, %d are saved", calls.Count(), len(ends))
+				if len(calls.live) != 0 || calls.Count() != 0 || len(ends) != 0 {
+					t.Errorf("%d calls hold a thread, %d are saved", len(calls.live), len(ends))
 				}
 				if tt.back {
 					b.thread.away(false)

@@ -44,7 +44,7 @@ type offer struct {
 // startCall answers an SDP offer with a live call (POST /v1/realtime/calls of
 // the Realtime API, in both its forms).
 func (s *Server) startCall(c echo.Context) error {
-	if err := s.limits.setups.take(c.RealIP()); err != nil {
+	if err := s.limits.setUp(c.RealIP()); err != nil {
 		s.metrics.refused(err)
 		return err
 	}

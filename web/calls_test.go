@@ -222,6 +222,41 @@ func TestCallLimits(t *testing.T) {
 	})
 }
 
+// TestLocalSetups has the one local user of this machine start as many calls as
+// there is room for.
+func TestLocalSetups(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		auth   bool
+		from   string
+		proxy  string
+		status int
+	}{
+		{"the local user", false, "127.0.0.1:3", "", 201},
+		{"the local user over IPv6", false, "[::1]:3", "", 201},
+		{"a user with a token", true, "127.0.0.1:3", "", 429},
+		{"a proxy's client", false, "127.0.0.1:3", "9.9.9.9", 429},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(c *Config) {
+				c.Limits.SetupsPerMinute = 1
+				if tt.auth {
+					tokens(c)
+				}
+			})
+			status := 0
+			for range 2 {
+				status = b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token"), from(tt.from), header("X-Forwarded-For", tt.proxy)).StatusCode
+			}
+			if status != tt.status {
+				t.Errorf("status %d, want %d", status, tt.status)
+			}
+		})
+	}
+}
+
 func TestRateLimitForgets(t *testing.T) {
 	t.Parallel()
 	c := &clock{t: time.Unix(1, 0)}

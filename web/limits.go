@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -36,8 +37,10 @@ func (l Limits) withDefaults() Limits {
 }
 
 // limits holds the counters. One local user is the only owner there is, so the
-// limit by owner does not apply without authentication.
+// limit by owner does not apply without authentication, nor that of set-ups from
+// this machine.
 type limits struct {
+	local   bool // there is one local user
 	setups  *rateLimit
 	signIns *rateLimit
 	calls   *callLimit
@@ -50,11 +53,20 @@ func newLimits(l Limits, calls voiceCalls, authenticated bool, now func() time.T
 		perOwner, socketsPerOwner = l.MaxCalls, l.MaxSockets
 	}
 	return &limits{
+		local:   !authenticated,
 		setups:  newRateLimit(l.SetupsPerMinute, now),
 		signIns: newRateLimit(l.SignInsPerMinute, now),
 		calls:   newCallLimit(calls, l.MaxCalls, perOwner),
 		sockets: newCountLimit(l.MaxSockets, socketsPerOwner),
 	}
+}
+
+// setUp counts a call that is started from the address, or is a 429.
+func (l *limits) setUp(address string) error {
+	if ip, err := netip.ParseAddr(address); err == nil && l.local && ip.Unmap().IsLoopback() {
+		return nil
+	}
+	return l.setups.take(address)
 }
 
 // maxAddresses bounds the memory of a rateLimit.
