@@ -169,9 +169,14 @@ func (s *state) sendUpdate(u *update) {
 	u.eventID = s.nextEventID(sentEvent{kind: sentSession, clientID: firstOf(u.wish.eventIDs), forClient: u.asked})
 	event := realtime.SessionUpdate(u.eventID, s.sessionOf(u))
 	if len(event) > s.upstreamLimit {
-		// Without its tools and instructions the model would be another one.
-		s.note(slog.LevelError, "session too large for the upstream", "bytes", len(event), "limit", s.upstreamLimit)
-		s.end(EndSessionRejected)
+		// What the client asks for is left out. Without the server's tools and
+		// instructions the model would be another one.
+		s.note(slog.LevelWarn, "session too large for the upstream", "bytes", len(event), "limit", s.upstreamLimit)
+		c.inFlight = u
+		s.updateRefused(&realtime.Error{
+			Type: "invalid_request_error", Code: "session_too_large", Param: "session",
+			Message: fmt.Sprintf("The session has %d bytes; the upstream takes %d.", len(event), s.upstreamLimit),
+		})
 		return
 	}
 	if !u.first {

@@ -137,7 +137,7 @@ func (s *setup) state(now time.Time) *state {
 	prefix := itemPrefix()
 	return newState(facts{
 		callID: c.id, key: c.key, session: cfg.Session,
-		history:  realtime.Items(s.history, seedIDs(prefix)),
+		history:  realtime.Items(s.history, s.up.MaxMessageSize(), seedIDs(prefix)),
 		wish:     s.wish,
 		replayed: len(s.history), lastMessage: s.last,
 		upstreamLimit: s.up.MaxMessageSize(), browserLimit: s.browser.MaxMessageSize(),

@@ -22,6 +22,9 @@ const (
 	// maxOutputBytes is the same for a function's output: what the model reads
 	// again must not crowd out the conversation.
 	maxOutputBytes = 16 << 10
+	// aroundItem is more than the JSON around the words of an item in its event: the
+	// ids, the name of a function and the fields' names.
+	aroundItem = 1 << 10
 
 	cutMark = " […]"
 	// noResult is what the model reads of a call that nothing answered.
@@ -34,10 +37,10 @@ const (
 // function_call and function_call_output, never one without the other. Messages
 // without words are skipped. newID makes the item ids; ids and call ids that do
 // not fit the API (32 characters of A-Z a-z 0-9 _ -) are replaced by a hash of
-// themselves. Text that would make an event too large for a data channel is cut
-// and marked.
-func Items(msgs []persistence.Message, newID func() string) []Item {
-	h := history{newID: newID, calls: make(map[string]bool), ids: make(map[string]bool)}
+// themselves. Text that would make an event larger than maxEvent bytes, which
+// the upstream takes, is cut and marked; arguments of that size are left out.
+func Items(msgs []persistence.Message, maxEvent int, newID func() string) []Item {
+	h := history{newID: newID, room: min(max(maxEvent-aroundItem, 0), maxItemBytes), calls: make(map[string]bool), ids: make(map[string]bool)}
 	for i := range msgs {
 		h.message(&msgs[i])
 	}
@@ -47,6 +50,7 @@ func Items(msgs []persistence.Message, newID func() string) []Item {
 type history struct {
 	newID func() string
 	items []Item
+	room  int             // bytes of JSON text for the words of one item
 	ids   map[string]bool // item ids in use
 	calls map[string]bool // call ids in use
 }
@@ -83,7 +87,7 @@ func (h *history) text(role persistence.Role, texts []string) {
 	default:
 		return
 	}
-	left := maxItemBytes
+	left := h.room
 	var content []Content
 	for _, t := range texts {
 		cut := cutJSON(t, left)
@@ -105,7 +109,7 @@ func (h *history) text(role persistence.Role, texts []string) {
 // tool appends a call and its output.
 func (h *history) tool(name string, p *persistence.Part) {
 	arguments := string(p.Input)
-	if len(p.Input) == 0 || !json.Valid(p.Input) || jsonLen(arguments) > maxItemBytes {
+	if len(p.Input) == 0 || !json.Valid(p.Input) || jsonLen(arguments) > h.room {
 		arguments = "{}"
 	}
 	var output string
@@ -121,7 +125,7 @@ func (h *history) tool(name string, p *persistence.Part) {
 	call := h.callID(p.ToolCallID)
 	h.items = append(h.items,
 		Item{ID: h.id(), Type: ItemFunctionCall, CallID: call, Name: name, Arguments: arguments},
-		Item{ID: h.id(), Type: ItemFunctionCallOutput, CallID: call, Output: cutJSON(output, maxOutputBytes)})
+		Item{ID: h.id(), Type: ItemFunctionCallOutput, CallID: call, Output: cutJSON(output, min(h.room, maxOutputBytes))})
 }
 
 // id is a new item id that fits and is not in use.

@@ -110,7 +110,7 @@ func TestItems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, Items(tt.in, counter())); diff != "" {
+			if diff := cmp.Diff(tt.want, Items(tt.in, 256<<10, counter())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -126,10 +126,41 @@ func TestItemsProperties(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		msgs := randomThread(r)
-		items := Items(msgs, func() string { return randomID(r) })
+		items := Items(msgs, 256<<10, func() string { return randomID(r) })
 		checkItems(t, seed, items)
 		if t.Failed() {
 			return
+		}
+	}
+}
+
+// TestItemsFit has words and arguments of all sizes and an upstream that takes 64 KiB:
+// each event fits, and no call is without its output.
+func TestItemsFit(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	for _, size := range []int{10, 60 << 10, limit - aroundItem, limit, 100 << 10, 300 << 10} {
+		for _, letter := range []string{"a", "\"", "a\u2028", "é"} {
+			words := strings.Repeat(letter, size/len(letter))
+			input, err := json.Marshal(map[string]string{"code": words})
+			if err != nil {
+				t.Fatal(err)
+			}
+			items := Items([]persistence.Message{
+				{Role: persistence.RoleUser, Parts: []persistence.Part{text(words), text(words)}},
+				{Role: persistence.RoleAssistant, Parts: []persistence.Part{{
+					Type: "dynamic-tool", ToolName: strings.Repeat("n", 100), ToolCallID: strings.Repeat("c", 100),
+					State: persistence.ToolOutputAvailable, Input: input, Output: input,
+				}}},
+			}, limit, counter())
+			if len(items) != 3 {
+				t.Fatalf("%d bytes of %q: %d items", size, letter, len(items))
+			}
+			for _, it := range items {
+				if n := len(ItemCreate(strings.Repeat("e", 64), it, "")); n > limit {
+					t.Errorf("%d bytes of %q: %s is an event of %d bytes", size, letter, it.Type, n)
+				}
+			}
 		}
 	}
 }
