@@ -33,7 +33,7 @@ const (
 	MaxOfferSize = 64 << 10
 	// MaxAnswerSize is the largest answer that Accept reads.
 	MaxAnswerSize = 256 << 10
-	// DefaultMaxMessageSize is what a data channel accepts and announces when
+	// DefaultMaxMessageSize is what a browser leg accepts and announces when
 	// Config.MaxMessageSize is 0. Chrome announces the same.
 	DefaultMaxMessageSize = 256 << 10
 	// HighWater is the buffered amount above which Send waits.
@@ -41,6 +41,9 @@ const (
 
 	lowWater          = HighWater / 2
 	receiveBufferSize = 1 << 20
+	// maxUpstreamMessage is what an upstream may send: it echoes the session with all
+	// tools in it. A message must fit into the receive window with room to spare.
+	maxUpstreamMessage = 896 << 10
 )
 
 // Config of an API. The zero value serves browsers on the machine's network
@@ -61,8 +64,8 @@ type Config struct {
 	ICEServers []ICEServer
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
-	// MaxMessageSize is the size in bytes of the largest message that a data
-	// channel accepts, at most receive-window size (1 MiB); 0 means 256 KiB.
+	// MaxMessageSize is the size in bytes of the largest message that a browser
+	// leg's data channel accepts, at most receive-window size (1 MiB); 0 means 256 KiB.
 	MaxMessageSize int
 	// Logger takes what peers and Pion say; nil discards it.
 	Logger *slog.Logger

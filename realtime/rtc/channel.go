@@ -164,9 +164,9 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	}
 	stats := p.pc.SCTP().Stats()
 	p.channel.stall.mark(stats.BytesReceived, stats.BytesSent)
-	if n > p.api.maxMessage {
+	if n > p.maxMessage {
 		p.channel.tooBig.Add(1)
-		p.log.Warn("data channel message dropped: too large", "bytes", n, "limit", p.api.maxMessage)
+		p.log.Warn("data channel message dropped: too large", "bytes", n, "limit", p.maxMessage)
 		p.tellTooLarge(n)
 		return nil, errSkipped
 	}

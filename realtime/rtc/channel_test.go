@@ -57,6 +57,24 @@ func TestMessageSizes(t *testing.T) {
 	}
 }
 
+// TestUpstreamMessageSizes has an upstream send what a browser may not: the session
+// with all its tools.
+func TestUpstreamMessageSizes(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a)
+	data := randomBytes(maxUpstreamMessage)
+	if err := p.answerer.Send(testContext(t), data); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.off.waitMessages(t, 1)[0]; !bytes.Equal(got, data) {
+		t.Errorf("%d bytes came, or others", len(got))
+	}
+	if err := p.answerer.Send(testContext(t), randomBytes(maxUpstreamMessage+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a larger message: %v", err)
+	}
+}
+
 func TestManyMessages(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})

@@ -23,7 +23,7 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
-	p, err := a.newPeer(a.browser, a.config, h, a.log.With("leg", "browser"))
+	p, err := a.newPeer(a.browser, a.config, h, a.maxMessage, a.log.With("leg", "browser"))
 	if err != nil {
 		return nil, "", err
 	}
@@ -68,7 +68,7 @@ func (a *API) Offer(ctx context.Context, h Handlers) (*Peer, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("make offer: %w", context.Cause(ctx))
 	}
-	p, err := a.newPeer(a.upstream, webrtc.Configuration{}, h, a.log.With("leg", "upstream"))
+	p, err := a.newPeer(a.upstream, webrtc.Configuration{}, h, maxUpstreamMessage, a.log.With("leg", "upstream"))
 	if err != nil {
 		return nil, "", err
 	}

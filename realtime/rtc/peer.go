@@ -57,7 +57,7 @@ type Handlers struct {
 	// callee's. It is never called after StateClosed was told. While it runs,
 	// the remote's next messages wait in the receive window.
 	Message func(data []byte)
-	// TooLarge tells the size in bytes of a message above Config.MaxMessageSize,
+	// TooLarge tells the size in bytes of a message above our limit (Config.MaxMessageSize),
 	// which was dropped. It comes in its place among the messages.
 	TooLarge func(size int)
 	// Open says that the data channel is open. It comes before the first Message.
@@ -80,6 +80,8 @@ type Peer struct {
 	h     Handlers
 	pc    *webrtc.PeerConnection
 	track *webrtc.TrackLocalStaticRTP
+	// maxMessage is the size in bytes of the largest message that is taken.
+	maxMessage int
 
 	done    chan struct{} // closed when the peer has ended, for whatever reason
 	endOnce sync.Once
@@ -103,7 +105,7 @@ type Peer struct {
 }
 
 // newPeer makes the peer connection with its audio track; negotiation follows.
-func (a *API) newPeer(pion *webrtc.API, config webrtc.Configuration, h Handlers, log *slog.Logger) (*Peer, error) {
+func (a *API) newPeer(pion *webrtc.API, config webrtc.Configuration, h Handlers, maxMessage int, log *slog.Logger) (*Peer, error) {
 	config.Certificates = []webrtc.Certificate{a.cert}
 	config.BundlePolicy = webrtc.BundlePolicyMaxBundle
 	pc, err := pion.NewPeerConnection(config)
@@ -121,7 +123,7 @@ func (a *API) newPeer(pion *webrtc.API, config webrtc.Configuration, h Handlers,
 		return nil, errors.Join(fmt.Errorf("add audio track: %w", err), pc.Close())
 	}
 	p := &Peer{
-		api: a, log: log, h: h, pc: pc, track: track,
+		api: a, log: log, h: h, pc: pc, track: track, maxMessage: maxMessage,
 		done: make(chan struct{}), changed: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	p.channel.init()

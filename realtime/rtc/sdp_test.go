@@ -99,7 +99,7 @@ func TestUpstreamAnswer(t *testing.T) {
 	defer closePeer(t, p)
 	for _, want := range []string{
 		"a=rtpmap:111 opus/48000/2\r\n", "a=fmtp:111 minptime=10;useinbandfec=1\r\n", "a=sendrecv\r\n",
-		"m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n", "a=max-message-size:262144\r\n", "a=setup:actpass\r\n",
+		"m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n", "a=max-message-size:917504\r\n", "a=setup:actpass\r\n",
 	} {
 		if !strings.Contains(offer, want) {
 			t.Errorf("offer lacks %q", want)

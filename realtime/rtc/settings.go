@@ -62,7 +62,7 @@ func (a *API) build(cfg Config) error {
 		a.browser, err = newPionAPI(browser, true)
 	}
 	if err == nil {
-		a.upstream, err = newPionAPI(a.upstreamSettings(cfg), false)
+		a.upstream, err = newPionAPI(upstreamSettings(cfg), false)
 	}
 	if err != nil {
 		if a.mux != nil {
@@ -103,7 +103,7 @@ func iceServers(servers []ICEServer) []webrtc.ICEServer {
 }
 
 // commonSettings are those of both legs.
-func (a *API) commonSettings(cfg Config) webrtc.SettingEngine {
+func commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	var s webrtc.SettingEngine
 	s.LoggerFactory = pionLoggers{cfg.Logger}
 	s.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
@@ -119,7 +119,7 @@ func (a *API) commonSettings(cfg Config) webrtc.SettingEngine {
 	})
 	// Without a limit Pion announces 1 GiB; a message above the receive window
 	// then never completes and blocks the association (RFC 9260, 6.2).
-	s.SetSCTPMaxMessageSize(uint32(a.maxMessage)) // at most 1 MiB
+	s.SetSCTPMaxMessageSize(uint32(maxMessage)) // at most 1 MiB
 	s.SetSCTPMaxReceiveBufferSize(receiveBufferSize)
 	s.EnableSCTPZeroChecksum(true)
 	// The timer doubles with each silence; with Pion's limit of 60 s the channel
@@ -132,7 +132,7 @@ func (a *API) commonSettings(cfg Config) webrtc.SettingEngine {
 }
 
 func (a *API) browserSettings(cfg Config) (webrtc.SettingEngine, error) {
-	s := a.commonSettings(cfg)
+	s := commonSettings(cfg, a.maxMessage)
 	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6})
 	if a.mux != nil {
 		s.SetICEUDPMux(a.mux)
@@ -152,8 +152,8 @@ func (a *API) browserSettings(cfg Config) (webrtc.SettingEngine, error) {
 
 // upstreamSettings allow TCP, because an upstream may answer with passive TCP
 // candidates for networks that block UDP (RFC 6544).
-func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
-	s := a.commonSettings(cfg)
+func upstreamSettings(cfg Config) webrtc.SettingEngine {
+	s := commonSettings(cfg, maxUpstreamMessage)
 	s.SetNetworkTypes([]webrtc.NetworkType{
 		webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6, webrtc.NetworkTypeTCP4, webrtc.NetworkTypeTCP6,
 	})

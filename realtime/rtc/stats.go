@@ -8,7 +8,7 @@ type Stats struct {
 	// Data-channel messages and their bytes.
 	MessagesIn, MessagesOut   uint64
 	DataBytesIn, DataBytesOut uint64
-	// MessagesTooLarge came in above Config.MaxMessageSize and were dropped.
+	// MessagesTooLarge came in above our limit and were dropped.
 	MessagesTooLarge uint64
 	// BufferedAmount is that of Peer.BufferedAmount.
 	BufferedAmount uint64
