@@ -41,17 +41,6 @@ func (e *Error) Fatal() bool {
 	return e.Type == "insufficient_quota"
 }
 
-// Benign says that the error only tells of a race (something was already over
-// or already gone) and needs no answer.
-func (e *Error) Benign() bool {
-	switch e.Code {
-	case "response_cancel_not_active", "item_truncate_invalid_item_id", "item_truncate_invalid_audio_end_ms",
-		"item_retrieve_invalid_item_id", "item_delete_invalid_item_id", "input_audio_buffer_commit_empty":
-		return true
-	}
-	return false
-}
-
 // errorWire is the JSON form; every field accepts any JSON value.
 type errorWire struct {
 	Type    loose `json:"type"`

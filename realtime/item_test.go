@@ -177,17 +177,14 @@ func TestNullable(t *testing.T) {
 
 func TestErrorClasses(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[string]struct{ fatal, benign bool }{
-		"insufficient_quota": {true, false}, "invalid_api_key": {true, false}, "account_deactivated": {true, false},
-		"billing_hard_limit_reached": {true, false}, "credit_balance_exhausted": {true, false},
-		"response_cancel_not_active": {false, true}, "item_truncate_invalid_item_id": {false, true},
-		"item_truncate_invalid_audio_end_ms": {false, true}, "input_audio_buffer_commit_empty": {false, true},
-		"item_retrieve_invalid_item_id": {false, true}, "item_delete_invalid_item_id": {false, true},
-		"session_expired": {}, "conversation_already_has_active_response": {}, "unknown_parameter": {}, "": {},
+	for code, want := range map[string]bool{
+		"insufficient_quota": true, "invalid_api_key": true, "account_deactivated": true,
+		"billing_hard_limit_reached": true, "credit_balance_exhausted": true,
+		"response_cancel_not_active": false, "session_expired": false, "conversation_already_has_active_response": false,
+		"unknown_parameter": false, "": false,
 	} {
-		e := &Error{Code: code}
-		if e.Fatal() != want.fatal || e.Benign() != want.benign {
-			t.Errorf("%s: fatal %v, benign %v", code, e.Fatal(), e.Benign())
+		if e := (&Error{Code: code}); e.Fatal() != want {
+			t.Errorf("%s: fatal %v", code, e.Fatal())
 		}
 	}
 	if !(&Error{Type: "insufficient_quota"}).Fatal() {

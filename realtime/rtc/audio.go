@@ -60,9 +60,6 @@ type Flow struct {
 	Gated atomic.Uint64
 	// Errors counts packets that could not be read or that the sink refused.
 	Errors atomic.Uint64
-
-	level       atomic.Int32 // level + 1, so that the zero value says none
-	first, last atomic.Int64 // ns since 1970, 0 for none
 }
 
 // Open lets packets through from now on.
@@ -75,30 +72,7 @@ func (f *Flow) Shut() { f.open.Store(false) }
 // IsOpen says whether packets are let through.
 func (f *Flow) IsOpen() bool { return f.open.Load() }
 
-// Level is the audio level of the newest packet, also of a gated one, as the
-// sender measured it: 0 is the loudest and 127 is silence, in -dBov (RFC 6464).
-// It is -1 when the sender tells no levels.
-func (f *Flow) Level() int { return int(f.level.Load()) - 1 }
-
-// FirstAt is when the first packet was let through; the zero time before that.
-func (f *Flow) FirstAt() time.Time { return timeOf(f.first.Load()) }
-
-// LastAt is when the newest packet was let through; the zero time before that.
-func (f *Flow) LastAt() time.Time { return timeOf(f.last.Load()) }
-
-func timeOf(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, ns)
-}
-
-func (f *Flow) count(payload int, now time.Time) {
-	ns := now.UnixNano()
-	if f.first.Load() == 0 {
-		f.first.Store(ns)
-	}
-	f.last.Store(ns)
+func (f *Flow) count(payload int) {
 	f.Packets.Add(1)
 	f.Bytes.Add(uint64(payload)) // a length
 }
@@ -108,7 +82,6 @@ type inbound struct {
 	ready   chan struct{} // closed when track is set
 	once    sync.Once
 	track   *webrtc.TrackRemote
-	levelID uint8
 	reading atomic.Bool
 	stats   receiverStats
 }
@@ -126,18 +99,13 @@ type outbound struct {
 
 // onTrack takes the remote's first audio track. Pion bounds what piles up on
 // others, which nobody reads.
-func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) {
+func (p *Peer) onTrack(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) {
 	if track.Kind() != webrtc.RTPCodecTypeAudio {
 		return
 	}
 	taken := false
 	p.in.once.Do(func() {
 		taken = true
-		for _, ext := range receiver.GetParameters().HeaderExtensions {
-			if ext.URI == audioLevelHeader {
-				p.in.levelID = uint8(ext.ID) // 1 to 255 (RFC 8285)
-			}
-		}
 		p.in.track = track
 		close(p.in.ready)
 	})
@@ -221,13 +189,12 @@ type relay struct {
 // pass handles one packet. It fails only when dst has ended.
 func (r *relay) pass(b []byte) error {
 	now := time.Now()
-	h, payload, ok := parsePacket(b, r.peer.in.levelID)
+	h, payload, ok := parsePacket(b)
 	if !ok {
 		r.flow.Errors.Add(1)
 		return nil
 	}
 	r.peer.in.stats.count(h, now)
-	r.flow.level.Store(int32(h.level) + 1) // -1 to 127
 	if !r.flow.open.Load() {
 		r.flow.Gated.Add(1)
 		r.number.hold()
@@ -249,7 +216,7 @@ func (r *relay) pass(b []byte) error {
 	case err != nil:
 		r.flow.Errors.Add(1)
 	default:
-		r.flow.count(len(payload), now)
+		r.flow.count(len(payload))
 	}
 	return nil
 }

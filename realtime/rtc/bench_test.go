@@ -30,7 +30,6 @@ func BenchmarkPass(b *testing.B) {
 	var flow Flow
 	flow.Open()
 	r := relay{peer: p, dst: p, flow: &flow}
-	p.in.levelID = 1
 	packet := marshal(b, withExtension(b, 0xbede, 1, []byte{42}))
 	sequence := uint16(0)
 	b.ReportAllocs()

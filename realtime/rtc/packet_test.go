@@ -39,23 +39,20 @@ func TestParsePacket(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		packet *rtp.Packet
-		level  int
 	}{
-		{"plain", &rtp.Packet{Header: plain, Payload: []byte("opus")}, noLevel},
-		{"CSRCs", &rtp.Packet{Header: csrcs, Payload: []byte("opus")}, noLevel},
-		{"padding", &padded, noLevel},
-		{"level, one byte", withExtension(t, 0xbede, 1, []byte{0x80 | 42}), 42},
-		{"level, two bytes", withExtension(t, 0x1000, 1, []byte{42}), 42},
-		{"level, two bytes, large id before", withExtension(t, 0x1000, 1, []byte{127}), 127},
-		{"other extension", withExtension(t, 0xbede, 2, []byte{42}), noLevel},
+		{"plain", &rtp.Packet{Header: plain, Payload: []byte("opus")}},
+		{"CSRCs", &rtp.Packet{Header: csrcs, Payload: []byte("opus")}},
+		{"padding", &padded},
+		{"extensions of one byte", withExtension(t, 0xbede, 1, []byte{0x80 | 42})},
+		{"extensions of two bytes", withExtension(t, 0x1000, 1, []byte{42})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h, payload, ok := parsePacket(marshal(t, tt.packet), 1)
+			h, payload, ok := parsePacket(marshal(t, tt.packet))
 			if !ok {
 				t.Fatal("not taken")
 			}
-			want := header{tt.packet.Marker, 77, 88, 5, tt.level}
+			want := header{tt.packet.Marker, 77, 88, 5}
 			if h != want || !bytes.Equal(payload, []byte("opus")) {
 				t.Errorf("got %+v, %q, want %+v", h, payload, want)
 			}
@@ -64,17 +61,14 @@ func TestParsePacket(t *testing.T) {
 }
 
 func FuzzParsePacket(f *testing.F) {
-	f.Add(marshal(f, &rtp.Packet{Header: rtp.Header{Version: 2, CSRC: []uint32{1}}, Payload: []byte("opus")}), uint8(1))
-	f.Add(marshal(f, withExtension(f, 0xbede, 1, []byte{42})), uint8(1))
-	f.Add(marshal(f, withExtension(f, 0x1000, 200, []byte{42})), uint8(200))
-	f.Add([]byte{0xbf, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, uint8(1))
-	f.Fuzz(func(t *testing.T, b []byte, id uint8) {
-		h, payload, ok := parsePacket(b, id)
+	f.Add(marshal(f, &rtp.Packet{Header: rtp.Header{Version: 2, CSRC: []uint32{1}}, Payload: []byte("opus")}))
+	f.Add(marshal(f, withExtension(f, 0xbede, 1, []byte{42})))
+	f.Add(marshal(f, withExtension(f, 0x1000, 200, []byte{42})))
+	f.Add([]byte{0xbf, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, payload, ok := parsePacket(b)
 		if !ok {
 			return
-		}
-		if h.level < noLevel || h.level > 127 {
-			t.Errorf("level %d", h.level)
 		}
 		// What we take, pion/rtp must read alike.
 		var p rtp.Packet

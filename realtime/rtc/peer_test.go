@@ -62,9 +62,8 @@ func TestLoopback(t *testing.T) {
 		if !bytes.Equal(first.Payload, []byte{0xf8, 0xff, 0xfe}) {
 			t.Errorf("%s: payload %x", dir.name, first.Payload)
 		}
-		if flow.Packets.Load() < 10 || flow.Bytes.Load() != 3*flow.Packets.Load() || flow.FirstAt().IsZero() || flow.LastAt().Before(flow.FirstAt()) {
-			t.Errorf("%s: flow counts %d packets, %d bytes, first %v, last %v", dir.name,
-				flow.Packets.Load(), flow.Bytes.Load(), flow.FirstAt(), flow.LastAt())
+		if flow.Packets.Load() < 10 || flow.Bytes.Load() != 3*flow.Packets.Load() {
+			t.Errorf("%s: flow counts %d packets, %d bytes", dir.name, flow.Packets.Load(), flow.Bytes.Load())
 		}
 	}
 

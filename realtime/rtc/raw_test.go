@@ -38,10 +38,6 @@ func newRawBrowser(t testing.TB, a *API, opts rawOptions) *rawBrowser {
 	if err := media.RegisterDefaultCodecs(); err != nil {
 		t.Fatal(err)
 	}
-	err := media.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: audioLevelHeader}, webrtc.RTPCodecTypeAudio)
-	if err != nil {
-		t.Fatal(err)
-	}
 	pc, err := webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(&media)).NewPeerConnection(webrtc.Configuration{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,26 +10,24 @@ import (
 
 	"github.com/pion/ice/v4"
 	"github.com/pion/interceptor"
-	"github.com/pion/sdp/v3"
 	"github.com/pion/webrtc/v4"
 )
 
 // Times of the transports.
 const (
-	iceDisconnected  = 5 * time.Second
-	iceFailed        = 4 * time.Second // counted from the disconnection
-	iceKeepAlive     = 1500 * time.Millisecond
-	stunGather       = 2 * time.Second
-	gatherCap        = 3 * time.Second
-	dtlsRetransmit   = 100 * time.Millisecond
-	dtlsHandshake    = 10 * time.Second
-	sctpRTOMax       = 2 * time.Second
-	muxSocketBuffer  = 4 << 20
-	opusPayloadType  = 111
-	opusClockRate    = 48000
-	opusFormat       = "minptime=10;useinbandfec=1"
-	channelLabel     = "oai-events"
-	audioLevelHeader = sdp.AudioLevelURI
+	iceDisconnected = 5 * time.Second
+	iceFailed       = 4 * time.Second // counted from the disconnection
+	iceKeepAlive    = 1500 * time.Millisecond
+	stunGather      = 2 * time.Second
+	gatherCap       = 3 * time.Second
+	dtlsRetransmit  = 100 * time.Millisecond
+	dtlsHandshake   = 10 * time.Second
+	sctpRTOMax      = 2 * time.Second
+	muxSocketBuffer = 4 << 20
+	opusPayloadType = 111
+	opusClockRate   = 48000
+	opusFormat      = "minptime=10;useinbandfec=1"
+	channelLabel    = "oai-events"
 )
 
 func opusCapability() webrtc.RTPCodecCapability {
@@ -59,10 +57,10 @@ func (a *API) build(cfg Config) error {
 
 	browser, err := a.browserSettings(cfg)
 	if err == nil {
-		a.browser, err = newPionAPI(browser, true)
+		a.browser, err = newPionAPI(browser)
 	}
 	if err == nil {
-		a.upstream, err = newPionAPI(upstreamSettings(cfg), false)
+		a.upstream, err = newPionAPI(upstreamSettings(cfg))
 	}
 	if err != nil {
 		if a.mux != nil {
@@ -163,20 +161,13 @@ func upstreamSettings(cfg Config) webrtc.SettingEngine {
 // newPionAPI makes a Pion API that knows Opus only and has no interceptors:
 // those cost a goroutine, a timer and allocations for each packet, and NACK or
 // TWCC bring nothing for one voice stream.
-func newPionAPI(settings webrtc.SettingEngine, audioLevel bool) (*webrtc.API, error) {
+func newPionAPI(settings webrtc.SettingEngine) (*webrtc.API, error) {
 	var media webrtc.MediaEngine
 	err := media.RegisterCodec(webrtc.RTPCodecParameters{
 		RTPCodecCapability: opusCapability(), PayloadType: opusPayloadType,
 	}, webrtc.RTPCodecTypeAudio)
 	if err != nil {
 		return nil, fmt.Errorf("register opus: %w", err)
-	}
-	if audioLevel {
-		err = media.RegisterHeaderExtension(
-			webrtc.RTPHeaderExtensionCapability{URI: audioLevelHeader}, webrtc.RTPCodecTypeAudio)
-		if err != nil {
-			return nil, fmt.Errorf("register audio level: %w", err)
-		}
 	}
 	return webrtc.NewAPI(
 		webrtc.WithMediaEngine(&media),
