@@ -327,6 +327,8 @@ func (w *worker) perform(e effect) {
 		w.cancelTools()
 	case gate:
 		w.openGate(e.open)
+	case answer:
+		e.to <- e.yes
 	case report:
 		w.log.Log(w.toolCtx, e.level, e.message, e.attrs...) //nolint:sloglint // the state's messages are constants
 	case finish:

@@ -290,6 +290,33 @@ func (c *Calls) say(ctx context.Context, key persistence.Key, in said) (persiste
 	}
 }
 
+// Interrupt stops what the thread's call does at this moment: its answer, what is
+// still heard of one, and its tools. It reports false when there is nothing to stop.
+func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
+	live := c.find(key)
+	if live == nil {
+		return false, nil
+	}
+	told := make(chan bool, 1)
+	live.post(interruption{told})
+	select {
+	case stopped = <-told:
+		return stopped, nil
+	case <-live.quit:
+		return false, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("interrupt call: %w", context.Cause(ctx))
+	}
+}
+
+// Forget has the model of the thread's call, if there is one, forget what was said
+// so far.
+func (c *Calls) Forget(key persistence.Key) {
+	if live := c.find(key); live != nil {
+		live.post(freshStart{})
+	}
+}
+
 // RefreshTools asks Config.Tools again for every live call, after the server's
 // tools have changed.
 func (c *Calls) RefreshTools(ctx context.Context) {

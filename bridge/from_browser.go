@@ -196,20 +196,6 @@ func (s *state) userText(ev realtime.Event, it clientItem) {
 	}
 }
 
-// say puts text into the conversation and asks for the answer to it.
-func (s *state) say(in said) {
-	if s.phase >= draining {
-		return
-	}
-	if s.phase < live {
-		s.heldTexts = append(s.heldTexts, in)
-		return
-	}
-	itemID := s.nextItemID()
-	s.turns.needs = append(s.turns.needs, need{id: itemID}) // before a refusal drops it
-	s.typed(in, itemID, sentEvent{kind: sentText})
-}
-
 // typed sends a text upstream. Its message is written when the upstream has it,
 // because only then its place is known.
 func (s *state) typed(in said, itemID string, sent sentEvent) {

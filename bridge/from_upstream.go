@@ -56,6 +56,10 @@ func (s *state) event(ev realtime.Event) []byte {
 		return s.itemAdded(ev)
 	case realtime.TypeItemDone:
 		return s.itemDone(ev)
+	case realtime.TypeItemDeleted:
+		if it := s.script.items[ev.ItemID]; it != nil && it.forgotten {
+			return nil
+		}
 	case realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
 		return nil // both hold audio, and nobody here has asked for it
 	}

@@ -40,6 +40,10 @@ type (
 		extra           map[string]json.RawMessage
 		with            func(*persistence.Batch) error
 	}
+	// interruption stops the turn, and tells whether there was one.
+	interruption struct{ stopped chan<- bool }
+	// freshStart lets the model forget what was said.
+	freshStart struct{}
 	// newTools are the server's tools from now on.
 	newTools struct{ entries []toolkit.Entry }
 	// stop asks for the end of the call.
@@ -56,6 +60,8 @@ func (browserState) isInput()    {}
 func (toolProgress) isInput()    {}
 func (toolEnd) isInput()         {}
 func (said) isInput()            {}
+func (interruption) isInput()    {}
+func (freshStart) isInput()      {}
 func (newTools) isInput()        {}
 func (stop) isInput()            {}
 func (tick) isInput()            {}
@@ -90,6 +96,11 @@ type (
 	deliverTool struct{ callID, output string }
 	// gate lets the caller be heard; shut it ends all audio.
 	gate struct{ open bool }
+	// answer tells who waits for it; to has room for it.
+	answer struct {
+		to  chan<- bool
+		yes bool
+	}
 	// report writes a line to the log.
 	report struct {
 		level   slog.Level
@@ -110,6 +121,7 @@ func (cancelTool) isEffect()  {}
 func (cancelTools) isEffect() {}
 func (deliverTool) isEffect() {}
 func (gate) isEffect()        {}
+func (answer) isEffect()      {}
 func (report) isEffect()      {}
 func (finish) isEffect()      {}
 

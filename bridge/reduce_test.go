@@ -37,6 +37,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	tools A B    the server's tools are these from now on
 //	say words    text from elsewhere; "deliver words" is one that a queue keeps
 //	             until it is saved
+//	interrupt    somebody stops the turn; "forget" starts afresh
 //	stop reason  somebody ends the call
 //	up is STATE  the connection's state; also "br is STATE"
 //
@@ -201,6 +202,10 @@ func (c *scripted) play(line string) {
 		c.reduce(said{messageID: "said-1", text: rest})
 	case verb == "deliver":
 		c.reduce(said{messageID: "queued-1", text: rest, with: func(*persistence.Batch) error { return nil }})
+	case verb == "interrupt":
+		c.reduce(interruption{})
+	case verb == "forget":
+		c.reduce(freshStart{})
 	case verb == "stop":
 		c.reduce(stop{EndReason(rest)})
 	default:
@@ -269,6 +274,8 @@ func show(t *testing.T, e effect) string {
 		return "deliver " + e.callID + " " + e.output
 	case gate:
 		return fmt.Sprintf("gate open=%t", e.open)
+	case answer:
+		return fmt.Sprintf("answer %t", e.yes)
 	case report:
 		return "log " + e.message
 	case finish:

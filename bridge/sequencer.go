@@ -60,6 +60,8 @@ type creation struct {
 	// assumed says that its reply may have been another response.
 	assumed bool
 	filler  bool // nobody has asked for it
+	// unwanted says that its response is to be cancelled at once.
+	unwanted bool
 }
 
 // has says whether the need is one that was asked for.
@@ -206,6 +208,9 @@ func (s *state) responseCreated(ev realtime.Event) {
 	// went out before our own request for it. A client's request is for a
 	// response that comes after it: this one.
 	q.last, q.create = q.create, nil
+	if q.last != nil && q.last.unwanted {
+		s.cancelResponse(r.ID)
+	}
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
 		return n.acked || n.id == "" || q.last.has(n)
 	})

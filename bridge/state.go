@@ -185,6 +185,10 @@ func (s *state) take(in input) {
 		s.toolEnded(in.callID, in.result)
 	case said:
 		s.say(in)
+	case interruption:
+		s.stopTurn(in)
+	case freshStart:
+		s.forget()
 	case newTools:
 		s.replaceTools(in.entries)
 	case stop:

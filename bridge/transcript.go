@@ -28,6 +28,8 @@ type item struct {
 	linked bool
 	// seeded items come from the thread and are not written again.
 	seeded bool
+	// forgotten items were deleted upstream, and stay in the thread.
+	forgotten bool
 	// message is what the item is a part of, nil when it is not shown.
 	message *message
 	raw     realtime.Item // as far as it is known, for conversation.item.retrieve
@@ -92,6 +94,14 @@ func (t *transcript) onTime(s *state) {
 	t.growing = slices.DeleteFunc(t.growing, func(m *message) bool {
 		return !m.grows() && m.flushAt.IsZero() && m.publishAt.IsZero() && m.wordsBy.IsZero()
 	})
+}
+
+// of is the response that the message belongs to, nil where that is not known.
+func (m *message) of() *response {
+	if m == nil {
+		return nil
+	}
+	return m.response
 }
 
 // text is what the message says.

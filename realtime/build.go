@@ -8,6 +8,7 @@ type clientEvent struct {
 	PreviousItemID string `json:"previous_item_id,omitempty"`
 	Item           *Item  `json:"item,omitempty"`
 	Session        any    `json:"session,omitempty"`
+	ItemID         string `json:"item_id,omitempty"`
 	ResponseID     string `json:"response_id,omitempty"`
 }
 
@@ -43,6 +44,11 @@ func SessionUpdate(eventID string, session any) []byte {
 // ResponseCreate builds response.create without overrides.
 func ResponseCreate(eventID string) []byte {
 	return clientEvent{Type: TypeResponseCreate, EventID: eventID}.bytes()
+}
+
+// ItemDelete builds conversation.item.delete.
+func ItemDelete(eventID, itemID string) []byte {
+	return clientEvent{Type: TypeItemDelete, EventID: eventID, ItemID: itemID}.bytes()
 }
 
 // ResponseCancel builds response.cancel; an empty responseID means the active

@@ -31,6 +31,8 @@ type voiceCalls interface {
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Hangup(ctx context.Context, owner, callID string) error
 	Live(owner, threadID string) (callID string, ok bool)
+	Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error)
+	Forget(key persistence.Key)
 	Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error)
 	Count() int
 }

@@ -33,6 +33,7 @@ type fakeCalls struct {
 	mu      sync.Mutex
 	starts  []bridge.Start
 	hungUp  []string
+	forgot  []string
 	live    map[string]string // owner/thread → call
 	fail    error
 	entered chan struct{} // told when Start begins, if not nil
@@ -92,6 +93,18 @@ func (f *fakeCalls) Live(owner, threadID string) (string, bool) {
 	defer f.mu.Unlock()
 	id, ok := f.live[owner+"/"+threadID]
 	return id, ok
+}
+
+// Interrupt stops a turn of every live call.
+func (f *fakeCalls) Interrupt(_ context.Context, key persistence.Key) (bool, error) {
+	_, live := f.Live(key.Owner, key.Thread)
+	return live, nil
+}
+
+func (f *fakeCalls) Forget(key persistence.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgot = append(f.forgot, key.Owner+"/"+key.Thread)
 }
 
 // Say saves the text, as the bridge does for a call that lives.

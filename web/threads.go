@@ -140,7 +140,8 @@ func callIsGone(err error) bool {
 	return errors.Is(err, persistence.ErrNotFound)
 }
 
-// resetThread starts a fresh context: later calls no longer see what came before.
+// resetThread starts a fresh context: later turns and calls no longer see what came
+// before, the live call neither.
 func (s *Server) resetThread(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -150,6 +151,7 @@ func (s *Server) resetThread(c echo.Context) error {
 	if err := s.store.ResetThread(ctx, key); err != nil {
 		return orThread(err)
 	}
+	s.calls.Forget(key)
 	thread, err := s.store.Thread(ctx, key)
 	if err != nil {
 		return orThread(err)

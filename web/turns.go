@@ -179,8 +179,9 @@ func answerSoon(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
 }
 
-// interruptTurn stops the thread's turn and waits until it is saved, so that the
-// next message is not refused. With nothing to stop it says so.
+// interruptTurn stops the thread's turn, also what its live call does. It waits until
+// a text turn is saved, so that the next message is not refused. With nothing to stop
+// it says so.
 func (s *Server) interruptTurn(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -190,24 +191,29 @@ func (s *Server) interruptTurn(c echo.Context) error {
 	if _, err := s.store.Thread(ctx, key); err != nil {
 		return orThread(err)
 	}
+	interrupted, err := s.calls.Interrupt(ctx, key)
+	if err != nil {
+		return err
+	}
 	turn := s.chat.Running(key)
 	if turn != nil && hasEnded(turn) {
 		turn = nil
 	}
 	err = s.chat.Interrupt(ctx, key)
 	if errors.Is(err, chat.ErrIdle) {
-		return c.JSON(http.StatusOK, map[string]any{"interrupted": false})
+		return c.JSON(http.StatusOK, map[string]any{"interrupted": interrupted})
 	}
 	if err != nil {
 		return err
 	}
-	interrupted := true
+	stopped := true
 	if turn != nil {
 		wait, cancel := context.WithTimeout(ctx, interruptWait)
 		defer cancel()
 		if result, err := turn.Wait(wait); err == nil {
-			interrupted = result.Finish == chat.FinishInterrupted
+			stopped = result.Finish == chat.FinishInterrupted
 		}
 	}
+	interrupted = interrupted || stopped
 	return c.JSON(http.StatusOK, map[string]any{"interrupted": interrupted})
 }

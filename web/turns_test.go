@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
 )
@@ -194,6 +195,16 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("the second time it answers %s", got.body)
 	}
 	wantError(t, b.do(t, "POST", "/api/threads/unknown/interrupt", ""), 404, "thread_not_found")
+	if _, err := b.calls.Start(t.Context(), bridge.Start{Owner: LocalOwner, ThreadID: key.Thread}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.do(t, "POST", path, ""); strings.TrimSpace(got.body) != `{"interrupted":true}` {
+		t.Errorf("in a call it answers %s", got.body)
+	}
+	wantStatus(t, b.do(t, "POST", "/api/threads/"+key.Thread+"/reset", ""), http.StatusOK)
+	if got := strings.Join(b.calls.forgot, " "); got != LocalOwner+"/"+key.Thread {
+		t.Errorf("the calls that start afresh are %s", got)
+	}
 }
 
 func TestFailuresOfAProvider(t *testing.T) {

@@ -1,0 +1,55 @@
+package bridge_test
+
+import (
+	"strings"
+	"testing"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// TestInterruptAndForget stops an answer while it is heard, and then has the model
+// forget that there was one.
+func TestInterruptAndForget(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{})
+	c := b.dial(bridge.Start{})
+	key := c.key()
+	if stopped, err := b.calls.Interrupt(b.ctx, key); stopped || err != nil {
+		t.Errorf("Interrupt() before a turn = %v, %v", stopped, err)
+	}
+	c.say("Tell me a long story")
+	c.next(realtime.TypeOutputBufferStarted)
+	if stopped, err := b.calls.Interrupt(b.ctx, key); !stopped || err != nil {
+		t.Errorf("Interrupt() = %v, %v", stopped, err)
+	}
+	c.next(realtime.TypeOutputBufferCleared)
+	b.calls.Forget(key)
+	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "What did I say before?"); err != nil {
+		t.Fatalf("Say() = %v", err)
+	}
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	if stopped, err := b.calls.Interrupt(b.ctx, key); stopped || err != nil {
+		t.Errorf("Interrupt() after the call = %v, %v", stopped, err)
+	}
+	b.calls.Forget(key)
+	all := b.messages(key)
+	if len(all) != 4 {
+		t.Fatalf("thread:\n%s", b.script(key))
+	}
+	if m := all[1]; m.Metadata.Status != persistence.StatusInterrupted || m.Metadata.HeardText == nil {
+		t.Errorf("the story is %s %q, and nothing of it heard", m.Metadata.Status, m.Text())
+	}
+	if got := all[3].Text(); strings.Contains(got, "story") || all[3].Metadata.Status != persistence.StatusCompleted {
+		t.Errorf("the model answers %s %q", all[3].Metadata.Status, got)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ev := range c.events {
+		if ev.Type == realtime.TypeItemDeleted || ev.Type == realtime.TypeError {
+			t.Errorf("the browser got %s", ev.Raw)
+		}
+	}
+}
