@@ -281,6 +281,33 @@ func TestConductorComesBackAfterTheEnd(t *testing.T) {
 	second.want(answered("next", "Two."))
 }
 
+// TestConductorLosesItsAppBeforeTheLastPartial has a turn whose end is known just
+// when nothing can be told any more.
+func TestConductorLosesItsAppBeforeTheLastPartial(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, nil, words("Yes."), words("Two."))
+	turn, err := st.chat.Turn(t.Context(), chat.TurnRequest{Key: st.key, Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := open(t, "ws://"+st.address+"/conductor?session_id="+st.thread(t, LocalOwner).Thread)
+	_ = gone.CloseNow()
+	first := &app{key: st.key, server: st.Server, socket: &socket{conn: gone, timing: st.socketTiming}}
+	told := first.newTurn(turn, "hi")
+	told.done = len(told.facts)
+	for e, err := range turn.Events(within(t), 0) {
+		// What cannot be written now is told to the app that comes back.
+		_ = first.apply(t.Context(), told, turnStep{e, err})
+	}
+	st.conductors.mu.Lock()
+	st.conductors.sessions[st.key] = &conductorSession{leftAt: st.clock.now(), turns: []*conductorTurn{told}}
+	st.conductors.mu.Unlock()
+	second := st.connect(t, st.key, "")
+	second.want(`partial "Yes."` + "\n" + ending("Yes."))
+	second.say("next")
+	second.want(answered("next", "Two."))
+}
+
 // TestConductorTellsTheEndAgain has an app whose connection dies without a word:
 // it is written to and never answers a ping.
 func TestConductorTellsTheEndAgain(t *testing.T) {

@@ -207,7 +207,8 @@ func (a *app) apply(ctx context.Context, t *conductorTurn, step turnStep) error 
 		if err != nil {
 			return err
 		}
-		return a.conclude(t, result)
+		a.conclude(t, result)
+		return nil
 	}
 	if step.err != nil {
 		return step.err
@@ -227,7 +228,7 @@ func (a *app) apply(ctx context.Context, t *conductorTurn, step turnStep) error 
 	case chat.EventToolAsked:
 		return a.asked(t, *e.Call)
 	case chat.EventFinish:
-		return a.conclude(t, *e.Result)
+		a.conclude(t, *e.Result)
 	}
 	return nil
 }
@@ -247,27 +248,30 @@ func (a *app) asked(t *conductorTurn, call chat.EventCall) error {
 	return a.ask(t, call)
 }
 
-// conclude makes the facts of the end. Whatever it was, the state goes back to
-// idle; what the user has interrupted is not spoken.
-func (a *app) conclude(t *conductorTurn, result chat.Result) error {
-	t.end = len(t.facts)
+// conclude makes the facts of the end. The last partial is one of them: a turn
+// whose end is known is never without it, whatever the connection does. Whatever
+// the end was, the state goes back to idle; what the user has interrupted is not
+// spoken.
+func (a *app) conclude(t *conductorTurn, result chat.Result) {
 	final := a.envelope(typeFinal, textPayload{result.Text})
+	spoken := result.Err == nil && result.Finish != chat.FinishInterrupted
+	if spoken && t.fresh {
+		t.fresh = false
+		t.facts = append(t.facts, a.envelope(typePartial, textPayload{t.text.String()}))
+	}
+	t.end = len(t.facts)
 	switch {
 	case result.Err != nil:
 		e := classify(result.Err)
 		t.facts = append(t.facts, a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
-	case result.Finish == chat.FinishInterrupted:
+	case spoken:
+		t.facts = append(t.facts, final, a.message("assistant", result.Text), a.state("speaking"),
+			a.toldCall("tts.speak", map[string]any{"text": result.Text}))
+	default:
 		t.facts = append(t.facts, final)
 		if result.Text != "" {
 			t.facts = append(t.facts, a.message("assistant", result.Text))
 		}
-	default:
-		if err := a.partial(t); err != nil {
-			return err
-		}
-		t.facts = append(t.facts, final, a.message("assistant", result.Text), a.state("speaking"),
-			a.toldCall("tts.speak", map[string]any{"text": result.Text}))
 	}
 	t.facts = append(t.facts, a.state("idle"))
-	return nil
 }
