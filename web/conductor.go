@@ -151,10 +151,24 @@ func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.R
 	if err != nil {
 		return err
 	}
-	if err := a.handle(ctx, kind, data); err != nil {
-		return a.refuse(err)
+	problem := a.handle(ctx, kind, data)
+	if problem == nil {
+		return nil
 	}
-	return nil
+	if err := a.refuse(problem); err != nil {
+		return err
+	}
+	if !threadIsTaken(problem) || a.server.conductors.untold(a.session) > 0 {
+		return nil
+	}
+	// The app may have begun to think by itself, and no turn will end that.
+	return a.socket.write(a.state("idle"))
+}
+
+// threadIsTaken reports whether no turn could begin because another or a call
+// has the thread.
+func threadIsTaken(err error) bool {
+	return errors.Is(err, chat.ErrBusy) || errors.Is(err, persistence.ErrBusy) || errors.Is(err, errCallLive)
 }
 
 func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byte) error {
@@ -230,6 +244,9 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 	}
 	if a.server.conductors.untold(a.session) >= maxUntold {
 		return fmt.Errorf("begin turn: %w", chat.ErrBusy)
+	}
+	if err := a.server.refuseInCall(ctx, a.key); err != nil {
+		return err
 	}
 	turn, err := a.server.chat.Turn(ctx, chat.TurnRequest{
 		Key: a.key, Text: said.Text, System: a.tools.system, NoServerTools: true,

@@ -136,7 +136,7 @@ func (s *Server) postSessionMessage(c echo.Context) error {
 	if strings.TrimSpace(body.Content) == "" {
 		return badRequest("empty_content", "content", "content is empty.")
 	}
-	return s.answerSession(c, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
+	return s.answerSession(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
 		return s.chat.SessionMessage(ctx, key, body.Content, body.Instructions)
 	})
 }
@@ -156,13 +156,17 @@ func (s *Server) postSessionInstructions(c echo.Context) error {
 	if len(body.Instructions) == 0 {
 		return badRequest("empty_content", "instructions", "instructions are empty.")
 	}
-	return s.answerSession(c, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
+	return s.answerSession(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
 		return s.chat.SessionInstructions(ctx, key, body.Instructions)
 	})
 }
 
-// answerSession runs a turn of a session and answers with what came of it.
-func (s *Server) answerSession(c echo.Context, turn func(context.Context) (chat.SessionResult, chat.Session, error)) error {
+// answerSession runs a turn of a session and answers with what came of it. The
+// form of the answer has no place for a live call, which answers by voice.
+func (s *Server) answerSession(c echo.Context, key persistence.Key, turn func(context.Context) (chat.SessionResult, chat.Session, error)) error {
+	if err := s.refuseInCall(c.Request().Context(), key); err != nil {
+		return err
+	}
 	waitLong(c)
 	result, session, err := turn(c.Request().Context())
 	answerSoon(c)

@@ -143,6 +143,27 @@ func (s *Server) sayInCall(c echo.Context, key persistence.Key, text string, ins
 	return true, c.JSON(http.StatusAccepted, answer)
 }
 
+// refuseInCall returns an error when the thread has a live call, in any process:
+// its conversation is the call's, and an answer beside it would be another one.
+func (s *Server) refuseInCall(ctx context.Context, key persistence.Key) error {
+	if _, ok := s.calls.Live(key.Owner, key.Thread); ok {
+		return errCallLive
+	}
+	_, err := s.store.LiveCall(ctx, key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errCallLive
+}
+
+var errCallLive = &apiError{
+	Status: http.StatusConflict, Code: string(bridge.CodeCallActive),
+	Message: "The thread has a live call. Say it there, or hang up first.",
+}
+
 var errCallElsewhere = &apiError{
 	Status: http.StatusConflict, Code: string(bridge.CodeCallActive), RetryAfter: retryFull,
 	Message: "The thread has a live call that begins or ends just now, or that another process of this server holds. Try again, or hang up first.",

@@ -272,6 +272,52 @@ func TestTypingInACallOfAnotherProcess(t *testing.T) {
 	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 409, "call_active")
 }
 
+// TestSessionsGiveWayToACall has a live call of this process and one of another,
+// beside which no text session answers. What a caller's tool gave is still kept.
+func TestSessionsGiveWayToACall(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*testing.T, *bundle, persistence.Key) (end func()){
+		"here": func(t *testing.T, b *bundle, key persistence.Key) func() {
+			wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+key.Thread, sdpOffer, sdpType), 201)
+			callID, _ := b.calls.Live(key.Owner, key.Thread)
+			return func() { wantStatus(t, b.do(t, "POST", callsPath+"/"+callID+"/hangup", ""), 200) }
+		},
+		"elsewhere": func(t *testing.T, b *bundle, key persistence.Key) func() {
+			call := persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}
+			if err := b.db.SaveCall(t.Context(), key, call); err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				call.EndedAt, call.EndReason = new(b.clock.now()), "hangup"
+				if err := b.db.SaveCall(t.Context(), key, call); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, script := scriptedChat(toolCalls("", "c1", "weather", `{}`), words("Warm."))
+			b := setupChat(t, cfg, nil)
+			path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
+			wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"The weather?"}`), 200)
+			end := begin(t, b, persistence.Key{Owner: LocalOwner, Thread: strings.TrimPrefix(path, "/text/session/")})
+			before := b.do(t, "GET", path, "").body
+			wantError(t, b.do(t, "POST", path+"/message", `{"content":"And?","instructions":"Be brief."}`), 409, "call_active")
+			wantError(t, b.do(t, "POST", path+"/instructions", `{"instructions":"Be brief."}`), 409, "call_active")
+			if after := b.do(t, "GET", path, "").body; after != before {
+				t.Errorf("refused requests changed the session:\n%s\n%s", before, after)
+			}
+			wantStatus(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":30}]}`), 200)
+			if n := len(script.requests); n != 1 {
+				t.Errorf("the provider got %d requests", n)
+			}
+			end()
+			wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"And?"}`), 200)
+		})
+	}
+}
+
 func TestDeletingAThreadEndsItsTurn(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("So", nil))
