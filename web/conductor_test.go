@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,14 +163,20 @@ func TestConductorToolResults(t *testing.T) {
 func TestConductorInterrupt(t *testing.T) {
 	t.Parallel()
 	opening := "state thinking\nappend user \"hi\"\n"
+	begun := make(chan struct{}) // the model is asked: the next turn gets the next answer
+	silent := func(ctx context.Context, yield func(chat.Delta, error) bool) {
+		close(begun)
+		held("", nil)(ctx, yield)
+	}
 	for name, c := range map[string]struct {
 		answers []scripted
 		run     func(c *client)
 		saved   string
 		status  persistence.Status
 	}{
-		"before the first word": {answers: []scripted{held("", nil)}, run: func(c *client) {
+		"before the first word": {answers: []scripted{silent}, run: func(c *client) {
 			c.want(opening)
+			<-begun
 			c.send(typeInterrupt, nil)
 			c.want("final \"\"\nstate idle")
 		}, status: persistence.StatusInterrupted},
