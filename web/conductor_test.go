@@ -242,6 +242,14 @@ func TestConductorIsBusyElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for e, err := range turn.Events(within(t), 0) { // until the model is asked
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == chat.EventTextDelta {
+			break
+		}
+	}
 	app.say("hi")
 	app.want("error agent_busy\nstate idle")
 	turn.Interrupt()
