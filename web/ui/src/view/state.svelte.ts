@@ -102,15 +102,22 @@ class App {
     }
   }
 
-  /** Sends a typed text; false when it could not be sent and is to be kept. */
-  async sendText(text: string): Promise<boolean> {
+  /**
+   * Sends a typed text; false when it could not be sent and is to be kept. Without a thread it
+   * makes one, and tells `made` of it.
+   */
+  async sendText(text: string, made: (id: string) => void): Promise<boolean> {
     this.sending = true;
     try {
       if (this.callIsHere) {
         if (!this.call.say(text)) throw notSaid;
         return true;
       }
-      if (!this.threadId) this.select((await this.threads.create()).id);
+      if (!this.threadId) {
+        const { id } = await this.threads.create();
+        made(id);
+        this.select(id);
+      }
       await this.#post(text);
       notices.clear(typingNeedsCall.code);
       return true;

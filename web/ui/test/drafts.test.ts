@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { Drafts } from '../src/view/drafts.svelte';
+
+/** A request that a test ends. */
+function request() {
+  let end: (good: boolean) => void = () => undefined;
+  const ended = new Promise<boolean>((resolve) => (end = resolve));
+  const sent: string[] = [];
+  let made: (id: string) => void = () => undefined;
+  return {
+    sent,
+    send: (text: string, onMade: (id: string) => void) => {
+      sent.push(text);
+      made = onMade;
+      return ended;
+    },
+    make: (id: string) => made(id),
+    end: (good: boolean) => end(good),
+  };
+}
+
+describe('Drafts', () => {
+  it('keeps one text per conversation', () => {
+    const drafts = new Drafts();
+    drafts.write('a', 'one');
+    drafts.write('b', 'two');
+    expect([drafts.of('a'), drafts.of('b'), drafts.of('')]).toEqual(['one', 'two', '']);
+  });
+
+  it('keeps what is written while a message is being sent', async () => {
+    const [drafts, post] = [new Drafts(), request()];
+    drafts.write('a', ' first \n');
+    const sending = drafts.send('a', post.send);
+    expect([drafts.of('a'), post.sent]).toEqual(['', ['first']]);
+    drafts.write('a', 'second');
+    post.end(true);
+    await sending;
+    expect(drafts.of('a')).toBe('second');
+  });
+
+  it('gives back what could not be sent', async () => {
+    for (const [meanwhile, want] of [['', 'first'], [' \n', 'first'], ['second', 'first\nsecond']] as const) {
+      const [drafts, post] = [new Drafts(), request()];
+      drafts.write('a', 'first');
+      const sending = drafts.send('a', post.send);
+      drafts.write('a', meanwhile);
+      post.end(false);
+      await sending;
+      expect(drafts.of('a')).toBe(want);
+    }
+  });
+
+  it('leaves the conversation alone that is shown when sending fails', async () => {
+    const [drafts, post] = [new Drafts(), request()];
+    drafts.write('b', 'a draft');
+    drafts.write('a', 'first');
+    const sending = drafts.send('a', post.send);
+    drafts.write('b', 'a longer draft'); // the user is there now
+    post.end(false);
+    await sending;
+    expect([drafts.of('a'), drafts.of('b')]).toEqual(['first', 'a longer draft']);
+  });
+
+  it('goes along to the conversation that was made for the text', async () => {
+    for (const good of [true, false]) {
+      const [drafts, post] = [new Drafts(), request()];
+      drafts.write('', 'first');
+      const sending = drafts.send('', post.send);
+      drafts.write('', 'second');
+      post.make('new');
+      expect([drafts.of(''), drafts.of('new')]).toEqual(['', 'second']);
+      post.end(good);
+      await sending;
+      expect([drafts.of(''), drafts.of('new')]).toEqual(['', good ? 'second' : 'first\nsecond']);
+    }
+  });
+});
