@@ -98,6 +98,36 @@ describe('followThread', () => {
     vi.unstubAllGlobals();
   });
 
+  it('tries at once when the network comes back, and once', async () => {
+    vi.stubGlobal('WebSocket', { OPEN: 1, CLOSED: 3 });
+    const page = new EventTarget();
+    vi.stubGlobal('addEventListener', page.addEventListener.bind(page));
+    vi.stubGlobal('removeEventListener', page.removeEventListener.bind(page));
+    const online = () => page.dispatchEvent(new Event('online'));
+    let goOn: (yes: boolean) => void = () => undefined;
+    const asked = vi.fn(() => new Promise<boolean>((resolve) => (goOn = resolve)));
+    const { stop } = follow(asked);
+    online(); // connected: nothing to do
+    last().drop();
+    online();
+    expect(asked).toHaveBeenCalledTimes(1);
+    online(); // while the first attempt is being prepared
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(asked).toHaveBeenCalledTimes(1);
+    goOn(true);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(FakeSocket.all).toHaveLength(2);
+    last().drop();
+    await vi.advanceTimersByTimeAsync(600); // the timer has fired
+    online();
+    expect(asked).toHaveBeenCalledTimes(2);
+    goOn(true);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(FakeSocket.all).toHaveLength(3);
+    stop();
+    vi.unstubAllGlobals();
+  });
+
   it('gives up when the thread is gone', async () => {
     const { stop } = follow(async () => false);
     last().drop();

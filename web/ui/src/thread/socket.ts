@@ -73,6 +73,7 @@ export function followThread(options: Options): Following {
   };
 
   const retry = async () => {
+    timer = undefined; // one attempt at a time
     const goOn = options.beforeRetry ? await options.beforeRetry() : true;
     if (goOn) connect();
   };
