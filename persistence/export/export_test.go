@@ -92,13 +92,33 @@ func TestMarkdown(t *testing.T) {
 func TestSRT(t *testing.T) {
 	t.Parallel()
 	want := "1\n00:00:02,500 --> 00:00:04,000\nUser: How is the weather → there?\n\n" +
-		"2\n00:00:04,000 --> 00:00:05,066\nAssistant: It is\n\n" +
-		"3\n00:00:04,000 --> 00:00:05,066\nAssistant: Done.\n\n"
+		"2\n00:00:04,000 --> 00:00:05,000\nAssistant: It is\n\n" +
+		"3\n00:00:05,000 --> 00:00:06,066\nAssistant: Done.\n\n"
 	if diff := cmp.Diff(want, write(t, export.SRT, conversation())); diff != "" {
 		t.Error(diff)
 	}
 	if got := write(t, export.SRT, nil); got != "" {
 		t.Errorf("an empty thread is %q", got)
+	}
+}
+
+// TestSubtitlesOfTyping has messages of which the next is made at once: all can be
+// seen, one after the other, and the one after a pause is in time again.
+func TestSubtitlesOfTyping(t *testing.T) {
+	t.Parallel()
+	got := write(t, export.SRT, []persistence.Message{
+		message(persistence.RoleUser, 0, persistence.TextPart(strings.TrimSpace(strings.Repeat("word ", 20)))),
+		message(persistence.RoleAssistant, time.Millisecond, persistence.TextPart("Yes.")),
+		message(persistence.RoleUser, 1500*time.Millisecond, persistence.TextPart("And?")),
+		message(persistence.RoleUser, 20*time.Second, persistence.TextPart("Hello?")),
+	})
+	want := "1\n00:00:00,000 --> 00:00:01,000\nUser:" + strings.Repeat(" word", 15) + "\n\n" +
+		"2\n00:00:01,000 --> 00:00:02,000\n" + strings.TrimSpace(strings.Repeat("word ", 5)) + "\n\n" +
+		"3\n00:00:02,000 --> 00:00:03,000\nAssistant: Yes.\n\n" +
+		"4\n00:00:03,000 --> 00:00:04,000\nUser: And?\n\n" +
+		"5\n00:00:20,000 --> 00:00:21,000\nUser: Hello?\n\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -29,7 +29,7 @@ type speech struct {
 
 // writeSRT writes the words of a thread as SubRip subtitles. A message begins
 // when it was made, counted from the first one, and is shown until it is read or
-// the next one begins.
+// the next one begins, which waits where the subtitles would be too short to see.
 func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) error {
 	var first time.Time
 	var last *speech
@@ -48,16 +48,19 @@ func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) e
 		if last != nil {
 			// The order is that of the conversation; clocks do not go back in it.
 			next.at = max(next.at, last.at)
-			if err := writeCues(w, &cues, last, next.at); err != nil {
+			end, err := writeCues(w, &cues, last, next.at)
+			if err != nil {
 				return err
 			}
+			next.at = max(next.at, end)
 		}
 		last = &next
 	}
 	if last == nil {
 		return nil
 	}
-	return writeCues(w, &cues, last, -1)
+	_, err := writeCues(w, &cues, last, -1)
+	return err
 }
 
 func speechOf(m persistence.Message, first time.Time) (speech, bool) {
@@ -74,28 +77,28 @@ func speechOf(m persistence.Message, first time.Time) (speech, bool) {
 }
 
 // writeCues writes a message as one or more subtitles, each as long as its part
-// of the words. until is when the next message begins, negative for none.
-func writeCues(w *bufio.Writer, cues *int, s *speech, until time.Duration) error {
+// of the words and never shorter than minCue, and returns when the last one ends.
+// until is when the next message was made, negative for none.
+func writeCues(w *bufio.Writer, cues *int, s *speech, until time.Duration) (end time.Duration, err error) {
 	pieces := split(s.who+": "+s.text, cueRunes)
 	total := 0
 	for _, p := range pieces {
 		total += utf8.RuneCountInString(p)
 	}
-	length := max(time.Duration(total)*time.Second/readRunes, minCue)
-	if until > s.at {
+	length := time.Duration(total) * time.Second / readRunes
+	if until >= 0 {
 		length = min(length, until-s.at)
 	}
-	done := 0
+	end = s.at
 	for _, p := range pieces {
-		from := s.at + length*time.Duration(done)/time.Duration(total)
-		done += utf8.RuneCountInString(p)
-		to := s.at + length*time.Duration(done)/time.Duration(total)
+		from := end
+		end += max(length*time.Duration(utf8.RuneCountInString(p))/time.Duration(total), minCue)
 		*cues++
-		if err := puts(w, fmt.Sprintf("%d\n%s --> %s\n%s\n\n", *cues, stamp(from), stamp(max(to, from+time.Millisecond)), p)); err != nil {
-			return err
+		if err := puts(w, fmt.Sprintf("%d\n%s --> %s\n%s\n\n", *cues, stamp(from), stamp(end), p)); err != nil {
+			return end, err
 		}
 	}
-	return nil
+	return end, nil
 }
 
 // split cuts text between words into pieces of at most limit runes; a longer
