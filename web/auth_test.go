@@ -95,7 +95,9 @@ func TestJWTSecret(t *testing.T) {
 		"good":          {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": later}), true},
 		"within leeway": {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": b.clock.now().Add(-10 * time.Second).Unix()}), true},
 		"expired":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": b.clock.now().Add(-time.Minute).Unix()}), false},
-		"no end":        {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol"}), false},
+		"no end":        {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol"}), true},
+		"odd end":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": "never"}), false},
+		"end at zero":   {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": 0}), false},
 		"not yet":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": later, "nbf": later}), false},
 		"nobody":        {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"exp": later}), false},
 		"odd sub":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "a\x00b", "exp": later}), false},
@@ -109,6 +111,9 @@ func TestJWTSecret(t *testing.T) {
 			r := b.do(t, "GET", "/api/config", "", as(c.token))
 			if !c.ok {
 				wantError(t, r, 401, "invalid_api_key")
+				if said := strings.Contains(r.body, "This token has expired."); said != (name == "expired" || name == "end at zero") {
+					t.Errorf("it is told %s", r.body)
+				}
 				return
 			}
 			wantStatus(t, r, 200)
@@ -295,6 +300,11 @@ func TestPageSession(t *testing.T) {
 	wantStatus(t, b.do(t, "GET", "/api/config", "", withCookie), 200)
 	b.clock.advance(time.Hour)
 	wantError(t, b.do(t, "GET", "/api/config", "", withCookie), 401, "invalid_api_key")
+	// Of one without an end it has the usual length.
+	token = signed(t, jwt.SigningMethodHS256, []byte("secret"), "", jwt.MapClaims{"sub": "erin"})
+	if cookie := cookieOf(t, b.do(t, "POST", "/api/session", `{"token":"`+token+`"}`)); cookie.MaxAge != int(sessionLifetime.Seconds()) {
+		t.Errorf("the session of a token without an end has %d s", cookie.MaxAge)
+	}
 	if log := b.log.String(); strings.Contains(log, "alice-token") || strings.Contains(log, cookie.Value) {
 		t.Error("a token is in the log")
 	}
