@@ -100,6 +100,8 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 		{"VOICEBRIDGE_REALTIME_MODEL", "m", func(c config) any { return c.Realtime.Model }, "m"},
 		{"VOICEBRIDGE_REALTIME_VOICE", "v", func(c config) any { return c.Realtime.Voice }, "v"},
 		{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL", "t", func(c config) any { return c.Realtime.TranscriptionModel }, "t"},
+		{"VOICEBRIDGE_VOICE", "v", func(c config) any { return c.Realtime.Voice }, "v"},
+		{"VOICEBRIDGE_TRANSCRIPTION_MODEL", " t ", func(c config) any { return c.Realtime.TranscriptionModel }, "t"},
 		{"VOICEBRIDGE_UPSTREAM", "simulator", func(c config) any { return c.driver() }, "simulator"},
 		{"VOICEBRIDGE_TEXT_PROVIDER", "ollama", func(c config) any { return c.Text.Provider }, "ollama"},
 		{"VOICEBRIDGE_TEXT_MODEL", "x", func(c config) any { return c.Text.Model }, "x"},
@@ -174,6 +176,21 @@ func TestOrderOfSources(t *testing.T) {
 	}
 }
 
+func TestOneSettingUnderTwoNames(t *testing.T) {
+	t.Parallel()
+	for _, environ := range [][]string{
+		{"VOICEBRIDGE_VOICE=v", "VOICEBRIDGE_REALTIME_VOICE=v "},
+		{"VOICEBRIDGE_REALTIME_VOICE=v", "VOICEBRIDGE_VOICE="},
+		{"VOICEBRIDGE_REALTIME_VOICE=", "VOICEBRIDGE_VOICE=v"},
+		{"VOICEBRIDGE_VOICE=v", "VOICEBRIDGE_REALTIME_VOICE="},
+	} {
+		cfg, err := loadConfig(sources{File: write(t, "realtime: {voice: file}"), Environ: environ})
+		if err != nil || cfg.Realtime.Voice != "v" {
+			t.Errorf("%q: voice %q, %v", environ, cfg.Realtime.Voice, err)
+		}
+	}
+}
+
 func TestFileInTheWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if _, err := loadConfig(sources{}); err != nil {
@@ -217,6 +234,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"bad base":             {"", []string{"OPENAI_BASE_URL=api.openai.com"}, []string{"OPENAI_BASE_URL"}},
 		"openai without a key": {"", []string{"VOICEBRIDGE_UPSTREAM=openai"}, []string{"VOICEBRIDGE_UPSTREAM", "OPENAI_API_KEY"}},
 		"bad provider":         {"", []string{"VOICEBRIDGE_TEXT_PROVIDER=x"}, []string{"VOICEBRIDGE_TEXT_PROVIDER"}},
+		"two voices":           {"", []string{"VOICEBRIDGE_REALTIME_VOICE=a", "VOICEBRIDGE_VOICE=b"}, []string{"VOICEBRIDGE_VOICE", "VOICEBRIDGE_REALTIME_VOICE"}},
+		"two transcribers":     {"", []string{"VOICEBRIDGE_TRANSCRIPTION_MODEL=b", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=a"}, []string{"VOICEBRIDGE_TRANSCRIPTION_MODEL:", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL"}},
 		"bad key":              {"", []string{"OPENAI_API_KEY=sk-1\nsk-2"}, []string{"OPENAI_API_KEY"}},
 		"bad origin":           {"", []string{"VOICEBRIDGE_ALLOWED_ORIGINS=*"}, []string{"VOICEBRIDGE_ALLOWED_ORIGINS", `"*"`}},
 		"bad address":          {"", []string{"VOICEBRIDGE_PUBLIC_IPS=1.2.3"}, []string{"VOICEBRIDGE_PUBLIC_IPS", "1.2.3"}},

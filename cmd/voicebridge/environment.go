@@ -39,6 +39,12 @@ var variables = map[string]variable{
 	"VOICEBRIDGE_SEARXNG_URL":                  {"tools.web.searxng_url", asText},
 }
 
+// otherNames are variables that may be written in a shorter way.
+var otherNames = map[string]string{
+	"VOICEBRIDGE_VOICE":               "VOICEBRIDGE_REALTIME_VOICE",
+	"VOICEBRIDGE_TRANSCRIPTION_MODEL": "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL",
+}
+
 // secretVariables are those that are, or may hold, secrets.
 var secretVariables = map[string]func(*secrets, string) error{
 	"OPENAI_API_KEY":          func(s *secrets, v string) error { s.OpenAIKey = web.NewSecret(v); return checkKey(v) },

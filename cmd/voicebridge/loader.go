@@ -78,10 +78,26 @@ func lookup(environ []string, name string) string {
 
 func (l *loader) readEnvironment(environ []string) {
 	provider := env.Provider(".", env.Opt{
-		EnvironFunc:   func() []string { return environ },
-		TransformFunc: func(name, value string) (string, any) { return l.variable(name, strings.TrimSpace(value)) },
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			value = strings.TrimSpace(value)
+			return l.variable(l.fullName(environ, name, value), value)
+		},
 	})
 	l.note(l.k.Load(provider, nil))
+}
+
+// fullName returns the name by which a variable is known here. Under two names
+// it must say the same.
+func (l *loader) fullName(environ []string, name, value string) string {
+	full, ok := otherNames[name]
+	if !ok {
+		return name
+	}
+	if other := strings.TrimSpace(lookup(environ, full)); value != "" && other != "" && other != value {
+		l.note(fmt.Errorf("%s: it says something else than %s, which is the same setting", name, full))
+	}
+	return full
 }
 
 // variable takes one variable of the environment: its key and value, or an empty
