@@ -25,6 +25,9 @@ type benchCommand struct {
 
 // Run measures and prints. What was measured before a failure is printed too.
 func (b *benchCommand) Run(p *process) error {
+	if _, err := p.alone("bench"); err != nil {
+		return err
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)

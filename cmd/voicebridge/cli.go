@@ -78,6 +78,27 @@ func (p *process) load(flags map[string]any) (config, *slog.Logger, error) {
 	return cfg, newLogger(cfg.Log, p.stderr), nil
 }
 
+// alone checks the flags of a command that reads no other settings, and returns
+// how it is to log. A settings file that nobody reads is refused.
+func (p *process) alone(command string) (logConfig, error) {
+	cfg := defaults().Log
+	if p.cli.LogLevel != nil {
+		cfg.Level = *p.cli.LogLevel
+	}
+	if p.cli.LogFormat != nil {
+		cfg.Format = *p.cli.LogFormat
+	}
+	var w checks
+	if p.cli.Config != "" {
+		w.wrong("--config", "%s reads no settings file: leave it out", command)
+	}
+	cfg.check(&w)
+	if len(w) > 0 {
+		return cfg, &configError{w}
+	}
+	return cfg, nil
+}
+
 func newLogger(cfg logConfig, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.level()}
 	if cfg.Format == "json" {

@@ -249,6 +249,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"bad proxy":            {"trusted_proxies: [x]", nil, []string{"trusted_proxies", `"x"`}},
 		"tool both ways":       {"tools: {allow: [a], deny: [a]}", nil, []string{"tools.deny", `"a"`}},
 		"empty model":          {"realtime: {model: ''}", nil, []string{"realtime.model (VOICEBRIDGE_REALTIME_MODEL)"}},
+		"no programs":          {"tools: {code: {max_parallel: 0, memory_mb: 0, timeout_seconds: 0}}", nil, []string{"tools.code.max_parallel: it", "tools.code.memory_mb: it", "tools.code.timeout_seconds: it"}},
+		"too many programs":    {"tools: {code: {max_parallel: 100000}}", nil, []string{"tools.code", "max parallel is 100000"}},
 		"no queue":             {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -241,6 +242,25 @@ func TestSimulate(t *testing.T) {
 	}
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d: %s", code, s.stderr)
+	}
+}
+
+func TestCommandsWithoutSettings(t *testing.T) {
+	t.Parallel()
+	for _, command := range [][]string{{"simulate", "--listen", "127.0.0.1:0"}, {"bench", "--calls", "0"}} {
+		for _, c := range []struct {
+			flags []string
+			want  string
+		}{
+			{[]string{"--log-level", "loud"}, `log.level: "loud"`},
+			{[]string{"--log-format", "xml"}, `log.format: "xml"`},
+			{[]string{"--config", "/does/not/exist.yaml"}, "--config: " + command[0] + " reads no settings file"},
+			{[]string{"--config", noFile(t)}, "--config: " + command[0] + " reads no settings file"},
+		} {
+			if code, _, stderr := failing(t, nil, append(slices.Clone(command), c.flags...)...); code != 1 || !strings.Contains(stderr, c.want) {
+				t.Errorf("%v %v: code %d: %s", command, c.flags, code, stderr)
+			}
+		}
 	}
 }
 

@@ -21,12 +21,9 @@ type simulateCommand struct {
 
 // Run serves the simulator until the process is told to stop.
 func (s *simulateCommand) Run(p *process) error {
-	cfg := defaults().Log
-	if p.cli.LogLevel != nil {
-		cfg.Level = *p.cli.LogLevel
-	}
-	if p.cli.LogFormat != nil {
-		cfg.Format = *p.cli.LogFormat
+	cfg, err := p.alone("simulate")
+	if err != nil {
+		return err
 	}
 	log := newLogger(cfg, p.stderr)
 	sim, err := simulator.New(simulator.Config{Logger: log})

@@ -77,8 +77,7 @@ func (c *config) validate() []error {
 	c.checkUpstream(&w)
 	c.checkNumbers(&w)
 	c.checkText(&w)
-	w.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	w.oneOf("log.format", c.Log.Format, "text", "json")
+	c.Log.check(&w)
 	for _, name := range c.Tools.Allow {
 		if slices.Contains(c.Tools.Deny, name) {
 			w.wrong("tools.deny", "%q is also in tools.allow", name)
@@ -180,6 +179,11 @@ func (c *config) checkNumbers(w *checks) {
 	for _, name := range c.Tools.Toolkits {
 		w.oneOf("tools.toolkits", name, toolkitArtifacts, toolkitCode, toolkitWeb, toolkitHTTP, toolkitAgent)
 	}
+	for key, n := range map[string]int{"timeout_seconds": c.Tools.Code.TimeoutSeconds, "memory_mb": c.Tools.Code.MemoryMB, "max_parallel": c.Tools.Code.MaxParallel} {
+		if n == 0 { // the sandbox would take it for its default
+			w.wrong("tools.code."+key, "it must be at least 1")
+		}
+	}
 	if err := c.codeTools(nil).Validate(); err != nil {
 		w.wrong("tools.code", "%v", err)
 	}
@@ -246,6 +250,11 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 		out = append(out, p)
 	}
 	return out, errors.Join(problems...)
+}
+
+func (c *logConfig) check(w *checks) {
+	w.oneOf("log.level", c.Level, "debug", "info", "warn", "error")
+	w.oneOf("log.format", c.Format, "text", "json")
 }
 
 func (c *logConfig) level() slog.Level {
