@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readMessage, splitHeard, textOf } from '../src/thread/message';
+import { failureWords, readMessage, splitHeard, textOf } from '../src/thread/message';
 
 describe('readMessage', () => {
   it.each([null, 5, 'x', [], {}, { id: 'a' }, { id: 'a', role: 'tool' }, { role: 'user' }])('refuses %j', (raw) => {
@@ -35,6 +35,26 @@ describe('readMessage', () => {
       parts: [],
       metadata: { source: 'text', status: 'completed', seq: undefined, heardText: undefined },
     });
+  });
+});
+
+describe('failureWords', () => {
+  const said = (text: string, metadata: object) => {
+    const message = readMessage({ id: 'm', role: 'assistant', parts: [{ type: 'text', text }], metadata: { status: 'failed', ...metadata } });
+    return message && failureWords(message.metadata, textOf(message));
+  };
+  const error = { kind: 'quota', message: 'No money is left.' };
+  it.each([
+    ['the reason', 'So far', { error }, 'The answer failed: No money is left.'],
+    ['the reason below nothing', '', { error }, 'The answer failed: No money is left.'],
+    ['no reason', 'So far', {}, 'The answer failed before it was complete.'],
+    ['nothing at all', '', {}, 'The answer failed.'],
+    ['a text that is the reason', 'No money is left.', { error, notice: true }, 'The answer failed.'],
+    ['a notice without words', '', { error, notice: true }, 'The answer failed: No money is left.'],
+    ['odd errors', 'So far', { error: ['x'], notice: 'x' }, 'The answer failed before it was complete.'],
+    ['a reason that is no text', '', { error: { message: {} } }, 'The answer failed.'],
+  ])('says %s', (_, text, metadata, words) => {
+    expect(said(text, metadata)).toBe(words);
   });
 });
 

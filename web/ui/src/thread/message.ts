@@ -15,7 +15,10 @@ export interface Metadata {
   heardText?: string;
   createdAt?: string;
   model?: string;
+  /** Why the answer broke off. */
   error?: string;
+  /** The text is the server's own words, such as why an answer failed, and not the model's. */
+  notice?: boolean;
 }
 
 export interface TextPart {
@@ -76,7 +79,8 @@ function readMetadata(raw: Json): Metadata {
     heardText: typeof raw.heard_text === 'string' ? raw.heard_text : undefined,
     createdAt: asText(raw.created_at) || undefined,
     model: asText(raw.model) || undefined,
-    error: asText(raw.error) || undefined,
+    error: asText(asObject(raw.error).message) || undefined,
+    notice: raw.notice === true || undefined,
   };
 }
 
@@ -109,6 +113,13 @@ export function textOf(message: Message): string {
     .flatMap((part) => (part.kind === 'text' ? [part.text] : []))
     .join('\n')
     .trim();
+}
+
+/** What is said below an answer that failed. Where its text is the reason, that is not said twice. */
+export function failureWords({ error, notice }: Metadata, text: string): string {
+  if (text !== '' && notice) return 'The answer failed.';
+  if (error) return `The answer failed: ${error}`;
+  return text === '' ? 'The answer failed.' : 'The answer failed before it was complete.';
 }
 
 /**
