@@ -8,11 +8,6 @@ import { ThreadList } from '../thread/list.svelte';
 import { OpenThread } from '../thread/open.svelte';
 import { notices } from './notices.svelte';
 
-const typingNeedsCall = new PlainError(
-  'text_unavailable',
-  'Start a call to talk; typing without a call is not available yet. Your text is kept.',
-);
-
 const notAnswered = new PlainError('not_answered', 'The server is away: your answer was not sent. It will ask again.');
 
 /** The page's state and what the user can do with it. */
@@ -119,10 +114,9 @@ class App {
         this.select(id);
       }
       await this.#post(text);
-      notices.clear(typingNeedsCall.code);
       return true;
     } catch (thrown) {
-      notices.failure(isMissingRoute(thrown) ? typingNeedsCall : thrown);
+      notices.failure(thrown);
       return false;
     } finally {
       this.sending = false;
@@ -195,11 +189,6 @@ class App {
         })
       : null;
   }
-}
-
-// A server without text turns answers the route itself with one of these.
-function isMissingRoute(thrown: unknown): boolean {
-  return thrown instanceof ApiError && [404, 405, 501].includes(thrown.status) && thrown.code !== 'thread_not_found';
 }
 
 function threadOfHash(): string {
