@@ -47,6 +47,7 @@ var (
 	sqlText     = regexp.MustCompile(`(?i)\bselect\b`)
 	sqlObject   = regexp.MustCompile(`(?i)\bcreate\s+(?:or replace\s+)?(?:virtual\s+)?(?:table|view)\s+(?:if not exists\s+)?([a-z_]+)`)
 	makeRule    = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+	bareProgram = regexp.MustCompile(`(?m)(?:^|[;&|] *)(?:\$ )?(voicebridge +\S+)`)
 	anchorStrip = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	treePath    = regexp.MustCompile(`^\.?[A-Za-z][\w.-]*(?:/[\w.*{},-]+)*/?$`)
 )
@@ -85,6 +86,9 @@ func (t tree) check(d document) []string {
 		if !slices.Contains(t.targets, m[1]) {
 			found = append(found, fmt.Sprintf("%s: the Makefile has no target %s", d.name, m[1]))
 		}
+	}
+	for _, m := range bareProgram.FindAllStringSubmatch(d.code, -1) {
+		found = append(found, fmt.Sprintf("%s: nothing puts the program of %q into the PATH: it is bin/voicebridge", d.name, m[1]))
 	}
 	for _, name := range setting.FindAllString(d.code, -1) {
 		if !slices.Contains(notSettings, name) && !regexp.MustCompile(`\b`+name+`\b`).MatchString(t.sources) {
@@ -270,6 +274,10 @@ func TestDocumentsFail(t *testing.T) {
 		{name: "make", text: "`make fly`\n```\nmake run && make soup\n```", wants: []string{
 			"D.md: the Makefile has no target fly",
 			"D.md: the Makefile has no target soup",
+		}},
+		{name: "program", text: "`voicebridge doctor`, `voicebridge.yaml`, `bin/voicebridge migrate`, `voicebridge`\n```\ncd x && voicebridge --help\n```", wants: []string{
+			"D.md: nothing puts the program of \"voicebridge --help\" into the PATH: it is bin/voicebridge",
+			"D.md: nothing puts the program of \"voicebridge doctor\" into the PATH: it is bin/voicebridge",
 		}},
 		{name: "settings", text: "`VOICEBRIDGE_LISTEN`", wants: []string{
 			"D.md: no source reads the environment variable VOICEBRIDGE_LISTEN",
