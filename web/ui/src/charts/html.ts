@@ -37,6 +37,8 @@ export interface Column {
 export interface Table {
   columns: Column[];
   rows: string[][];
+  /** What the cells of the rows are sorted by. */
+  values: (string | number)[][];
   /** Rows that are not shown. */
   more: number;
 }
@@ -51,8 +53,48 @@ export function tableOf(data: Json): Table {
     return { key, label: asText(column.label, key), numeric: column.type === 'number' };
   });
   const all = asObjects(data.data);
-  const rows = all.slice(0, shownRows).map((row) => columns.map(({ key }) => cell(row[key], types.get(key) ?? '')));
-  return { columns, rows, more: Math.max(0, all.length - shownRows) };
+  const shown = all.slice(0, shownRows);
+  const rows = shown.map((row) => columns.map(({ key }) => cell(row[key], types.get(key) ?? '')));
+  const values = rows.map((row, at) =>
+    row.map((text, i) => {
+      const value = shown[at]?.[columns[i]?.key ?? ''];
+      return typeof value === 'number' ? value : text;
+    }),
+  );
+  return { columns, rows, values, more: Math.max(0, all.length - shownRows) };
+}
+
+/** By which column a table is sorted. */
+export interface Order {
+  column: number;
+  down: boolean;
+}
+
+const words = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' });
+
+/**
+ * The places of the rows to show, in their order: those that hold all words of the search.
+ * Equal rows stay as they were, empty cells come last both ways, numbers before texts.
+ */
+export function arranged({ rows, values }: Table, order: Order | null, search: string): number[] {
+  const wanted = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = [...rows.keys()].filter((at) => {
+    const text = (rows[at] ?? []).join('\n').toLowerCase();
+    return wanted.every((word) => text.includes(word));
+  });
+  if (!order) return found;
+  const value = (at: number) => values[at]?.[order.column] ?? '';
+  return found.sort((one, other) => {
+    const [a, b] = [value(one), value(other)];
+    if (a === '' || b === '') return Number(a === '') - Number(b === '');
+    return order.down ? -compared(a, b) : compared(a, b);
+  });
+}
+
+function compared(a: string | number, b: string | number): number {
+  if (typeof a === 'string' && typeof b === 'string') return words.compare(a, b);
+  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  return typeof a === 'number' ? -1 : 1;
 }
 
 function cell(value: unknown, type: string): string {
