@@ -53,10 +53,11 @@ func readPage(address *url.URL, header http.Header, body []byte) (article, error
 
 func readHTML(address *url.URL, source string) article {
 	source, cut := filterPage(source)
-	doc, short, err := parseHTML(source)
+	doc, err := html.Parse(strings.NewReader(source))
 	if err != nil { // it nests too deep
 		return article{text: textTokens(source), cut: cut}
 	}
+	short := flatten(doc)
 	address = shortBase(address)
 	a := article{cut: cut || short}
 	parser := readability.NewParser()
@@ -100,16 +101,12 @@ const maxWork = 32 << 20
 // nodeWeight is what a node weighs besides its text, in bytes.
 const nodeWeight = 8
 
-// parseHTML makes the tree of a page that filterPage wrote, in the form that readers need. short
-// says that it does not hold all of the page; the error says that the page nests too deep.
-func parseHTML(source string) (doc *html.Node, short bool, err error) {
-	doc, err = html.Parse(strings.NewReader(source))
-	if err != nil {
-		return nil, false, err
-	}
+// flatten brings a tree into the form that readers need. short says that it does not hold all of
+// the page any more.
+func flatten(doc *html.Node) (short bool) {
 	f := flattener{layout: layoutTables(doc), room: maxWork}
 	f.flatten(doc, place{})
-	return doc, f.short, nil
+	return f.short
 }
 
 // layoutTables are the tables that hold others. Markdown has none of these, and the converter
