@@ -458,7 +458,8 @@ func TestLateAndOdd(t *testing.T) {
 			c.next("bridge.ready")
 			want := ""
 			if faults.RejectItems > 0 {
-				c.say("lost?")
+				// Whoever asks for an answer all the same gets one.
+				c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"lost?"}]}}`)
 				c.next(realtime.TypeError)
 				want = "user text failed: lost?\n"
 			}
