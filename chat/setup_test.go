@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 // patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // fake is a provider that answers as a test tells it.
 type fake struct {

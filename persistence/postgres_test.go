@@ -15,7 +15,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // instances opens two stores on one database, as two processes would.
 func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, key persistence.Key) {

@@ -134,7 +134,7 @@ func (b *bundle) listen(t *testing.T) *httptest.Server {
 
 func follow(t *testing.T, server *httptest.Server, method, path, body string, headers ...string) *follower {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
 	if err != nil {

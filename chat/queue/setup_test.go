@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // provider is a model that answers with the user's words, or as a test tells it.
 type provider struct {

@@ -165,7 +165,7 @@ func TestWebContentLimits(t *testing.T) {
 	t.Parallel()
 	address := contentServer(t)
 	c := contentConfig(t, address)
-	c.MaxPage = 128 << 10
+	c.MaxPage, c.Timeout = 128<<10, 2*time.Minute
 	router := newRouter(t, c)
 	urls := make([]string, maxURLs)
 	for i := range urls {
@@ -193,7 +193,7 @@ func TestWebContentKeepsWhatWasRead(t *testing.T) {
 	t.Parallel()
 	address := contentServer(t)
 	router := newRouter(t, contentConfig(t, address))
-	ctx, cancel := context.WithTimeout(t.Context(), reserve+2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), reserve+5*time.Second)
 	defer cancel()
 	result, _ := callWithProgress(t, ctx, router, "webContent", object{"urls": []string{address + "/slow", address + "/json"}})
 	if result.Failed() {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -63,7 +64,7 @@ func newRouter(tb testing.TB, c Config) *toolkit.Router {
 			tb.Fatal(err)
 		}
 	}
-	return toolkit.NewRouter(registry, toolkit.RouterConfig{})
+	return toolkit.NewRouter(registry, toolkit.RouterConfig{Timeout: 5 * time.Minute}) // the machine may be busy
 }
 
 // call runs a tool with an input, which is marshalled unless it is a string.
