@@ -112,9 +112,6 @@ func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error 
 		return err
 	}
 	sent := make(chan error, 1)
-	if q.isWorking(key) {
-		return persistence.ErrBusy
-	}
 	if !q.put(job{key: key, id: id, sent: sent}, true) {
 		return ErrClosed
 	}
@@ -134,12 +131,12 @@ func (q *Queue) put(j job, front bool) bool {
 	if q.closed {
 		return false
 	}
-	_, busy := q.working[j.key]
+	now := q.working[j.key]
 	switch {
 	case front:
 		q.ready = slices.Insert(q.ready, 0, j)
-	case busy:
-		q.working[j.key] = true
+	case now != nil:
+		now.again = true
 		return true
 	case q.waiting[j.key]:
 		return true
@@ -158,47 +155,50 @@ func (q *Queue) signal() {
 	}
 }
 
-// take gives the next job, if there is room for one.
+// take gives the next job, if there is room for one. Who sends by hand waits while
+// the thread is looked at, but not for the end of a turn.
 func (q *Queue) take(room bool) (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i := 0; room && i < len(q.ready); i++ {
-		j := q.ready[i]
-		if _, busy := q.working[j.key]; busy && j.id == "" {
-			continue
-		} else if busy {
-			q.ready = slices.Delete(q.ready, i, i+1)
+	q.ready = slices.DeleteFunc(q.ready, func(j job) bool {
+		now := q.working[j.key]
+		refused := j.id != "" && now != nil && now.turning
+		if refused {
 			j.answer(persistence.ErrBusy)
-			i--
-			continue
 		}
-		q.ready = slices.Delete(q.ready, i, i+1)
-		if j.id == "" {
-			delete(q.waiting, j.key)
-		}
-		q.working[j.key] = false
-		return j, true
+		return refused
+	})
+	i := slices.IndexFunc(q.ready, func(j job) bool { return q.working[j.key] == nil })
+	if !room || i < 0 {
+		return job{}, false
 	}
-	return job{}, false
+	j := q.ready[i]
+	q.ready = slices.Delete(q.ready, i, i+1)
+	if j.id == "" {
+		delete(q.waiting, j.key)
+	}
+	q.working[j.key] = &work{}
+	return j, true
+}
+
+// turns notes that the turn of a message runs, or has ended.
+func (q *Queue) turns(key persistence.Key, run bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.working[key].turning = run
+	q.signal()
 }
 
 // done is the end of a job. What was asked for meanwhile is done next.
 func (q *Queue) done(key persistence.Key) {
 	q.mu.Lock()
-	again := q.working[key]
+	again := q.working[key].again
 	delete(q.working, key)
 	q.signal() // there is room for another
 	q.mu.Unlock()
 	if again {
 		q.Kick(key)
 	}
-}
-
-func (q *Queue) isWorking(key persistence.Key) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, busy := q.working[key]
-	return busy
 }
 
 // close refuses what was not begun.

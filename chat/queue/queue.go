@@ -63,15 +63,20 @@ type Queue struct {
 	// ready are the threads to look at, in their order; waiting are those in it.
 	ready   []job
 	waiting map[persistence.Key]bool
-	// working are the threads that are looked at now; true says that it must be
-	// done once more.
-	working map[persistence.Key]bool
+	// working are the threads that are looked at now.
+	working map[persistence.Key]*work
 	// quiet is until when a thread is left alone, because its call answers.
 	quiet map[persistence.Key]time.Time
 	// lookAt is when the table must be looked through at the latest.
 	lookAt time.Time
 	closed bool
 	wake   chan struct{}
+}
+
+// work is what goes on on a thread.
+type work struct {
+	again   bool // it must be done once more
+	turning bool // a message was sent, and its turn runs
 }
 
 // New makes the queues. Nothing is sent until Run is called.
@@ -90,7 +95,7 @@ func New(cfg Config) (*Queue, error) {
 	}
 	q := &Queue{
 		cfg: cfg, store: cfg.Store, log: cfg.Logger, wake: make(chan struct{}, 1),
-		waiting: map[persistence.Key]bool{}, working: map[persistence.Key]bool{}, quiet: map[persistence.Key]time.Time{},
+		waiting: map[persistence.Key]bool{}, working: map[persistence.Key]*work{}, quiet: map[persistence.Key]time.Time{},
 	}
 	q.titles = newTitles(q)
 	return q, nil

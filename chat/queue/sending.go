@@ -85,7 +85,9 @@ func (s *sending) run(ctx context.Context) {
 // and tells what came of it.
 func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 	defer time.AfterFunc(slotFor, s.leave).Stop()
+	s.q.turns(s.job.key, true)
 	result, _ := turn.Wait(ctx) // ctx has no end
+	s.q.turns(s.job.key, false)
 	if s.back != nil {
 		s.tellBack(ctx, *s.back)
 	}
