@@ -88,7 +88,7 @@ func TestEveryCallHasARow(t *testing.T) {
 				says("Done."), calls("stopped", "waits", `{}`), says("Done."))
 			store := persistencetest.Open(t, url, persistence.Options{})
 			cfg := asks(t, provider, auditTools()...)
-			cfg.ToolLimits.Timeout = 200 * time.Millisecond
+			cfg.ToolLimits.Timeout = 5 * time.Second
 			b := start(t, store, cfg)
 			var heard strings.Builder
 			watched, stop := b.watch(&heard)
@@ -162,7 +162,7 @@ func TestCallersCallsHaveRows(t *testing.T) {
 				calls("a", "look", secret, "b", "look", `{"token":`, "c", "look", `{}`), says("Next."),
 				calls("d", "look", secret, "e", "look", `{}`), says("Done."))
 			store := persistencetest.Open(t, url, persistence.Options{})
-			b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true, CallerTimeout: 300 * time.Millisecond})
+			b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true, CallerTimeout: 5 * time.Second})
 			look := []toolkit.Definition{{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`)}}
 			s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: look})
 			if err != nil {

@@ -127,7 +127,7 @@ func TestPageRunsJavaScript(t *testing.T) {
 		{"one that throws", `throw new RangeError("on purpose")`, code.ExitException, "RangeError: on purpose"},
 		{"a noisy one", `for (;;) console.log("x".repeat(1000))`, code.ExitOutputLimit, "printed more than 65536 bytes"},
 	}
-	const settings = "tools: {approve: [changeBrowserTheme], code: {prefer_browser: true, timeout_seconds: 2, memory_mb: 32}}\n"
+	const settings = "tools: {approve: [changeBrowserTheme], code: {prefer_browser: true, timeout_seconds: 20, memory_mb: 32}}\n"
 	s := serveWith(t, persistencetest.SQLiteURL(t), playing(t, code.JavaScriptName, programs),
 		"VOICEBRIDGE_CONFIG="+write(t, settings))
 	p := openBrowser(t, speaksOnce(t))
@@ -248,7 +248,7 @@ func TestPageRunsPython(t *testing.T) {
 		{"an endless one", "print('begun')\nwhile True: pass", code.ExitTimeout, `"stdout":"begun\n"`},
 		{"one that looks for a way out", hostilePython, code.ExitCompleted, `"value":["null","NameError"]`},
 	}
-	settings := fmt.Sprintf("tools: {code: {pyodide: %q, timeout_seconds: 5}}\n", pyodideFolder(t))
+	settings := fmt.Sprintf("tools: {code: {pyodide: %q, timeout_seconds: 30}}\n", pyodideFolder(t))
 	s := serveWith(t, persistencetest.PostgresURL(t), playing(t, code.PythonName, programs), "VOICEBRIDGE_CONFIG="+write(t, settings))
 	p := openBrowser(t, speaksOnce(t))
 	p.visit(t, s.url)
