@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // browserPlaces is how many browsers may run: each decodes and plays media in
 // real time.

@@ -51,7 +51,7 @@ func TestEndlessJavaScript(t *testing.T) {
 
 func TestGreedyJavaScript(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{MemoryBytes: 16 << 20, Timeout: time.Minute}, watcher{})
+	r := setup(t, Config{MemoryBytes: 16 << 20, Timeout: 5 * time.Minute}, watcher{})
 	memory, stack := []Exit{ExitOutOfMemory}, []Exit{ExitStackOverflow}
 	thrown := []Exit{ExitException, ExitOutOfMemory} // refused by a limit of the language
 	for name, c := range map[string]struct {
@@ -108,7 +108,7 @@ func TestGreedyJavaScript(t *testing.T) {
 
 func TestDeepValueIsReadable(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{Timeout: time.Minute}, watcher{})
+	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
 	o := r.javaScript(`let a = []; for (let i = 0; i < 50000; i++) a = [a]; console.log(a); a`)
 	if o.Exit != ExitCompleted || len(o.Stdout) > 200 || len(o.Value) > 200 {
 		t.Errorf("got %s: %s, %d bytes of stdout, %d of value", o.Exit, o.Error, len(o.Stdout), len(o.Value))
@@ -117,8 +117,8 @@ func TestDeepValueIsReadable(t *testing.T) {
 
 func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{Timeout: time.Minute}, watcher{})
-	small := setup(t, Config{Timeout: time.Minute, MaxOutput: minOutput}, watcher{})
+	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
+	small := setup(t, Config{Timeout: 5 * time.Minute, MaxOutput: minOutput}, watcher{})
 	for name, c := range map[string]struct {
 		code string
 		exit Exit
@@ -174,7 +174,7 @@ func TestInvalidUTF8(t *testing.T) {
 
 func TestLargestProgram(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{Timeout: time.Minute}, watcher{})
+	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
 	code := strings.Repeat("1+", MaxCode/2-1) + "1"
 	if o := r.javaScript(code); string(o.Value) != "131072" {
 		t.Errorf("got %s: %s, value %s", o.Exit, o.Error, o.Value)
@@ -199,7 +199,7 @@ func running(t *testing.T, config Config, more func(pid int)) (*rig, <-chan stru
 
 func TestKilledChild(t *testing.T) {
 	t.Parallel()
-	r, _ := running(t, Config{Timeout: time.Minute}, func(pid int) {
+	r, _ := running(t, Config{Timeout: 5 * time.Minute}, func(pid int) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
@@ -212,7 +212,7 @@ func TestKilledChild(t *testing.T) {
 
 func TestCancelledCall(t *testing.T) {
 	t.Parallel()
-	r, printed := running(t, Config{Timeout: time.Minute}, nil)
+	r, printed := running(t, Config{Timeout: 5 * time.Minute}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	context.AfterFunc(t.Context(), cancel)
 	go func() {
@@ -228,7 +228,7 @@ func TestCancelledCall(t *testing.T) {
 // A consumer that wants no more ends the program, too.
 func TestAbandonedCall(t *testing.T) {
 	t.Parallel()
-	r, printed := running(t, Config{Timeout: time.Minute}, nil)
+	r, printed := running(t, Config{Timeout: 5 * time.Minute}, nil)
 	tool := r.sandbox.JavaScript()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
