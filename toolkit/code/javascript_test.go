@@ -27,7 +27,7 @@ func TestJavaScriptValues(t *testing.T) {
 		{code: `async function main() { return await 8 } main()`, value: `8`},
 		{code: `for await (const x of (async function*() { yield 1 })()) console.log(x); 9`, value: `9`, stdout: "1\n"},
 		{code: `await new Promise(r => setTimeout(r, 5, 10))`, value: `10`},
-		{code: `setTimeout(() => console.log("b"), 2); setTimeout(() => console.log("a"), 1); queueMicrotask(() => console.log("0")); 1`, value: `1`, stdout: "0\na\nb\n"},
+		{code: `setTimeout(() => console.log("b"), 500); setTimeout(() => console.log("a"), 1); queueMicrotask(() => console.log("0")); 1`, value: `1`, stdout: "0\na\nb\n"},
 		{code: `let n = 0; const id = setInterval(() => { console.log(++n); if (n === 3) clearInterval(id) }, 1); 1`, value: `1`, stdout: "1\n2\n3\n"},
 		{code: `const id = setTimeout(() => console.log("never"), 1); clearTimeout(id); 1`, value: `1`},
 		{code: `console.log("a", 1, [1, "b"], {c: new Set([1])}, null, undefined, -0, () => 1); console.error("e"); console.warn("w"); 0`,

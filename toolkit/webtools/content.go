@@ -21,7 +21,7 @@ const (
 	maxPageURL    = 2 << 10
 	// reserve is the time that is kept back from the call's for the pages that were read.
 	reserve = time.Second
-	// pageTimeout is the limit of one page, so that a slow one leaves room for the rest.
+	// pageTimeout is the limit of one page's coming, so that a slow one leaves room for the rest.
 	pageTimeout = 12 * time.Second
 )
 
@@ -158,8 +158,6 @@ func (t contentTool) readAll(ctx context.Context, urls []string, fresh bool, don
 // readOne never fails: what went wrong stands in the page.
 func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (page pageOutput) {
 	page.URL = cutBytes(clean(address), maxPageURL)
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
-	defer cancel()
 	header := http.Header{
 		"Accept":          {"text/html,application/xhtml+xml,text/markdown,text/plain,application/json;q=0.9,application/xml;q=0.8,*/*;q=0.5"},
 		"Accept-Language": {"*"},
@@ -167,7 +165,9 @@ func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (p
 	if fresh {
 		header.Set("Cache-Control", "no-cache")
 	}
-	resp, err := t.guard.fetch(ctx, request{method: http.MethodGet, url: address, header: header, limit: t.limit})
+	coming, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	resp, err := t.guard.fetch(coming, request{method: http.MethodGet, url: address, header: header, limit: t.limit})
 	if err != nil {
 		page.Error = err.Error()
 		return page
@@ -181,7 +181,7 @@ func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (p
 	case t.readers <- struct{}{}:
 		defer func() { <-t.readers }()
 	case <-ctx.Done():
-		page.Error = explain(ctx.Err(), resp.url.Hostname()).Error()
+		page.Error = "the page came, but there was no time left to read it"
 		return page
 	}
 	a, err := readSafely(resp)

@@ -188,6 +188,42 @@ func TestWebContentLimits(t *testing.T) {
 	}
 }
 
+// A page that waits for its reader has come in time, however long it waits.
+func TestPageWaitsForItsReader(t *testing.T) {
+	t.Parallel()
+	came := make(chan struct{}, 2)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		io.WriteString(w, "words")
+		came <- struct{}{}
+	})
+	config, err := loopback(t, s).withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = 5 * time.Second
+	tool := contentTool{guard: newGuard(config), limit: config.MaxPage, timeout: limit, readers: make(chan struct{}, 1)}
+	tool.readers <- struct{}{}
+	read := make(chan pageOutput, 1)
+	go func() { read <- tool.readOne(t.Context(), s.URL, false) }()
+	<-came
+	<-time.After(limit + 100*time.Millisecond) // the limit itself is what is waited for
+	<-tool.readers
+	if page := <-read; page.Error != "" || page.Text != "words" {
+		t.Errorf("got %+v", page)
+	}
+
+	tool.readers <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { read <- tool.readOne(ctx, s.URL, false) }()
+	<-came
+	cancel()
+	// It may be that the end of the page was not yet seen.
+	if page := <-read; page.Text != "" || page.Error != "the page came, but there was no time left to read it" && !strings.Contains(page.Error, "cancel") {
+		t.Errorf("got %+v", page)
+	}
+}
+
 // A slow page must not take those with it that were read.
 func TestWebContentKeepsWhatWasRead(t *testing.T) {
 	t.Parallel()
