@@ -227,7 +227,6 @@ func TestConductorIsBusy(t *testing.T) {
 	app.want("partial \"One. More.\"\n" + ending("One. More."))
 	app.say("three")
 	app.want(answered("three", "Three."))
-	// Another door holds the thread as well.
 	all, err := st.db.Messages(t.Context(), st.key, 0, 100)
 	if err != nil || len(all) != 4 {
 		t.Errorf("%d messages are saved, want 4: %v", len(all), err)
