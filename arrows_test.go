@@ -28,8 +28,7 @@ var levels = [][]string{
 	{"cmd"},
 	{"web"},
 	{"bridge", "chat"},
-	{"realtime", "toolkit"},
-	{"persistence"},
+	{"realtime", "llm", "toolkit", "persistence"},
 	{"db"},
 }
 
@@ -49,9 +48,9 @@ var vendors = []struct {
 	{"modernc.org/quickjs", []string{"toolkit/code"}},
 	{"github.com/labstack/echo", []string{"web"}},
 	{"github.com/coder/websocket", []string{"web"}},
-	{"github.com/openai/openai-go", []string{"chat/openai"}},
-	{"github.com/anthropics/anthropic-sdk-go", []string{"chat/anthropic"}},
-	{"google.golang.org/genai", []string{"chat/google"}},
+	{"github.com/openai/openai-go", []string{"llm/openai"}},
+	{"github.com/anthropics/anthropic-sdk-go", []string{"llm/anthropic"}},
+	{"google.golang.org/genai", []string{"llm/google"}},
 	{"github.com/chromedp/", nil}, // a browser is driven by tests only
 }
 
@@ -271,6 +270,29 @@ func TestArrows(t *testing.T) {
 	}
 }
 
+// TestLiftOut shows that the protocol and the language models can be used
+// without the rest of the house: neither needs another room of it, nor a database.
+func TestLiftOut(t *testing.T) {
+	t.Parallel()
+	for _, room := range []string{"realtime", "llm"} {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./"+room+"/...").Output()
+		if err != nil {
+			t.Fatalf("list what %s needs: %v", room, err)
+		}
+		for imported := range strings.Lines(string(out)) {
+			imported = strings.TrimSpace(imported)
+			if within(imported, module) && !within(imported, module+"/"+room) {
+				t.Errorf("%s needs %s", room, imported)
+			}
+			for _, database := range []string{"github.com/jackc/pgx", "github.com/pressly/goose", "modernc.org/sqlite"} {
+				if within(imported, database) {
+					t.Errorf("%s needs %s", room, imported)
+				}
+			}
+		}
+	}
+}
+
 // TestArrowsFail shows that every rule can be broken.
 func TestArrowsFail(t *testing.T) {
 	t.Parallel()
@@ -288,18 +310,22 @@ func TestArrowsFail(t *testing.T) {
 			good("voicebridge/web", "github.com/labstack/echo/v4", "voicebridge/chat", "voicebridge/web/ui"),
 			good("voicebridge/bridge", "voicebridge/realtime", "voicebridge/toolkit", "voicebridge/persistence", "github.com/pion/rtp"),
 			good("voicebridge/realtime/rtc", "github.com/pion/webrtc/v4", "github.com/pion/opus"),
-			good("voicebridge/persistence", "voicebridge/db", "github.com/jackc/pgx/v5/pgxpool", "modernc.org/sqlite"),
+			good("voicebridge/persistence", "github.com/jackc/pgx/v5/pgxpool", "modernc.org/sqlite"),
 			{ImportPath: "voicebridge", Name: "voicebridge_test", XTestImports: []string{"testing"}},
 		}},
 		{name: "bridge and chat", pkgs: []pkg{
 			good("voicebridge/bridge", "voicebridge/chat"),
-			good("voicebridge/chat/openai", "voicebridge/bridge"),
+			good("voicebridge/chat/queue", "voicebridge/bridge"),
 		}, wants: []string{
 			"bridge imports voicebridge/chat, which is a neighbour: bridge and chat never import each other",
-			"chat/openai imports voicebridge/bridge, which is a neighbour: chat and bridge never import each other",
+			"chat/queue imports voicebridge/bridge, which is a neighbour: chat and bridge never import each other",
 		}},
 		{name: "realtime and toolkit", pkgs: []pkg{good("voicebridge/toolkit/charts", "voicebridge/realtime")}, wants: []string{
 			"toolkit/charts imports voicebridge/realtime, which is a neighbour: toolkit and realtime never import each other",
+		}},
+		{name: "llm and the database", pkgs: []pkg{good("voicebridge/llm/openai", "voicebridge/persistence", "voicebridge/chat")}, wants: []string{
+			"llm/openai imports voicebridge/chat, which is above it: arrows point downwards only",
+			"llm/openai imports voicebridge/persistence, which is a neighbour: llm and persistence never import each other",
 		}},
 		{name: "upwards", pkgs: []pkg{good("voicebridge/persistence", "voicebridge/bridge")}, wants: []string{
 			"persistence imports voicebridge/bridge, which is above it: arrows point downwards only",

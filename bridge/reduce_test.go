@@ -159,7 +159,7 @@ func newScripted(t *testing.T, thread string) *scripted {
 			ID: fmt.Sprintf("old-%d", len(history)+1), Role: persistence.Role(role), Parts: []persistence.Part{persistence.TextPart(text)},
 		})
 	}
-	f := facts{history: realtime.Items(history, 256<<10, seedIDs("vb")), replayed: len(history)}
+	f := facts{history: replayItems(history, 256<<10, seedIDs("vb")), replayed: len(history)}
 	if n := len(history); n > 0 {
 		f.lastMessage = history[n-1].ID
 	}

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"voicebridge/persistence"
-	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
@@ -137,7 +136,7 @@ func (s *setup) state(now time.Time) *state {
 	prefix := itemPrefix()
 	return newState(facts{
 		callID: c.id, key: c.key, session: cfg.Session,
-		history:  realtime.Items(s.history, s.up.MaxMessageSize(), seedIDs(prefix)),
+		history:  replayItems(s.history, s.up.MaxMessageSize(), seedIDs(prefix)),
 		wish:     s.wish,
 		replayed: len(s.history), lastMessage: s.last,
 		upstreamLimit: s.up.MaxMessageSize(), browserLimit: s.browser.MaxMessageSize(),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
@@ -26,8 +27,8 @@ func counted(name string) (tool, *atomic.Int32) {
 }
 
 // asks is the configuration of a bench whose tool risky asks first.
-func asks(t *testing.T, provider chat.Provider, list ...toolkit.Tool) chat.Config {
-	return chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, list...), ApproveTools: []string{"risky", "none"}, NoTitles: true}
+func asks(t *testing.T, provider llm.Provider, list ...toolkit.Tool) chat.Config {
+	return chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, list...), ApproveTools: []string{"risky", "none"}, NoTitles: true}
 }
 
 // question waits until the user is asked about a call.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
@@ -59,8 +60,8 @@ func (b *bench) spoken(callID string) persistence.Message {
 
 func TestAskAgent(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		provider := deltas(append([]chat.Delta{{Text: "Let me see. "}}, calls("x", "echo", `{"n":3}`)...), says("There are ", "three."), says("Sure."))
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, echo), NoTitles: true})
+		provider := deltas(append([]llm.Delta{{Text: "Let me see. "}}, calls("x", "echo", `{"n":3}`)...), says("There are ", "three."), says("Sure."))
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true})
 		asking := b.spoken("fc_1")
 		result, progress := b.ask(t.Context(), b.askCall("fc_1", "How many?"))
 		var output struct {
@@ -123,17 +124,17 @@ user: Thanks`
 // can do about it, and the thread shows what there was.
 func TestAskAgentFails(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		quota := &chat.Error{Kind: chat.KindQuota, Provider: "fake", Message: "There is no money left."}
+		quota := &llm.Error{Kind: llm.KindQuota, Provider: "fake", Message: "There is no money left."}
 		for name, c := range map[string]struct {
-			answer func(yield func(chat.Delta, error) bool)
+			answer func(yield func(llm.Delta, error) bool)
 			change func(*toolkit.Call)
 			want   string
 			thread string
 		}{
-			"the provider": {func(yield func(chat.Delta, error) bool) { yield(chat.Delta{}, quota) }, nil,
+			"the provider": {func(yield func(llm.Delta, error) bool) { yield(llm.Delta{}, quota) }, nil,
 				"the agent failed: There is no money left.", `assistant failed: | "There is no money left."`},
-			"the provider, later": {func(yield func(chat.Delta, error) bool) {
-				_ = yield(chat.Delta{Text: "Half an"}, nil) && yield(chat.Delta{}, quota)
+			"the provider, later": {func(yield func(llm.Delta, error) bool) {
+				_ = yield(llm.Delta{Text: "Half an"}, nil) && yield(llm.Delta{}, quota)
 			}, nil, "the agent failed: There is no money left.", `assistant failed: | "Half an"`},
 			"no question":     {nil, func(c *toolkit.Call) { c.Arguments = `{}` }, "question", ""},
 			"a blank one":     {nil, func(c *toolkit.Call) { c.Arguments = `{"question":" \n"}` }, "the question is empty", ""},
@@ -145,8 +146,8 @@ func TestAskAgentFails(t *testing.T) {
 			"no id":           {nil, func(c *toolkit.Call) { c.ID = "" }, "the agent cannot be reached now", ""},
 		} {
 			t.Run(name, func(t *testing.T) {
-				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) { c.answer(yield) }}
-				b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) { c.answer(yield) }}
+				b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 				call := b.askCall("fc_1", "How many?")
 				if c.change != nil {
 					c.change(&call)
@@ -164,15 +165,15 @@ func TestAskAgentFails(t *testing.T) {
 func TestAskAgentTwice(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		release, began := make(chan struct{}), make(chan struct{})
-		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 			close(began)
 			select {
 			case <-release:
 			case <-ctx.Done():
 			}
-			yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+			yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		first := make(chan toolkit.Result, 1)
 		go func() { first <- toolkit.Drain(b.asker().Call(t.Context(), b.askCall("fc_1", "One?")), nil) }()
 		<-began
@@ -204,11 +205,11 @@ func TestAskAgentEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *persistence.Store) {
-				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
-					for yield(chat.Delta{Text: "So far. "}, nil) && sleep(ctx, 20*time.Second) == nil {
+				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+					for yield(llm.Delta{Text: "So far. "}, nil) && sleep(ctx, 20*time.Second) == nil {
 					}
 				}}
-				b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				said := make(chan struct{}, 100)
@@ -251,7 +252,7 @@ func TestAskAgentLongAnswer(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	long := strings.Repeat("é😀", 5000)
-	b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(says(long))}, NoTitles: true})
+	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says(long))}, NoTitles: true})
 	result, _ := b.ask(t.Context(), b.askCall("fc_1", "Everything?"))
 	spoken := result.ForModel()
 	if len(spoken) > 4000 || !utf8.ValidString(spoken) || !strings.HasSuffix(spoken, "on the screen.]") || !strings.Contains(string(result.Output), long) {
@@ -286,7 +287,7 @@ func TestAskAgentAsks(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(says("ok"))}, NoTitles: true})
+	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true})
 	for name, req := range map[string]chat.TurnRequest{
 		"nobody asks":      {Question: "x"},
 		"nothing is asked": {AskedBy: "fc"},

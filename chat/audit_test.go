@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
@@ -162,7 +163,7 @@ func TestCallersCallsHaveRows(t *testing.T) {
 				calls("a", "look", secret, "b", "look", `{"token":`, "c", "look", `{}`), says("Next."),
 				calls("d", "look", secret, "e", "look", `{}`), says("Done."))
 			store := persistencetest.Open(t, url, persistence.Options{})
-			b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true, CallerTimeout: 5 * time.Second})
+			b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, CallerTimeout: 5 * time.Second})
 			look := []toolkit.Definition{{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`)}}
 			s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: look})
 			if err != nil {

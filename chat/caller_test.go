@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -26,7 +27,7 @@ func define(names ...string) []toolkit.Definition {
 func TestCallerWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := deltas(calls("ok", "look", `{"a":"x"}`, "bad", "look", `{}`, "late", "look", `{}`, "wrong", "look", `{"a":5}`), says("Done."))
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
 		begun := time.Now()
 		asked := map[string]string{}
@@ -85,7 +86,7 @@ func wantCall(t *testing.T, what string, err error, id string, want error) {
 
 func TestCallerIsInterrupted(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(calls("a", "look", `{}`))}, NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls("a", "look", `{}`))}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
 		b.until(turn, chat.EventToolAsked)
 		large := chat.ToolResult{CallID: "a", Output: strings.Repeat("x", chat.MaxToolOutput+1)}
@@ -106,7 +107,7 @@ func TestCallerIsInterrupted(t *testing.T) {
 
 func TestCallerSendsTooMuch(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(calls("a", "look", `{}`), says("ok"))}, NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls("a", "look", `{}`), says("ok"))}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
 		b.until(turn, chat.EventToolAsked)
 		wantCall(t, "Deliver()", turn.Deliver(chat.ToolResult{CallID: "a", Output: strings.Repeat("x", chat.MaxToolOutput+1)}), "a", chat.ErrTooLarge)
@@ -122,17 +123,17 @@ func TestCallerSendsTooMuch(t *testing.T) {
 func TestFollow(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		more := make(chan struct{})
-		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
-			if !yield(chat.Delta{Text: "one "}, nil) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			if !yield(llm.Delta{Text: "one "}, nil) {
 				return
 			}
 			select {
 			case <-more:
 			case <-ctx.Done():
 			}
-			_ = yield(chat.Delta{Text: "two"}, nil) && yield(chat.Delta{Stop: chat.StopEnd}, nil)
+			_ = yield(llm.Delta{Text: "two"}, nil) && yield(llm.Delta{Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		first := b.until(turn, chat.EventTextDelta)
 		gone, leave := context.WithCancel(t.Context())

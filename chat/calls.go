@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -17,7 +18,7 @@ const sideBySide = 8
 
 // callRun is one call of the model.
 type callRun struct {
-	call  ToolCall
+	call  llm.ToolCall
 	entry toolkit.Entry
 	part  int // index into the message's parts
 	// input and result are as they are: what is kept and shown is without secrets,
@@ -31,7 +32,7 @@ type callRun struct {
 }
 
 // call puts a call into the message.
-func (t *Turn) call(call ToolCall) (*callRun, error) {
+func (t *Turn) call(call llm.ToolCall) (*callRun, error) {
 	if call.ID == "" || len(call.ID) > persistence.MaxIDBytes || t.hasCall(call.ID) {
 		call.ID = hashID(newID())
 	}
@@ -106,7 +107,7 @@ type ended struct {
 
 // runCalls runs the calls of a step side by side and waits for all of them. It
 // returns those that are left for the caller.
-func (t *Turn) runCalls(calls []*callRun) (open []ToolCall, err error) {
+func (t *Turn) runCalls(calls []*callRun) (open []llm.ToolCall, err error) {
 	r := &runner{t: t, news: make(chan ended), slots: make(chan struct{}, sideBySide)}
 	for _, run := range calls {
 		if t.caller != nil && !t.caller.wait && t.caller.declared[run.call.Name] {

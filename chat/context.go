@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -135,9 +136,9 @@ func oneLine(text string) string {
 }
 
 // addContext puts the context before the user's last text.
-func (t *Turn) addContext(messages []Message) {
+func (t *Turn) addContext(messages []llm.Message) {
 	last := len(messages) - 1
-	if last < 0 || messages[last].Role != RoleUser {
+	if last < 0 || messages[last].Role != llm.RoleUser {
 		return
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, contextTimeout)

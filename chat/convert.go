@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -38,7 +39,7 @@ func (c *converter) message(m *persistence.Message) {
 	switch m.Role {
 	case persistence.RoleUser, persistence.RoleSystem:
 		if text := strings.TrimSpace(m.Text()); text != "" {
-			c.entries = append(c.entries, entry{Message: Message{Role: Role(m.Role), Content: m.Text()}, from: m})
+			c.entries = append(c.entries, entry{Message: llm.Message{Role: llm.Role(m.Role), Content: m.Text()}, from: m})
 		}
 	case persistence.RoleAssistant:
 		c.lastAssistant = m
@@ -75,14 +76,14 @@ func (c *converter) step(s step, m *persistence.Message) {
 	if len(s.texts)+len(s.tools) == 0 {
 		return
 	}
-	said := entry{Message: Message{Role: RoleAssistant, Content: strings.Join(s.texts, "\n")}, from: m}
+	said := entry{Message: llm.Message{Role: llm.RoleAssistant, Content: strings.Join(s.texts, "\n")}, from: m}
 	results := make([]entry, 0, len(s.tools))
 	for _, p := range s.tools {
-		call := ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: callMetadata(p, c.provider)}
+		call := llm.ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: callMetadata(p, c.provider)}
 		said.ToolCalls = append(said.ToolCalls, call)
 		output := resultText(p)
-		result := entry{from: m, Message: Message{
-			Role: RoleTool, Content: output, ToolCallID: call.ID, ToolName: call.Name,
+		result := entry{from: m, Message: llm.Message{
+			Role: llm.RoleTool, Content: output, ToolCallID: call.ID, ToolName: call.Name,
 			Failed: p.State != persistence.ToolOutputAvailable,
 		}}
 		if cut := cutRunes(output, c.maxOutput); cut != output {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -39,7 +40,7 @@ const (
 type Config struct {
 	Store *persistence.Store
 	// Providers can be chosen by their names.
-	Providers []Provider
+	Providers []llm.Provider
 	// Provider is the name of the one that answers unless told otherwise; empty
 	// means the first.
 	Provider string
@@ -73,7 +74,7 @@ type Config struct {
 	// Observers are told of every finished turn.
 	Observers []TurnObserver
 	// Cost is what a request took, in US dollars; nil, or a nil result, is unknown.
-	Cost func(provider, model string, usage Usage) *float64
+	Cost func(provider, model string, usage llm.Usage) *float64
 	// NoTitles leaves threads without titles.
 	NoTitles bool
 	Logger   *slog.Logger
@@ -116,7 +117,7 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // provider finds a provider by its name.
-func (c Config) provider(name string) (Provider, error) {
+func (c Config) provider(name string) (llm.Provider, error) {
 	names := make([]string, len(c.Providers))
 	for i, p := range c.Providers {
 		if names[i] = p.Name(); names[i] == name {

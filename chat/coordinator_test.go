@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
@@ -27,8 +28,8 @@ func TestTurn(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("Hello", " Anna"), says("again"))
 		b := start(t, open(t), chat.Config{
-			Providers: []chat.Provider{provider}, Models: map[string]string{"fake": "m1"}, Instructions: "Be kind.", MaxTokens: 100,
-			Cost: func(string, string, chat.Usage) *float64 { return new(0.5) },
+			Providers: []llm.Provider{provider}, Models: map[string]string{"fake": "m1"}, Instructions: "Be kind.", MaxTokens: 100,
+			Cost: func(string, string, llm.Usage) *float64 { return new(0.5) },
 		})
 		turn := b.turn(chat.TurnRequest{Text: "Hi"})
 		if turn.User().Text() != "Hi" {
@@ -68,13 +69,13 @@ assistant completed: | "again"`)
 func TestToolRounds(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(
-			append([]chat.Delta{{Text: "Let me see. "}}, calls("a", "echo", `{"n":1}`, "b", "fails", `{}`, "c", "nothing", `{}`)...),
+			append([]llm.Delta{{Text: "Let me see. "}}, calls("a", "echo", `{"n":1}`, "b", "fails", `{}`, "c", "nothing", `{}`)...),
 			calls("a", "echo", `broken`),
 			says("Done."), says("Next."))
 		fails := tool{"fails", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 			yield(toolkit.Chunk{}, errors.New("out of order"))
 		}}
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, echo, fails), MaxTokens: 2000})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo, fails), MaxTokens: 2000})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		r := b.wait(turn)
 		if r.Text != "Let me see. \nDone." || r.Status != persistence.StatusCompleted || r.Usage.InputTokens != 20 {
@@ -124,7 +125,7 @@ tool: Error: ` + unknown + ` <- c nothing failed`
 func TestRoundLimit(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(calls("", "echo", `{}`))
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, echo)})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo)})
 		r := b.say("Go")
 		if n := len(provider.seen()); n != 9 || r.Finish != chat.FinishToolRounds || !strings.Contains(r.Text, "8 rounds") {
 			t.Errorf("%d requests, %+v", n, r)
@@ -141,26 +142,26 @@ func TestRoundLimit(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		quota := &chat.Error{Kind: chat.KindQuota, Provider: "fake", Message: "There is no money left."}
+		quota := &llm.Error{Kind: llm.KindQuota, Provider: "fake", Message: "There is no money left."}
 		for _, c := range []struct {
 			name   string
-			answer func(yield func(chat.Delta, error) bool)
+			answer func(yield func(llm.Delta, error) bool)
 			want   string
-			kind   chat.ErrorKind
+			kind   llm.ErrorKind
 		}{
-			{"at once", func(yield func(chat.Delta, error) bool) { yield(chat.Delta{}, quota) }, `| "There is no money left."`, chat.KindQuota},
-			{"in the middle", func(yield func(chat.Delta, error) bool) {
-				_ = yield(chat.Delta{Text: "Half an"}, nil) && yield(chat.Delta{}, quota)
-			}, `| "Half an"`, chat.KindQuota},
-			{"without an end", func(yield func(chat.Delta, error) bool) { yield(chat.Delta{Text: "Half an"}, nil) }, `| "Half an"`, chat.KindUnavailable},
-			{"after a call", func(yield func(chat.Delta, error) bool) {
-				_ = yield(chat.Delta{ToolCall: &chat.ToolCall{ID: "x", Name: "echo"}}, nil) && yield(chat.Delta{}, quota)
-			}, `| tool-echo(x)!the answer broke off before this call could run "There is no money left."`, chat.KindQuota},
-			{"by panic", func(func(chat.Delta, error) bool) { panic("oh") }, `| "The program made a mistake with this request."`, chat.KindBadRequest},
+			{"at once", func(yield func(llm.Delta, error) bool) { yield(llm.Delta{}, quota) }, `| "There is no money left."`, llm.KindQuota},
+			{"in the middle", func(yield func(llm.Delta, error) bool) {
+				_ = yield(llm.Delta{Text: "Half an"}, nil) && yield(llm.Delta{}, quota)
+			}, `| "Half an"`, llm.KindQuota},
+			{"without an end", func(yield func(llm.Delta, error) bool) { yield(llm.Delta{Text: "Half an"}, nil) }, `| "Half an"`, llm.KindUnavailable},
+			{"after a call", func(yield func(llm.Delta, error) bool) {
+				_ = yield(llm.Delta{ToolCall: &llm.ToolCall{ID: "x", Name: "echo"}}, nil) && yield(llm.Delta{}, quota)
+			}, `| tool-echo(x)!the answer broke off before this call could run "There is no money left."`, llm.KindQuota},
+			{"by panic", func(func(llm.Delta, error) bool) { panic("oh") }, `| "The program made a mistake with this request."`, llm.KindBadRequest},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) { c.answer(yield) }}
-				b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, echo)})
+				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) { c.answer(yield) }}
+				b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo)})
 				turn := b.turn(chat.TurnRequest{Text: "Go"})
 				r := b.wait(turn)
 				for _, e := range b.follow(turn, 0) {
@@ -184,19 +185,19 @@ func TestFailures(t *testing.T) {
 func TestNotices(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := &fake{name: "fake"}
-		provider.answer = func(_ context.Context, n int, _ chat.Request, yield func(chat.Delta, error) bool) {
+		provider.answer = func(_ context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
 			switch n {
 			case 0:
-				yield(chat.Delta{}, &chat.Error{Kind: chat.KindAuth, Message: "The key is wrong."})
+				yield(llm.Delta{}, &llm.Error{Kind: llm.KindAuth, Message: "The key is wrong."})
 			case 1:
-				yield(chat.Delta{Stop: chat.StopFilter}, nil)
+				yield(llm.Delta{Stop: llm.StopFilter}, nil)
 			case 2:
-				yield(chat.Delta{Stop: chat.StopEnd}, nil)
+				yield(llm.Delta{Stop: llm.StopEnd}, nil)
 			default:
-				yield(chat.Delta{Text: "yes", Stop: chat.StopLength}, nil)
+				yield(llm.Delta{Text: "yes", Stop: llm.StopLength}, nil)
 			}
 		}
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}})
 		for i, want := range []chat.FinishReason{chat.FinishError, chat.FinishFilter, chat.FinishStop, chat.FinishLength} {
 			if r := b.say(fmt.Sprint(i)); r.Finish != want || r.Text == "" {
 				t.Errorf("turn %d: %+v, want %s with a text", i, r, want)
@@ -211,16 +212,16 @@ func TestBusy(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		release := make(chan struct{})
 		var running, most atomic.Int32
-		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)
 			select {
 			case <-release:
 			case <-ctx.Done():
 			}
-			yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+			yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		var won atomic.Pointer[chat.Turn]
 		var sides sync.WaitGroup
 		for range 10 {
@@ -255,14 +256,14 @@ func TestTwoInstances(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
 	began := make(chan struct{}, 1)
-	provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
-		if yield(chat.Delta{Text: "said"}, nil) {
+	provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+		if yield(llm.Delta{Text: "said"}, nil) {
 			began <- struct{}{}
 			<-ctx.Done()
 		}
 	}}
-	one := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
-	two := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+	one := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	two := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	turn := one.turn(chat.TurnRequest{Text: "Go"})
 	<-began
 	if _, err := two.c.Turn(t.Context(), chat.TurnRequest{Key: one.key, Text: "me too"}); !errors.Is(err, chat.ErrBusy) {
@@ -292,26 +293,26 @@ func TestInterrupt(t *testing.T) {
 		}}
 		for _, c := range []struct {
 			name   string
-			deltas []chat.Delta
+			deltas []llm.Delta
 			at     chat.EventType
 			want   string
 		}{
 			{"before the first word", nil, chat.EventStepStart, `| ""`},
-			{"in the text", []chat.Delta{{Text: "What was"}}, chat.EventTextDelta, `| "What was"`},
-			{"while a tool runs", append([]chat.Delta{{Text: "Wait. "}}, calls("a", "slow", "{}", "b", "echo", "{}")...), chat.EventToolOutput,
+			{"in the text", []llm.Delta{{Text: "What was"}}, chat.EventTextDelta, `| "What was"`},
+			{"while a tool runs", append([]llm.Delta{{Text: "Wait. "}}, calls("a", "slow", "{}", "b", "echo", "{}")...), chat.EventToolOutput,
 				`| "Wait. " tool-slow(a)!the tool call was cancelled: interrupted tool-echo(b)={}`},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 					for _, d := range c.deltas {
 						if !yield(d, nil) {
 							return
 						}
 					}
 					<-ctx.Done()
-					yield(chat.Delta{}, ctx.Err())
+					yield(llm.Delta{}, ctx.Err())
 				}}
-				b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, slow, echo), NoTitles: true})
+				b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, slow, echo), NoTitles: true})
 				turn := b.turn(chat.TurnRequest{Text: "Go"})
 				b.until(turn, c.at)
 				if err := b.c.Interrupt(t.Context(), b.key); err != nil {
@@ -333,12 +334,12 @@ func TestInterrupt(t *testing.T) {
 // TestShutdown ends a coordinator while a turn runs.
 func TestShutdown(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
-			if yield(chat.Delta{Text: "So far"}, nil) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			if yield(llm.Delta{Text: "So far"}, nil) {
 				<-ctx.Done()
 			}
 		}}
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		b.until(turn, chat.EventTextDelta)
 		b.stop()
@@ -358,7 +359,7 @@ func TestShutdown(t *testing.T) {
 func TestOpening(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("ok"))
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		mine := errors.New("mine")
 		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "x", Opening: func(*persistence.Batch) error { return mine }})
 		if !errors.Is(err, mine) || len(b.messages()) != 0 {
@@ -394,7 +395,7 @@ func TestOpening(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(says("ok"))}, Tools: tools(t, echo)})
+	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, Tools: tools(t, echo)})
 	def := func(name string) *chat.CallerTools {
 		return &chat.CallerTools{Tools: []toolkit.Definition{{Name: name, Parameters: json.RawMessage(`{"type":"object"}`)}}}
 	}

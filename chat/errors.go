@@ -3,6 +3,8 @@ package chat
 import (
 	"errors"
 	"fmt"
+
+	"voicebridge/llm"
 )
 
 var (
@@ -51,9 +53,9 @@ var (
 )
 
 // asError gives a provider's failure in words for a user.
-func asError(provider string, err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
+func asError(provider string, err error) *llm.Error {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return e
 	}
-	return &Error{Kind: KindUnavailable, Provider: provider, Message: "The language model cannot be reached.", Err: err}
+	return &llm.Error{Kind: llm.KindUnavailable, Provider: provider, Message: "The language model cannot be reached.", Err: err}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -54,14 +55,14 @@ func (h HistoryConfig) withDefaults() HistoryConfig {
 // so. Interrupted voice answers appear as heard. Where it is too much, whole
 // turns are left out from the beginning, all but their system messages. The
 // same thread with more turns gives the same beginning until the next trim.
-func (h HistoryConfig) Messages(thread []persistence.Message, provider string) []Message {
+func (h HistoryConfig) Messages(thread []persistence.Message, provider string) []llm.Message {
 	h = h.withDefaults()
 	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4}
 	for i := range thread {
 		c.message(&thread[i])
 	}
 	kept := h.trim(c.entries)
-	messages := make([]Message, len(kept))
+	messages := make([]llm.Message, len(kept))
 	for i, e := range kept {
 		messages[i] = e.Message
 		// The model may see the last results for the first time: they are whole.
@@ -115,14 +116,16 @@ func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 
 // entry is a message of a request before trimming.
 type entry struct {
-	Message
+	llm.Message
 	// full is the whole output of a tool message that was cut.
 	full string
 	from *persistence.Message
 }
 
 // tokens counts by the heuristic.
-func (m Message) tokens() int {
+func (e entry) tokens() int { return tokens(e.Message) }
+
+func tokens(m llm.Message) int {
 	n := utf8.RuneCountInString(m.Content)
 	for _, c := range m.ToolCalls {
 		n += utf8.RuneCountInString(c.Name) + utf8.RuneCountInString(c.Arguments)
@@ -147,7 +150,7 @@ func units(all []entry) []unit {
 	var found []unit
 	asked, answered := true, true // of the unit so far; true so that the first message begins one
 	for i, e := range all {
-		begins := e.Role == RoleUser && (asked || answered) || e.Role == RoleSystem && answered
+		begins := e.Role == llm.RoleUser && (asked || answered) || e.Role == llm.RoleSystem && answered
 		if begins || len(found) == 0 {
 			found = append(found, unit{start: i})
 			asked, answered = false, false
@@ -155,20 +158,20 @@ func units(all []entry) []unit {
 		u := &found[len(found)-1]
 		u.end = i + 1
 		switch e.Role {
-		case RoleUser:
+		case llm.RoleUser:
 			asked = true
 			u.opening += e.tokens()
-		case RoleSystem:
+		case llm.RoleSystem:
 			u.opening += e.tokens()
 			u.system += e.tokens()
-		case RoleAssistant, RoleTool:
+		case llm.RoleAssistant, llm.RoleTool:
 			answered = true
 			u.rest += e.tokens()
 			if e.from != u.answer {
 				u.answer, u.more = e.from, 0
 			}
 			if e.full != "" {
-				u.more += Message{Content: e.full}.tokens() - e.tokens()
+				u.more += tokens(llm.Message{Content: e.full}) - e.tokens()
 			}
 		}
 	}
@@ -210,7 +213,7 @@ func (h HistoryConfig) trim(all []entry) []entry {
 	}
 	var kept []entry
 	for _, e := range all[:turns[start].start] {
-		if e.Role == RoleSystem {
+		if e.Role == llm.RoleSystem {
 			kept = append(kept, e)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -102,7 +103,7 @@ func TestEarlierOutputs(t *testing.T) {
 }
 
 // tokens counts a request by the heuristic.
-func tokens(messages []chat.Message) int {
+func tokens(messages []llm.Message) int {
 	n := 0
 	for _, m := range messages {
 		size := utf8.RuneCountInString(m.Content)
@@ -135,14 +136,14 @@ func randomTurn(r *rand.Rand, n int) []persistence.Message {
 }
 
 // checkPairs says what is wrong with the calls of a request.
-func checkPairs(messages []chat.Message) error {
+func checkPairs(messages []llm.Message) error {
 	for i := 0; i < len(messages); i++ {
 		m := messages[i]
-		if m.Role == chat.RoleTool {
+		if m.Role == llm.RoleTool {
 			return fmt.Errorf("message %d answers a call that is not there", i)
 		}
 		for n, c := range m.ToolCalls {
-			if i+1+n >= len(messages) || messages[i+1+n].Role != chat.RoleTool || messages[i+1+n].ToolCallID != c.ID {
+			if i+1+n >= len(messages) || messages[i+1+n].Role != llm.RoleTool || messages[i+1+n].ToolCallID != c.ID {
 				return fmt.Errorf("call %s of message %d has no result in its place", c.ID, i)
 			}
 		}
@@ -159,7 +160,7 @@ func TestTrimming(t *testing.T) {
 		h := chat.HistoryConfig{MaxTurns: 1 + r.IntN(30), MaxTokens: 200 + r.IntN(4000), TrimChunkTokens: 50 + r.IntN(300)}
 		h.TrimChunkTokens = min(h.TrimChunkTokens, h.MaxTokens/2)
 		var thread []persistence.Message
-		var before []chat.Message
+		var before []llm.Message
 		orders, kept := 0, 0
 		for n := range 50 {
 			turn := randomTurn(r, n)
@@ -170,14 +171,14 @@ func TestTrimming(t *testing.T) {
 			if err := checkPairs(got); err != nil {
 				t.Fatalf("seed %d, turn %d: %v", seed, n, err)
 			}
-			questions := count(got, chat.RoleUser)
+			questions := count(got, llm.RoleUser)
 			if questions > h.MaxTurns {
 				t.Fatalf("seed %d, turn %d: %d turns, at most %d", seed, n, questions, h.MaxTurns)
 			}
 			if size := tokens(got); size > h.MaxTokens && questions > 1 {
 				t.Fatalf("seed %d, turn %d: %d tokens, at most %d", seed, n, size, h.MaxTokens)
 			}
-			if count(got, chat.RoleSystem) != orders {
+			if count(got, llm.RoleSystem) != orders {
 				t.Fatalf("seed %d, turn %d: system messages are lost", seed, n)
 			}
 			checkStep(t, h, fmt.Sprintf("seed %d, turn %d", seed, n), before, got)
@@ -195,12 +196,12 @@ func TestTrimming(t *testing.T) {
 
 // checkStep compares a request to the one before: it begins the same, or it was
 // trimmed, and then it is a whole chunk below the limit or a quarter of the turns.
-func checkStep(t *testing.T, h chat.HistoryConfig, where string, before, got []chat.Message) {
+func checkStep(t *testing.T, h chat.HistoryConfig, where string, before, got []llm.Message) {
 	t.Helper()
 	if stable(before, got) {
 		return
 	}
-	questions := count(got, chat.RoleUser)
+	questions := count(got, llm.RoleUser)
 	few := questions <= h.MaxTurns-h.MaxTurns/4
 	small := tokens(got) <= h.MaxTokens-h.TrimChunkTokens
 	if !few && !small && questions > 1 {
@@ -210,13 +211,13 @@ func checkStep(t *testing.T, h chat.HistoryConfig, where string, before, got []c
 
 // stable says whether a request begins with all of the earlier one. Of its last
 // messages the outputs may be shorter now.
-func stable(before, got []chat.Message) bool {
-	return len(got) >= len(before) && slices.EqualFunc(before, got[:len(before)], func(a, b chat.Message) bool {
-		return a.Role == b.Role && a.ToolCallID == b.ToolCallID && (a.Content == b.Content || a.Role == chat.RoleTool)
+func stable(before, got []llm.Message) bool {
+	return len(got) >= len(before) && slices.EqualFunc(before, got[:len(before)], func(a, b llm.Message) bool {
+		return a.Role == b.Role && a.ToolCallID == b.ToolCallID && (a.Content == b.Content || a.Role == llm.RoleTool)
 	})
 }
 
-func count(messages []chat.Message, role chat.Role) int {
+func count(messages []llm.Message, role llm.Role) int {
 	n := 0
 	for _, m := range messages {
 		if m.Role == role {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -163,7 +164,7 @@ func (t *Turn) saveFinal(write func(*persistence.Batch) error) error {
 func (t *Turn) conclude(finish FinishReason, err error) {
 	t.endText()
 	status := persistence.StatusCompleted
-	var failure *Error
+	var failure *llm.Error
 	switch {
 	case err != nil && t.ctx.Err() != nil:
 		status, finish = persistence.StatusInterrupted, FinishInterrupted

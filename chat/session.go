@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -44,7 +45,7 @@ type Session struct {
 // SessionMessage is a message of a session. Instructions are system messages,
 // tool outputs are tool messages.
 type SessionMessage struct {
-	Role       Role          `json:"role"`
+	Role       llm.Role      `json:"role"`
 	Content    string        `json:"content"`
 	ToolCallID string        `json:"tool_call_id,omitempty"`
 	ToolCalls  []SessionCall `json:"tool_calls,omitempty"`
@@ -311,7 +312,7 @@ func readDefaults(raw json.RawMessage) (maxTokens int, err error) {
 // snapshot is a message of a thread, seen as text.
 func snapshot(m *persistence.Message) []SessionMessage {
 	if m.Role != persistence.RoleAssistant {
-		return []SessionMessage{{Role: Role(m.Role), Content: m.Text()}}
+		return []SessionMessage{{Role: llm.Role(m.Role), Content: m.Text()}}
 	}
 	var all []SessionMessage
 	var texts []string
@@ -319,7 +320,7 @@ func snapshot(m *persistence.Message) []SessionMessage {
 	var outputs []SessionMessage
 	flush := func() {
 		if len(texts)+len(calls) > 0 {
-			all = append(append(all, SessionMessage{Role: RoleAssistant, Content: strings.Join(texts, "\n"), ToolCalls: calls}), outputs...)
+			all = append(append(all, SessionMessage{Role: llm.RoleAssistant, Content: strings.Join(texts, "\n"), ToolCalls: calls}), outputs...)
 		}
 		texts, calls, outputs = nil, nil, nil
 	}
@@ -332,7 +333,7 @@ func snapshot(m *persistence.Message) []SessionMessage {
 		case p.IsTool():
 			calls = append(calls, SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
 			if p.State == persistence.ToolOutputAvailable || p.State == persistence.ToolOutputError {
-				outputs = append(outputs, SessionMessage{Role: RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
+				outputs = append(outputs, SessionMessage{Role: llm.RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
 			}
 		}
 	}

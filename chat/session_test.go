@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
@@ -40,7 +41,7 @@ func TestSession(t *testing.T) {
 			provider := deltas(calls("a", "look", `{"a":"x"}`, "b", "look", `{}`), says("Found."), says("Bye."), calls("c", "look", `{}`), says("Well."))
 			other := deltas(says("wrong one"))
 			other.name = "other"
-			cfg := chat.Config{Providers: []chat.Provider{other, provider}, Tools: tools(t, echo), Models: map[string]string{"fake": "m"}}
+			cfg := chat.Config{Providers: []llm.Provider{other, provider}, Tools: tools(t, echo), Models: map[string]string{"fake": "m"}}
 			b := start(t, persistencetest.Open(t, url, persistence.Options{}), cfg)
 			s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{
 				Provider: "fake", Instructions: []string{"Be short."}, Tools: define("look"), Defaults: json.RawMessage(`{"b":1,"a":2,"max_tokens":50}`),
@@ -119,7 +120,7 @@ func TestParallelOutputs(t *testing.T) {
 		for i := range 12 {
 			list = append(list, fmt.Sprint("c", i), "look", "{}")
 		}
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{deltas(calls(list...))}, NoTitles: true})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{deltas(calls(list...))}, NoTitles: true})
 		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
 		if err != nil {
 			t.Fatalf("CreateSession() = %v", err)
@@ -150,8 +151,8 @@ func TestParallelOutputs(t *testing.T) {
 
 func TestSessionRefusals(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		fails := deltas([]chat.Delta{})
-		b := start(t, open(t), chat.Config{Providers: []chat.Provider{fails}, Attempts: 1, NoTitles: true})
+		fails := deltas([]llm.Delta{})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{fails}, Attempts: 1, NoTitles: true})
 		many := make([]toolkit.Definition, 65)
 		for i := range many {
 			many[i] = define(fmt.Sprint("t", i))[0]
@@ -207,7 +208,7 @@ func TestSessionRefusals(t *testing.T) {
 		wantCall(t, "SessionToolOutput() of too much", err, "x", chat.ErrTooLarge)
 		// What failed is in the history all the same.
 		_, s, err := b.c.SessionMessage(t.Context(), b.key, "Hi", nil)
-		if e, ok := errors.AsType[*chat.Error](err); !ok || e.Kind != chat.KindUnavailable || len(s.Messages) != 2 {
+		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindUnavailable || len(s.Messages) != 2 {
 			t.Errorf("SessionMessage() = %v\n%s", err, seenAs(s))
 		}
 	})

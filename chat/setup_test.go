@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
@@ -29,31 +30,31 @@ type fake struct {
 	name string
 
 	mu       sync.Mutex
-	requests []chat.Request // those for titles left out
-	titles   []chat.Request
+	requests []llm.Request // those for titles left out
+	titles   []llm.Request
 	// title answers requests for titles; empty means that they fail.
 	title  string
-	answer func(ctx context.Context, n int, req chat.Request, yield func(chat.Delta, error) bool)
+	answer func(ctx context.Context, n int, req llm.Request, yield func(llm.Delta, error) bool)
 }
 
 func (f *fake) Name() string { return f.name }
 
-func (f *fake) Stream(ctx context.Context, req chat.Request) iter.Seq2[chat.Delta, error] {
-	return func(yield func(chat.Delta, error) bool) {
+func (f *fake) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
 		f.mu.Lock()
 		if req.System == chat.TitleInstructions {
 			f.titles = append(f.titles, req)
 			title := f.title
 			f.mu.Unlock()
 			if title == "" {
-				yield(chat.Delta{}, &chat.Error{Kind: chat.KindOverloaded, Message: "no titles"})
+				yield(llm.Delta{}, &llm.Error{Kind: llm.KindOverloaded, Message: "no titles"})
 				return
 			}
-			yield(chat.Delta{Text: title, Stop: chat.StopEnd}, nil)
+			yield(llm.Delta{Text: title, Stop: llm.StopEnd}, nil)
 			return
 		}
 		n := len(f.requests)
-		req.Messages = append([]chat.Message(nil), req.Messages...)
+		req.Messages = append([]llm.Message(nil), req.Messages...)
 		f.requests = append(f.requests, req)
 		answer := f.answer
 		f.mu.Unlock()
@@ -62,22 +63,22 @@ func (f *fake) Stream(ctx context.Context, req chat.Request) iter.Seq2[chat.Delt
 }
 
 // seen gives the requests so far.
-func (f *fake) seen() []chat.Request {
+func (f *fake) seen() []llm.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.requests)
 }
 
 // titled gives the requests for titles so far.
-func (f *fake) titled() []chat.Request {
+func (f *fake) titled() []llm.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.titles)
 }
 
 // deltas answers the n-th request with the n-th list, the last one for all others.
-func deltas(lists ...[]chat.Delta) *fake {
-	return &fake{name: "fake", answer: func(_ context.Context, n int, _ chat.Request, yield func(chat.Delta, error) bool) {
+func deltas(lists ...[]llm.Delta) *fake {
+	return &fake{name: "fake", answer: func(_ context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
 		for _, d := range lists[min(n, len(lists)-1)] {
 			if !yield(d, nil) {
 				return
@@ -87,21 +88,21 @@ func deltas(lists ...[]chat.Delta) *fake {
 }
 
 // says is an answer of words.
-func says(words ...string) []chat.Delta {
-	var list []chat.Delta
+func says(words ...string) []llm.Delta {
+	var list []llm.Delta
 	for _, w := range words {
-		list = append(list, chat.Delta{Text: w})
+		list = append(list, llm.Delta{Text: w})
 	}
-	return append(list, chat.Delta{Stop: chat.StopEnd, Usage: &chat.Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 4, Raw: json.RawMessage(`{"in":10}`)}})
+	return append(list, llm.Delta{Stop: llm.StopEnd, Usage: &llm.Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 4, Raw: json.RawMessage(`{"in":10}`)}})
 }
 
 // calls is an answer that asks for tools: id, name, arguments, and so on.
-func calls(list ...string) []chat.Delta {
-	var all []chat.Delta
+func calls(list ...string) []llm.Delta {
+	var all []llm.Delta
 	for i := 0; i < len(list); i += 3 {
-		all = append(all, chat.Delta{ToolCall: &chat.ToolCall{ID: list[i], Name: list[i+1], Arguments: list[i+2]}})
+		all = append(all, llm.Delta{ToolCall: &llm.ToolCall{ID: list[i], Name: list[i+1], Arguments: list[i+2]}})
 	}
-	return append(all, chat.Delta{Stop: chat.StopToolCalls, Usage: &chat.Usage{InputTokens: 5, OutputTokens: 1}})
+	return append(all, llm.Delta{Stop: llm.StopToolCalls, Usage: &llm.Usage{InputTokens: 5, OutputTokens: 1}})
 }
 
 // tool is a tool of the server.
@@ -270,7 +271,7 @@ func outline(messages []persistence.Message) string {
 
 // talk writes the messages of a request as text, one a line, without the note
 // of the context.
-func talk(messages []chat.Message) string {
+func talk(messages []llm.Message) string {
 	var b strings.Builder
 	for _, m := range messages {
 		content := m.Content

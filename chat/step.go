@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 )
 
 const (
@@ -26,13 +28,13 @@ const (
 
 // received is what a provider's sequence yields.
 type received struct {
-	delta Delta
+	delta llm.Delta
 	err   error
 }
 
 // step makes one request, several times if it has to, and takes the answer into
 // the message.
-func (t *Turn) step(round int) ([]*callRun, StopReason, error) {
+func (t *Turn) step(round int) ([]*callRun, llm.StopReason, error) {
 	if round > 0 {
 		t.msg.Parts = append(t.msg.Parts, persistence.StepStart())
 	}
@@ -66,8 +68,8 @@ type answer struct {
 	// came says that something came: a second attempt would say it again.
 	came   bool
 	calls  []*callRun
-	stop   StopReason
-	usage  Usage
+	stop   llm.StopReason
+	usage  llm.Usage
 	record persistence.ResponseRecord
 }
 
@@ -95,7 +97,7 @@ func (a *answer) close(err error) {
 		r.Status, r.StatusReason = "cancelled", context.Cause(t.ctx).Error()
 	case err != nil:
 		r.Status, r.StatusReason = "failed", string(asError(t.provider.Name(), err).Kind)
-	case a.stop == StopLength || a.stop == StopFilter:
+	case a.stop == llm.StopLength || a.stop == llm.StopFilter:
 		r.Status, r.StatusReason = "incomplete", string(a.stop)
 	}
 	r.FinishedAt = new(time.Now())
@@ -112,14 +114,24 @@ func (a *answer) close(err error) {
 	}
 }
 
+// offered are the tools of a registry as a language model is told about them.
+func offered(r *toolkit.Registry) []llm.Tool {
+	definitions := r.Definitions()
+	all := make([]llm.Tool, len(definitions))
+	for i, d := range definitions {
+		all[i] = llm.Tool(d)
+	}
+	return all
+}
+
 // stream takes the answer as it comes.
 func (a *answer) stream() error {
 	t := a.t
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
 	deltas := make(chan received)
-	request := Request{
-		Model: t.model, System: t.system, Messages: t.request, Tools: t.registry.Definitions(), MaxTokens: t.maxTokens,
+	request := llm.Request{
+		Model: t.model, System: t.system, Messages: t.request, Tools: offered(t.registry), MaxTokens: t.maxTokens,
 	}
 	t.side.Go(func() { t.pull(ctx, request, deltas) })
 	limit := time.NewTimer(t.c.cfg.FirstByte)
@@ -143,7 +155,7 @@ func (a *answer) stream() error {
 		case err != nil:
 			return err
 		case !open:
-			return &Error{Kind: KindUnavailable, Provider: t.provider.Name(), Message: "The answer broke off."}
+			return &llm.Error{Kind: llm.KindUnavailable, Provider: t.provider.Name(), Message: "The answer broke off."}
 		case in.err != nil:
 			return in.err
 		}
@@ -161,11 +173,11 @@ func (a *answer) late() error {
 	if a.came {
 		text = "The language model stopped in the middle of its answer."
 	}
-	return &Error{Kind: KindTimeout, Provider: a.t.provider.Name(), Message: text}
+	return &llm.Error{Kind: llm.KindTimeout, Provider: a.t.provider.Name(), Message: text}
 }
 
 // pull ranges over the provider's sequence.
-func (t *Turn) pull(ctx context.Context, req Request, deltas chan<- received) {
+func (t *Turn) pull(ctx context.Context, req llm.Request, deltas chan<- received) {
 	defer close(deltas)
 	send := func(r received) bool {
 		select {
@@ -178,7 +190,7 @@ func (t *Turn) pull(ctx context.Context, req Request, deltas chan<- received) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.log.Error("provider panicked", "provider", t.provider.Name(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			send(received{err: &Error{Kind: KindBadRequest, Provider: t.provider.Name(), Message: "The program made a mistake with this request.", Err: errors.New("panic")}})
+			send(received{err: &llm.Error{Kind: llm.KindBadRequest, Provider: t.provider.Name(), Message: "The program made a mistake with this request.", Err: errors.New("panic")}})
 		}
 	}()
 	for d, err := range t.provider.Stream(ctx, req) {
@@ -189,7 +201,7 @@ func (t *Turn) pull(ctx context.Context, req Request, deltas chan<- received) {
 }
 
 // take puts a piece of the answer into the message.
-func (a *answer) take(d Delta) error {
+func (a *answer) take(d llm.Delta) error {
 	t := a.t
 	if d.Usage != nil {
 		a.usage = *d.Usage
@@ -198,13 +210,13 @@ func (a *answer) take(d Delta) error {
 		a.arrived()
 	}
 	if d.Text != "" && !t.say(d.Text) {
-		a.stop = StopLength
+		a.stop = llm.StopLength
 		return nil
 	}
 	if d.ToolCall != nil {
 		t.endText()
 		if len(a.calls) >= maxCalls {
-			return &Error{Kind: KindBadRequest, Provider: t.provider.Name(), Message: fmt.Sprintf("The language model asked for more than %d tools at once.", maxCalls)}
+			return &llm.Error{Kind: llm.KindBadRequest, Provider: t.provider.Name(), Message: fmt.Sprintf("The language model asked for more than %d tools at once.", maxCalls)}
 		}
 		run, err := t.call(*d.ToolCall)
 		if err != nil {

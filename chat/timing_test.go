@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
@@ -37,28 +38,28 @@ func sleep(ctx context.Context, d time.Duration) error {
 // TestRetry fails some times before the first byte.
 func TestRetry(t *testing.T) {
 	for name, c := range map[string]struct {
-		failures []*chat.Error
+		failures []*llm.Error
 		requests int
 		ok       bool
 		least    time.Duration
 		most     time.Duration
 	}{
-		"twice":          {[]*chat.Error{{Kind: chat.KindOverloaded}, {Kind: chat.KindUnavailable}}, 3, true, 1500 * time.Millisecond, 2 * time.Second},
-		"always":         {[]*chat.Error{{Kind: chat.KindRate}, {Kind: chat.KindRate}, {Kind: chat.KindRate}, {Kind: chat.KindRate}}, 3, false, 1500 * time.Millisecond, 2 * time.Second},
-		"as it asks":     {[]*chat.Error{{Kind: chat.KindRate, RetryAfter: 7 * time.Second}}, 2, true, 7 * time.Second, 8 * time.Second},
-		"not that long":  {[]*chat.Error{{Kind: chat.KindRate, RetryAfter: time.Hour}}, 1, false, 0, time.Second},
-		"what will last": {[]*chat.Error{{Kind: chat.KindTooLong}}, 1, false, 0, time.Second},
+		"twice":          {[]*llm.Error{{Kind: llm.KindOverloaded}, {Kind: llm.KindUnavailable}}, 3, true, 1500 * time.Millisecond, 2 * time.Second},
+		"always":         {[]*llm.Error{{Kind: llm.KindRate}, {Kind: llm.KindRate}, {Kind: llm.KindRate}, {Kind: llm.KindRate}}, 3, false, 1500 * time.Millisecond, 2 * time.Second},
+		"as it asks":     {[]*llm.Error{{Kind: llm.KindRate, RetryAfter: 7 * time.Second}}, 2, true, 7 * time.Second, 8 * time.Second},
+		"not that long":  {[]*llm.Error{{Kind: llm.KindRate, RetryAfter: time.Hour}}, 1, false, 0, time.Second},
+		"what will last": {[]*llm.Error{{Kind: llm.KindTooLong}}, 1, false, 0, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *persistence.Store) {
-				provider := &fake{name: "fake", answer: func(_ context.Context, n int, _ chat.Request, yield func(chat.Delta, error) bool) {
+				provider := &fake{name: "fake", answer: func(_ context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
 					if n < len(c.failures) {
-						yield(chat.Delta{}, c.failures[n])
+						yield(llm.Delta{}, c.failures[n])
 						return
 					}
-					yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+					yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 				}}
-				b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 				begun := time.Now()
 				r := b.say("Go")
 				took := time.Since(begun)
@@ -83,19 +84,19 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *persistence.Store) {
-				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 					for _, w := range c.words {
-						if !yield(chat.Delta{Text: w}, nil) {
+						if !yield(llm.Delta{Text: w}, nil) {
 							return
 						}
 					}
 					<-ctx.Done()
 				}}
-				b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, FirstByte: 10 * time.Second, Idle: 40 * time.Second, Attempts: 2, NoTitles: true})
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, FirstByte: 10 * time.Second, Idle: 40 * time.Second, Attempts: 2, NoTitles: true})
 				begun := time.Now()
 				turn := b.turn(chat.TurnRequest{Text: "Go"})
 				r, _ := turn.Wait(t.Context())
-				if took := time.Since(begun); r.Err == nil || r.Err.Kind != chat.KindTimeout || r.Text != c.text || took < c.want || took > c.want+time.Second {
+				if took := time.Since(begun); r.Err == nil || r.Err.Kind != llm.KindTimeout || r.Text != c.text || took < c.want || took > c.want+time.Second {
 					t.Errorf("Wait() = %+v, %v after %v", r, r.Err, took)
 				}
 				b.stop()
@@ -108,15 +109,15 @@ func TestSilence(t *testing.T) {
 func TestDrafts(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		const words, pace = 200, 50 * time.Millisecond // ten seconds
-		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 			for range words {
-				if sleep(ctx, pace) != nil || !yield(chat.Delta{Text: "word "}, nil) {
+				if sleep(ctx, pace) != nil || !yield(llm.Delta{Text: "word "}, nil) {
 					return
 				}
 			}
-			yield(chat.Delta{Stop: chat.StopEnd}, nil)
+			yield(llm.Delta{Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		var mu sync.Mutex
 		var drafts, saves int
 		var last string
@@ -181,7 +182,7 @@ func TestLease(t *testing.T) {
 			}
 		}}
 		provider := deltas(calls("a", "slow", "{}"), calls("b", "slow", "{}"), says("done"))
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, slow), NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, slow), NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		for range 4 {
 			if err := sleep(t.Context(), 11*time.Second); err != nil {
@@ -207,11 +208,11 @@ func TestLease(t *testing.T) {
 // TestLost takes the thread away from a turn.
 func TestLost(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
-			for sleep(ctx, 100*time.Millisecond) == nil && yield(chat.Delta{Text: "on and "}, nil) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			for sleep(ctx, 100*time.Millisecond) == nil && yield(llm.Delta{Text: "on and "}, nil) {
 			}
 		}}
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		if err := sleep(t.Context(), 3*time.Second); err != nil {
 			t.Fatal(err)
@@ -236,11 +237,11 @@ func TestLost(t *testing.T) {
 // TestDeletedThread removes the thread below a turn.
 func TestDeletedThread(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
-			for sleep(ctx, 100*time.Millisecond) == nil && yield(chat.Delta{Text: "on and "}, nil) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			for sleep(ctx, 100*time.Millisecond) == nil && yield(llm.Delta{Text: "on and "}, nil) {
 			}
 		}}
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		if err := sleep(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
@@ -259,7 +260,7 @@ func TestDeletedThread(t *testing.T) {
 // TestAbandon ends the request while its turn begins: it has begun, or it has not.
 func TestAbandon(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		b := start(t, store, chat.Config{Providers: []chat.Provider{deltas(says("ok"))}, NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true})
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := b.c.Turn(ctx, chat.TurnRequest{Key: b.key, Text: "Go", Opening: func(*persistence.Batch) error {
 			cancel()
@@ -290,7 +291,7 @@ func TestLargeOutputs(t *testing.T) {
 			yield(result(toolkit.Result{Output: []byte(`"` + strings.Repeat("x", 900<<10) + `"`), Model: "short"}), nil)
 		}}
 		provider := deltas(calls("a", "big", "{}", "b", "big", "{}", "c", "big", "{}"), says(strings.Repeat("\x01", 900<<10)))
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, Tools: tools(t, big), NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, big), NoTitles: true})
 		r := b.say("Go")
 		if r.Status != persistence.StatusCompleted || r.Message.Metadata.Status != persistence.StatusCompleted {
 			t.Errorf("Wait() = %s, %v", r.Status, r.Err)

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -208,9 +209,9 @@ func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructio
 		return "", err
 	}
 	record := persistence.ResponseRecord{ID: newID(), Model: t.model, Status: "completed", StatusReason: "title", CreatedAt: time.Now()}
-	req := Request{Model: t.model, System: instructions, Messages: []Message{{Role: RoleUser, Content: text}}, MaxTokens: titleTokens}
+	req := llm.Request{Model: t.model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens}
 	var answer strings.Builder
-	var usage Usage
+	var usage llm.Usage
 	for d, err := range t.provider.Stream(ctx, req) {
 		if err != nil {
 			return "", fmt.Errorf("ask for a title: %w", err)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -57,11 +58,11 @@ func (b *bench) title() persistence.Thread {
 func TestTitles(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		release := make(chan struct{})
-		provider := &fake{name: "fake", title: "\"Lakes of Austria\"\n", answer: func(_ context.Context, _ int, _ chat.Request, yield func(chat.Delta, error) bool) {
+		provider := &fake{name: "fake", title: "\"Lakes of Austria\"\n", answer: func(_ context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 			<-release
-			yield(chat.Delta{Text: "The Bodensee.", Stop: chat.StopEnd}, nil)
+			yield(llm.Delta{Text: "The Bodensee.", Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
 		var told []string
 		ctx, cancel := context.WithCancel(t.Context())
 		watched := make(chan struct{})
@@ -102,7 +103,7 @@ func TestTitles(t *testing.T) {
 func TestTitlesOfUsers(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := deltas(says("ok"))
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
 		for range 6 {
 			b.say("Good morning to you")
 			synctest.Wait()
@@ -131,7 +132,7 @@ func TestTitlesOfCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := deltas(says("ok"))
 		provider.title = "Spoken words"
-		b := start(t, store, chat.Config{Providers: []chat.Provider{provider}})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
 		add := func(m persistence.Message) {
 			m.Metadata.Source = persistence.SourceVoice
 			if _, err := store.AppendMessage(t.Context(), b.key, m); err != nil {
@@ -177,7 +178,7 @@ func TestObservers(t *testing.T) {
 				t.Errorf("Busy() in an observer = %v, %v", busy, err)
 			}
 		}}
-		b = start(t, store, chat.Config{Providers: []chat.Provider{deltas(says("ok"))}, Observers: []chat.TurnObserver{panics, good}, NoTitles: true})
+		b = start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, Observers: []chat.TurnObserver{panics, good}, NoTitles: true})
 		b.say("Go") // does not wait for observers
 		if r := <-reports; r.User != "Go" || r.Result.Text != "ok" || r.Key != b.key {
 			t.Errorf("the observer hears %+v", r)
@@ -209,7 +210,7 @@ func TestContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *persistence.Store) {
 				provider := deltas(says("ok"))
-				b := start(t, store, chat.Config{Providers: []chat.Provider{provider}, Context: c.build, NoTitles: true})
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Context: c.build, NoTitles: true})
 				begun := time.Now()
 				b.say("Go")
 				if got := provider.seen()[0].Messages[0].Content; got != c.want || time.Since(begun) > 3*time.Second {

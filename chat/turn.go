@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -59,13 +60,13 @@ type Result struct {
 	// Text is all that the message says.
 	Text string
 	// ToolCalls are calls that the caller has to run now.
-	ToolCalls []ToolCall
+	ToolCalls []llm.ToolCall
 	// Usage is that of all requests together.
-	Usage  Usage
+	Usage  llm.Usage
 	Status persistence.Status
 	Finish FinishReason
 	// Err is why the turn failed.
-	Err *Error
+	Err *llm.Error
 	// Shutdown says that it was interrupted because the server stops.
 	Shutdown bool
 	Provider string
@@ -81,7 +82,7 @@ type Turn struct {
 	req      TurnRequest
 	id       string
 	log      *slog.Logger
-	provider Provider
+	provider llm.Provider
 	model    string
 	system   string
 	// maxTokens limits each answer.
@@ -106,7 +107,7 @@ type Turn struct {
 	side    sync.WaitGroup // goroutines that run starts
 	begun   time.Time
 	msg     persistence.Message // the assistant's
-	request []Message           // history, and what this turn adds
+	request []llm.Message       // history, and what this turn adds
 	calls   []*callRun
 	asking  []*callRun      // calls that wait for the user's word
 	round   int             // of the step that runs
@@ -115,7 +116,7 @@ type Turn struct {
 	texts   int
 	said    int // bytes of text so far
 	results int // bytes of outputs so far
-	usage   Usage
+	usage   llm.Usage
 	latency map[string]int64
 	flushAt time.Time // zero: nothing to save
 	draftAt time.Time // zero: nothing to tell
@@ -241,7 +242,7 @@ type turnEvent struct {
 func (t *Turn) rounds() (FinishReason, error) {
 	thread, err := t.thread()
 	if err != nil {
-		return FinishError, &Error{Kind: KindUnavailable, Provider: t.provider.Name(), Message: "The conversation could not be read.", Err: err}
+		return FinishError, &llm.Error{Kind: llm.KindUnavailable, Provider: t.provider.Name(), Message: "The conversation could not be read.", Err: err}
 	}
 	t.request = t.c.cfg.History.Messages(thread, t.provider.Name())
 	t.addContext(t.request)
@@ -298,8 +299,8 @@ func (t *Turn) thread() ([]persistence.Message, error) {
 }
 
 // answered says how an answer without calls ended.
-func (t *Turn) answered(stop StopReason) FinishReason {
-	reason := map[StopReason]FinishReason{StopLength: FinishLength, StopFilter: FinishFilter}[stop]
+func (t *Turn) answered(stop llm.StopReason) FinishReason {
+	reason := map[llm.StopReason]FinishReason{llm.StopLength: FinishLength, llm.StopFilter: FinishFilter}[stop]
 	if t.said == 0 {
 		text := "The model gave no answer. Please try again."
 		switch reason {

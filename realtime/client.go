@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -269,4 +270,15 @@ func callID(location string) string {
 // section 5: it begins with v=0); whether it is complete is for the peer to say.
 func looksLikeSDP(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("v=0")) && bytes.Contains(b, []byte("\nm="))
+}
+
+// cutBytes shortens s to at most limit bytes, never inside a character.
+func cutBytes(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
 }

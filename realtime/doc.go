@@ -1,6 +1,6 @@
 // Package realtime speaks the GA Realtime protocol: it decodes and builds the
-// JSON events of the data channel, calls the HTTP endpoints that create and end
-// a call, and turns a saved thread into conversation items.
+// JSON events of the data channel, and calls the HTTP endpoints that create and end
+// a call.
 //
 // It holds no policy and no state: what is forwarded, stored or answered is
 // decided by its users. Events of an unknown type decode like any other, and

@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -26,16 +27,16 @@ type script struct {
 	answers []scripted
 
 	mu       sync.Mutex
-	requests []chat.Request
+	requests []llm.Request
 }
 
 // scripted gives one answer; words are yielded as they are.
-type scripted func(ctx context.Context, yield func(chat.Delta, error) bool)
+type scripted func(ctx context.Context, yield func(llm.Delta, error) bool)
 
 func (s *script) Name() string { return "script" }
 
-func (s *script) Stream(ctx context.Context, req chat.Request) iter.Seq2[chat.Delta, error] {
-	return func(yield func(chat.Delta, error) bool) {
+func (s *script) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
 		s.mu.Lock()
 		answer := s.answers[min(len(s.requests), len(s.answers)-1)]
 		s.requests = append(s.requests, req)
@@ -50,7 +51,7 @@ func (s *script) heard() string {
 	defer s.mu.Unlock()
 	var lines []string
 	for _, m := range s.requests[len(s.requests)-1].Messages {
-		if m.Role == chat.RoleTool {
+		if m.Role == llm.RoleTool {
 			lines = append(lines, m.ToolName+" "+m.ToolCallID+": "+m.Content)
 		}
 	}
@@ -58,51 +59,51 @@ func (s *script) heard() string {
 }
 
 func words(words ...string) scripted {
-	return func(_ context.Context, yield func(chat.Delta, error) bool) {
+	return func(_ context.Context, yield func(llm.Delta, error) bool) {
 		for _, w := range words {
-			if !yield(chat.Delta{Text: w}, nil) {
+			if !yield(llm.Delta{Text: w}, nil) {
 				return
 			}
 		}
-		yield(chat.Delta{Stop: chat.StopEnd}, nil)
+		yield(llm.Delta{Stop: llm.StopEnd}, nil)
 	}
 }
 
 // toolCalls asks for tools: id, name, arguments, and so on.
 func toolCalls(text string, list ...string) scripted {
-	return func(_ context.Context, yield func(chat.Delta, error) bool) {
-		if text != "" && !yield(chat.Delta{Text: text}, nil) {
+	return func(_ context.Context, yield func(llm.Delta, error) bool) {
+		if text != "" && !yield(llm.Delta{Text: text}, nil) {
 			return
 		}
 		for i := 0; i < len(list); i += 3 {
-			if !yield(chat.Delta{ToolCall: &chat.ToolCall{ID: list[i], Name: list[i+1], Arguments: list[i+2]}}, nil) {
+			if !yield(llm.Delta{ToolCall: &llm.ToolCall{ID: list[i], Name: list[i+1], Arguments: list[i+2]}}, nil) {
 				return
 			}
 		}
-		yield(chat.Delta{Stop: chat.StopToolCalls}, nil)
+		yield(llm.Delta{Stop: llm.StopToolCalls}, nil)
 	}
 }
 
-func failure(text string, kind chat.ErrorKind) scripted {
-	return func(_ context.Context, yield func(chat.Delta, error) bool) {
-		if text != "" && !yield(chat.Delta{Text: text}, nil) {
+func failure(text string, kind llm.ErrorKind) scripted {
+	return func(_ context.Context, yield func(llm.Delta, error) bool) {
+		if text != "" && !yield(llm.Delta{Text: text}, nil) {
 			return
 		}
-		yield(chat.Delta{}, &chat.Error{Kind: kind, Provider: "script", Message: "No money is left."})
+		yield(llm.Delta{}, &llm.Error{Kind: kind, Provider: "script", Message: "No money is left."})
 	}
 }
 
 // held says some words and then waits for its end, or for more to say.
 func held(text string, more <-chan struct{}) scripted {
-	return func(ctx context.Context, yield func(chat.Delta, error) bool) {
-		if text != "" && !yield(chat.Delta{Text: text}, nil) {
+	return func(ctx context.Context, yield func(llm.Delta, error) bool) {
+		if text != "" && !yield(llm.Delta{Text: text}, nil) {
 			return
 		}
 		select {
 		case <-more:
 			words(" More.")(ctx, yield)
 		case <-ctx.Done():
-			yield(chat.Delta{}, ctx.Err())
+			yield(llm.Delta{}, ctx.Err())
 		}
 	}
 }
@@ -121,7 +122,7 @@ func newStage(t *testing.T, change func(*chat.Config), answers ...scripted) *sta
 	t.Helper()
 	st := &stage{script: &script{answers: answers}}
 	cfg := chat.Config{
-		Providers: []chat.Provider{st.script}, NoTitles: true, Attempts: 1,
+		Providers: []llm.Provider{st.script}, NoTitles: true, Attempts: 1,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	if change != nil {

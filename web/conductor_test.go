@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -39,13 +40,13 @@ func TestConductorTurns(t *testing.T) {
 			c.result("c1", map[string]int{"n": 1})
 			c.want(`partial "Wait.\nDone."` + "\n" + ending("Wait.\nDone."))
 		}, heard: `look c1: {"n":1}`},
-		"a failure": {answers: []scripted{failure("", chat.KindQuota)}, run: func(c *client) {
+		"a failure": {answers: []scripted{failure("", llm.KindQuota)}, run: func(c *client) {
 			if f := c.want("state thinking\nappend user \"hi\"\nerror provider_quota"); f.problem.Message != "No money is left." {
 				c.t.Errorf("message %q", f.problem.Message)
 			}
 			c.want("state idle")
 		}, status: persistence.StatusFailed},
-		"a failure between two rounds": {answers: []scripted{toolCalls("", "c1", "look", "{}"), failure("", chat.KindOverloaded)}, run: func(c *client) {
+		"a failure between two rounds": {answers: []scripted{toolCalls("", "c1", "look", "{}"), failure("", llm.KindOverloaded)}, run: func(c *client) {
 			c.until("call c1 look {}")
 			c.result("c1", 1)
 			c.want("error provider_overloaded\nstate idle")
@@ -164,7 +165,7 @@ func TestConductorInterrupt(t *testing.T) {
 	t.Parallel()
 	opening := "state thinking\nappend user \"hi\"\n"
 	begun := make(chan struct{}) // the model is asked: the next turn gets the next answer
-	silent := func(ctx context.Context, yield func(chat.Delta, error) bool) {
+	silent := func(ctx context.Context, yield func(llm.Delta, error) bool) {
 		close(begun)
 		held("", nil)(ctx, yield)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 )
@@ -137,7 +138,7 @@ func classifyBridge(e *bridge.Error) *apiError {
 
 // classifyChat names failures of text turns; nil for every other.
 func classifyChat(err error) *apiError {
-	if e, ok := errors.AsType[*chat.Error](err); ok {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return classifyProvider(e)
 	}
 	message, param := err.Error(), ""
@@ -171,16 +172,16 @@ func classifyChat(err error) *apiError {
 
 // classifyProvider says that a language model failed. The codes are ours: a 401
 // of a provider is not the client's.
-func classifyProvider(e *chat.Error) *apiError {
+func classifyProvider(e *llm.Error) *apiError {
 	out := &apiError{Status: http.StatusBadGateway, Code: "provider_" + string(e.Kind), Message: realtime.MaskKeys(e.Message)}
 	switch e.Kind {
-	case chat.KindRate:
+	case llm.KindRate:
 		out.Status, out.RetryAfter = http.StatusTooManyRequests, cmp.Or(e.RetryAfter, retryFull)
-	case chat.KindOverloaded:
+	case llm.KindOverloaded:
 		out.Status, out.RetryAfter = http.StatusServiceUnavailable, cmp.Or(e.RetryAfter, retryFull)
-	case chat.KindTimeout:
+	case llm.KindTimeout:
 		out.Status = http.StatusGatewayTimeout
-	case chat.KindTooLong:
+	case llm.KindTooLong:
 		out.Status = http.StatusRequestEntityTooLarge
 	}
 	return out

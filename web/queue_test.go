@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -19,13 +20,13 @@ type slowModel struct{ release chan struct{} }
 
 func (h slowModel) Name() string { return "held" }
 
-func (h slowModel) Stream(ctx context.Context, _ chat.Request) iter.Seq2[chat.Delta, error] {
-	return func(yield func(chat.Delta, error) bool) {
+func (h slowModel) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
 		select {
 		case <-h.release:
-			yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+			yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 		case <-ctx.Done():
-			yield(chat.Delta{}, context.Cause(ctx))
+			yield(llm.Delta{}, context.Cause(ctx))
 		}
 	}
 }
@@ -34,7 +35,7 @@ func (h slowModel) Stream(ctx context.Context, _ chat.Request) iter.Seq2[chat.De
 func busy(t *testing.T, change func(*Config)) (b *bundle, key persistence.Key, release chan struct{}) {
 	t.Helper()
 	release = make(chan struct{})
-	b = setupChat(t, chat.Config{Providers: []chat.Provider{slowModel{release}}, NoTitles: true}, change)
+	b = setupChat(t, chat.Config{Providers: []llm.Provider{slowModel{release}}, NoTitles: true}, change)
 	owner := "local"
 	if change != nil {
 		owner = "alice"

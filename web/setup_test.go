@@ -18,7 +18,8 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
-	"voicebridge/chat/simulator"
+	"voicebridge/llm"
+	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
@@ -191,7 +192,7 @@ var pageFiles = fstest.MapFS{
 // configuration.
 func setup(t *testing.T, change func(*Config)) *bundle {
 	t.Helper()
-	return setupChat(t, chat.Config{Providers: []chat.Provider{simulator.New(simulator.Config{})}}, change)
+	return setupChat(t, chat.Config{Providers: []llm.Provider{simulator.New(simulator.Config{})}}, change)
 }
 
 // setupChat is setup with text turns of its own.

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -209,8 +209,8 @@ func TestStreams(t *testing.T) {
 			toolCalls("Hm.", "c3", "broken", `{}`), toolCalls("", "c4", "nowhere", `{"a":`), words("It is three."),
 		}},
 		"interrupted": {answers: []scripted{held("Once upon", nil)}, interrupt: true},
-		"failed":      {answers: []scripted{failure("It is", chat.KindQuota)}},
-		"silent":      {answers: []scripted{failure("", chat.KindAuth)}},
+		"failed":      {answers: []scripted{failure("It is", llm.KindQuota)}},
+		"silent":      {answers: []scripted{failure("", llm.KindAuth)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -15,7 +16,7 @@ import (
 // one again and again.
 func scriptedChat(answers ...scripted) (chat.Config, *script) {
 	s := &script{answers: answers}
-	return chat.Config{Providers: []chat.Provider{s}, NoTitles: true, Attempts: 1}, s
+	return chat.Config{Providers: []llm.Provider{s}, NoTitles: true, Attempts: 1}, s
 }
 
 func messagesPath(key persistence.Key) string { return "/api/threads/" + key.Thread + "/messages" }
@@ -209,9 +210,9 @@ func TestInterrupt(t *testing.T) {
 
 func TestFailuresOfAProvider(t *testing.T) {
 	t.Parallel()
-	for kind, want := range map[chat.ErrorKind]int{
-		chat.KindAuth: 502, chat.KindQuota: 502, chat.KindBadRequest: 502, chat.KindUnavailable: 502, chat.KindRate: 429,
-		chat.KindOverloaded: 503, chat.KindTimeout: 504, chat.KindTooLong: 413,
+	for kind, want := range map[llm.ErrorKind]int{
+		llm.KindAuth: 502, llm.KindQuota: 502, llm.KindBadRequest: 502, llm.KindUnavailable: 502, llm.KindRate: 429,
+		llm.KindOverloaded: 503, llm.KindTimeout: 504, llm.KindTooLong: 413,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()

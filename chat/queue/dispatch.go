@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -86,7 +87,7 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 // fresh lets queues go on whose reason to stand still a start may have ended: a
 // new key, for one. If it has not, they stand still again after one try.
 func (q *Queue) fresh(ctx context.Context) {
-	for _, reason := range []string{string(chat.KindAuth), string(chat.KindQuota), string(chat.KindUnavailable), reasonInCall} {
+	for _, reason := range []string{string(llm.KindAuth), string(llm.KindQuota), string(llm.KindUnavailable), reasonInCall} {
 		keys, err := q.store.PausedQueues(ctx, reason)
 		if err != nil && ctx.Err() == nil {
 			q.log.Warn("paused queues not resumed", "error", err)

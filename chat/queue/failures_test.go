@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
@@ -22,7 +23,7 @@ func TestTransient(t *testing.T) {
 		var tries atomic.Int64
 		p := &provider{answer: func(_ context.Context, words string) error {
 			if words == "one" && tries.Add(1) == 1 {
-				return &chat.Error{Kind: chat.KindOverloaded, Message: "The provider is busy."}
+				return &llm.Error{Kind: llm.KindOverloaded, Message: "The provider is busy."}
 			}
 			return nil
 		}}
@@ -42,7 +43,7 @@ func TestTransient(t *testing.T) {
 func TestGivesUp(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: func(context.Context, string) error {
-		return &chat.Error{Kind: chat.KindUnavailable, Message: "Nobody there."}
+		return &llm.Error{Kind: llm.KindUnavailable, Message: "Nobody there."}
 	}}
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, MaxAttempts: 2})
 	w := b.watch(b.store)
@@ -61,7 +62,7 @@ func TestGivesUp(t *testing.T) {
 // and go on when somebody says so.
 func TestPermanent(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []chat.ErrorKind{chat.KindAuth, chat.KindQuota, chat.KindTooLong, chat.KindBadRequest} {
+	for _, kind := range []llm.ErrorKind{llm.KindAuth, llm.KindQuota, llm.KindTooLong, llm.KindBadRequest} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			var works atomic.Bool
@@ -69,7 +70,7 @@ func TestPermanent(t *testing.T) {
 				if works.Load() {
 					return nil
 				}
-				return &chat.Error{Kind: kind, Message: "No."}
+				return &llm.Error{Kind: kind, Message: "No."}
 			}}
 			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, Every: 5 * time.Millisecond})
 			w := b.watch(b.store)
@@ -102,7 +103,7 @@ func (o observer) TurnFinished(context.Context, chat.TurnReport) { o() }
 func TestLateReport(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: func(context.Context, string) error {
-		return &chat.Error{Kind: chat.KindBadRequest, Message: "No."}
+		return &llm.Error{Kind: llm.KindBadRequest, Message: "No."}
 	}}
 	hold, told := make(chan struct{}), make(chan struct{})
 	// The delay keeps the queue from sending again meanwhile.
@@ -133,7 +134,7 @@ func TestDirectFailure(t *testing.T) {
 	hold := make(chan struct{})
 	p := &provider{answer: func(context.Context, string) error {
 		<-hold
-		return &chat.Error{Kind: chat.KindQuota, Message: "No money left."}
+		return &llm.Error{Kind: llm.KindQuota, Message: "No money left."}
 	}}
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true})
 	w := b.watch(b.store)
@@ -165,7 +166,7 @@ func TestGoesOnAfterASuccess(t *testing.T) {
 		if works.Load() {
 			return nil
 		}
-		return &chat.Error{Kind: chat.KindQuota, Message: "No money left."}
+		return &llm.Error{Kind: llm.KindQuota, Message: "No money left."}
 	}}
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true})
 	w := b.watch(b.store)
@@ -194,7 +195,7 @@ func TestResumedOftenEnough(t *testing.T) {
 		if works.Load() {
 			return nil
 		}
-		return &chat.Error{Kind: chat.KindUnavailable, Message: "Not now."}
+		return &llm.Error{Kind: llm.KindUnavailable, Message: "Not now."}
 	}}
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, MaxAttempts: 1})
 	w := b.watch(b.store)
@@ -239,7 +240,7 @@ func TestCulpritIsGone(t *testing.T) {
 			t.Parallel()
 			p := &provider{answer: func(_ context.Context, words string) error {
 				if words == "bad" {
-					return &chat.Error{Kind: chat.KindTooLong, Message: "No."}
+					return &llm.Error{Kind: llm.KindTooLong, Message: "No."}
 				}
 				return nil
 			}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 )
 
@@ -239,10 +240,10 @@ func (s *sending) failed(ctx context.Context, err error) {
 		err    error
 		reason string
 	}{
-		{persistence.ErrInvalid, string(chat.KindTooLong)},
-		{chat.ErrTooLarge, string(chat.KindTooLong)},
-		{chat.ErrProvider, string(chat.KindBadRequest)},
-		{chat.ErrTools, string(chat.KindBadRequest)},
+		{persistence.ErrInvalid, string(llm.KindTooLong)},
+		{chat.ErrTooLarge, string(llm.KindTooLong)},
+		{chat.ErrProvider, string(llm.KindBadRequest)},
+		{chat.ErrTools, string(llm.KindBadRequest)},
 	} {
 		if errors.Is(err, known.err) {
 			pause := persistence.QueuePause{Reason: known.reason, Message: fmt.Sprintf("The message cannot be sent: %v.", err)}
@@ -255,7 +256,7 @@ func (s *sending) failed(ctx context.Context, err error) {
 }
 
 // pauseFor says why a queue stands still after a failure that would come again.
-func pauseFor(e *chat.Error) persistence.QueuePause {
+func pauseFor(e *llm.Error) persistence.QueuePause {
 	return persistence.QueuePause{Reason: string(e.Kind), Message: e.Message}
 }
 
@@ -264,7 +265,7 @@ func pauseFor(e *chat.Error) persistence.QueuePause {
 func (s *sending) retry(why string, wait time.Duration) persistence.Requeue {
 	if s.m.Attempts >= s.q.cfg.MaxAttempts {
 		return persistence.Requeue{Error: why, Pause: &persistence.QueuePause{
-			Reason: string(chat.KindUnavailable), Message: fmt.Sprintf("After %d tries: %s", s.m.Attempts, why),
+			Reason: string(llm.KindUnavailable), Message: fmt.Sprintf("After %d tries: %s", s.m.Attempts, why),
 		}}
 	}
 	pause := min(firstPause<<min(s.m.Attempts-1, 10), longestPause)

@@ -15,6 +15,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
@@ -42,8 +43,8 @@ type provider struct {
 
 func (p *provider) Name() string { return "fake" }
 
-func (p *provider) Stream(ctx context.Context, req chat.Request) iter.Seq2[chat.Delta, error] {
-	return func(yield func(chat.Delta, error) bool) {
+func (p *provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
 		words := lastWords(req.Messages)
 		if req.System == chat.ShortTitleInstructions {
 			title, err := strings.TrimPrefix(words, "user: "), error(nil)
@@ -51,20 +52,20 @@ func (p *provider) Stream(ctx context.Context, req chat.Request) iter.Seq2[chat.
 				title, err = p.title(ctx, title)
 			}
 			if err != nil {
-				yield(chat.Delta{}, err)
+				yield(llm.Delta{}, err)
 				return
 			}
-			yield(chat.Delta{Text: title, Stop: chat.StopEnd}, nil)
+			yield(llm.Delta{Text: title, Stop: llm.StopEnd}, nil)
 			return
 		}
 		defer p.enter(words)()
 		if p.answer != nil {
 			if err := p.answer(ctx, words); err != nil {
-				yield(chat.Delta{}, err)
+				yield(llm.Delta{}, err)
 				return
 			}
 		}
-		yield(chat.Delta{Text: "ok", Stop: chat.StopEnd}, nil)
+		yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 	}
 }
 
@@ -109,7 +110,7 @@ func (p *provider) crowd() int {
 }
 
 // lastWords are the user's last words, without the note of the context.
-func lastWords(messages []chat.Message) string {
+func lastWords(messages []llm.Message) string {
 	text := messages[len(messages)-1].Content
 	if strings.HasPrefix(text, "[CONTEXT:") {
 		_, text, _ = strings.Cut(text, "]\n\n")
@@ -155,7 +156,7 @@ func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Conf
 		all = slices.Concat(o.before, all, o.after)
 	}
 	turns, err := chat.New(chat.Config{
-		Store: store, Providers: []chat.Provider{p}, NoTitles: true, Attempts: 1, Observers: all, Logger: log,
+		Store: store, Providers: []llm.Provider{p}, NoTitles: true, Attempts: 1, Observers: all, Logger: log,
 	})
 	if err != nil {
 		t.Fatalf("New() = %v", err)

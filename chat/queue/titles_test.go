@@ -9,8 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"voicebridge/chat"
 	"voicebridge/chat/queue"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
@@ -22,7 +22,7 @@ func TestTitles(t *testing.T) {
 		p := &provider{title: func(_ context.Context, words string) (string, error) {
 			switch words {
 			case "broken":
-				return "", &chat.Error{Kind: chat.KindOverloaded, Message: "not now"}
+				return "", &llm.Error{Kind: llm.KindOverloaded, Message: "not now"}
 			case "long":
 				return `"` + strings.Repeat("\u00e4\U0001f600", 30) + `"`, nil
 			}

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"voicebridge/chat"
-	"voicebridge/chat/anthropic"
-	"voicebridge/chat/google"
-	"voicebridge/chat/ollama"
-	"voicebridge/chat/openai"
-	"voicebridge/chat/simulator"
+	"voicebridge/llm"
+	"voicebridge/llm/anthropic"
+	"voicebridge/llm/google"
+	"voicebridge/llm/ollama"
+	"voicebridge/llm/openai"
+	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 	"voicebridge/web"
@@ -81,7 +82,7 @@ func (c *config) shownTextModels() []web.Model {
 func (c *config) textProvider() string { return cmp.Or(c.Text.Provider, c.textProviders()[0]) }
 
 // openProvider makes the provider of a name.
-func (c *config) openProvider(name string) (chat.Provider, error) {
+func (c *config) openProvider(name string) (llm.Provider, error) {
 	s := &c.Secrets
 	switch name {
 	case providerOpenAI:
@@ -97,7 +98,9 @@ func (c *config) openProvider(name string) (chat.Provider, error) {
 		// Room for the history and the answer: the server's own default cuts.
 		return ollama.New(ollama.Config{Host: c.OllamaHost, NumCtx: 2 * c.Conversations.History.MaxTokens})
 	case providerSimulator:
-		return simulator.New(simulator.Config{Pace: simulatorPace}), nil
+		return simulator.New(simulator.Config{
+			Pace: simulatorPace, TitlePrompt: chat.TitleInstructions, ShortTitlePrompt: chat.ShortTitleInstructions,
+		}), nil
 	default:
 		return nil, fmt.Errorf("there is no provider %q", name)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/web"
 )
@@ -106,7 +106,7 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request := chat.Request{Model: "model-1", Messages: []chat.Message{{Role: chat.RoleUser, Content: "hello"}}, MaxTokens: 7}
+		request := llm.Request{Model: "model-1", Messages: []llm.Message{{Role: llm.RoleUser, Content: "hello"}}, MaxTokens: 7}
 		for _, err = range p.Stream(t.Context(), request) {
 			if err != nil {
 				break

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/realtime"
 )
 
@@ -28,7 +28,7 @@ func or(p *float64, otherwise float64) float64 {
 }
 
 // text is what a text request takes.
-func (p price) text(u chat.Usage) float64 {
+func (p price) text(u llm.Usage) float64 {
 	return p.sum(realtime.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cached: u.CachedTokens, CachedText: u.CachedTokens,
 	})
@@ -56,7 +56,7 @@ func (c *config) voiceCost(u realtime.Usage) *float64 {
 }
 
 // textCost is what a request of a text turn takes; nil when nobody has said.
-func (c *config) textCost(_, model string, u chat.Usage) *float64 {
+func (c *config) textCost(_, model string, u llm.Usage) *float64 {
 	for _, p := range c.Prices {
 		if p.Model == model {
 			return new(p.text(u))

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/realtime"
 )
 
@@ -27,15 +27,15 @@ func TestPrices(t *testing.T) {
 		"voice": {cfg.voiceCost(realtime.Usage{
 			InputTokens: 1000, InputAudio: 600, Cached: 500, CachedAudio: 200, CachedText: 300, OutputTokens: 100, OutputAudio: 80,
 		}), (100*4 + 300*0.4 + 400*32 + 200*0.5 + 20*16 + 80*64) / 1e6},
-		"text without prices for cached tokens": {cfg.textCost("x", "small", chat.Usage{InputTokens: 100, CachedTokens: 40, OutputTokens: 10}), (100*1 + 10*2) / 1e6},
-		"nothing":                               {cfg.textCost("x", "small", chat.Usage{}), 0},
-		"counts that cannot be":                 {cfg.textCost("x", "small", chat.Usage{InputTokens: 10, CachedTokens: 40}), 40.0 / 1e6},
+		"text without prices for cached tokens": {cfg.textCost("x", "small", llm.Usage{InputTokens: 100, CachedTokens: 40, OutputTokens: 10}), (100*1 + 10*2) / 1e6},
+		"nothing":                               {cfg.textCost("x", "small", llm.Usage{}), 0},
+		"counts that cannot be":                 {cfg.textCost("x", "small", llm.Usage{InputTokens: 10, CachedTokens: 40}), 40.0 / 1e6},
 	} {
 		if tt.got == nil || math.Abs(*tt.got-tt.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
 		}
 	}
-	if got := cfg.textCost("x", "unknown", chat.Usage{InputTokens: 1}); got != nil {
+	if got := cfg.textCost("x", "unknown", llm.Usage{InputTokens: 1}); got != nil {
 		t.Errorf("a model without a price costs %v", *got)
 	}
 	_, err = loadConfig(sources{File: write(t, "prices:\n  - {input: -1, output: 1}\n  - {model: a, inputs: 1}\n")})

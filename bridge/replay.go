@@ -1,0 +1,300 @@
+package bridge
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+const (
+	// maxIDLen is the longest item id and call id that the API takes.
+	maxIDLen = 32
+	// maxNameLen is the longest function name that the API takes.
+	maxNameLen = 64
+	// maxItemBytes is the most JSON text that the words of one item may take, so
+	// that its event stays below 200 KiB and passes any data channel.
+	maxItemBytes = 128 << 10
+	// maxOutputBytes is the same for a function's output: what the model reads
+	// again must not crowd out the conversation.
+	maxOutputBytes = 16 << 10
+	// aroundItem is more than the JSON around the words of an item in its event: the
+	// ids, the name of a function and the fields' names.
+	aroundItem = 1 << 10
+
+	cutMark = " […]"
+	// noResult is what the model reads of a call that nothing answered.
+	noResult = `{"error":"the call ended before this function answered"}`
+)
+
+// replayItems turns saved messages into the items that replay them, oldest first: user
+// and system text as input_text, assistant text as output_text (of an
+// interrupted voice answer only what was heard), tool parts as pairs of
+// function_call and function_call_output, never one without the other. Messages
+// without words are skipped. newID makes the item ids; ids and call ids that do
+// not fit the API (32 characters of A-Z a-z 0-9 _ -) are replaced by a hash of
+// themselves. Text that would make an event larger than maxEvent bytes, which
+// the upstream takes, is cut and marked; arguments of that size are left out.
+func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) []realtime.Item {
+	h := history{newID: newID, room: min(max(maxEvent-aroundItem, 0), maxItemBytes), calls: make(map[string]bool), ids: make(map[string]bool)}
+	for i := range msgs {
+		h.message(&msgs[i])
+	}
+	return h.items
+}
+
+type history struct {
+	newID func() string
+	items []realtime.Item
+	room  int             // bytes of JSON text for the words of one item
+	ids   map[string]bool // item ids in use
+	calls map[string]bool // call ids in use
+}
+
+func (h *history) message(m *persistence.Message) {
+	heard := newHeardText(m)
+	var texts []string
+	flush := func() {
+		h.text(m.Role, texts)
+		texts = nil
+	}
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		switch name, isTool := toolName(p); {
+		case p.Type == "text":
+			if t := heard.next(p.Text); strings.TrimSpace(t) != "" {
+				texts = append(texts, t)
+			}
+		case isTool && m.Role == persistence.RoleAssistant:
+			flush()
+			h.tool(name, p)
+		}
+	}
+	flush()
+}
+
+// text appends one message item, if it says anything.
+func (h *history) text(role persistence.Role, texts []string) {
+	kind := realtime.ContentInputText
+	switch role {
+	case persistence.RoleAssistant:
+		kind = realtime.ContentOutputText
+	case persistence.RoleUser, persistence.RoleSystem:
+	default:
+		return
+	}
+	left := h.room
+	var content []realtime.Content
+	for _, t := range texts {
+		cut := cutJSON(t, left)
+		if cut == "" {
+			break
+		}
+		// 64 bytes for the JSON around each part.
+		left -= jsonLen(cut) + 64
+		content = append(content, realtime.Content{Type: kind, Text: cut})
+		if left <= 0 {
+			break
+		}
+	}
+	if len(content) > 0 {
+		h.items = append(h.items, realtime.Item{ID: h.id(), Type: realtime.ItemMessage, Role: string(role), Content: content})
+	}
+}
+
+// tool appends a call and its output.
+func (h *history) tool(name string, p *persistence.Part) {
+	arguments := string(p.Input)
+	if len(p.Input) == 0 || !json.Valid(p.Input) || jsonLen(arguments) > h.room {
+		arguments = "{}"
+	}
+	var output string
+	switch p.State {
+	case persistence.ToolOutputAvailable:
+		output = modelOutput(p.Output)
+	case persistence.ToolOutputError:
+		b := encode(map[string]string{"error": p.ErrorText})
+		output = string(b)
+	default:
+		output = noResult
+	}
+	call := h.callID(p.ToolCallID)
+	h.items = append(h.items,
+		realtime.Item{ID: h.id(), Type: realtime.ItemFunctionCall, CallID: call, Name: name, Arguments: arguments},
+		realtime.Item{ID: h.id(), Type: realtime.ItemFunctionCallOutput, CallID: call, Output: cutJSON(output, min(h.room, maxOutputBytes))})
+}
+
+// id is a new item id that fits and is not in use.
+func (h *history) id() string {
+	id := fitID(h.newID())
+	for n := 0; h.ids[id]; n++ {
+		id = hashID(id + "#" + strconv.Itoa(n))
+	}
+	h.ids[id] = true
+	return id
+}
+
+// callID is the model's id of a call, made to fit; two calls of one id (from two
+// live calls, say) become two ids.
+func (h *history) callID(saved string) string {
+	if saved == "" {
+		saved = h.newID()
+	}
+	id := fitID(saved)
+	for n := 0; h.calls[id]; n++ {
+		id = hashID(saved + "#" + strconv.Itoa(n))
+	}
+	h.calls[id] = true
+	return id
+}
+
+func fitID(id string) string {
+	if id == "" || len(id) > maxIDLen || strings.IndexFunc(id, notIDRune) >= 0 {
+		return hashID(id)
+	}
+	return id
+}
+
+func hashID(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:maxIDLen/2])
+}
+
+func notIDRune(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+}
+
+// toolName is the function's name, if the part is a tool part.
+func toolName(p *persistence.Part) (string, bool) {
+	name, ok := strings.CutPrefix(p.Type, "tool-")
+	if p.Type == "dynamic-tool" {
+		ok = true
+		name = ""
+	}
+	if !ok {
+		return "", false
+	}
+	if p.ToolName != "" {
+		name = p.ToolName
+	}
+	name = strings.Map(func(r rune) rune {
+		if notIDRune(r) {
+			return '_'
+		}
+		return r
+	}, name)
+	if name == "" {
+		name = "unknown"
+	}
+	return name[:min(len(name), maxNameLen)], true
+}
+
+// modelOutput is what the model reads of a saved result. A chart's result is
+// stored whole for the page; the model gets its summary and id, as it did when
+// the chart was made.
+func modelOutput(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "{}"
+	}
+	var text string
+	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
+		return text // already words: not encoded twice
+	}
+	var chart struct {
+		ChartID   string          `json:"chartId"`
+		ChartData json.RawMessage `json:"chartData"`
+		Message   string          `json:"message"`
+		Title     string          `json:"title"`
+	}
+	if json.Unmarshal(raw, &chart) == nil && chart.ChartID != "" && chart.ChartData != nil {
+		summary := chart.Message
+		if summary == "" {
+			summary = chart.Title
+		}
+		b := encode(struct {
+			Summary string `json:"summary"`
+			ChartID string `json:"chartId"`
+		}{summary, chart.ChartID})
+		return string(b)
+	}
+	return string(raw)
+}
+
+// heardText hands out the heard words of an interrupted answer along the parts
+// of its full text.
+type heardText struct {
+	active bool
+	left   string
+}
+
+func newHeardText(m *persistence.Message) *heardText {
+	if m.Role != persistence.RoleAssistant || m.Metadata.HeardText == nil {
+		return &heardText{}
+	}
+	return &heardText{active: true, left: strings.TrimSpace(*m.Metadata.HeardText)}
+}
+
+// next returns what was heard of the next text part, everything when the message
+// was not interrupted.
+func (h *heardText) next(full string) string {
+	if !h.active {
+		return full
+	}
+	full = strings.TrimSpace(full)
+	if rest, ok := strings.CutPrefix(h.left, full); ok {
+		h.left = strings.TrimSpace(rest)
+		return full
+	}
+	// The cut is in this part; or the saved words differ from the full text, and
+	// then the heard ones are the truth.
+	out := h.left
+	h.left = ""
+	return out
+}
+
+// jsonLen is how many bytes s takes inside a JSON string.
+func jsonLen(s string) int {
+	n := 0
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		n += jsonRuneLen(r, size)
+		i += size
+	}
+	return n
+}
+
+func jsonRuneLen(r rune, size int) int {
+	switch {
+	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t' || r == '\b' || r == '\f':
+		return 2
+	case r < 0x20 || r == '\u2028' || r == '\u2029' || (r == utf8.RuneError && size == 1):
+		return 6
+	}
+	return size
+}
+
+// cutJSON shortens s so that it takes at most limit bytes inside a JSON string,
+// never inside a character; what was cut is marked.
+func cutJSON(s string, limit int) string {
+	n, fits := 0, 0
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		n += jsonRuneLen(r, size)
+		i += size
+		if n <= limit-len(cutMark) {
+			fits = i
+		}
+		if n > limit {
+			if fits == 0 {
+				return ""
+			}
+			return s[:fits] + cutMark
+		}
+	}
+	return s
+}

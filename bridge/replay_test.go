@@ -1,0 +1,289 @@
+package bridge
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// counter makes item ids i1, i2, …
+func counter() func() string {
+	n := 0
+	return func() string { n++; return fmt.Sprintf("i%d", n) }
+}
+
+func text(s string) persistence.Part { return persistence.Part{Type: "text", Text: s} }
+
+func TestReplayItems(t *testing.T) {
+	t.Parallel()
+	heard := func(s string) persistence.Metadata {
+		return persistence.Metadata{Status: persistence.StatusInterrupted, HeardText: &s}
+	}
+	msg := func(id, role, kind string, words ...string) realtime.Item {
+		it := realtime.Item{ID: id, Type: realtime.ItemMessage, Role: role}
+		for _, w := range words {
+			it.Content = append(it.Content, realtime.Content{Type: kind, Text: w})
+		}
+		return it
+	}
+	call := func(id, call, name, arguments string) realtime.Item {
+		return realtime.Item{ID: id, Type: realtime.ItemFunctionCall, CallID: call, Name: name, Arguments: arguments}
+	}
+	output := func(id, call, out string) realtime.Item {
+		return realtime.Item{ID: id, Type: realtime.ItemFunctionCallOutput, CallID: call, Output: out}
+	}
+	tool := func(kind, id string, state persistence.ToolState, in, out string) persistence.Part {
+		p := persistence.Part{Type: kind, ToolCallID: id, State: state}
+		if in != "" {
+			p.Input = json.RawMessage(in)
+		}
+		if out != "" {
+			p.Output = json.RawMessage(out)
+		}
+		return p
+	}
+	const user, assistant, system = persistence.RoleUser, persistence.RoleAssistant, persistence.RoleSystem
+	for name, tt := range map[string]struct {
+		in   []persistence.Message
+		want []realtime.Item
+	}{
+		"roles": {
+			[]persistence.Message{{Role: system, Parts: []persistence.Part{text("be kind")}}, {Role: user, Parts: []persistence.Part{text("hi"), text("you")}}, {Role: assistant, Parts: []persistence.Part{text("hello")}}},
+			[]realtime.Item{msg("i1", "system", realtime.ContentInputText, "be kind"), msg("i2", "user", realtime.ContentInputText, "hi", "you"), msg("i3", "assistant", realtime.ContentOutputText, "hello")},
+		},
+		"nothing said": {[]persistence.Message{{Role: user}, {Role: user, Parts: []persistence.Part{text(" \n")}}, {Role: "tool", Parts: []persistence.Part{text("x")}}, {Role: user, Parts: []persistence.Part{{Type: "file"}}}}, nil},
+		"parts in order": {
+			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{
+				{Type: "step-start"}, text("let me see"),
+				tool("tool-create_bar_chart", "call_1", persistence.ToolOutputAvailable, `{"title":"T"}`, `{"status":"success","message":"made","chartId":"c1","chartData":{"data":[1,2]}}`),
+				{Type: "step-start"}, text("here it is"),
+			}}},
+			[]realtime.Item{
+				msg("i1", "assistant", realtime.ContentOutputText, "let me see"), call("i2", "call_1", "create_bar_chart", `{"title":"T"}`),
+				output("i3", "call_1", `{"summary":"made","chartId":"c1"}`), msg("i4", "assistant", realtime.ContentOutputText, "here it is"),
+			},
+		},
+		"tool states": {
+			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{
+				{Type: "dynamic-tool", ToolName: "files__read", ToolCallID: "a", State: persistence.ToolOutputAvailable, Output: json.RawMessage(`"words & <b>"`)},
+				{Type: "dynamic-tool", ToolName: "files__read", ToolCallID: "b", State: persistence.ToolOutputError, ErrorText: `no "file"`},
+				{Type: "tool-x", ToolCallID: "c", State: persistence.ToolInputAvailable, Input: json.RawMessage(`{"cut":`)},
+				{Type: "tool-x", ToolCallID: "d", State: persistence.ToolOutputAvailable},
+			}}},
+			[]realtime.Item{
+				call("i1", "a", "files__read", "{}"), output("i2", "a", "words & <b>"), call("i3", "b", "files__read", "{}"), output("i4", "b", `{"error":"no \"file\""}`),
+				call("i5", "c", "x", "{}"), output("i6", "c", noResult), call("i7", "d", "x", "{}"), output("i8", "d", "{}"),
+			},
+		},
+		"tool of a user": {[]persistence.Message{{Role: user, Parts: []persistence.Part{{Type: "tool-x", ToolCallID: "c"}, text("hi")}}}, []realtime.Item{msg("i1", "user", realtime.ContentInputText, "hi")}},
+		"odd names and ids": {
+			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{
+				{Type: "tool-a b/ü", ToolCallID: strings.Repeat("x", 33)}, {Type: "dynamic-tool", ToolName: strings.Repeat("n", 70), ToolCallID: "ok"},
+				{Type: "dynamic-tool", ToolCallID: "ok"},
+			}}},
+			[]realtime.Item{
+				call("i1", hashID(strings.Repeat("x", 33)), "a_b__", "{}"), output("i2", hashID(strings.Repeat("x", 33)), noResult),
+				call("i3", "ok", strings.Repeat("n", 64), "{}"), output("i4", "ok", noResult), call("i5", hashID("ok#0"), "unknown", "{}"), output("i6", hashID("ok#0"), noResult),
+			},
+		},
+		"heard a part": {
+			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two three. "), text("Four five.")}, Metadata: heard("One two three. Four")}},
+			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "One two three.", "Four")},
+		},
+		"heard nothing": {[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two."), {Type: "tool-x", ToolCallID: "c"}}, Metadata: heard("")}}, []realtime.Item{call("i1", "c", "x", "{}"), output("i2", "c", noResult)}},
+		"heard otherwise": {
+			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two three."), text("Four.")}, Metadata: heard("one, two")}},
+			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "one, two")},
+		},
+		"interrupted text turn": {
+			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("so far")}, Metadata: persistence.Metadata{Status: persistence.StatusInterrupted}}},
+			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "so far")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, replayItems(tt.in, 256<<10, counter())); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+// TestReplayItemsProperties builds random threads, hostile ones among them, and checks
+// what must hold for every replay.
+func TestReplayItemsProperties(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		msgs := randomThread(r)
+		items := replayItems(msgs, 256<<10, func() string { return randomID(r) })
+		checkItems(t, seed, items)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestReplayItemsFit has words and arguments of all sizes and an upstream that takes 64 KiB:
+// each event fits, and no call is without its output.
+func TestReplayItemsFit(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	for _, size := range []int{10, 60 << 10, limit - aroundItem, limit, 100 << 10, 300 << 10} {
+		for _, letter := range []string{"a", "\"", "a\u2028", "é"} {
+			words := strings.Repeat(letter, size/len(letter))
+			input, err := json.Marshal(map[string]string{"code": words})
+			if err != nil {
+				t.Fatal(err)
+			}
+			items := replayItems([]persistence.Message{
+				{Role: persistence.RoleUser, Parts: []persistence.Part{text(words), text(words)}},
+				{Role: persistence.RoleAssistant, Parts: []persistence.Part{{
+					Type: "dynamic-tool", ToolName: strings.Repeat("n", 100), ToolCallID: strings.Repeat("c", 100),
+					State: persistence.ToolOutputAvailable, Input: input, Output: input,
+				}}},
+			}, limit, counter())
+			if len(items) != 3 {
+				t.Fatalf("%d bytes of %q: %d items", size, letter, len(items))
+			}
+			for _, it := range items {
+				if n := len(realtime.ItemCreate(strings.Repeat("e", 64), it, "")); n > limit {
+					t.Errorf("%d bytes of %q: %s is an event of %d bytes", size, letter, it.Type, n)
+				}
+			}
+		}
+	}
+}
+
+func checkItems(t *testing.T, seed uint64, items []realtime.Item) {
+	t.Helper()
+	ids, calls := map[string]bool{}, map[string]bool{}
+	for i, it := range items {
+		if !idPattern.MatchString(it.ID) || ids[it.ID] {
+			t.Errorf("seed %d: item id %q is bad or used twice", seed, it.ID)
+		}
+		ids[it.ID] = true
+		event := realtime.ItemCreate("event", it, items[max(0, i-1)].ID)
+		if len(event) > 200<<10 {
+			t.Errorf("seed %d: event of %d bytes", seed, len(event))
+		}
+		if e, err := realtime.Decode(event); err != nil || e.Malformed != nil {
+			t.Errorf("seed %d: event does not decode: %v", seed, err)
+		}
+		switch it.Type {
+		case realtime.ItemFunctionCall:
+			if !idPattern.MatchString(it.CallID) || calls[it.CallID] || !json.Valid([]byte(it.Arguments)) || it.Name == "" || len(it.Name) > 64 {
+				t.Errorf("seed %d: bad call %+v", seed, it)
+			}
+			calls[it.CallID] = true
+			if i+1 == len(items) || items[i+1].Type != realtime.ItemFunctionCallOutput || items[i+1].CallID != it.CallID {
+				t.Errorf("seed %d: call %s has no output after it", seed, it.CallID)
+			}
+		case realtime.ItemFunctionCallOutput:
+			if i == 0 || items[i-1].Type != realtime.ItemFunctionCall || items[i-1].CallID != it.CallID {
+				t.Errorf("seed %d: output %s has no call before it", seed, it.CallID)
+			}
+		case realtime.ItemMessage:
+			if strings.TrimSpace(it.Text()) == "" {
+				t.Errorf("seed %d: empty message", seed)
+			}
+			for _, c := range it.Content {
+				if want := map[bool]string{true: realtime.ContentOutputText, false: realtime.ContentInputText}[it.Role == "assistant"]; c.Type != want {
+					t.Errorf("seed %d: %s in a message of %s", seed, c.Type, it.Role)
+				}
+			}
+		default:
+			t.Errorf("seed %d: item of type %q", seed, it.Type)
+		}
+	}
+}
+
+func randomThread(r *rand.Rand) []persistence.Message {
+	var msgs []persistence.Message
+	for range r.IntN(12) {
+		m := persistence.Message{Role: []persistence.Role{"user", "assistant", "system", "tool"}[r.IntN(4)]}
+		for range r.IntN(5) {
+			m.Parts = append(m.Parts, randomPart(r))
+		}
+		if r.IntN(4) == 0 {
+			full := ""
+			for _, p := range m.Parts {
+				full += p.Text
+			}
+			full = full[:r.IntN(len(full)+1)]
+			m.Metadata.HeardText = &full
+		}
+		msgs = append(msgs, m)
+	}
+	return msgs
+}
+
+func randomPart(r *rand.Rand) persistence.Part {
+	p := persistence.Part{
+		Type: []string{"text", "text", "tool-chart", "dynamic-tool", "step-start", "file"}[r.IntN(6)],
+		Text: randomText(r), ToolCallID: randomID(r), ToolName: []string{"", "mcp__tool", "ä b", strings.Repeat("z", 99)}[r.IntN(4)],
+		State: []persistence.ToolState{"", "input-available", "output-available", "output-error"}[r.IntN(4)], ErrorText: randomText(r),
+	}
+	for _, dst := range []*json.RawMessage{&p.Input, &p.Output} {
+		switch r.IntN(5) {
+		case 0:
+		case 1:
+			*dst = json.RawMessage(`{"broken":`)
+		case 2:
+			*dst = json.RawMessage(`{"chartId":"c","chartData":{},"message":` + string(mustJSON(randomText(r))) + `}`)
+		default:
+			*dst = mustJSON(randomText(r))
+		}
+	}
+	return p
+}
+
+func mustJSON(s string) json.RawMessage {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func randomText(r *rand.Rand) string {
+	unit := []string{"word ", "\x00", "\"\\", "é", "😀", "\xff", " ", "\u2028", "<&>"}[r.IntN(9)]
+	return strings.Repeat(unit, []int{0, 1, 1, 2, 7, 7, 50, 300, 20_000, 160_000}[r.IntN(10)])
+}
+
+func randomID(r *rand.Rand) string {
+	return []string{"", "call_1", "call_2", strings.Repeat("x", 40), "ü", "a b"}[r.IntN(6)]
+}
+
+func FuzzCutJSON(f *testing.F) {
+	f.Add("hello", 3)
+	f.Add("é\x00\"\xff😀\u2028", 20)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		limit = limit&0xffff + 1
+		got := cutJSON(s, limit)
+		encoded := encode(got)
+		if len(encoded)-2 != jsonLen(got) {
+			t.Fatalf("length of %q is %d, not %d", got, len(encoded)-2, jsonLen(got))
+		}
+		if jsonLen(got) > limit {
+			t.Fatalf("%q is longer than %d", got, limit)
+		}
+		if utf8.ValidString(s) && !utf8.ValidString(got) {
+			t.Fatalf("%q is cut inside a character", got)
+		}
+		if jsonLen(s) <= limit && got != s {
+			t.Fatalf("%q was cut to %q without need", s, got)
+		}
+	})
+}

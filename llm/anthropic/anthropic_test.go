@@ -1,0 +1,113 @@
+package anthropic_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"voicebridge/llm"
+	"voicebridge/llm/anthropic"
+	"voicebridge/llm/llmtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func provider(t *testing.T, c anthropic.Config) llm.Provider {
+	t.Helper()
+	p, err := anthropic.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestProvider(t *testing.T) {
+	t.Parallel()
+	llmtest.Run(t, llmtest.Wire{
+		New: func(t *testing.T, baseURL string, client *http.Client) llm.Provider {
+			return provider(t, anthropic.Config{BaseURL: baseURL, APIKey: llmtest.Key, HTTPClient: client})
+		},
+		Keyless: func(t *testing.T, client *http.Client) llm.Provider {
+			return provider(t, anthropic.Config{HTTPClient: client})
+		},
+		Label:     "Anthropic",
+		Path:      "/v1/messages",
+		KeyHeader: "X-Api-Key",
+		Answers: []llmtest.Answer{
+			{Exchange: "context_window", Text: "cut", Stop: llm.StopLength},
+			{Exchange: "hang_after_stop", Text: "ok", Stop: llm.StopEnd},
+		},
+		Failures: []llmtest.Failure{
+			{Exchange: "http_400_credit", Kind: llm.KindQuota, Status: 400, Says: "billing"},
+			{Exchange: "http_400_too_long_sum", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
+			{Exchange: "http_504", Kind: llm.KindTimeout, Status: 504, Says: "in time"},
+		},
+	})
+}
+
+// TestCache looks for the two marks of the cache, which the goldens have not.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	const mark = `"cache_control":{"type":"ephemeral"}`
+	call := llm.ToolCall{ID: "call_1", Name: "add", Arguments: "{}"}
+	for name, c := range map[string]struct {
+		last []llm.Message
+		want string // the end of the messages
+	}{
+		"after a text":   {[]llm.Message{{Role: llm.RoleUser, Content: "Go"}}, `{"text":"Go",` + mark + `,"type":"text"}],"role":"user"}]`},
+		"after a result": {[]llm.Message{{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{call}}, {Role: llm.RoleTool, ToolCallID: "call_1", Content: "3"}}, `{"tool_use_id":"call_1",` + mark + `,"content":[{"text":"3","type":"text"}],"type":"tool_result"}],"role":"user"}]`},
+		"after a call":   {[]llm.Message{{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{call}}}, `{"id":"call_1","input":{},"name":"add",` + mark + `,"type":"tool_use"}],"role":"assistant"}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := llmtest.Greeting()
+			req.Messages = append(req.Messages[:1:1], c.last...)
+			_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+				return provider(t, anthropic.Config{BaseURL: baseURL + "/v1/", APIKey: llmtest.Key, HTTPClient: client, Cache: true})
+			}, req)
+			for _, want := range []string{c.want, `"system":[{"text":"Be brief.",` + mark + `,"type":"text"}]`} {
+				if !strings.Contains(string(body), want) {
+					t.Errorf("the request is %s, want one with %s", body, want)
+				}
+			}
+			if n := strings.Count(string(body), mark); n != 2 {
+				t.Errorf("the request has %d marks, want 2", n)
+			}
+		})
+	}
+}
+
+// TestLastWords shows that what the model is to go on with ends without spaces.
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	req := llmtest.Greeting()
+	req.Messages = append(req.Messages[:1:1], llm.Message{Role: llm.RoleAssistant, Content: "I \n"})
+	_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+		return provider(t, anthropic.Config{BaseURL: baseURL, APIKey: llmtest.Key, HTTPClient: client})
+	}, req)
+	if !strings.Contains(string(body), `{"text":"I","type":"text"}`) {
+		t.Errorf("the request is %s", body)
+	}
+}
+
+// TestEnvironment shows that nothing comes from the environment.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "from-the-environment")
+	t.Setenv("ANTHROPIC_AUTH_TOKEN", "from-the-environment")
+	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1/")
+	r, _ := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+		return provider(t, anthropic.Config{BaseURL: baseURL, HTTPClient: client})
+	}, llmtest.Greeting())
+	if key, token := r.Header.Get("X-Api-Key"), r.Header.Get("Authorization"); key != "" || token != "" {
+		t.Errorf("the request has the keys %q and %q", key, token)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	if _, err := anthropic.New(anthropic.Config{BaseURL: "ftp://host"}); err == nil {
+		t.Error("New() takes an address that is not HTTP")
+	}
+}

@@ -1,0 +1,118 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"maps"
+
+	anthropic "github.com/anthropics/anthropic-sdk-go"
+
+	"voicebridge/llm"
+)
+
+// answer collects what events do not say at once.
+type answer struct {
+	calls  []piece
+	reason anthropic.StopReason // why the model has finished
+	counts map[string]json.RawMessage
+	done   bool
+}
+
+// event returns what an event has for the user now. Blocks of other types, such
+// as thinking, and events of other types are passed over.
+func (a *answer) event(e anthropic.MessageStreamEventUnion) (d llm.Delta, ok bool) {
+	switch e.Type {
+	case "message_start":
+		a.count(e.Message.Usage.RawJSON())
+		d.Usage = a.usage()
+	case "content_block_start":
+		switch e.ContentBlock.Type {
+		case "text":
+			d.Text = e.ContentBlock.Text
+		case "tool_use":
+			p := piece{index: e.Index, call: llm.ToolCall{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name}}
+			p.whole = json.RawMessage(e.ContentBlock.JSON.Input.Raw())
+			a.calls = append(a.calls, p)
+		}
+	case "content_block_delta":
+		switch e.Delta.Type {
+		case "text_delta":
+			d.Text = e.Delta.Text
+		case "input_json_delta":
+			if n := len(a.calls); n > 0 && a.calls[n-1].index == e.Index {
+				a.calls[n-1].call.Arguments += e.Delta.PartialJSON
+			}
+		}
+	case "message_delta":
+		a.count(e.Usage.RawJSON())
+		if e.Delta.StopReason != "" {
+			a.reason = e.Delta.StopReason
+		}
+	case "message_stop":
+		a.done = true
+	}
+	return d, d.Text != "" || d.Usage != nil
+}
+
+// finished reports whether the answer is whole.
+func (a *answer) finished() bool { return a.reason != "" }
+
+// end returns the calls, the usage and the reason of the end.
+func (a *answer) end() []llm.Delta {
+	calls := complete(a.calls, a.reason == anthropic.StopReasonMaxTokens)
+	var out []llm.Delta
+	for i := range calls {
+		out = append(out, llm.Delta{ToolCall: &calls[i]})
+	}
+	return append(out, llm.Delta{Usage: a.usage(), Stop: stop(a.reason, len(calls) > 0)})
+}
+
+// stop translates stop_reason.
+func stop(reason anthropic.StopReason, calls bool) llm.StopReason {
+	switch {
+	case reason == anthropic.StopReasonMaxTokens, reason == anthropic.StopReasonModelContextWindowExceeded:
+		return llm.StopLength
+	case reason == anthropic.StopReasonRefusal:
+		return llm.StopFilter
+	case calls:
+		return llm.StopToolCalls
+	}
+	return llm.StopEnd
+}
+
+// count takes a usage object. Those at the beginning and at the end of an answer
+// have different fields; where both have one, the later counts.
+func (a *answer) count(raw string) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(raw), &fields) != nil {
+		return
+	}
+	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
+	if a.counts == nil {
+		a.counts = map[string]json.RawMessage{}
+	}
+	maps.Copy(a.counts, fields)
+}
+
+// usage returns what has been counted. Anthropic counts what it reads from its
+// cache and writes to it beside the other input, not in it.
+func (a *answer) usage() *llm.Usage {
+	if len(a.counts) == 0 {
+		return nil
+	}
+	number := func(field string) int64 {
+		var n int64
+		_ = json.Unmarshal(a.counts[field], &n) // 0 if it is not there
+		return n
+	}
+	raw, err := json.Marshal(a.counts)
+	if err != nil { // its values have just been read
+		return nil
+	}
+	cached := number("cache_read_input_tokens")
+	return &llm.Usage{
+		InputTokens:  number("input_tokens") + number("cache_creation_input_tokens") + cached,
+		OutputTokens: number("output_tokens"),
+		CachedTokens: cached,
+		Raw:          raw,
+	}
+}

@@ -1,0 +1,96 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"regexp"
+
+	anthropic "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+
+	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
+)
+
+// validCallID is the form of the ids of calls that the API takes.
+var validCallID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// callID returns the id of a call as it is sent back.
+func callID(id string) string {
+	if validCallID.MatchString(id) {
+		return id
+	}
+	return wire.StandIn(id)
+}
+
+// tools writes definitions. The schemas go through byte for byte.
+func tools(definitions []llm.Tool) []anthropic.ToolUnionParam {
+	var out []anthropic.ToolUnionParam
+	for _, d := range definitions {
+		out = append(out, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{
+			Name:        d.Name,
+			Description: optional(d.Description),
+			InputSchema: param.Override[anthropic.ToolInputSchemaParam](wire.Schema(d.Parameters)),
+		}})
+	}
+	return out
+}
+
+// formerTools describes the tools of which a history has calls.
+func formerTools(messages []llm.Message) []anthropic.ToolUnionParam {
+	var former []llm.Tool
+	seen := map[string]bool{}
+	for _, m := range messages {
+		for _, c := range m.ToolCalls {
+			if !seen[c.Name] {
+				seen[c.Name] = true
+				former = append(former, llm.Tool{Name: c.Name})
+			}
+		}
+	}
+	return tools(former)
+}
+
+// call writes a call of the model.
+func call(c llm.ToolCall) anthropic.ContentBlockParamUnion {
+	return anthropic.NewToolUseBlock(callID(c.ID), wire.Object(c.Arguments), c.Name)
+}
+
+// result writes the answer to a call.
+func result(m llm.Message) anthropic.ContentBlockParamUnion {
+	block := anthropic.ToolResultBlockParam{ToolUseID: callID(m.ToolCallID)}
+	if m.Content != "" {
+		block.Content = []anthropic.ToolResultBlockParamContentUnion{{OfText: &anthropic.TextBlockParam{Text: m.Content}}}
+	}
+	if m.Failed {
+		block.IsError = param.NewOpt(true)
+	}
+	return anthropic.ContentBlockParamUnion{OfToolResult: &block}
+}
+
+// piece is a call that comes in pieces.
+type piece struct {
+	index int64 // of its content block
+	call  llm.ToolCall
+	whole json.RawMessage // arguments that came with the beginning
+}
+
+// complete returns the calls that are whole. In an answer that was cut at its
+// limit, halves of arguments are no call.
+func complete(pieces []piece, cut bool) []llm.ToolCall {
+	var out []llm.ToolCall
+	for _, p := range pieces {
+		c := p.call
+		if c.Arguments == "" {
+			c.Arguments = string(p.whole)
+		}
+		c.Arguments = wire.Arguments(c.Arguments)
+		if c.Name == "" || (cut && !json.Valid([]byte(p.call.Arguments))) {
+			continue
+		}
+		if c.ID == "" {
+			c.ID = wire.NewCallID()
+		}
+		out = append(out, c)
+	}
+	return out
+}

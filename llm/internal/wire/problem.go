@@ -1,0 +1,306 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"voicebridge/llm"
+)
+
+// maxQuote is how much of a server's own words a user gets to see, in runes.
+const maxQuote = 300
+
+// minSecret is the length from which on a key is masked. Servers that need no
+// key are often given a word, which is no secret and may be in their answers.
+const minSecret = 8
+
+// Problem is an error as a server wrote it.
+type Problem struct {
+	// Status and Header are those of the HTTP answer; Status is 0 in the middle
+	// of a stream.
+	Status int
+	Header http.Header
+	// Message, Type and Code are whatever the server calls by these names.
+	Message, Type, Code string
+	// Details are the further objects of Google's errors.
+	Details []json.RawMessage
+}
+
+// ParseProblem reads the error objects of the known servers:
+// {"error":{"message","type","code"}}, {"error":"…"}, {"message","type","code"},
+// {"detail":"…"}, and the first of an array of these. Of other bodies, plain
+// text is the message.
+func ParseProblem(body []byte) Problem {
+	body = bytes.TrimSpace(valid(body))
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	var outer struct {
+		Error  json.RawMessage `json:"error"`
+		Detail json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(body, &outer) != nil {
+		if len(body) > 0 && !bytes.ContainsAny(body[:1], "<{[") {
+			return Problem{Message: string(body)}
+		}
+		return Problem{}
+	}
+	inner := body
+	switch {
+	case len(outer.Error) > 0:
+		inner = outer.Error
+	case len(outer.Detail) > 0:
+		inner = outer.Detail
+	}
+	var text string
+	if json.Unmarshal(inner, &text) == nil {
+		return Problem{Message: text}
+	}
+	var fields struct {
+		Message json.RawMessage   `json:"message"`
+		Type    json.RawMessage   `json:"type"`
+		Code    json.RawMessage   `json:"code"`
+		Status  json.RawMessage   `json:"status"`
+		Details []json.RawMessage `json:"details"`
+	}
+	// A field of an unexpected form must not hide the others.
+	_ = json.Unmarshal(inner, &fields)
+	p := Problem{Message: word(fields.Message), Type: word(fields.Type), Code: word(fields.Code), Details: fields.Details}
+	if p.Type == "" {
+		p.Type = word(fields.Status) // Google's
+	}
+	return p
+}
+
+// word returns a JSON string or number as text.
+func word(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var number json.Number
+	if json.Unmarshal(raw, &number) == nil {
+		return number.String()
+	}
+	return ""
+}
+
+// Says reports whether the message has one of the phrases, in any case. It is
+// for servers that have no code for what they mean.
+func (p Problem) Says(phrases ...string) bool {
+	message := strings.ToLower(p.Message)
+	for _, phrase := range phrases {
+		if strings.Contains(message, phrase) {
+			return true
+		}
+	}
+	return false
+}
+
+// KindOfStatus is what an HTTP status alone says; 0 is an error in the middle of
+// a stream.
+func KindOfStatus(status int) llm.ErrorKind {
+	switch {
+	case status == 0:
+		return llm.KindUnavailable
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+		return llm.KindAuth
+	case status == http.StatusPaymentRequired:
+		return llm.KindQuota
+	case status == http.StatusTooManyRequests:
+		return llm.KindRate
+	case status == http.StatusRequestEntityTooLarge:
+		return llm.KindTooLong
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+		return llm.KindTimeout
+	case status == http.StatusConflict, status == http.StatusTooEarly, status >= http.StatusInternalServerError:
+		return llm.KindOverloaded
+	default:
+		return llm.KindBadRequest
+	}
+}
+
+// Failures makes one provider's errors.
+type Failures struct {
+	// Provider is the provider's name in records, Label that for users.
+	Provider, Label string
+	// Kind says what a problem is.
+	Kind func(Problem) llm.ErrorKind
+	// Secrets are never shown.
+	Secrets []string
+}
+
+// Of returns the error for how an exchange ended: err is the vendor's client's,
+// or nil if that saw nothing wrong with an answer that is not complete.
+func (f Failures) Of(ctx context.Context, x *Exchange, err error) error {
+	if ctx.Err() != nil {
+		return f.cancelled(ctx)
+	}
+	if p, ok := x.Problem(); ok {
+		return f.Problem(p, err)
+	}
+	if failure := x.Failure(); failure != nil {
+		err = failure
+	}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errTooLarge):
+		return f.fail(llm.KindBadRequest, f.Label+" sent more than this server accepts, and the answer was stopped.", err)
+	case errors.Is(err, errMalformed):
+		return f.fail(llm.KindUnavailable, f.Label+" sent something unreadable, and the answer broke off.", err)
+	case x.answeredAny():
+		return f.fail(llm.KindUnavailable, "The answer of "+f.Label+" broke off.", err)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return f.fail(llm.KindTimeout, f.Label+" did not answer in time.", err)
+	default:
+		return f.fail(llm.KindUnavailable, f.Label+" cannot be reached. Check the network and the address in the settings.", err)
+	}
+}
+
+func (x *Exchange) answeredAny() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.status != 0
+}
+
+// cancelled is the error of a request whose context has ended: a timeout when
+// its deadline has passed, else the context's own error with its cause.
+func (f Failures) cancelled(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &llm.Error{Kind: llm.KindTimeout, Provider: f.Provider, Message: f.Label + " did not answer in time.", Err: cause}
+	}
+	if errors.Is(cause, err) {
+		return fmt.Errorf("stream answer of %s: %w", f.Provider, cause)
+	}
+	return fmt.Errorf("stream answer of %s: %w: %w", f.Provider, err, cause)
+}
+
+// Problem returns the error for what the server said.
+func (f Failures) Problem(p Problem, err error) error {
+	e := f.fail(f.Kind(p), "", err)
+	e.Status = p.Status
+	e.RetryAfter = retryAfter(p, time.Now())
+	e.Message = f.words(e.Kind, p)
+	if p.Message != "" {
+		e.Err = errors.New(f.mask(p.Message))
+	}
+	return e
+}
+
+// NoKey is the error of a provider that was set up without its key.
+func (f Failures) NoKey() error {
+	return f.fail(llm.KindAuth, "There is no key for "+f.Label+". Add one to the settings.", nil)
+}
+
+// fail returns an error without the vendor's error in its chain: those hold the
+// request with its keys.
+func (f Failures) fail(kind llm.ErrorKind, message string, err error) *llm.Error {
+	e := &llm.Error{Kind: kind, Provider: f.Provider, Message: message}
+	if err != nil {
+		e.Err = errors.New(f.mask(err.Error()))
+	}
+	return e
+}
+
+// words says to a user what has happened.
+func (f Failures) words(kind llm.ErrorKind, p Problem) string {
+	switch kind {
+	case llm.KindAuth:
+		if p.Status == http.StatusForbidden {
+			return f.quote(f.Label+" does not allow this with the present key", p)
+		}
+		return f.Label + " refuses the key. Check the key in the settings."
+	case llm.KindQuota:
+		return "The credit or quota at " + f.Label + " is used up. Check the plan and the billing there."
+	case llm.KindRate:
+		return f.Label + " gets requests faster than it allows. Wait a moment, then try again."
+	case llm.KindTooLong:
+		return "The conversation is too long for this model of " + f.Label + ". Start afresh, or choose a model with more room."
+	case llm.KindOverloaded:
+		return f.Label + " is overloaded or has trouble at the moment. Try again later."
+	case llm.KindTimeout:
+		return f.Label + " did not answer in time."
+	case llm.KindUnavailable:
+		return "The answer of " + f.Label + " broke off."
+	case llm.KindBadRequest:
+	}
+	switch {
+	case p.Status/100 == 2:
+		return f.quote("What answered is not "+f.Label+": check the address in the settings", p)
+	case p.Status/100 == 3:
+		return f.Label + " has moved: check the address in the settings."
+	case p.Status == http.StatusNotFound:
+		return f.quote(f.Label+" does not know this model or address", p)
+	}
+	return f.quote(f.Label+" does not accept the request", p)
+}
+
+// quote puts the server's own words after ours.
+func (f Failures) quote(text string, p Problem) string {
+	said := strings.Join(strings.Fields(f.mask(p.Message)), " ")
+	if runes := []rune(said); len(runes) > maxQuote {
+		said = string(runes[:maxQuote]) + "…"
+	}
+	if said == "" {
+		return text + "."
+	}
+	return text + ": " + said
+}
+
+// mask takes secrets out of a text.
+func (f Failures) mask(text string) string {
+	for _, secret := range f.Secrets {
+		if len(secret) >= minSecret {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// retryAfter is how long the server asks to wait: by the header Retry-After
+// (RFC 9110, section 10.2.3) or retry-after-ms, or Google's RetryInfo.
+func retryAfter(p Problem, now time.Time) time.Duration {
+	if d, ok := number(p.Header.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return d
+	}
+	after := p.Header.Get("Retry-After")
+	if d, ok := number(after, time.Second); ok {
+		return d
+	}
+	if at, err := http.ParseTime(after); err == nil {
+		return max(0, at.Sub(now))
+	}
+	for _, detail := range p.Details {
+		var info struct {
+			RetryDelay string `json:"retryDelay"`
+		}
+		if json.Unmarshal(detail, &info) != nil {
+			continue
+		}
+		if d, err := time.ParseDuration(info.RetryDelay); err == nil && d > 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+// number reads a count of units, up to a day of them.
+func number(text string, unit time.Duration) (time.Duration, bool) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || math.IsNaN(n) || n < 0 {
+		return 0, false
+	}
+	const day = float64(24 * time.Hour)
+	return time.Duration(min(n*float64(unit), day)), true
+}

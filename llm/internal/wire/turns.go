@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"strings"
+
+	"voicebridge/llm"
+)
+
+// opening begins a conversation whose first message is the model's, for
+// providers that want the user to begin.
+const opening = "(The conversation goes on.)"
+
+// Turn is what one side says before the other does.
+type Turn struct {
+	// Model says that it is the model's.
+	Model bool
+	// Messages are of the roles user, assistant and tool. None is empty.
+	Messages []llm.Message
+}
+
+// Turns writes a conversation for providers that know two roles only, which take
+// turns and begin with the user's. System messages at the beginning go to the
+// system prompt; a later one, whose place matters, becomes text of the user's
+// turn that says what it is. Empty texts are left out, for they are refused.
+func Turns(req llm.Request) (system []string, turns []Turn) {
+	if req.System != "" {
+		system = append(system, req.System)
+	}
+	leading := 0
+	for leading < len(req.Messages) && req.Messages[leading].Role == llm.RoleSystem {
+		leading++
+	}
+	if leading == len(req.Messages) {
+		leading = 0 // something must be left to answer to
+	}
+	for _, m := range req.Messages[:leading] {
+		if strings.TrimSpace(m.Content) != "" {
+			system = append(system, m.Content)
+		}
+	}
+	for _, m := range req.Messages[leading:] {
+		blank := strings.TrimSpace(m.Content) == ""
+		if m.Role != llm.RoleTool && blank && len(m.ToolCalls) == 0 {
+			continue
+		}
+		if m.Role == llm.RoleSystem {
+			m = llm.Message{Role: llm.RoleUser, Content: "<system>\n" + m.Content + "\n</system>"}
+		}
+		model := m.Role == llm.RoleAssistant
+		if len(turns) == 0 && model {
+			turns = append(turns, Turn{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}})
+		}
+		if n := len(turns); n > 0 && turns[n-1].Model == model {
+			turns[n-1].Messages = append(turns[n-1].Messages, m)
+			continue
+		}
+		turns = append(turns, Turn{Model: model, Messages: []llm.Message{m}})
+	}
+	if len(turns) == 0 {
+		turns = []Turn{{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}}}
+	}
+	return system, turns
+}

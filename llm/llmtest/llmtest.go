@@ -1,0 +1,64 @@
+// Package llmtest holds the tests that every [llm.Provider] passes.
+//
+// An adapter to a vendor's API brings a folder of wire exchanges, hand-made
+// after the vendor's documentation, and runs [Run]: the suite serves them from a
+// local HTTP server and looks at what the provider makes of them, and at what it
+// sent. A provider without a wire runs [Behaviour] alone.
+//
+// An exchange is a file NAME.http in the adapter's testdata/exchanges: an HTTP
+// status line, headers, an empty line, a body. In the body, <<long N>> is a text
+// of N bytes and <<XX>> the byte with that hexadecimal number; <<cut>> ends it by
+// breaking the connection, <<hang>> by waiting until the client has gone.
+package llmtest
+
+import (
+	"net/http"
+	"testing"
+
+	"voicebridge/llm"
+)
+
+// Key is the secret that providers under test are set up with.
+const Key = "sk-test-51Hx0123456789abcdefghij"
+
+// Wire is an adapter to a vendor's API.
+type Wire struct {
+	// New returns the provider, which sends to baseURL through client and has
+	// [Key] as its key.
+	New func(t *testing.T, baseURL string, client *http.Client) llm.Provider
+	// Keyless returns a provider for the vendor's own address without a key, nil
+	// if the vendor needs none. It must not send anything.
+	Keyless func(t *testing.T, client *http.Client) llm.Provider
+	// Label is the provider's name in messages to users.
+	Label string
+	// Path is where requests go, below the base URL; MODEL stands for the model.
+	Path string
+	// KeyHeader holds the key, after KeyPrefix; empty if none is sent.
+	KeyHeader, KeyPrefix string
+	// Without names the exchanges that the vendor's API cannot have, with the
+	// reason.
+	Without map[string]string
+	// Uncached says that the API does not count cached tokens.
+	Uncached bool
+	// Answers and Failures are exchanges that only this vendor has.
+	Answers  []Answer
+	Failures []Failure
+	// Requests are further requests by name.
+	Requests map[string]llm.Request
+}
+
+// Run tests an adapter. It looks for testdata in the working directory, which is
+// that of the adapter's package.
+func Run(t *testing.T, w Wire) {
+	t.Helper()
+	t.Run("answers", w.answers)
+	t.Run("failures", w.failures)
+	t.Run("ends", w.ends)
+	t.Run("requests", w.requests)
+	t.Run("behaviour", func(t *testing.T) {
+		Behaviour(t, func(t *testing.T) llm.Provider {
+			s := serve(t, w.exchange(t, "text"))
+			return w.New(t, s.URL, s.client(t))
+		})
+	})
+}

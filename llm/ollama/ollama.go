@@ -1,0 +1,160 @@
+// Package ollama answers by a local Ollama, through its own API at /api/chat:
+// only there can the size of the context be set.
+// Reference: https://docs.ollama.com/api/chat.
+//
+// The API is one POST with a stream of JSON lines, so there is no client of a
+// vendor here. Requests are in request.go, tools in tools.go, answers in
+// stream.go, failures in errors.go.
+package ollama
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
+)
+
+// Host is where Ollama listens unless it is told otherwise.
+const Host = "http://127.0.0.1:11434"
+
+// Config describes a server. Its zero value is Ollama on this machine.
+type Config struct {
+	// Host is the address, in the forms that OLLAMA_HOST has: a URL, host:port, or
+	// a host alone; [Host] if empty.
+	Host string
+	// APIKey is sent as a bearer token, for a server behind a proxy or in the
+	// cloud; empty for none.
+	APIKey string
+	// HTTPClient sends the requests; nil for the default transport. Its Timeout
+	// and CheckRedirect are not used.
+	HTTPClient *http.Client
+	// NumCtx is the size of the context in tokens; 0 leaves it to the server,
+	// whose default is small and cuts long conversations without a word.
+	NumCtx int
+	// KeepAlive is how long the model stays loaded afterwards, as Ollama writes
+	// it: "10m", "-1" for ever; empty leaves it to the server.
+	KeepAlive string
+	// MaxAnswer limits the size of an answer, in bytes; 0 is 64 MiB.
+	MaxAnswer int64
+}
+
+// Provider is one server. Its methods may be called concurrently.
+type Provider struct {
+	address  string
+	config   Config
+	client   *http.Client
+	failures wire.Failures
+}
+
+var _ llm.Provider = (*Provider)(nil)
+
+// New returns a provider for the server that config describes. Nothing is sent.
+func New(config Config) (*Provider, error) {
+	base, err := address(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("set up provider ollama: %w", err)
+	}
+	return &Provider{
+		address:  base + "/api/chat",
+		config:   config,
+		client:   wire.NewClient(config.HTTPClient, wire.Options{Form: wire.NDJSON, MaxAnswer: config.MaxAnswer}),
+		failures: wire.Failures{Provider: "ollama", Label: "Ollama", Kind: kindOf, Secrets: []string{config.APIKey}},
+	}, nil
+}
+
+// address completes what OLLAMA_HOST may leave out.
+func address(host string) (string, error) {
+	host = strings.TrimSpace(host)
+	if host == "" {
+		return Host, nil
+	}
+	plain := !strings.Contains(host, "://")
+	if plain {
+		host = "http://" + host
+	}
+	if err := wire.CheckURL(host); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(host)
+	if err != nil {
+		return "", fmt.Errorf("parse host: %w", err)
+	}
+	if plain && u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), "11434")
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// Name is the provider's name as settings and records have it.
+func (p *Provider) Name() string { return "ollama" }
+
+// Stream sends one request and yields the answer as it comes, see
+// [llm.Provider]. Calls come together, when the model has finished.
+func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		ctx, x := wire.NewExchange(ctx, nil)
+		resp, err := p.send(ctx, req)
+		if err != nil {
+			yield(llm.Delta{}, p.failures.Of(ctx, x, err))
+			return
+		}
+		defer resp.Body.Close()
+		if _, refused := x.Problem(); refused {
+			yield(llm.Delta{}, p.failures.Of(ctx, x, nil))
+			return
+		}
+		var a answer
+		for lines := json.NewDecoder(resp.Body); !a.finished(); {
+			var l line
+			if err = lines.Decode(&l); err != nil {
+				break
+			}
+			if l.Error != "" {
+				yield(llm.Delta{}, p.failures.Problem(wire.Problem{Message: l.Error}, nil))
+				return
+			}
+			if text := a.line(l); text != "" && !yield(llm.Delta{Text: text}, nil) {
+				return
+			}
+		}
+		if !a.finished() {
+			yield(llm.Delta{}, p.failures.Of(ctx, x, err))
+			return
+		}
+		for _, d := range a.end() {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+// send sends a request.
+func (p *Provider) send(ctx context.Context, req llm.Request) (*http.Response, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(p.request(req)); err != nil {
+		return nil, fmt.Errorf("write request: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.address, &body)
+	if err != nil {
+		return nil, fmt.Errorf("write request: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/x-ndjson")
+	if p.config.APIKey != "" {
+		r.Header.Set("Authorization", "Bearer "+p.config.APIKey)
+	}
+	return p.client.Do(r)
+}

@@ -1,0 +1,74 @@
+package ollama
+
+import (
+	"encoding/json"
+
+	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
+)
+
+// body is a request on the wire.
+type body struct {
+	Model     string           `json:"model"`
+	Messages  []message        `json:"messages"`
+	Tools     []tool           `json:"tools,omitempty"`
+	Stream    bool             `json:"stream"`
+	KeepAlive *json.RawMessage `json:"keep_alive,omitempty"`
+	Options   options          `json:"options,omitzero"`
+}
+
+// options are those of a model's file that are set here.
+type options struct {
+	NumCtx     int `json:"num_ctx,omitempty"`
+	NumPredict int `json:"num_predict,omitempty"`
+}
+
+// message is one message on the wire. The API has all of our roles.
+type message struct {
+	Role       string `json:"role"`
+	Content    string `json:"content"`
+	ToolCalls  []call `json:"tool_calls,omitempty"`
+	ToolName   string `json:"tool_name,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+}
+
+// request writes a request.
+func (p *Provider) request(req llm.Request) body {
+	out := body{Model: req.Model, Stream: true, Tools: tools(req.Tools), Options: options{NumCtx: p.config.NumCtx, NumPredict: max(0, req.MaxTokens)}}
+	if req.System != "" {
+		out.Messages = append(out.Messages, message{Role: "system", Content: req.System})
+	}
+	for _, m := range req.Messages {
+		one := message{Role: string(m.Role), Content: m.Content, ToolCalls: calls(m.ToolCalls)}
+		if m.Role == llm.RoleTool {
+			one.ToolName, one.ToolCallID = m.ToolName, m.ToolCallID
+		}
+		out.Messages = append(out.Messages, one)
+	}
+	if p.config.KeepAlive != "" {
+		out.KeepAlive = new(keepAlive(p.config.KeepAlive))
+	}
+	return out
+}
+
+// keepAlive writes a number of seconds as a number and all else as text.
+func keepAlive(text string) json.RawMessage {
+	var seconds int64
+	if json.Unmarshal([]byte(text), &seconds) == nil {
+		return json.RawMessage(text)
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil { // text always marshals
+		return json.RawMessage(`""`)
+	}
+	return quoted
+}
+
+// calls writes the calls of an assistant message.
+func calls(asked []llm.ToolCall) []call {
+	var out []call
+	for i, c := range asked {
+		out = append(out, call{ID: c.ID, Function: function{Index: i, Name: c.Name, Arguments: wire.Object(c.Arguments)}})
+	}
+	return out
+}

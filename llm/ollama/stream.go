@@ -1,0 +1,72 @@
+package ollama
+
+import (
+	"encoding/json"
+
+	"voicebridge/llm"
+)
+
+// line is one line of an answer.
+type line struct {
+	Message struct {
+		Content   string `json:"content"`
+		ToolCalls []call `json:"tool_calls"`
+	} `json:"message"`
+	Done       bool   `json:"done"`
+	DoneReason string `json:"done_reason"`
+	counts
+	// Error ends an answer that has begun.
+	Error string `json:"error"`
+}
+
+// counts are what the last line has about tokens and times, which are in
+// nanoseconds.
+type counts struct {
+	TotalDuration      int64 `json:"total_duration,omitempty"`
+	LoadDuration       int64 `json:"load_duration,omitempty"`
+	PromptEvalCount    int64 `json:"prompt_eval_count,omitempty"`
+	PromptEvalDuration int64 `json:"prompt_eval_duration,omitempty"`
+	EvalCount          int64 `json:"eval_count,omitempty"`
+	EvalDuration       int64 `json:"eval_duration,omitempty"`
+}
+
+// answer collects what lines do not say at once.
+type answer struct {
+	calls []llm.ToolCall
+	last  *line
+}
+
+// line takes a line and returns its text.
+func (a *answer) line(l line) string {
+	for _, c := range l.Message.ToolCalls {
+		if c.Function.Name != "" {
+			a.calls = append(a.calls, received(c, a.calls))
+		}
+	}
+	if l.Done {
+		a.last = &l
+	}
+	return l.Message.Content
+}
+
+// finished reports whether the answer is whole.
+func (a *answer) finished() bool { return a.last != nil }
+
+// end returns the calls, the usage and the reason of the end.
+func (a *answer) end() []llm.Delta {
+	var out []llm.Delta
+	for i := range a.calls {
+		out = append(out, llm.Delta{ToolCall: &a.calls[i]})
+	}
+	end := llm.Delta{Stop: llm.StopEnd}
+	switch {
+	case a.last.DoneReason == "length":
+		end.Stop = llm.StopLength
+	case len(a.calls) > 0:
+		end.Stop = llm.StopToolCalls
+	}
+	if raw, err := json.Marshal(a.last.counts); err == nil && a.last.counts != (counts{}) {
+		end.Usage = &llm.Usage{InputTokens: a.last.PromptEvalCount, OutputTokens: a.last.EvalCount, Raw: raw}
+	}
+	return append(out, end)
+}

@@ -1,0 +1,64 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/openai/openai-go/v3/packages/ssestream"
+
+	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
+)
+
+// failure returns the error for an answer that is not whole.
+func (p *Provider) failure(ctx context.Context, x *wire.Exchange, err error) error {
+	if event, ok := errors.AsType[*ssestream.StreamError](err); ok && ctx.Err() == nil {
+		return p.failures.Problem(wire.ParseProblem(event.Event.Data), nil)
+	}
+	return p.failures.Of(ctx, x, err)
+}
+
+// kindOf sorts the errors of https://platform.openai.com/docs/guides/error-codes
+// and of compatible servers.
+func kindOf(problem wire.Problem) llm.ErrorKind {
+	if problem.Says("request too large") { // for the limit of a minute: later is no better
+		return llm.KindTooLong
+	}
+	for _, code := range []string{problem.Code, problem.Type} {
+		switch code {
+		case "invalid_api_key", "account_deactivated", "authentication_error", "permission_error":
+			return llm.KindAuth
+		case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance":
+			return llm.KindQuota
+		case "rate_limit_exceeded", "rate_limit_error", "requests", "tokens":
+			return llm.KindRate
+		case "context_length_exceeded", "exceed_context_size_error":
+			return llm.KindTooLong
+		case "server_error", "internal_server_error", "overloaded_error", "service_unavailable", "engine_overloaded":
+			return llm.KindOverloaded
+		case "invalid_request_error", "model_not_found":
+			if problem.Status == 0 {
+				return llm.KindBadRequest
+			}
+		}
+	}
+	status := problem.Status
+	if status == 0 { // gateways write the status of their upstream as the code
+		if code, err := strconv.Atoi(problem.Code); err == nil {
+			status = code
+		}
+	}
+	if tooLarge(problem, status) {
+		return llm.KindTooLong
+	}
+	return wire.KindOfStatus(status)
+}
+
+// tooLarge recognises a conversation that does not fit by its words: vLLM, LM
+// Studio, llama.cpp and gateways have no code for it.
+func tooLarge(problem wire.Problem, status int) bool {
+	return (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
+		problem.Says("context length", "context window", "maximum context", "context size", "too many tokens", "prompt is too long")
+}

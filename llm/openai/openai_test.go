@@ -1,0 +1,113 @@
+package openai_test
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"voicebridge/llm"
+	"voicebridge/llm/llmtest"
+	"voicebridge/llm/openai"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func provider(t *testing.T, c openai.Config) llm.Provider {
+	t.Helper()
+	p, err := openai.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestProvider(t *testing.T) {
+	t.Parallel()
+	llmtest.Run(t, llmtest.Wire{
+		New: func(t *testing.T, baseURL string, client *http.Client) llm.Provider {
+			return provider(t, openai.Config{BaseURL: baseURL + "/v1", APIKey: llmtest.Key, HTTPClient: client})
+		},
+		Keyless: func(t *testing.T, client *http.Client) llm.Provider {
+			return provider(t, openai.Config{HTTPClient: client})
+		},
+		Label:     "OpenAI",
+		Path:      "/v1/chat/completions",
+		KeyHeader: "Authorization", KeyPrefix: "Bearer ",
+		Answers: []llmtest.Answer{
+			{Exchange: "calls_of_one_index", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
+			{Exchange: "calls_without_ids", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
+			{Exchange: "refusal", Text: "I cannot do that.", Stop: llm.StopEnd},
+		},
+		Failures: []llmtest.Failure{
+			{Exchange: "stream_error_code", Kind: llm.KindOverloaded, Text: "Hello,", Says: "overloaded"},
+			{Exchange: "stream_error_plain", Kind: llm.KindRate, Text: "Hello,", Says: "Wait"},
+			{Exchange: "stream_error_reason", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},
+			{Exchange: "http_429_size", Kind: llm.KindTooLong, Status: 429, Says: "too long"},
+			{Exchange: "http_400_too_long_vllm", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
+			{Exchange: "http_400_too_long_llama", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
+			{Exchange: "http_422_detail", Kind: llm.KindBadRequest, Status: 422, Says: "does not accept"},
+		},
+	})
+}
+
+func TestQuirks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config openai.Config
+		max    int
+		want   string // of the body after the messages and the model
+	}{
+		"none":              {want: `,"stream_options":{"include_usage":true},"stream":true}`},
+		"a limit":           {max: 7, want: `,"max_completion_tokens":7,"stream_options":{"include_usage":true},"stream":true}`},
+		"an old limit":      {config: openai.Config{LegacyMaxTokens: true}, max: 7, want: `,"max_tokens":7,"stream_options":{"include_usage":true},"stream":true}`},
+		"no stream options": {config: openai.Config{OmitStreamOptions: true}, want: `,"stream":true}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := llmtest.Greeting()
+			req.MaxTokens = c.max
+			r, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+				c.config.BaseURL, c.config.HTTPClient = baseURL, client
+				return provider(t, c.config)
+			}, req)
+			if _, got, _ := bytes.Cut(bytes.TrimSpace(body), []byte(`"model":"some-model"`)); string(got) != c.want {
+				t.Errorf("the request ends with %s, want %s", got, c.want)
+			}
+			if r.Header.Get("Authorization") != "" {
+				t.Error("a server without a key gets one")
+			}
+		})
+	}
+}
+
+// TestEnvironment shows that nothing comes from the environment, which belongs
+// to OpenAI itself and not to every compatible server.
+func TestEnvironment(t *testing.T) {
+	for _, name := range []string{"OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"} {
+		t.Setenv(name, "from-the-environment")
+	}
+	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/")
+	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Custom: from-the-environment")
+	r, _ := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+		return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client})
+	}, llmtest.Greeting())
+	for name, values := range r.Header {
+		if slices.Contains(values, "from-the-environment") || strings.Contains(values[0], "environment") {
+			t.Errorf("%s is %q", name, values)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	if p := provider(t, openai.Config{Name: "groq", Label: "Groq", BaseURL: "https://api.groq.com/openai/v1"}); p.Name() != "groq" {
+		t.Errorf("Name() = %q, want groq", p.Name())
+	}
+	if _, err := openai.New(openai.Config{BaseURL: "localhost:1234"}); err == nil {
+		t.Error("New() takes an address without a scheme")
+	}
+}

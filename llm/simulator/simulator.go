@@ -1,0 +1,234 @@
+// Package simulator is a text provider that needs no key: it answers by a script,
+// the same every time. Asked for a chart, a theme, a tool or a story, it does what
+// a model would do with the tools that it is given.
+package simulator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/llm"
+)
+
+// Name is the provider's name in settings and records.
+const Name = "simulator"
+
+// Model is the name of the model that it says to be.
+const Model = "simulator-1"
+
+// Config configures a [Provider]. The zero value is useful.
+type Config struct {
+	// Pace is the pause before each word, so that an answer can be watched and
+	// interrupted; 0 for none.
+	Pace time.Duration
+	// TitlePrompt and ShortTitlePrompt are the system prompts whose answer is the
+	// title of a conversation, and of one message; empty for none.
+	TitlePrompt, ShortTitlePrompt string
+}
+
+// Provider is an [llm.Provider] that answers by a script.
+type Provider struct{ config Config }
+
+// New returns a provider.
+func New(config Config) *Provider { return &Provider{config: config} }
+
+// Name implements llm.Provider.
+func (p *Provider) Name() string { return Name }
+
+// Stream implements llm.Provider.
+func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
+		r := p.answer(req)
+		if r.err != nil {
+			yield(llm.Delta{}, r.err)
+			return
+		}
+		text, stop := limit(r.text, req.MaxTokens)
+		for _, word := range strings.SplitAfter(text, " ") {
+			if word == "" {
+				continue
+			}
+			if err := p.wait(ctx); err != nil {
+				yield(llm.Delta{}, err)
+				return
+			}
+			if !yield(llm.Delta{Text: word}, nil) {
+				return
+			}
+		}
+		if stop == llm.StopEnd && len(r.calls) > 0 {
+			stop = llm.StopToolCalls
+			for i := range r.calls {
+				r.calls[i].ID = callID(req, i)
+				if !yield(llm.Delta{ToolCall: &r.calls[i]}, nil) {
+					return
+				}
+			}
+		}
+		yield(llm.Delta{Usage: count(req, text, r.calls), Stop: stop}, nil)
+	}
+}
+
+func (p *Provider) wait(ctx context.Context) error {
+	if p.config.Pace == 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(p.config.Pace)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// limit cuts an answer at a number of tokens, four characters each.
+func limit(text string, tokens int) (string, llm.StopReason) {
+	if tokens <= 0 || utf8.RuneCountInString(text) <= 4*tokens {
+		return text, llm.StopEnd
+	}
+	return string([]rune(text)[:4*tokens]), llm.StopLength
+}
+
+// callID is the same for the same conversation, and another for the next one.
+func callID(req llm.Request, n int) string {
+	h := fnv.New64a()
+	for _, m := range req.Messages {
+		fmt.Fprintf(h, "%s %s %d\n", m.Role, m.ToolCallID, len(m.Content))
+	}
+	return fmt.Sprintf("call_%016x_%d", h.Sum64(), n)
+}
+
+// count is the usage by the heuristic of four characters to a token.
+func count(req llm.Request, text string, calls []llm.ToolCall) *llm.Usage {
+	in, out := utf8.RuneCountInString(req.System), utf8.RuneCountInString(text)
+	for _, m := range req.Messages {
+		in += utf8.RuneCountInString(m.Content)
+		for _, c := range m.ToolCalls {
+			in += len(c.Arguments)
+		}
+	}
+	for _, c := range calls {
+		out += len(c.Arguments)
+	}
+	u := &llm.Usage{InputTokens: int64(in+3) / 4, OutputTokens: int64(out+3) / 4}
+	u.Raw = json.RawMessage(fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d}`, u.InputTokens, u.OutputTokens))
+	return u
+}
+
+// reply is what the script says to a request.
+type reply struct {
+	text  string
+	calls []llm.ToolCall
+	err   error
+}
+
+// answer finds the reply to the last message.
+func (p *Provider) answer(req llm.Request) reply {
+	switch req.System {
+	case "": // no prompt asks for a title by being empty
+	case p.config.TitlePrompt:
+		return reply{text: title(req.Messages)}
+	case p.config.ShortTitlePrompt:
+		return reply{text: shortTitle(req.Messages)}
+	}
+	if len(req.Messages) == 0 {
+		return reply{text: textPlain}
+	}
+	last := req.Messages[len(req.Messages)-1]
+	if last.Role == llm.RoleTool {
+		return afterTools(req.Messages)
+	}
+	asked, earlier := questions(req.Messages)
+	for _, rule := range rules {
+		m := rule.match.FindStringSubmatch(asked)
+		if m == nil {
+			continue
+		}
+		if r, ok := rule.reply(situation{tools: req.Tools, words: m, earlier: earlier}); ok {
+			return r
+		}
+	}
+	return reply{text: textTyped}
+}
+
+// afterTools says how the calls of the last step went.
+func afterTools(messages []llm.Message) reply {
+	said := map[bool]string{true: textToolFailed, false: textToolDone}
+	i := len(messages)
+	failed := false
+	for ; i > 0 && messages[i-1].Role == llm.RoleTool; i-- {
+		m := messages[i-1]
+		failed = failed || m.Failed
+		if strings.Contains(m.ToolName, "chart") {
+			said = map[bool]string{true: textChartFailed, false: textChartDone}
+		} else if m.ToolName == themeTool {
+			said[false] = textThemeDone
+		}
+	}
+	return reply{text: said[failed]}
+}
+
+var contextNote = regexp.MustCompile(`(?s)^\[CONTEXT:.*?\]\s*`)
+
+// questions are the last words of the user, without the program's note before
+// them, and those before.
+func questions(messages []llm.Message) (last, earlier string) {
+	for _, m := range slices.Backward(messages) {
+		if m.Role != llm.RoleUser {
+			continue
+		}
+		text := contextNote.ReplaceAllString(m.Content, "")
+		if last != "" {
+			return last, text
+		}
+		last = text
+	}
+	return last, ""
+}
+
+// title is the first words of the user, as a title.
+func title(messages []llm.Message) string {
+	if words := firstWords(messages, 4); words != "" {
+		return "About: " + words
+	}
+	return "A conversation"
+}
+
+// shortTitle is the same for one message.
+func shortTitle(messages []llm.Message) string {
+	return cmp.Or(firstWords(messages, 3), "A message")
+}
+
+// firstWords are at most limit words of the user.
+func firstWords(messages []llm.Message, limit int) string {
+	for _, m := range messages {
+		for line := range strings.Lines(m.Content) {
+			if words, ok := strings.CutPrefix(strings.TrimSpace(line), "user: "); ok {
+				f := strings.Fields(strings.Trim(words, "?!. "))
+				return strings.Join(f[:min(len(f), limit)], " ")
+			}
+		}
+	}
+	return ""
+}
+
+// find gives the first tool whose name a test accepts.
+func find(tools []llm.Tool, accept func(name string) bool) (string, bool) {
+	for _, d := range tools {
+		if accept(d.Name) {
+			return d.Name, true
+		}
+	}
+	return "", false
+}
