@@ -27,6 +27,7 @@ test: ## Install what the tests need (Debian), then check and test everything
 .PHONY: gen
 gen: go-version ## Make the generated code again: queries (sqlc) and the built page
 	$(GO) tool -modfile=tools.mod sqlc generate
+	$(GO) generate ./persistence
 	cd web/ui && npm ci && npm run build
 
 .PHONY: lint

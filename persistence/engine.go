@@ -45,3 +45,17 @@ const (
 	problemNoOwner         // the thread is not there or not the owner's
 	problemValue           // the database cannot hold a value
 )
+
+//go:generate go run ./internal/shims internal/pgdb/querier.go sqlite_queries.go
+
+// rows converts what a query of SQLite gives.
+func rows[From, To any](from []From, err error, convert func(From) To) ([]To, error) {
+	if err != nil {
+		return nil, err
+	}
+	to := make([]To, len(from))
+	for i, r := range from {
+		to[i] = convert(r)
+	}
+	return to, nil
+}
