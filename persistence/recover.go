@@ -20,10 +20,10 @@ const (
 // reason process_ended, messages in progress become interrupted (the
 // assistant's) or failed and keep the text that was saved, tool calls and
 // responses become failed, questions to the user and text turns end, queued
-// messages that were being sent wait again. It returns the calls, so that the
-// caller hangs up upstream. It needs Serve: with SQLite this process is then the
-// only one, with PostgreSQL the others hold their locks. What it cannot do for
-// one instance does not keep it from the next.
+// messages that were being sent wait again, and LegsToHangUp gives out the
+// upstream legs. It returns the calls. It needs Serve: with SQLite this process
+// is then the only one, with PostgreSQL the others hold their locks. What it
+// cannot do for one instance does not keep it from the next.
 func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	if !s.serving.Load() {
 		return nil, errors.New("recover database: this process does not serve it")
@@ -67,6 +67,11 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	r.ended, r.batches = nil, map[string]*Batch{}
 	at := dbtype.At(now())
 	if err := r.endCalls(ctx, q, at); err != nil {
+		return err
+	}
+	if err := q.EndOpenLegs(ctx, pgdb.EndOpenLegsParams{
+		EndedAt: &at, Reason: reasonProcessEnded, Instance: r.instance,
+	}); err != nil {
 		return err
 	}
 	if err := r.closeMessages(ctx, q); err != nil {

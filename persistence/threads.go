@@ -191,9 +191,13 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 }
 
 // DeleteThread removes the thread and everything in it. Its watches end with
-// ErrNotFound.
+// ErrNotFound. Of upstream legs that may still run the ids stay until they are
+// hung up.
 func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+		if err := q.DeleteLegs(ctx, pgdb.DeleteLegsParams{ThreadID: key.Thread, Owner: key.Owner}); err != nil {
+			return 0, err
+		}
 		return q.DeleteThread(ctx, pgdb.DeleteThreadParams{ID: key.Thread, Owner: key.Owner})
 	})
 	if err != nil {

@@ -12,7 +12,9 @@ SELECT r.instance FROM responses AS r WHERE r.status = 'in_progress'
 UNION
 SELECT u.instance FROM turns AS u WHERE u.ended_at IS NULL
 UNION
-SELECT q.instance FROM queued_messages AS q WHERE q.state = 'sending';
+SELECT q.instance FROM queued_messages AS q WHERE q.state = 'sending'
+UNION
+SELECT l.instance FROM upstream_legs AS l WHERE l.hung_up_at IS NULL AND l.attempts = 0 AND l.next_try_at IS NULL;
 
 -- name: GetOwner :one
 SELECT owner FROM threads WHERE id = @id;

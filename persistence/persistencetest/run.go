@@ -93,6 +93,10 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"concurrent senders":   s.concurrentSenders,
 		"due queues":           s.dueQueues,
 		"recover queues":       s.recoverQueues,
+		"upstream legs":        s.legs,
+		"hang up":              s.hangUp,
+		"hang up deleted":      s.hangUpDeleted,
+		"recover legs":         s.recoverLegs,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -161,3 +161,18 @@ type Turn struct {
 	StopAskedAt *dbtype.Time
 	EndedAt     *dbtype.Time
 }
+
+type UpstreamLeg struct {
+	CallID     string
+	Generation int64
+	ThreadID   string
+	Upstream   string
+	UpstreamID string
+	Instance   string
+	StartedAt  dbtype.Time
+	EndedAt    *dbtype.Time
+	Reason     string
+	HungUpAt   *dbtype.Time
+	Attempts   int64
+	NextTryAt  *dbtype.Time
+}

@@ -30,6 +30,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.changeQueuedStmt, err = db.PrepareContext(ctx, changeQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ChangeQueued: %w", err)
 	}
+	if q.claimLegStmt, err = db.PrepareContext(ctx, claimLeg); err != nil {
+		return nil, fmt.Errorf("error preparing query ClaimLeg: %w", err)
+	}
 	if q.claimTurnStmt, err = db.PrepareContext(ctx, claimTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimTurn: %w", err)
 	}
@@ -51,6 +54,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.createThreadStmt, err = db.PrepareContext(ctx, createThread); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateThread: %w", err)
 	}
+	if q.deleteLegsStmt, err = db.PrepareContext(ctx, deleteLegs); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteLegs: %w", err)
+	}
 	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
 	}
@@ -66,6 +72,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.endOpenCallsStmt, err = db.PrepareContext(ctx, endOpenCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query EndOpenCalls: %w", err)
 	}
+	if q.endOpenLegsStmt, err = db.PrepareContext(ctx, endOpenLegs); err != nil {
+		return nil, fmt.Errorf("error preparing query EndOpenLegs: %w", err)
+	}
 	if q.endOpenTurnsStmt, err = db.PrepareContext(ctx, endOpenTurns); err != nil {
 		return nil, fmt.Errorf("error preparing query EndOpenTurns: %w", err)
 	}
@@ -80,6 +89,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
+	}
+	if q.forgetLegsStmt, err = db.PrepareContext(ctx, forgetLegs); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetLegs: %w", err)
 	}
 	if q.getApprovalStmt, err = db.PrepareContext(ctx, getApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query GetApproval: %w", err)
@@ -129,11 +141,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastTurnStmt, err = db.PrepareContext(ctx, lastTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query LastTurn: %w", err)
 	}
+	if q.legHungUpStmt, err = db.PrepareContext(ctx, legHungUp); err != nil {
+		return nil, fmt.Errorf("error preparing query LegHungUp: %w", err)
+	}
 	if q.listChangesStmt, err = db.PrepareContext(ctx, listChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ListChanges: %w", err)
 	}
 	if q.listDueQueuesStmt, err = db.PrepareContext(ctx, listDueQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDueQueues: %w", err)
+	}
+	if q.listLegsStmt, err = db.PrepareContext(ctx, listLegs); err != nil {
+		return nil, fmt.Errorf("error preparing query ListLegs: %w", err)
+	}
+	if q.listLegsToHangUpStmt, err = db.PrepareContext(ctx, listLegsToHangUp); err != nil {
+		return nil, fmt.Errorf("error preparing query ListLegsToHangUp: %w", err)
 	}
 	if q.listMessagesStmt, err = db.PrepareContext(ctx, listMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMessages: %w", err)
@@ -186,6 +207,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.saveCallStmt, err = db.PrepareContext(ctx, saveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveCall: %w", err)
 	}
+	if q.saveLegStmt, err = db.PrepareContext(ctx, saveLeg); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveLeg: %w", err)
+	}
 	if q.saveResponseStmt, err = db.PrepareContext(ctx, saveResponse); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveResponse: %w", err)
 	}
@@ -231,6 +255,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing changeQueuedStmt: %w", cerr)
 		}
 	}
+	if q.claimLegStmt != nil {
+		if cerr := q.claimLegStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing claimLegStmt: %w", cerr)
+		}
+	}
 	if q.claimTurnStmt != nil {
 		if cerr := q.claimTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing claimTurnStmt: %w", cerr)
@@ -266,6 +295,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing createThreadStmt: %w", cerr)
 		}
 	}
+	if q.deleteLegsStmt != nil {
+		if cerr := q.deleteLegsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteLegsStmt: %w", cerr)
+		}
+	}
 	if q.deleteQueuedStmt != nil {
 		if cerr := q.deleteQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteQueuedStmt: %w", cerr)
@@ -291,6 +325,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing endOpenCallsStmt: %w", cerr)
 		}
 	}
+	if q.endOpenLegsStmt != nil {
+		if cerr := q.endOpenLegsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endOpenLegsStmt: %w", cerr)
+		}
+	}
 	if q.endOpenTurnsStmt != nil {
 		if cerr := q.endOpenTurnsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endOpenTurnsStmt: %w", cerr)
@@ -314,6 +353,11 @@ func (q *Queries) Close() error {
 	if q.firstMessageAfterStmt != nil {
 		if cerr := q.firstMessageAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstMessageAfterStmt: %w", cerr)
+		}
+	}
+	if q.forgetLegsStmt != nil {
+		if cerr := q.forgetLegsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetLegsStmt: %w", cerr)
 		}
 	}
 	if q.getApprovalStmt != nil {
@@ -396,6 +440,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastTurnStmt: %w", cerr)
 		}
 	}
+	if q.legHungUpStmt != nil {
+		if cerr := q.legHungUpStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing legHungUpStmt: %w", cerr)
+		}
+	}
 	if q.listChangesStmt != nil {
 		if cerr := q.listChangesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listChangesStmt: %w", cerr)
@@ -404,6 +453,16 @@ func (q *Queries) Close() error {
 	if q.listDueQueuesStmt != nil {
 		if cerr := q.listDueQueuesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDueQueuesStmt: %w", cerr)
+		}
+	}
+	if q.listLegsStmt != nil {
+		if cerr := q.listLegsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listLegsStmt: %w", cerr)
+		}
+	}
+	if q.listLegsToHangUpStmt != nil {
+		if cerr := q.listLegsToHangUpStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listLegsToHangUpStmt: %w", cerr)
 		}
 	}
 	if q.listMessagesStmt != nil {
@@ -489,6 +548,11 @@ func (q *Queries) Close() error {
 	if q.saveCallStmt != nil {
 		if cerr := q.saveCallStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveCallStmt: %w", cerr)
+		}
+	}
+	if q.saveLegStmt != nil {
+		if cerr := q.saveLegStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveLegStmt: %w", cerr)
 		}
 	}
 	if q.saveResponseStmt != nil {
@@ -582,6 +646,7 @@ type Queries struct {
 	tx                       *sql.Tx
 	answerApprovalStmt       *sql.Stmt
 	changeQueuedStmt         *sql.Stmt
+	claimLegStmt             *sql.Stmt
 	claimTurnStmt            *sql.Stmt
 	clearQueuedStmt          *sql.Stmt
 	closeApprovalStmt        *sql.Stmt
@@ -589,16 +654,19 @@ type Queries struct {
 	countQueuedStmt          *sql.Stmt
 	countUnsentStmt          *sql.Stmt
 	createThreadStmt         *sql.Stmt
+	deleteLegsStmt           *sql.Stmt
 	deleteQueuedStmt         *sql.Stmt
 	deleteThreadStmt         *sql.Stmt
 	drawSeqStmt              *sql.Stmt
 	drawSeqForNewStmt        *sql.Stmt
 	endOpenCallsStmt         *sql.Stmt
+	endOpenLegsStmt          *sql.Stmt
 	endOpenTurnsStmt         *sql.Stmt
 	endTurnStmt              *sql.Stmt
 	failOpenResponsesStmt    *sql.Stmt
 	failOpenToolCallsStmt    *sql.Stmt
 	firstMessageAfterStmt    *sql.Stmt
+	forgetLegsStmt           *sql.Stmt
 	getApprovalStmt          *sql.Stmt
 	getLiveCallStmt          *sql.Stmt
 	getMessageStmt           *sql.Stmt
@@ -615,8 +683,11 @@ type Queries struct {
 	keepTurnStmt             *sql.Stmt
 	lastMessageStmt          *sql.Stmt
 	lastTurnStmt             *sql.Stmt
+	legHungUpStmt            *sql.Stmt
 	listChangesStmt          *sql.Stmt
 	listDueQueuesStmt        *sql.Stmt
+	listLegsStmt             *sql.Stmt
+	listLegsToHangUpStmt     *sql.Stmt
 	listMessagesStmt         *sql.Stmt
 	listOpenApprovalsStmt    *sql.Stmt
 	listOpenCallsStmt        *sql.Stmt
@@ -634,6 +705,7 @@ type Queries struct {
 	resumeQueueStmt          *sql.Stmt
 	saveApprovalStmt         *sql.Stmt
 	saveCallStmt             *sql.Stmt
+	saveLegStmt              *sql.Stmt
 	saveResponseStmt         *sql.Stmt
 	saveTextSessionStmt      *sql.Stmt
 	saveToolCallStmt         *sql.Stmt
@@ -652,6 +724,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		tx:                       tx,
 		answerApprovalStmt:       q.answerApprovalStmt,
 		changeQueuedStmt:         q.changeQueuedStmt,
+		claimLegStmt:             q.claimLegStmt,
 		claimTurnStmt:            q.claimTurnStmt,
 		clearQueuedStmt:          q.clearQueuedStmt,
 		closeApprovalStmt:        q.closeApprovalStmt,
@@ -659,16 +732,19 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countQueuedStmt:          q.countQueuedStmt,
 		countUnsentStmt:          q.countUnsentStmt,
 		createThreadStmt:         q.createThreadStmt,
+		deleteLegsStmt:           q.deleteLegsStmt,
 		deleteQueuedStmt:         q.deleteQueuedStmt,
 		deleteThreadStmt:         q.deleteThreadStmt,
 		drawSeqStmt:              q.drawSeqStmt,
 		drawSeqForNewStmt:        q.drawSeqForNewStmt,
 		endOpenCallsStmt:         q.endOpenCallsStmt,
+		endOpenLegsStmt:          q.endOpenLegsStmt,
 		endOpenTurnsStmt:         q.endOpenTurnsStmt,
 		endTurnStmt:              q.endTurnStmt,
 		failOpenResponsesStmt:    q.failOpenResponsesStmt,
 		failOpenToolCallsStmt:    q.failOpenToolCallsStmt,
 		firstMessageAfterStmt:    q.firstMessageAfterStmt,
+		forgetLegsStmt:           q.forgetLegsStmt,
 		getApprovalStmt:          q.getApprovalStmt,
 		getLiveCallStmt:          q.getLiveCallStmt,
 		getMessageStmt:           q.getMessageStmt,
@@ -685,8 +761,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		keepTurnStmt:             q.keepTurnStmt,
 		lastMessageStmt:          q.lastMessageStmt,
 		lastTurnStmt:             q.lastTurnStmt,
+		legHungUpStmt:            q.legHungUpStmt,
 		listChangesStmt:          q.listChangesStmt,
 		listDueQueuesStmt:        q.listDueQueuesStmt,
+		listLegsStmt:             q.listLegsStmt,
+		listLegsToHangUpStmt:     q.listLegsToHangUpStmt,
 		listMessagesStmt:         q.listMessagesStmt,
 		listOpenApprovalsStmt:    q.listOpenApprovalsStmt,
 		listOpenCallsStmt:        q.listOpenCallsStmt,
@@ -704,6 +783,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		resumeQueueStmt:          q.resumeQueueStmt,
 		saveApprovalStmt:         q.saveApprovalStmt,
 		saveCallStmt:             q.saveCallStmt,
+		saveLegStmt:              q.saveLegStmt,
 		saveResponseStmt:         q.saveResponseStmt,
 		saveTextSessionStmt:      q.saveTextSessionStmt,
 		saveToolCallStmt:         q.saveToolCallStmt,

@@ -12,6 +12,8 @@ type Querier interface {
 	// AnswerApproval changes nothing unless the question is open and the nonce its own.
 	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
+	// ClaimLeg changes nothing when another process was faster.
+	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
 	// ClaimTurn changes nothing while another turn of the thread holds its lease.
 	ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error)
 	// ClearQueued leaves what somebody sends at this moment.
@@ -23,6 +25,7 @@ type Querier interface {
 	// CountUnsent is CountQueued with what is being answered.
 	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
+	DeleteLegs(ctx context.Context, arg DeleteLegsParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteThread(ctx context.Context, arg DeleteThreadParams) (int64, error)
 	// DrawSeq takes numbers from the thread's counter. It holds the thread's row
@@ -31,11 +34,14 @@ type Querier interface {
 	// DrawSeqForNew is DrawSeq of one number for a new message.
 	DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (Thread, error)
 	EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) error
+	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
+	// ForgetLegs removes what is left of threads that are gone.
+	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
 	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
 	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
 	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
@@ -57,11 +63,17 @@ type Querier interface {
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	// LastTurn is the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
+	LegHungUp(ctx context.Context, arg LegHungUpParams) error
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	// ListDueQueues names the threads, of all owners, on which this process may send
 	// something now, the latest used first. It is for the dispatcher and never
 	// answers a caller of the API.
 	ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error)
+	ListLegs(ctx context.Context, arg ListLegsParams) ([]UpstreamLeg, error)
+	// ListLegsToHangUp asks for all owners. A leg is due when it has ended, or its
+	// call has, or its thread is gone, and whoever ended it had its time (settled_by)
+	// to hang it up; or when another attempt is.
+	ListLegsToHangUp(ctx context.Context, arg ListLegsToHangUpParams) ([]UpstreamLeg, error)
 	ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error)
 	ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error)
 	ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error)
@@ -95,6 +107,9 @@ type Querier interface {
 	// another thread, and fail on a stranger's thread (NULL in thread_id).
 	// Once a call has ended it stays so: whoever ended it first is right.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
+	// SaveLeg is idempotent. A leg that has ended, or is hung up, stays so, and
+	// changes nothing when it is another thread's. It fails on a stranger's thread.
+	SaveLeg(ctx context.Context, arg SaveLegParams) (int64, error)
 	SaveResponse(ctx context.Context, arg SaveResponseParams) (int64, error)
 	SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error
 	SaveToolCall(ctx context.Context, arg SaveToolCallParams) (int64, error)

@@ -162,6 +162,8 @@ UNION
 SELECT u.instance FROM turns AS u WHERE u.ended_at IS NULL
 UNION
 SELECT q.instance FROM queued_messages AS q WHERE q.state = 'sending'
+UNION
+SELECT l.instance FROM upstream_legs AS l WHERE l.hung_up_at IS NULL AND l.attempts = 0 AND l.next_try_at IS NULL
 `
 
 // What a dead process left open, for all owners: only recovery asks this, and

@@ -1,0 +1,60 @@
+-- SaveLeg is idempotent. A leg that has ended, or is hung up, stays so, and
+-- changes nothing when it is another thread's. It fails on a stranger's thread.
+-- name: SaveLeg :execrows
+INSERT INTO upstream_legs (
+    call_id, generation, thread_id, upstream, upstream_id, instance, started_at, ended_at, reason, hung_up_at, attempts
+) VALUES (
+    @call_id, @generation, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
+    @upstream, @upstream_id, @instance, @started_at, @ended_at, @reason, @hung_up_at, 0
+)
+ON CONFLICT (call_id, generation) DO UPDATE SET
+    upstream = excluded.upstream, upstream_id = excluded.upstream_id, instance = excluded.instance,
+    ended_at = COALESCE(upstream_legs.ended_at, excluded.ended_at),
+    reason = CASE WHEN upstream_legs.ended_at IS NULL THEN excluded.reason ELSE upstream_legs.reason END,
+    hung_up_at = COALESCE(upstream_legs.hung_up_at, excluded.hung_up_at)
+WHERE upstream_legs.thread_id = excluded.thread_id;
+
+-- name: ListLegs :many
+SELECT l.* FROM upstream_legs AS l
+JOIN threads AS t ON t.id = l.thread_id
+WHERE l.call_id = @call_id AND l.thread_id = @thread_id AND t.owner = @owner
+ORDER BY l.generation;
+
+-- ListLegsToHangUp asks for all owners. A leg is due when it has ended, or its
+-- call has, or its thread is gone, and whoever ended it had its time (settled_by)
+-- to hang it up; or when another attempt is.
+-- name: ListLegsToHangUp :many
+SELECT l.* FROM upstream_legs AS l
+LEFT JOIN calls AS c ON c.id = l.call_id
+WHERE l.hung_up_at IS NULL AND l.upstream = @upstream AND l.upstream_id <> ''
+    AND (l.ended_at IS NOT NULL OR c.id IS NULL OR c.ended_at IS NOT NULL)
+    AND (l.next_try_at <= @now OR (l.next_try_at IS NULL AND COALESCE(l.ended_at, c.ended_at, l.started_at) <= @settled_by))
+ORDER BY l.started_at
+LIMIT CAST(@max_rows AS bigint);
+
+-- ClaimLeg changes nothing when another process was faster.
+-- name: ClaimLeg :execrows
+UPDATE upstream_legs SET attempts = attempts + 1, next_try_at = @next_try_at
+WHERE call_id = @call_id AND generation = @generation AND attempts = @attempts AND hung_up_at IS NULL;
+
+-- name: LegHungUp :exec
+UPDATE upstream_legs SET hung_up_at = @hung_up_at, ended_at = COALESCE(ended_at, @hung_up_at)
+WHERE call_id = @call_id AND generation = @generation AND hung_up_at IS NULL;
+
+-- ForgetLegs removes what is left of threads that are gone.
+-- name: ForgetLegs :exec
+DELETE FROM upstream_legs
+WHERE call_id = @call_id AND hung_up_at IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id);
+
+-- name: EndOpenLegs :exec
+UPDATE upstream_legs SET
+    ended_at = COALESCE(ended_at, @ended_at),
+    reason = CASE WHEN ended_at IS NULL THEN @reason ELSE reason END,
+    next_try_at = @ended_at
+WHERE hung_up_at IS NULL AND instance = @instance AND attempts = 0;
+
+-- name: DeleteLegs :exec
+DELETE FROM upstream_legs
+WHERE hung_up_at IS NOT NULL
+    AND upstream_legs.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);

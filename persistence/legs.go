@@ -1,0 +1,154 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	// legGrace is how long whoever ended a leg has for hanging it up, before
+	// others do.
+	legGrace = 15 * time.Second
+	// Between two attempts to hang up a leg the pause doubles from the first to
+	// the longest.
+	firstLegPause = time.Second
+	maxLegPause   = 5 * time.Minute
+)
+
+// UpstreamLeg is the record of one session that a call has at the upstream. A
+// call whose session is renewed has several.
+type UpstreamLeg struct {
+	CallID string
+	// Generation is 1 for the call's first session and larger for each that follows.
+	Generation int64
+	Upstream   string // the driver's name
+	UpstreamID string // for hanging up; empty until known
+	StartedAt  time.Time
+	EndedAt    *time.Time
+	Reason     string     // why it ended
+	HungUpAt   *time.Time // when the upstream said that it is over
+
+	// Owner and ThreadID say whose it is. Owner is empty in the answer of
+	// LegsToHangUp, and ThreadID may name a thread that is gone.
+	Owner    string
+	ThreadID string
+	// Attempts counts how often LegsToHangUp has given it out, and NextTryAt is when
+	// it does so again. They are read only.
+	Attempts  int
+	NextTryAt *time.Time
+}
+
+// SaveLeg writes the record of an upstream leg, or what changed of it. Once it
+// has ended, or is hung up, that stays as it is. The call and the generation of
+// another thread's leg are ErrConflict.
+func (s *Store) SaveLeg(ctx context.Context, key Key, l UpstreamLeg) error {
+	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveLeg(l) })
+}
+
+// SaveLeg is Store.SaveLeg.
+func (b *Batch) SaveLeg(l UpstreamLeg) error {
+	return b.save("save upstream leg", l.CallID, func() (int64, error) {
+		if l.Generation < 1 || len(l.UpstreamID) > MaxIDBytes {
+			return 0, fmt.Errorf("%w upstream leg: its generation is not 1 or more, or its id has more than %d bytes", ErrInvalid, MaxIDBytes)
+		}
+		return b.q.SaveLeg(b.ctx, legToRow(b.key, l, b.s.instance, now()))
+	})
+}
+
+// Legs lists the upstream legs of a call, the first of them first.
+func (s *Store) Legs(ctx context.Context, key Key, callID string) ([]UpstreamLeg, error) {
+	if err := key.check(); err != nil || !validID(callID) {
+		return nil, fmt.Errorf("list upstream legs: %w", ErrNotFound)
+	}
+	rows, err := s.eng.read().ListLegs(ctx, pgdb.ListLegsParams{CallID: callID, ThreadID: key.Thread, Owner: key.Owner})
+	if err != nil {
+		return nil, s.fail("list upstream legs", err)
+	}
+	legs := make([]UpstreamLeg, 0, len(rows))
+	for _, r := range rows {
+		legs = append(legs, legFromRow(r, key.Owner))
+	}
+	return legs, nil
+}
+
+// LegsToHangUp gives out legs of all owners that may still run at the upstream
+// though they, their calls, their threads or their processes have ended. The
+// caller hangs each of them up and says so with LegHungUp; what it does not say
+// so of comes again, after a pause that grows from a second to five minutes. A
+// leg is given to one process at a time. A leg that ended in order is left to
+// its call for some seconds.
+func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([]UpstreamLeg, error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("list legs to hang up: %w limit %d", ErrInvalid, limit)
+	}
+	at := now()
+	// Most of the time there is none: then nothing is written.
+	due, err := s.eng.read().ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{
+		Upstream: cleanText(upstream), Now: new(dbtype.At(at)), SettledBy: new(dbtype.At(at.Add(-legGrace))), MaxRows: int64(limit),
+	})
+	if err != nil || len(due) == 0 {
+		return nil, s.fail("list legs to hang up", err)
+	}
+	var claimed []UpstreamLeg
+	err = s.eng.write(ctx, func(q queries) error {
+		claimed = nil
+		for _, r := range due {
+			next := new(dbtype.At(at.Add(legPause(r.Attempts))))
+			n, err := q.ClaimLeg(ctx, pgdb.ClaimLegParams{
+				CallID: r.CallID, Generation: r.Generation, Attempts: r.Attempts, NextTryAt: next,
+			})
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				continue
+			}
+			r.Attempts, r.NextTryAt = r.Attempts+1, next
+			claimed = append(claimed, legFromRow(r, ""))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, s.fail("claim legs to hang up", err)
+	}
+	return claimed, nil
+}
+
+// legPause is the pause after an attempt that has so many before it.
+func legPause(attempts int64) time.Duration {
+	return min(firstLegPause<<min(attempts, 16), maxLegPause)
+}
+
+// LegHungUp says that the upstream has ended the leg, or does not know it.
+func (s *Store) LegHungUp(ctx context.Context, callID string, generation int64) error {
+	if !validID(callID) {
+		return fmt.Errorf("save end of upstream leg: %w", ErrNotFound)
+	}
+	err := s.eng.write(ctx, func(q queries) error {
+		err := q.LegHungUp(ctx, pgdb.LegHungUpParams{CallID: callID, Generation: generation, HungUpAt: new(dbtype.At(now()))})
+		return errors.Join(err, q.ForgetLegs(ctx, pgdb.ForgetLegsParams{CallID: callID}))
+	})
+	return s.fail("save end of upstream leg", err)
+}
+
+func legToRow(key Key, l UpstreamLeg, instance string, now time.Time) pgdb.SaveLegParams {
+	return pgdb.SaveLegParams{
+		CallID: l.CallID, Generation: l.Generation, ThreadID: key.Thread, Owner: key.Owner,
+		Upstream: cleanText(l.Upstream), UpstreamID: cleanText(l.UpstreamID), Instance: instance,
+		StartedAt: dbtype.At(orNow(l.StartedAt, now)), EndedAt: dbtype.AtPtr(l.EndedAt), Reason: cleanText(l.Reason),
+		HungUpAt: dbtype.AtPtr(l.HungUpAt),
+	}
+}
+
+func legFromRow(r pgdb.UpstreamLeg, owner string) UpstreamLeg {
+	return UpstreamLeg{
+		CallID: r.CallID, Generation: r.Generation, Upstream: r.Upstream, UpstreamID: r.UpstreamID,
+		StartedAt: r.StartedAt.Time, EndedAt: r.EndedAt.Ptr(), Reason: r.Reason, HungUpAt: r.HungUpAt.Ptr(),
+		Owner: owner, ThreadID: r.ThreadID, Attempts: int(r.Attempts), NextTryAt: r.NextTryAt.Ptr(),
+	}
+}

@@ -1,0 +1,206 @@
+package persistencetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// ago is a time before every grace.
+var ago = time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
+
+func saveLegs(t *testing.T, b bundle, legs ...persistence.UpstreamLeg) {
+	t.Helper()
+	for _, l := range legs {
+		if l.StartedAt.IsZero() {
+			l.StartedAt = ago
+		}
+		if err := b.store.SaveLeg(t.Context(), b.key, l); err != nil {
+			t.Fatalf("SaveLeg(%+v) = %v", l, err)
+		}
+	}
+}
+
+// wantLegs asks for the legs to hang up and compares their upstream ids and the
+// number of attempts.
+func wantLegs(t *testing.T, b bundle, want ...string) {
+	t.Helper()
+	legs, err := b.store.LegsToHangUp(t.Context(), "openai", 10)
+	if err != nil {
+		t.Fatalf("LegsToHangUp() = %v", err)
+	}
+	got := make([]string, 0, len(legs))
+	for _, l := range legs {
+		got = append(got, fmt.Sprintf("%s:%d", l.UpstreamID, l.Attempts))
+	}
+	if d := diff(want, got); d != "" {
+		t.Errorf("LegsToHangUp() differs (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) legs(t *testing.T) {
+	b := s.setup(t)
+	ctx := t.Context()
+	first := persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", StartedAt: start, Owner: "anna", ThreadID: b.key.Thread}
+	for range 2 {
+		saveLegs(t, b, first)
+	}
+	first.UpstreamID = "rtc_1"
+	second := first
+	second.Generation, second.UpstreamID = 2, "rtc_2"
+	saveLegs(t, b, second, first)
+	first.EndedAt, first.Reason = new(start.Add(time.Minute)), "renewed"
+	saveLegs(t, b, first)
+	first.HungUpAt = new(start.Add(time.Hour))
+	saveLegs(t, b, first)
+	late := first
+	late.EndedAt, late.HungUpAt, late.Reason = nil, nil, "late" // changes nothing of what is known
+	saveLegs(t, b, late)
+	got, err := b.store.Legs(ctx, b.key, "c")
+	if d := diff([]persistence.UpstreamLeg{first, second}, got); err != nil || d != "" {
+		t.Errorf("Legs() = %v, differs (-want +got):\n%s", err, d)
+	}
+	other := newThread(t, b.store, "bert")
+	if got, err := b.store.Legs(ctx, other, "c"); err != nil || len(got) != 0 {
+		t.Errorf("Legs() of a stranger = %v, %v", got, err)
+	}
+	wantErr(t, "SaveLeg() of another's", b.store.SaveLeg(ctx, other, first), persistence.ErrConflict)
+	wantErr(t, "SaveLeg() in a stranger's thread", b.store.SaveLeg(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, second), persistence.ErrNotFound)
+	for what, l := range map[string]persistence.UpstreamLeg{
+		"no call":       {Generation: 1},
+		"no generation": {CallID: "c"},
+		"a long id":     {CallID: "c", Generation: 1, UpstreamID: strings.Repeat("x", persistence.MaxIDBytes+1)},
+	} {
+		wantErr(t, "SaveLeg() with "+what, b.store.SaveLeg(ctx, b.key, l), persistence.ErrInvalid)
+	}
+	bad := persistence.UpstreamLeg{CallID: "d", Generation: 1, Upstream: "a\x00\xff", UpstreamID: "\x00'", Reason: "\xff\""}
+	saveLegs(t, b, bad)
+	wantRows(t, b.url, "SELECT upstream, upstream_id, reason FROM upstream_legs WHERE call_id = 'd'", "a\ufffd ' \ufffd\"")
+}
+
+// hangUp: only what has ended, and was not hung up, is given out, to one at a
+// time, again and again until it is done.
+func (s suite) hangUp(t *testing.T) {
+	b := s.setup(t)
+	ctx := t.Context()
+	leg := func(call string, generation int64, ended, hungUp *time.Time) persistence.UpstreamLeg {
+		return persistence.UpstreamLeg{
+			CallID: call, Generation: generation, Upstream: "openai", UpstreamID: fmt.Sprint(call, generation), EndedAt: ended, HungUpAt: hungUp,
+		}
+	}
+	if err := b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "old", EndedAt: &ago}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	if err := b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "live"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	wantLegs(t, b)
+	unknown := leg("old", 4, &ago, nil)
+	unknown.UpstreamID = ""
+	foreign := leg("old", 5, &ago, nil)
+	foreign.Upstream = "other"
+	saveLegs(t, b,
+		leg("live", 1, &ago, nil), // ended, and its call has failed to hang it up
+		leg("live", 2, new(time.Now()), nil),
+		leg("live", 3, nil, nil),
+		leg("old", 1, &ago, &ago),
+		leg("old", 2, nil, nil), // the end of its call was saved, its own was not
+		unknown, foreign)
+	wantLegs(t, b, "live1:1", "old2:1")
+	wantLegs(t, b) // somebody is at it
+	db := rawDB(t, b.url)
+	for attempt := 2; attempt < 5; attempt++ {
+		if _, err := db.ExecContext(ctx, "UPDATE upstream_legs SET next_try_at = started_at WHERE next_try_at IS NOT NULL"); err != nil {
+			t.Fatal(err)
+		}
+		wantLegs(t, b, fmt.Sprintf("live1:%d", attempt), fmt.Sprintf("old2:%d", attempt))
+	}
+	if err := b.store.LegHungUp(ctx, "live", 1); err != nil {
+		t.Errorf("LegHungUp() = %v", err)
+	}
+	if err := b.store.LegHungUp(ctx, "nothing", 1); err != nil {
+		t.Errorf("LegHungUp() of nothing = %v", err)
+	}
+	wantErr(t, "LegHungUp() of no id", b.store.LegHungUp(ctx, "", 1), persistence.ErrNotFound)
+	if _, err := db.ExecContext(ctx, "UPDATE upstream_legs SET next_try_at = started_at WHERE next_try_at IS NOT NULL"); err != nil {
+		t.Fatal(err)
+	}
+	// Of many who ask at once each leg goes to one.
+	var mu sync.Mutex
+	var got []string
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			legs, err := b.store.LegsToHangUp(ctx, "openai", 10)
+			if err != nil {
+				t.Errorf("LegsToHangUp() = %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, l := range legs {
+				got = append(got, l.UpstreamID)
+			}
+		})
+	}
+	asking.Wait()
+	if !slices.Equal(got, []string{"old2"}) {
+		t.Errorf("LegsToHangUp() of eight gives %v", got)
+	}
+	_, err := b.store.LegsToHangUp(ctx, "openai", 0)
+	wantErr(t, "LegsToHangUp() of none", err, persistence.ErrInvalid)
+}
+
+// hangUpDeleted: who deletes a thread does not leave a session running.
+func (s suite) hangUpDeleted(t *testing.T) {
+	b := s.setup(t)
+	saveLegs(t, b,
+		persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", UpstreamID: "done", EndedAt: &ago, HungUpAt: &ago},
+		persistence.UpstreamLeg{CallID: "c", Generation: 2, Upstream: "openai", UpstreamID: "open"})
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	wantLegs(t, b, "open:1")
+	if err := b.store.LegHungUp(t.Context(), "c", 2); err != nil {
+		t.Errorf("LegHungUp() = %v", err)
+	}
+	wantRows(t, b.url, "SELECT * FROM upstream_legs")
+}
+
+// recoverLegs: of a process that died while it renewed a session both are hung up.
+func (s suite) recoverLegs(t *testing.T) {
+	url := s.newURL(t)
+	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
+	if err := dead.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	dead.key = newThread(t, dead.store, "anna")
+	if err := dead.store.SaveCall(t.Context(), dead.key, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	at := time.Now()
+	saveLegs(t, dead,
+		persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", UpstreamID: "one", StartedAt: at},
+		persistence.UpstreamLeg{CallID: "c", Generation: 2, Upstream: "openai", UpstreamID: "two", StartedAt: at.Add(time.Second)})
+	if err := dead.store.Close(); err != nil {
+		t.Fatalf("Close() = %v", err)
+	}
+	b := bundle{url: url, store: Open(t, url, persistence.Options{}), key: dead.key}
+	if err := b.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	wantLegs(t, b)
+	if calls, err := b.store.Recover(t.Context()); err != nil || len(calls) != 1 {
+		t.Errorf("Recover() = %v, %v, want one call", calls, err)
+	}
+	wantLegs(t, b, "one:1", "two:1")
+	wantRows(t, url, "SELECT reason FROM upstream_legs WHERE ended_at IS NOT NULL", "process_ended", "process_ended")
+	if calls, err := b.store.Recover(t.Context()); err != nil || len(calls) != 0 {
+		t.Errorf("Recover() again = %v, %v", calls, err)
+	}
+	wantLegs(t, b) // the pause is kept
+}
