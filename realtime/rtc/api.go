@@ -23,6 +23,9 @@ var (
 	// ErrTooLarge says that a message is larger than the remote accepts. The
 	// data channel stays usable.
 	ErrTooLarge = errors.New("message larger than the remote accepts")
+	// ErrOtherPeer says that an offer is not one of the peer connection whose
+	// offer came before: it needs a peer of its own.
+	ErrOtherPeer = errors.New("offer of another peer connection")
 	// ErrClosed says that the peer or the API has ended.
 	ErrClosed = errors.New("peer closed")
 )

@@ -79,14 +79,14 @@ func (f *Flow) count(payload int) {
 
 // inbound is the remote's audio.
 type inbound struct {
-	ready   chan struct{} // closed when track is set
-	once    sync.Once
-	track   *webrtc.TrackRemote
+	// tracks holds the newest track that Forward has not taken yet.
+	tracks  chan *webrtc.TrackRemote
 	reading atomic.Bool
+	track   *webrtc.TrackRemote // of the one Forward that runs
 	stats   receiverStats
 }
 
-func (in *inbound) init() { in.ready = make(chan struct{}) }
+func (in *inbound) init() { in.tracks = make(chan *webrtc.TrackRemote, 1) }
 
 // outbound is the audio to the remote.
 type outbound struct {
@@ -97,20 +97,21 @@ type outbound struct {
 	stats   senderStats
 }
 
-// onTrack takes the remote's first audio track. Pion bounds what piles up on
-// others, which nobody reads.
-func (p *Peer) onTrack(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) {
+// onTrack takes an audio track of the remote. There is one, and another one only
+// when a new offer has replaced it; Forward comes to that when the first one has
+// ended. Pion bounds what piles up on tracks that nobody reads.
+func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) {
 	if track.Kind() != webrtc.RTPCodecTypeAudio {
 		return
 	}
-	taken := false
-	p.in.once.Do(func() {
-		taken = true
-		p.in.track = track
-		close(p.in.ready)
-	})
-	if !taken {
-		p.log.Warn("second audio track ignored")
+	p.begin(func() { p.drainReceiver(receiver) })
+	for {
+		select {
+		case p.in.tracks <- track:
+			return
+		case old := <-p.in.tracks:
+			p.log.Warn("audio track ignored", "ssrc", old.SSRC())
+		}
 	}
 }
 
@@ -126,17 +127,37 @@ func (p *Peer) Forward(ctx context.Context, dst AudioSink, flow *Flow) error {
 		return errors.New("forward audio: the peer's audio is being forwarded already")
 	}
 	defer p.in.reading.Store(false)
-	if err := p.await(ctx, p.in.ready); err != nil {
-		return fmt.Errorf("forward audio: %w", err)
+	for {
+		if err := p.awaitTrack(ctx); err != nil {
+			return fmt.Errorf("forward audio: %w", err)
+		}
+		err := p.forward(ctx, p.in.track, dst, flow)
+		if !errors.Is(err, errTrackEnded) {
+			return fmt.Errorf("forward audio: %w", err)
+		}
+		p.in.track = nil
 	}
-	if err := p.forward(ctx, dst, flow); err != nil {
-		return fmt.Errorf("forward audio: %w", err)
-	}
-	return nil
 }
 
-func (p *Peer) forward(ctx context.Context, dst AudioSink, flow *Flow) error {
-	track := p.in.track
+// awaitTrack waits for the remote's audio.
+func (p *Peer) awaitTrack(ctx context.Context) error {
+	if err := p.await(ctx, ready); err != nil || p.in.track != nil {
+		return err
+	}
+	select {
+	case p.in.track = <-p.in.tracks:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.done:
+		return ErrClosed
+	}
+}
+
+var errTrackEnded = errors.New("track ended")
+
+// forward passes the packets of one track on.
+func (p *Peer) forward(ctx context.Context, track *webrtc.TrackRemote, dst AudioSink, flow *Flow) error {
 	if err := track.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -159,7 +180,7 @@ func (p *Peer) forward(ctx context.Context, dst AudioSink, flow *Flow) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
-			return ErrClosed
+			return errTrackEnded
 		case err != nil:
 			// A payload type that was not negotiated, or a packet above readMTU.
 			flow.Errors.Add(1)

@@ -24,6 +24,7 @@ type channel struct {
 	limit  atomic.Int64  // bytes that the remote accepts
 	taken  atomic.Bool   // the peer has its channel, open or not
 	opened chan struct{} // closed when stream is set
+	read   chan struct{} // closed when the reader has ended
 	low    chan struct{} // holds a token when the buffered amount fell to the low-water mark
 	slot   chan struct{} // held by the one sender
 
@@ -40,6 +41,7 @@ type channel struct {
 func (c *channel) init() {
 	c.limit.Store(defaultRemoteMessageSize)
 	c.opened = make(chan struct{})
+	c.read = make(chan struct{})
 	c.low = make(chan struct{}, 1)
 	c.slot = make(chan struct{}, 1)
 }
@@ -106,6 +108,7 @@ func (c *channel) drained() {
 // read hands messages on until the channel ends, and the peer with it: without
 // its channel a call cannot be steered.
 func (p *Peer) read(stream datachannel.Reader) {
+	defer close(p.channel.read)
 	defer p.end(StateClosed)
 	if p.h.Open != nil {
 		p.h.Open()
@@ -272,6 +275,13 @@ func (c *channel) flush(ctx context.Context, done <-chan struct{}) {
 		case <-done:
 			return
 		}
+	}
+}
+
+// awaitRead waits until what came before the remote's end has been read.
+func (c *channel) awaitRead() {
+	if c.open() != nil {
+		<-c.read
 	}
 }
 

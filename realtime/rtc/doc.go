@@ -12,7 +12,8 @@
 //
 // A peer owns four goroutines besides those of Pion: the watcher (state
 // changes and RTCP reports), two that drain RTCP, and the data channel's
-// reader. [Peer.Close] joins all of them.
+// reader. [Peer.Close] joins all of them. A browser's peer outlives its path:
+// [Peer.Restart] takes a further offer and finds another one.
 //
 // Audio is never decoded on its way: [Peer.Forward] reads into one buffer,
 // drops CSRCs, header extensions and padding, and hands the Opus payload on.

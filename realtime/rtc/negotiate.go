@@ -16,23 +16,61 @@ import (
 // and sections other than the first audio and the data channel are refused in
 // the answer.
 //
-// The browser has 9 s to connect before the peer is StateFailed. Start Forward
+// The browser has 9 s to connect before the peer is StateFailed, and may offer
+// again whenever the connection is lost: see Restart. Start Forward
 // at once, with its gate shut: audio that nobody reads would pile up.
 func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, string, error) {
 	remote, err := checkSDP(offer, MaxOfferSize)
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
-	p, err := a.newPeer(a.browser, a.config, h, a.maxMessage, a.log.With("leg", "browser"))
+	p, err := a.newPeer(legKind{name: "browser", pion: a.browser, config: a.config, maxMessage: a.maxMessage, restarts: true}, h)
 	if err != nil {
 		return nil, "", err
 	}
+	p.remote = remote
 	p.channel.limit.Store(int64(remote.maxMessageSize))
 	answer, err := p.answer(ctx, offer)
 	if err != nil {
 		return nil, "", errors.Join(err, p.Close())
 	}
 	return p, answer, nil
+}
+
+// Restart takes a further offer of the peer connection whose offer Answer took
+// and returns the answer, with all candidates. When the offer has new ICE
+// credentials, ICE starts anew (RFC 8839, 4.4.3.1.1): the browser's network has
+// changed, or the connection was lost. DTLS, the data channel, the sound's
+// stream and its numbers go on, and Forward goes on waiting; sound pauses from now
+// until a path is found. The states are told as for a new connection. Offered
+// twice, the same description gets the same answer.
+//
+// Errors: ErrOtherPeer (nothing has changed: make a new peer with Answer),
+// ErrBadSDP and ErrNoOpus (nothing has changed either, unless the peer has
+// ended), ErrClosed (too late: the browser needs a new peer connection), and the
+// cause of ctx's end.
+func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
+	remote, err := checkSDP(offer, MaxOfferSize)
+	if err != nil {
+		return "", fmt.Errorf("read offer: %w", err)
+	}
+	p.negotiation.Lock()
+	defer p.negotiation.Unlock()
+	if err := p.await(ctx, ready); err != nil {
+		return "", fmt.Errorf("restart: %w", err)
+	}
+	if err := remote.continues(p.remote); err != nil {
+		return "", fmt.Errorf("read offer: %w", err)
+	}
+	answer, err := p.answer(ctx, offer)
+	if err != nil {
+		if p.pc.SignalingState() != webrtc.SignalingStateStable {
+			p.end(StateFailed) // Pion cannot take an offer back
+		}
+		return "", err
+	}
+	p.remote = remote
+	return answer, nil
 }
 
 func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
@@ -68,7 +106,7 @@ func (a *API) Offer(ctx context.Context, h Handlers) (*Peer, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("make offer: %w", context.Cause(ctx))
 	}
-	p, err := a.newPeer(a.upstream, webrtc.Configuration{}, h, maxUpstreamMessage, a.log.With("leg", "upstream"))
+	p, err := a.newPeer(legKind{name: "upstream", pion: a.upstream, maxMessage: maxUpstreamMessage}, h)
 	if err != nil {
 		return nil, "", err
 	}

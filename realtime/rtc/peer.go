@@ -24,8 +24,10 @@ const (
 	// StateDisconnected says that nothing has come for 5 s. It may become
 	// StateConnected again.
 	StateDisconnected
-	// StateFailed says that the connection is lost for good: nothing for 9 s, a
-	// failed handshake, or a remote that broke the protocol. Close the peer.
+	// StateFailed says that the connection is lost: nothing for 9 s, a failed
+	// handshake, or a remote that broke the protocol. Close the peer. Only after
+	// 9 s of nothing, and when Answer made it, can Restart revive it instead: its
+	// Done stays open, and it may become StateConnected again.
 	StateFailed
 	// StateClosed is the last word, told once, when the remote has closed the
 	// connection or its data channel, or when Close has joined everything.
@@ -82,6 +84,11 @@ type Peer struct {
 	track *webrtc.TrackLocalStaticRTP
 	// maxMessage is the size in bytes of the largest message that is taken.
 	maxMessage int
+	// restarts says that the peer outlives a lost ICE connection.
+	restarts bool
+
+	negotiation sync.Mutex        // held while descriptions are exchanged anew
+	remote      remoteDescription // of a peer that Answer made
 
 	done    chan struct{} // closed when the peer has ended, for whatever reason
 	endOnce sync.Once
@@ -93,6 +100,7 @@ type Peer struct {
 	deliver sync.Mutex
 	silent  atomic.Bool
 
+	starting   sync.Mutex // held while a goroutine is started or the peer ends
 	goroutines sync.WaitGroup
 	closeOnce  sync.Once
 	closing    atomic.Bool
@@ -104,11 +112,21 @@ type Peer struct {
 	out     outbound
 }
 
+// legKind is what the peers of one kind have in common.
+type legKind struct {
+	name       string
+	pion       *webrtc.API
+	config     webrtc.Configuration
+	maxMessage int
+	restarts   bool
+}
+
 // newPeer makes the peer connection with its audio track; negotiation follows.
-func (a *API) newPeer(pion *webrtc.API, config webrtc.Configuration, h Handlers, maxMessage int, log *slog.Logger) (*Peer, error) {
+func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
+	config := kind.config
 	config.Certificates = []webrtc.Certificate{a.cert}
 	config.BundlePolicy = webrtc.BundlePolicyMaxBundle
-	pc, err := pion.NewPeerConnection(config)
+	pc, err := kind.pion.NewPeerConnection(config)
 	if err != nil {
 		return nil, fmt.Errorf("make peer connection: %w", err)
 	}
@@ -123,7 +141,8 @@ func (a *API) newPeer(pion *webrtc.API, config webrtc.Configuration, h Handlers,
 		return nil, errors.Join(fmt.Errorf("add audio track: %w", err), pc.Close())
 	}
 	p := &Peer{
-		api: a, log: log, h: h, pc: pc, track: track, maxMessage: maxMessage,
+		api: a, log: a.log.With("leg", kind.name), h: h, pc: pc, track: track,
+		maxMessage: kind.maxMessage, restarts: kind.restarts,
 		done: make(chan struct{}), changed: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	p.channel.init()
@@ -136,7 +155,6 @@ func (a *API) newPeer(pion *webrtc.API, config webrtc.Configuration, h Handlers,
 	pc.OnDataChannel(p.onDataChannel)
 	p.goroutines.Go(p.watch)
 	p.goroutines.Go(func() { p.drainSender(transceiver.Sender()) })
-	p.goroutines.Go(func() { p.drainReceiver(transceiver.Receiver()) })
 	return p, nil
 }
 
@@ -151,8 +169,21 @@ func (p *Peer) signal() {
 func (p *Peer) end(why State) {
 	p.endOnce.Do(func() {
 		p.final.Store(int32(why))
+		p.starting.Lock()
+		defer p.starting.Unlock()
 		close(p.done)
 	})
+}
+
+// begin starts a goroutine of the peer, unless it has ended: Close joins it.
+func (p *Peer) begin(f func()) {
+	p.starting.Lock()
+	defer p.starting.Unlock()
+	select {
+	case <-p.done:
+	default:
+		p.goroutines.Go(f)
+	}
 }
 
 // watch is the peer's own goroutine: it tells states in order and sends reports.
@@ -162,12 +193,7 @@ func (p *Peer) watch() {
 	for {
 		select {
 		case <-p.done:
-			switch {
-			case State(p.final.Load()) == StateFailed:
-				p.tell(StateFailed)
-			case !p.closing.Load():
-				p.tellClosed()
-			}
+			p.last()
 			return
 		case <-p.changed:
 			p.follow(p.pc.ConnectionState())
@@ -175,6 +201,20 @@ func (p *Peer) watch() {
 			p.report(now)
 			p.checkStall()
 		}
+	}
+}
+
+// last tells how the peer has ended, unless Close does.
+func (p *Peer) last() {
+	if State(p.final.Load()) == StateFailed {
+		p.tell(StateFailed)
+		return
+	}
+	if !p.closing.Load() {
+		p.channel.awaitRead() // the remote is gone, so the reader ends
+	}
+	if !p.closing.Load() {
+		p.tellClosed()
 	}
 }
 
@@ -186,6 +226,10 @@ func (p *Peer) follow(state webrtc.PeerConnectionState) {
 	case webrtc.PeerConnectionStateDisconnected:
 		p.tell(StateDisconnected)
 	case webrtc.PeerConnectionStateFailed:
+		if p.restarts && p.pc.SCTP().Transport().State() != webrtc.DTLSTransportStateFailed {
+			p.tell(StateFailed)
+			return
+		}
 		p.end(StateFailed)
 	case webrtc.PeerConnectionStateClosed:
 		p.end(StateClosed)

@@ -25,6 +25,22 @@ const defaultRemoteMessageSize = 65535
 // session description of the remote.
 type remoteDescription struct {
 	maxMessageSize int // bytes; 0 without a data-channel section
+	// session and fingerprint name the peer connection: its description's
+	// identity (RFC 9429, 5.2.1) and its certificate's hash.
+	session, fingerprint string
+	sections             []string // kind and mid of each
+}
+
+// continues says whether d can follow before in one peer connection.
+func (d remoteDescription) continues(before remoteDescription) error {
+	if d.session != before.session || d.fingerprint != before.fingerprint {
+		return ErrOtherPeer
+	}
+	// Sections are never removed or reordered (RFC 9429, 5.2.2).
+	if len(d.sections) < len(before.sections) || !slices.Equal(d.sections[:len(before.sections)], before.sections) {
+		return fmt.Errorf("%w: its sections do not follow those of the offer before", ErrBadSDP)
+	}
+	return nil
 }
 
 // CheckOffer says whether Answer can take the offer, without making a peer:
@@ -54,14 +70,21 @@ func checkSDP(text string, limit int) (remoteDescription, error) {
 	if n := len(desc.MediaDescriptions); n > maxSections {
 		return remote, fmt.Errorf("%w: %d media sections, at most %d are read", ErrBadSDP, n, maxSections)
 	}
+	remote.session = desc.Origin.Username + " " + strconv.FormatUint(desc.Origin.SessionID, 10)
 	opus, candidates := false, 0
 	for _, m := range desc.MediaDescriptions {
+		mid, _ := m.Attribute("mid")
+		remote.sections = append(remote.sections, m.MediaName.Media+" "+mid)
 		candidates += countAttributes(m.Attributes, "candidate")
 		if !active(m) {
 			continue
 		}
-		if err := checkTransport(&desc, m); err != nil {
+		fingerprint, err := checkTransport(&desc, m)
+		if err != nil {
 			return remote, fmt.Errorf("%w: %s section: %w", ErrBadSDP, m.MediaName.Media, err)
+		}
+		if remote.fingerprint == "" {
+			remote.fingerprint = strings.ToLower(fingerprint)
 		}
 		switch m.MediaName.Media {
 		case "audio":
@@ -90,8 +113,9 @@ func active(m *sdp.MediaDescription) bool {
 }
 
 // checkTransport checks the ICE credentials (RFC 8839, 5.4) and the DTLS
-// fingerprint (RFC 8122, 5) of a section, or of the session for all sections.
-func checkTransport(desc *sdp.SessionDescription, m *sdp.MediaDescription) error {
+// fingerprint (RFC 8122, 5) of a section, or of the session for all sections, and
+// returns the latter.
+func checkTransport(desc *sdp.SessionDescription, m *sdp.MediaDescription) (fingerprint string, err error) {
 	attribute := func(key string) string {
 		if v, ok := m.Attribute(key); ok {
 			return v
@@ -108,12 +132,13 @@ func checkTransport(desc *sdp.SessionDescription, m *sdp.MediaDescription) error
 		return ""
 	}
 	if n := len(attribute("ice-ufrag")); n < 4 || n > 256 {
-		return errors.New("ice-ufrag is missing or not 4 to 256 characters long")
+		return "", errors.New("ice-ufrag is missing or not 4 to 256 characters long")
 	}
 	if n := len(attribute("ice-pwd")); n < 22 || n > 256 {
-		return errors.New("ice-pwd is missing or not 22 to 256 characters long")
+		return "", errors.New("ice-pwd is missing or not 22 to 256 characters long")
 	}
-	return checkFingerprint(attribute("fingerprint"))
+	fingerprint = attribute("fingerprint")
+	return fingerprint, checkFingerprint(fingerprint)
 }
 
 // fingerprintSizes are those of the hashes that are taken, in bytes. MD2, MD5 and

@@ -171,6 +171,11 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	peer, answer, err := s.api.Answer(ctx, offer, rtc.Handlers{
 		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
 		Open:    func() { ses.mail.post(ses.open) },
+		State: func(state rtc.State) {
+			if state == rtc.StateFailed {
+				ses.mail.post(func() { ses.end(rtc.ErrClosed) })
+			}
+		},
 	})
 	if err != nil {
 		return nil, "", err

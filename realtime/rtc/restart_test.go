@@ -1,0 +1,330 @@
+package rtc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pion/ice/v4"
+	"github.com/pion/webrtc/v4"
+)
+
+// offerAgain makes the browser's next offer, with new ICE credentials if restart
+// is set and with all candidates.
+func (b *rawBrowser) offerAgain(t testing.TB, restart bool) string {
+	t.Helper()
+	offer, err := b.pc.CreateOffer(&webrtc.OfferOptions{ICERestart: restart})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gathered := webrtc.GatheringCompletePromise(b.pc)
+	if err := b.pc.SetLocalDescription(offer); err != nil {
+		t.Fatal(err)
+	}
+	<-gathered
+	return b.pc.LocalDescription().SDP
+}
+
+func (b *rawBrowser) accept(t testing.TB, answer string) {
+	t.Helper()
+	if err := b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *rawBrowser) restart(t testing.TB) {
+	t.Helper()
+	answer, err := b.peer.Restart(testContext(t), b.offerAgain(t, true))
+	if err != nil {
+		t.Fatalf("Restart: %v", err)
+	}
+	b.accept(t, answer)
+}
+
+// attribute returns the first value of an attribute in a session description.
+func attribute(text, key string) string {
+	_, rest, _ := strings.Cut(text, "\na="+key+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}
+
+// exchange proves that messages pass both ways, in order and once.
+type exchange struct {
+	*rawBrowser
+	got  chan string
+	sent int
+}
+
+func newExchange(b *rawBrowser) *exchange {
+	e := &exchange{rawBrowser: b, got: make(chan string, 100)}
+	b.dc.OnMessage(func(m webrtc.DataChannelMessage) { e.got <- string(m.Data) })
+	return e
+}
+
+func (e *exchange) check(t testing.TB) {
+	t.Helper()
+	ctx := testContext(t)
+	want := fmt.Sprint("message ", e.sent)
+	if err := e.peer.Send(ctx, []byte(want)); err != nil {
+		t.Fatalf("Send: %v", err)
+	}
+	select {
+	case got := <-e.got:
+		if got != want {
+			t.Errorf("the browser got %q, want %q", got, want)
+		}
+	case <-ctx.Done():
+		t.Fatal("no message came")
+	}
+	if err := e.dc.SendText(want); err != nil {
+		t.Fatal(err)
+	}
+	e.sent++
+	messages := e.rec.waitMessages(t, e.sent)
+	if len(messages) != e.sent || string(messages[e.sent-1]) != want {
+		t.Errorf("the peer got %q, want %q at the end", messages, want)
+	}
+}
+
+// TestRestart restarts ICE several times while sound flows both ways. The data
+// channel and the streams go on, on ports of their own and on a shared one.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	for _, port := range []int{0, freePort(t)} {
+		t.Run(fmt.Sprint("port ", port), func(t *testing.T) {
+			t.Parallel()
+			b := newRawBrowser(t, newAPI(t, Config{UDPPort: port}), rawOptions{})
+			e := newExchange(b)
+			b.rec.waitState(t, StateConnected)
+			e.check(t)
+			ctx, cancel := context.WithCancel(testContext(t))
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer cancel()
+			got := newCollector()
+			var flow Flow
+			flow.Open()
+			wg.Go(func() { speak(ctx, b.track, 1, 100, 5000) })
+			wg.Go(func() { speak(ctx, b.peer, 2, 300, 7000) })
+			wg.Go(func() {
+				if err := b.peer.Forward(ctx, got, &flow); !errors.Is(err, context.Canceled) {
+					t.Errorf("Forward: %v", err)
+				}
+			})
+			last := got.next(t)
+			for range 3 {
+				old := b.pc.RemoteDescription().SDP
+				b.restart(t)
+				if attribute(old, "ice-ufrag") == attribute(b.pc.RemoteDescription().SDP, "ice-ufrag") {
+					t.Error("our ICE credentials did not change")
+				}
+				e.check(t)
+				for len(got.packets) > 0 {
+					last = got.next(t)
+				}
+				next := got.next(t)
+				if next.SSRC != last.SSRC || !newer(next.SequenceNumber, last.SequenceNumber) ||
+					next.Timestamp-last.Timestamp != uint32(next.SequenceNumber-last.SequenceNumber)*frameStep {
+					t.Errorf("stream %d: %d/%d follows %d/%d of %d", next.SSRC, next.SequenceNumber, next.Timestamp,
+						last.SequenceNumber, last.Timestamp, last.SSRC)
+				}
+			}
+			if flow.Errors.Load() != 0 {
+				t.Errorf("%d packets could not be passed on", flow.Errors.Load())
+			}
+			if s := b.peer.Stats(); s.AudioOut == 0 || s.State != StateConnected {
+				t.Errorf("stats %+v", s)
+			}
+		})
+	}
+}
+
+// TestRestartAfterLoss revives a peer whose connection is lost for good by the
+// rules of ICE.
+func TestRestartAfterLoss(t *testing.T) {
+	t.Parallel()
+	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := &lossyConn{PacketConn: socket, jitter: time.Millisecond}
+	mux := ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: conn, Logger: pionLoggers{testLogger(t)}.NewLogger("mux")})
+	t.Cleanup(func() {
+		_ = mux.Close()
+		conn.late.Wait()
+	})
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{settings: func(s *webrtc.SettingEngine) { s.SetICEUDPMux(mux) }})
+	e := newExchange(b)
+	b.rec.waitState(t, StateConnected)
+	e.check(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	got := newCollector()
+	var flow Flow
+	flow.Open()
+	wg.Go(func() { speak(ctx, b.track, 1, 100, 5000) })
+	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	got.next(t)
+
+	conn.loss.Store(100)
+	if err := b.dc.SendText("said into the gap"); err != nil {
+		t.Fatal(err)
+	}
+	b.rec.waitState(t, StateFailed)
+	conn.loss.Store(0)
+	b.restart(t)
+	b.rec.wait(t, "connected again", func() bool {
+		return slices.Equal(b.rec.states, []State{StateConnected, StateDisconnected, StateFailed, StateConnected})
+	})
+	e.sent++
+	if got := string(b.rec.waitMessages(t, e.sent)[e.sent-1]); got != "said into the gap" {
+		t.Errorf("message %q", got)
+	}
+	e.check(t)
+	for len(got.packets) > 0 {
+		got.next(t)
+	}
+	got.next(t)
+}
+
+// TestRestartIsIdempotent offers the same twice, as a browser does that never got
+// the answer, and then without new credentials.
+func TestRestartIsIdempotent(t *testing.T) {
+	t.Parallel()
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
+	e := newExchange(b)
+	b.rec.waitState(t, StateConnected)
+	ctx := testContext(t)
+	offer := b.offerAgain(t, true)
+	first, err := b.peer.Restart(ctx, offer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := b.peer.Restart(ctx, offer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"ice-ufrag", "ice-pwd", "candidate"} {
+		if attribute(first, key) == "" || attribute(first, key) != attribute(second, key) {
+			t.Errorf("%s: %q, then %q", key, attribute(first, key), attribute(second, key))
+		}
+	}
+	b.accept(t, second)
+	e.check(t)
+	answer, err := b.peer.Restart(ctx, b.offerAgain(t, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if attribute(answer, "ice-ufrag") != attribute(second, "ice-ufrag") {
+		t.Error("an offer with the same credentials restarted ICE")
+	}
+	b.accept(t, answer)
+	e.check(t)
+}
+
+// TestRestartRefused offers what cannot go on with the peer: it stays as it is.
+func TestRestartRefused(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	b := newRawBrowser(t, a, rawOptions{})
+	e := newExchange(b)
+	b.rec.waitState(t, StateConnected)
+	own := b.offerAgain(t, true)
+	fingerprint := attribute(own, "fingerprint")
+	session, _, _ := strings.Cut(own[strings.Index(own, "o=- ")+4:], " ")
+	audio := own[strings.Index(own, "m=audio"):strings.Index(own, "m=application")]
+	for _, tt := range []struct {
+		name, offer string
+		want        error
+	}{
+		{"another browser", readSDP(t, "chrome_offer.sdp"), ErrOtherPeer},
+		{"another certificate", strings.ReplaceAll(own, fingerprint, "sha-256 "+strings.TrimSuffix(strings.Repeat("AB:", 32), ":")), ErrOtherPeer},
+		{"another session", strings.Replace(own, session, "1"+session[1:]+"7", 1), ErrOtherPeer},
+		{"sections changed places", strings.Replace(own, audio, "", 1) + audio, ErrBadSDP},
+		{"a section is gone", strings.Replace(own, own[strings.Index(own, "m=application"):], "", 1), ErrBadSDP},
+		{"other mid", strings.ReplaceAll(own, "a=mid:0", "a=mid:9"), ErrBadSDP},
+		{"no sound", strings.ReplaceAll(own, "m=audio 9", "m=audio 0"), ErrNoOpus},
+		{"rubbish", "v=0\r\nrubbish", ErrBadSDP},
+		{"nothing", "", ErrBadSDP},
+		{"too large", own + strings.Repeat("a=x\r\n", MaxOfferSize/5), ErrBadSDP},
+	} {
+		if _, err := b.peer.Restart(testContext(t), tt.offer); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	cause := errors.New("browser left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if _, err := b.peer.Restart(ctx, own); !errors.Is(err, cause) {
+		t.Errorf("Restart after the caller left: %v", err)
+	}
+	answer, err := b.peer.Restart(testContext(t), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.accept(t, answer)
+	e.check(t)
+	closePeer(t, b.peer)
+	if _, err := b.peer.Restart(testContext(t), own); !errors.Is(err, ErrClosed) {
+		t.Errorf("Restart after Close: %v", err)
+	}
+}
+
+// TestRestartBeforeConnection restarts while the first connection is not there
+// yet, because the network changed meanwhile.
+func TestRestartBeforeConnection(t *testing.T) {
+	t.Parallel()
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{answer: func(answer string) string {
+		return strings.ReplaceAll(answer, "a=candidate:", "a=x-lost:")
+	}, settings: func(s *webrtc.SettingEngine) {
+		s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4})
+	}})
+	e := newExchange(b)
+	b.restart(t)
+	b.rec.waitState(t, StateConnected)
+	e.check(t)
+}
+
+// TestTrackReplaced has a browser replace its microphone's stream in a new offer:
+// the sound goes on from the new one.
+func TestTrackReplaced(t *testing.T) {
+	t.Parallel()
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
+	b.rec.waitState(t, StateConnected)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	got := newCollector()
+	var flow Flow
+	flow.Open()
+	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	short, stop := context.WithCancel(ctx)
+	wg.Go(func() { speak(short, b.track, 1, 1, 1) })
+	first := got.next(t)
+	stop()
+
+	if err := b.pc.RemoveTrack(b.pc.GetSenders()[0]); err != nil {
+		t.Fatal(err)
+	}
+	track, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "other mic", "browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pc.AddTrack(track); err != nil {
+		t.Fatal(err)
+	}
+	b.restart(t)
+	wg.Go(func() { speak(ctx, track, 1, 500, 500) })
+	for next := first; next.SSRC == first.SSRC; {
+		next = got.next(t)
+	}
+}
