@@ -26,7 +26,7 @@ func AgentTools() []toolkit.Definition {
 			required = []string{}
 		}
 		return toolkit.Definition{Name: agentPrefix + name, Description: description, Parameters: json.RawMessage(
-			`{"type":"object","properties":{` + properties + `},"required":` + string(encode(required)) + `,"additionalProperties":false}`)}
+			`{"type":"object","properties":{` + properties + `},"required":` + string(toolkit.Encode(required)) + `,"additionalProperties":false}`)}
 	}
 	const id = `"id":{"type":"string","minLength":1,"description":"The agent's id"}`
 	const pr = `"prUrl":{"type":"string","description":"The address of a pull request"}`

@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,9 +10,6 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
-
-// approvalTimeout is how long the user may think about a tool call.
-const approvalTimeout = time.Minute
 
 // eventApprovalClosed tells the thread's watchers that a question is over.
 const eventApprovalClosed persistence.EventType = "bridge.tool.approval_closed"
@@ -58,59 +54,32 @@ func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decisio
 	return nil
 }
 
-// question asks the user whether a call may run. The answer is in the database,
-// since it may come to another instance.
-type question struct {
-	approval persistence.Approval
-	saved    bool // it is in the database, and told
-}
-
-func (q *question) open() bool { return q.approval.Outcome == persistence.ApprovalOpen }
-
-func (q *question) approved() bool { return q.approval.Outcome == persistence.ApprovalApproved }
-
-// reason is why it was closed; empty where the user has decided.
-func (q *question) reason() string {
-	switch q.approval.Outcome {
-	case persistence.ApprovalApproved, persistence.ApprovalDenied:
-		return ""
-	default:
-		return string(q.approval.Outcome)
-	}
-}
-
-// refusal is why the tool does not run, in words for the model.
-func (q *question) refusal() string {
-	switch q.approval.Outcome {
-	case persistence.ApprovalDenied:
-		return "The user refused this tool call. Do not try it again unless the user asks for it."
-	case persistence.ApprovalTimeout:
-		return "The user was asked to approve this tool call and did not answer in time."
-	default:
-		return "The turn ended before the user had answered whether this tool may run."
-	}
-}
-
 // ask makes the question for a call that needs one. It is saved together with
 // the call.
 func (t *Turn) ask(run *callRun) {
-	if run.entry.Tool == nil || !t.c.approve[run.call.Name] || run.entry.Executor == toolkit.ExecutorClient || t.round >= t.c.cfg.MaxToolRounds {
+	if !run.Known() || !t.c.approve[run.Call.Name] || run.Entry.Executor == toolkit.ExecutorClient || t.round >= t.c.cfg.MaxToolRounds {
 		return
 	}
-	r := &run.record
-	run.question = &question{approval: persistence.Approval{
-		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: rand.Text(), AskedAt: r.StartedAt, ExpiresAt: r.StartedAt.Add(approvalTimeout),
-		Name: r.Name, Executor: r.Executor, Input: r.Input,
-	}}
+	run.Ask(rand.Text(), run.Record().StartedAt)
 	t.asking = append(t.asking, run)
+}
+
+// savedApproval is the question about a call as the database has it.
+func savedApproval(run *callRun) persistence.Approval {
+	a, _ := run.Approval()
+	r := run.Record()
+	return persistence.Approval{
+		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: a.Nonce, AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt,
+		Outcome: persistence.ApprovalOutcome(a.Outcome), Name: r.Name, Executor: r.Executor, Input: r.Input,
+	}
 }
 
 // consult saves the questions that are not, and gives what came of the others.
 func (t *Turn) consult(b *persistence.Batch) (answers []persistence.Approval, err error) {
 	for _, run := range t.asking {
-		a := run.question.approval
-		if !run.question.saved {
-			if err := b.SaveToolCall(run.record); err != nil {
+		a := savedApproval(run)
+		if !run.asked {
+			if err := b.SaveToolCall(t.record(run)); err != nil {
 				return nil, err
 			}
 			if err := b.SaveApproval(a); err != nil {
@@ -133,74 +102,54 @@ func (t *Turn) consult(b *persistence.Batch) (answers []persistence.Approval, er
 
 // consulted takes what consult found, when it is committed.
 func (t *Turn) consulted(answers []persistence.Approval) {
-	asked := t.asking
+	asking := t.asking
 	t.asking = nil
-	for _, run := range asked {
-		q := run.question
-		if !q.saved {
-			q.saved = true
-			t.c.cfg.Store.Publish(t.ctx, t.req.Key, q.approval.Event())
+	for _, run := range asking {
+		if !run.asked {
+			run.asked = true
+			a := savedApproval(run)
+			t.c.cfg.Store.Publish(t.ctx, t.req.Key, a.Event())
 			e := t.describe(run)
-			e.Nonce = q.approval.Nonce
+			e.Nonce = a.Nonce
 			t.emit(Event{Type: EventToolApproval, Call: e})
 		}
 		for _, a := range answers {
-			if a.ID == q.approval.ID && a.Outcome != persistence.ApprovalOpen {
-				t.decided(run, a)
+			if a.ID == run.ID {
+				t.decided(run, toolkit.Outcome(a.Outcome))
 			}
 		}
-		if q.open() {
+		if run.Asking() {
 			t.asking = append(t.asking, run)
 		}
 	}
 }
 
 // decided takes what came of a question.
-func (t *Turn) decided(run *callRun, a persistence.Approval) {
-	q := run.question
-	q.approval.Outcome = a.Outcome
-	if !q.saved {
+func (t *Turn) decided(run *callRun, outcome toolkit.Outcome) {
+	if !run.Close(outcome) {
+		return
+	}
+	t.msg.Parts[run.part] = savedPart(run.Part())
+	t.changed()
+	if !run.asked {
 		return // nobody has heard of it
 	}
-	t.publish(eventApprovalClosed, closedEvent{ToolCallID: run.call.ID, Approved: q.approved(), Reason: q.reason()})
+	a, _ := run.Approval()
+	t.publish(eventApprovalClosed, closedEvent{ToolCallID: run.Call.ID, Approved: a.Approved(), Reason: a.Reason()})
 	e := t.describe(run)
 	e.Input = nil
-	e.Approved, e.Reason = q.approved(), q.reason()
+	e.Approved, e.Reason = a.Approved(), a.Reason()
 	t.emit(Event{Type: EventToolDecided, Call: e})
 }
 
-// keepDecision saves what came of the question with a call that has its result.
-// The AI SDK has the field approval of a tool part (v6, ToolUIPart) for calls
-// that were approved only, and refuses a thread in which an error has another one.
-func (t *Turn) keepDecision(run *callRun) {
-	q := run.question
-	if q == nil {
-		return
-	}
-	part := &t.msg.Parts[run.part]
-	kept := encode(struct {
-		ID       string `json:"id"`
-		Approved bool   `json:"approved"`
-		Reason   string `json:"reason,omitempty"`
-	}{q.approval.Nonce, q.approved(), q.reason()})
-	if q.approved() {
-		setField(part, "approval", kept)
-		return
-	}
-	setCallMetadata(part, ownMetadata, encode(map[string]json.RawMessage{"approval": kept}))
-}
-
 // stopAsking gives up a question to which no answer is waited for any more.
-func (t *Turn) stopAsking(run *callRun) {
-	if run.question != nil && run.question.open() {
-		t.decided(run, persistence.Approval{Outcome: persistence.ApprovalInterrupted})
-	}
-}
+func (t *Turn) stopAsking(run *callRun) { t.decided(run, toolkit.ApprovalInterrupted) }
 
-// closeQuestion saves that a question is over, if an earlier save did not.
-func closeQuestion(b *persistence.Batch, run *callRun) error {
-	if run.question == nil || run.question.open() {
+// closeApproval saves that a question is over, if an earlier save did not.
+func closeApproval(b *persistence.Batch, run *callRun) error {
+	a, asked := run.Approval()
+	if !asked || run.Asking() {
 		return nil
 	}
-	return b.CloseApproval(run.question.approval.ID, run.question.approval.Outcome)
+	return b.CloseApproval(run.ID, persistence.ApprovalOutcome(a.Outcome))
 }

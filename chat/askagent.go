@@ -136,7 +136,7 @@ func answerOf(r *Result) toolkit.Result {
 		return toolkit.Result{Error: "the agent was stopped before it had finished; so far it said: " + cutWords(answer, maxSpoken/2)}
 	}
 	return toolkit.Result{
-		Output: encode(map[string]string{"answer": cutWords(answer, maxAnswerKept), "message_id": r.MessageID}),
+		Output: toolkit.Encode(map[string]string{"answer": cutWords(answer, maxAnswerKept), "message_id": r.MessageID}),
 		Model:  cutWords(answer, maxSpoken),
 	}
 }
@@ -200,7 +200,7 @@ func (p *askProgress) take(e Event) (toolkit.Chunk, bool) {
 			return toolkit.Chunk{}, false
 		}
 		p.told = time.Now()
-		return toolkit.Chunk{Message: "The agent writes.", Data: encode(askData{Text: p.text.String()})}, true
+		return toolkit.Chunk{Message: "The agent writes.", Data: toolkit.Encode(askData{Text: p.text.String()})}, true
 	case EventToolInput:
 		return toolStep(e.Call, "running", "The agent uses "+e.Call.Name+"."), true
 	case EventToolApproval:
@@ -219,5 +219,5 @@ func (p *askProgress) take(e Event) (toolkit.Chunk, bool) {
 }
 
 func toolStep(call *EventCall, state, message string) toolkit.Chunk {
-	return toolkit.Chunk{Message: message, Data: encode(askData{Tool: call.Name, State: state})}
+	return toolkit.Chunk{Message: message, Data: toolkit.Encode(askData{Tool: call.Name, State: state})}
 }

@@ -39,7 +39,7 @@ func (r ToolResult) result() toolkit.Result {
 	}
 	data := json.RawMessage(bytes.TrimSpace([]byte(r.Output)))
 	if len(data) == 0 || !json.Valid(data) || toolkit.Depth(data) > 100 {
-		return toolkit.Result{Output: encode(strings.ToValidUTF8(r.Output, "\uFFFD"))}
+		return toolkit.Result{Output: toolkit.Encode(strings.ToValidUTF8(r.Output, "\uFFFD"))}
 	}
 	return toolkit.Result{Output: data}
 }

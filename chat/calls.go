@@ -1,9 +1,6 @@
 package chat
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -18,82 +15,64 @@ const sideBySide = 8
 
 // callRun is one call of the model.
 type callRun struct {
-	call  llm.ToolCall
-	entry toolkit.Entry
-	part  int // index into the message's parts
-	// input and result are as they are: what is kept and shown is without secrets,
-	// the model of this turn gets all.
-	input  json.RawMessage
-	result toolkit.Result
-	record persistence.ToolCall
-	done   bool
-	// question is what the user is asked before the tool runs; nil for none.
-	question *question
+	*toolkit.Invocation
+	part int // index into the message's parts
+	// asked says that the question about it is in the database, and told.
+	asked bool
 }
 
-// call puts a call into the message.
-func (t *Turn) call(call llm.ToolCall) (*callRun, error) {
+// invoke puts a call into the message.
+func (t *Turn) invoke(call llm.ToolCall) (*callRun, error) {
 	if call.ID == "" || len(call.ID) > persistence.MaxIDBytes || t.hasCall(call.ID) {
-		call.ID = hashID(newID())
+		call.ID = hashID(persistence.NewID())
 	}
 	call.Name = cutRunes(call.Name, 200)
 	if call.Arguments == "" {
 		call.Arguments = "{}"
 	}
-	entry, known := t.registry.Lookup(call.Name)
-	if !known {
-		entry.Executor = toolkit.ExecutorApp // the router says that there is no such tool
-	}
-	part := persistence.DynamicToolPart(cmp.Or(call.Name, "unknown")) // a part has a name
-	if known && entry.Executor == toolkit.ExecutorApp {
-		part = persistence.ToolPart(call.Name)
-	}
-	arguments := toolkit.MaskArguments(call.Arguments)
-	input := t.input(call.Arguments)
-	part.ToolCallID, part.State, part.Input = call.ID, persistence.ToolInputAvailable, input
-	if arguments != call.Arguments {
-		part.Input = t.input(arguments)
-	}
-	setCallMetadata(&part, t.provider.Name(), call.Metadata)
-	run := &callRun{call: call, entry: entry, part: len(t.msg.Parts), input: input}
-	run.record = persistence.ToolCall{
-		ID: newID(), MessageID: t.msg.ID, ToolCallID: call.ID, Name: call.Name, Executor: string(entry.Executor),
-		Server: entry.Server, Status: persistence.ToolCallRunning, Input: cutRunes(arguments, maxArguments), StartedAt: time.Now(),
-	}
+	run := &callRun{part: len(t.msg.Parts), Invocation: t.registry.Invoke(persistence.NewID(), toolkit.Call{
+		ID: call.ID, Name: call.Name, Arguments: call.Arguments, Owner: t.req.Key.Owner, ThreadID: t.req.Key.Thread,
+	}, min(4*toolkit.MaxKeptArguments, max(maxResults-t.results, 1)), time.Now())}
+	run.SetMetadata(t.provider.Name(), call.Metadata)
+	part := savedPart(run.Part())
+	t.results += len(part.Input)
 	t.msg.Parts = append(t.msg.Parts, part)
 	t.calls = append(t.calls, run)
 	t.emit(Event{Type: EventToolInput, Call: t.describe(run)})
 	t.changed()
 	t.ask(run)
-	return run, t.save(func(b *persistence.Batch) error { return b.SaveToolCall(run.record) })
+	return run, t.save(func(b *persistence.Batch) error { return b.SaveToolCall(t.record(run)) })
 }
 
 func (t *Turn) hasCall(id string) bool {
-	for _, run := range t.calls {
-		if run.call.ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.calls, func(run *callRun) bool { return run.Call.ID == id })
 }
 
-// input is a call's arguments as JSON that fits into the message.
-func (t *Turn) input(arguments string) json.RawMessage {
-	data := json.RawMessage(arguments)
-	if !json.Valid(data) || toolkit.Depth(data) > 100 {
-		data = encode(cutRunes(arguments, maxArguments))
+// record is what the table of tool calls has of a call.
+func (t *Turn) record(run *callRun) persistence.ToolCall {
+	r := run.Record()
+	return persistence.ToolCall{
+		ID: r.ID, MessageID: t.msg.ID, ToolCallID: r.ToolCallID, Name: r.Name, Executor: r.Executor, Server: r.Server,
+		Status: persistence.ToolCallStatus(r.Status), Input: r.Input, Output: r.Output, Error: r.Error,
+		StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 	}
-	if len(data) > 4*maxArguments || t.results+len(data) > maxResults {
-		data = encode(map[string]string{"note": "the arguments are too long to keep"})
+}
+
+// savedPart is a call as a message has it.
+func savedPart(p toolkit.Part) persistence.Part {
+	part := persistence.ToolPart(p.Name)
+	if p.Dynamic {
+		part = persistence.DynamicToolPart(p.Name)
 	}
-	t.results += len(data)
-	return bytes.Clone(data)
+	part.ToolCallID, part.State, part.Raw = p.CallID, persistence.ToolState(p.State), p.Fields
+	part.Input, part.Output, part.ErrorText = p.Input, p.Output, p.ErrorText
+	return part
 }
 
 func (t *Turn) describe(run *callRun) *EventCall {
 	part := &t.msg.Parts[run.part]
 	return &EventCall{
-		ID: run.call.ID, Name: run.call.Name, Executor: run.entry.Executor, Dynamic: part.Type == "dynamic-tool",
+		ID: run.Call.ID, Name: run.Call.Name, Executor: run.Entry.Executor, Dynamic: part.Type == "dynamic-tool",
 		Input: part.Input,
 	}
 }
@@ -110,13 +89,15 @@ type ended struct {
 func (t *Turn) runCalls(calls []*callRun) (open []llm.ToolCall, err error) {
 	r := &runner{t: t, news: make(chan ended), slots: make(chan struct{}, sideBySide)}
 	for _, run := range calls {
-		if t.caller != nil && !t.caller.wait && t.caller.declared[run.call.Name] {
-			run.done, run.record.Status = true, persistence.ToolCallWaiting
-			open = append(open, run.call)
+		if t.caller != nil && !t.caller.wait && t.caller.declared[run.Call.Name] {
+			run.Leave()
+			open = append(open, llm.ToolCall{
+				ID: run.Call.ID, Name: run.Call.Name, Arguments: run.Call.Arguments, Metadata: run.Metadata(t.provider.Name()),
+			})
 			continue
 		}
 		r.running++
-		if run.question != nil {
+		if _, asked := run.Approval(); asked {
 			r.asking = append(r.asking, run)
 			continue
 		}
@@ -159,9 +140,7 @@ func (r *runner) start(run *callRun) {
 	t.side.Go(func() {
 		r.slots <- struct{}{}
 		defer func() { <-r.slots }()
-		result := toolkit.Drain(t.router.Call(t.ctx, toolkit.Call{
-			ID: run.call.ID, Name: run.call.Name, Arguments: run.call.Arguments, Owner: t.req.Key.Owner, ThreadID: t.req.Key.Thread,
-		}), func(c toolkit.Chunk) { r.news <- ended{run: run, chunk: c} })
+		result := toolkit.Drain(t.router.Call(t.ctx, run.Call), func(c toolkit.Chunk) { r.news <- ended{run: run, chunk: c} })
 		r.news <- ended{run: run, result: &result}
 	})
 }
@@ -173,7 +152,7 @@ func (r *runner) next() (n ended, lost error) {
 		stopped = r.t.ctx.Done() // nobody else would end the waiting
 	}
 	lost = r.t.waitFor(func(clock <-chan time.Time) bool {
-		if slices.ContainsFunc(r.asking, func(run *callRun) bool { return !run.question.open() }) {
+		if slices.ContainsFunc(r.asking, func(run *callRun) bool { return !run.Asking() }) {
 			return true
 		}
 		select {
@@ -197,16 +176,16 @@ func (r *runner) settle() {
 		if t.ctx.Err() != nil {
 			t.stopAsking(run)
 		}
-		switch q := run.question; q.approval.Outcome {
-		case persistence.ApprovalOpen:
+		switch approval, _ := run.Approval(); approval.Outcome {
+		case toolkit.ApprovalOpen:
 			return false
-		case persistence.ApprovalApproved:
+		case toolkit.ApprovalApproved:
 			// errLost ends the turn, and conclude finds it as the cause.
 			_ = t.save(nil)
 			r.start(run)
 		default:
 			r.running--
-			t.resolve(run, toolkit.Result{Error: q.refusal()})
+			t.resolve(run, toolkit.Result{Error: approval.Refusal()})
 		}
 		return true
 	})
@@ -219,105 +198,62 @@ func (t *Turn) progress(run *callRun, c toolkit.Chunk) {
 	e.Message, e.Percent, e.Data = c.Message, c.Percent, c.Data
 	t.emit(Event{Type: EventToolProgress, Call: e})
 	t.publish("tool_progress", map[string]any{
-		"tool_call_id": run.call.ID, "name": run.call.Name, "executor": run.entry.Executor,
+		"tool_call_id": run.Call.ID, "name": run.Call.Name, "executor": run.Entry.Executor,
 		"message": c.Message, "percent": c.Percent, "data": c.Data,
 	})
 }
 
 // resolve puts a call's result into the message.
 func (t *Turn) resolve(run *callRun, result toolkit.Result) {
-	part := &t.msg.Parts[run.part]
-	if size := len(result.Output) + len(ownResult(result)); !result.Failed() && t.results+size > maxResults {
+	if size := len(result.Output) + len(result.Model); !result.Failed() && t.results+size > maxResults {
 		result = toolkit.Result{Error: fmt.Sprintf("the result has %d bytes, more than this answer has room for", len(result.Output))}
 	}
-	run.result = result
-	result.Output, result.Model = toolkit.Mask(result.Output), string(toolkit.Mask([]byte(result.Model)))
-	result.Error = toolkit.MaskArguments(result.Error)
-	status := persistence.ToolCallDone
-	if result.Failed() {
-		status = persistence.ToolCallFailed
-		if t.ctx.Err() != nil {
-			status = persistence.ToolCallCancelled
-		}
-		part.State, part.ErrorText = persistence.ToolOutputError, result.Error
-	} else {
-		part.State = persistence.ToolOutputAvailable
-		setResult(part, result)
-		t.results += len(ownResult(result))
-	}
-	t.results += len(result.Output) + len(result.Error)
-	t.closeCall(run, status, result)
-	t.changed()
+	t.results += len(result.Output) + len(result.Model) + len(result.Error)
+	t.finish(run, result, result.Failed() && t.ctx.Err() != nil)
 	if t.ctx.Err() == nil {
 		// errLost ends the turn, and conclude finds it as the cause.
-		_ = t.save(func(b *persistence.Batch) error { return b.SaveToolCall(run.record) })
+		_ = t.save(func(b *persistence.Batch) error { return b.SaveToolCall(t.record(run)) })
 	}
 }
 
-// setResult puts what a tool gave into its part, with the words for the model where
-// they are others.
-func setResult(p *persistence.Part, result toolkit.Result) {
-	p.Output = bytes.Clone(result.Output)
-	if result.Model != "" && result.Model != modelOutput(result.Output) {
-		setCallMetadata(p, ownMetadata, ownResult(result))
-	}
-}
-
-func ownResult(result toolkit.Result) json.RawMessage {
-	return encode(map[string]string{"result": result.Model})
-}
-
-// whole is the call's part with all that is masked in the one that is kept.
-func (run *callRun) whole(p persistence.Part) persistence.Part {
-	p.Input = run.input
-	switch {
-	case p.State == persistence.ToolOutputAvailable:
-		setResult(&p, run.result)
-	case run.result.Failed():
-		p.ErrorText = run.result.Error
-	}
-	return p
-}
-
-func (t *Turn) closeCall(run *callRun, status persistence.ToolCallStatus, result toolkit.Result) {
-	run.done = true
+// finish ends a call, and tells of it.
+func (t *Turn) finish(run *callRun, result toolkit.Result, cancelled bool) {
 	t.stopAsking(run)
-	t.keepDecision(run)
-	r := &run.record
-	r.Status, r.Output, r.Error, r.FinishedAt = status, string(result.Output), result.Error, new(time.Now())
+	if cancelled {
+		run.Cancel(result, time.Now())
+	} else {
+		run.Finish(result, time.Now())
+	}
+	part := savedPart(run.Part())
+	t.msg.Parts[run.part] = part
 	e := t.describe(run)
 	e.Input = nil
-	e.Output, e.Error = t.msg.Parts[run.part].Output, result.Error
+	e.Output, e.Error = part.Output, part.ErrorText
 	t.emit(Event{Type: EventToolOutput, Call: e})
+	t.changed()
 }
 
 // refuse answers calls that will not be run.
 func (t *Turn) refuse(calls []*callRun) {
 	for _, run := range calls {
-		if !run.done {
-			t.fail(run, "the limit of tool rounds of one turn is reached", persistence.ToolCallFailed)
+		if run.Open() {
+			t.finish(run, toolkit.Result{Error: "the limit of tool rounds of one turn is reached"}, false)
 		}
 	}
 }
 
 // closeCalls answers the calls that are open when the turn ends: with that why, or
 // with what the user has not said.
-func (t *Turn) closeCalls(why string, status persistence.ToolCallStatus) {
+func (t *Turn) closeCalls(why string) {
 	for _, run := range t.calls {
-		switch {
-		case run.done:
-		case run.question != nil && !run.question.approved():
-			t.stopAsking(run)
-			t.fail(run, run.question.refusal(), status)
-		default:
-			t.fail(run, why, status)
+		if !run.Open() {
+			continue
 		}
+		t.stopAsking(run)
+		words := why
+		if approval, asked := run.Approval(); asked && !approval.Approved() {
+			words = approval.Refusal()
+		}
+		t.finish(run, toolkit.Result{Error: words}, true)
 	}
-}
-
-func (t *Turn) fail(run *callRun, why string, status persistence.ToolCallStatus) {
-	part := &t.msg.Parts[run.part]
-	part.State, part.ErrorText = persistence.ToolOutputError, why
-	t.closeCall(run, status, toolkit.Result{Error: why})
-	t.changed()
 }

@@ -12,13 +12,12 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 )
 
 const (
 	// maxCallIDLen is the longest id of a call that all providers take.
 	maxCallIDLen = 40
-	// ownMetadata is our entry among the providers' metadata of a tool part.
-	ownMetadata = "voicebridge"
 
 	cutMark = " […]"
 	// noResult is what the model reads of a call that nothing answered.
@@ -79,7 +78,7 @@ func (c *converter) step(s step, m *persistence.Message) {
 	said := entry{Message: llm.Message{Role: llm.RoleAssistant, Content: strings.Join(s.texts, "\n")}, from: m}
 	results := make([]entry, 0, len(s.tools))
 	for _, p := range s.tools {
-		call := llm.ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: callMetadata(p, c.provider)}
+		call := llm.ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: toolkit.Metadata(p.Raw, c.provider)}
 		said.ToolCalls = append(said.ToolCalls, call)
 		output := resultText(p)
 		result := entry{from: m, Message: llm.Message{
@@ -154,92 +153,12 @@ func compact(raw json.RawMessage) string {
 func resultText(p *persistence.Part) string {
 	switch p.State {
 	case persistence.ToolOutputAvailable:
-		var own struct {
-			Result *string `json:"result"`
-		}
-		if raw := callMetadata(p, ownMetadata); raw != nil && json.Unmarshal(raw, &own) == nil && own.Result != nil {
-			return *own.Result
-		}
-		return modelOutput(p.Output)
+		return toolkit.ResultText(p.Output, p.Raw)
 	case persistence.ToolOutputError:
 		return "Error: " + p.ErrorText
 	default:
 		return noResult
 	}
-}
-
-// modelOutput is what a model reads of an output that came without words for it.
-// Of a chart it reads the summary, not the data that the page draws from.
-func modelOutput(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return "{}"
-	}
-	var text string
-	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var chart struct {
-		ChartID   string          `json:"chartId"`
-		ChartData json.RawMessage `json:"chartData"`
-		Message   string          `json:"message"`
-		Title     string          `json:"title"`
-	}
-	if json.Unmarshal(raw, &chart) == nil && chart.ChartID != "" && chart.ChartData != nil {
-		return string(encode(map[string]string{"summary": cmp.Or(chart.Message, chart.Title), "chartId": chart.ChartID}))
-	}
-	return compact(raw)
-}
-
-// callMetadata is what a provider wants to see again with a call.
-func callMetadata(p *persistence.Part, provider string) json.RawMessage {
-	var raw struct {
-		Call map[string]json.RawMessage `json:"callProviderMetadata"`
-	}
-	if p.Raw == nil || json.Unmarshal(p.Raw, &raw) != nil {
-		return nil
-	}
-	data := raw.Call[provider]
-	var wrapped map[string]json.RawMessage
-	if json.Unmarshal(data, &wrapped) == nil && len(wrapped) == 1 && wrapped[wrappedKey] != nil {
-		return wrapped[wrappedKey]
-	}
-	return data
-}
-
-// wrappedKey holds metadata that is no object: a UIMessage has objects only.
-const wrappedKey = "value_"
-
-// setCallMetadata keeps a provider's data with a call.
-func setCallMetadata(p *persistence.Part, provider string, data json.RawMessage) {
-	if len(data) == 0 || !json.Valid(data) {
-		return
-	}
-	if bytes.TrimSpace(data)[0] != '{' {
-		data = encode(map[string]json.RawMessage{wrappedKey: data})
-	}
-	var all struct {
-		Entries map[string]json.RawMessage `json:"callProviderMetadata"`
-	}
-	if p.Raw != nil {
-		_ = json.Unmarshal(p.Raw, &all) // ours: made here
-	}
-	entries := map[string]json.RawMessage{provider: data}
-	for name, other := range all.Entries {
-		if name != provider {
-			entries[name] = other
-		}
-	}
-	setField(p, "callProviderMetadata", encode(entries))
-}
-
-// setField sets a field of a part that persistence.Part has not.
-func setField(p *persistence.Part, key string, value json.RawMessage) {
-	all := map[string]json.RawMessage{}
-	if p.Raw != nil {
-		_ = json.Unmarshal(p.Raw, &all) // ours: made here
-	}
-	all[key] = value
-	p.Raw = encode(all)
 }
 
 // isNotice says whether the words of a message are ours: what went wrong.
@@ -289,15 +208,4 @@ func (h *heardText) next(full string) string {
 	out := h.left
 	h.left = ""
 	return out
-}
-
-// encode is JSON of what always can be.
-func encode(v any) json.RawMessage {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic("encode: " + err.Error())
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }

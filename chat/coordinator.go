@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
@@ -255,7 +253,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 		return nil, fmt.Errorf("begin turn: %w", err)
 	}
 	t := &Turn{
-		c: c, req: req, id: newID(), begun: time.Now(), done: make(chan struct{}), decision: make(chan struct{}, 1),
+		c: c, req: req, id: persistence.NewID(), begun: time.Now(), done: make(chan struct{}), decision: make(chan struct{}, 1),
 		log: c.log.With("thread_id", req.Key.Thread),
 	}
 	t.ctx, t.stop = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -371,4 +369,3 @@ func answerTokens(configured int, tools bool) int {
 }
 
 // newID gives a UUIDv7. It panics only when the system has no random numbers.
-func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 )
 
 // finalTimeout is how long a turn tries to save its end.
@@ -168,13 +169,13 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	switch {
 	case err != nil && t.ctx.Err() != nil:
 		status, finish = persistence.StatusInterrupted, FinishInterrupted
-		t.closeCalls(context.Cause(t.ctx).Error(), persistence.ToolCallCancelled)
+		t.closeCalls(context.Cause(t.ctx).Error())
 	case err != nil:
 		failure = asError(t.provider.Name(), err)
 		status, finish = persistence.StatusFailed, FinishError
 		t.log.Warn("turn failed", "error", failure, "cause", failure.Err)
-		t.closeCalls("the answer broke off before this call could run", persistence.ToolCallCancelled)
-		t.msg.Metadata.Extra[extraError] = encode(map[string]string{"kind": string(failure.Kind), "message": failure.Message})
+		t.closeCalls("the answer broke off before this call could run")
+		t.msg.Metadata.Extra[extraError] = toolkit.Encode(map[string]string{"kind": string(failure.Kind), "message": failure.Message})
 		if t.said == 0 {
 			t.failing = true
 			t.notice(failure.Message)
@@ -187,8 +188,8 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	t.latency["total"] = time.Since(t.begun).Milliseconds()
 	d := &t.msg.Metadata
 	d.Status, d.LatencyMS = status, t.latency
-	d.Extra[extraFinish] = encode(finish)
-	d.Usage = encode(map[string]int64{
+	d.Extra[extraFinish] = toolkit.Encode(finish)
+	d.Usage = toolkit.Encode(map[string]int64{
 		"input_tokens": t.usage.InputTokens, "output_tokens": t.usage.OutputTokens, "cached_tokens": t.usage.CachedTokens,
 		"total_tokens": t.usage.InputTokens + t.usage.OutputTokens,
 	})
@@ -207,7 +208,7 @@ func (t *Turn) saveEnd() persistence.Message {
 			return err
 		}
 		for _, run := range t.calls {
-			if err := errors.Join(b.SaveToolCall(run.record), closeQuestion(b, run)); err != nil {
+			if err := errors.Join(b.SaveToolCall(t.record(run)), closeApproval(b, run)); err != nil {
 				return err
 			}
 		}
@@ -235,7 +236,7 @@ func (t *Turn) saveEnd() persistence.Message {
 // may have broken after the commit.
 func (t *Turn) abandon() {
 	t.msg.Metadata.Status = persistence.StatusFailed
-	t.msg.Metadata.Extra[extraNotice] = encode(true)
+	t.msg.Metadata.Extra[extraNotice] = toolkit.Encode(true)
 	t.msg.Parts = append(t.msg.Parts, persistence.TextPart("The turn could not begin."))
 	err := t.saveFinal(func(b *persistence.Batch) error {
 		if _, err := b.UpdateMessage(t.msg); err != nil {
@@ -257,14 +258,10 @@ func (t *Turn) shrink() {
 		if p.Type == "text" {
 			p.Text = cutRunes(p.Text, max(left, 0))
 			left -= len(p.Text)
-			continue
-		}
-		if p.IsTool() {
-			p.Input, p.Output, p.Raw = encode(map[string]string{"note": "too large to keep"}), nil, nil
-			p.State, p.ErrorText = persistence.ToolOutputError, "the result is too large to keep"
 		}
 	}
 	for _, run := range t.calls {
-		run.record.Output, run.record.Input = "", cutRunes(run.record.Input, 1000)
+		run.Discard()
+		t.msg.Parts[run.part] = savedPart(run.Part())
 	}
 }

@@ -92,7 +92,7 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 	}
 	saved := persistence.TextSession{Provider: req.Provider, Model: req.Model, Defaults: string(req.Defaults)}
 	if len(req.Tools) > 0 {
-		saved.Tools = string(encode(req.Tools))
+		saved.Tools = string(toolkit.Encode(req.Tools))
 	}
 	thread, err := c.cfg.Store.CreateThread(ctx, owner, "")
 	if err != nil {

@@ -77,7 +77,7 @@ type answer struct {
 func (a *answer) run() error {
 	t := a.t
 	a.record = persistence.ResponseRecord{
-		ID: newID(), MessageID: t.msg.ID, Model: t.model, Status: "in_progress", CreatedAt: a.begun,
+		ID: persistence.NewID(), MessageID: t.msg.ID, Model: t.model, Status: "in_progress", CreatedAt: a.begun,
 	}
 	if err := t.save(func(b *persistence.Batch) error { return b.SaveResponse(a.record) }); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (a *answer) take(d llm.Delta) error {
 		if len(a.calls) >= maxCalls {
 			return &llm.Error{Kind: llm.KindBadRequest, Provider: t.provider.Name(), Message: fmt.Sprintf("The language model asked for more than %d tools at once.", maxCalls)}
 		}
-		run, err := t.call(*d.ToolCall)
+		run, err := t.invoke(*d.ToolCall)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 )
 
 const (
@@ -106,7 +107,7 @@ func (w *titles) suggest(ctx context.Context, key persistence.Key, title string,
 		w.c.log.Warn("title not saved", "thread_id", key.Thread, "error", err)
 	}
 	if changed {
-		w.c.cfg.Store.Publish(ctx, key, persistence.Event{Type: "thread_titled", Data: encode(map[string]string{"title": title})})
+		w.c.cfg.Store.Publish(ctx, key, persistence.Event{Type: "thread_titled", Data: toolkit.Encode(map[string]string{"title": title})})
 	}
 }
 
@@ -208,7 +209,7 @@ func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructio
 	if err := t.prepare(ctx); err != nil {
 		return "", err
 	}
-	record := persistence.ResponseRecord{ID: newID(), Model: t.model, Status: "completed", StatusReason: "title", CreatedAt: time.Now()}
+	record := persistence.ResponseRecord{ID: persistence.NewID(), Model: t.model, Status: "completed", StatusReason: "title", CreatedAt: time.Now()}
 	req := llm.Request{Model: t.model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens}
 	var answer strings.Builder
 	var usage llm.Usage

@@ -162,13 +162,13 @@ func (t *Turn) Events(ctx context.Context, from int) iter.Seq2[Event, error] {
 
 // open begins the turn in the database.
 func (t *Turn) open(ctx context.Context) error {
-	t.msg = persistence.Message{ID: newID(), Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.StepStart()}}
+	t.msg = persistence.Message{ID: persistence.NewID(), Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.StepStart()}}
 	t.msg.Metadata = persistence.Metadata{
 		Source: persistence.SourceText, Status: persistence.StatusInProgress, Model: t.model,
-		Extra: map[string]json.RawMessage{extraProvider: encode(t.provider.Name())},
+		Extra: map[string]json.RawMessage{extraProvider: toolkit.Encode(t.provider.Name())},
 	}
 	if t.req.AskedBy != "" {
-		t.msg.Metadata.Extra[persistence.MetadataAskedBy] = encode(t.req.AskedBy)
+		t.msg.Metadata.Extra[persistence.MetadataAskedBy] = toolkit.Encode(t.req.AskedBy)
 	}
 	busy := false
 	err := t.c.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
@@ -323,14 +323,14 @@ func (t *Turn) remember(calls []*callRun) {
 	}
 	step := persistence.Message{Role: persistence.RoleAssistant, Parts: slices.Clone(t.msg.Parts[first:])}
 	for _, run := range calls {
-		step.Parts[run.part-first] = run.whole(step.Parts[run.part-first])
+		step.Parts[run.part-first] = savedPart(run.WholePart())
 	}
 	h := HistoryConfig{MaxTokens: 1 << 30} // the last message is never cut anyway
 	messages := h.Messages([]persistence.Message{step}, t.provider.Name())
 	// The ids are those of the provider, which it may want to see again.
 	for i := range messages[0].ToolCalls {
-		messages[0].ToolCalls[i].ID = calls[i].call.ID
-		messages[i+1].ToolCallID = calls[i].call.ID
+		messages[0].ToolCalls[i].ID = calls[i].Call.ID
+		messages[i+1].ToolCallID = calls[i].Call.ID
 	}
 	t.request = append(t.request, messages...)
 }
@@ -352,7 +352,7 @@ func (t *Turn) emit(e Event) {
 
 // publish tells the thread's watchers.
 func (t *Turn) publish(kind persistence.EventType, data any) {
-	t.c.cfg.Store.Publish(t.ctx, t.req.Key, persistence.Event{Type: kind, Data: encode(data)})
+	t.c.cfg.Store.Publish(t.ctx, t.req.Key, persistence.Event{Type: kind, Data: toolkit.Encode(data)})
 }
 
 // report tells the observers, and asks for a title.

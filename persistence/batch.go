@@ -97,7 +97,7 @@ func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err err
 // and gives the context it belongs to.
 func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Message, error) {
 	if m.ID == "" {
-		m.ID = newID()
+		m.ID = NewID()
 	}
 	row, err := b.row(m)
 	if err != nil {

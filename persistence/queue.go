@@ -243,7 +243,7 @@ func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m Que
 		}
 		row.Message, row.Error, row.NotBefore = cleanText(text), "", nil
 		if row.SentAt != nil { // the old text stands in the thread: this is another message
-			row.SentAt, row.MessageID = nil, newID()
+			row.SentAt, row.MessageID = nil, NewID()
 		}
 		if _, err := b.q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}); err != nil {
 			return err

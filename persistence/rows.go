@@ -174,7 +174,7 @@ func queuedToRow(key Key, m QueuedMessage) (pgdb.InsertQueuedParams, error) {
 	}
 	row := pgdb.InsertQueuedParams{
 		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: cleanText(m.Text), ImageIds: cleanJSON(images),
-		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: newID(),
+		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: NewID(),
 	}
 	if m.IdempotencyKey != "" {
 		row.IdempotencyKey = &m.IdempotencyKey

@@ -56,7 +56,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.Instance == "" {
-		opts.Instance = newID()
+		opts.Instance = NewID()
 	}
 	if !validID(opts.Instance) {
 		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
@@ -182,8 +182,8 @@ func (s *Store) isClosed() bool {
 	}
 }
 
-// newID gives a UUIDv7: ids sort by time. It panics only when the system has no
+// NewID gives a UUIDv7: ids sort by time. It panics only when the system has no
 // random numbers.
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
 func now() time.Time { return time.Now().UTC() }

@@ -41,7 +41,7 @@ func clientResult(language, output string) toolkit.Result {
 		return clienttool.Answer(output)
 	}
 	if toolkit.Depth(o.Value) > maxValueDepth {
-		o.Value, _ = encode(string(o.Value)) // a string is always JSON
+		o.Value = toolkit.Encode(string(o.Value))
 	}
 	o.DurationMs = max(0, o.DurationMs)
 	switch {
@@ -50,9 +50,5 @@ func clientResult(language, output string) toolkit.Result {
 	case o.Error == "":
 		o.Error = "it gave no reason"
 	}
-	result, err := o.result(language)
-	if err != nil {
-		return clienttool.Answer(output)
-	}
-	return *result
+	return *o.result(language)
 }

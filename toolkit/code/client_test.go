@@ -29,10 +29,7 @@ func TestClientResult(t *testing.T) {
 		"timeout":   {Stdout: strings.Repeat("x", 10000), Error: "the program ran longer than 10s and was stopped", Exit: ExitTimeout},
 		"flood":     {Stdout: "\x00\u2028", Error: "too much", Exit: ExitOutputLimit},
 	} {
-		want, err := o.result("JavaScript")
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := o.result("JavaScript")
 		got := place.Result(string(want.Output))
 		if string(got.Output) != string(want.Output) || got.Error != want.Error || got.Model != want.Model {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)

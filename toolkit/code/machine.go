@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"modernc.org/quickjs"
+
+	"voicebridge/toolkit"
 )
 
 const (
@@ -142,8 +144,7 @@ func (m *machine) valueOf(text string) ending {
 	if len(text) <= m.max {
 		return ending{Exit: ExitCompleted, Value: []byte(text)}
 	}
-	short, _ := encode(cut(text, m.max)) // a string is always JSON
-	return ending{Exit: ExitOutputLimit, Value: short,
+	return ending{Exit: ExitOutputLimit, Value: toolkit.Encode(cut(text, m.max)),
 		Error: fmt.Sprintf("the value is %d bytes long, the limit is %d; return less", len(text), m.max)}
 }
 

@@ -1,7 +1,6 @@
 package code
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -46,26 +45,19 @@ type Outcome struct {
 }
 
 // result is the outcome as a tool's result.
-func (o Outcome) result(language string) (*toolkit.Result, error) {
+func (o Outcome) result(language string) *toolkit.Result {
 	if len(o.Value) == 0 {
 		o.Value = json.RawMessage("null")
 	}
-	output, err := encode(o)
-	if err != nil {
-		return nil, fmt.Errorf("write outcome: %w", err)
-	}
+	output := toolkit.Encode(o)
 	if o.Exit != ExitCompleted {
-		return &toolkit.Result{Output: output, Error: o.failure(language)}, nil
+		return &toolkit.Result{Output: output, Error: o.failure(language)}
 	}
 	short := o
 	short.Stdout = cut(o.Stdout, maxModelText)
 	short.Stderr = cut(o.Stderr, maxModelText)
 	short.Value = cutValue(o.Value, maxModelText)
-	model, err := encode(short)
-	if err != nil {
-		return nil, fmt.Errorf("write outcome: %w", err)
-	}
-	return &toolkit.Result{Output: output, Model: string(model)}, nil
+	return &toolkit.Result{Output: output, Model: string(toolkit.Encode(short))}
 }
 
 // failure is what the model is told: the reason first, then what the program had printed.
@@ -80,24 +72,12 @@ func (o Outcome) failure(language string) string {
 	return b.String()
 }
 
-// encode writes JSON without the escapes for HTML, which would make code hard to read.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
 // cutValue replaces a value that is longer than n bytes by its beginning, as a string.
 func cutValue(value json.RawMessage, n int) json.RawMessage {
 	if len(value) <= n {
 		return value
 	}
-	text, _ := encode(cut(string(value), n)) // a string is always JSON
-	return text
+	return toolkit.Encode(cut(string(value), n))
 }
 
 // cut shortens text to about n bytes without breaking a character, and says so.

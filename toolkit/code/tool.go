@@ -37,12 +37,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 			return
 		}
 		outcome := t.sandbox.inPlace(ctx, func() Outcome { return t.run(ctx, code) })
-		result, err := outcome.result(t.language)
-		if err != nil {
-			yield(toolkit.Chunk{}, err)
-			return
-		}
-		yield(toolkit.Chunk{Result: result}, nil)
+		yield(toolkit.Chunk{Result: outcome.result(t.language)}, nil)
 	}
 }
 

@@ -231,5 +231,5 @@ func contentResult(results []pageOutput, limit int) (*toolkit.Result, error) {
 			short[i].Text = text
 		}
 		return contentOutput{notice, short}
-	})
+	}), nil
 }

@@ -132,7 +132,7 @@ func httpResult(resp *response, method string, limit int) (*toolkit.Result, erro
 		short := out
 		short.Headers, short.Truncated, short.Body = responseHeader(resp.header, maxModelHeaders), true, fitBytes(out.Body, room)
 		return short
-	})
+	}), nil
 }
 
 // describe says what a body is that is no text.
@@ -147,25 +147,13 @@ func describe(resp *response) string {
 // forModel makes a result of the whole output and, when that is too long for a model, of
 // what shorten makes of it. It is asked first for a text of 0 bytes, and then for as many as
 // are left, divided by texts.
-func forModel(whole any, texts int, shorten func(room int) any) (*toolkit.Result, error) {
-	output, err := encode(whole)
-	if err != nil {
-		return nil, fmt.Errorf("write result: %w", err)
+func forModel(whole any, texts int, shorten func(room int) any) *toolkit.Result {
+	result := &toolkit.Result{Output: toolkit.Encode(whole)}
+	if len(result.Output) > maxModelOutput {
+		room := maxModelOutput - len(toolkit.Encode(shorten(0)))
+		result.Model = string(toolkit.Encode(shorten(max(0, room) / max(1, texts))))
 	}
-	result := &toolkit.Result{Output: output}
-	if len(output) <= maxModelOutput {
-		return result, nil
-	}
-	empty, err := encode(shorten(0))
-	if err != nil {
-		return nil, fmt.Errorf("write result: %w", err)
-	}
-	model, err := encode(shorten(max(0, maxModelOutput-len(empty)) / max(1, texts)))
-	if err != nil {
-		return nil, fmt.Errorf("write result: %w", err)
-	}
-	result.Model = string(model)
-	return result, nil
+	return result
 }
 
 // fitBytes shortens text so that it takes n bytes at most as a JSON string, without quotes.

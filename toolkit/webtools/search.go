@@ -171,7 +171,7 @@ func (t searchTool) run(ctx context.Context, arguments []byte, report reporter) 
 			short.Results[i].Text = fitBytes(short.Results[i].Text, room)
 		}
 		return short
-	})
+	}), nil
 }
 
 // query checks the input. Errors name the field.

@@ -2,7 +2,6 @@ package webtools
 
 import (
 	"bytes"
-	"encoding/json"
 	"mime"
 	"net/http"
 	"strings"
@@ -11,18 +10,6 @@ import (
 
 	"golang.org/x/net/html/charset"
 )
-
-// encode writes JSON without escaping <, > and &: the text is for a model, and six bytes for
-// one would break the limits.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
 
 // mediaType is the type of a body in lower case: what the header says, else what its first
 // bytes look like.

@@ -1,0 +1,184 @@
+package toolkit
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+)
+
+// still is a tool that is never called.
+type still struct{ name string }
+
+func (s still) Definition() Definition { return Definition{Name: s.name} }
+
+func (still) Call(context.Context, Call) iter.Seq2[Chunk, error] { panic("not to be called") }
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// invoke begins a call in a registry with an app tool, an MCP tool and a client's tool.
+func invoke(t *testing.T, name, arguments string) *Invocation {
+	t.Helper()
+	r := NewRegistry()
+	for _, e := range []Entry{
+		{Tool: still{"chart"}, Executor: ExecutorApp}, {Tool: still{"files__read"}, Executor: ExecutorMCP, Server: "files"},
+		{Tool: still{"theme"}, Executor: ExecutorClient},
+	} {
+		if err := r.Add(e); err != nil {
+			t.Fatalf("Add() = %v", err)
+		}
+	}
+	return r.Invoke("r1", Call{ID: "c1", Name: name, Arguments: arguments, CallID: "live"}, 0, noon)
+}
+
+// show is a part as JSON, which is read more easily than the struct.
+func show(p Part) string {
+	text := string(p.State) + " " + p.Name
+	if p.Dynamic {
+		text += " dynamic"
+	}
+	for _, piece := range []string{string(p.Input), string(p.Output), p.ErrorText, string(p.Fields)} {
+		if piece != "" {
+			text += " | " + piece
+		}
+	}
+	return text
+}
+
+func TestInvocation(t *testing.T) {
+	t.Parallel()
+	later := noon.Add(time.Second)
+	for name, tt := range map[string]struct {
+		tool, arguments    string
+		do                 func(*Invocation)
+		part, whole        string
+		status             Status
+		executor, recorded string // of the record: input | output | error
+	}{
+		"runs": {tool: "chart", arguments: `{"n":1}`, do: func(*Invocation) {},
+			part: `input-available chart | {"n":1}`, status: StatusRunning, executor: "app", recorded: `{"n":1} |  | `},
+		"done": {tool: "chart", arguments: `{"n":1}`, do: func(v *Invocation) { v.Finish(Result{Output: json.RawMessage(`{"a":1}`)}, later) },
+			part: `output-available chart | {"n":1} | {"a":1}`, status: StatusDone, executor: "app", recorded: `{"n":1} | {"a":1} | `},
+		"words for the model": {tool: "files__read", arguments: `{}`, do: func(v *Invocation) {
+			v.Finish(Result{Output: json.RawMessage(`{"a":1}`), Model: "one"}, later)
+		}, part: `output-available files__read dynamic | {} | {"a":1} | {"callProviderMetadata":{"voicebridge":{"result":"one"}}}`,
+			status: StatusDone, executor: "mcp", recorded: `{} | {"a":1} | `},
+		"secrets": {tool: "theme", arguments: `{"token":"t1"}`, do: func(v *Invocation) {
+			v.Finish(Result{Error: `it said {"password": "p1"}`}, later)
+		}, part: `output-error theme dynamic | {"token":"[masked]"} | it said {"password": "[masked]"}`,
+			whole:  `output-error theme dynamic | {"token":"t1"} | it said {"password": "p1"}`,
+			status: StatusFailed, executor: "client", recorded: `{"token":"[masked]"} |  | it said {"password": "[masked]"}`},
+		"unknown": {tool: "none", arguments: `{`, do: func(v *Invocation) { v.Cancel(Result{Error: WhyCallEnded}, later) },
+			part: `output-error none dynamic | "{" | ` + WhyCallEnded, status: StatusCancelled, executor: "app", recorded: `{ |  | ` + WhyCallEnded},
+		"no name": {arguments: `{}`, do: func(*Invocation) {}, part: `input-available unknown dynamic | {}`, status: StatusRunning, executor: "app", recorded: `{} |  | `},
+		"approved": {tool: "chart", arguments: `{}`, do: func(v *Invocation) { v.Ask("n", noon); v.Close(ApprovalApproved) },
+			part:   `input-available chart | {} | {"callProviderMetadata":{"voicebridge":{"approval":{"id":"n","approved":true}}}}`,
+			status: StatusRunning, executor: "app", recorded: `{} |  | `},
+		"approved and done": {tool: "chart", arguments: `{}`, do: func(v *Invocation) {
+			v.Ask("n", noon)
+			v.Close(ApprovalApproved)
+			v.Finish(Result{Output: json.RawMessage(`1`)}, later)
+		}, part: `output-available chart | {} | 1 | {"approval":{"id":"n","approved":true}}`, status: StatusDone, executor: "app", recorded: `{} | 1 | `},
+		"refused": {tool: "chart", arguments: `{}`, do: func(v *Invocation) {
+			v.Ask("n", noon)
+			v.Close(ApprovalTimedOut)
+			v.Close(ApprovalApproved) // too late
+			v.Refuse(later)
+		}, part: `output-error chart | {} | The user was asked to approve this tool call and did not answer in time.` +
+			` | {"callProviderMetadata":{"voicebridge":{"approval":{"id":"n","approved":false,"reason":"timeout"}}}}`,
+			status: StatusFailed, executor: "app", recorded: `{} |  | The user was asked to approve this tool call and did not answer in time.`},
+		"a provider's data": {tool: "chart", arguments: `{}`, do: func(v *Invocation) {
+			v.SetMetadata("one", json.RawMessage(`"s"`))
+			v.SetMetadata("two", json.RawMessage(`{"k":1}`))
+			v.SetMetadata("bad", json.RawMessage(`{`))
+		}, part: `input-available chart | {} | {"callProviderMetadata":{"one":{"value_":"s"},"two":{"k":1}}}`,
+			status: StatusRunning, executor: "app", recorded: `{} |  | `},
+		"too long": {tool: "chart", arguments: `"` + strings.Repeat("x", 5*MaxKeptArguments) + `"`, do: (*Invocation).Discard,
+			part: `input-available chart | {"note":"too large to keep"}`, status: StatusRunning, executor: "app",
+			recorded: `{"note":"too large to keep"} |  | the result is too large to keep`},
+		"left": {tool: "theme", arguments: `{}`, do: (*Invocation).Leave, part: `input-available theme dynamic | {}`, status: StatusWaiting, executor: "client", recorded: `{} |  | `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := invoke(t, tt.tool, tt.arguments)
+			tt.do(v)
+			if got := show(v.Part()); got != tt.part {
+				t.Errorf("Part() = %s\nwant     %s", got, tt.part)
+			}
+			if tt.whole != "" && show(v.WholePart()) != tt.whole {
+				t.Errorf("WholePart() = %s\nwant          %s", show(v.WholePart()), tt.whole)
+			}
+			r := v.Record()
+			if got := r.Input + " | " + r.Output + " | " + r.Error; got != tt.recorded || r.Executor != tt.executor || r.Status != tt.status || r.ToolCallID != "c1" || r.CallID != "live" {
+				t.Errorf("Record() = %+v", r)
+			}
+			if (r.FinishedAt != nil) != v.Done() {
+				t.Errorf("FinishedAt = %v, Done() = %v", r.FinishedAt, v.Done())
+			}
+		})
+	}
+}
+
+// TestInvocationEndsOnce has several ends of one call: the first one counts.
+func TestInvocationEndsOnce(t *testing.T) {
+	t.Parallel()
+	v := invoke(t, "chart", "{}")
+	v.Ask("nonce", noon)
+	if v.Answers("guess") || v.Answers("") || !v.Answers("nonce") {
+		t.Error("Answers() takes another nonce, or not its own")
+	}
+	if !v.Cancel(Result{Error: WhyCancelled}, noon) || v.Finish(Result{Model: "late"}, noon) || v.Refuse(noon) {
+		t.Error("the call ended more than once, or never")
+	}
+	if a, asked := v.Approval(); !asked || a.Outcome != ApprovalInterrupted || v.Asking() || v.Answers("nonce") || v.Close(ApprovalApproved) {
+		t.Errorf("Approval() = %+v, %v", a, asked)
+	}
+	if got := v.Result().ForModel(); got != "Error: "+WhyCancelled || v.Status() != StatusCancelled || v.Open() {
+		t.Errorf("result %q, status %s", got, v.Status())
+	}
+}
+
+// TestInvocationKeepsHostileArguments has arguments that a message cannot hold as they are.
+func TestInvocationKeepsHostileArguments(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", MaxKeptArguments)
+	for name, tt := range map[string]struct{ arguments, input string }{
+		"deep":           {strings.Repeat("[", 101) + strings.Repeat("]", 101), string(Encode(strings.Repeat("[", 101) + strings.Repeat("]", 101)))},
+		"long JSON":      {`{"a":"` + long + `"}`, `{"a":"` + long + `"}`},
+		"very long JSON": {`{"a":"` + long + long + `"}`, `{"note":"the arguments are too long to keep"}`},
+		"long text":      {"x" + long, string(Encode("x" + strings.Repeat("é", MaxKeptArguments/2-1) + " […]"))},
+		"no UTF-8":       {"\xff<", `"\ufffd<"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := invoke(t, "chart", tt.arguments)
+			if got := string(v.Part().Input); got != tt.input {
+				t.Errorf("Input = %.200s\nwant    %.200s", got, tt.input)
+			}
+			if n := len(v.Record().Input); n > MaxKeptArguments+10 {
+				t.Errorf("the record has %d bytes", n)
+			}
+		})
+	}
+}
+
+func TestResultText(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ output, fields, want string }{
+		"nothing":         {"", "", "{}"},
+		"a text":          {`"two words"`, "", "two words"},
+		"white space":     {`{ "a" : [1, 2] }`, "", `{"a":[1,2]}`},
+		"a chart":         {`{"chartId":"c","chartData":{},"message":"Made","title":"T"}`, "", `{"chartId":"c","summary":"Made"}`},
+		"own words":       {`{"a":1}`, `{"callProviderMetadata":{"voicebridge":{"result":"one"}}}`, "one"},
+		"another's":       {`{"a":1}`, `{"callProviderMetadata":{"google":{"result":"one"}}}`, `{"a":1}`},
+		"hostile fields":  {`{"a":1}`, `{"callProviderMetadata":[]}`, `{"a":1}`},
+		"no JSON":         {`{"a`, "", `{"a`},
+		"words of a list": {`{"a":1}`, `{"callProviderMetadata":{"voicebridge":{"result":[1]}}}`, `{"a":1}`},
+	} {
+		if got := ResultText([]byte(tt.output), []byte(tt.fields)); got != tt.want {
+			t.Errorf("%s: ResultText() = %q, want %q", name, got, tt.want)
+		}
+	}
+}
