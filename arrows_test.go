@@ -48,7 +48,7 @@ var vendors = []struct {
 	{"modernc.org/quickjs", []string{"toolkit/code"}},
 	{"github.com/labstack/echo", []string{"web"}},
 	{"github.com/coder/websocket", []string{"web"}},
-	{"github.com/openai/openai-go", []string{"llm/openai"}},
+	{"github.com/sashabaranov/go-openai", []string{"llm/openai"}},
 	{"github.com/anthropics/anthropic-sdk-go", []string{"llm/anthropic"}},
 	{"google.golang.org/genai", []string{"llm/google"}},
 	{"github.com/chromedp/", nil}, // a browser is driven by tests only

@@ -2,7 +2,7 @@
 // that speaks it: gateways, vLLM, LM Studio, llama.cpp, OpenRouter, Groq.
 // Reference: https://platform.openai.com/docs/api-reference/chat.
 //
-// Requests go through OpenAI's own client, built without what that takes from
+// Requests go through github.com/sashabaranov/go-openai, which takes nothing from
 // the environment. Requests are in request.go, tools in tools.go, answers in
 // stream.go, failures in errors.go.
 package openai
@@ -13,8 +13,7 @@ import (
 	"iter"
 	"net/http"
 
-	openai "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
+	openai "github.com/sashabaranov/go-openai"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
@@ -49,10 +48,10 @@ type Config struct {
 
 // Provider is one server. Its methods may be called concurrently.
 type Provider struct {
-	name        string
-	config      Config
-	completions openai.ChatCompletionService
-	failures    wire.Failures
+	name     string
+	config   Config
+	client   *openai.Client
+	failures wire.Failures
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -72,19 +71,14 @@ func New(config Config) (*Provider, error) {
 	if err := wire.CheckURL(config.BaseURL); err != nil {
 		return nil, fmt.Errorf("set up provider %s: %w", name, err)
 	}
-	options := []option.RequestOption{
-		option.WithBaseURL(config.BaseURL),
-		option.WithHTTPClient(wire.NewClient(config.HTTPClient, wire.Options{Form: wire.SSE, MaxAnswer: config.MaxAnswer})),
-		option.WithMaxRetries(0),
-	}
-	if config.APIKey != "" {
-		options = append(options, option.WithAPIKey(config.APIKey))
-	}
+	client := openai.DefaultConfig(config.APIKey)
+	client.BaseURL = config.BaseURL
+	client.HTTPClient = wire.NewClient(config.HTTPClient, wire.Options{Form: wire.SSE, Nameless: true, MaxAnswer: config.MaxAnswer})
 	return &Provider{
-		name:        name,
-		config:      config,
-		completions: openai.NewChatCompletionService(options...),
-		failures:    wire.Failures{Provider: name, Label: label, Kind: kindOf, Secrets: []string{config.APIKey}},
+		name:     name,
+		config:   config,
+		client:   openai.NewClientWithConfig(client),
+		failures: wire.Failures{Provider: name, Label: label, Kind: kindOf, Secrets: []string{config.APIKey}},
 	}, nil
 }
 
@@ -101,19 +95,27 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		ctx, x := wire.NewExchange(ctx, withoutNullError)
-		stream := p.completions.NewStreaming(ctx, p.params(req))
-		defer func() { _ = stream.Close() }() // its error is that of a request that is over
 		var a answer
-		for stream.Next() {
-			for _, d := range a.chunk(stream.Current()) {
+		ctx, x := wire.NewExchange(ctx, a.raw)
+		stream, err := p.client.CreateChatCompletionStream(ctx, p.request(req))
+		if err != nil {
+			yield(llm.Delta{}, p.refusal(ctx, x, err))
+			return
+		}
+		defer func() { _ = stream.Close() }() // its error is that of a request that is over
+		for {
+			var chunk openai.ChatCompletionStreamResponse
+			if chunk, err = stream.Recv(); err != nil {
+				break
+			}
+			for _, d := range a.chunk(chunk) {
 				if !yield(d, nil) {
 					return
 				}
 			}
 		}
 		if !a.finished() {
-			yield(llm.Delta{}, p.failure(ctx, x, stream.Err()))
+			yield(llm.Delta{}, p.failure(ctx, x, &a, err))
 			return
 		}
 		for _, d := range a.end() {

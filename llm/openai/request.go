@@ -1,52 +1,63 @@
 package openai
 
 import (
-	openai "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/param"
+	"strings"
+
+	openai "github.com/sashabaranov/go-openai"
 
 	"voicebridge/llm"
 )
 
-// params writes a request. Roles go through as they are: the API has all of
+// noOutput stands for the empty output of a tool, which the client leaves out
+// and the API insists on.
+const noOutput = "(no output)"
+
+// request writes a request. Roles go through as they are: the API has all of
 // ours, and takes system messages anywhere.
-func (p *Provider) params(req llm.Request) openai.ChatCompletionNewParams {
-	params := openai.ChatCompletionNewParams{Model: req.Model, Tools: tools(req.Tools)}
+func (p *Provider) request(req llm.Request) openai.ChatCompletionRequest {
+	out := openai.ChatCompletionRequest{Model: req.Model, Tools: tools(req.Tools)}
 	if req.System != "" {
-		params.Messages = append(params.Messages, openai.SystemMessage(req.System))
+		out.Messages = append(out.Messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: req.System})
 	}
 	for _, m := range req.Messages {
-		params.Messages = append(params.Messages, message(m))
+		if m.Content != "" || len(m.ToolCalls) > 0 || m.Role == llm.RoleTool {
+			out.Messages = append(out.Messages, message(m))
+		}
 	}
 	if !p.config.OmitStreamOptions {
-		params.StreamOptions.IncludeUsage = param.NewOpt(true)
+		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
-	switch {
-	case req.MaxTokens <= 0:
-	case p.config.LegacyMaxTokens:
-		params.MaxTokens = param.NewOpt(int64(req.MaxTokens))
-	default:
-		params.MaxCompletionTokens = param.NewOpt(int64(req.MaxTokens))
+	if p.config.LegacyMaxTokens && !reasons(req.Model) {
+		out.MaxTokens = max(0, req.MaxTokens)
+	} else {
+		out.MaxCompletionTokens = max(0, req.MaxTokens)
 	}
-	return params
+	return out
+}
+
+// reasons reports whether the client refuses max_tokens for a model by its name,
+// as OpenAI does.
+func reasons(model string) bool {
+	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
+		if strings.HasPrefix(model, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // message writes one message.
-func message(m llm.Message) openai.ChatCompletionMessageParamUnion {
+func message(m llm.Message) openai.ChatCompletionMessage {
+	out := openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Content}
 	switch m.Role {
-	case llm.RoleSystem:
-		return openai.SystemMessage(m.Content)
 	case llm.RoleTool:
-		return openai.ToolMessage(m.Content, callID(m.ToolCallID))
+		out.ToolCallID = callID(m.ToolCallID)
+		if out.Content == "" {
+			out.Content = noOutput
+		}
 	case llm.RoleAssistant:
-		if len(m.ToolCalls) == 0 {
-			return openai.AssistantMessage(m.Content)
-		}
-		assistant := openai.ChatCompletionAssistantMessageParam{ToolCalls: calls(m.ToolCalls)}
-		if m.Content != "" { // beside calls, an empty text is refused by some servers
-			assistant.Content.OfString = param.NewOpt(m.Content)
-		}
-		return openai.ChatCompletionMessageParamUnion{OfAssistant: &assistant}
-	case llm.RoleUser:
+		out.ToolCalls = calls(m.ToolCalls)
+	case llm.RoleSystem, llm.RoleUser:
 	}
-	return openai.UserMessage(m.Content)
+	return out
 }

@@ -1,12 +1,12 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 
-	openai "github.com/openai/openai-go/v3"
+	openai "github.com/sashabaranov/go-openai"
 
 	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
 )
 
 // answer collects what chunks do not say at once.
@@ -14,16 +14,36 @@ type answer struct {
 	calls  pieces
 	reason string // why the model has finished
 	usage  *llm.Usage
+
+	counted json.RawMessage // the last usage as it was sent
+	problem *wire.Problem   // in the middle of the stream
+}
+
+// raw reads from an event what the client does not hand on as it was sent, and
+// takes errors out of its way.
+func (a *answer) raw(data []byte) []byte {
+	var fields struct {
+		Usage json.RawMessage `json:"usage"`
+		Error json.RawMessage `json:"error"`
+	}
+	_ = json.Unmarshal(data, &fields) // what is no object has neither
+	if len(fields.Usage) > 0 && string(fields.Usage) != "null" {
+		a.counted = fields.Usage
+	}
+	if len(fields.Error) == 0 || string(fields.Error) == "null" { // some gateways write null
+		return data
+	}
+	problem := wire.ParseProblem(data)
+	a.problem = &problem
+	return nil
 }
 
 // chunk returns what a chunk has for the user now.
-func (a *answer) chunk(c openai.ChatCompletionChunk) []llm.Delta {
-	if c.JSON.Usage.Valid() {
-		a.usage = &llm.Usage{
-			InputTokens:  c.Usage.PromptTokens,
-			OutputTokens: c.Usage.CompletionTokens,
-			CachedTokens: c.Usage.PromptTokensDetails.CachedTokens,
-			Raw:          json.RawMessage(c.Usage.RawJSON()),
+func (a *answer) chunk(c openai.ChatCompletionStreamResponse) []llm.Delta {
+	if c.Usage != nil {
+		a.usage = &llm.Usage{InputTokens: int64(c.Usage.PromptTokens), OutputTokens: int64(c.Usage.CompletionTokens), Raw: a.counted}
+		if d := c.Usage.PromptTokensDetails; d != nil {
+			a.usage.CachedTokens = int64(d.CachedTokens)
 		}
 	}
 	var out []llm.Delta
@@ -38,7 +58,7 @@ func (a *answer) chunk(c openai.ChatCompletionChunk) []llm.Delta {
 			a.calls.add(piece)
 		}
 		if choice.FinishReason != "" {
-			a.reason = choice.FinishReason
+			a.reason = string(choice.FinishReason)
 		}
 	}
 	return out
@@ -47,7 +67,7 @@ func (a *answer) chunk(c openai.ChatCompletionChunk) []llm.Delta {
 // finished reports whether the answer is whole. The usage comes later, and an
 // answer without it is an answer. Gateways write "error" when their upstream has
 // failed.
-func (a *answer) finished() bool { return a.reason != "" && a.reason != "error" }
+func (a *answer) finished() bool { return a.problem == nil && a.reason != "" && a.reason != "error" }
 
 // end returns the calls, the usage and the reason of the end.
 func (a *answer) end() []llm.Delta {
@@ -70,22 +90,4 @@ func stop(reason string, calls bool) llm.StopReason {
 		return llm.StopToolCalls
 	}
 	return llm.StopEnd
-}
-
-// withoutNullError takes "error": null out of a chunk: some gateways write it,
-// and the vendor's client takes it for an error.
-func withoutNullError(data []byte) []byte {
-	if !bytes.Contains(data, []byte(`"error"`)) {
-		return data
-	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(data, &fields) != nil || string(fields["error"]) != "null" {
-		return data
-	}
-	delete(fields, "error")
-	clean, err := json.Marshal(fields)
-	if err != nil {
-		return data
-	}
-	return clean
 }

@@ -3,9 +3,7 @@ package openai
 import (
 	"encoding/json"
 
-	openai "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/shared"
+	openai "github.com/sashabaranov/go-openai"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
@@ -23,40 +21,27 @@ func callID(id string) string {
 	return wire.StandIn(id)
 }
 
-// function is a tool's definition on the wire. The vendor's own type has its
-// schema as a map, which would sort its properties; models write arguments in
-// the order of the schema.
-type function struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
-// tools writes definitions.
-func tools(definitions []llm.Tool) []openai.ChatCompletionToolUnionParam {
-	var out []openai.ChatCompletionToolUnionParam
+// tools writes definitions. The schemas go through as they are: models write
+// arguments in the order of the schema.
+func tools(definitions []llm.Tool) []openai.Tool {
+	out := make([]openai.Tool, 0, len(definitions))
 	for _, d := range definitions {
-		out = append(out, openai.ChatCompletionFunctionTool(param.Override[shared.FunctionDefinitionParam](
-			function{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)})))
+		out = append(out, openai.Tool{
+			Type:     openai.ToolTypeFunction,
+			Function: &openai.FunctionDefinition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)},
+		})
 	}
 	return out
 }
 
 // calls writes the calls of an assistant message.
-func calls(asked []llm.ToolCall) []openai.ChatCompletionMessageToolCallUnionParam {
-	out := make([]openai.ChatCompletionMessageToolCallUnionParam, 0, len(asked))
+func calls(asked []llm.ToolCall) []openai.ToolCall {
+	out := make([]openai.ToolCall, 0, len(asked))
 	for _, c := range asked {
-		out = append(out, openai.ChatCompletionMessageToolCallUnionParam{
-			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
-				ID: callID(c.ID),
-				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
-					Name: c.Name,
-					// The templates of some models read them as JSON, and fail on
-					// anything else.
-					Arguments: string(wire.Object(c.Arguments)),
-				},
-			},
-		})
+		// The templates of some models read arguments as JSON, and fail on anything
+		// else.
+		function := openai.FunctionCall{Name: c.Name, Arguments: string(wire.Object(c.Arguments))}
+		out = append(out, openai.ToolCall{ID: callID(c.ID), Type: openai.ToolTypeFunction, Function: function})
 	}
 	return out
 }
@@ -64,24 +49,28 @@ func calls(asked []llm.ToolCall) []openai.ChatCompletionMessageToolCallUnionPara
 // pieces are calls that come in pieces.
 type pieces struct {
 	calls  []llm.ToolCall // in the order in which they began
-	places map[int64]int  // the index of the API to that in calls
+	places map[int]int    // the index of the API to that in calls
 }
 
 // add takes a piece. The API numbers calls by index and gives the id and the
 // name with the first piece. Some servers give all calls the index 0, some
 // repeat the id with every piece, some give no id: so a piece begins a call if
 // its index is new, or if it has a name and an id other than that of its index.
-func (s *pieces) add(d openai.ChatCompletionChunkChoiceDeltaToolCall) {
-	if s.places == nil {
-		s.places = map[int64]int{}
+func (s *pieces) add(d openai.ToolCall) {
+	index := 0
+	if d.Index != nil {
+		index = *d.Index
 	}
-	place, known := s.places[d.Index]
+	if s.places == nil {
+		s.places = map[int]int{}
+	}
+	place, known := s.places[index]
 	if known && d.Function.Name != "" && d.ID != "" && s.calls[place].ID != "" && d.ID != s.calls[place].ID {
 		known = false
 	}
 	if !known {
 		place = len(s.calls)
-		s.places[d.Index] = place
+		s.places[index] = place
 		s.calls = append(s.calls, llm.ToolCall{})
 	}
 	call := &s.calls[place]
