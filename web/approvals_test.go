@@ -163,7 +163,7 @@ func TestHostileMessagesOnTheSocket(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		e := nextOf(t, c.conn, "error")
-		var got errorPayload
+		var got errorData
 		if err := json.Unmarshal(e.Data, &got); err != nil || got.Code != c.code || got.Message == "" {
 			t.Errorf("%s: %s, want %s", c.name, e.Data, c.code)
 		}

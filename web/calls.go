@@ -14,12 +14,28 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/web/access"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
 )
+
+// calls answers the routes about calls.
+type calls struct {
+	calls   voiceCalls
+	limits  *access.Allowances
+	metrics *Metrics
+}
+
+func (h *calls) routes(r router) {
+	r.POST("/v1/realtime/calls", h.start, r.userOrSecret)
+	r.POST("/v1/realtime/calls/:call_id/hangup", h.hangUp, r.userOrSecret)
+}
 
 // Limits of what sets up a call, in bytes.
 const (
 	maxSDP     = 64 << 10
 	maxSession = 64 << 10
+	maxCallID  = 128
 	// maxParts is a multipart body with both and the headers of its parts.
 	maxParts = maxSDP + maxSession + 8<<10
 )
@@ -43,31 +59,31 @@ type offer struct {
 	session json.RawMessage
 }
 
-// startCall answers an SDP offer with a live call (POST /v1/realtime/calls of
+// start answers an SDP offer with a live call (POST /v1/realtime/calls of
 // the Realtime API, in both its forms).
-func (s *Server) startCall(c echo.Context) error {
-	if err := s.limits.setUp(c.RealIP()); err != nil {
-		s.metrics.refused(err)
+func (h *calls) start(c echo.Context) error {
+	if err := h.limits.SetUp(c.RealIP()); err != nil {
+		h.metrics.refused(err)
 		return err
 	}
-	started, err := s.setUpCall(c)
+	started, err := h.setUp(c)
 	if err != nil {
-		s.metrics.refused(err)
+		h.metrics.refused(err)
 		return err
 	}
-	s.metrics.callsStarted.Inc()
-	h := c.Response().Header()
-	h.Set(echo.HeaderLocation, "/v1/realtime/calls/"+url.PathEscape(started.CallID))
-	h.Set(headerThreadID, started.ThreadID)
+	h.metrics.callsStarted.Inc()
+	header := c.Response().Header()
+	header.Set(echo.HeaderLocation, "/v1/realtime/calls/"+url.PathEscape(started.CallID))
+	header.Set(headerThreadID, started.ThreadID)
 	return c.Blob(http.StatusCreated, "application/sdp", []byte(started.Answer))
 }
 
-func (s *Server) setUpCall(c echo.Context) (bridge.Started, error) {
+func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 	threadID := c.QueryParam("thread_id")
-	if threadID != "" && !validID(threadID, maxThreadID) {
+	if threadID != "" && !input.ValidID(threadID, maxThreadID) {
 		return bridge.Started{}, errNoThread
 	}
-	takeover, err := queryBool(c, "takeover")
+	takeover, err := input.Bool(c, "takeover")
 	if err != nil {
 		return bridge.Started{}, err
 	}
@@ -77,44 +93,44 @@ func (s *Server) setUpCall(c echo.Context) (bridge.Started, error) {
 	}
 	who, ctx := caller(c), c.Request().Context()
 	start := bridge.Start{Owner: who.Owner, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
-	if who.secret == nil {
-		return s.place(ctx, start)
+	if who.Secret == nil {
+		return h.place(ctx, start)
 	}
-	return s.placeWithSecret(ctx, start, who.secret)
+	return h.placeWithSecret(ctx, start, who.Secret)
 }
 
 // placeWithSecret keeps the call to the secret's thread and gives it the
 // secret's session: what the application's server fixed, its page cannot change.
-func (s *Server) placeWithSecret(ctx context.Context, start bridge.Start, secret *clientSecret) (bridge.Started, error) {
-	thread, release, err := secret.bind(ctx)
+func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
+	thread, release, err := secret.Bind(ctx)
 	if err != nil {
 		return bridge.Started{}, err
 	}
 	made := ""
 	defer func() { release(made) }()
 	if start.ThreadID != "" && start.ThreadID != thread {
-		return bridge.Started{}, notFound("thread_not_found", "This client secret is not for that thread.")
+		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
 	}
 	start.ThreadID = thread
-	if secret.session != nil {
-		start.Session = secret.session
+	if secret.Session != nil {
+		start.Session = secret.Session
 	}
-	started, err := s.place(ctx, start)
+	started, err := h.place(ctx, start)
 	made = started.ThreadID
 	return started, err
 }
 
 // place starts the call within the limits.
-func (s *Server) place(ctx context.Context, start bridge.Start) (bridge.Started, error) {
+func (h *calls) place(ctx context.Context, start bridge.Start) (bridge.Started, error) {
 	moving := false
 	if start.ThreadID != "" && start.Takeover {
-		_, moving = s.calls.Live(start.Owner, start.ThreadID)
+		_, moving = h.calls.Live(start.Owner, start.ThreadID)
 	}
-	done, err := s.limits.calls.take(start.Owner, moving)
+	done, err := h.limits.Calls.Take(start.Owner, moving)
 	if err != nil {
 		return bridge.Started{}, err
 	}
-	started, err := s.calls.Start(ctx, start)
+	started, err := h.calls.Start(ctx, start)
 	if err != nil {
 		done("", "")
 		return bridge.Started{}, orThread(err)
@@ -123,25 +139,25 @@ func (s *Server) place(ctx context.Context, start bridge.Start) (bridge.Started,
 	return started, nil
 }
 
-// hangUpCall ends a call of the caller's. A client secret ends calls of its own
+// hangUp ends a call of the caller's. A client secret ends calls of its own
 // thread only.
-func (s *Server) hangUpCall(c echo.Context) error {
+func (h *calls) hangUp(c echo.Context) error {
 	id, who, ctx := c.Param("call_id"), caller(c), c.Request().Context()
-	noCall := notFound("call_not_found", "There is no such call.")
-	if !validID(id, maxCallID) {
+	noCall := problem.NotFound("call_not_found", "There is no such call.")
+	if !input.ValidID(id, maxCallID) {
 		return noCall
 	}
-	if who.secret != nil {
-		thread, release, err := who.secret.bind(ctx)
+	if who.Secret != nil {
+		thread, release, err := who.Secret.Bind(ctx)
 		if err != nil {
 			return err
 		}
 		release("")
-		if live, ok := s.calls.Live(who.Owner, thread); thread == "" || !ok || live != id {
+		if live, ok := h.calls.Live(who.Owner, thread); thread == "" || !ok || live != id {
 			return noCall
 		}
 	}
-	if err := s.calls.Hangup(ctx, who.Owner, id); err != nil {
+	if err := h.calls.Hangup(ctx, who.Owner, id); err != nil {
 		if classify(err).Status == http.StatusNotFound {
 			return noCall
 		}
@@ -153,27 +169,27 @@ func (s *Server) hangUpCall(c echo.Context) error {
 // readOffer reads the body of a call: a bare SDP offer, or a form with the parts
 // sdp and session.
 func readOffer(c echo.Context) (offer, error) {
-	t, params := mediaType(c.Request().Header.Get(echo.HeaderContentType))
+	t, params := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
 	switch t {
 	case "application/sdp":
-		body, err := readBody(c, maxSDP, "sdp")
+		body, err := input.Body(c, maxSDP, "sdp")
 		if err != nil {
 			return offer{}, err
 		}
 		if len(body) == 0 {
-			return offer{}, badRequest("bad_sdp", "sdp", "The SDP offer is empty.")
+			return offer{}, problem.BadRequest("bad_sdp", "sdp", "The SDP offer is empty.")
 		}
 		return offer{sdp: string(body)}, nil
 	case echo.MIMEMultipartForm:
 		return readOfferForm(c, params["boundary"])
 	default:
-		return offer{}, unsupportedMedia("Send the offer as application/sdp, or as multipart/form-data with the parts sdp and session.")
+		return offer{}, problem.UnsupportedMedia("Send the offer as application/sdp, or as multipart/form-data with the parts sdp and session.")
 	}
 }
 
 func readOfferForm(c echo.Context, boundary string) (offer, error) {
 	if boundary == "" {
-		return offer{}, badRequest("bad_body", "", "The multipart body has no boundary.")
+		return offer{}, problem.BadRequest("bad_body", "", "The multipart body has no boundary.")
 	}
 	r := multipart.NewReader(http.MaxBytesReader(nil, c.Request().Body, maxParts), boundary)
 	var o offer
@@ -184,20 +200,20 @@ func readOfferForm(c echo.Context, boundary string) (offer, error) {
 			break
 		}
 		if err != nil {
-			return offer{}, bodyError(err)
+			return offer{}, input.BodyError(err)
 		}
 		name := part.FormName()
 		if seen[name] {
-			return offer{}, badRequest("bad_body", name, "The multipart body has a part twice.")
+			return offer{}, problem.BadRequest("bad_body", name, "The multipart body has a part twice.")
 		}
 		seen[name] = true
 		if err := o.readPart(part, name); err != nil {
 			return offer{}, err
 		}
 	}
-	bodyIsHere(c)
+	input.BodyIsHere(c)
 	if o.sdp == "" {
-		return offer{}, badRequest("bad_sdp", "sdp", "The multipart body has no sdp part, or an empty one.")
+		return offer{}, problem.BadRequest("bad_sdp", "sdp", "The multipart body has no sdp part, or an empty one.")
 	}
 	return o, nil
 }
@@ -226,10 +242,10 @@ func (o *offer) readPart(part *multipart.Part, name string) error {
 func readPartBody(part *multipart.Part, limit int64, name string) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(part, limit+1))
 	if int64(len(body)) > limit {
-		return nil, tooLarge(name, fmt.Sprintf("The part %s is larger than %d bytes.", name, limit))
+		return nil, problem.TooLarge(name, fmt.Sprintf("The part %s is larger than %d bytes.", name, limit))
 	}
 	if err != nil {
-		return nil, bodyError(err)
+		return nil, input.BodyError(err)
 	}
 	return body, nil
 }

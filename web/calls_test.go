@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/web/input"
 )
 
 const (
@@ -92,7 +93,7 @@ func TestStartCallRefusesBadRequests(t *testing.T) {
 		"json":                {body: `{"sdp":"v=0"}`, contentType: header("Content-Type", "application/json"), status: 415, code: "unsupported_media_type"},
 		"empty":               {contentType: sdpType, status: 400, code: "bad_sdp"},
 		"too large":           {body: big, contentType: sdpType, status: 413, code: "too_large"},
-		"huge":                {body: strings.Repeat("a", 2*maxBody), contentType: sdpType, status: 413, code: "too_large"},
+		"huge":                {body: strings.Repeat("a", 2*input.MaxBody), contentType: sdpType, status: 413, code: "too_large"},
 		"no boundary":         {body: form("sdp", sdpOffer), contentType: header("Content-Type", "multipart/form-data"), status: 400, code: "bad_body"},
 		"no parts":            {body: "--x--\r\n", contentType: formType, status: 400, code: "bad_sdp"},
 		"no sdp":              {body: form("session", "{}"), contentType: formType, status: 400, code: "bad_sdp"},
@@ -254,24 +255,6 @@ func TestLocalSetups(t *testing.T) {
 				t.Errorf("status %d, want %d", status, tt.status)
 			}
 		})
-	}
-}
-
-func TestRateLimitForgets(t *testing.T) {
-	t.Parallel()
-	c := &clock{t: time.Unix(1, 0)}
-	l := newRateLimit(1, c.now)
-	for i := range maxAddresses + 10 {
-		if err := l.take(fmt.Sprint(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(l.all); n > maxAddresses {
-		t.Errorf("%d addresses are kept", n)
-	}
-	c.advance(time.Hour)
-	if err := l.take("new"); err != nil || len(l.all) != 1 {
-		t.Errorf("%d addresses are kept after an hour, err %v", len(l.all), err)
 	}
 }
 

@@ -21,6 +21,37 @@ import (
 	"voicebridge/toolkit"
 )
 
+// What an app knows of the envelopes.
+const (
+	toldPrefix   = "told-"
+	typePartial  = "assistant.speech.partial"
+	typeFinal    = "assistant.speech.final"
+	typeToolCall = "tool.call"
+	typeError    = "error"
+
+	typeTranscript = "transcript.final"
+	typeToolResult = "tool.result"
+	typeInterrupt  = "interrupt"
+)
+
+type envelope struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	SessionID string          `json:"sessionId"`
+	Timestamp string          `json:"timestamp"`
+	Payload   json.RawMessage `json:"payload"`
+}
+
+type textPayload struct {
+	Text string `json:"text"`
+}
+
+type callPayload struct {
+	CallID    string `json:"callId"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
 // script is a provider that answers as a test tells it: its n-th request gets
 // the n-th answer, and the last one all further requests.
 type script struct {
@@ -168,7 +199,7 @@ type frame struct {
 	envelope
 	text    string
 	call    callPayload
-	problem errorPayload
+	problem errorData
 }
 
 func (st *stage) connect(t *testing.T, key persistence.Key, query string) *client {

@@ -13,6 +13,8 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/web/conductor"
+	"voicebridge/web/socket"
 )
 
 func TestConductorTurns(t *testing.T) {
@@ -320,7 +322,7 @@ func TestConductorTellsTheEndAgain(t *testing.T) {
 			t.Errorf("%s came with the id %s and again with %s", line, ids[line], id)
 		}
 	}
-	wantClosed(t, deaf, statusTaken, "took over")
+	wantClosed(t, deaf, socket.StatusTaken, "took over")
 	app.sync()
 }
 
@@ -336,7 +338,7 @@ func TestConductorTakesOver(t *testing.T) {
 	for range first.frames {
 		t.Error("the first connection was told more")
 	}
-	if err := <-first.ended; websocket.CloseStatus(err) != statusTaken || !strings.Contains(err.Error(), "another connection took over") {
+	if err := <-first.ended; websocket.CloseStatus(err) != socket.StatusTaken || !strings.Contains(err.Error(), "another connection took over") {
 		t.Errorf("the first connection ended with %v", err)
 	}
 	close(more)
@@ -347,7 +349,7 @@ func TestConductorTakesOver(t *testing.T) {
 		c := st.connect(t, st.key, "")
 		crowd[i] = c
 		go func() {
-			if err := <-c.ended; websocket.CloseStatus(err) == statusTaken {
+			if err := <-c.ended; websocket.CloseStatus(err) == socket.StatusTaken {
 				gone <- c
 			}
 		}()
@@ -503,16 +505,6 @@ func TestConductorAgentTools(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a tool of the session's own keeps its name", func(t *testing.T) {
-		t.Parallel()
-		own := `[{"name":"agent_spawn","description":"own","parameters":{"type":"object"}}]`
-		for _, query := range []string{"", agentToolkit} {
-			tools, err := newAppTools(persistence.TextSession{Tools: own}, query)
-			if err != nil || tools.wireName("agent_spawn") != "agent_spawn" || query != "" && tools.wireName("agent_list") != "agent.list" {
-				t.Errorf("%q: %+v, %v", query, tools.names, err)
-			}
-		}
-	})
 }
 
 func TestConductorForgets(t *testing.T) {
@@ -524,21 +516,15 @@ func TestConductorForgets(t *testing.T) {
 	turn := st.chat.Running(st.key)
 	_ = app.conn.CloseNow()
 	other := st.thread(t, LocalOwner)
-	sessions := func() int {
-		st.conductors.mu.Lock()
-		defer st.conductors.mu.Unlock()
-		return len(st.conductors.sessions)
-	}
+	sessions := st.conductors.Count
 	left := func() bool {
-		st.conductors.mu.Lock()
-		defer st.conductors.mu.Unlock()
-		s := st.conductors.sessions[st.key]
-		return s != nil && s.app == nil
+		connected, _ := st.conductors.Session(st.key)
+		return !connected
 	}
 	for !left() && within(t).Err() == nil {
 		st.connect(t, other, "").sync() // each round takes a few messages of time
 	}
-	st.clock.advance(keepSession + time.Second)
+	st.clock.advance(conductor.KeepSession + time.Second)
 	st.connect(t, other, "").sync()
 	if n := sessions(); n != 2 {
 		t.Errorf("%d sessions while the turn runs, want 2", n)

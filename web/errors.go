@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,53 +18,8 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/web/problem"
 )
-
-// apiError is what a client is told of a failure.
-type apiError struct {
-	Status  int
-	Code    string
-	Message string
-	// Param names the part of the request that is at fault, or is empty.
-	Param string
-	// RetryAfter says when a refused request may be sent again; zero says nothing.
-	RetryAfter time.Duration
-}
-
-func (e *apiError) Error() string { return e.Code + ": " + e.Message }
-
-func badRequest(code, param, message string) *apiError {
-	return &apiError{Status: http.StatusBadRequest, Code: code, Param: param, Message: message}
-}
-
-func tooLarge(param, message string) *apiError {
-	return &apiError{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Param: param, Message: message}
-}
-
-func unsupportedMedia(message string) *apiError {
-	return &apiError{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Message: message}
-}
-
-func unauthorized(message string) *apiError {
-	return &apiError{Status: http.StatusUnauthorized, Code: "invalid_api_key", Message: message}
-}
-
-func forbidden(code, message string) *apiError {
-	return &apiError{Status: http.StatusForbidden, Code: code, Message: message}
-}
-
-func notFound(code, message string) *apiError {
-	return &apiError{Status: http.StatusNotFound, Code: code, Message: message}
-}
-
-func tooMany(code, message string, retryAfter time.Duration) *apiError {
-	return &apiError{Status: http.StatusTooManyRequests, Code: code, Message: message, RetryAfter: retryAfter}
-}
-
-var errShuttingDown = &apiError{
-	Status: http.StatusServiceUnavailable, Code: "shutting_down",
-	Message: "The server is shutting down.", RetryAfter: 5 * time.Second,
-}
 
 // statusClientClosed is the status that is logged when the client went away
 // before there was an answer. Nobody receives it.
@@ -73,33 +27,33 @@ const statusClientClosed = 499
 
 // classify turns any error into what the client is told. It is the only place
 // that knows which failure is which status.
-func classify(err error) *apiError {
-	if e, ok := errors.AsType[*apiError](err); ok {
+func classify(err error) *problem.Error {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
 	}
 	if e, ok := errors.AsType[*bridge.Error](err); ok {
 		return classifyBridge(e)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLarge("", "The request body is too large.")
+		return problem.TooLarge("", "The request body is too large.")
 	}
 	if e := classifyChat(err); e != nil {
 		return e
 	}
 	switch {
 	case errors.Is(err, persistence.ErrNotFound):
-		return notFound("not_found", "There is no such thing, or it is not yours.")
+		return problem.NotFound("not_found", "There is no such thing, or it is not yours.")
 	case errors.Is(err, persistence.ErrInvalid):
-		return badRequest("invalid_value", "", plainInvalid(err))
+		return problem.BadRequest("invalid_value", "", plainInvalid(err))
 	case errors.Is(err, persistence.ErrConflict):
-		return &apiError{Status: http.StatusConflict, Code: "conflict", Message: "This conflicts with what is saved already."}
+		return &problem.Error{Status: http.StatusConflict, Code: "conflict", Message: "This conflicts with what is saved already."}
 	case errors.Is(err, context.Canceled):
-		return &apiError{Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request."}
+		return &problem.Error{Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request."}
 	}
 	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return classifyEcho(e)
 	}
-	return &apiError{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong in the server. Its log has the details."}
+	return &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong in the server. Its log has the details."}
 }
 
 // plainInvalid returns the store's words about an invalid value without the
@@ -112,15 +66,15 @@ func plainInvalid(err error) string {
 	return "A value in the request is not valid."
 }
 
-func classifyBridge(e *bridge.Error) *apiError {
-	out := &apiError{Code: string(e.Code), Message: e.Message, Param: e.Param}
+func classifyBridge(e *bridge.Error) *problem.Error {
+	out := &problem.Error{Code: string(e.Code), Message: e.Message, Param: e.Param}
 	switch e.Code {
 	case bridge.CodeBadSDP, bridge.CodeNoOpus, bridge.CodeBadSession, bridge.CodeBadText:
 		out.Status = http.StatusBadRequest
 	case bridge.CodeCallActive, bridge.CodeNoCall:
 		out.Status = http.StatusConflict
 	case bridge.CodeShuttingDown:
-		out.Status, out.RetryAfter = http.StatusServiceUnavailable, errShuttingDown.RetryAfter
+		out.Status, out.RetryAfter = http.StatusServiceUnavailable, problem.ErrShuttingDown.RetryAfter
 	case bridge.CodeUpstreamRefused:
 		out.Status = http.StatusBadGateway
 		if e.UpstreamCode != "" {
@@ -137,7 +91,7 @@ func classifyBridge(e *bridge.Error) *apiError {
 }
 
 // classifyChat names failures of text turns; nil for every other.
-func classifyChat(err error) *apiError {
+func classifyChat(err error) *problem.Error {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return classifyProvider(e)
 	}
@@ -147,38 +101,38 @@ func classifyChat(err error) *apiError {
 	}
 	switch {
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, persistence.ErrBusy):
-		return &apiError{Status: http.StatusConflict, Code: "agent_busy", Message: "The assistant is answering on this thread. Wait, interrupt it, or use the queue."}
+		return &problem.Error{Status: http.StatusConflict, Code: "agent_busy", Message: "The assistant is answering on this thread. Wait, interrupt it, or use the queue."}
 	case errors.Is(err, chat.ErrClosed):
-		return errShuttingDown
+		return problem.ErrShuttingDown
 	case errors.Is(err, chat.ErrEmpty):
-		return badRequest("empty_content", "", "The message is empty.")
+		return problem.BadRequest("empty_content", "", "The message is empty.")
 	case errors.Is(err, chat.ErrTooLarge):
-		return tooLarge(param, plainWords(message, chat.ErrTooLarge))
+		return problem.TooLarge(param, plainWords(message, chat.ErrTooLarge))
 	case errors.Is(err, chat.ErrProvider):
-		return badRequest("invalid_value", "provider", plainWords(message, chat.ErrProvider))
+		return problem.BadRequest("invalid_value", "provider", plainWords(message, chat.ErrProvider))
 	case errors.Is(err, chat.ErrTools):
-		return badRequest("invalid_value", "tools", plainWords(message, chat.ErrTools))
+		return problem.BadRequest("invalid_value", "tools", plainWords(message, chat.ErrTools))
 	case errors.Is(err, chat.ErrUnknownCall):
-		return badRequest("unknown_call", param, message)
+		return problem.BadRequest("unknown_call", param, message)
 	case errors.Is(err, chat.ErrAnswered):
-		return &apiError{Status: http.StatusConflict, Code: "already_answered", Param: param, Message: message}
+		return &problem.Error{Status: http.StatusConflict, Code: "already_answered", Param: param, Message: message}
 	case errors.Is(err, chat.ErrNotAsked):
-		return &apiError{Status: http.StatusConflict, Code: "approval_not_pending", Param: "nonce", Message: message}
+		return &problem.Error{Status: http.StatusConflict, Code: "approval_not_pending", Param: "nonce", Message: message}
 	case errors.Is(err, chat.ErrReplayGone):
-		return &apiError{Status: http.StatusGone, Code: "replay_gone", Message: "These events of the answer are not kept any more. Read the thread's messages instead."}
+		return &problem.Error{Status: http.StatusGone, Code: "replay_gone", Message: "These events of the answer are not kept any more. Read the thread's messages instead."}
 	}
 	return nil
 }
 
 // classifyProvider says that a language model failed. The codes are ours: a 401
 // of a provider is not the client's.
-func classifyProvider(e *llm.Error) *apiError {
-	out := &apiError{Status: http.StatusBadGateway, Code: "provider_" + string(e.Kind), Message: realtime.MaskKeys(e.Message)}
+func classifyProvider(e *llm.Error) *problem.Error {
+	out := &problem.Error{Status: http.StatusBadGateway, Code: "provider_" + string(e.Kind), Message: realtime.MaskKeys(e.Message)}
 	switch e.Kind {
 	case llm.KindRate:
-		out.Status, out.RetryAfter = http.StatusTooManyRequests, cmp.Or(e.RetryAfter, retryFull)
+		out.Status, out.RetryAfter = http.StatusTooManyRequests, cmp.Or(e.RetryAfter, problem.RetryFull)
 	case llm.KindOverloaded:
-		out.Status, out.RetryAfter = http.StatusServiceUnavailable, cmp.Or(e.RetryAfter, retryFull)
+		out.Status, out.RetryAfter = http.StatusServiceUnavailable, cmp.Or(e.RetryAfter, problem.RetryFull)
 	case llm.KindTimeout:
 		out.Status = http.StatusGatewayTimeout
 	case llm.KindTooLong:
@@ -195,14 +149,14 @@ func plainWords(text string, sentinel error) string {
 	return text
 }
 
-func classifyEcho(e *echo.HTTPError) *apiError {
+func classifyEcho(e *echo.HTTPError) *problem.Error {
 	switch e.Code {
 	case http.StatusNotFound:
-		return notFound("not_found", "There is no such route.")
+		return problem.NotFound("not_found", "There is no such route.")
 	case http.StatusMethodNotAllowed:
-		return &apiError{Status: e.Code, Code: "method_not_allowed", Message: "This route does not take this method."}
+		return &problem.Error{Status: e.Code, Code: "method_not_allowed", Message: "This route does not take this method."}
 	default:
-		return &apiError{Status: e.Code, Code: "http_" + strconv.Itoa(e.Code), Message: http.StatusText(e.Code)}
+		return &problem.Error{Status: e.Code, Code: "http_" + strconv.Itoa(e.Code), Message: http.StatusText(e.Code)}
 	}
 }
 
@@ -239,12 +193,15 @@ type plainErrorBody struct {
 	Success *bool `json:"success,omitempty"`
 }
 
-// writeError is echo's error handler. Routes under /v1 answer in OpenAI's form,
+// errorWriter answers requests that failed.
+type errorWriter struct{ log *slog.Logger }
+
+// write is echo's error handler. Routes under /v1 answer in OpenAI's form,
 // all others in ours.
-func (s *Server) writeError(err error, c echo.Context) {
+func (w errorWriter) write(err error, c echo.Context) {
 	e := classify(err)
 	if e.Status >= http.StatusInternalServerError {
-		s.log.Error("request failed", "error", realtime.MaskKeys(err.Error()), "status", e.Status, "code", e.Code,
+		w.log.Error("request failed", "error", realtime.MaskKeys(err.Error()), "status", e.Status, "code", e.Code,
 			"path", c.Request().URL.Path, "request_id", requestID(c))
 	}
 	if c.Response().Committed {
@@ -275,6 +232,6 @@ func (s *Server) writeError(err error, c echo.Context) {
 		werr = c.JSON(e.Status, body)
 	}
 	if werr != nil {
-		s.log.Log(c.Request().Context(), slog.LevelDebug, "error not delivered", "error", werr, "request_id", requestID(c))
+		w.log.Log(c.Request().Context(), slog.LevelDebug, "error not delivered", "error", werr, "request_id", requestID(c))
 	}
 }

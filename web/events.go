@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"math"
 	"net/http"
 
@@ -15,7 +16,34 @@ import (
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+	"voicebridge/web/socket"
 )
+
+// threadSockets answers the routes of the thread socket.
+type threadSockets struct {
+	store interface {
+		threadReader
+		messageStore
+		watcher
+	}
+	queue interface {
+		Length(ctx context.Context, key persistence.Key) (int, error)
+		Settings() queue.Settings
+	}
+	chat  textTurns
+	calls interface {
+		Live(owner, threadID string) (callID string, ok bool)
+	}
+	door *socketDoor
+	log  *slog.Logger
+}
+
+func (h *threadSockets) routes(r router) {
+	r.GET("/api/threads/:id/ws", h.watch, r.user)
+	r.GET("/api/sessions/:id/ws", h.watch, r.user)
+}
 
 // watcher is what the thread socket needs of the store.
 type watcher interface {
@@ -45,93 +73,99 @@ type connectedData struct {
 	Busy bool `json:"busy"`
 }
 
-// watchThread upgrades to a socket that tells the thread's events. Without
+// watch upgrades to a socket that tells the thread's events. Without
 // ?after it begins now: nothing that is newer than the greeting is missed.
-func (s *Server) watchThread(c echo.Context) error {
+func (h *threadSockets) watch(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
-	after, err := queryInt(c, "after", -1, 0, math.MaxInt64)
+	after, err := input.Int(c, "after", -1, 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	if err := s.checkSocket(c); err != nil {
+	if err := h.door.check(c); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	if _, err := s.store.Thread(ctx, key); err != nil {
+	if _, err := h.store.Thread(ctx, key); err != nil {
 		return orThread(err)
 	}
-	watch := s.store.Watch(key) // first listen, then read
+	watch := h.store.Watch(key) // first listen, then read
 	defer watch.Close()
-	last, err := s.store.LastSeq(ctx, key)
+	last, err := h.store.LastSeq(ctx, key)
 	if err != nil {
 		return orThread(err)
 	}
 	if after < 0 {
 		after = last
 	}
-	waiting, err := s.queue.Length(ctx, key)
+	waiting, err := h.queue.Length(ctx, key)
 	if err != nil {
 		return err
 	}
-	busy, err := s.chat.Busy(ctx, key)
+	busy, err := h.chat.Busy(ctx, key)
 	if err != nil {
 		return err
 	}
-	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: s.queue.Settings(), ServerMaxSeq: last, Busy: busy}
-	if id, ok := s.calls.Live(key.Owner, key.Thread); ok {
+	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: h.queue.Settings(), ServerMaxSeq: last, Busy: busy}
+	if id, ok := h.calls.Live(key.Owner, key.Thread); ok {
 		hello.CallID = &id
 	}
-	return s.openSocket(c, key, "connect again with after=SEQ", func(ctx context.Context, k *socket) error {
-		k.limit = -1 // take refuses what is too large and goes on
-		k.take = func(kind websocket.MessageType, r io.Reader) error { return s.takeFromWatcher(ctx, k, key, kind, r) }
-		return k.run(ctx, func(ctx context.Context) error { return k.tell(watch.Events(ctx, after), hello) })
+	return h.door.upgrade(c, key.Owner, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
+		k.Limit = -1 // take refuses what is too large and goes on
+		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
+		return k.Run(ctx, func(ctx context.Context) error { return tell(k, watch.Events(ctx, after), hello) })
 	})
 }
 
 // tell writes the greeting and then the events as they come. The events wait in
 // the store while a client is slow.
-func (k *socket) tell(events iter.Seq2[persistence.Event, error], hello connectedData) error {
+func tell(k *socket.Socket, events iter.Seq2[persistence.Event, error], hello connectedData) error {
 	data, err := json.Marshal(hello)
 	if err != nil {
 		return fmt.Errorf("encode greeting: %w", err)
 	}
-	if err := k.write(persistence.Event{Type: "connected", Data: data}); err != nil {
+	if err := k.Write(persistence.Event{Type: "connected", Data: data}); err != nil {
 		return err
 	}
 	for event, err := range events {
 		if err != nil {
 			return err
 		}
-		if err := k.write(event); err != nil {
+		if err := k.Write(event); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeFromWatcher handles one message of a client. What is wrong with it is told
+// take handles one message of a client. What is wrong with it is told
 // to the client; an error ends the socket.
-func (s *Server) takeFromWatcher(ctx context.Context, k *socket, key persistence.Key, kind websocket.MessageType, r io.Reader) error {
+func (h *threadSockets) take(ctx context.Context, k *socket.Socket, key persistence.Key, kind websocket.MessageType, r io.Reader) error {
 	message, err := io.ReadAll(io.LimitReader(r, maxSocketRead+1))
 	if err != nil {
 		return err
 	}
-	err = s.handleWatcher(ctx, key, kind, message)
+	err = h.handle(ctx, key, kind, message)
 	if err == nil {
 		return nil
 	}
 	e := classify(err)
 	if e.Status >= http.StatusInternalServerError {
-		s.log.Error("message on the thread socket failed", "error", err, "thread_id", key.Thread)
+		h.log.Error("message on the thread socket failed", "error", err, "thread_id", key.Thread)
 	}
-	data, err := json.Marshal(errorPayload{Code: e.Code, Message: e.Message})
+	data, err := json.Marshal(errorData{e.Code, e.Message})
 	if err != nil {
 		return fmt.Errorf("encode error: %w", err)
 	}
-	return k.write(persistence.Event{Type: typeError, Data: data})
+	return k.Write(persistence.Event{Type: "error", Data: data})
+}
+
+// errorData tells a client what is wrong with its message.
+type errorData struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 // decisionBody is a user's answer to the question whether a tool may run.
@@ -140,19 +174,19 @@ type decisionBody struct {
 	Nonce      string `json:"nonce"`
 }
 
-func (s *Server) handleWatcher(ctx context.Context, key persistence.Key, kind websocket.MessageType, message []byte) error {
+func (h *threadSockets) handle(ctx context.Context, key persistence.Key, kind websocket.MessageType, message []byte) error {
 	if len(message) > maxSocketRead {
-		return tooLarge("", fmt.Sprintf("The message is larger than %d bytes.", maxSocketRead))
+		return problem.TooLarge("", fmt.Sprintf("The message is larger than %d bytes.", maxSocketRead))
 	}
 	if kind != websocket.MessageText {
-		return badRequest("bad_envelope", "", "Messages are JSON in text frames.")
+		return problem.BadRequest("bad_envelope", "", "Messages are JSON in text frames.")
 	}
 	var in struct {
 		Type string `json:"type"`
 		decisionBody
 		Data decisionBody `json:"data"`
 	}
-	if err := decodePart("message", message, &in); err != nil {
+	if err := input.Part("message", message, &in); err != nil {
 		return err
 	}
 	switch in.Type {
@@ -160,14 +194,14 @@ func (s *Server) handleWatcher(ctx context.Context, key persistence.Key, kind we
 		return nil
 	case typeApprove, typeDeny:
 	default:
-		return badRequest("unknown_type", "type", fmt.Sprintf("There is no message of type %.50q for the server; there are %s and %s.", in.Type, typeApprove, typeDeny))
+		return problem.BadRequest("unknown_type", "type", fmt.Sprintf("There is no message of type %.50q for the server; there are %s and %s.", in.Type, typeApprove, typeDeny))
 	}
 	d := in.decisionBody
 	if d == (decisionBody{}) {
 		d = in.Data
 	}
 	if d.ToolCallID == "" || d.Nonce == "" {
-		return badRequest("missing_value", "tool_call_id", "tool_call_id and nonce are needed.")
+		return problem.BadRequest("missing_value", "tool_call_id", "tool_call_id and nonce are needed.")
 	}
-	return s.chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner})
+	return h.chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner})
 }

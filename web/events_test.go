@@ -169,7 +169,7 @@ func TestSocket(t *testing.T) {
 // wantRefusal checks that an event is an error with a code.
 func wantRefusal(t *testing.T, e persistence.Event, code string) {
 	t.Helper()
-	var got errorPayload
+	var got errorData
 	if err := json.Unmarshal(e.Data, &got); err != nil || e.Type != "error" || got.Code != code || got.Message == "" || e.Seq != 0 {
 		t.Errorf("event %s %s, want the error %s", e.Type, e.Data, code)
 	}
@@ -268,7 +268,7 @@ func TestSocketEndsWithTheServer(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	if n := b.sockets.count(); n != 0 {
+	if n := b.door.open.Count(); n != 0 {
 		t.Errorf("%d sockets are left", n)
 	}
 	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "shutting_down")
@@ -302,7 +302,7 @@ func TestSlowClientIsClosedWithAReason(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	slow := make(chan struct{})
-	b.socketTiming.write, b.socketTiming.slow = 50*time.Millisecond, func() { close(slow) }
+	b.door.timing.Write, b.door.timing.Slow = 50*time.Millisecond, func() { close(slow) }
 	address, _ := b.run(t)
 	key := b.thread(t, LocalOwner)
 	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
@@ -325,7 +325,7 @@ func TestSlowClientIsClosedWithAReason(t *testing.T) {
 func TestVanishedClientIsNoticed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.socketTiming.pingEvery, b.socketTiming.pingTimeout = time.Millisecond, 20*time.Millisecond
+	b.door.timing.PingEvery, b.door.timing.PingTimeout = time.Millisecond, 20*time.Millisecond
 	address, _ := b.run(t)
 	key := b.thread(t, LocalOwner)
 	conn, err := net.Dial("tcp", address)

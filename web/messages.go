@@ -8,7 +8,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/web/input"
 )
+
+// messages answers the route about a thread's messages.
+type messages struct{ store messageStore }
+
+func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", h.list, r.user) }
 
 // messageStore is what the routes about messages need of the store.
 type messageStore interface {
@@ -23,20 +29,20 @@ type messagePage struct {
 	NextAfter *int64 `json:"next_after"`
 }
 
-func (s *Server) listMessages(c echo.Context) error {
+func (h *messages) list(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
-	after, err := queryInt(c, "after", 0, 0, math.MaxInt64)
+	after, err := input.Int(c, "after", 0, 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	limit, err := queryInt(c, "limit", 100, 1, 1000)
+	limit, err := input.Int(c, "limit", 100, 1, 1000)
 	if err != nil {
 		return err
 	}
-	messages, err := s.store.Messages(c.Request().Context(), key, after, int(limit))
+	messages, err := h.store.Messages(c.Request().Context(), key, after, int(limit))
 	if err != nil {
 		return orThread(err)
 	}

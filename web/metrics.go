@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/web/socket"
 )
 
 // Metrics is what the process counts for Prometheus. The bridge's side of it is
@@ -68,7 +69,7 @@ func (m *Metrics) TurnFinished(_ context.Context, report chat.TurnReport) {
 }
 
 // watch adds the figures that are asked for when they are read.
-func (m *Metrics) watch(calls voiceCalls, texts textChat, open *sockets, events watcher) error {
+func (m *Metrics) watch(calls voiceCalls, texts textChat, open *socket.Set, events watcher) error {
 	return errors.Join(
 		m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "voicebridge_thread_events_dropped_total",
 			Help: "Draft events of threads that a slow watcher did not get."},
@@ -78,7 +79,7 @@ func (m *Metrics) watch(calls voiceCalls, texts textChat, open *sockets, events 
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_text_turns_live", Help: "Text turns that run."},
 			func() float64 { return float64(texts.Count()) })),
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_sockets_live", Help: "Open thread sockets."},
-			func() float64 { return float64(open.count()) })),
+			func() float64 { return float64(open.Count()) })),
 	)
 }
 
@@ -109,11 +110,11 @@ func (m *Metrics) refused(err error) {
 func (m *Metrics) socketClosed(cause error) {
 	reason := "error"
 	switch {
-	case errors.Is(cause, errSocketShutdown), errors.Is(cause, persistence.ErrClosed):
+	case errors.Is(cause, socket.ErrShutdown), errors.Is(cause, persistence.ErrClosed):
 		reason = "shutdown"
-	case errors.Is(cause, errSocketSlow):
+	case errors.Is(cause, socket.ErrSlow):
 		reason = "slow"
-	case errors.Is(cause, errSocketGone):
+	case errors.Is(cause, socket.ErrGone):
 		reason = "client"
 	case errors.Is(cause, persistence.ErrNotFound):
 		reason = "deleted"

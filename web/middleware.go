@@ -8,6 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/web/access"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
@@ -17,45 +21,30 @@ import (
 // answered and read, so that a client that stops reading holds nothing.
 const answerTimeout = 2 * time.Minute
 
-// pageCSP lets the page run its own scripts and talk to its own server, and
-// nothing else. Styles may be inline: the charts set style attributes.
-const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self' ws: wss:; " +
-	"img-src 'self' data: blob:; media-src 'self' blob:; worker-src 'self'; font-src 'self'; manifest-src 'self'; " +
-	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-
-// workerFolder holds the page's worker scripts. A worker has the policy of its own
-// script, not the page's, and these run programs that a model wrote: no request
-// reaches anything, neither our API with the user's cookie nor another place, and
-// the origin is nobody's, with no storage and no cookies. That of Python may load
-// Python itself.
-const workerFolder = "worker/"
-
-const workerCSP = "default-src 'none'; script-src 'wasm-unsafe-eval'; sandbox allow-scripts"
-
-// policyOf is the content security policy of a file of the page.
-func (s *Server) policyOf(name, host string) string {
-	switch {
-	case !strings.HasPrefix(name, workerFolder):
-		return pageCSP
-	case name == workerFolder+"python.js" && s.cfg.Pyodide.Offered():
-		from := s.cfg.Pyodide.sources(host, s.cfg.AllowedOrigins)
-		return "default-src 'none'; script-src 'wasm-unsafe-eval' " + from + "; connect-src " + from + "; sandbox allow-scripts"
-	default:
-		return workerCSP
-	}
-}
-
 const apiCSP = "default-src 'none'; frame-ancestors 'none'"
 
-func (s *Server) use() {
-	s.echo.Use(
-		s.recoverPanics,
-		s.logRequests,
+// pipeline is what every request passes, from outside to inside.
+type pipeline struct {
+	origins *access.Origins
+	metrics *Metrics
+	errors  errorWriter
+	// routeNames are the patterns of all routes, page those of its files.
+	routeNames map[string]bool
+	page       *page
+	// bodyTimeout is how long a client may take to send a request's body.
+	bodyTimeout time.Duration
+	log         *slog.Logger
+}
+
+func (p *pipeline) use(e *echo.Echo) {
+	e.Use(
+		p.recoverPanics,
+		p.logRequests,
 		responseHeaders,
-		s.checkHost,
-		s.cors(),
-		s.checkCrossOrigin,
-		s.limitBody,
+		p.checkHost,
+		p.cors(),
+		p.checkCrossOrigin,
+		p.limitBody,
 		middleware.GzipWithConfig(middleware.GzipConfig{
 			// The compressing writer holds back the 101 of a WebSocket, and proxies hold
 			// back the events of a compressed stream. Pyodide's files are large and mostly
@@ -70,7 +59,7 @@ func (s *Server) use() {
 
 // recoverPanics turns a panic into an error: one bad request must not end the
 // calls of others.
-func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
+func (p *pipeline) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
 			r := recover()
@@ -80,9 +69,9 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 			if r == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so too
 				panic(r)
 			}
-			s.log.Error("handler panicked", "panic", fmt.Sprint(r), "path", c.Request().URL.Path, "stack", string(debug.Stack()))
-			err = &apiError{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong in the server. Its log has the details."}
-			s.writeError(err, c)
+			p.log.Error("handler panicked", "panic", fmt.Sprint(r), "path", c.Request().URL.Path, "stack", string(debug.Stack()))
+			err = &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong in the server. Its log has the details."}
+			p.errors.write(err, c)
 		}()
 		return next(c)
 	}
@@ -94,7 +83,7 @@ func requestID(c echo.Context) string { return c.Response().Header().Get(headerR
 
 // logRequests gives the request an id, counts it and logs it. The query is never
 // logged: it is the place where other clients put secrets.
-func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
+func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := time.Now()
 		c.Response().Header().Set(headerRequestID, uuid.NewString())
@@ -108,9 +97,9 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		took := time.Since(started)
-		status, route := c.Response().Status, s.routeName(c)
-		s.metrics.request(route, c.Request().Method, status, took)
-		s.log.Log(c.Request().Context(), requestLevel(route), "request",
+		status, route := c.Response().Status, p.routeName(c)
+		p.metrics.request(route, c.Request().Method, status, took)
+		p.log.Log(c.Request().Context(), requestLevel(route), "request",
 			"method", c.Request().Method, "path", c.Request().URL.Path, "route", route, "status", status,
 			"bytes", c.Response().Size, "duration_ms", took.Milliseconds(), "ip", c.RealIP(), "request_id", requestID(c))
 		return nil
@@ -119,15 +108,15 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 
 // routeName is the route's pattern. The page's files are one name, and so is
 // what matches no route, for which echo's path is whatever a stranger asked for.
-func (s *Server) routeName(c echo.Context) string {
-	p := c.Path()
+func (p *pipeline) routeName(c echo.Context) string {
+	path := c.Path()
 	switch {
-	case !s.routeNames[p]:
+	case !p.routeNames[path]:
 		return "other"
-	case s.page.has(strings.TrimPrefix(p, "/")):
+	case p.page.has(strings.TrimPrefix(path, "/")):
 		return "page"
 	default:
-		return p
+		return path
 	}
 }
 
@@ -153,27 +142,27 @@ func responseHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
+func (p *pipeline) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if err := s.origins.checkHost(c.Request()); err != nil {
+		if err := p.origins.CheckHost(c.Request()); err != nil {
 			return err
 		}
 		return next(c)
 	}
 }
 
-func (s *Server) checkCrossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+func (p *pipeline) checkCrossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if err := s.origins.checkCross(c.Request()); err != nil {
+		if err := p.origins.CheckCross(c.Request()); err != nil {
 			return err
 		}
 		return next(c)
 	}
 }
 
-func (s *Server) cors() echo.MiddlewareFunc {
+func (p *pipeline) cors() echo.MiddlewareFunc {
 	return middleware.CORSWithConfig(middleware.CORSConfig{
-		AllowOriginFunc:  func(origin string) (bool, error) { return s.origins.isAllowed(origin), nil },
+		AllowOriginFunc:  func(origin string) (bool, error) { return p.origins.Allowed(origin), nil },
 		AllowCredentials: true,
 		AllowMethods:     []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete},
 		ExposeHeaders:    []string{echo.HeaderLocation, headerThreadID, headerRequestID, echo.HeaderRetryAfter},
@@ -185,13 +174,13 @@ func (s *Server) cors() echo.MiddlewareFunc {
 // limit stays until the handler has read the body to its end: the server itself
 // reads on after a handler that did not. A ReadTimeout of the server would do the
 // same but also end the contexts of requests that take longer.
-func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
+func (p *pipeline) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r := c.Request(); r.Body != http.NoBody {
 			rc := http.NewResponseController(c.Response())
 			// Not every ResponseWriter of a test has deadlines.
-			_ = rc.SetReadDeadline(time.Now().Add(s.bodyTimeout))
-			r.Body = http.MaxBytesReader(c.Response(), r.Body, maxBody)
+			_ = rc.SetReadDeadline(time.Now().Add(p.bodyTimeout))
+			r.Body = http.MaxBytesReader(c.Response(), r.Body, input.MaxBody)
 		}
 		return next(c)
 	}

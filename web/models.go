@@ -25,10 +25,17 @@ type Model struct {
 	Voice string `json:"voice,omitempty"`
 }
 
-// listModels tells the models that are configured: the one of calls, then those
-// of typed messages.
-func (s *Server) listModels(c echo.Context) error {
-	u := s.cfg.Upstream
-	models := []Model{{Provider: u.Name, Model: u.Model, Kind: ModelRealtime, Default: true, Voice: u.Voice}}
-	return c.JSON(http.StatusOK, map[string]any{"models": append(models, s.cfg.TextModels...)})
+// models answers the route about the models that are configured.
+type models struct {
+	upstream Upstream
+	texts    []Model
+}
+
+func (h *models) routes(r router) { r.GET("/api/models", h.list, r.user) }
+
+// list tells the models: the one of calls, then those of typed messages.
+func (h *models) list(c echo.Context) error {
+	u := h.upstream
+	all := []Model{{Provider: u.Name, Model: u.Model, Kind: ModelRealtime, Default: true, Voice: u.Voice}}
+	return c.JSON(http.StatusOK, map[string]any{"models": append(all, h.texts...)})
 }

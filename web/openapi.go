@@ -28,7 +28,12 @@ func openAPIDocument() ([]byte, error) {
 	return out, nil
 }
 
-func (s *Server) serveOpenAPI(c echo.Context) error {
+// description answers the route of the API's description.
+type description struct{ json []byte }
+
+func (h *description) routes(r router) { r.GET("/openapi.json", h.serve) }
+
+func (h *description) serve(c echo.Context) error {
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
-	return c.JSONBlob(http.StatusOK, s.openAPI)
+	return c.JSONBlob(http.StatusOK, h.json)
 }

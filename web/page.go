@@ -88,12 +88,26 @@ func (p *page) has(name string) bool {
 	return ok
 }
 
-func (s *Server) serveFile(c echo.Context) error {
+// pageFiles answers the routes of the page's files.
+type pageFiles struct {
+	page   *page
+	policy pagePolicy
+}
+
+func (h *pageFiles) routes(r router) {
+	r.GET(pyodidePath+":file", h.policy.pyodide.serve)
+	for _, path := range h.page.paths() {
+		r.GET(path, h.serve)
+		r.HEAD(path, h.serve)
+	}
+}
+
+func (h *pageFiles) serve(c echo.Context) error {
 	name := strings.TrimPrefix(c.Path(), "/")
 	if name == "" {
 		name = indexFile
 	}
-	return s.page.serve(c, name, s.policyOf(name, c.Request().Host))
+	return h.page.serve(c, name, h.policy.of(name, c.Request().Host))
 }
 
 func (p *page) serve(c echo.Context, name, policy string) error {

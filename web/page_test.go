@@ -40,7 +40,7 @@ func TestPage(t *testing.T) {
 		if r.StatusCode != http.StatusOK || r.Header.Get("Etag") != h.Get("Etag") {
 			t.Errorf("%s: HEAD: status %d", path, r.StatusCode)
 		}
-		if want := string(pageFiles[strings.TrimPrefix(strings.Replace(path, "/", "/index.html", map[bool]int{true: 1}[path == "/"]), "/")].Data); body != want {
+		if want := string(testPage[strings.TrimPrefix(strings.Replace(path, "/", "/index.html", map[bool]int{true: 1}[path == "/"]), "/")].Data); body != want {
 			t.Errorf("%s: body %q", path, body)
 		}
 	}
@@ -76,7 +76,7 @@ func TestGzip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body, err := io.ReadAll(z); err != nil || string(body) != string(pageFiles["index.html"].Data) {
+	if body, err := io.ReadAll(z); err != nil || string(body) != string(testPage["index.html"].Data) {
 		t.Errorf("body %q, err %v", body, err)
 	}
 	// A socket opens although its client takes gzip.

@@ -149,10 +149,10 @@ func (p *Pyodide) sources(host string, origins []string) string {
 	return strings.Join(list, " ")
 }
 
-// servePyodide serves one file of the distribution, to the worker only: that has
+// serve serves one file of the distribution, to the worker only: that has
 // an origin of its own, hence the access for all.
-func (s *Server) servePyodide(c echo.Context) error {
-	p, name := s.cfg.Pyodide, c.Param("file")
+func (p *Pyodide) serve(c echo.Context) error {
+	name := c.Param("file")
 	if p == nil || p.root == nil || !p.files[name] {
 		return echo.ErrNotFound
 	}

@@ -158,18 +158,18 @@ func TestPolicyOfPython(t *testing.T) {
 		{own, "inside:8080", []string{"https://talk.example", "https://talk.example"}, "inside:8080/pyodide/ https://talk.example/pyodide/"},
 		{own, "x; script-src *", []string{"https://talk.example"}, "https://talk.example/pyodide/"},
 	} {
-		s := &Server{cfg: Config{Pyodide: c.p, AllowedOrigins: c.origins}}
-		if got, want := s.policyOf("worker/python.js", c.host), fmt.Sprintf(around, c.want); got != want {
+		s := pagePolicy{c.p, c.origins}
+		if got, want := s.of("worker/python.js", c.host), fmt.Sprintf(around, c.want); got != want {
 			t.Errorf("%s: got %q, want %q", c.host, got, want)
 		}
-		if got := s.policyOf("worker/javascript.js", c.host); got != workerCSP {
+		if got := s.of("worker/javascript.js", c.host); got != workerCSP {
 			t.Errorf("JavaScript's policy is %q", got)
 		}
-		if got := s.policyOf("index.html", c.host); got != pageCSP {
+		if got := s.of("index.html", c.host); got != pageCSP {
 			t.Errorf("the page's policy is %q", got)
 		}
 	}
-	if got := (&Server{}).policyOf("worker/python.js", "x"); got != workerCSP {
+	if got := (pagePolicy{}).of("worker/python.js", "x"); got != workerCSP {
 		t.Errorf("without Pyodide the policy is %q", got)
 	}
 }

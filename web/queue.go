@@ -12,6 +12,8 @@ import (
 
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
 )
 
 // messageQueue keeps what waits until a thread is free; *queue.Queue does.
@@ -37,18 +39,25 @@ type queueChanges interface {
 	Resume(ctx context.Context, key persistence.Key) error
 }
 
-// queueRoutes registers the queue's routes below a thread's path.
-func (s *Server) queueRoutes(thread string) {
-	e, user := s.echo, s.authenticated
-	e.GET(thread+"/queue", s.listQueue, user)
-	e.POST(thread+"/queue", s.addToQueue, user)
-	e.DELETE(thread+"/queue", s.clearQueue, user)
-	e.POST(thread+"/queue/resume", s.resumeQueue, user)
-	e.GET(thread+"/queue/:msg_id", s.readQueued, user)
-	e.PATCH(thread+"/queue/:msg_id", s.editQueued, user)
-	e.DELETE(thread+"/queue/:msg_id", s.removeQueued, user)
-	e.POST(thread+"/queue/:msg_id/move", s.moveQueued, user)
-	e.POST(thread+"/queue/:msg_id/send", s.sendQueued, user)
+// queues answers the routes about the messages that wait.
+type queues struct {
+	queue messageQueue
+	now   func() time.Time
+}
+
+// routes registers the same routes under both names of a thread.
+func (h *queues) routes(r router) {
+	for _, thread := range []string{"/api/threads/:id", "/api/sessions/:id"} {
+		r.GET(thread+"/queue", h.list, r.user)
+		r.POST(thread+"/queue", h.add, r.user)
+		r.DELETE(thread+"/queue", h.clear, r.user)
+		r.POST(thread+"/queue/resume", h.resume, r.user)
+		r.GET(thread+"/queue/:msg_id", h.read, r.user)
+		r.PATCH(thread+"/queue/:msg_id", h.edit, r.user)
+		r.DELETE(thread+"/queue/:msg_id", h.remove, r.user)
+		r.POST(thread+"/queue/:msg_id/move", h.move, r.user)
+		r.POST(thread+"/queue/:msg_id/send", h.send, r.user)
+	}
 }
 
 // queuedAnswer is a message that waits, as clients see it.
@@ -88,9 +97,9 @@ type pauseAnswer struct {
 	Since   time.Time `json:"since"`
 }
 
-// answerQueue tells what waits.
-func (s *Server) answerQueue(c echo.Context, key persistence.Key) error {
-	list, pause, err := s.queue.List(c.Request().Context(), key)
+// answer tells what waits.
+func (h *queues) answer(c echo.Context, key persistence.Key) error {
+	list, pause, err := h.queue.List(c.Request().Context(), key)
 	if err != nil {
 		return orThread(err)
 	}
@@ -104,17 +113,17 @@ func (s *Server) answerQueue(c echo.Context, key persistence.Key) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-func (s *Server) listQueue(c echo.Context) error {
+func (h *queues) list(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
-	return s.answerQueue(c, key)
+	return h.answer(c, key)
 }
 
-// addToQueue takes a message that waits its turn. The same idempotency key again
+// add takes a message that waits its turn. The same idempotency key again
 // gives the same answer and adds nothing.
-func (s *Server) addToQueue(c echo.Context) error {
+func (h *queues) add(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
@@ -126,7 +135,7 @@ func (s *Server) addToQueue(c echo.Context) error {
 		IdempotencyKey string   `json:"idempotency_key"`
 		ScheduledAt    string   `json:"scheduled_at"`
 	}
-	if err := readJSONOf(c, &body, maxMessageBody, false); err != nil {
+	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
 		return err
 	}
 	if err := checkQueued(body.Message); err != nil {
@@ -135,18 +144,18 @@ func (s *Server) addToQueue(c echo.Context) error {
 	m := persistence.QueuedMessage{
 		Text: body.Message, ImageIDs: body.ImageIDs, ClientID: body.ClientID, IdempotencyKey: body.IdempotencyKey,
 	}
-	if m.ScheduledAt, err = s.readSchedule(body.ScheduledAt); err != nil {
+	if m.ScheduledAt, err = h.readSchedule(body.ScheduledAt); err != nil {
 		return err
 	}
-	saved, err := s.queue.Add(c.Request().Context(), key, m)
+	saved, err := h.queue.Add(c.Request().Context(), key, m)
 	switch {
 	case errors.Is(err, persistence.ErrQueueFull):
-		return &apiError{
+		return &problem.Error{
 			Status: http.StatusConflict, Code: "queue_full",
-			Message: fmt.Sprintf("Queue is full. Maximum %d messages allowed.", s.queue.Settings().MaxSize),
+			Message: fmt.Sprintf("Queue is full. Maximum %d messages allowed.", h.queue.Settings().MaxSize),
 		}
 	case errors.Is(err, persistence.ErrConflict):
-		return &apiError{
+		return &problem.Error{
 			Status: http.StatusConflict, Code: "idempotency_key_used", Param: "idempotency_key",
 			Message: "The idempotency key belongs to another message of this thread.",
 		}
@@ -158,17 +167,17 @@ func (s *Server) addToQueue(c echo.Context) error {
 
 func checkQueued(text string) error {
 	if strings.TrimSpace(text) == "" {
-		return badRequest("empty_message", "message", "The message is empty.")
+		return problem.BadRequest("empty_message", "message", "The message is empty.")
 	}
 	if len(text) > persistence.MaxQueuedBytes {
-		return tooLarge("message", fmt.Sprintf("The message has %d bytes; the limit is %d.", len(text), persistence.MaxQueuedBytes))
+		return problem.TooLarge("message", fmt.Sprintf("The message has %d bytes; the limit is %d.", len(text), persistence.MaxQueuedBytes))
 	}
 	return nil
 }
 
 // readSchedule reads a time (RFC 3339) or how long from now, such as 5m; nil for
 // an empty text.
-func (s *Server) readSchedule(text string) (*time.Time, error) {
+func (h *queues) readSchedule(text string) (*time.Time, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // as soon as possible
 	}
@@ -176,34 +185,34 @@ func (s *Server) readSchedule(text string) (*time.Time, error) {
 		return &at, nil
 	}
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return new(s.now().Add(d)), nil
+		return new(h.now().Add(d)), nil
 	}
-	return nil, badRequest("invalid_scheduled_at", "scheduled_at", "scheduled_at must be a time like 2026-12-24T18:00:00Z, or how long from now, like 5m.")
+	return nil, problem.BadRequest("invalid_scheduled_at", "scheduled_at", "scheduled_at must be a time like 2026-12-24T18:00:00Z, or how long from now, like 5m.")
 }
 
-func (s *Server) clearQueue(c echo.Context) error {
+func (h *queues) clear(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
-	if _, err := s.queue.Clear(c.Request().Context(), key); err != nil {
+	if _, err := h.queue.Clear(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (s *Server) resumeQueue(c echo.Context) error {
+func (h *queues) resume(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
-	if err := s.queue.Resume(c.Request().Context(), key); err != nil {
+	if err := h.queue.Resume(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
-	return s.answerQueue(c, key)
+	return h.answer(c, key)
 }
 
-var errNotQueued = notFound("message_not_found", "There is no such message in the queue.")
+var errNotQueued = problem.NotFound("message_not_found", "There is no such message in the queue.")
 
 // queuedKey reads the thread and the message of the path.
 func queuedKey(c echo.Context) (persistence.Key, string, error) {
@@ -212,7 +221,7 @@ func queuedKey(c echo.Context) (persistence.Key, string, error) {
 		return key, "", err
 	}
 	id := c.Param("msg_id")
-	if !validID(id, maxThreadID) {
+	if !input.ValidID(id, maxThreadID) {
 		return key, "", errNotQueued
 	}
 	return key, id, nil
@@ -224,24 +233,24 @@ func orQueued(err error) error {
 	case errors.Is(err, persistence.ErrNotFound):
 		return errNotQueued
 	case errors.Is(err, persistence.ErrConflict):
-		return &apiError{Status: http.StatusConflict, Code: "message_sending", Message: "The message is being sent at this moment."}
+		return &problem.Error{Status: http.StatusConflict, Code: "message_sending", Message: "The message is being sent at this moment."}
 	}
 	return err
 }
 
-func (s *Server) readQueued(c echo.Context) error {
+func (h *queues) read(c echo.Context) error {
 	key, id, err := queuedKey(c)
 	if err != nil {
 		return err
 	}
-	m, err := s.queue.Get(c.Request().Context(), key, id)
+	m, err := h.queue.Get(c.Request().Context(), key, id)
 	if err != nil {
 		return orQueued(err)
 	}
 	return c.JSON(http.StatusOK, showQueued(m))
 }
 
-func (s *Server) editQueued(c echo.Context) error {
+func (h *queues) edit(c echo.Context) error {
 	key, id, err := queuedKey(c)
 	if err != nil {
 		return err
@@ -249,31 +258,31 @@ func (s *Server) editQueued(c echo.Context) error {
 	var body struct {
 		Message string `json:"message"`
 	}
-	if err := readJSONOf(c, &body, maxMessageBody, false); err != nil {
+	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
 		return err
 	}
 	if err := checkQueued(body.Message); err != nil {
 		return err
 	}
-	m, err := s.queue.Edit(c.Request().Context(), key, id, body.Message)
+	m, err := h.queue.Edit(c.Request().Context(), key, id, body.Message)
 	if err != nil {
 		return orQueued(err)
 	}
 	return c.JSON(http.StatusOK, showQueued(m))
 }
 
-func (s *Server) removeQueued(c echo.Context) error {
+func (h *queues) remove(c echo.Context) error {
 	key, id, err := queuedKey(c)
 	if err != nil {
 		return err
 	}
-	if err := s.queue.Remove(c.Request().Context(), key, id); err != nil {
+	if err := h.queue.Remove(c.Request().Context(), key, id); err != nil {
 		return orQueued(err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (s *Server) moveQueued(c echo.Context) error {
+func (h *queues) move(c echo.Context) error {
 	key, id, err := queuedKey(c)
 	if err != nil {
 		return err
@@ -281,30 +290,30 @@ func (s *Server) moveQueued(c echo.Context) error {
 	var body struct {
 		Direction string `json:"direction"`
 	}
-	if err := readJSON(c, &body, false); err != nil {
+	if err := input.JSON(c, &body, false); err != nil {
 		return err
 	}
 	if body.Direction != "up" && body.Direction != "down" {
-		return badRequest("invalid_direction", "direction", "direction must be up or down.")
+		return problem.BadRequest("invalid_direction", "direction", "direction must be up or down.")
 	}
-	if err := s.queue.Move(c.Request().Context(), key, id, body.Direction == "up"); err != nil {
+	if err := h.queue.Move(c.Request().Context(), key, id, body.Direction == "up"); err != nil {
 		return orQueued(err)
 	}
-	return s.answerQueue(c, key)
+	return h.answer(c, key)
 }
 
-// sendQueued sends a message at once, whatever stands before it.
-func (s *Server) sendQueued(c echo.Context) error {
+// send sends a message at once, whatever stands before it.
+func (h *queues) send(c echo.Context) error {
 	key, id, err := queuedKey(c)
 	if err != nil {
 		return err
 	}
-	err = s.queue.Send(c.Request().Context(), key, id)
+	err = h.queue.Send(c.Request().Context(), key, id)
 	switch {
 	case errors.Is(err, queue.ErrClosed):
-		return errShuttingDown
+		return problem.ErrShuttingDown
 	case err != nil:
 		return orQueued(err)
 	}
-	return s.answerQueue(c, key)
+	return h.answer(c, key)
 }

@@ -14,7 +14,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web/access"
+	"voicebridge/web/conductor"
+	"voicebridge/web/problem"
+	"voicebridge/web/socket"
+	"voicebridge/web/uistream"
 )
 
 // store is all that this package needs of the saved threads; *persistence.Store
@@ -23,9 +29,10 @@ type store interface {
 	threadStore
 	messageStore
 	watcher
-	conductorStore
 	usageStore
 	pinger
+	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
+	TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
 }
 
 // Config is what a [Server] is made of. Calls, Chat, Queue, Store and Page are needed.
@@ -93,31 +100,22 @@ func (c Config) validate() error {
 	return errors.Join(problems...)
 }
 
+// bodyTimeout is how long a client may take to send a request's body.
+const bodyTimeout = 15 * time.Second
+
 // Server is the HTTP side of voicebridge. Safe for concurrent use.
 type Server struct {
-	cfg     Config
-	echo    *echo.Echo
-	calls   voiceCalls
-	chat    textChat
-	queue   messageQueue
-	store   store
-	page    *page
-	openAPI []byte
-	auth    *authenticator
-	origins *origins
-	limits  *limits
-	sockets *sockets
+	echo     *echo.Echo
+	pipeline *pipeline
+	page     *page
+	metrics  *Metrics
+	door     *socketDoor
+	streams  *streams
 	// conductors are the sessions of apps that speak themselves.
-	conductors *conductors
-	metrics    *Metrics
-	log        *slog.Logger
-
-	now          func() time.Time
-	socketTiming socketTiming
-	streamTiming streamTiming
-	bodyTimeout  time.Duration
-	routeNames   map[string]bool
-	closing      atomic.Bool
+	conductors      *conductor.Conductors
+	shutdownTimeout time.Duration
+	closing         atomic.Bool
+	log             *slog.Logger
 }
 
 // New checks the configuration and builds the routes. Errors name all that is
@@ -139,37 +137,69 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
-	s := &Server{
-		cfg: cfg, calls: cfg.Calls, chat: cfg.Chat, queue: cfg.Queue, store: cfg.Store, sockets: newSockets(), conductors: newConductors(now), metrics: cfg.Metrics, log: cfg.Logger, now: now,
-		limits:       newLimits(cfg.Limits.withDefaults(), cfg.Calls, cfg.Auth.Required(), now),
-		socketTiming: socketTiming{pingEvery: pingEvery, pingTimeout: pingTimeout, write: socketWrite},
-		bodyTimeout:  bodyTimeout,
-		streamTiming: streamTiming{keepAlive: keepAlive, write: streamWrite},
-	}
-	var errAuth, errOrigins, errPage, errSpec error
-	s.auth, errAuth = newAuthenticator(cfg.Auth, now)
-	s.origins, errOrigins = newOrigins(cfg.AllowedOrigins, cfg.Loopback)
-	s.page, errPage = newPage(cfg.Page)
-	s.openAPI, errSpec = openAPIDocument()
-	if err := errors.Join(errAuth, errOrigins, errPage, errSpec, s.metrics.watch(cfg.Calls, cfg.Chat, s.sockets, cfg.Store)); err != nil {
+	auth, errAuth := access.New(cfg.Auth, now)
+	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
+	files, errPage := newPage(cfg.Page)
+	spec, errSpec := openAPIDocument()
+	open := socket.NewSet()
+	if err := errors.Join(errAuth, errOrigins, errPage, errSpec, cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)); err != nil {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
-	s.echo = s.newEcho()
-	s.use()
-	s.routes()
-	s.routeNames = make(map[string]bool)
+	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Auth.Required(), now)
+	live := &liveCall{cfg.Calls, cfg.Store}
+	s := &Server{
+		page: files, metrics: cfg.Metrics, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
+		pipeline: &pipeline{
+			origins: origins, metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
+			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), log: cfg.Logger,
+		},
+		door:    &socketDoor{origins: origins, limit: limits.Sockets, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
+		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, uistream.DefaultTiming(), cfg.Logger},
+		conductors: conductor.New(conductor.Config{
+			Chat: cfg.Chat, RefuseInCall: live.refuse, Now: now, Logger: cfg.Logger,
+			Explain: func(err error) *problem.Error { return classify(orThread(err)) },
+		}),
+	}
+	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
+	s.pipeline.use(s.echo)
+	remove := &remover{cfg.Calls, cfg.Chat}
+	r := router{Echo: s.echo, user: identified(auth, false), userOrSecret: identified(auth, true)}
+	// openapi.yaml describes the same routes.
+	for _, h := range []interface{ routes(r router) }{
+		&calls{cfg.Calls, limits, cfg.Metrics},
+		&clientSecrets{auth.Secrets, cfg.Store, cfg.Upstream.Model, now},
+		&threads{cfg.Store, cfg.Calls, remove},
+		&messages{cfg.Store},
+		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams},
+		s.streams,
+		&exports{cfg.Store, cfg.Logger},
+		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, s.door, cfg.Logger},
+		&queues{cfg.Queue, now},
+		&textSessionRoutes{cfg.Chat, live, remove},
+		&conductors{cfg.Store, s.conductors, s.door},
+		&pageSessions{auth, limits, now},
+		&pageSettings{cfg},
+		&tools{cfg.Tools},
+		&models{cfg.Upstream, cfg.TextModels},
+		&usage{cfg.Store, now},
+		&health{cfg.Store, cfg.Metrics, &s.closing, cfg.Logger},
+		&description{spec},
+		&pageFiles{files, pagePolicy{cfg.Pyodide, cfg.AllowedOrigins}},
+	} {
+		h.routes(r)
+	}
 	for _, r := range s.echo.Routes() {
-		s.routeNames[r.Path] = true
+		s.pipeline.routeNames[r.Path] = true
 	}
 	return s, nil
 }
 
-func (s *Server) newEcho() *echo.Echo {
+func newEcho(proxies []netip.Prefix, errs errorWriter) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	e.HTTPErrorHandler = s.writeError
+	e.HTTPErrorHandler = errs.write
 	trust := []echo.TrustOption{echo.TrustLoopback(true), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, p := range s.cfg.TrustedProxies {
+	for _, p := range proxies {
 		p = p.Masked()
 		trust = append(trust, echo.TrustIPRange(&net.IPNet{
 			IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen()),
@@ -177,60 +207,6 @@ func (s *Server) newEcho() *echo.Echo {
 	}
 	e.IPExtractor = echo.ExtractIPFromXFFHeader(trust...)
 	return e
-}
-
-// routes registers every route there is. openapi.yaml describes the same.
-func (s *Server) routes() {
-	e, user, secret := s.echo, s.authenticated, s.authenticatedOrSecret
-
-	e.POST("/v1/realtime/calls", s.startCall, secret)
-	e.POST("/v1/realtime/calls/:call_id/hangup", s.hangUpCall, secret)
-	e.POST("/v1/realtime/client_secrets", s.createSecret, user)
-
-	e.GET("/api/threads", s.listThreads, user)
-	e.POST("/api/threads", s.createThread, user)
-	e.GET("/api/threads/:id", s.readThread, user)
-	e.PATCH("/api/threads/:id", s.renameThread, user)
-	e.DELETE("/api/threads/:id", s.deleteThread, user)
-	e.GET("/api/threads/:id/messages", s.listMessages, user)
-	e.POST("/api/threads/:id/messages", s.postMessage, user)
-	e.GET("/api/threads/:id/messages/stream", s.resumeStream, user)
-	e.GET("/api/threads/:id/stream", s.resumeStream, user)
-	e.POST("/api/threads/:id/interrupt", s.interruptTurn, user)
-	e.GET("/api/threads/:id/export", s.exportThread, user)
-	e.POST("/api/threads/:id/reset", s.resetThread, user)
-	e.GET("/api/threads/:id/ws", s.watchThread, user)
-	e.GET("/api/sessions/:id/ws", s.watchThread, user)
-	for _, thread := range []string{"/api/threads/:id", "/api/sessions/:id"} {
-		s.queueRoutes(thread)
-	}
-
-	e.POST("/text/session", s.createTextSession, user)
-	e.GET("/text/session/:id", s.readTextSession, user)
-	e.DELETE("/text/session/:id", s.deleteTextSession, user)
-	e.POST("/text/session/:id/message", s.postSessionMessage, user)
-	e.POST("/text/session/:id/instructions", s.postSessionInstructions, user)
-	e.POST("/text/session/:id/tool-output", s.postToolOutput, user)
-
-	e.GET("/conductor", s.conduct, user)
-
-	e.POST("/api/session", s.signIn)
-	e.DELETE("/api/session", s.signOut)
-	e.GET("/api/config", s.readConfig, user)
-	e.GET("/api/tools", s.listTools, user)
-	e.GET("/api/models", s.listModels, user)
-	e.GET("/api/usage", s.readUsage, user)
-
-	e.GET("/healthz", s.healthz)
-	e.GET("/readyz", s.readyz)
-	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()), user)
-	e.GET("/openapi.json", s.serveOpenAPI)
-
-	e.GET(pyodidePath+":file", s.servePyodide)
-	for _, path := range s.page.paths() {
-		e.GET(path, s.serveFile)
-		e.HEAD(path, s.serveFile)
-	}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -255,9 +231,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.closing.Store(true)
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownTimeout)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.shutdownTimeout)
 	defer cancel()
-	s.sockets.close(stop)
+	s.door.open.Close(stop)
 	err := srv.Shutdown(stop)
 	if err != nil {
 		s.log.Warn("requests were cut off at shutdown", "error", err)

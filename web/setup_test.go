@@ -176,12 +176,13 @@ type bundle struct {
 	*Server
 	calls *fakeCalls
 	chat  *chat.Coordinator
+	queue *queue.Queue
 	db    *persistence.Store
 	clock *clock
 	log   *logBuffer
 }
 
-var pageFiles = fstest.MapFS{
+var testPage = fstest.MapFS{
 	"index.html":    {Data: []byte("<!doctype html><title>page</title>" + strings.Repeat(" ", 2000))},
 	"assets/app.js": {Data: []byte("export default 1")},
 	"favicon.svg":   {Data: []byte("<svg/>")},
@@ -216,11 +217,12 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.queue = inbox
 	texts.Observers = append(texts.Observers, inbox)
 	b.chat = startChat(t, texts)
 	startQueue(t, inbox, b.chat)
 	cfg := Config{
-		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Page: pageFiles, Loopback: true, Version: "test",
+		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Page: testPage, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
 		Logger:   slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
@@ -278,7 +280,7 @@ func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, fu
 // tokens configures two owners, alice and bob, whose tokens are alice-token and
 // bob-token.
 func tokens(c *Config) {
-	c.Auth.Tokens = []StaticToken{{"alice", NewSecret("alice-token")}, {"bob", NewSecret("bob-token")}}
+	c.Auth.Tokens = []StaticToken{{Owner: "alice", Token: NewSecret("alice-token")}, {Owner: "bob", Token: NewSecret("bob-token")}}
 }
 
 type option func(*http.Request)

@@ -22,6 +22,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web/uistream"
 )
 
 var update = flag.Bool("update", false, "write the files in testdata anew")
@@ -140,7 +141,7 @@ func follow(t *testing.T, server *httptest.Server, method, path, body string, he
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Accept", typeEventStream)
+	req.Header.Set("Accept", uistream.MediaType)
 	req.Header.Set("Accept-Encoding", "gzip")
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -221,7 +222,7 @@ func TestStreams(t *testing.T) {
 			server := b.listen(t)
 			f := follow(t, server, "POST", messagesPath(key), `{"content":"hello"}`)
 			h := f.r.Header
-			if f.r.StatusCode != http.StatusOK || h.Get(headerUIStream) != "v1" || h.Get("Content-Type") != typeEventStream || h.Get("Content-Encoding") != "" || h.Get("Cache-Control") != "no-store" {
+			if f.r.StatusCode != http.StatusOK || h.Get(uistream.Header) != "v1" || h.Get("Content-Type") != uistream.MediaType || h.Get("Content-Encoding") != "" || h.Get("Cache-Control") != "no-store" {
 				t.Fatalf("status %d, headers %v", f.r.StatusCode, h)
 			}
 			if c.interrupt {
@@ -347,7 +348,7 @@ func TestStreamStaysAliveAndEndsWithTheServer(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("One.", nil))
 	b := setupChat(t, cfg, nil)
-	b.streamTiming.keepAlive = 10 * time.Millisecond
+	b.streams.timing.KeepAlive = 10 * time.Millisecond
 	key := b.thread(t, LocalOwner)
 	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
 	f.until("text-delta")
@@ -366,7 +367,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	key, other := b.thread(t, LocalOwner), b.thread(t, LocalOwner)
 	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
 	f.until("text-delta")
-	wantError(t, b.do(t, "POST", messagesPath(other), `{"content":"hello"}`, header("Accept", typeEventStream)), 429, "too_many_sockets")
+	wantError(t, b.do(t, "POST", messagesPath(other), `{"content":"hello"}`, header("Accept", uistream.MediaType)), 429, "too_many_sockets")
 	wantError(t, b.do(t, "GET", "/api/threads/"+key.Thread+"/stream", ""), 429, "too_many_sockets")
 	if got := b.messages(t, other); len(got) != 0 {
 		t.Errorf("a refused stream saved %+v", got)
@@ -385,7 +386,7 @@ func TestWhatAcceptsAStream(t *testing.T) {
 		"text/event-stream": true, "Text/Event-Stream; q=0.9": true, "application/json, text/event-stream": true,
 	} {
 		r := b.do(t, "POST", messagesPath(key), `{"content":"hello"}`, header("Accept", accept))
-		if got := r.Header.Get("Content-Type") == typeEventStream; r.StatusCode != http.StatusOK || got != want {
+		if got := r.Header.Get("Content-Type") == uistream.MediaType; r.StatusCode != http.StatusOK || got != want {
 			t.Errorf("%q: status %d, type %s", accept, r.StatusCode, r.Header.Get("Content-Type"))
 		}
 	}

@@ -13,7 +13,25 @@ import (
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
 )
+
+// textSessionRoutes answers the routes about text sessions.
+type textSessionRoutes struct {
+	chat   textSessions
+	live   *liveCall
+	remove *remover
+}
+
+func (h *textSessionRoutes) routes(r router) {
+	r.POST("/text/session", h.create, r.user)
+	r.GET("/text/session/:id", h.read, r.user)
+	r.DELETE("/text/session/:id", h.delete, r.user)
+	r.POST("/text/session/:id/message", h.postMessage, r.user)
+	r.POST("/text/session/:id/instructions", h.postInstructions, r.user)
+	r.POST("/text/session/:id/tool-output", h.postToolOutput, r.user)
+}
 
 // textSessions is what the routes about text sessions need.
 type textSessions interface {
@@ -39,7 +57,7 @@ type sessionAnswer struct {
 	Session *chat.Session       `json:"session,omitempty"`
 }
 
-var errNoSession = notFound("session_not_found", "There is no such session.")
+var errNoSession = problem.NotFound("session_not_found", "There is no such session.")
 
 // orSession replaces a not-found error by one that names the session.
 func orSession(err error) error {
@@ -58,7 +76,7 @@ func sessionKey(c echo.Context) (persistence.Key, error) {
 	return key, nil
 }
 
-func (s *Server) createTextSession(c echo.Context) error {
+func (h *textSessionRoutes) create(c echo.Context) error {
 	var body struct {
 		Provider     string               `json:"provider"`
 		Model        string               `json:"model"`
@@ -66,12 +84,12 @@ func (s *Server) createTextSession(c echo.Context) error {
 		Tools        []toolkit.Definition `json:"tools"`
 		Defaults     json.RawMessage      `json:"defaults"`
 	}
-	if err := readJSONOf(c, &body, maxSessionBody, true); err != nil {
+	if err := input.JSONOf(c, &body, maxSessionBody, true); err != nil {
 		return err
 	}
 	for param, name := range map[string]string{"provider": body.Provider, "model": body.Model} {
 		if name != "" && !validName(name) {
-			return badRequest("invalid_value", param, fmt.Sprintf("%s must be a name of at most %d characters.", param, maxName))
+			return problem.BadRequest("invalid_value", param, fmt.Sprintf("%s must be a name of at most %d characters.", param, maxName))
 		}
 	}
 	if string(body.Defaults) == "null" {
@@ -82,7 +100,7 @@ func (s *Server) createTextSession(c echo.Context) error {
 			body.Tools[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 	}
-	session, err := s.chat.CreateSession(c.Request().Context(), caller(c).Owner, chat.SessionRequest{
+	session, err := h.chat.CreateSession(c.Request().Context(), caller(c).Owner, chat.SessionRequest{
 		Provider: body.Provider, Model: body.Model, Instructions: body.Instructions, Tools: body.Tools, Defaults: body.Defaults,
 	})
 	if err != nil {
@@ -97,31 +115,31 @@ func validName(s string) bool {
 	return len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-func (s *Server) readTextSession(c echo.Context) error {
+func (h *textSessionRoutes) read(c echo.Context) error {
 	key, err := sessionKey(c)
 	if err != nil {
 		return err
 	}
-	session, err := s.chat.Session(c.Request().Context(), key)
+	session, err := h.chat.Session(c.Request().Context(), key)
 	if err != nil {
 		return orSession(err)
 	}
 	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Session: &session})
 }
 
-func (s *Server) deleteTextSession(c echo.Context) error {
+func (h *textSessionRoutes) delete(c echo.Context) error {
 	key, err := sessionKey(c)
 	if err != nil {
 		return err
 	}
-	if err := s.removeThread(c.Request().Context(), key); err != nil {
+	if err := h.remove.thread(c.Request().Context(), key); err != nil {
 		return orSession(err)
 	}
 	return c.JSON(http.StatusOK, sessionAnswer{Success: true})
 }
 
-// postSessionMessage appends instructions and a message, and answers.
-func (s *Server) postSessionMessage(c echo.Context) error {
+// postMessage appends instructions and a message, and answers.
+func (h *textSessionRoutes) postMessage(c echo.Context) error {
 	key, err := sessionKey(c)
 	if err != nil {
 		return err
@@ -130,19 +148,19 @@ func (s *Server) postSessionMessage(c echo.Context) error {
 		Content      string `json:"content"`
 		Instructions texts  `json:"instructions"`
 	}
-	if err := readJSONOf(c, &body, maxMessageBody, false); err != nil {
+	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
 		return err
 	}
 	if strings.TrimSpace(body.Content) == "" {
-		return badRequest("empty_content", "content", "content is empty.")
+		return problem.BadRequest("empty_content", "content", "content is empty.")
 	}
-	return s.answerSession(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
-		return s.chat.SessionMessage(ctx, key, body.Content, body.Instructions)
+	return h.answer(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
+		return h.chat.SessionMessage(ctx, key, body.Content, body.Instructions)
 	})
 }
 
-// postSessionInstructions appends instructions, and answers.
-func (s *Server) postSessionInstructions(c echo.Context) error {
+// postInstructions appends instructions, and answers.
+func (h *textSessionRoutes) postInstructions(c echo.Context) error {
 	key, err := sessionKey(c)
 	if err != nil {
 		return err
@@ -150,21 +168,21 @@ func (s *Server) postSessionInstructions(c echo.Context) error {
 	var body struct {
 		Instructions texts `json:"instructions"`
 	}
-	if err := readJSONOf(c, &body, maxMessageBody, false); err != nil {
+	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
 		return err
 	}
 	if len(body.Instructions) == 0 {
-		return badRequest("empty_content", "instructions", "instructions are empty.")
+		return problem.BadRequest("empty_content", "instructions", "instructions are empty.")
 	}
-	return s.answerSession(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
-		return s.chat.SessionInstructions(ctx, key, body.Instructions)
+	return h.answer(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
+		return h.chat.SessionInstructions(ctx, key, body.Instructions)
 	})
 }
 
-// answerSession runs a turn of a session and answers with what came of it. The
+// answer runs a turn of a session and answers with what came of it. The
 // form of the answer has no place for a live call, which answers by voice.
-func (s *Server) answerSession(c echo.Context, key persistence.Key, turn func(context.Context) (chat.SessionResult, chat.Session, error)) error {
-	if err := s.refuseInCall(c.Request().Context(), key); err != nil {
+func (h *textSessionRoutes) answer(c echo.Context, key persistence.Key, turn func(context.Context) (chat.SessionResult, chat.Session, error)) error {
+	if err := h.live.refuse(c.Request().Context(), key); err != nil {
 		return err
 	}
 	waitLong(c)
@@ -178,7 +196,7 @@ func (s *Server) answerSession(c echo.Context, key persistence.Key, turn func(co
 
 // postToolOutput appends the results of calls that the caller has run, all of
 // them or none. It generates nothing.
-func (s *Server) postToolOutput(c echo.Context) error {
+func (h *textSessionRoutes) postToolOutput(c echo.Context) error {
 	key, err := sessionKey(c)
 	if err != nil {
 		return err
@@ -190,24 +208,24 @@ func (s *Server) postToolOutput(c echo.Context) error {
 			Error  string          `json:"error"`
 		} `json:"toolOutputs"`
 	}
-	if err := readJSONOf(c, &body, maxBody, false); err != nil {
+	if err := input.JSONOf(c, &body, input.MaxBody, false); err != nil {
 		return err
 	}
 	if n := len(body.ToolOutputs); n == 0 || n > maxToolOutputs {
-		return badRequest("invalid_value", "toolOutputs", fmt.Sprintf("toolOutputs must be a list of 1 to %d outputs.", maxToolOutputs))
+		return problem.BadRequest("invalid_value", "toolOutputs", fmt.Sprintf("toolOutputs must be a list of 1 to %d outputs.", maxToolOutputs))
 	}
 	outputs := make([]chat.ToolResult, 0, len(body.ToolOutputs))
 	for i, o := range body.ToolOutputs {
 		param := fmt.Sprintf("toolOutputs[%d]", i)
 		if o.CallID == "" {
-			return badRequest("missing_value", param+".callId", param+".callId is missing.")
+			return problem.BadRequest("missing_value", param+".callId", param+".callId is missing.")
 		}
 		if len(o.Output) == 0 && o.Error == "" {
-			return badRequest("missing_value", param+".output", param+".output is missing.")
+			return problem.BadRequest("missing_value", param+".output", param+".output is missing.")
 		}
 		outputs = append(outputs, chat.ToolResult{CallID: o.CallID, Output: string(o.Output), Error: o.Error})
 	}
-	session, err := s.chat.SessionToolOutput(c.Request().Context(), key, outputs)
+	session, err := h.chat.SessionToolOutput(c.Request().Context(), key, outputs)
 	if err != nil {
 		return orSession(err)
 	}

@@ -6,42 +6,82 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
 )
+
+// threadReader finds a thread of its owner.
+type threadReader interface {
+	Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
+}
+
+// threads answers the routes about threads.
+type threads struct {
+	store  threadStore
+	calls  interface{ Forget(key persistence.Key) }
+	remove *remover
+}
+
+func (h *threads) routes(r router) {
+	r.GET("/api/threads", h.list, r.user)
+	r.POST("/api/threads", h.create, r.user)
+	r.GET("/api/threads/:id", h.read, r.user)
+	r.PATCH("/api/threads/:id", h.rename, r.user)
+	r.DELETE("/api/threads/:id", h.delete, r.user)
+	r.POST("/api/threads/:id/reset", h.reset, r.user)
+}
+
+// remover deletes threads.
+type remover struct {
+	calls interface {
+		Live(owner, threadID string) (callID string, ok bool)
+		Hangup(ctx context.Context, owner, callID string) error
+	}
+	chat interface {
+		DeleteSession(ctx context.Context, key persistence.Key) error
+	}
+}
 
 // threadStore is what the routes about threads need of the store.
 type threadStore interface {
 	CreateThread(ctx context.Context, owner, title string) (persistence.Thread, error)
-	Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
+	threadReader
 	Threads(ctx context.Context, owner string, filter persistence.ThreadFilter) ([]persistence.Thread, string, error)
 	RenameThread(ctx context.Context, key persistence.Key, title string) (persistence.Thread, error)
-	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	ResetThread(ctx context.Context, key persistence.Key) error
 }
+
+const (
+	maxTitle  = 200 // runes
+	maxQuery  = 200 // runes of a search
+	maxCursor = 512
+)
 
 type threadPage struct {
 	Threads    []persistence.Thread `json:"threads"`
 	NextCursor *string              `json:"next_cursor"` // null on the last page
 }
 
-func (s *Server) listThreads(c echo.Context) error {
-	limit, err := queryInt(c, "limit", 50, 1, 200)
+func (h *threads) list(c echo.Context) error {
+	limit, err := input.Int(c, "limit", 50, 1, 200)
 	if err != nil {
 		return err
 	}
 	filter := persistence.ThreadFilter{Limit: int(limit), Cursor: c.QueryParam("cursor"), Query: c.QueryParam("q")}
-	if filter.Cursor != "" && !validID(filter.Cursor, maxCursor) {
-		return badRequest("invalid_value", "cursor", "cursor is not one that this server gave.")
+	if filter.Cursor != "" && !input.ValidID(filter.Cursor, maxCursor) {
+		return problem.BadRequest("invalid_value", "cursor", "cursor is not one that this server gave.")
 	}
 	if utf8.RuneCountInString(filter.Query) > maxQuery || !utf8.ValidString(filter.Query) || strings.ContainsRune(filter.Query, 0) {
-		return badRequest("invalid_value", "q", fmt.Sprintf("q must be text of at most %d characters.", maxQuery))
+		return problem.BadRequest("invalid_value", "q", fmt.Sprintf("q must be text of at most %d characters.", maxQuery))
 	}
-	threads, next, err := s.store.Threads(c.Request().Context(), caller(c).Owner, filter)
+	threads, next, err := h.store.Threads(c.Request().Context(), caller(c).Owner, filter)
 	if err != nil {
 		return err
 	}
@@ -55,18 +95,18 @@ func (s *Server) listThreads(c echo.Context) error {
 	return c.JSON(http.StatusOK, page)
 }
 
-func (s *Server) createThread(c echo.Context) error {
+func (h *threads) create(c echo.Context) error {
 	var body struct {
 		Title string `json:"title"`
 	}
-	if err := readJSON(c, &body, true); err != nil {
+	if err := input.JSON(c, &body, true); err != nil {
 		return err
 	}
 	title, err := cleanTitle(body.Title)
 	if err != nil {
 		return err
 	}
-	thread, err := s.store.CreateThread(c.Request().Context(), caller(c).Owner, title)
+	thread, err := h.store.CreateThread(c.Request().Context(), caller(c).Owner, title)
 	if err != nil {
 		return err
 	}
@@ -74,19 +114,19 @@ func (s *Server) createThread(c echo.Context) error {
 	return c.JSON(http.StatusCreated, thread)
 }
 
-func (s *Server) readThread(c echo.Context) error {
+func (h *threads) read(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
-	thread, err := s.store.Thread(c.Request().Context(), key)
+	thread, err := h.store.Thread(c.Request().Context(), key)
 	if err != nil {
 		return orThread(err)
 	}
 	return c.JSON(http.StatusOK, thread)
 }
 
-func (s *Server) renameThread(c echo.Context) error {
+func (h *threads) rename(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
@@ -94,43 +134,43 @@ func (s *Server) renameThread(c echo.Context) error {
 	var body struct {
 		Title *string `json:"title"`
 	}
-	if err := readJSON(c, &body, false); err != nil {
+	if err := input.JSON(c, &body, false); err != nil {
 		return err
 	}
 	if body.Title == nil {
-		return badRequest("missing_value", "title", "title is missing.")
+		return problem.BadRequest("missing_value", "title", "title is missing.")
 	}
 	title, err := cleanTitle(*body.Title)
 	if err != nil {
 		return err
 	}
-	thread, err := s.store.RenameThread(c.Request().Context(), key, title)
+	thread, err := h.store.RenameThread(c.Request().Context(), key, title)
 	if err != nil {
 		return orThread(err)
 	}
 	return c.JSON(http.StatusOK, thread)
 }
 
-func (s *Server) deleteThread(c echo.Context) error {
+func (h *threads) delete(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
-	if err := s.removeThread(c.Request().Context(), key); err != nil {
+	if err := h.remove.thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-// removeThread ends the thread's live call and its turn first: what they would
+// thread ends the thread's live call and its turn first: what they would
 // still write has nowhere to go.
-func (s *Server) removeThread(ctx context.Context, key persistence.Key) error {
-	if callID, ok := s.calls.Live(key.Owner, key.Thread); ok {
-		if err := s.calls.Hangup(ctx, key.Owner, callID); err != nil && !callIsGone(err) {
+func (h *remover) thread(ctx context.Context, key persistence.Key) error {
+	if callID, ok := h.calls.Live(key.Owner, key.Thread); ok {
+		if err := h.calls.Hangup(ctx, key.Owner, callID); err != nil && !callIsGone(err) {
 			return err
 		}
 	}
-	return s.chat.DeleteSession(ctx, key)
+	return h.chat.DeleteSession(ctx, key)
 }
 
 func callIsGone(err error) bool {
@@ -140,21 +180,33 @@ func callIsGone(err error) bool {
 	return errors.Is(err, persistence.ErrNotFound)
 }
 
-// resetThread starts a fresh context: later turns and calls no longer see what came
+// reset starts a fresh context: later turns and calls no longer see what came
 // before, the live call neither.
-func (s *Server) resetThread(c echo.Context) error {
+func (h *threads) reset(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	if err := s.store.ResetThread(ctx, key); err != nil {
+	if err := h.store.ResetThread(ctx, key); err != nil {
 		return orThread(err)
 	}
-	s.calls.Forget(key)
-	thread, err := s.store.Thread(ctx, key)
+	h.calls.Forget(key)
+	thread, err := h.store.Thread(ctx, key)
 	if err != nil {
 		return orThread(err)
 	}
 	return c.JSON(http.StatusOK, thread)
+}
+
+// cleanTitle trims a title and checks it.
+func cleanTitle(title string) (string, error) {
+	title = strings.TrimSpace(title)
+	if utf8.RuneCountInString(title) > maxTitle {
+		return "", problem.BadRequest("invalid_value", "title", fmt.Sprintf("title must have at most %d characters.", maxTitle))
+	}
+	if strings.ContainsFunc(title, unicode.IsControl) {
+		return "", problem.BadRequest("invalid_value", "title", "title must be one line of text.")
+	}
+	return title, nil
 }

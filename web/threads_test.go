@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/web/input"
 )
 
 func TestThreads(t *testing.T) {
@@ -107,8 +108,8 @@ func TestThreadBodiesAreChecked(t *testing.T) {
 		"cut":             {`{"title":"a`, 400, "invalid_json"},
 		"two":             {`{"title":"a"} {}`, 400, "invalid_json"},
 		"deep":            {`{"x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, 400, "invalid_json"},
-		"large":           {`{"title":"` + strings.Repeat("a", maxJSON) + `"}`, 413, "too_large"},
-		"larger than all": {`{"title":"` + strings.Repeat("a", maxBody) + `"}`, 413, "too_large"},
+		"large":           {`{"title":"` + strings.Repeat("a", input.MaxJSON) + `"}`, 413, "too_large"},
+		"larger than all": {`{"title":"` + strings.Repeat("a", input.MaxBody) + `"}`, 413, "too_large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +13,23 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
 )
+
+// turns answers the routes about a thread's turns.
+type turns struct {
+	calls   voiceCalls
+	chat    textTurns
+	store   threadReader
+	live    *liveCall
+	streams *streams
+}
+
+func (h *turns) routes(r router) {
+	r.POST("/api/threads/:id/messages", h.post, r.user)
+	r.POST("/api/threads/:id/interrupt", h.interrupt, r.user)
+}
 
 // textChat answers by text; *chat.Coordinator does.
 type textChat interface {
@@ -34,29 +49,10 @@ type textTurns interface {
 
 // maxMessageBody is the body of a request with a user's text, whose own limit is
 // chat.MaxText; JSON may need six bytes for one.
-const maxMessageBody = maxBody
+const maxMessageBody = input.MaxBody
 
 // interruptWait is how long an interruption waits for what was said to be saved.
 const interruptWait = 5 * time.Second
-
-// texts is one text or a list of them; an empty text alone counts as none.
-type texts []string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *texts) UnmarshalJSON(data []byte) error {
-	var one *string
-	if json.Unmarshal(data, &one) == nil {
-		*t = nil
-		if one != nil && *one != "" {
-			*t = texts{*one}
-		}
-		return nil
-	}
-	if json.Unmarshal(data, (*[]string)(t)) != nil {
-		return badRequest("invalid_value", "instructions", "instructions must be a text or a list of texts.")
-	}
-	return nil
-}
 
 // turnAnswer is a turn that has ended, for clients that do not want a stream.
 type turnAnswer struct {
@@ -67,15 +63,9 @@ type turnAnswer struct {
 	FinishReason chat.FinishReason    `json:"finish_reason"`
 }
 
-// saidAnswer is a text that went into a live call, which answers it by voice.
-type saidAnswer struct {
-	CallID      string              `json:"call_id"`
-	UserMessage persistence.Message `json:"user_message"`
-}
-
-// postMessage takes what a user types. In a live call it is said there, else it
+// post takes what a user types. In a live call it is said there, else it
 // begins a text turn.
-func (s *Server) postMessage(c echo.Context) error {
+func (h *turns) post(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
@@ -84,51 +74,51 @@ func (s *Server) postMessage(c echo.Context) error {
 		Content      string `json:"content"`
 		Instructions texts  `json:"instructions"`
 	}
-	if err := readJSONOf(c, &body, maxMessageBody, false); err != nil {
+	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
 		return err
 	}
 	if strings.TrimSpace(body.Content) == "" {
-		return badRequest("empty_content", "content", "content is empty.")
+		return problem.BadRequest("empty_content", "content", "content is empty.")
 	}
-	said, err := s.sayInCall(c, key, body.Content, body.Instructions)
+	said, err := h.say(c, key, body.Content, body.Instructions)
 	if said || err != nil {
 		return orThread(err)
 	}
 	begin := func() (*chat.Turn, error) {
-		t, err := s.chat.Turn(c.Request().Context(), chat.TurnRequest{Key: key, Text: body.Content, Instructions: body.Instructions})
+		t, err := h.chat.Turn(c.Request().Context(), chat.TurnRequest{Key: key, Text: body.Content, Instructions: body.Instructions})
 		return t, orThread(err)
 	}
 	if isStream(c) {
-		return s.streamTurn(c, key, -1, begin)
+		return h.streams.follow(c, key, -1, begin)
 	}
 	t, err := begin()
 	if err != nil {
 		return err
 	}
-	return s.answerTurn(c, t)
+	return h.answer(c, t)
 }
 
-// sayInCall puts a text into the thread's live call and answers the request. It
+// say puts a text into the thread's live call and answers the request. It
 // reports false when there is no such call.
-func (s *Server) sayInCall(c echo.Context, key persistence.Key, text string, instructions []string) (bool, error) {
+func (h *turns) say(c echo.Context, key persistence.Key, text string, instructions []string) (bool, error) {
 	ctx := c.Request().Context()
-	callID, ok := s.calls.Live(key.Owner, key.Thread)
+	callID, ok := h.calls.Live(key.Owner, key.Thread)
 	if !ok {
-		_, err := s.store.LiveCall(ctx, key)
+		_, err := h.live.store.LiveCall(ctx, key)
 		if errors.Is(err, persistence.ErrNotFound) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		if callID, ok = s.calls.Live(key.Owner, key.Thread); !ok { // it may have begun just now
+		if callID, ok = h.calls.Live(key.Owner, key.Thread); !ok { // it may have begun just now
 			return false, errCallElsewhere
 		}
 	}
 	if len(instructions) > 0 {
-		return false, badRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
+		return false, problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
 	}
-	m, err := s.calls.Say(ctx, key.Owner, key.Thread, text)
+	m, err := h.calls.Say(ctx, key.Owner, key.Thread, text)
 	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {
 		return false, nil
 	}
@@ -137,40 +127,14 @@ func (s *Server) sayInCall(c echo.Context, key persistence.Key, text string, ins
 	}
 	answer := saidAnswer{CallID: callID, UserMessage: m}
 	if isStream(c) {
-		s.streamSaid(c, answer)
+		h.streams.said(c, answer)
 		return true, nil
 	}
 	return true, c.JSON(http.StatusAccepted, answer)
 }
 
-// refuseInCall returns an error when the thread has a live call, in any process:
-// its conversation is the call's, and an answer beside it would be another one.
-func (s *Server) refuseInCall(ctx context.Context, key persistence.Key) error {
-	if _, ok := s.calls.Live(key.Owner, key.Thread); ok {
-		return errCallLive
-	}
-	_, err := s.store.LiveCall(ctx, key)
-	if errors.Is(err, persistence.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errCallLive
-}
-
-var errCallLive = &apiError{
-	Status: http.StatusConflict, Code: string(bridge.CodeCallActive),
-	Message: "The thread has a live call. Say it there, or hang up first.",
-}
-
-var errCallElsewhere = &apiError{
-	Status: http.StatusConflict, Code: string(bridge.CodeCallActive), RetryAfter: retryFull,
-	Message: "The thread has a live call that begins or ends just now, or that another process of this server holds. Try again, or hang up first.",
-}
-
-// answerTurn waits for the end of a turn and tells it.
-func (s *Server) answerTurn(c echo.Context, t *chat.Turn) error {
+// answer waits for the end of a turn and tells it.
+func (h *turns) answer(c echo.Context, t *chat.Turn) error {
 	waitLong(c)
 	result, err := t.Wait(c.Request().Context())
 	answerSoon(c)
@@ -190,37 +154,27 @@ func (s *Server) answerTurn(c echo.Context, t *chat.Turn) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// waitLong takes the time limit off an answer that a model is still making.
-func waitLong(c echo.Context) {
-	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Time{})
-}
-
-// answerSoon puts it on again, for the client to read.
-func answerSoon(c echo.Context) {
-	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
-}
-
-// interruptTurn stops the thread's turn, also what its live call does. It waits until
+// interrupt stops the thread's turn, also what its live call does. It waits until
 // a text turn is saved, so that the next message is not refused. With nothing to stop
 // it says so.
-func (s *Server) interruptTurn(c echo.Context) error {
+func (h *turns) interrupt(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	if _, err := s.store.Thread(ctx, key); err != nil {
+	if _, err := h.store.Thread(ctx, key); err != nil {
 		return orThread(err)
 	}
-	interrupted, err := s.calls.Interrupt(ctx, key)
+	interrupted, err := h.calls.Interrupt(ctx, key)
 	if err != nil {
 		return err
 	}
-	turn := s.chat.Running(key)
+	turn := h.chat.Running(key)
 	if turn != nil && hasEnded(turn) {
 		turn = nil
 	}
-	err = s.chat.Interrupt(ctx, key)
+	err = h.chat.Interrupt(ctx, key)
 	if errors.Is(err, chat.ErrIdle) {
 		return c.JSON(http.StatusOK, map[string]any{"interrupted": interrupted})
 	}

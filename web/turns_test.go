@@ -10,6 +10,8 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/web/input"
+	"voicebridge/web/uistream"
 )
 
 // scriptedChat has a provider that gives the answers one after the other, the last
@@ -76,12 +78,12 @@ func TestPostMessageRefuses(t *testing.T) {
 		"blank instruction":  {`{"content":"x","instructions":["  "]}`, 400, "empty_content"},
 		"many instructions":  {`{"content":"x","instructions":[` + strings.Repeat(`"a",`, 50) + `"a"]}`, 413, "too_large"},
 		"longer than a turn": {`{"content":"` + strings.Repeat("a", chat.MaxText+1) + `"}`, 413, "too_large"},
-		"longer than a body": {`{"content":"` + strings.Repeat("a", maxBody) + `"}`, 413, "too_large"},
+		"longer than a body": {`{"content":"` + strings.Repeat("a", input.MaxBody) + `"}`, 413, "too_large"},
 		"not UTF-8":          {"{\"content\":\"\xff\"}", 400, "invalid_json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, accept := range []string{"application/json", typeEventStream} {
+			for _, accept := range []string{"application/json", uistream.MediaType} {
 				wantError(t, b.do(t, "POST", messagesPath(key), c.body, header("Accept", accept)), c.status, c.code)
 			}
 		})
@@ -154,7 +156,7 @@ func TestBusyThread(t *testing.T) {
 		{"/text/session/" + key.Thread + "/instructions", `{"instructions":"again"}`},
 	} {
 		wantError(t, b.do(t, "POST", c.path, c.body), 409, "agent_busy")
-		wantError(t, b.do(t, "POST", c.path, c.body, header("Accept", typeEventStream)), 409, "agent_busy")
+		wantError(t, b.do(t, "POST", c.path, c.body, header("Accept", uistream.MediaType)), 409, "agent_busy")
 	}
 	turn.Interrupt()
 	<-turn.Done()
@@ -246,7 +248,7 @@ func TestTypingInALiveCall(t *testing.T) {
 	if got := decode[saidAnswer](t, r); got.CallID != callID || callID == "" || got.UserMessage.Text() != "and what is this?" {
 		t.Errorf("answer %+v", got)
 	}
-	r = b.do(t, "POST", messagesPath(key), `{"content":"streamed"}`, header("Accept", typeEventStream))
+	r = b.do(t, "POST", messagesPath(key), `{"content":"streamed"}`, header("Accept", uistream.MediaType))
 	wantStatus(t, r, 200)
 	if got := kinds(parseStream(t, r.body)); got != "start data-said finish" {
 		t.Errorf("the stream has %s", got)

@@ -10,7 +10,16 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/web/problem"
 )
+
+// usage answers the route about tokens and costs.
+type usage struct {
+	store usageStore
+	now   func() time.Time
+}
+
+func (h *usage) routes(r router) { r.GET("/api/usage", h.read, r.user) }
 
 // usageStore is what the route about usage needs of the store.
 type usageStore interface {
@@ -46,9 +55,9 @@ type usageAnswer struct {
 	Total usageFigures `json:"total"`
 }
 
-// readUsage tells what the caller's threads took, by thread and day.
-func (s *Server) readUsage(c echo.Context) error {
-	last, err := queryDay(c, "to", s.now().UTC())
+// read tells what the caller's threads took, by thread and day.
+func (h *usage) read(c echo.Context) error {
+	last, err := queryDay(c, "to", h.now().UTC())
 	if err != nil {
 		return err
 	}
@@ -57,12 +66,12 @@ func (s *Server) readUsage(c echo.Context) error {
 		return err
 	}
 	if first.After(last) {
-		return badRequest("invalid_value", "from", "from must not be later than to.")
+		return problem.BadRequest("invalid_value", "from", "from must not be later than to.")
 	}
 	if !last.Before(first.AddDate(0, 0, persistence.MaxUsageDays)) {
-		return badRequest("invalid_value", "from", fmt.Sprintf("from and to must be at most %d days apart.", persistence.MaxUsageDays-1))
+		return problem.BadRequest("invalid_value", "from", fmt.Sprintf("from and to must be at most %d days apart.", persistence.MaxUsageDays-1))
 	}
-	days, err := s.store.UsageByDay(c.Request().Context(), caller(c).Owner, first, last)
+	days, err := h.store.UsageByDay(c.Request().Context(), caller(c).Owner, first, last)
 	if err != nil {
 		return err
 	}
@@ -100,7 +109,7 @@ func queryDay(c echo.Context, name string, def time.Time) (time.Time, error) {
 	}
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil || day.Year() < 1970 || day.Year() > 9998 {
-		return time.Time{}, badRequest("invalid_value", name, name+" must be a day such as 2026-01-31.")
+		return time.Time{}, problem.BadRequest("invalid_value", name, name+" must be a day such as 2026-01-31.")
 	}
 	return day, nil
 }

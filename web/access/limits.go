@@ -1,15 +1,14 @@
-package web
+package access
 
 import (
 	"net/netip"
 	"sync"
 	"time"
 
+	"voicebridge/web/problem"
+
 	"golang.org/x/time/rate"
 )
-
-// retryFull is what a client is told to wait when something is full.
-const retryFull = 10 * time.Second
 
 // Limits bound what callers may use. A zero field means its default.
 type Limits struct {
@@ -36,57 +35,66 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// limits holds the counters. One local user is the only owner there is, so the
-// limit by owner does not apply without authentication, nor that of set-ups from
-// this machine.
-type limits struct {
-	local   bool // there is one local user
-	setups  *rateLimit
-	signIns *rateLimit
-	calls   *callLimit
-	sockets *countLimit
+// liveCalls is what the limits need of the live calls.
+type liveCalls interface {
+	Live(owner, threadID string) (callID string, ok bool)
+	Count() int
 }
 
-func newLimits(l Limits, calls voiceCalls, authenticated bool, now func() time.Time) *limits {
+// Allowances hold the counters of [Limits]. One local user is the only owner there is, so the
+// limit by owner does not apply without authentication, nor that of set-ups from
+// this machine.
+type Allowances struct {
+	local   bool // there is one local user
+	Setups  *RateLimit
+	SignIns *RateLimit
+	Calls   *CallLimit
+	Sockets *CountLimit
+}
+
+// NewAllowances returns the counters by the clock now. Zero limits are their defaults.
+func NewAllowances(l Limits, calls liveCalls, authenticated bool, now func() time.Time) *Allowances {
+	l = l.withDefaults()
 	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
 	if !authenticated {
 		perOwner, socketsPerOwner = l.MaxCalls, l.MaxSockets
 	}
-	return &limits{
+	return &Allowances{
 		local:   !authenticated,
-		setups:  newRateLimit(l.SetupsPerMinute, now),
-		signIns: newRateLimit(l.SignInsPerMinute, now),
-		calls:   newCallLimit(calls, l.MaxCalls, perOwner),
-		sockets: newCountLimit(l.MaxSockets, socketsPerOwner),
+		Setups:  NewRateLimit(l.SetupsPerMinute, now),
+		SignIns: NewRateLimit(l.SignInsPerMinute, now),
+		Calls:   NewCallLimit(calls, l.MaxCalls, perOwner),
+		Sockets: NewCountLimit(l.MaxSockets, socketsPerOwner),
 	}
 }
 
-// setUp counts a call that is started from the address, or is a 429.
-func (l *limits) setUp(address string) error {
+// SetUp counts a call that is started from the address, or is a 429.
+func (l *Allowances) SetUp(address string) error {
 	if ip, err := netip.ParseAddr(address); err == nil && l.local && ip.Unmap().IsLoopback() {
 		return nil
 	}
-	return l.setups.take(address)
+	return l.Setups.Take(address)
 }
 
-// maxAddresses bounds the memory of a rateLimit.
+// maxAddresses bounds the memory of a RateLimit.
 const maxAddresses = 10_000
 
-// rateLimit lets each address do something so many times a minute. Safe for
+// RateLimit lets each address do something so many times a minute. Safe for
 // concurrent use.
-type rateLimit struct {
+type RateLimit struct {
 	perMinute int
 	now       func() time.Time
 	mu        sync.Mutex
 	all       map[string]*rate.Limiter
 }
 
-func newRateLimit(perMinute int, now func() time.Time) *rateLimit {
-	return &rateLimit{perMinute: perMinute, now: now, all: make(map[string]*rate.Limiter)}
+// NewRateLimit returns a limit with everything free.
+func NewRateLimit(perMinute int, now func() time.Time) *RateLimit {
+	return &RateLimit{perMinute: perMinute, now: now, all: make(map[string]*rate.Limiter)}
 }
 
-// take counts one use by the address, or is a 429 that says when to come back.
-func (r *rateLimit) take(address string) error {
+// Take counts one use by the address, or is a 429 that says when to come back.
+func (r *RateLimit) Take(address string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -103,12 +111,12 @@ func (r *rateLimit) take(address string) error {
 	}
 	missing := 1 - l.TokensAt(now)
 	wait := time.Duration(missing / float64(l.Limit()) * float64(time.Second))
-	return tooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.", max(wait, time.Second))
+	return problem.TooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.", max(wait, time.Second))
 }
 
 // forget drops the addresses that have their whole allowance again, and when
 // there are none, any one: a crowd must not make this grow.
-func (r *rateLimit) forget(now time.Time) {
+func (r *RateLimit) forget(now time.Time) {
 	for address, l := range r.all {
 		if l.TokensAt(now) >= float64(r.perMinute) {
 			delete(r.all, address)
@@ -122,21 +130,22 @@ func (r *rateLimit) forget(now time.Time) {
 	}
 }
 
-// countLimit bounds how many of something are there at once, in all and by
+// CountLimit bounds how many of something are there at once, in all and by
 // owner. Safe for concurrent use.
-type countLimit struct {
+type CountLimit struct {
 	max, perOwner int
 	mu            sync.Mutex
 	total         int
 	owners        map[string]int
 }
 
-func newCountLimit(limit, perOwner int) *countLimit {
-	return &countLimit{max: limit, perOwner: perOwner, owners: make(map[string]int)}
+// NewCountLimit returns a limit with everything free.
+func NewCountLimit(limit, perOwner int) *CountLimit {
+	return &CountLimit{max: limit, perOwner: perOwner, owners: make(map[string]int)}
 }
 
-// take counts one more; release, called once, takes it back.
-func (l *countLimit) take(owner string) (release func(), ok bool) {
+// Take counts one more; release, called once, takes it back.
+func (l *CountLimit) Take(owner string) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.total >= l.max || l.owners[owner] >= l.perOwner {
@@ -154,11 +163,11 @@ func (l *countLimit) take(owner string) (release func(), ok bool) {
 	}, true
 }
 
-// callLimit bounds the live calls. Calls end by themselves, so it asks the
+// CallLimit bounds the live calls. Calls end by themselves, so it asks the
 // bridge which of those it has let through are still there. Safe for concurrent
 // use.
-type callLimit struct {
-	calls         voiceCalls
+type CallLimit struct {
+	calls         liveCalls
 	max, perOwner int
 	mu            sync.Mutex
 	starting      map[string]int
@@ -166,32 +175,33 @@ type callLimit struct {
 	pending       int
 }
 
-func newCallLimit(calls voiceCalls, limit, perOwner int) *callLimit {
-	return &callLimit{
+// NewCallLimit returns a limit with everything free.
+func NewCallLimit(calls liveCalls, limit, perOwner int) *CallLimit {
+	return &CallLimit{
 		calls: calls, max: limit, perOwner: perOwner,
 		starting: make(map[string]int), live: make(map[string]map[string]string),
 	}
 }
 
-// take reserves the place of a call that is being set up. done, called once,
+// Take reserves the place of a call that is being set up. done, called once,
 // says which call it became; an empty id says that it became none. moving is set
 // when the call takes the place of one that is live.
-func (l *callLimit) take(owner string, moving bool) (done func(threadID, callID string), err error) {
+func (l *CallLimit) Take(owner string, moving bool) (done func(threadID, callID string), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.prune(owner)
 	if !moving && l.calls.Count()+l.pending >= l.max {
-		return nil, tooMany("too_many_calls", "The server holds as many calls as it may. Try again later.", retryFull)
+		return nil, problem.TooMany("too_many_calls", "The server holds as many calls as it may. Try again later.", problem.RetryFull)
 	}
 	if !moving && len(l.live[owner])+l.starting[owner] >= l.perOwner {
-		return nil, tooMany("too_many_calls", "You have as many live calls as you may. End one first.", retryFull)
+		return nil, problem.TooMany("too_many_calls", "You have as many live calls as you may. End one first.", problem.RetryFull)
 	}
 	l.pending++
 	l.starting[owner]++
 	return func(threadID, callID string) { l.settle(owner, threadID, callID) }, nil
 }
 
-func (l *callLimit) settle(owner, threadID, callID string) {
+func (l *CallLimit) settle(owner, threadID, callID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pending--
@@ -208,7 +218,7 @@ func (l *callLimit) settle(owner, threadID, callID string) {
 }
 
 // prune forgets the owner's calls that have ended.
-func (l *callLimit) prune(owner string) {
+func (l *CallLimit) prune(owner string) {
 	for threadID, callID := range l.live[owner] {
 		if id, ok := l.calls.Live(owner, threadID); !ok || id != callID {
 			delete(l.live[owner], threadID)

@@ -1,4 +1,4 @@
-package web
+package conductor
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 // so a long text waits longer: about a megabyte a second goes to one app.
 const partialEvery = 80 * time.Millisecond
 
-// conductorTurn is a turn as an app is told it. All but told belongs to the
+// turn is a turn as an app is told it. All but told belongs to the
 // connection that tells it, of which there is one at a time.
-type conductorTurn struct {
+type turn struct {
 	turn *chat.Turn
-	told bool // to its end; guarded by the conductors
+	told bool // to its end; guarded by the Conductors
 
 	facts []envelope // that must be told, in order
 	done  int        // how many of them are told
@@ -32,8 +32,8 @@ type conductorTurn struct {
 }
 
 // newTurn makes a turn with what the app is told first.
-func (a *app) newTurn(turn *chat.Turn, said string) *conductorTurn {
-	t := &conductorTurn{turn: turn, calls: make(map[string]envelope)}
+func (a *app) newTurn(begun *chat.Turn, said string) *turn {
+	t := &turn{turn: begun, calls: make(map[string]envelope)}
 	t.facts = append(t.facts, a.state("thinking"), a.message("user", said))
 	return t
 }
@@ -52,7 +52,7 @@ func (a *app) message(role, text string) envelope {
 	return a.toldCall("convo.appendMessage", map[string]any{"role": role, "text": text, "isPartial": false})
 }
 
-func (t *conductorTurn) running() bool {
+func (t *turn) running() bool {
 	select {
 	case <-t.turn.Done():
 		return false
@@ -62,7 +62,7 @@ func (t *conductorTurn) running() bool {
 }
 
 // again makes the end be told once more, with the ids that it had.
-func (t *conductorTurn) again() {
+func (t *turn) again() {
 	t.told = false
 	if t.end > 0 {
 		t.done = min(t.done, t.end)
@@ -71,7 +71,7 @@ func (t *conductorTurn) again() {
 
 // tell tells the turns of the session as they come.
 func (a *app) tell(ctx context.Context) error {
-	all := a.server.conductors
+	all := a.all
 	all.resume(a.session)
 	for {
 		t := all.next(a.session)
@@ -87,8 +87,8 @@ func (a *app) tell(ctx context.Context) error {
 			return err
 		}
 		all.finish(t)
-		a.socket.side.Go(func() {
-			if a.socket.ping() {
+		a.socket.Side.Go(func() {
+			if a.socket.Ping() {
 				all.confirm(a.session, t)
 			}
 		})
@@ -96,13 +96,13 @@ func (a *app) tell(ctx context.Context) error {
 }
 
 // follow tells a turn from where it was left to its end.
-func (a *app) follow(ctx context.Context, t *conductorTurn) error {
+func (a *app) follow(ctx context.Context, t *turn) error {
 	if err := a.pickUp(t); err != nil {
 		return err
 	}
 	watching, cancel := context.WithCancel(ctx)
 	events := make(chan turnStep)
-	a.socket.side.Go(func() { watchTurn(watching, t.turn, t.next, events) })
+	a.socket.Side.Go(func() { watchTurn(watching, t.turn, t.next, events) })
 	defer cancel()
 	pace := time.NewTimer(time.Hour)
 	defer pace.Stop()
@@ -148,12 +148,12 @@ func watchTurn(ctx context.Context, turn *chat.Turn, from int, events chan<- tur
 
 // pickUp gives an app that comes back its turn where it was: the state, the text
 // so far, and the calls that wait for it.
-func (a *app) pickUp(t *conductorTurn) error {
+func (a *app) pickUp(t *turn) error {
 	again := t.done > 0 && t.end == 0
 	if !again {
 		return nil
 	}
-	if err := a.socket.write(a.state("thinking")); err != nil {
+	if err := a.socket.Write(a.state("thinking")); err != nil {
 		return err
 	}
 	if t.text.Len() > 0 {
@@ -171,19 +171,19 @@ func (a *app) pickUp(t *conductorTurn) error {
 }
 
 // ask tells the app to run a tool of its own, with the same id each time.
-func (a *app) ask(t *conductorTurn, call chat.EventCall) error {
+func (a *app) ask(t *turn, call chat.EventCall) error {
 	e, asked := t.calls[call.ID]
 	if !asked {
 		e = a.envelope(typeToolCall, callPayload{CallID: call.ID, Name: a.tools.wireName(call.Name), Arguments: call.Arguments})
 		t.calls[call.ID] = e
 	}
-	return a.socket.write(e)
+	return a.socket.Write(e)
 }
 
 // tellFacts tells what has not been told yet.
-func (a *app) tellFacts(t *conductorTurn) error {
+func (a *app) tellFacts(t *turn) error {
 	for ; t.done < len(t.facts); t.done++ {
-		if err := a.socket.write(t.facts[t.done]); err != nil {
+		if err := a.socket.Write(t.facts[t.done]); err != nil {
 			return err
 		}
 	}
@@ -191,16 +191,16 @@ func (a *app) tellFacts(t *conductorTurn) error {
 }
 
 // partial tells the text so far, if it has grown.
-func (a *app) partial(t *conductorTurn) error {
+func (a *app) partial(t *turn) error {
 	if !t.fresh {
 		return nil
 	}
 	t.fresh = false
-	return a.socket.write(a.envelope(typePartial, textPayload{t.text.String()}))
+	return a.socket.Write(a.envelope(typePartial, textPayload{t.text.String()}))
 }
 
 // apply takes one event of the turn. The facts that come of it are told later.
-func (a *app) apply(ctx context.Context, t *conductorTurn, step turnStep) error {
+func (a *app) apply(ctx context.Context, t *turn, step turnStep) error {
 	if errors.Is(step.err, chat.ErrReplayGone) {
 		// So much has happened while nobody was connected that only the end matters.
 		result, err := t.turn.Wait(ctx)
@@ -235,7 +235,7 @@ func (a *app) apply(ctx context.Context, t *conductorTurn, step turnStep) error 
 
 // asked tells the app of a call, unless it is told already or, when the app was
 // away for long, not waited for any more.
-func (a *app) asked(t *conductorTurn, call chat.EventCall) error {
+func (a *app) asked(t *turn, call chat.EventCall) error {
 	if err := a.partial(t); err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (a *app) asked(t *conductorTurn, call chat.EventCall) error {
 // whose end is known is never without it, whatever the connection does. Whatever
 // the end was, the state goes back to idle; what the user has interrupted is not
 // spoken.
-func (a *app) conclude(t *conductorTurn, result chat.Result) {
+func (a *app) conclude(t *turn, result chat.Result) {
 	final := a.envelope(typeFinal, textPayload{result.Text})
 	spoken := result.Err == nil && result.Finish != chat.FinishInterrupted
 	if spoken && t.fresh {
@@ -262,7 +262,7 @@ func (a *app) conclude(t *conductorTurn, result chat.Result) {
 	t.end = len(t.facts)
 	switch {
 	case result.Err != nil:
-		e := classify(result.Err)
+		e := a.all.explain(result.Err)
 		t.facts = append(t.facts, a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
 	case spoken:
 		t.facts = append(t.facts, final, a.message("assistant", result.Text), a.state("speaking"),

@@ -1,4 +1,4 @@
-package web
+package conductor
 
 import (
 	"encoding/json"
@@ -8,13 +8,14 @@ import (
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web/problem"
 )
 
 // agentToolkit is the name by which a session switches the agent tools on.
 const agentToolkit = "agent"
 
-// appTools are the tools that the app of a conductor session runs.
-type appTools struct {
+// Tools are the tools that the app of a conductor session runs.
+type Tools struct {
 	definitions []toolkit.Definition
 	system      string
 	// names are those for the app, by those for the model, where they differ: model
@@ -23,24 +24,24 @@ type appTools struct {
 }
 
 // wireName is a tool's name as the app knows it.
-func (t appTools) wireName(name string) string {
+func (t Tools) wireName(name string) string {
 	if n, ok := t.names[name]; ok {
 		return n
 	}
 	return name
 }
 
-// newAppTools puts together what a text session declares and the toolkits that
+// NewTools puts together what a text session declares and the toolkits that
 // its defaults or the query switch on.
-func newAppTools(session persistence.TextSession, query string) (appTools, error) {
-	var t appTools
+func NewTools(session persistence.TextSession, query string) (Tools, error) {
+	var t Tools
 	if session.Tools != "" {
 		if err := json.Unmarshal([]byte(session.Tools), &t.definitions); err != nil {
 			return t, fmt.Errorf("read tools of the session: %w", err)
 		}
 	}
 	if query != "" && query != agentToolkit {
-		return t, badRequest("invalid_value", "tools", fmt.Sprintf("There is no toolkit %.50q; there is %q.", query, agentToolkit))
+		return t, problem.BadRequest("invalid_value", "tools", fmt.Sprintf("There is no toolkit %.50q; there is %q.", query, agentToolkit))
 	}
 	if query == "" && !slices.Contains(defaultToolkits(session.Defaults), agentToolkit) {
 		return t, nil

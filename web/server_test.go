@@ -117,7 +117,7 @@ func TestNewChecksItsConfig(t *testing.T) {
 		}
 	}
 	b := setup(t, nil)
-	good := Config{Calls: b.calls, Chat: b.chat, Queue: b.queue, Store: b.db, Page: pageFiles, Loopback: true}
+	good := Config{Calls: b.calls, Chat: b.chat, Queue: b.queue, Store: b.db, Page: testPage, Loopback: true}
 	if _, err := New(good); err != nil {
 		t.Error(err)
 	}
@@ -142,7 +142,7 @@ func TestPanicEndsOneRequest(t *testing.T) {
 	if r.StatusCode != http.StatusInternalServerError || strings.Contains(body, "canary") || !strings.Contains(body, "internal_error") {
 		t.Errorf("status %d: %s", r.StatusCode, body)
 	}
-	if log := b.log.String(); !strings.Contains(log, "handler panicked") || !strings.Contains(log, "meta_test.go") || !strings.Contains(log, "status=500") {
+	if log := b.log.String(); !strings.Contains(log, "handler panicked") || !strings.Contains(log, "server_test.go") || !strings.Contains(log, "status=500") {
 		t.Errorf("the log has no trace: %s", log)
 	}
 	wantStatus(t, b.do(t, "GET", "/healthz", ""), 200)
@@ -200,7 +200,7 @@ func TestRunWaitsForRequests(t *testing.T) {
 func TestSlowBodyIsCutOff(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.bodyTimeout = 20 * time.Millisecond
+	b.pipeline.bodyTimeout = 20 * time.Millisecond
 	address, _ := b.run(t)
 	for name, c := range map[string]struct{ request, answer string }{
 		"read":     {"POST /v1/realtime/calls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sdp\r\nContent-Length: 100\r\n\r\nv=0", "HTTP/1.1 400"},
@@ -232,7 +232,7 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 func TestBodyTimeLimitEndsWithTheBody(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.bodyTimeout = 20 * time.Millisecond
+	b.pipeline.bodyTimeout = 20 * time.Millisecond
 	b.calls.entered, b.calls.hold = make(chan struct{}, 1), make(chan struct{})
 	address, _ := b.run(t)
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -247,7 +247,7 @@ func TestBodyTimeLimitEndsWithTheBody(t *testing.T) {
 		status <- res.StatusCode
 	}()
 	<-b.calls.entered
-	<-time.After(2 * b.bodyTimeout) // the limit itself is what is waited for
+	<-time.After(2 * b.pipeline.bodyTimeout) // the limit itself is what is waited for
 	close(b.calls.hold)
 	if got := <-status; got != 201 {
 		t.Errorf("status %d", got)

@@ -1,28 +1,28 @@
-package web
+package access
 
 import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"voicebridge/web/problem"
+
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/labstack/echo/v4"
 )
 
 // LocalOwner owns everything when no authentication is configured.
 const LocalOwner = "local"
 
-const (
-	maxOwner = 255 // bytes
-	maxToken = 16 << 10
-)
+const maxOwner = 255 // bytes
+
+// MaxToken is the size of a token, in bytes.
+const MaxToken = 16 << 10
 
 // Auth says how callers prove who they are. The zero value has no
 // authentication: there is one local user.
@@ -48,22 +48,24 @@ func (a Auth) Required() bool {
 	return len(a.Tokens) > 0 || a.JWTSecret.IsSet() || a.JWKSURL != ""
 }
 
-// identity is who a request comes from.
-type identity struct {
+// Identity is who a request comes from.
+type Identity struct {
 	Owner string
-	// secret is set when the caller showed one of our short-lived secrets.
-	secret *clientSecret
+	// Secret is set when the caller showed one of our short-lived secrets.
+	Secret *ClientSecret
 }
 
-// authenticator finds the identity of a request. Safe for concurrent use.
-type authenticator struct {
-	required bool
-	tokens   []hashedToken
-	parser   *jwt.Parser
-	hmacKey  []byte
-	keys     *keySet // nil without a JWKS URL
-	secrets  *secretStore
-	sessions *sessionStore
+// Authenticator finds the Identity of a request. Safe for concurrent use.
+type Authenticator struct {
+	tokens  []hashedToken
+	parser  *jwt.Parser
+	hmacKey []byte
+	keys    *keySet // nil without a JWKS URL
+
+	// Required says whether any authentication is configured.
+	Required bool
+	Secrets  *SecretStore
+	Sessions *SessionStore
 }
 
 type hashedToken struct {
@@ -71,8 +73,9 @@ type hashedToken struct {
 	owner string
 }
 
-func newAuthenticator(a Auth, now func() time.Time) (*authenticator, error) {
-	out := &authenticator{required: a.Required(), secrets: newSecretStore(now), sessions: newSessionStore(now)}
+// New checks the configuration and returns an authenticator by the clock now.
+func New(a Auth, now func() time.Time) (*Authenticator, error) {
+	out := &Authenticator{Required: a.Required(), Secrets: newSecretStore(now), Sessions: newSessionStore(now)}
 	for _, t := range a.Tokens {
 		if !validOwner(t.Owner) || !t.Token.IsSet() {
 			return nil, errors.New("a static token needs an owner and a token")
@@ -100,49 +103,49 @@ func validOwner(s string) bool {
 	return s != "" && len(s) <= maxOwner && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// identify returns who a request comes from. Client secrets count only where
-// secretsToo is set. Errors are *apiError with status 401.
-func (a *authenticator) identify(r *http.Request, secretsToo bool) (identity, error) {
+// Identify returns who a request comes from. Client secrets count only where
+// secretsToo is set. Errors are *problem.Error with status 401.
+func (a *Authenticator) Identify(r *http.Request, secretsToo bool) (Identity, error) {
 	token, shown, err := bearer(r)
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	switch {
-	case shown && strings.HasPrefix(token, secretPrefix):
+	case shown && strings.HasPrefix(token, SecretPrefix):
 		if !secretsToo {
-			return identity{}, unauthorized("A client secret opens and ends calls and nothing else.")
+			return Identity{}, problem.Unauthorized("A client secret opens and ends calls and nothing else.")
 		}
-		return a.secrets.identify(token)
-	case !a.required:
+		return a.Secrets.identify(token)
+	case !a.Required:
 		// Clients of the Realtime API always send some key: it means nothing here.
-		return identity{Owner: LocalOwner}, nil
+		return Identity{Owner: LocalOwner}, nil
 	case shown:
-		owner, _, err := a.owner(r.Context(), token)
-		return identity{Owner: owner}, err
+		owner, _, err := a.Owner(r.Context(), token)
+		return Identity{Owner: owner}, err
 	}
-	if owner, ok := a.sessions.owner(r); ok {
-		return identity{Owner: owner}, nil
+	if owner, ok := a.Sessions.owner(r); ok {
+		return Identity{Owner: owner}, nil
 	}
-	return identity{}, unauthorized("Authentication is needed: send Authorization: Bearer, or sign in on the page.")
+	return Identity{}, problem.Unauthorized("Authentication is needed: send Authorization: Bearer, or sign in on the page.")
 }
 
 // bearer returns the token of the Authorization header and whether there was one.
 func bearer(r *http.Request) (token string, shown bool, err error) {
-	header := r.Header.Get(echo.HeaderAuthorization)
+	header := r.Header.Get("Authorization")
 	if header == "" {
 		return "", false, nil
 	}
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.TrimSpace(token)
-	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
-		return "", false, unauthorized("The Authorization header must be: Bearer TOKEN.")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > MaxToken {
+		return "", false, problem.Unauthorized("The Authorization header must be: Bearer TOKEN.")
 	}
 	return token, true, nil
 }
 
-// owner returns whom a static token or a JWT belongs to, and when it ends (zero
+// Owner returns whom a static token or a JWT belongs to, and when it ends (zero
 // for those that do not).
-func (a *authenticator) owner(ctx context.Context, token string) (string, time.Time, error) {
+func (a *Authenticator) Owner(ctx context.Context, token string) (string, time.Time, error) {
 	hash, owner := sha256.Sum256([]byte(token)), ""
 	for _, t := range a.tokens {
 		// All are compared, so that the time taken says nothing.
@@ -154,12 +157,12 @@ func (a *authenticator) owner(ctx context.Context, token string) (string, time.T
 		return owner, time.Time{}, nil
 	}
 	if a.parser == nil {
-		return "", time.Time{}, unauthorized("This token is not known.")
+		return "", time.Time{}, problem.Unauthorized("This token is not known.")
 	}
 	return a.jwtOwner(ctx, token)
 }
 
-func (a *authenticator) jwtOwner(ctx context.Context, token string) (string, time.Time, error) {
+func (a *Authenticator) jwtOwner(ctx context.Context, token string) (string, time.Time, error) {
 	var claims jwt.RegisteredClaims
 	_, err := a.parser.ParseWithClaims(token, &claims, func(t *jwt.Token) (any, error) {
 		if t.Method.Alg() == "HS256" {
@@ -170,50 +173,17 @@ func (a *authenticator) jwtOwner(ctx context.Context, token string) (string, tim
 	})
 	switch {
 	case errors.Is(err, errKeysUnavailable):
-		return "", time.Time{}, &apiError{Status: http.StatusServiceUnavailable, Code: "keys_unavailable",
+		return "", time.Time{}, &problem.Error{Status: http.StatusServiceUnavailable, Code: "keys_unavailable",
 			Message: "The keys that verify tokens cannot be fetched now.", RetryAfter: 5 * time.Second}
 	case errors.Is(err, jwt.ErrTokenExpired):
-		return "", time.Time{}, unauthorized("This token has expired.")
+		return "", time.Time{}, problem.Unauthorized("This token has expired.")
 	case err != nil:
-		return "", time.Time{}, unauthorized("This token is not valid.")
+		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
 	case !validOwner(claims.Subject):
-		return "", time.Time{}, unauthorized("This token has no usable sub.")
+		return "", time.Time{}, problem.Unauthorized("This token has no usable sub.")
 	}
 	if claims.ExpiresAt == nil {
 		return claims.Subject, time.Time{}, nil
 	}
 	return claims.Subject, claims.ExpiresAt.Time, nil
-}
-
-const identityKey = "identity"
-
-// authenticated lets a request through when its caller is known.
-func (s *Server) authenticated(next echo.HandlerFunc) echo.HandlerFunc {
-	return s.identified(next, false)
-}
-
-// authenticatedOrSecret also takes client secrets.
-func (s *Server) authenticatedOrSecret(next echo.HandlerFunc) echo.HandlerFunc {
-	return s.identified(next, true)
-}
-
-func (s *Server) identified(next echo.HandlerFunc, secretsToo bool) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		who, err := s.auth.identify(c.Request(), secretsToo)
-		if err != nil {
-			return err
-		}
-		c.Set(identityKey, who)
-		return next(c)
-	}
-}
-
-// caller returns the identity of an authenticated request. A route that was
-// registered without authentication has none: that is a defect, not a request.
-func caller(c echo.Context) identity {
-	who, ok := c.Get(identityKey).(identity)
-	if !ok {
-		panic(fmt.Sprintf("route %s has no authentication", c.Path()))
-	}
-	return who
 }

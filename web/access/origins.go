@@ -1,4 +1,4 @@
-package web
+package access
 
 import (
 	"fmt"
@@ -6,21 +6,23 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"voicebridge/web/problem"
 )
 
-// origins knows which pages may use the API and which names this server goes by.
-type origins struct {
+// Origins knows which pages may use the API and which names this server goes by.
+type Origins struct {
 	allowed map[string]bool // "scheme://host[:port]", lower case
 	// hosts are the Host names that are served; nil serves any.
 	hosts map[string]bool
 	cross *http.CrossOriginProtection
 }
 
-// newOrigins checks the allowed origins. With loopback set only the loopback
+// NewOrigins checks the allowed origins. With loopback set only the loopback
 // names and the allowed origins' hosts are served: a page on a foreign name that
 // resolves to this machine (DNS rebinding) would else be a page of ours.
-func newOrigins(allowed []string, loopback bool) (*origins, error) {
-	o := &origins{allowed: make(map[string]bool, len(allowed)), cross: http.NewCrossOriginProtection()}
+func NewOrigins(allowed []string, loopback bool) (*Origins, error) {
+	o := &Origins{allowed: make(map[string]bool, len(allowed)), cross: http.NewCrossOriginProtection()}
 	if loopback {
 		o.hosts = map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}
 	}
@@ -54,25 +56,25 @@ func ParseOrigin(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// isAllowed reports whether the operator named the origin.
-func (o *origins) isAllowed(origin string) bool { return o.allowed[strings.ToLower(origin)] }
+// Allowed reports whether the operator named the origin.
+func (o *Origins) Allowed(origin string) bool { return o.allowed[strings.ToLower(origin)] }
 
-// checkSocket refuses a WebSocket handshake from a foreign page (RFC 6455,
+// CheckSocket refuses a WebSocket handshake from a foreign page (RFC 6455,
 // section 10.2). A client that is not a browser sends no Origin.
-func (o *origins) checkSocket(r *http.Request) error {
+func (o *Origins) CheckSocket(r *http.Request) error {
 	origin := r.Header.Get("Origin")
-	if origin == "" || o.isAllowed(origin) {
+	if origin == "" || o.Allowed(origin) {
 		return nil
 	}
 	if u, err := url.Parse(origin); err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
 		return nil
 	}
-	return forbidden("origin_not_allowed", "Pages of this origin may not use the API. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
+	return problem.Forbidden("origin_not_allowed", "Pages of this origin may not use the API. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
 }
 
-// patterns returns the allowed origins for the WebSocket library's own check,
+// Patterns returns the allowed origins for the WebSocket library's own check,
 // which matches with path.Match: brackets of IPv6 hosts are escaped.
-func (o *origins) patterns() []string {
+func (o *Origins) Patterns() []string {
 	escape := strings.NewReplacer("[", `\[`, "]", `\]`)
 	out := make([]string, 0, len(o.allowed))
 	for origin := range o.allowed {
@@ -81,12 +83,12 @@ func (o *origins) patterns() []string {
 	return out
 }
 
-// checkHost refuses names that are not ours.
-func (o *origins) checkHost(r *http.Request) error {
+// CheckHost refuses names that are not ours.
+func (o *Origins) CheckHost(r *http.Request) error {
 	if o.hosts == nil || o.hosts[hostname(r.Host)] {
 		return nil
 	}
-	return forbidden("host_not_allowed", "This server does not go by that name. Behind a proxy, set VOICEBRIDGE_ALLOWED_ORIGINS to the address that browsers use.")
+	return problem.Forbidden("host_not_allowed", "This server does not go by that name. Behind a proxy, set VOICEBRIDGE_ALLOWED_ORIGINS to the address that browsers use.")
 }
 
 // hostname returns the name in a Host header in lower case, without port and
@@ -98,11 +100,11 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
 }
 
-// checkCross refuses requests that change something and come from a foreign
+// CheckCross refuses requests that change something and come from a foreign
 // page.
-func (o *origins) checkCross(r *http.Request) error {
+func (o *Origins) CheckCross(r *http.Request) error {
 	if err := o.cross.Check(r); err != nil {
-		return forbidden("origin_not_allowed", "A page of another origin may not do this. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
+		return problem.Forbidden("origin_not_allowed", "A page of another origin may not do this. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
 	}
 	return nil
 }

@@ -1,0 +1,178 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"voicebridge/web/problem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// clock is a clock that tests move.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+func isTooMany(err error) bool {
+	e, ok := errors.AsType[*problem.Error](err)
+	return ok && e.Status == http.StatusTooManyRequests
+}
+
+func TestRateLimitForgets(t *testing.T) {
+	t.Parallel()
+	c := &clock{t: time.Unix(1, 0)}
+	l := NewRateLimit(1, c.now)
+	for i := range maxAddresses + 10 {
+		if err := l.Take(fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(l.all); n > maxAddresses {
+		t.Errorf("%d addresses are kept", n)
+	}
+	c.advance(time.Hour)
+	if err := l.Take("new"); err != nil || len(l.all) != 1 {
+		t.Errorf("%d addresses are kept after an hour, err %v", len(l.all), err)
+	}
+}
+
+func TestSecretsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &clock{t: time.Unix(1, 0)}
+	s := newSecretStore(c.now)
+	add := func(owner string, session json.RawMessage) error {
+		_, err := s.Add(&ClientSecret{Owner: owner, Session: session, Expires: c.now().Add(time.Minute)})
+		return err
+	}
+	for range maxSecretsPerOwner {
+		if err := add("alice", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := add("alice", nil); !isTooMany(err) {
+		t.Errorf("alice's next secret: %v", err)
+	}
+	if err := add("bob", nil); err != nil {
+		t.Errorf("bob's first secret: %v", err)
+	}
+	if err := add("carol", make(json.RawMessage, maxSecretBytes+1)); !isTooMany(err) {
+		t.Errorf("a secret with a huge session: %v", err)
+	}
+	c.advance(time.Minute)
+	if err := add("alice", nil); err != nil || len(s.all) != 1 {
+		t.Errorf("after the others have expired: %v, %d are kept", err, len(s.all))
+	}
+}
+
+func TestSecretIsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-secret"
+	hidden := struct{ inner StaticToken }{StaticToken{"alice", NewSecret(canary)}}
+	var out strings.Builder
+	log := slog.New(slog.NewJSONHandler(&out, nil))
+	log.Info("m", "secret", hidden.inner.Token, "struct", hidden, "auth", Auth{JWTSecret: hidden.inner.Token})
+	encoded, err := json.Marshal(hidden.inner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb+" "+verb, hidden, hidden.inner.Token)
+	}
+	if all := out.String() + string(encoded); strings.Contains(all, canary) || strings.Contains(all, fmt.Sprintf("%x", canary)) {
+		t.Errorf("the secret is in %s", all)
+	}
+	if NewSecret(canary).Reveal() != canary || NewSecret("").IsSet() {
+		t.Error("the secret does not hold its value")
+	}
+}
+
+func FuzzParseKeys(f *testing.F) {
+	f.Add([]byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		keys, err := parseKeys(body)
+		if err == nil && len(keys) == 0 {
+			t.Error("no keys and no error")
+		}
+	})
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &clock{t: time.Unix(1, 0)}
+	s := newSessionStore(c.now)
+	for i := range maxSessions + 5 {
+		s.Add("alice", c.now().Add(time.Hour+time.Duration(i)))
+	}
+	if len(s.all) != maxSessions {
+		t.Errorf("%d sessions are kept", len(s.all))
+	}
+	c.advance(2 * time.Hour)
+	s.Add("bob", c.now().Add(time.Hour))
+	if len(s.all) != 1 {
+		t.Errorf("%d sessions are kept after they have ended", len(s.all))
+	}
+}
+
+func TestKeysOverHTTP(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]http.RoundTripper{
+		"status": roundTrip(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody, Request: r}
+		}),
+		"not JSON": roundTrip(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("<html>")), Request: r}
+		}),
+		"endless": roundTrip(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(endless{}), Request: r}
+		}),
+		"empty": roundTrip(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"keys":[]}`)), Request: r}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := newKeySet("https://keys.example", &http.Client{Transport: k}, time.Now)
+			if _, err := set.key(context.Background(), "x", "RS256"); !errors.Is(err, errKeysUnavailable) {
+				t.Errorf("err %v", err)
+			}
+		})
+	}
+}
+
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}

@@ -1,0 +1,143 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/persistence"
+	"voicebridge/web/access"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+)
+
+// clientSecrets answers the route that mints short-lived tokens.
+type clientSecrets struct {
+	secrets *access.SecretStore
+	store   threadReader
+	model   string // of calls, as the answers name it
+	now     func() time.Time
+}
+
+func (h *clientSecrets) routes(r router) {
+	r.POST("/v1/realtime/client_secrets", h.create, r.user)
+}
+
+const (
+	secretDefaultTTL = 600  // seconds
+	secretMinTTL     = 10   // seconds
+	secretMaxTTL     = 7200 // seconds
+)
+
+type secretRequest struct {
+	ExpiresAfter *struct {
+		Anchor  string `json:"anchor"`
+		Seconds *int64 `json:"seconds"`
+	} `json:"expires_after"`
+	Session  json.RawMessage `json:"session"`
+	ThreadID *string         `json:"thread_id"`
+}
+
+type secretAnswer struct {
+	Value     string          `json:"value"`
+	ExpiresAt int64           `json:"expires_at"` // Unix seconds
+	Session   json.RawMessage `json:"session"`
+	ThreadID  *string         `json:"thread_id"`
+}
+
+// create mints a client secret for the caller.
+func (h *clientSecrets) create(c echo.Context) error {
+	var body secretRequest
+	if err := input.JSON(c, &body, true); err != nil {
+		return err
+	}
+	ttl, err := body.ttl()
+	if err != nil {
+		return err
+	}
+	secret := &access.ClientSecret{Owner: caller(c).Owner, Expires: h.now().Add(ttl)}
+	if secret.Session, err = sessionObject(body.Session); err != nil {
+		return err
+	}
+	if body.ThreadID != nil {
+		if secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID); err != nil {
+			return err
+		}
+	}
+	shown, err := h.shownSession(secret.Session)
+	if err != nil {
+		return err
+	}
+	token, err := h.secrets.Add(secret)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: shown, ThreadID: body.ThreadID})
+}
+
+func (r secretRequest) ttl() (time.Duration, error) {
+	if r.ExpiresAfter == nil {
+		return secretDefaultTTL * time.Second, nil
+	}
+	if a := r.ExpiresAfter.Anchor; a != "" && a != "created_at" {
+		return 0, problem.BadRequest("invalid_value", "expires_after.anchor", "expires_after.anchor must be created_at.")
+	}
+	if r.ExpiresAfter.Seconds == nil {
+		return secretDefaultTTL * time.Second, nil
+	}
+	n := *r.ExpiresAfter.Seconds
+	if n < secretMinTTL || n > secretMaxTTL {
+		return 0, problem.BadRequest("invalid_value", "expires_after.seconds",
+			fmt.Sprintf("expires_after.seconds must be from %d to %d.", secretMinTTL, secretMaxTTL))
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+// ownThread checks that the thread is the caller's.
+func (h *clientSecrets) ownThread(c echo.Context, owner, id string) (string, error) {
+	if !input.ValidID(id, maxThreadID) {
+		return "", errNoThread
+	}
+	_, err := h.store.Thread(c.Request().Context(), persistence.Key{Owner: owner, Thread: id})
+	return id, orThread(err)
+}
+
+// sessionObject checks a client's session object. A missing one and null are nil.
+func sessionObject(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	if len(raw) > maxSession {
+		return nil, problem.TooLarge("session", fmt.Sprintf("session is larger than %d bytes.", maxSession))
+	}
+	if !input.IsObject(raw) {
+		return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object.")
+	}
+	var head struct {
+		Type json.RawMessage `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil || (len(head.Type) > 0 && string(head.Type) != `"realtime"`) {
+		return nil, problem.BadRequest("invalid_value", "session.type", `session.type must be "realtime".`)
+	}
+	return raw, nil
+}
+
+// shownSession is the session as the answer shows it: what was asked for, with
+// the model that this server uses.
+func (h *clientSecrets) shownSession(session json.RawMessage) (json.RawMessage, error) {
+	fields := map[string]json.RawMessage{}
+	if session != nil {
+		if err := json.Unmarshal(session, &fields); err != nil {
+			return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object.")
+		}
+	}
+	model, err := json.Marshal(h.model)
+	if err != nil {
+		return nil, fmt.Errorf("encode model: %w", err)
+	}
+	fields["type"], fields["object"], fields["model"] = json.RawMessage(`"realtime"`), json.RawMessage(`"realtime.session"`), model
+	return json.Marshal(fields)
+}

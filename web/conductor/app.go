@@ -1,0 +1,246 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/coder/websocket"
+	"github.com/google/uuid"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+	"voicebridge/web/socket"
+)
+
+// Types of envelopes.
+const (
+	typeTranscript = "transcript.final"
+	typeToolResult = "tool.result"
+	typeInterrupt  = "interrupt"
+
+	typePartial  = "assistant.speech.partial"
+	typeFinal    = "assistant.speech.final"
+	typeToolCall = "tool.call"
+	typeError    = "error"
+)
+
+const (
+	// maxEnvelope is the size of one envelope from the app, in bytes: JSON may need
+	// six bytes for one of a text.
+	maxEnvelope = input.MaxBody
+	// maxUntold is how many turns may wait for an app that does not read.
+	maxUntold = 4
+	// toldPrefix begins the ids of calls that are told and not awaited.
+	toldPrefix = "told-"
+	// timestampLayout is RFC 3339 with milliseconds.
+	timestampLayout = "2006-01-02T15:04:05.000Z07:00"
+)
+
+// envelope is what goes both ways.
+type envelope struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	SessionID string          `json:"sessionId"`
+	Timestamp string          `json:"timestamp"`
+	Payload   json.RawMessage `json:"payload"`
+}
+
+// textPayload is the payload of assistant.speech.partial and .final.
+type textPayload struct {
+	Text string `json:"text"`
+}
+
+// callPayload is the payload of tool.call.
+type callPayload struct {
+	CallID string `json:"callId"`
+	Name   string `json:"name"`
+	// Arguments is JSON in a string.
+	Arguments string `json:"arguments"`
+}
+
+type errorPayload struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// app is one connection of an app. Its socket reads in one goroutine and tells
+// in another.
+type app struct {
+	key    persistence.Key
+	tools  Tools
+	socket *socket.Socket
+	all    *Conductors
+
+	session *session
+	end     context.CancelCauseFunc
+	// told is closed when nothing more is told here.
+	told chan struct{}
+	// more is signalled when the session has another turn.
+	more chan struct{}
+}
+
+// envelope makes an envelope.
+func (a *app) envelope(kind string, payload any) envelope {
+	data, err := json.Marshal(payload)
+	if err != nil {
+		a.all.log.Error("payload not encoded", "error", err, "type", kind) // of strings: it cannot be
+	}
+	return envelope{
+		ID: newEnvelopeID(), Type: kind, SessionID: a.key.Thread,
+		Timestamp: a.all.now().UTC().Format(timestampLayout), Payload: data,
+	}
+}
+
+func newEnvelopeID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// refuse tells the app what is wrong.
+func (a *app) refuse(err error) error {
+	e := a.all.explain(err)
+	if e.Status >= http.StatusInternalServerError && e.Status != http.StatusServiceUnavailable {
+		a.all.log.Error("envelope failed", "error", err, "thread_id", a.key.Thread)
+	}
+	return a.socket.Write(a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
+}
+
+// take handles one envelope of the app. What is wrong with it is told to the
+// app; an error ends the socket.
+func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(message, maxEnvelope+1))
+	if err != nil {
+		return err
+	}
+	refused := a.handle(ctx, kind, data)
+	if refused == nil {
+		return nil
+	}
+	if err := a.refuse(refused); err != nil {
+		return err
+	}
+	if !threadIsTaken(a.all.explain(refused)) || a.all.untold(a.session) > 0 {
+		return nil
+	}
+	// The app may have begun to think by itself, and no turn will end that.
+	return a.socket.Write(a.state("idle"))
+}
+
+// threadIsTaken reports whether no turn could begin because another or a call
+// has the thread.
+func threadIsTaken(e *problem.Error) bool { return e.Code == "agent_busy" || e.Code == "call_active" }
+
+func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byte) error {
+	if len(data) > maxEnvelope {
+		return problem.TooLarge("", fmt.Sprintf("The envelope is larger than %d bytes.", maxEnvelope))
+	}
+	in, err := readEnvelope(kind, data)
+	if err != nil {
+		return err
+	}
+	if in.SessionID != "" && in.SessionID != a.key.Thread {
+		return problem.BadRequest("wrong_session", "sessionId", "This connection is for another session: sessionId must be its session_id.")
+	}
+	switch in.Type {
+	case typeTranscript:
+		return a.transcript(ctx, in.Payload)
+	case typeToolResult:
+		return a.toolResult(in.Payload)
+	case typeInterrupt:
+		err := a.all.chat.Interrupt(ctx, a.key)
+		if errors.Is(err, chat.ErrIdle) {
+			return nil // the answer was complete already
+		}
+		return err
+	}
+	return problem.BadRequest("unknown_type", "type", fmt.Sprintf("There is no envelope of type %.50q for the server; there are %s, %s and %s.", in.Type, typeTranscript, typeToolResult, typeInterrupt))
+}
+
+// incoming is an envelope of the app. Its id and time are the app's own.
+type incoming struct {
+	Type      string          `json:"type"`
+	SessionID string          `json:"sessionId"`
+	Payload   json.RawMessage `json:"payload"`
+}
+
+func readEnvelope(kind websocket.MessageType, data []byte) (incoming, error) {
+	var in incoming
+	if kind != websocket.MessageText {
+		return in, problem.BadRequest("bad_envelope", "", "Envelopes are JSON in text frames.")
+	}
+	if err := input.Part("envelope", data, &in); err != nil {
+		return in, err
+	}
+	if in.Type == "" {
+		return in, problem.BadRequest("bad_envelope", "type", "The envelope has no type.")
+	}
+	return in, nil
+}
+
+// transcript begins a turn with what the user said.
+func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
+	var said textPayload
+	if err := input.Part("payload", payload, &said); err != nil {
+		return err
+	}
+	if strings.TrimSpace(said.Text) == "" {
+		return problem.BadRequest("empty_message", "text", "The transcript is empty.")
+	}
+	if a.all.untold(a.session) >= maxUntold {
+		return fmt.Errorf("begin turn: %w", chat.ErrBusy)
+	}
+	if err := a.all.refuseInCall(ctx, a.key); err != nil {
+		return err
+	}
+	begun, err := a.all.chat.Turn(ctx, chat.TurnRequest{
+		Key: a.key, Text: said.Text, System: a.tools.system, NoServerTools: true,
+		Caller: &chat.CallerTools{Tools: a.tools.definitions, Wait: true},
+	})
+	if err != nil {
+		return err
+	}
+	a.all.add(a.session, a.newTurn(begun, said.Text))
+	return nil
+}
+
+// toolResult hands the result of a call to the turn that waits for it. What an
+// app answers to the calls that it is only told of is dropped.
+func (a *app) toolResult(payload json.RawMessage) error {
+	var in struct {
+		CallID string          `json:"callId"`
+		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
+	}
+	if err := input.Part("payload", payload, &in); err != nil {
+		return err
+	}
+	if in.CallID == "" {
+		return problem.BadRequest("bad_envelope", "callId", "callId is missing.")
+	}
+	result := chat.ToolResult{CallID: in.CallID, Output: string(in.Result), Error: errorWords(in.Error)}
+	if result.Error == "" && result.Output == "" {
+		result.Output = "null"
+	}
+	err := a.all.deliver(a.session, result)
+	if errors.Is(err, chat.ErrUnknownCall) {
+		if strings.HasPrefix(in.CallID, toldPrefix) {
+			return nil
+		}
+		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q is not open: it was never asked, or it is not waited for any more.", in.CallID))
+	}
+	return err
+}
+
+// errorWords is the error of a tool result in words for the model: a text as it
+// is, anything else as JSON; empty for none.
+func errorWords(raw json.RawMessage) string {
+	var text string
+	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil { // null is an empty text
+		return text
+	}
+	return string(raw)
+}

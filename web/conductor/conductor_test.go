@@ -1,0 +1,138 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"voicebridge/chat"
+	"voicebridge/llm"
+	"voicebridge/llm/simulator"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/web/problem"
+	"voicebridge/web/socket"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAToolOfTheSessionsOwnKeepsItsName(t *testing.T) {
+	t.Parallel()
+	own := `[{"name":"agent_spawn","description":"own","parameters":{"type":"object"}}]`
+	for _, query := range []string{"", agentToolkit} {
+		tools, err := NewTools(persistence.TextSession{Tools: own}, query)
+		if err != nil || tools.wireName("agent_spawn") != "agent_spawn" || query != "" && tools.wireName("agent_list") != "agent.list" {
+			t.Errorf("%q: %+v, %v", query, tools.names, err)
+		}
+	}
+}
+
+// coordinator runs text turns of the simulator on a store until the test ends.
+func coordinator(t *testing.T) (*chat.Coordinator, persistence.Key) {
+	t.Helper()
+	db, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := chat.New(chat.Config{Store: db, Providers: []llm.Provider{simulator.New(simulator.Config{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ran, db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	thread, err := db.CreateThread(t.Context(), "alice", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, persistence.Key{Owner: "alice", Thread: thread.ID}
+}
+
+// TestAnAppIsLostBeforeTheLastPartial has a turn whose end is known just when
+// nothing can be told any more: the app that comes back is told all of it.
+func TestAnAppIsLostBeforeTheLastPartial(t *testing.T) {
+	t.Parallel()
+	texts, key := coordinator(t)
+	d := New(Config{
+		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		RefuseInCall: func(context.Context, persistence.Key) error { return nil },
+		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if r.URL.Path == "/lost" {
+			_ = conn.CloseNow()
+			return
+		}
+		_ = d.Serve(context.WithoutCancel(r.Context()), key, Tools{}, socket.New(conn, socket.DefaultTiming(), "connect again"))
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dial := func(path string) *websocket.Conn {
+		conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(server.URL, "http")+path, nil) //nolint:bodyclose // of a socket
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+
+	begun, err := texts.Turn(ctx, chat.TurnRequest{Key: key, Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := dial("/lost")
+	_ = gone.CloseNow()
+	first := &app{key: key, all: d, socket: socket.New(gone, socket.DefaultTiming(), "")}
+	told := first.newTurn(begun, "hi")
+	told.done = len(told.facts)
+	for e, err := range begun.Events(ctx, 0) {
+		// What cannot be written now is told to the app that comes back.
+		_ = first.apply(ctx, told, turnStep{e, err})
+	}
+	d.mu.Lock()
+	d.sessions[key] = &session{leftAt: time.Now(), turns: []*turn{told}}
+	d.mu.Unlock()
+
+	second := dial("/")
+	defer func() { _ = second.CloseNow() }()
+	var types []string
+	for len(types) < 6 {
+		var e envelope
+		_, data, err := second.Read(ctx)
+		if err == nil {
+			err = json.Unmarshal(data, &e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, e.Type)
+	}
+	want := []string{typePartial, typeFinal, typeToolCall, typeToolCall, typeToolCall, typeToolCall}
+	if diff := cmp.Diff(want, types); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if err := second.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,262 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web/problem"
+	"voicebridge/web/socket"
+)
+
+// KeepSession is how long a turn that nobody heard the end of waits for the app
+// to come back. Its message is saved in any case.
+const KeepSession = 10 * time.Minute
+
+const (
+	// takeOverWait is how long a connection that is taken over may need to let go.
+	takeOverWait = 2 * time.Second
+	// goodbyeWait is how long it may take to see that the app had closed it.
+	goodbyeWait = 100 * time.Millisecond
+)
+
+// textChat is what the sessions need of text turns; *chat.Coordinator does.
+type textChat interface {
+	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
+	Interrupt(ctx context.Context, key persistence.Key) error
+}
+
+// Config is what [New] needs; all of it is required.
+type Config struct {
+	Chat textChat
+	// RefuseInCall returns an error when the thread has a live call: its
+	// conversation is the call's.
+	RefuseInCall func(ctx context.Context, key persistence.Key) error
+	// Explain turns any error into what the app is told.
+	Explain func(error) *problem.Error
+	Now     func() time.Time
+	Logger  *slog.Logger
+}
+
+// Conductors are the sessions of all apps. Safe for concurrent use.
+type Conductors struct {
+	chat         textChat
+	refuseInCall func(ctx context.Context, key persistence.Key) error
+	explain      func(error) *problem.Error
+	now          func() time.Time
+	log          *slog.Logger
+
+	mu       sync.Mutex
+	sessions map[persistence.Key]*session
+}
+
+// session is what an app finds again when it comes back. It is guarded
+// by the mutex of the Conductors.
+type session struct {
+	app    *app // connected; nil for none
+	leftAt time.Time
+	// turns are those whose end the app has not surely heard of, oldest first.
+	turns []*turn
+}
+
+// New returns the sessions of all apps, of which there is none yet.
+func New(cfg Config) *Conductors {
+	return &Conductors{
+		chat: cfg.Chat, refuseInCall: cfg.RefuseInCall, explain: cfg.Explain, now: cfg.Now, log: cfg.Logger,
+		sessions: make(map[persistence.Key]*session),
+	}
+}
+
+// Serve runs an app's connection until it ends and returns why it did.
+func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools, k *socket.Socket) error {
+	a := &app{key: key, tools: tools, socket: k, all: d, told: make(chan struct{}), more: make(chan struct{}, 1)}
+	ctx, a.end = context.WithCancelCause(ctx)
+	defer a.end(nil)
+	before := d.enter(a)
+	k.Limit = -1 // take refuses what is too large and goes on
+	k.Take = func(kind websocket.MessageType, r io.Reader) error { return a.take(ctx, kind, r) }
+	cause := k.Run(ctx, func(ctx context.Context) error {
+		defer close(a.told)
+		if before != nil && before.giveWay() {
+			d.goodbye(a.session)
+		}
+		return a.tell(ctx)
+	})
+	d.leave(a)
+	return cause
+}
+
+// giveWay waits until nothing more is told on a connection that was taken over.
+// It reports whether the app had closed it just before.
+func (a *app) giveWay() (goodbye bool) {
+	timer := time.AfterFunc(takeOverWait, a.socket.CloseNow)
+	defer timer.Stop()
+	<-a.told
+	select {
+	case <-a.socket.Unread:
+		return a.socket.SaidGoodbye()
+	case <-time.After(goodbyeWait):
+		return false
+	}
+}
+
+// goodbye notes that the app has read all that was told.
+func (d *Conductors) goodbye(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.heard()
+}
+
+// enter makes an app the one of its session. It returns the one before, which is
+// told to go.
+func (d *Conductors) enter(a *app) (before *app) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget()
+	s := d.sessions[a.key]
+	if s == nil {
+		s = &session{}
+		d.sessions[a.key] = s
+	}
+	before, s.app, a.session = s.app, a, s
+	if before != nil {
+		before.end(socket.ErrTaken)
+	}
+	return before
+}
+
+// forget drops the sessions to which no app came back.
+func (d *Conductors) forget() {
+	for key, s := range d.sessions {
+		if s.app == nil && d.now().Sub(s.leftAt) > KeepSession && !slices.ContainsFunc(s.turns, (*turn).running) {
+			delete(d.sessions, key)
+		}
+	}
+}
+
+func (d *Conductors) leave(a *app) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := a.session
+	if s.app != a {
+		return
+	}
+	s.app, s.leftAt = nil, d.now()
+	// Who says goodbye has read all that came before it; who vanishes may not.
+	if a.socket.SaidGoodbye() {
+		s.heard()
+	}
+	if len(s.turns) == 0 {
+		delete(d.sessions, a.key)
+	}
+}
+
+// heard drops the turns that were told to their end.
+func (s *session) heard() {
+	s.turns = slices.DeleteFunc(s.turns, func(t *turn) bool { return t.told })
+}
+
+// untold counts the turns whose end was not told yet.
+func (d *Conductors) untold(s *session) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range s.turns {
+		if !t.told {
+			n++
+		}
+	}
+	return n
+}
+
+// Count returns how many sessions are kept.
+func (d *Conductors) Count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.sessions)
+}
+
+// Session reports whether an app is connected to the session of a thread, and how
+// many of its turns were not told to their end yet.
+func (d *Conductors) Session(key persistence.Key) (connected bool, untold int) {
+	d.mu.Lock()
+	s := d.sessions[key]
+	d.mu.Unlock()
+	if s == nil {
+		return false, 0
+	}
+	untold = d.untold(s)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return s.app != nil, untold
+}
+
+// add gives a session another turn, to be told when those before it are. An app
+// that begins one has heard the end of the one before.
+func (d *Conductors) add(s *session, t *turn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.heard()
+	s.turns = append(s.turns, t)
+	if s.app != nil {
+		select {
+		case s.app.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// next gives the oldest turn that is not told to its end; nil for none.
+func (d *Conductors) next(s *session) *turn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range s.turns {
+		if !t.told {
+			return t
+		}
+	}
+	return nil
+}
+
+// resume makes the ends that the app may not have heard be told once more.
+func (d *Conductors) resume(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range s.turns {
+		t.again()
+	}
+}
+
+// finish notes that a turn was told to its end.
+func (d *Conductors) finish(t *turn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t.told = true
+}
+
+// confirm forgets a turn: the app has its end.
+func (d *Conductors) confirm(s *session, t *turn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.turns = slices.DeleteFunc(s.turns, func(other *turn) bool { return other == t && t.told })
+}
+
+// deliver hands a result to the turn that asked for it.
+func (d *Conductors) deliver(s *session, r chat.ToolResult) error {
+	d.mu.Lock()
+	turns := slices.Clone(s.turns)
+	d.mu.Unlock()
+	for _, t := range slices.Backward(turns) {
+		if err := t.turn.Deliver(r); !errors.Is(err, chat.ErrUnknownCall) {
+			return err
+		}
+	}
+	return &chat.CallError{CallID: r.CallID, Err: chat.ErrUnknownCall}
+}

@@ -1,0 +1,53 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/web/problem"
+)
+
+// pinger is what the readiness check needs of the store.
+type pinger interface {
+	Ping(ctx context.Context) error
+}
+
+const readyTimeout = 3 * time.Second
+
+// health answers the routes for operators.
+type health struct {
+	store   pinger
+	metrics *Metrics
+	closing *atomic.Bool
+	log     *slog.Logger
+}
+
+func (h *health) routes(r router) {
+	r.GET("/healthz", h.healthz)
+	r.GET("/readyz", h.readyz)
+	r.GET("/metrics", echo.WrapHandler(h.metrics.handler()), r.user)
+}
+
+// healthz says that the process answers.
+func (h *health) healthz(c echo.Context) error {
+	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// readyz says whether new work should be sent here.
+func (h *health) readyz(c echo.Context) error {
+	if h.closing.Load() {
+		return problem.ErrShuttingDown
+	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
+	defer cancel()
+	if err := h.store.Ping(ctx); err != nil {
+		h.log.Error("database does not answer", "error", err)
+		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "The database does not answer.", RetryAfter: 5 * time.Second}
+	}
+	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
+}

@@ -1,0 +1,43 @@
+package web
+
+import (
+	"fmt"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/web/access"
+)
+
+const identityKey = "identity"
+
+// router registers the routes of a handler.
+type router struct {
+	*echo.Echo
+	// user lets a request through when its caller is known, userOrSecret also takes
+	// client secrets.
+	user, userOrSecret echo.MiddlewareFunc
+}
+
+// identified lets a request through when its caller is known.
+func identified(auth *access.Authenticator, secretsToo bool) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			who, err := auth.Identify(c.Request(), secretsToo)
+			if err != nil {
+				return err
+			}
+			c.Set(identityKey, who)
+			return next(c)
+		}
+	}
+}
+
+// caller returns the identity of an authenticated request. A route that was
+// registered without authentication has none: that is a defect, not a request.
+func caller(c echo.Context) access.Identity {
+	who, ok := c.Get(identityKey).(access.Identity)
+	if !ok {
+		panic(fmt.Sprintf("route %s has no authentication", c.Path()))
+	}
+	return who
+}

@@ -1,0 +1,182 @@
+// Package input reads what clients send, within limits: bodies, JSON, values of the
+// query, ids. Its errors are *problem.Error or the reader's own.
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"voicebridge/web/problem"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Limits of what a request may hold, in bytes unless a name says otherwise.
+const (
+	MaxBody = 1 << 20 // any request
+	MaxJSON = 64 << 10
+)
+
+// Body reads at most limit bytes of the body. A larger body is the error
+// too_large, a body that stops in the middle a 400.
+func Body(c echo.Context, limit int64, param string) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(c.Request().Body, limit+1))
+	if int64(len(body)) > limit {
+		// A client that is cut off while it sends may not read why.
+		_, _ = io.Copy(io.Discard, c.Request().Body)
+		return nil, problem.TooLarge(param, fmt.Sprintf("The request body is larger than %d bytes.", limit))
+	}
+	if err != nil {
+		return nil, BodyError(err)
+	}
+	BodyIsHere(c)
+	return body, nil
+}
+
+// BodyIsHere ends the time limit for the body once all of it was read: from then
+// on the server reads only to notice that the client goes away, and a limit
+// would end the request's context.
+func BodyIsHere(c echo.Context) {
+	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Time{})
+}
+
+// BodyError is what a client is told of a body that could not be read.
+func BodyError(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return err
+	}
+	return problem.BadRequest("bad_body", "", "The request body could not be read to its end.")
+}
+
+// MediaType returns the request's content type without its parameters, in lower
+// case, and the parameters. A malformed one counts as none.
+func MediaType(header string) (string, map[string]string) {
+	t, params, err := mime.ParseMediaType(header)
+	if err != nil {
+		return "", nil
+	}
+	return t, params
+}
+
+// JSON reads one JSON object into dst. With optional set an empty body is
+// fine and leaves dst as it is.
+func JSON(c echo.Context, dst any, optional bool) error {
+	return JSONOf(c, dst, MaxJSON, optional)
+}
+
+// JSONOf is JSON with a limit of its own.
+func JSONOf(c echo.Context, dst any, limit int64, optional bool) error {
+	body, err := Body(c, limit, "")
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(body)) == 0 && optional {
+		return nil
+	}
+	if t, _ := MediaType(c.Request().Header.Get(echo.HeaderContentType)); t != echo.MIMEApplicationJSON {
+		return problem.UnsupportedMedia("Send the body as application/json.")
+	}
+	return decodeObject(body, dst)
+}
+
+// decodeObject decodes exactly one JSON object.
+func decodeObject(body []byte, dst any) error {
+	if !utf8.Valid(body) {
+		return problem.BadRequest("invalid_json", "", "The body is not valid UTF-8.")
+	}
+	if !IsObject(body) {
+		return problem.BadRequest("invalid_json", "", "The body must be one JSON object.")
+	}
+	err := json.Unmarshal(body, dst)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return problem.BadRequest("invalid_value", e.Field, fmt.Sprintf("%s must be a %s, not a %s.", e.Field, jsonKind(e.Type.Kind().String()), e.Value))
+	}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return e
+	}
+	if err != nil {
+		return problem.BadRequest("invalid_json", "", "The body is not valid JSON.")
+	}
+	return nil
+}
+
+func jsonKind(goKind string) string {
+	switch goKind {
+	case "struct", "map":
+		return "object"
+	case "slice", "array":
+		return "array"
+	case "bool":
+		return "boolean"
+	case "string":
+		return "string"
+	default:
+		return "number"
+	}
+}
+
+// IsObject reports whether b is a valid JSON object.
+func IsObject(b []byte) bool {
+	b = bytes.TrimSpace(b)
+	return len(b) > 0 && b[0] == '{' && json.Valid(b)
+}
+
+// Int reads a whole number between low and high from the query; absent, it
+// is def.
+func Int(c echo.Context, name string, def, low, high int64) (int64, error) {
+	text := c.QueryParam(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < low || n > high {
+		return 0, problem.BadRequest("invalid_value", name, fmt.Sprintf("%s must be a whole number from %d to %d.", name, low, high))
+	}
+	return n, nil
+}
+
+// Bool reads true or false from the query; absent, it is false.
+func Bool(c echo.Context, name string) (bool, error) {
+	text := c.QueryParam(name)
+	if text == "" {
+		return false, nil
+	}
+	b, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, problem.BadRequest("invalid_value", name, name+" must be true or false.")
+	}
+	return b, nil
+}
+
+// ValidID reports whether s can be an id: opaque, visible ASCII, not too long.
+func ValidID(s string, limit int) bool {
+	if s == "" || len(s) > limit {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == '\\' })
+}
+
+// Part decodes a message of a socket, or a part of one, which what names: exactly
+// one JSON object.
+func Part(what string, data []byte, dst any) error {
+	if !utf8.Valid(data) || !IsObject(data) {
+		return problem.BadRequest("bad_envelope", what, fmt.Sprintf("The %s must be one JSON object in UTF-8.", what))
+	}
+	err := json.Unmarshal(data, dst)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return problem.BadRequest("bad_envelope", e.Field, fmt.Sprintf("%s of the %s must be a %s, not a %s.", e.Field, what, jsonKind(e.Type.Kind().String()), e.Value))
+	}
+	if err != nil {
+		return problem.BadRequest("bad_envelope", what, fmt.Sprintf("The %s is not valid JSON.", what))
+	}
+	return nil
+}

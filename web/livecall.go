@@ -1,0 +1,53 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/web/problem"
+)
+
+// liveCall knows whether a thread has a live call, in any process.
+type liveCall struct {
+	calls interface {
+		Live(owner, threadID string) (callID string, ok bool)
+	}
+	store interface {
+		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
+	}
+}
+
+// refuse returns an error when the thread has a live call, in any process:
+// its conversation is the call's, and an answer beside it would be another one.
+func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
+	if _, ok := l.calls.Live(key.Owner, key.Thread); ok {
+		return errCallLive
+	}
+	_, err := l.store.LiveCall(ctx, key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errCallLive
+}
+
+var errCallLive = &problem.Error{
+	Status: http.StatusConflict, Code: string(bridge.CodeCallActive),
+	Message: "The thread has a live call. Say it there, or hang up first.",
+}
+
+var errCallElsewhere = &problem.Error{
+	Status: http.StatusConflict, Code: string(bridge.CodeCallActive), RetryAfter: problem.RetryFull,
+	Message: "The thread has a live call that begins or ends just now, or that another process of this server holds. Try again, or hang up first.",
+}
+
+// saidAnswer is a text that went into a live call, which answers it by voice.
+type saidAnswer struct {
+	CallID      string              `json:"call_id"`
+	UserMessage persistence.Message `json:"user_message"`
+}

@@ -1,0 +1,86 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Upstream describes what calls talk to, for the page and for clients.
+type Upstream struct {
+	// Name is the driver's name: openai, simulator.
+	Name string
+	// Note tells the user what he should know of it, in plain words; may be empty.
+	Note  string
+	Model string
+	Voice string
+}
+
+type configAnswer struct {
+	Upstream     string `json:"upstream"`
+	UpstreamNote string `json:"upstream_note"`
+	Version      string `json:"version"`
+	Model        string `json:"model"`
+	Voice        string `json:"voice"`
+	// Authentication says whether callers must sign in; Owner who this one is.
+	Authentication bool   `json:"authentication"`
+	Owner          string `json:"owner"`
+	// ICEServers are for the browser's RTCPeerConnection.
+	ICEServers []shownICEServer `json:"ice_servers"`
+	// ClientTools are the tools that the page is to run itself.
+	ClientTools []string  `json:"client_tools"`
+	Code        codeShown `json:"code"`
+}
+
+// CodeLimits are the limits of a program that the page runs for a model. Zero
+// values leave them to the page.
+type CodeLimits struct {
+	Timeout     time.Duration
+	MemoryBytes int64
+}
+
+type codeShown struct {
+	TimeoutMs   int64 `json:"timeout_ms"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	// Pyodide is what the names of Pyodide's files are appended to.
+	Pyodide string `json:"pyodide"`
+}
+
+// ICEServer is a STUN or TURN server for the browser's leg.
+type ICEServer struct {
+	URLs       []string
+	Username   string
+	Credential Secret
+}
+
+// shownICEServer is an ICEServer in the form of the browser's RTCIceServer.
+// Browsers need the credential, so callers are told it.
+type shownICEServer struct {
+	URLs       []string `json:"urls"`
+	Username   string   `json:"username,omitempty"`
+	Credential string   `json:"credential,omitempty"`
+}
+
+func (i ICEServer) shown() shownICEServer {
+	return shownICEServer{i.URLs, i.Username, i.Credential.Reveal()}
+}
+
+// pageSettings answers the route from which the page learns about this server.
+type pageSettings struct{ cfg Config }
+
+func (h *pageSettings) routes(r router) { r.GET("/api/config", h.read, r.user) }
+
+func (h *pageSettings) read(c echo.Context) error {
+	u := h.cfg.Upstream
+	answer := configAnswer{
+		Upstream: u.Name, UpstreamNote: u.Note, Version: h.cfg.Version, Model: u.Model, Voice: u.Voice,
+		Authentication: h.cfg.Auth.Required(), Owner: caller(c).Owner, ICEServers: []shownICEServer{},
+		ClientTools: append([]string{}, h.cfg.ClientTools...),
+		Code:        codeShown{TimeoutMs: h.cfg.Code.Timeout.Milliseconds(), MemoryBytes: h.cfg.Code.MemoryBytes, Pyodide: h.cfg.Pyodide.base()},
+	}
+	for _, i := range h.cfg.ICEServers {
+		answer.ICEServers = append(answer.ICEServers, i.shown())
+	}
+	return c.JSON(http.StatusOK, answer)
+}

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/coder/websocket"
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/web/access"
+	"voicebridge/web/problem"
+	"voicebridge/web/socket"
+)
+
+// socketDoor opens WebSockets: handshake, origin, limits.
+type socketDoor struct {
+	origins *access.Origins
+	limit   *access.CountLimit
+	open    *socket.Set
+	metrics *Metrics
+	timing  socket.Timing
+	log     *slog.Logger
+}
+
+// check refuses a request that is no WebSocket handshake, or one of a foreign
+// page.
+func (d *socketDoor) check(c echo.Context) error {
+	if !c.IsWebSocket() {
+		c.Response().Header().Set(echo.HeaderUpgrade, "websocket")
+		return &problem.Error{Status: http.StatusUpgradeRequired, Code: "upgrade_required", Message: "This is a WebSocket: connect with ws:// or wss://."}
+	}
+	return d.origins.CheckSocket(c.Request())
+}
+
+// upgrade makes the connection a socket within the owner's limits and runs it
+// until it ends. again says how a client comes back.
+func (d *socketDoor) upgrade(c echo.Context, owner, again string, run func(context.Context, *socket.Socket) error) error {
+	release, ok := d.limit.Take(owner)
+	if !ok {
+		return problem.TooMany("too_many_sockets", "Too many sockets are open. Close one first.", problem.RetryFull)
+	}
+	defer release()
+	ctx, leave, ok := d.open.Enter(context.WithoutCancel(c.Request().Context()))
+	if !ok {
+		return problem.ErrShuttingDown
+	}
+	defer leave()
+	conn, err := websocket.Accept(c.Response(), c.Request(), &websocket.AcceptOptions{OriginPatterns: d.origins.Patterns()})
+	if err != nil {
+		// Accept has answered the client.
+		d.log.Debug("socket refused", "error", err, "request_id", requestID(c))
+		return nil
+	}
+	cause := run(ctx, socket.New(conn, d.timing, again))
+	d.metrics.socketClosed(cause)
+	d.log.Debug("socket closed", "path", c.Path(), "reason", cause, "request_id", requestID(c))
+	return nil
+}

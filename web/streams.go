@@ -1,0 +1,136 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web/access"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+	"voicebridge/web/uistream"
+)
+
+// streams follow text turns on server-sent events.
+type streams struct {
+	chat   textTurns
+	store  threadReader
+	limit  *access.CountLimit
+	timing uistream.Timing
+	log    *slog.Logger
+}
+
+func (h *streams) routes(r router) {
+	r.GET("/api/threads/:id/messages/stream", h.resume, r.user)
+	r.GET("/api/threads/:id/stream", h.resume, r.user)
+}
+
+// explain puts a failure into words for the client of a stream.
+func explain(err error) string { return classify(err).Message }
+
+// isStream reports whether the answer is a stream of events.
+func isStream(c echo.Context) bool {
+	if c.Request().Method == http.MethodGet && strings.HasSuffix(c.Path(), "/stream") {
+		return true
+	}
+	for _, header := range c.Request().Header.Values(echo.HeaderAccept) {
+		for accepted := range strings.SplitSeq(header, ",") {
+			if t, _, err := mime.ParseMediaType(accepted); err == nil && t == uistream.MediaType {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// resume follows the turn that runs on a thread, from its beginning or
+// from the event after a number. Without a number it is 204 when none runs; with
+// one the rest of a turn that has just ended is told.
+func (h *streams) resume(c echo.Context) error {
+	key, err := threadKey(c)
+	if err != nil {
+		return err
+	}
+	after, turnID, err := resumePoint(c)
+	if err != nil {
+		return err
+	}
+	if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
+		return orThread(err)
+	}
+	t := h.chat.Running(key)
+	switch {
+	case t == nil, turnID != "" && t.ID() != turnID, after < 0 && hasEnded(t):
+		return c.NoContent(http.StatusNoContent)
+	}
+	return h.follow(c, key, after, func() (*chat.Turn, error) { return t, nil })
+}
+
+func hasEnded(t *chat.Turn) bool {
+	select {
+	case <-t.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// resumePoint reads ?after=N, or the header with which a browser's EventSource
+// connects again, whose value is an id that writeEvent gave.
+func resumePoint(c echo.Context) (after int64, turnID string, err error) {
+	last := c.Request().Header.Get("Last-Event-ID")
+	if c.QueryParam("after") != "" || last == "" {
+		after, err = input.Int(c, "after", -1, 0, math.MaxInt32)
+		return after, "", err
+	}
+	turnID, number, ok := strings.Cut(last, ":")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if !ok || err != nil || n < 0 || !input.ValidID(turnID, maxThreadID) {
+		return 0, "", problem.BadRequest("invalid_value", "Last-Event-ID", "Last-Event-ID is not one that this server gave.")
+	}
+	return n, turnID, nil
+}
+
+// follow follows a turn until it ends or the client goes away, which changes
+// nothing for the turn. An error before the first event is an ordinary answer.
+func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error)) error {
+	release, ok := h.limit.Take(key.Owner)
+	if !ok {
+		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.", problem.RetryFull)
+	}
+	defer release()
+	t, err := turn()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	w := uistream.New(c.Response(), h.timing, t.ID(), explain)
+	err = w.Follow(t.Events(ctx, int(after)+1), cancel)
+	if err != nil && w.Begun() {
+		h.log.Debug("stream ended early", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
+		return nil
+	}
+	return err
+}
+
+// said tells a client that wants a stream that its text went into a live
+// call: a stream without a message, since the answer is spoken.
+func (h *streams) said(c echo.Context, answer saidAnswer) {
+	w := uistream.New(c.Response(), h.timing, "", explain)
+	err := w.Write("", uistream.Chunk{Type: "start"}, uistream.Chunk{Type: "data-said", Data: answer, Transient: true}, uistream.Chunk{Type: "finish"})
+	if err == nil {
+		err = w.Done()
+	}
+	if err != nil {
+		h.log.Debug("stream ended early", "error", err, "request_id", requestID(c))
+	}
+}

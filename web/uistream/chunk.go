@@ -1,0 +1,113 @@
+// Package uistream writes the UI message stream of Vercel's AI SDK, version 1:
+// https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol.
+package uistream
+
+import (
+	"encoding/json"
+
+	"voicebridge/chat"
+)
+
+// Chunk is one Chunk of the UI message stream; its reader refuses keys that the
+// Chunk's type does not have.
+type Chunk struct {
+	Type       string          `json:"type"`
+	MessageID  string          `json:"messageId,omitempty"`
+	Metadata   any             `json:"messageMetadata,omitempty"`
+	ID         string          `json:"id,omitempty"`
+	Delta      *string         `json:"delta,omitempty"`
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	ToolName   string          `json:"toolName,omitempty"`
+	Input      json.RawMessage `json:"input,omitempty"`
+	Output     json.RawMessage `json:"output,omitempty"`
+	ErrorText  *string         `json:"errorText,omitempty"`
+	Dynamic    bool            `json:"dynamic,omitempty"`
+	Data       any             `json:"data,omitempty"`
+	Transient  bool            `json:"transient,omitempty"`
+}
+
+// progressData is the data of a data-tool-progress Chunk.
+type progressData struct {
+	ToolCallID string          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Message    string          `json:"message,omitempty"`
+	Percent    float64         `json:"percent,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+}
+
+// approvalData is the data of a data-tool-approval Chunk: the question with its
+// nonce, or what came of it.
+type approvalData struct {
+	ToolCallID string          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Input      json.RawMessage `json:"input,omitempty"`
+	Nonce      string          `json:"nonce,omitempty"`
+	Approved   *bool           `json:"approved,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+}
+
+var null = json.RawMessage("null")
+
+// chunksOf gives the chunks of one event of a turn; none for an event that is
+// not for this client.
+func (w *Writer) chunksOf(e chat.Event) []Chunk {
+	switch e.Type {
+	case chat.EventStart:
+		return []Chunk{{Type: "start", MessageID: e.MessageID}}
+	case chat.EventStepStart:
+		return []Chunk{{Type: "start-step"}}
+	case chat.EventTextStart:
+		return []Chunk{{Type: "text-start", ID: e.TextID}}
+	case chat.EventTextDelta:
+		return []Chunk{{Type: "text-delta", ID: e.TextID, Delta: &e.Delta}}
+	case chat.EventTextEnd:
+		return []Chunk{{Type: "text-end", ID: e.TextID}}
+	case chat.EventToolInput:
+		return []Chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
+	case chat.EventToolApproval:
+		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Nonce: e.Call.Nonce}
+		return []Chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
+	case chat.EventToolDecided:
+		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Approved: &e.Call.Approved, Reason: e.Call.Reason}
+		return []Chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
+	case chat.EventToolProgress:
+		d := progressData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Message: e.Call.Message, Percent: e.Call.Percent, Data: e.Call.Data}
+		return []Chunk{{Type: "data-tool-progress", ID: e.Call.ID, Data: d, Transient: true}}
+	case chat.EventToolOutput:
+		if e.Call.Error != "" {
+			return []Chunk{{Type: "tool-output-error", ToolCallID: e.Call.ID, ErrorText: &e.Call.Error, Dynamic: e.Call.Dynamic}}
+		}
+		return []Chunk{{Type: "tool-output-available", ToolCallID: e.Call.ID, Output: orNull(e.Call.Output), Dynamic: e.Call.Dynamic}}
+	case chat.EventStepFinish:
+		return []Chunk{{Type: "finish-step"}}
+	case chat.EventFinish:
+		return w.lastChunks(e.Result)
+	default:
+		return nil
+	}
+}
+
+// lastChunks end a stream. The metadata are those of the saved message, so that
+// what was streamed equals what is read later.
+func (w *Writer) lastChunks(r *chat.Result) []Chunk {
+	var out []Chunk
+	switch {
+	case r.Err != nil:
+		text := w.explain(r.Err)
+		out = append(out, Chunk{Type: "error", ErrorText: &text})
+	case r.Finish == chat.FinishInterrupted:
+		out = append(out, Chunk{Type: "abort"})
+	}
+	finish := Chunk{Type: "finish"}
+	if r.Message.Parts != nil {
+		finish.Metadata = r.Message.Metadata
+	}
+	return append(out, finish)
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return null
+	}
+	return raw
+}

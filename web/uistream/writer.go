@@ -1,0 +1,163 @@
+package uistream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+
+	"voicebridge/chat"
+)
+
+// MediaType is that of a stream of server-sent events.
+const MediaType = "text/event-stream"
+
+// Header names the protocol.
+const Header = "X-Vercel-Ai-Ui-Message-Stream"
+
+// openSoon is how long the first event may take before the stream is opened
+// without it: until then a failure can be an ordinary answer.
+const openSoon = 100 * time.Millisecond
+
+// Timing holds the timings of a stream, which tests shorten.
+type Timing struct {
+	KeepAlive time.Duration // of silence, before a comment is sent: proxies cut silent connections
+	Write     time.Duration // one write, before the client counts as gone
+}
+
+// DefaultTiming are the timings of a server.
+func DefaultTiming() Timing {
+	return Timing{KeepAlive: 15 * time.Second, Write: 20 * time.Second}
+}
+
+// Writer writes server-sent events.
+type Writer struct {
+	out    http.ResponseWriter
+	timing Timing
+	turnID string
+	// explain puts a failure into words for the client.
+	explain func(error) string
+	begun   bool // the headers are sent
+}
+
+// New returns a writer of the events of a turn; explain puts a failure into words
+// for the client.
+func New(out http.ResponseWriter, timing Timing, turnID string, explain func(error) string) *Writer {
+	return &Writer{out: out, timing: timing, turnID: turnID, explain: explain}
+}
+
+// Begun reports whether anything was sent: from then on a failure cannot be an
+// ordinary answer.
+func (w *Writer) Begun() bool { return w.begun }
+
+type eventOrError struct {
+	event chat.Event
+	err   error
+}
+
+// Follow writes the events as they come, and comments while none come. It joins
+// the goroutine that reads them; stop ends that.
+func (w *Writer) Follow(events iter.Seq2[chat.Event, error], stop func()) error {
+	next, joined, left := make(chan eventOrError), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(joined)
+		defer close(next)
+		for e, err := range events {
+			select {
+			case next <- eventOrError{e, err}:
+			case <-left:
+				return
+			}
+		}
+	}()
+	defer func() {
+		close(left)
+		stop()
+		<-joined
+	}()
+	tick := time.NewTicker(min(openSoon, w.timing.KeepAlive))
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case n, ok := <-next:
+			if !ok {
+				return w.Done()
+			}
+			if err = n.err; err == nil {
+				err = w.event(n.event)
+			}
+		case <-tick.C:
+			err = w.flush([]byte(": keep-alive\n\n"))
+		}
+		tick.Reset(w.timing.KeepAlive)
+		if err != nil {
+			return w.broken(err)
+		}
+	}
+}
+
+// broken tells a client that is still there why its stream ends early.
+func (w *Writer) broken(err error) error {
+	if w.begun && errors.Is(err, chat.ErrReplayGone) {
+		text := w.explain(err)
+		return errors.Join(err, w.Write("", Chunk{Type: "error", ErrorText: &text}))
+	}
+	return err
+}
+
+// event writes the chunks of an event. The id that a client may come back with
+// stands at the last of them.
+func (w *Writer) event(e chat.Event) error {
+	chunks := w.chunksOf(e)
+	if len(chunks) == 0 {
+		return nil
+	}
+	return w.Write(w.turnID+":"+strconv.Itoa(e.Index), chunks...)
+}
+
+// Write sends chunks; the last of them carries the id, when there is one.
+func (w *Writer) Write(id string, chunks ...Chunk) error {
+	var buf bytes.Buffer
+	for i, c := range chunks {
+		if id != "" && i == len(chunks)-1 {
+			buf.WriteString("id: " + id + "\n")
+		}
+		data, err := json.Marshal(c)
+		if err != nil {
+			return fmt.Errorf("encode event: %w", err)
+		}
+		buf.WriteString("data: ")
+		buf.Write(data)
+		buf.WriteString("\n\n")
+	}
+	return w.flush(buf.Bytes())
+}
+
+// Done ends the stream as its readers expect it.
+func (w *Writer) Done() error { return w.flush([]byte("data: [DONE]\n\n")) }
+
+// flush sends bytes at once, with the headers before the first ones.
+func (w *Writer) flush(data []byte) error {
+	rc := http.NewResponseController(w.out)
+	_ = rc.SetWriteDeadline(time.Now().Add(w.timing.Write)) // not every ResponseWriter of a test has deadlines
+	if !w.begun {
+		w.begun = true
+		h := w.out.Header()
+		h.Set("Content-Type", MediaType)
+		h.Set(Header, "v1")
+		h.Set("X-Accel-Buffering", "no") // nginx would hold the events back
+		w.out.WriteHeader(http.StatusOK)
+	}
+	if _, err := w.out.Write(data); err != nil {
+		return fmt.Errorf("write event: %w", err)
+	}
+	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("send event: %w", err)
+	}
+	return nil
+}
