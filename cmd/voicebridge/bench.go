@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/cmd/voicebridge/internal/load"
+	"voicebridge/cmd/voicebridge/internal/bench"
 )
 
 // benchCommand is the command bench. It reads none of the other settings: what it
@@ -32,15 +32,15 @@ func (b *benchCommand) Run(p *process) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return b.run(p, load.Command{Path: program, Args: []string{"serve"}, Environ: passedOn(p.environ)})
+	return b.run(p, bench.Command{Path: program, Args: []string{"serve"}, Environ: passedOn(p.environ)})
 }
 
-func (b *benchCommand) run(p *process, command load.Command) error {
+func (b *benchCommand) run(p *process, command bench.Command) error {
 	write, err := b.output(p.stdout)
 	if err != nil {
 		return err
 	}
-	report, err := load.Run(p.ctx, load.Config{
+	report, err := bench.Run(p.ctx, bench.Config{
 		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, SetUps: b.Setups, Tools: b.Tools,
 		Bridge: command, Version: buildVersion(), Progress: p.stderr,
 	})
@@ -56,12 +56,12 @@ func (b *benchCommand) run(p *process, command load.Command) error {
 // output returns what writes the report. A file is opened before anything is
 // measured, so that a bad name is found out at once, and keeps what it holds
 // until there is something better.
-func (b *benchCommand) output(stdout io.Writer) (func(load.Report) error, error) {
+func (b *benchCommand) output(stdout io.Writer) (func(bench.Report) error, error) {
 	switch b.JSON {
 	case "":
-		return func(r load.Report) error { return r.WriteTable(stdout) }, nil
+		return func(r bench.Report) error { return r.WriteTable(stdout) }, nil
 	case "-":
-		return func(r load.Report) error { return writeJSON(stdout, r) }, nil
+		return func(r bench.Report) error { return writeJSON(stdout, r) }, nil
 	}
 	probe, err := os.OpenFile(b.JSON, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
@@ -70,7 +70,7 @@ func (b *benchCommand) output(stdout io.Writer) (func(load.Report) error, error)
 	if err := probe.Close(); err != nil {
 		return nil, fmt.Errorf("open file for the figures: %w", err)
 	}
-	return func(r load.Report) error {
+	return func(r bench.Report) error {
 		var text strings.Builder
 		err := writeJSON(&text, r)
 		if err == nil {
@@ -80,7 +80,7 @@ func (b *benchCommand) output(stdout io.Writer) (func(load.Report) error, error)
 	}, nil
 }
 
-func writeJSON(w io.Writer, r load.Report) error {
+func writeJSON(w io.Writer, r bench.Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

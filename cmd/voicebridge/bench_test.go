@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"voicebridge/cmd/voicebridge/internal/load"
+	"voicebridge/cmd/voicebridge/internal/bench"
 )
 
 // servesForBench makes the test's program serve, in a process of its own.
@@ -29,13 +29,13 @@ func TestServesForBench(t *testing.T) {
 	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
 }
 
-func serveByTest(t *testing.T) load.Command {
+func serveByTest(t *testing.T) bench.Command {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return load.Command{
+	return bench.Command{
 		Path: program, Args: []string{"-test.run=^TestServesForBench$"}, Dir: t.TempDir(),
 		Environ: append(passedOn(os.Environ()), servesForBench+"=1"),
 	}
@@ -56,20 +56,20 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r load.Report
+	var r bench.Report
 	if err := json.Unmarshal(raw, &r); err != nil {
 		t.Fatalf("%v in %s", err, raw)
 	}
 	if r.Version != buildVersion() || r.SetUp == nil || r.SetUp.Calls != 2 || len(r.Load) != 1 {
 		t.Fatalf("report %s", raw)
 	}
-	for name, s := range map[string]load.Stage{"answer": r.SetUp.Answer, "channel": r.SetUp.Channel, "sound": r.SetUp.Sound, "ready": r.SetUp.Ready} {
+	for name, s := range map[string]bench.Stage{"answer": r.SetUp.Answer, "channel": r.SetUp.Channel, "sound": r.SetUp.Sound, "ready": r.SetUp.Ready} {
 		if s.Direct.P50 <= 0 || s.Bridged.P50 <= 0 || s.Bridged.P95 < s.Bridged.P50 {
 			t.Errorf("%s %+v", name, s)
 		}
 	}
 	row := r.Load[0]
-	for name, p := range map[string]load.Path{
+	for name, p := range map[string]bench.Path{
 		"direct up": row.Direct.Up, "direct down": row.Direct.Down, "bridged up": row.Bridged.Up, "bridged down": row.Bridged.Down,
 	} {
 		if p.Sent == 0 || p.Lost < 0 || p.Lost >= int64(p.Sent) || p.Wrong != 0 || p.P50 <= 0 || p.P99 < p.P50 {
@@ -104,7 +104,7 @@ func TestBenchOfTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r load.Report
+	var r bench.Report
 	if err := json.Unmarshal(raw, &r); err != nil {
 		t.Fatalf("%v in %s", err, raw)
 	}
@@ -115,7 +115,7 @@ func TestBenchOfTools(t *testing.T) {
 	if row.Calls != 1 || row.AtOnce != 4 || row.Batches == 0 || row.Asked != 4*row.Batches || row.Answered != row.Asked || row.BatchTime.P50 <= 0 {
 		t.Errorf("tools %+v", row)
 	}
-	for name, p := range map[string]load.Path{
+	for name, p := range map[string]bench.Path{
 		"up without": row.Without.Calls.Up, "down without": row.Without.Calls.Down, "up with": row.With.Calls.Up, "down with": row.With.Calls.Down,
 		"beside up": row.With.Beside.Up, "beside down": row.With.Beside.Down,
 	} {
@@ -195,7 +195,7 @@ func TestBenchKeepsTheFileUntilThereIsAnother(t *testing.T) {
 	if kept, err := os.ReadFile(file); err != nil || string(kept) != "before" {
 		t.Errorf("%q, %v", kept, err)
 	}
-	if err := write(load.Report{Version: "<now>"}); err != nil {
+	if err := write(bench.Report{Version: "<now>"}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(file); err != nil || !strings.Contains(string(got), `"version": "<now>"`) {

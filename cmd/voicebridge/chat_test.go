@@ -13,71 +13,25 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/llm"
+	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
 	"voicebridge/web"
 )
 
-func TestTextProviders(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		environ   string
-		want      string // all that can be chosen
-		provider  string // the one that answers
-		wantError string
-	}{
-		{"", "simulator", "simulator", ""},
-		{"OPENAI_API_KEY=sk-1", "openai simulator", "openai", ""},
-		{"OPENAI_BASE_URL=http://127.0.0.1:1/v1", "openai simulator", "openai", ""},
-		{"OPENAI_API_KEY=sk-1 VOICEBRIDGE_UPSTREAM=simulator", "openai simulator", "openai", ""},
-		{"ANTHROPIC_API_KEY=k", "anthropic simulator", "anthropic", ""},
-		{"GEMINI_API_KEY=k ANTHROPIC_API_KEY=k", "anthropic google simulator", "anthropic", ""},
-		{"GEMINI_API_KEY=k VOICEBRIDGE_TEXT_PROVIDER=simulator", "google simulator", "simulator", ""},
-		{"OLLAMA_HOST=box:1", "ollama simulator", "ollama", ""},
-		{"VOICEBRIDGE_TEXT_PROVIDER=ollama", "ollama simulator", "ollama", ""},
-		{"OPENAI_API_KEY=sk-1 OLLAMA_HOST=box:1 VOICEBRIDGE_TEXT_PROVIDER=ollama", "openai ollama simulator", "ollama", ""},
-		{"VOICEBRIDGE_TEXT_PROVIDER=anthropic", "", "", "anthropic needs ANTHROPIC_API_KEY"},
-		{"VOICEBRIDGE_TEXT_PROVIDER=openai", "", "", "openai needs OPENAI_API_KEY"},
-		{"VOICEBRIDGE_TEXT_PROVIDER=google ANTHROPIC_API_KEY=k", "", "", "google needs GEMINI_API_KEY"},
-		{"VOICEBRIDGE_TEXT_PROVIDER=gpt", "", "", "VOICEBRIDGE_TEXT_PROVIDER"},
-		{"OLLAMA_HOST=ftp://x", "", "", "OLLAMA_HOST"},
-	} {
-		t.Run(c.environ, func(t *testing.T) {
-			t.Parallel()
-			cfg, err := loadConfig(sources{File: noFile(t), Environ: strings.Fields(c.environ)})
-			if c.wantError != "" {
-				if err == nil || !strings.Contains(err.Error(), c.wantError) {
-					t.Errorf("err %v", err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Join(cfg.textProviders(), " "); got != c.want || cfg.textProvider() != c.provider {
-				t.Errorf("providers %s, of which %s", got, cfg.textProvider())
-			}
-			for _, name := range cfg.textProviders() {
-				if p, err := cfg.openProvider(name); err != nil || p.Name() != name || textModels[name] == "" {
-					t.Errorf("%s: provider %v, err %v, model %q", name, p, err, textModels[name])
-				}
-			}
-		})
-	}
-}
-
 func TestShownTextModels(t *testing.T) {
 	t.Parallel()
-	cfg, err := loadConfig(sources{File: noFile(t), Environ: []string{"GEMINI_API_KEY=k", "OLLAMA_HOST=box:1", "VOICEBRIDGE_TEXT_PROVIDER=ollama", "VOICEBRIDGE_TEXT_MODEL=mine"}})
+	cfg, err := config.Load(config.Sources{File: noFile(t), Environ: []string{"GEMINI_API_KEY=k", "OLLAMA_HOST=box:1", "VOICEBRIDGE_TEXT_PROVIDER=ollama", "VOICEBRIDGE_TEXT_MODEL=mine"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []web.Model{
-		{Provider: "google", Model: textModels["google"], Kind: "text"},
+		{Provider: "google", Model: "gemini-flash-latest", Kind: "text"},
 		{Provider: "ollama", Model: "mine", Kind: "text", Default: true},
-		{Provider: "simulator", Model: textModels["simulator"], Kind: "text"},
+		{Provider: "simulator", Model: simulator.Model, Kind: "text"},
 	}
-	if got := cfg.shownTextModels(); !slices.Equal(got, want) {
+	if got := shownTextModels(&cfg); !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -93,18 +47,18 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 		http.Error(w, `{"error":{"message":"no"}}`, http.StatusUnauthorized)
 	}))
 	t.Cleanup(server.Close)
-	cfg := defaults()
+	cfg := config.Defaults()
 	cfg.OpenAIBaseURL, cfg.AnthropicBaseURL, cfg.GeminiBaseURL, cfg.OllamaHost = server.URL+"/v1", server.URL, server.URL, server.URL
 	cfg.Secrets.OpenAIKey, cfg.Secrets.AnthropicKey, cfg.Secrets.GeminiKey = web.NewSecret("key-o"), web.NewSecret("key-a"), web.NewSecret("key-g")
 	for name, want := range map[string][]string{
-		providerOpenAI:    {"/v1/chat/completions Bearer key-o ", `"max_tokens":7`},
-		providerAnthropic: {"/v1/messages key-a ", "model-1"},
-		providerGoogle:    {"model-1:streamGenerateContent key-g "},
-		providerOllama:    {"/api/chat  ", `"num_ctx":16000`},
+		config.ProviderOpenAI:    {"/v1/chat/completions Bearer key-o ", `"max_tokens":7`},
+		config.ProviderAnthropic: {"/v1/messages key-a ", "model-1"},
+		config.ProviderGoogle:    {"model-1:streamGenerateContent key-g "},
+		config.ProviderOllama:    {"/api/chat  ", `"num_ctx":16000`},
 	} {
-		p, err := cfg.openProvider(name)
-		if err != nil {
-			t.Fatal(err)
+		p, err := openProvider(&cfg, name)
+		if err != nil || p.Name() != name {
+			t.Fatalf("%s: provider %v, %v", name, p, err)
 		}
 		request := llm.Request{Model: "model-1", Messages: []llm.Message{{Role: llm.RoleUser, Content: "hello"}}, MaxTokens: 7}
 		for _, err = range p.Stream(t.Context(), request) {

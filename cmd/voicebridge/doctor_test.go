@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,10 +25,10 @@ func diagnose(t *testing.T, environ []string, args ...string) (code int, report 
 	problems := 0
 	for line := range strings.Lines(report) {
 		verdict, rest, ok := strings.Cut(line, ": ")
-		if !ok || !slices.Contains([]string{fine, warning, problem}, verdict) || !strings.Contains(rest, ": ") {
+		if !ok || !slices.Contains([]string{"ok", "warning", "problem"}, verdict) || !strings.Contains(rest, ": ") {
 			t.Errorf("%q is no finding", line)
 		}
-		if verdict == problem {
+		if verdict == "problem" {
 			problems++
 		}
 	}
@@ -274,62 +273,9 @@ func TestDoctorFindsProblems(t *testing.T) {
 			t.Parallel()
 			code, report := diagnose(t, environment(t, c.environ...))
 			wantLines(t, report, c.want...)
-			if hasProblem := strings.HasPrefix(c.want[0], problem); hasProblem != (code == 1) {
+			if hasProblem := strings.HasPrefix(c.want[0], "problem"); hasProblem != (code == 1) {
 				t.Errorf("exit code %d", code)
 			}
 		})
-	}
-}
-
-func TestJudgeModels(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		key    string
-		status int
-		body   string
-		want   string
-	}{
-		{"sk-1", 200, `{"data":[{"id":"other"},{"id":"mine"}]}`, "ok: voice model: https://x/v1 answers and takes the key; calls use mine with the voice "},
-		{"sk-1", 200, `{"data":[]}`, "ok: "},
-		{"sk-1", 200, `{}`, "ok: "},
-		{"sk-1", 200, `{"data":[{"id":"other"}]}`, "warning: voice model: https://x/v1 does not offer mine to this key"},
-		{"sk-1", 200, `<html>`, "problem: voice model: https://x/v1 answers with something else"},
-		{"sk-1", 200, `{"data":7}`, "problem: "},
-		{"sk-1", 200, ``, "problem: "},
-		{"sk-1", 401, `{"error":{"message":"\nok: forged"}}`, "problem: voice model: https://x/v1 refuses the key"},
-		{"sk-1", 403, ``, "problem: voice model: https://x/v1 refuses the key"},
-		{"", 401, ``, "problem: voice model: https://x/v1 wants a key"},
-		{"", 404, ``, "warning: voice model: https://x/v1 answers, but has no list"},
-		{"sk-1", 405, ``, "warning: "},
-		{"sk-1", 429, ``, "warning: voice model: https://x/v1 answers that the limit"},
-		{"sk-1", 302, ``, "problem: voice model: https://x/v1 answers 302"},
-		{"sk-1", 500, ``, "problem: "},
-	} {
-		cfg, err := loadConfig(sources{File: noFile(t), Environ: []string{
-			"OPENAI_API_KEY=" + c.key, "OPENAI_BASE_URL=https://x/v1", "VOICEBRIDGE_UPSTREAM=openai", "VOICEBRIDGE_REALTIME_MODEL=mine",
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := cfg.judgeModels(c.status, []byte(c.body)).String(); !strings.HasPrefix(got, c.want) {
-			t.Errorf("%d %s: got %q, want %q", c.status, c.body, got, c.want)
-		}
-	}
-}
-
-func TestIsPublic(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]bool{
-		"203.0.113.5/24": true, "2001:db8::1/64": true, "127.0.0.1/8": false, "10.1.2.3/8": false, "172.17.0.1/16": false, "192.168.1.2/24": false,
-		"100.64.3.4/10": false, "169.254.1.1/16": false, "::1/128": false, "fe80::1/64": false, "fd00::1/8": false,
-	} {
-		p := netip.MustParsePrefix(text)
-		address := &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-		if got := isPublic(address); got != want {
-			t.Errorf("%s: got %v", text, got)
-		}
-	}
-	if isPublic(&net.UnixAddr{Name: "x"}) {
-		t.Error("a socket's file is public")
 	}
 }

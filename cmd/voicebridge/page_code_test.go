@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -319,7 +320,7 @@ func TestWhoRunsPython(t *testing.T) {
 		"both, the browser first":    {true, true, "/srv/pyodide", both, both},
 		"the browser without Python": {true, true, "", both[:1], both},
 	} {
-		cfg := defaults()
+		cfg := config.Defaults()
 		cfg.Tools.Code.PreferBrowser, cfg.Tools.Code.Pyodide = c.prefer, c.pyodide
 		tools := &tools{pick: cfg.Tools}
 		if c.own {

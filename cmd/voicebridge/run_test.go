@@ -17,9 +17,24 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
+
+// write puts a settings file into a folder of the test.
+func write(t *testing.T, yaml string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// noFile is a settings file without settings, so that a test does not read what
+// lies in the working directory.
+func noFile(t *testing.T) string { return write(t, "") }
 
 // output collects what a command writes.
 type output struct {
@@ -279,9 +294,9 @@ func TestHelpAndVersion(t *testing.T) {
 
 func TestPickedTools(t *testing.T) {
 	t.Parallel()
-	names := func(pick toolsConfig) string {
-		pick.Toolkits = []string{toolkitArtifacts}
-		opened, err := openTools(t.Context(), config{Tools: pick, MCPConfig: emptyMCP(t)}, newLogger(logConfig{}, io.Discard))
+	names := func(pick config.Tools) string {
+		pick.Toolkits = []string{config.ToolkitArtifacts}
+		opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, newLogger(config.Log{}, io.Discard))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,14 +311,14 @@ func TestPickedTools(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	all := names(toolsConfig{})
+	all := names(config.Tools{})
 	if n := len(strings.Fields(all)); n != 16 {
 		t.Errorf("%d tools: %s", n, all)
 	}
-	if got := names(toolsConfig{Deny: []string{"createTable"}}); strings.Contains(got, "createTable") || len(strings.Fields(got)) != 15 {
+	if got := names(config.Tools{Deny: []string{"createTable"}}); strings.Contains(got, "createTable") || len(strings.Fields(got)) != 15 {
 		t.Errorf("without createTable: %s", got)
 	}
-	if got := names(toolsConfig{Allow: []string{"createTable", "unknown"}}); got != "createTable" {
+	if got := names(config.Tools{Allow: []string{"createTable", "unknown"}}); got != "createTable" {
 		t.Errorf("only createTable: %s", got)
 	}
 }

@@ -1,41 +1,13 @@
 package main
 
-// serveCommand is the command serve. Its flags are settings.
+// serveCommand is the command serve.
 type serveCommand struct {
-	Listen         *string  `help:"Address of the page and the API." placeholder:"HOST:PORT"`
-	Database       *string  `help:"sqlite:PATH or postgres://…" placeholder:"URL"`
-	Upstream       *string  `help:"openai or simulator." placeholder:"NAME"`
-	OpenAIBaseURL  *string  `name:"openai-base-url" help:"Base URL of the Realtime API." placeholder:"URL"`
-	Model          *string  `help:"Realtime model." placeholder:"NAME"`
-	Voice          *string  `help:"Voice of the assistant." placeholder:"NAME"`
-	AllowedOrigins []string `help:"Origins whose pages may use the API." placeholder:"ORIGIN"`
-	UDPPort        *int     `name:"udp-port" help:"One UDP port for all media; 0 is any." placeholder:"PORT"`
-	PublicIPs      []string `name:"public-ips" help:"Addresses that browsers reach this machine by." placeholder:"IP"`
-	MCPConfig      *string  `name:"mcp-config" help:"File with MCP servers (mcp.json if it is there)." placeholder:"FILE"`
-}
-
-func (s *serveCommand) settings() map[string]any {
-	out := map[string]any{}
-	set(out, "listen", s.Listen)
-	set(out, "database_url", s.Database)
-	set(out, "upstream", s.Upstream)
-	set(out, "openai_base_url", s.OpenAIBaseURL)
-	set(out, "realtime.model", s.Model)
-	set(out, "realtime.voice", s.Voice)
-	set(out, "udp_port", s.UDPPort)
-	set(out, "mcp_config", s.MCPConfig)
-	if len(s.AllowedOrigins) > 0 {
-		out["allowed_origins"] = s.AllowedOrigins
-	}
-	if len(s.PublicIPs) > 0 {
-		out["public_ips"] = s.PublicIPs
-	}
-	return out
+	Settings settingFlags `embed:""`
 }
 
 // Run serves until the process is told to stop.
 func (s *serveCommand) Run(p *process) error {
-	cfg, log, err := p.load(s.settings())
+	cfg, log, err := p.load(s.Settings.settings())
 	if err != nil {
 		return err
 	}

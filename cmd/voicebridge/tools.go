@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"math"
-	"os"
 	"slices"
-	"time"
 
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/clienttool"
@@ -19,11 +16,6 @@ import (
 	"voicebridge/toolkit/mcptool"
 	"voicebridge/toolkit/webtools"
 	"voicebridge/web"
-)
-
-const (
-	defaultMCPFile = "mcp.json"
-	maxToolSeconds = 600
 )
 
 // tools are the server's tools: those that are always here, and those of the MCP
@@ -35,7 +27,7 @@ type tools struct {
 	mcp   *mcptool.Servers // nil when none is configured
 	// pyodide is where the page gets Python from.
 	pyodide *web.Pyodide
-	pick    toolsConfig
+	pick    config.Tools
 	log     *slog.Logger
 	// changed gets a signal when the tools of the MCP servers have changed.
 	changed chan struct{}
@@ -43,7 +35,7 @@ type tools struct {
 
 // openTools makes the server's own tools and connects to the MCP servers. close
 // must be called.
-func openTools(ctx context.Context, cfg config, log *slog.Logger) (*tools, error) {
+func openTools(ctx context.Context, cfg config.Config, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
 	if err := t.openOwn(ctx, cfg); err != nil {
 		return nil, err
@@ -59,8 +51,8 @@ func openTools(ctx context.Context, cfg config, log *slog.Logger) (*tools, error
 }
 
 // openMCP connects to the MCP servers, if any are configured.
-func (t *tools) openMCP(ctx context.Context, cfg config) error {
-	path := cfg.mcpFile()
+func (t *tools) openMCP(ctx context.Context, cfg config.Config) error {
+	path := cfg.MCPPath()
 	if path == "" {
 		return nil
 	}
@@ -77,42 +69,31 @@ func (t *tools) openMCP(ctx context.Context, cfg config) error {
 	return err
 }
 
-// mcpFile is the file that names the MCP servers, empty when there is none.
-func (c *config) mcpFile() string {
-	if c.MCPConfig != "" {
-		return c.MCPConfig
-	}
-	if _, err := os.Stat(defaultMCPFile); errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	return defaultMCPFile
-}
-
 // openOwn makes the tools of the toolkits that are switched on.
-func (t *tools) openOwn(ctx context.Context, cfg config) error {
+func (t *tools) openOwn(ctx context.Context, cfg config.Config) error {
 	on := func(name string) bool { return slices.Contains(cfg.Tools.Toolkits, name) }
-	if on(toolkitArtifacts) {
+	if on(config.ToolkitArtifacts) {
 		t.add(charts.Tools()...)
 	}
-	if on(toolkitCode) {
-		sandbox, err := code.New(cfg.codeTools(t.log))
+	if on(config.ToolkitCode) {
+		sandbox, err := code.New(cfg.CodeTools(t.log))
 		if err != nil {
 			return err
 		}
 		t.add(sandbox.Tools(ctx)...)
 	}
-	web, err := cfg.webTools()
+	settings, err := cfg.WebTools()
 	if err != nil {
 		return err
 	}
-	reaching, err := webtools.New(web)
+	reaching, err := webtools.New(settings)
 	if err != nil {
 		return err
 	}
 	for _, tool := range reaching {
-		kit := toolkitWeb
+		kit := config.ToolkitWeb
 		if tool.Definition().Name == "http" {
-			kit = toolkitHTTP
+			kit = config.ToolkitHTTP
 		}
 		if on(kit) {
 			t.add(tool)
@@ -127,19 +108,10 @@ func (t *tools) add(list ...toolkit.Tool) {
 	}
 }
 
-// codeTools are the settings of the tools that run programs.
-func (c *config) codeTools(log *slog.Logger) code.Config {
-	k := c.Tools.Code
-	return code.Config{
-		Timeout: time.Duration(k.TimeoutSeconds) * time.Second, MemoryBytes: int64(k.MemoryMB) << 20,
-		MaxParallel: k.MaxParallel, PythonEnabled: k.Python, Logger: log,
-	}
-}
-
 // clientPlaces are the tools that a client may declare although the server has them,
 // and those whose answers are read as those of the server's.
-func (t *tools) clientPlaces(cfg config) map[string]clienttool.Place {
-	places := cfg.codeTools(nil).ClientPlaces()
+func (t *tools) clientPlaces(cfg config.Config) map[string]clienttool.Place {
+	places := cfg.CodeTools(nil).ClientPlaces()
 	maps.DeleteFunc(places, func(name string, _ clienttool.Place) bool {
 		return !t.pick.Code.PreferBrowser && (name != code.PythonName || !t.pagePython())
 	})
@@ -156,7 +128,7 @@ func (t *tools) ofClients() []string {
 		names = append(names, code.PythonName)
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
-		return !slices.Contains(t.pick.Toolkits, toolkitCode) || !t.picked(name)
+		return !slices.Contains(t.pick.Toolkits, config.ToolkitCode) || !t.picked(name)
 	})
 }
 
@@ -165,36 +137,6 @@ func (t *tools) ofClients() []string {
 func (t *tools) pagePython() bool {
 	own := slices.ContainsFunc(t.own, func(e toolkit.Entry) bool { return e.Tool.Definition().Name == code.PythonName })
 	return t.pick.Code.Pyodide != "" && (t.pick.Code.PreferBrowser || !own)
-}
-
-// webTools are the settings of the tools that reach the web.
-func (c *config) webTools() (webtools.Config, error) {
-	w, s := c.Tools.Web, &c.Secrets
-	networks, err := prefixes(w.AllowNetwork)
-	if err != nil {
-		return webtools.Config{}, fmt.Errorf("allow_networks: %w", err)
-	}
-	out := webtools.Config{
-		Provider: w.Search, SearXNGURL: w.SearXNGURL, AllowPrefixes: networks, Timeout: c.webTimeout(),
-		ExaKey: s.ExaKey.Reveal(), TavilyKey: s.TavilyKey.Reveal(), BraveKey: s.BraveKey.Reveal(),
-	}
-	if out.DenyPrefixes, err = prefixes(w.DenyNetwork); err != nil {
-		return webtools.Config{}, fmt.Errorf("deny_networks: %w", err)
-	}
-	for _, port := range w.AllowPorts {
-		if port < 1 || port > math.MaxUint16 {
-			return webtools.Config{}, fmt.Errorf("allow_ports: %d is no port", port)
-		}
-		out.AllowPorts = append(out.AllowPorts, uint16(port))
-	}
-	return out, nil
-}
-
-// webTimeout is how long a request may take so that its tool still has the time to say that it took
-// too long. What is out of range is named elsewhere.
-func (c *config) webTimeout() time.Duration {
-	limit := time.Duration(max(0, min(c.Tools.TimeoutSeconds, maxToolSeconds))) * time.Second
-	return limit - min(5*time.Second, limit/6)
 }
 
 // run keeps the MCP servers connected until ctx ends.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
@@ -206,10 +207,10 @@ func newToolBench(t *testing.T) *toolBench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := defaults()
-	cfg.Text.Provider, cfg.MCPConfig = providerSimulator, emptyMCP(t)
+	cfg := config.Defaults()
+	cfg.Text.Provider, cfg.MCPConfig = config.ProviderSimulator, emptyMCP(t)
 	cfg.Tools.Code.TimeoutSeconds, cfg.Tools.Code.Python = 2, true
-	cfg.Tools.Web = webToolsConfig{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
+	cfg.Tools.Web = config.WebTools{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	all, err := openTools(t.Context(), cfg, log)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 
 	"voicebridge/bridge"
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
@@ -23,22 +24,24 @@ type upstream struct {
 	sim  *simulator.Server
 	ln   net.Listener
 	log  *slog.Logger
+	// running says that run was called, which ends the simulator.
+	running bool
 }
 
-func openUpstream(ctx context.Context, cfg config, api *rtc.API, log *slog.Logger) (*upstream, error) {
-	if cfg.driver() == upstreamSimulator {
+func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger) (*upstream, error) {
+	if cfg.Driver() == config.UpstreamSimulator {
 		return openSimulator(ctx, cfg, api, log)
 	}
-	if u, err := url.Parse(cfg.OpenAIBaseURL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) && cfg.Secrets.OpenAIKey.IsSet() {
+	if u, err := url.Parse(cfg.OpenAIBaseURL); err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && cfg.Secrets.OpenAIKey.IsSet() {
 		log.Warn("the API key travels unencrypted", "base_url", cfg.OpenAIBaseURL)
 	}
 	client := &realtime.Client{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.Secrets.OpenAIKey.Reveal()}
-	return &upstream{driver: bridge.NewRealtime(upstreamOpenAI, api, client)}, nil
+	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}, nil
 }
 
 // openSimulator makes the built-in simulator, which listens on loopback and asks
 // for a key that nobody else on this machine knows.
-func openSimulator(ctx context.Context, cfg config, api *rtc.API, log *slog.Logger) (*upstream, error) {
+func openSimulator(ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger) (*upstream, error) {
 	key := rand.Text()
 	sim, err := simulator.New(simulator.Config{APIKey: key, Models: []string{cfg.Realtime.Model}, Logger: log})
 	if err != nil {
@@ -50,9 +53,9 @@ func openSimulator(ctx context.Context, cfg config, api *rtc.API, log *slog.Logg
 		return nil, fmt.Errorf("listen for the simulator: %w", err)
 	}
 	client := &realtime.Client{BaseURL: "http://" + ln.Addr().String() + "/v1", APIKey: key}
-	u := &upstream{driver: bridge.NewRealtime(upstreamSimulator, api, client), sim: sim, ln: ln, log: log}
+	u := &upstream{driver: bridge.NewRealtime(config.UpstreamSimulator, api, client), sim: sim, ln: ln, log: log}
 	u.note = "No OPENAI_API_KEY is set: a simulator answers. It hears that you speak, not what you say."
-	if cfg.Upstream == upstreamSimulator {
+	if cfg.Upstream == config.UpstreamSimulator {
 		u.note = "A simulator answers, because VOICEBRIDGE_UPSTREAM says so. It hears that you speak, not what you say."
 	}
 	return u, nil
@@ -69,17 +72,17 @@ func (u *upstream) run(ctx context.Context) error {
 
 // needsLoopback reports whether the upstream is on this machine, so that media
 // must be able to use loopback addresses.
-func needsLoopback(cfg config) bool {
-	if cfg.driver() == upstreamSimulator {
+func needsLoopback(cfg config.Config) bool {
+	if cfg.Driver() == config.UpstreamSimulator {
 		return true
 	}
 	u, err := url.Parse(cfg.OpenAIBaseURL)
-	return err == nil && isLoopback(u.Hostname())
+	return err == nil && config.IsLoopback(u.Hostname())
 }
 
 // close ends what was opened and never ran.
 func (u *upstream) close() error {
-	if u.sim == nil {
+	if u.sim == nil || u.running {
 		return nil
 	}
 	return errors.Join(u.ln.Close(), u.sim.Run(ended()))

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+
+	"voicebridge/bridge"
+	"voicebridge/chat"
+	"voicebridge/chat/queue"
+	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
+	"voicebridge/web"
+)
+
+// app is everything that serve runs. The fields stand in the order in which they
+// are opened: each may use those above it.
+type app struct {
+	cfg     config.Config
+	log     *slog.Logger
+	metrics *web.Metrics
+
+	store  *persistence.Store
+	left   []persistence.CallRecord // calls that a dead process left open
+	media  *rtc.API
+	tools  *tools
+	up     *upstream
+	inbox  *queue.Queue
+	texts  *chat.Coordinator
+	calls  *bridge.Calls
+	server *web.Server
+	ln     net.Listener
+
+	closers []func() error
+}
+
+// onClose has close call f, before what was opened earlier is closed.
+func (a *app) onClose(f func() error) { a.closers = append(a.closers, f) }
+
+func (a *app) close() error {
+	var errs []error
+	for _, f := range slices.Backward(a.closers) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}

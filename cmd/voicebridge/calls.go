@@ -1,0 +1,56 @@
+package main
+
+import (
+	"time"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
+)
+
+// mediaConfig has media use the loopback when the page or the upstream are on this
+// machine.
+func (a *app) mediaConfig() rtc.Config {
+	cfg := &a.cfg
+	out := rtc.Config{
+		UDPPort: cfg.UDPPort, PublicIPs: cfg.PublicIPs, Logger: a.log,
+		Loopback: cfg.Loopback() || needsLoopback(a.cfg),
+	}
+	for _, s := range cfg.Secrets.ICEServers {
+		out.ICEServers = append(out.ICEServers, rtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential.Reveal()})
+	}
+	return out
+}
+
+// bridgeConfig has calls take their settings, and say when they are over and when the
+// next queued message may be spoken.
+func (a *app) bridgeConfig() bridge.Config {
+	r := a.cfg.Realtime
+	return bridge.Config{
+		Upstream: a.up.driver,
+		Browser:  a.media,
+		Store:    a.store,
+		Tools:    a.tools.spoken,
+		Session: bridge.SessionConfig{
+			Model: r.Model, Voice: r.Voice, TranscriptionModel: r.TranscriptionModel,
+			Instructions: r.Instructions, AllowClientInstructions: r.AllowClientInstructions,
+		},
+		ReplayMessages: a.cfg.Conversations.History.ReplayMessages,
+		ApproveTools:   a.cfg.Tools.Approve,
+		FillerAfter:    time.Duration(a.cfg.Tools.FillerSeconds) * time.Second,
+		ClientPlaces:   a.tools.clientPlaces(a.cfg),
+		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,
+		MaxDuration:    time.Duration(a.cfg.Limits.MaxCallMinutes) * time.Minute,
+		Cost:           a.cfg.VoiceCost,
+		OnTurn: func(key persistence.Key) {
+			a.texts.Talked(key) // spoken threads get titles, too
+			a.inbox.Spoke(key)
+		},
+		OnEnd: func(key persistence.Key, reason bridge.EndReason) {
+			a.metrics.CallEnded(string(reason))
+			a.inbox.CallEnded(key)
+		},
+		OnDraftsDropped: a.metrics.DraftsDropped,
+		Logger:          a.log,
+	}
+}

@@ -1,0 +1,323 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/realtime"
+)
+
+// model is a conversation whose model uses tools, and what a bridge does with it.
+type model struct {
+	t *testing.T
+	*conversation
+	failures []error
+}
+
+func newModel(t *testing.T, size int) *model {
+	t.Helper()
+	m := &model{t: t, conversation: newConversation("rtc_1", object{"type": "realtime", "model": "m"})}
+	m.batches = newBatches(m.conversation, uses, size, func(err error) { m.failures = append(m.failures, err) })
+	return m
+}
+
+// lines is a line for each event.
+func (m *model) lines(events [][]byte) []string {
+	m.t.Helper()
+	var out []string
+	for _, raw := range events {
+		e, err := realtime.Decode(raw)
+		if err != nil || e.Malformed != nil || e.EventID == "" {
+			m.t.Fatalf("event %s: %v, %v", raw, err, e.Malformed)
+		}
+		line := e.Type
+		switch {
+		case e.Item != nil:
+			it, err := realtime.DecodeItem(e.Item)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			line += fmt.Sprintf(" %s %s %s after %q", it.CallID, it.Name, it.Status, e.PreviousItemID)
+		case e.Response != nil:
+			r, err := realtime.DecodeResponse(e.Response)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			line += fmt.Sprintf(" %s %s with %d", r.ID, r.Status, len(r.Output))
+		case e.Error != nil:
+			line += " " + e.Error.Code
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// success is the output of a call that went well.
+func success(callID string) string {
+	if strings.HasSuffix(callID, "1") {
+		return fmt.Sprintf(`{"stdout":%q,"exit":"completed"}`, markOf(callID))
+	}
+	return fmt.Sprintf(`{"summary":%q,"chartId":"x"}`, markOf(callID))
+}
+
+func (m *model) answer(callID, output string) []string {
+	m.t.Helper()
+	return m.lines(m.receive(realtime.FunctionCallOutput("ev_"+callID, "", callID, output)))
+}
+
+func (m *model) ask() []string {
+	m.t.Helper()
+	return m.lines(m.receive(realtime.ResponseCreate("ev_ask")))
+}
+
+// serve answers all that is missing and asks for the next response.
+func (m *model) serve() []string {
+	m.t.Helper()
+	for callID := range m.batches.missing {
+		m.answer(callID, success(callID))
+	}
+	if m.batches.held() {
+		m.lines([][]byte{m.batches.done()})
+	}
+	return m.ask()
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 3)
+	want := []string{
+		`response.created resp_1 in_progress with 0`,
+		`conversation.item.added call_1 mini-javascript-execution in_progress after ""`,
+		`response.output_item.done call_1 mini-javascript-execution completed after ""`,
+		`conversation.item.added call_2 create_bar_chart in_progress after "fc_1"`,
+		`response.output_item.done call_2 create_bar_chart completed after ""`,
+		`conversation.item.added call_3 mini-javascript-execution in_progress after "fc_2"`,
+		`response.output_item.done call_3 mini-javascript-execution completed after ""`,
+		`response.done resp_1 completed with 3`,
+	}
+	if diff := cmp.Diff(want, m.lines(m.batches.next())); diff != "" {
+		t.Fatalf("batch (-want +got):\n%s", diff)
+	}
+	for _, callID := range []string{"call_2", "call_3", "call_1"} {
+		if got := m.answer(callID, success(callID)); len(got) != 2 || !strings.HasPrefix(got[0], "conversation.item.added "+callID) {
+			t.Errorf("output of %s: %q", callID, got)
+		}
+	}
+	got := m.ask()
+	if len(got) != 2+len(want) || got[0][:len("response.created")] != "response.created" || !strings.HasSuffix(got[1], "completed with 0") ||
+		!strings.Contains(got[3], "conversation.item.added call_4 mini-javascript-execution in_progress after") {
+		t.Errorf("answer %q", got)
+	}
+	m.batches.last = true
+	if got := m.serve(); len(got) != 2 || !m.batches.over() {
+		t.Errorf("after the last batch: %q", got)
+	}
+	b := m.batches
+	if b.answered.Load() != 6 || b.asked != 6 || b.batch != 2 || b.took.count() != 2 || len(m.failures) != 0 {
+		t.Errorf("%d of %d answered in %d batches, %v", b.answered.Load(), b.asked, b.batch, m.failures)
+	}
+}
+
+// TestSomeBatchesEndTheirResponseLate finds that response.done waits for all
+// outputs in each fourth batch, and that a long run does not grow.
+func TestSomeBatchesEndTheirResponseLate(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 2)
+	events := m.lines(m.batches.next())
+	for n := uint64(1); n <= 3*holdEvery; n++ {
+		late := !slices.ContainsFunc(events[max(len(events)-5, 0):], func(line string) bool {
+			return strings.HasPrefix(line, realtime.TypeResponseDone) && strings.HasSuffix(line, "with 2")
+		})
+		if late != (n%holdEvery == 0) || m.batches.batch != n || m.batches.held() {
+			t.Fatalf("batch %d of %d: late %t: %q", m.batches.batch, n, late, events)
+		}
+		m.answer(fmt.Sprintf("call_%d", 2*n), success(fmt.Sprintf("call_%d", 2*n)))
+		if m.batches.held() {
+			t.Fatalf("batch %d ends its response before all outputs are there", n)
+		}
+		events = m.serve()
+	}
+	if len(m.failures) != 0 || len(m.items) > 10 {
+		t.Errorf("%v, %d items", m.failures, len(m.items))
+	}
+}
+
+func TestBrokenRules(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do   func(m *model)
+		want string
+	}{
+		"a second output":         {func(m *model) { m.answer("call_1", success("call_1")); m.answer("call_1", success("call_1")) }, "call_1 has a second output"},
+		"an output of old":        {func(m *model) { m.serve(); m.answer("call_2", success("call_2")) }, "call_2 has a second output"},
+		"a stranger's output":     {func(m *model) { m.answer("call_3", "{}") }, `"call_3", which nobody made`},
+		"a nameless output":       {func(m *model) { m.answer("", "{}") }, `"", which nobody made`},
+		"a hostile output":        {func(m *model) { m.answer("call_"+strings.Repeat("9", 5000), "{}") }, "which nobody made"},
+		"a failure":               {func(m *model) { m.answer("call_1", "Error: "+markOf("call_1")+" it crashed") }, "call_1 of mini-javascript-execution did not succeed: Error: for call_1. it crashed"},
+		"a program that threw":    {func(m *model) { m.answer("call_1", `{"exit":"exception","stdout":"for call_1."}`) }, "did not succeed"},
+		"the output of another":   {func(m *model) { m.answer("call_1", success("call_12")) }, "call_1 of mini-javascript-execution did not succeed"},
+		"no output text":          {func(m *model) { m.answer("call_1", "") }, "did not succeed"},
+		"a request at once":       {func(m *model) { m.ask() }, "while batch 1 has 0 of 2 outputs"},
+		"a request too early":     {func(m *model) { m.answer("call_1", success("call_1")); m.ask() }, "while batch 1 has 1 of 2 outputs"},
+		"a second request":        {func(m *model) { m.serve(); m.ask() }, "while batch 2 has 0 of 2 outputs: it comes too early, or twice"},
+		"before the end":          {func(m *model) { m.serve(); m.serve(); m.serve(); m.both(7); m.ask() }, "before the response.done of batch 4"},
+		"after the last":          {func(m *model) { m.batches.last = true; m.serve(); m.ask() }, "after the last batch was answered"},
+		"an output after all":     {func(m *model) { m.batches.last = true; m.serve(); m.answer("call_1", "{}") }, "call_1 has a second output"},
+		"only the first is told":  {func(m *model) { m.ask(); m.ask(); m.answer("call_9", "{}") }, "while batch 1 has 0 of 2 outputs"},
+		"nothing comes after one": {func(m *model) { m.answer("call_7", "{}"); m.serve() }, `"call_7", which nobody made`},
+	} {
+		m := newModel(t, 2)
+		m.batches.next()
+		c.do(m)
+		if len(m.failures) != 1 || !strings.Contains(m.failures[0].Error(), c.want) || len(m.failures[0].Error()) > 500 {
+			t.Errorf("%s: %v, want %q", name, m.failures, c.want)
+		}
+		if got := m.serve(); len(got) != 0 {
+			t.Errorf("%s: the model goes on with %q", name, got)
+		}
+	}
+}
+
+// both answers two calls.
+func (m *model) both(first int) {
+	for i := range 2 {
+		callID := fmt.Sprintf("call_%d", first+i)
+		m.answer(callID, success(callID))
+	}
+}
+
+func TestOverdueNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 2)
+	m.batches.next()
+	m.answer("call_2", success("call_2"))
+	if got := m.batches.overdue().Error(); got != "batch 1 has no output of call_1 of mini-javascript-execution" {
+		t.Error(got)
+	}
+	m.answer("call_1", success("call_1"))
+	if got := m.batches.overdue().Error(); got != "batch 1 has all its outputs and no response.create" {
+		t.Error(got)
+	}
+}
+
+func TestOffered(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{}`: "", `{"tools":null}`: "", `{"tools":{}}`: "", `{"tools":["create_bar_chart",7,null,{}]}`: "",
+		`{"tools":[{"name":"createTable"},{"name":"create_bar_chart"}]}`:                 "create_bar_chart",
+		`{"tools":[{"name":"create_bar_chart"},{"name":"mini-javascript-execution"}]}`:   "mini-javascript-execution create_bar_chart",
+		`{"tools":[{"name":["create_bar_chart"]},{"name":"mini-javascript-execution"}]}`: "mini-javascript-execution",
+	} {
+		session, err := readObject([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, u := range offered(session) {
+			names = append(names, u.name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s offers %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func TestArgumentsAreJSON(t *testing.T) {
+	t.Parallel()
+	for _, u := range uses {
+		var got struct{ Title, Code string }
+		if err := json.Unmarshal([]byte(text(u.arguments(markOf("call_1")))), &got); err != nil || !strings.Contains(got.Title+got.Code, "for call_1.") {
+			t.Errorf("%s: %+v, %v", u.name, got, err)
+		}
+	}
+}
+
+// openToolTalk makes a call without a bridge whose caller declares the tools, so that
+// the test is the bridge.
+func openToolTalk(t *testing.T) (*talk, func(event []byte)) {
+	t.Helper()
+	r := openDirect(t, 0)
+	k, err := r.talk(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	if err := k.startTools(2); !errors.Is(err, errNoTools) {
+		t.Fatalf("without tools: %v", err)
+	}
+	send := func(event []byte) {
+		t.Helper()
+		if err := k.browsers[0].peer.Send(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tools := []object{{"type": "function", "name": uses[0].name}, {"type": "function", "name": uses[1].name}}
+	send(realtime.SessionUpdate("ev", object{"type": "realtime", "tools": tools}))
+	await(t, k, func(c *conversation) bool { return len(offered(c.session)) == 2 })
+	if err := k.startTools(2); err != nil {
+		t.Fatal(err)
+	}
+	return k, send
+}
+
+// await waits until what was sent has come to the conversation of a call.
+func await(t *testing.T, k *talk, there func(*conversation) bool) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for done := false; !done; <-look.C {
+		if err := k.calls[0].order(k.alive, func(c *conversation) [][]byte { done = there(c); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestToolsOfACall(t *testing.T) {
+	t.Parallel()
+	k, send := openToolTalk(t)
+	for _, callID := range []string{"call_1", "call_2"} {
+		send(realtime.FunctionCallOutput("", "", callID, success(callID)))
+	}
+	send(realtime.ResponseCreate(""))
+	await(t, k, func(c *conversation) bool { return c.batches.batch == 2 })
+	for _, callID := range []string{"call_3", "call_4"} {
+		send(realtime.FunctionCallOutput("", "", callID, success(callID)))
+	}
+	await(t, k, func(c *conversation) bool { return len(c.batches.missing) == 0 })
+	if err := k.stopTools(time.Millisecond); err == nil || !strings.Contains(err.Error(), "batch 2 has all its outputs and no response.create") {
+		t.Errorf("a bridge that does not ask: %v", err)
+	}
+	send(realtime.ResponseCreate(""))
+	if err := k.stopTools(connectTimeout); err != nil {
+		t.Error(err)
+	}
+	if n := k.batches.answered.Load(); n != 4 {
+		t.Errorf("%d outputs", n)
+	}
+}
+
+func TestABrokenRuleEndsTheMeasurement(t *testing.T) {
+	t.Parallel()
+	k, send := openToolTalk(t)
+	send(realtime.FunctionCallOutput("", "", "call_9", "{}"))
+	<-k.alive.Done()
+	for name, err := range map[string]error{"stop": k.stopTools(connectTimeout), "start": k.startTools(1)} {
+		if err == nil || !strings.Contains(err.Error(), `"call_9", which nobody made`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := k.half(Config{}, k); err == nil || !strings.Contains(err.Error(), `"call_9", which nobody made`) {
+		t.Errorf("half: %v", err)
+	}
+}

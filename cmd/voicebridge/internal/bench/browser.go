@@ -1,0 +1,151 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+)
+
+// typeBridgeReady and typeBridgeEnded are events of the bridge's own.
+const (
+	typeBridgeReady = "bridge.ready"
+	typeBridgeEnded = "bridge.ended"
+)
+
+// offeredSession is what a browser asks for. The bridge has a model of its own.
+var offeredSession = []byte(`{"type":"realtime","model":"load"}`)
+
+// browser is the caller's end of one call. Like a page it offers; where its
+// offer goes decides whether there is a bridge between.
+type browser struct {
+	client *realtime.Client
+	// readyType is the event that says that the caller is heard from now on.
+	readyType string
+
+	peer  *rtc.Peer
+	id    string // of the call
+	voice *voice
+	ear   ear
+
+	began, answered time.Time
+	opened, ready   moment
+
+	// alive ends, with its cause, when the call does.
+	alive context.Context
+	end   context.CancelCauseFunc
+	all   sync.WaitGroup
+
+	mu     sync.Mutex
+	reason string // the last word of the other side
+}
+
+// dial makes a call and returns it when it is answered. hangUp must be called.
+func dial(ctx context.Context, api *rtc.API, client *realtime.Client, m *measurement, readyType string, number uint32) (*browser, error) {
+	b := &browser{client: client, readyType: readyType, ear: ear{m: m, way: downward}}
+	b.opened.init()
+	b.ready.init()
+	b.ear.heard.init()
+	b.alive, b.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	peer, offer, err := api.Offer(ctx, rtc.Handlers{Open: b.opened.mark, Message: b.message, State: b.state})
+	if err != nil {
+		return nil, err
+	}
+	b.peer = peer
+	b.voice = newVoice(m, upward, number, peer)
+	if err := b.connect(ctx, offer); err != nil {
+		return nil, errors.Join(err, b.hangUp(ctx))
+	}
+	return b, nil
+}
+
+func (b *browser) connect(ctx context.Context, offer string) error {
+	b.began = time.Now()
+	call, err := b.client.CreateCall(ctx, offer, offeredSession)
+	b.answered = time.Now()
+	b.id = call.ID
+	if err != nil {
+		return err
+	}
+	if err := b.peer.Accept(ctx, call.Answer); err != nil {
+		return err
+	}
+	flow := new(rtc.Flow)
+	flow.Open()
+	b.all.Go(func() { _ = b.peer.Forward(b.alive, &b.ear, flow) }) // it ends with the call
+	return nil
+}
+
+func (b *browser) message(raw []byte) {
+	event, err := realtime.Decode(raw)
+	switch {
+	case err != nil:
+		b.say("an event that cannot be read")
+	case event.Type == b.readyType:
+		b.ready.mark()
+	case event.Type == realtime.TypeError && event.Error != nil:
+		b.say(event.Error.Error())
+	case event.Type == typeBridgeEnded:
+		var ended struct{ Reason string }
+		if json.Unmarshal(raw, &ended) == nil {
+			b.say("the bridge ended the call: " + ended.Reason)
+		}
+	}
+}
+
+func (b *browser) say(reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reason = reason
+}
+
+func (b *browser) state(s rtc.State) {
+	if s != rtc.StateFailed && s != rtc.StateClosed {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reason != "" {
+		b.end(fmt.Errorf("connection %s (%s)", s, b.reason))
+		return
+	}
+	b.end(fmt.Errorf("connection %s", s))
+}
+
+// await waits for moments of the call.
+func (b *browser) await(ctx context.Context, moments ...*moment) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	for _, m := range moments {
+		select {
+		case <-m.done:
+		case <-b.alive.Done():
+			return fmt.Errorf("call %s ended: %w", b.id, context.Cause(b.alive))
+		case <-ctx.Done():
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.reason != "" {
+				return fmt.Errorf("call %s is not ready: %w (%s)", b.id, context.Cause(ctx), b.reason)
+			}
+			return fmt.Errorf("call %s is not ready: %w", b.id, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// hangUp ends the call at both ends and joins it. It does so also after ctx has
+// ended, within closeTimeout.
+func (b *browser) hangUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	err := b.client.Hangup(ctx, b.id)
+	err = errors.Join(err, b.peer.Close())
+	b.end(errHungUp)
+	b.all.Wait()
+	return err
+}

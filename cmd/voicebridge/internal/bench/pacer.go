@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// voicesPerPacer keeps a goroutine that sends at about a fifth of a core.
+const voicesPerPacer = 500
+
+// spread gives the voices phases that cover the frame evenly however many there
+// are: multiples of the golden ratio, without their whole part.
+func spread(voices []*voice) {
+	for i, v := range voices {
+		_, part := math.Modf(float64(i) * math.Phi)
+		v.phase = time.Duration(part * float64(frame))
+	}
+}
+
+// speak lets all voices send a packet each 20 ms until ctx ends. Few goroutines
+// do it, because one timer for each voice would cost more than the packets.
+func speak(ctx context.Context, m *measurement, voices []*voice) {
+	spread(voices)
+	var wg sync.WaitGroup
+	for group := range slices.Chunk(slices.Clone(voices), voicesPerPacer) {
+		slices.SortFunc(group, func(a, b *voice) int { return cmp.Compare(a.phase, b.phase) })
+		wg.Go(func() { pace(ctx, m, group) })
+	}
+	wg.Wait()
+}
+
+// pace sends on the schedule, also when it is behind: a slow receiver must not
+// slow the sender, or the worst latencies would never be seen.
+func pace(ctx context.Context, m *measurement, voices []*voice) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for start := m.now(); ctx.Err() == nil; start += int64(frame) {
+		for _, v := range voices {
+			due := start + int64(v.phase)
+			if wait := due - m.now(); wait > 0 {
+				timer.Reset(time.Duration(wait))
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if w := v.send(); w != nil {
+				w.late.record(time.Duration(v.stamp.sent - due))
+			}
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+)
+
+// atOnce is how many calls are set up or ended at the same time.
+const atOnce = 8
+
+// rig is what calls are made with: both ends, and a bridge between them or none.
+type rig struct {
+	m      *measurement
+	api    *rtc.API
+	up     *upstream
+	bridge *bridge // nil: browsers connect to the upstream
+	client *realtime.Client
+	pool   *http.Transport // of client
+	// alive ends, with its cause, when the bridge does.
+	alive context.Context
+	end   context.CancelCauseFunc
+}
+
+// openRig makes a rig, with a bridge when command is set. trickle lets calls of
+// the upstream speak by themselves. close must be called.
+func openRig(ctx context.Context, command *Command, calls int, trickle time.Duration) (*rig, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	api, err := rtc.New(rtc.Config{Loopback: true, Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	r := &rig{m: newMeasurement(), api: api, pool: &http.Transport{MaxIdleConnsPerHost: atOnce}}
+	r.alive, r.end = context.WithCancelCause(ctx)
+	if r.up, err = startUpstream(ctx, api, r.m, trickle, quiet); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	base := r.up.url
+	if command != nil {
+		if r.bridge, err = startBridge(ctx, *command, r.up.url, calls); err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+		base = r.bridge.url + "/v1"
+		go r.watch()
+	}
+	r.client = &realtime.Client{BaseURL: base, HTTP: &http.Client{Transport: r.pool}, Timeout: connectTimeout}
+	return r, nil
+}
+
+// watch ends the rig when its bridge has ended by itself. It returns when the
+// bridge has ended.
+func (r *rig) watch() {
+	<-r.bridge.exited
+	r.end(r.bridge.died())
+}
+
+// lastWords is how long the bridge may take to end after a call of it has failed.
+const lastWords = time.Second
+
+// explain adds to an error what the bridge has to say about it.
+func (r *rig) explain(err error) error {
+	if err == nil || r.bridge == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBridgeEnded) {
+		return err
+	}
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	select {
+	case <-r.bridge.exited:
+		return fmt.Errorf("%w: %w", r.bridge.died(), err)
+	case <-timer.C:
+		return fmt.Errorf("%w%s", err, r.bridge.stderr)
+	}
+}
+
+// close ends everything and joins it.
+func (r *rig) close() error {
+	var errs []error
+	if r.bridge != nil {
+		errs = append(errs, r.bridge.close())
+	}
+	// A connection that was dialled and never used would hold the server up.
+	r.pool.CloseIdleConnections()
+	if r.up != nil {
+		errs = append(errs, r.up.close())
+	}
+	errs = append(errs, r.api.Close())
+	r.end(nil)
+	return errors.Join(errs...)
+}
+
+// readyType is the event after which the caller is heard.
+func (r *rig) readyType() string {
+	if r.bridge != nil {
+		return typeBridgeReady
+	}
+	return realtime.TypeSessionCreated
+}
+
+// dial makes one call and returns it when it is ready.
+func (r *rig) dial(ctx context.Context, number int) (*browser, error) {
+	b, err := dial(ctx, r.api, r.client, r.m, r.readyType(), uint32(number)) // below maxCalls
+	if err != nil {
+		return nil, err
+	}
+	if err := b.await(ctx, &b.opened, &b.ready); err != nil {
+		return nil, errors.Join(err, b.hangUp(ctx))
+	}
+	return b, nil
+}
+
+// dialAll makes n calls, a few at once, and returns them when all are ready. On
+// an error none is left.
+func (r *rig) dialAll(ctx context.Context, n int) ([]*browser, error) {
+	all := make([]*browser, n)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i := range all {
+		g.Go(func() (err error) {
+			if gctx.Err() != nil {
+				return context.Cause(gctx)
+			}
+			all[i], err = r.dial(gctx, i+1)
+			if err != nil {
+				return fmt.Errorf("set up call %d of %d: %w", i+1, n, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, errors.Join(err, hangUpAll(ctx, all))
+	}
+	return all, nil
+}
+
+// hangUpAll ends the calls that there are.
+func hangUpAll(ctx context.Context, all []*browser) error {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, b := range all {
+		if b != nil {
+			g.Go(func() error { return b.hangUp(ctx) })
+		}
+	}
+	return g.Wait()
+}
+
+// whole returns a context that ends, with its cause, when one of the calls or the
+// rig does, and what ends it with another cause.
+func (r *rig) whole(all []*browser) (context.Context, func(cause error)) {
+	ctx, end := context.WithCancelCause(r.alive)
+	stops := make([]func() bool, 0, len(all))
+	for i, b := range all {
+		stops = append(stops, context.AfterFunc(b.alive, func() {
+			end(fmt.Errorf("call %d of %d ended while it was measured: %w", i+1, len(all), context.Cause(b.alive)))
+		}))
+	}
+	return ctx, func(cause error) {
+		for _, stop := range stops {
+			stop()
+		}
+		end(cause)
+	}
+}
+
+// wait returns at a time, or with the cause when ctx ends before.
+func wait(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// WriteTable writes the report for people.
+func (r Report) WriteTable(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	r.writeHead(out)
+	if r.SetUp != nil {
+		r.SetUp.write(out)
+	}
+	if len(r.Load) > 0 {
+		r.writeLatency(out)
+		r.writeUse(out)
+	}
+	if len(r.Tools) > 0 {
+		r.writeTools(out)
+	}
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(out, "\nDoubtful:")
+		for _, note := range r.Notes {
+			fmt.Fprintln(out, "  "+note)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	return nil
+}
+
+func (r Report) writeHead(w io.Writer) {
+	m, s := r.Machine, r.Settings
+	fmt.Fprintf(w, "voicebridge %s bench, %s: %s/%s, %d cores, %s\n", r.Version, r.StartedAt.Format(time.RFC3339), m.OS, m.Arch, m.Cores, m.Go)
+	fmt.Fprintln(w, "The load generator (browsers and upstream) and the bridge share this machine and its loopback: compare what is")
+	fmt.Fprintln(w, "measured with the bridge with what is measured without it (direct) in the same run, and trust ratios more than times.")
+	fmt.Fprintf(w, "Each call sends %d packets/s each way with %d bytes of payload, for %g s after %g s that do not count.\n",
+		s.PacketsPerSecond, s.PayloadBytes, s.Seconds, s.WarmUpSeconds)
+}
+
+// columns aligns to the right, as figures want it.
+func columns(w io.Writer, title string, rows func(t io.Writer)) {
+	fmt.Fprintf(w, "\n%s\n", title)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	rows(t)
+	_ = t.Flush() // w is a buffer, which keeps its error for its own Flush
+}
+
+func (s SetUp) write(w io.Writer) {
+	title := fmt.Sprintf("Set-up of one call after the other, %d times: ms since the offer was posted", s.Calls)
+	columns(w, title, func(t io.Writer) {
+		fmt.Fprintln(t, "\tdirect\t\tbridged\t\tadded\t\t")
+		fmt.Fprintln(t, "\tp50\tp95\tp50\tp95\tp50\tp95\t")
+		for _, row := range []struct {
+			name  string
+			stage Stage
+		}{
+			{"SDP answer", s.Answer}, {"data channel open", s.Channel}, {"first audio at the browser", s.Sound},
+			{"ready (the caller is heard)", s.Ready},
+		} {
+			v := row.stage
+			fmt.Fprintf(t, "%-27s\t%.1f\t%.1f\t%.1f\t%.1f\t%+.1f\t%+.1f\t\n", row.name,
+				v.Direct.P50, v.Direct.P95, v.Bridged.P50, v.Bridged.P95, v.Added.P50, v.Added.P95)
+		}
+	})
+	fmt.Fprintf(w, "Processor time of the bridge for setting up and ending one call: %s\n", orUnknown(s.BridgeCPU, "%.1f ms"))
+}
+
+func (r Report) writeLatency(w io.Writer) {
+	columns(w, "One-way latency of a packet in µs; up is browser to upstream", func(t io.Writer) {
+		fmt.Fprintln(t, "calls\t\tdirect\t\tbridged\t\tadded\t\tratio\t\tpackets\tlost\tout of\t")
+		fmt.Fprintln(t, "\t\tp50\tp99\tp50\tp99\tp50\tp99\tp50\tp99\tbridged\t\torder\t")
+		for _, l := range r.Load {
+			for _, row := range []struct {
+				name            string
+				direct, bridged Path
+				added, ratio    Quantiles
+			}{
+				{"up", l.Direct.Up, l.Bridged.Up, l.Added.Up, l.Ratio.Up},
+				{"down", l.Direct.Down, l.Bridged.Down, l.Added.Down, l.Ratio.Down},
+			} {
+				fmt.Fprintf(t, "%d\t%-4s\t%.0f\t%.0f\t%.0f\t%.0f\t%+.0f\t%+.0f\t%.2f\t%.2f\t%d\t%d\t%d\t\n", l.Calls, row.name,
+					row.direct.P50, row.direct.P99, row.bridged.P50, row.bridged.P99, row.added.P50, row.added.P99,
+					row.ratio.P50, row.ratio.P99, row.bridged.Sent, row.bridged.Lost, row.bridged.Disordered)
+			}
+		}
+	})
+}
+
+const unknown = "not available"
+
+func orUnknown(v *float64, format string) string {
+	if v == nil {
+		return unknown
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+func (r Report) writeUse(w io.Writer) {
+	columns(w, "What the bridge used; CPU in % of one core, memory resident", func(t io.Writer) {
+		fmt.Fprintln(t, "calls\tCPU\tCPU per\tCPU µs per\tmemory\tmemory\tmemory per\tgenerator\tothers'\tgenerator\t")
+		fmt.Fprintln(t, "\t\tcall\tpacket\tidle MB\tMB\tcall KB\tCPU\tCPU\tlate p99 µs\t")
+		for _, l := range r.Load {
+			fmt.Fprintf(t, "%d\t", l.Calls)
+			if p := l.Bridge; p != nil {
+				const mb = 1024
+				fmt.Fprintf(t, "%.1f\t%.2f\t%.1f\t%.1f\t%.1f\t%.0f\t", p.CPU, p.CPUPerCall, p.CPUPerPacket,
+					float64(p.IdleRSS)/mb, float64(p.RSS)/mb, p.RSSPerCall)
+			} else {
+				fmt.Fprint(t, "-\t-\t-\t-\t-\t-\t")
+			}
+			fmt.Fprintf(t, "%s\t%s\t%.0f\t\n", orDash(l.Generator.CPU), orDash(l.OthersCPU), l.Generator.LateP99)
+		}
+	})
+	for _, l := range r.Load {
+		if l.Bridge == nil {
+			fmt.Fprintln(w, "- CPU and memory are "+unknown+": only Linux tells them.")
+			break
+		}
+	}
+	fmt.Fprintln(w, "Idle is before the first call; with few calls, memory per call holds what the first call loads.")
+	columns(w, fmt.Sprintf("Set-up of all calls, %d at a time: seconds until all are ready", atOnce), func(t io.Writer) {
+		fmt.Fprintln(t, "calls\tdirect\tbridged\t")
+		for _, l := range r.Load {
+			fmt.Fprintf(t, "%d\t%.2f\t%.2f\t\n", l.Calls, l.DirectSetUp, l.BridgedSetUp)
+		}
+	})
+}
+
+func orDash(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", *v)
+}

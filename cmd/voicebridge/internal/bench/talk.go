@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// talk is calls that stand and whose both ends speak.
+type talk struct {
+	rig      *rig
+	browsers []*browser
+	calls    []*upstreamCall // the upstream's ends, in another order
+	setUp    time.Duration   // of all calls
+	// alive ends, with its cause, when a call does, when the rig does, and by end.
+	alive context.Context
+	end   func(cause error)
+
+	hush   context.CancelFunc
+	silent chan struct{} // closed when nobody speaks any more
+
+	batches *batches // of the call whose model uses tools; nil: there is none
+}
+
+// talk makes n calls and lets both ends of each speak. stop must be called.
+func (r *rig) talk(n int) (*talk, error) {
+	began := time.Now()
+	browsers, err := r.dialAll(r.alive, n)
+	if err != nil {
+		return nil, err
+	}
+	t := &talk{rig: r, browsers: browsers, calls: r.up.standing(), setUp: time.Since(began), silent: make(chan struct{})}
+	if len(t.calls) != n {
+		err := fmt.Errorf("the upstream has %d calls, the browsers %d", len(t.calls), n)
+		return nil, errors.Join(err, hangUpAll(r.alive, browsers))
+	}
+	voices := make([]*voice, 0, 2*n)
+	for i, b := range browsers {
+		voices = append(voices, b.voice, t.calls[i].voice)
+	}
+	t.alive, t.end = r.whole(browsers)
+	var speaking context.Context
+	speaking, t.hush = context.WithCancel(t.alive)
+	go func() {
+		defer close(t.silent)
+		speak(speaking, r.m, voices)
+	}()
+	return t, nil
+}
+
+// stop ends the calls and joins everything.
+func (t *talk) stop() error {
+	t.hush()
+	<-t.silent
+	t.end(nil)
+	return hangUpAll(t.rig.alive, t.browsers)
+}
+
+// flow makes n calls, lets both ends speak and measures.
+func (r *rig) flow(c Config, n int) (f flow, err error) {
+	t, err := r.talk(n)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, t.stop()) }()
+	return t.measure(t.alive, c)
+}
+
+// flow is what one half of a round found.
+type flow struct {
+	paths     Paths
+	generator Generator
+	seconds   float64 // between the two readings of what was used
+	used      *usage  // by the bridge and its children in that time, and its memory at the end
+	others    *float64
+	setUp     time.Duration // of all calls
+	forwarded float64       // packets/s that arrived, both ways
+	tools     float64       // tool calls/s that were answered
+}
+
+// measure counts packets for a while, after the time that does not count. ctx must
+// end when one of the calls does.
+func (t *talk) measure(ctx context.Context, c Config) (f flow, err error) {
+	f.setUp = t.setUp
+	if err := wait(ctx, time.Now().Add(c.WarmUp)); err != nil {
+		return f, err
+	}
+	before := t.read()
+	w := t.rig.m.open(c.Duration)
+	if err := wait(ctx, w.ends); err != nil {
+		return f, err
+	}
+	f.account(before, t.read())
+	if err := wait(ctx, w.ends.Add(grace)); err != nil {
+		return f, err
+	}
+	f.paths = t.rig.m.paths(w)
+	f.forwarded = float64(w.ways[upward].latency.count()+w.ways[downward].latency.count()) / c.Duration.Seconds()
+	f.generator.LateP99 = micro(w.late.quantile(0.99))
+	return f, nil
+}
+
+// reading is what processes had used, and tools had answered, at a time.
+type reading struct {
+	at                   time.Time
+	bridge, own          usage
+	machine              time.Duration
+	noBridge, noOwn, bad error
+	answered             uint64
+}
+
+func (t *talk) read() reading {
+	out := reading{noBridge: errNoUsage}
+	if b := t.rig.bridge; b != nil {
+		out.bridge, out.noBridge = readUsage(b.pid)
+	}
+	out.own, out.noOwn = readUsage(os.Getpid())
+	out.machine, out.bad = busyTime()
+	if t.batches != nil {
+		out.answered = t.batches.answered.Load()
+	}
+	out.at = time.Now()
+	return out
+}
+
+// account takes the difference of two readings.
+func (f *flow) account(before, after reading) {
+	f.seconds = after.at.Sub(before.at).Seconds()
+	if f.seconds > 0 {
+		f.tools = float64(after.answered-before.answered) / f.seconds
+	}
+	if before.noBridge == nil && after.noBridge == nil {
+		f.used = &usage{
+			cpu: after.bridge.cpu - before.bridge.cpu, children: after.bridge.children - before.bridge.children,
+			rss: after.bridge.rss,
+		}
+	}
+	if before.noOwn != nil || after.noOwn != nil {
+		return
+	}
+	own := after.own.cpu - before.own.cpu
+	f.generator.CPU = new(percent(own, f.seconds))
+	if before.bad != nil || after.bad != nil {
+		return
+	}
+	others := after.machine - before.machine - own
+	if f.used != nil {
+		others -= f.used.cpu + f.used.children
+	}
+	f.others = new(percent(max(others, 0), f.seconds))
+}

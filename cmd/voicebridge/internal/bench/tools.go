@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// batchTimeout is how long the last batch may take: longer than a tool.
+const batchTimeout = 60 * time.Second
+
+// measureTools is one round: n calls through the bridge, first without tools, then
+// with tools that run all the time in one of them. A call through another bridge,
+// which runs no tools, is measured beside them in both halves: it waits for a
+// processor as often as the first bridge does.
+func measureTools(ctx context.Context, c Config, n int) (row Tools, err error) {
+	tools, err := openRig(ctx, &c.Bridge, n, 0)
+	if err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, tools.close()) }()
+	other, err := openRig(ctx, &c.Bridge, 1, 0)
+	if err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, other.close()) }()
+	beside, err := other.talk(1)
+	if err != nil {
+		return row, other.explain(err)
+	}
+	defer func() { err = errors.Join(err, beside.stop()) }()
+	t, err := tools.talk(n)
+	if err != nil {
+		return row, tools.explain(err)
+	}
+	defer func() { err = errors.Join(err, t.stop()) }()
+
+	row = Tools{Calls: n, AtOnce: c.Tools}
+	if row.Without, err = t.half(c, beside); err == nil {
+		err = t.startTools(c.Tools)
+	}
+	if err == nil {
+		row.With, err = t.half(c, beside)
+	}
+	if err == nil {
+		err = t.stopTools(batchTimeout)
+	}
+	if err != nil {
+		return row, tools.explain(err)
+	}
+	row.count(t.batches)
+	row.compare()
+	return row, nil
+}
+
+// half measures the calls, and the one beside them at the same time.
+func (t *talk) half(c Config, beside *talk) (h Half, err error) {
+	ctx, end := context.WithCancelCause(t.alive)
+	defer end(nil)
+	stop := context.AfterFunc(beside.alive, func() {
+		end(fmt.Errorf("beside it: %w", context.Cause(beside.alive)))
+	})
+	defer stop()
+	var through, past flow
+	var errThrough, errPast error
+	var wg sync.WaitGroup
+	wg.Go(func() { through, errThrough = t.measure(ctx, c) })
+	wg.Go(func() { past, errPast = beside.measure(ctx, c) })
+	wg.Wait()
+	if errThrough != nil || errPast != nil {
+		return h, context.Cause(ctx) // what ended both
+	}
+	h = Half{
+		Calls: through.paths, Beside: past.paths, Generator: through.generator, OthersCPU: through.others,
+		PerSecond: round(through.tools, 1),
+	}
+	if through.used != nil {
+		h.BridgeCPU = new(percent(through.used.cpu, through.seconds))
+		h.ToolsCPU = new(percent(through.used.children, through.seconds))
+	}
+	return h, nil
+}
+
+// startTools lets the model of one call use tools from now on, so many at once.
+// The calls end with what breaks the rules of it.
+func (t *talk) startTools(atOnce int) error {
+	call := t.calls[0]
+	var b *batches
+	err := call.order(t.alive, func(c *conversation) [][]byte {
+		uses := offered(c.session)
+		if len(uses) == 0 {
+			return nil
+		}
+		b = newBatches(c, uses, atOnce, t.end)
+		c.batches = b
+		return b.next()
+	})
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		return errNoTools
+	}
+	t.batches = b
+	return nil
+}
+
+// stopTools waits until the running batch is answered, which may take as long as
+// patience, and a while longer for what must not come any more.
+func (t *talk) stopTools(patience time.Duration) error {
+	call, b := t.calls[0], t.batches
+	if err := call.order(t.alive, func(*conversation) [][]byte { b.last = true; return nil }); err != nil {
+		return err
+	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-b.finished:
+		return wait(t.alive, time.Now().Add(grace))
+	case <-t.alive.Done():
+		return context.Cause(t.alive)
+	case <-limit.C:
+	}
+	var overdue error
+	err := call.order(t.alive, func(*conversation) [][]byte { overdue = b.overdue(); return nil })
+	return errors.Join(err, fmt.Errorf("after %s: %w", patience, overdue))
+}

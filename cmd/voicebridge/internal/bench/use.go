@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// use is how our model uses one tool of the bridge.
+type use struct {
+	name string
+	// arguments makes those of a call. Whatever the tool answers holds mark.
+	arguments func(mark string) object
+}
+
+const (
+	// computing is how long a program computes, by its own clock.
+	computing    = 50 * time.Millisecond
+	printedLines = 100 // of 100 bytes, by a program
+	chartPoints  = 12
+)
+
+// markOf is what the output of a call must hold, and no other output does.
+func markOf(callID string) string { return "for " + callID + "." }
+
+// uses are the tools that our model uses in turn: one that runs a process for a
+// while and says much, and one that answers at once.
+var uses = []use{
+	{"mini-javascript-execution", func(mark string) object { return object{"code": program(mark)} }},
+	{"create_bar_chart", func(mark string) object { return chart(mark) }},
+}
+
+// program computes, then prints mark and some 10 KB.
+func program(mark string) string {
+	return fmt.Sprintf(`const until = Date.now() + %d;
+let sum = 0;
+while (Date.now() < until) for (let i = 0; i < 1000; i++) sum = (sum + i * i) %% 65521;
+console.log(%q);
+for (let i = 0; i < %d; i++) console.log(String(i).padEnd(99, "."));
+sum >= 0`, computing.Milliseconds(), mark, printedLines)
+}
+
+// chart is a bar chart with mark as its title.
+func chart(mark string) object {
+	var data []object
+	for i := range chartPoints {
+		data = append(data, object{
+			"xAxisLabel": fmt.Sprintf("point %d", i),
+			"series":     []object{{"seriesName": "one", "value": i}, {"seriesName": "two", "value": 2 * i}},
+		})
+	}
+	return object{"title": mark, "data": data}
+}
+
+// offered picks the uses whose tools a session declares.
+func offered(session object) []use {
+	var out []use
+	tools, _ := session["tools"].([]any)
+	for _, u := range uses {
+		if slices.ContainsFunc(tools, func(tool any) bool {
+			declared, _ := tool.(object)
+			return declared["name"] == u.name
+		}) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// answers reports whether output is a tool's success for the call that had mark.
+func answers(output, mark string) bool {
+	var result object
+	if !strings.Contains(output, mark) || json.Unmarshal([]byte(output), &result) != nil {
+		return false // a failure is a sentence
+	}
+	exit, isProgram := result["exit"]
+	return !isProgram || exit == "completed"
+}
+
+// text writes arguments as a model does.
+func text(o object) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(o); err != nil {
+		panic("load: encode arguments: " + err.Error()) // they are strings and numbers
+	}
+	return strings.TrimSpace(b.String())
+}

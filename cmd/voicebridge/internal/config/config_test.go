@@ -1,0 +1,360 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// write puts a settings file into a folder of the test.
+func write(t *testing.T, yaml string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// noFile is a settings file without settings, so that a test does not read what
+// lies in the working directory.
+func noFile(t *testing.T) string { return write(t, "") }
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(Sources{File: noFile(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Listen != "127.0.0.1:8080" || cfg.Secrets.DatabaseURL.Reveal() != "sqlite:data/voicebridge.db" || cfg.Driver() != UpstreamSimulator || !cfg.Loopback() || cfg.Auth().Required() {
+		t.Errorf("defaults %+v", cfg)
+	}
+	if q, h := cfg.Conversations.Queue, cfg.Conversations.History; q != (Queue{true, 0, 10, true}) || h != (History{20, 20, 8000, 1000, 8}) {
+		t.Errorf("conversations %+v", cfg.Conversations)
+	}
+	if cfg.Realtime.Model == "" || cfg.Realtime.Voice == "" || cfg.Realtime.TranscriptionModel == "" || len(cfg.Realtime.Instructions) < 200 {
+		t.Errorf("realtime %+v", cfg.Realtime)
+	}
+}
+
+func TestExampleFileHoldsTheDefaults(t *testing.T) {
+	t.Parallel()
+	want, err := Load(Sources{File: noFile(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(Sources{File: "../../../../voicebridge.example.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Printed, because empty lists of the file are lists and those of the defaults nil.
+	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w || got.Secrets.DatabaseURL.Reveal() != want.Secrets.DatabaseURL.Reveal() {
+		t.Errorf("the example gives\n%s\nwant\n%s", g, w)
+	}
+	example, err := os.ReadFile("../../../../voicebridge.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range keysOf("", reflect.TypeFor[Config]()) {
+		last := key[strings.LastIndex(key, ".")+1:]
+		if !strings.Contains(string(example), last+":") {
+			t.Errorf("the example does not show %s", key)
+		}
+	}
+}
+
+// keysOf returns all keys that the file can have.
+func keysOf(path string, t reflect.Type) map[string]bool {
+	out := map[string]bool{}
+	for field := range t.Fields() {
+		key := field.Tag.Get("koanf")
+		if key == "-" {
+			continue
+		}
+		full := strings.TrimPrefix(path+"."+key, ".")
+		if field.Type.Kind() == reflect.Struct {
+			maps.Copy(out, keysOf(full, field.Type))
+			continue
+		}
+		out[full] = true
+	}
+	return out
+}
+
+func TestEveryVariableOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, value string
+		got         func(Config) any
+		want        any
+	}{
+		{"VOICEBRIDGE_LISTEN", "localhost:9", func(c Config) any { return c.Listen }, "localhost:9"},
+		{"DATABASE_URL", "postgres://u:p@h/db", func(c Config) any { return c.Secrets.DatabaseURL.Reveal() }, "postgres://u:p@h/db"},
+		{"OPENAI_API_KEY", "sk-1", func(c Config) any { return c.Secrets.OpenAIKey.Reveal() + c.Driver() }, "sk-1openai"},
+		{"OPENAI_BASE_URL", "http://127.0.0.1:1/v1", func(c Config) any { return c.OpenAIBaseURL }, "http://127.0.0.1:1/v1"},
+		{"VOICEBRIDGE_REALTIME_MODEL", "m", func(c Config) any { return c.Realtime.Model }, "m"},
+		{"VOICEBRIDGE_REALTIME_VOICE", "v", func(c Config) any { return c.Realtime.Voice }, "v"},
+		{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL", "t", func(c Config) any { return c.Realtime.TranscriptionModel }, "t"},
+		{"VOICEBRIDGE_VOICE", "v", func(c Config) any { return c.Realtime.Voice }, "v"},
+		{"VOICEBRIDGE_TRANSCRIPTION_MODEL", " t ", func(c Config) any { return c.Realtime.TranscriptionModel }, "t"},
+		{"VOICEBRIDGE_UPSTREAM", "simulator", func(c Config) any { return c.Driver() }, "simulator"},
+		{"VOICEBRIDGE_TEXT_PROVIDER", "ollama", func(c Config) any { return c.Text.Provider }, "ollama"},
+		{"VOICEBRIDGE_TEXT_MODEL", "x", func(c Config) any { return c.Text.Model }, "x"},
+		{"ANTHROPIC_API_KEY", "k", func(c Config) any { return c.Secrets.AnthropicKey.Reveal() }, "k"},
+		{"ANTHROPIC_BASE_URL", "https://a.example", func(c Config) any { return c.AnthropicBaseURL }, "https://a.example"},
+		{"GEMINI_API_KEY", "k", func(c Config) any { return c.Secrets.GeminiKey.Reveal() }, "k"},
+		{"GEMINI_BASE_URL", "https://g.example", func(c Config) any { return c.GeminiBaseURL }, "https://g.example"},
+		{"OLLAMA_HOST", "127.0.0.1:11434", func(c Config) any { return c.OllamaHost }, "127.0.0.1:11434"},
+		{"VOICEBRIDGE_API_TOKENS", "alice:a:1, bob:b", func(c Config) any {
+			return fmt.Sprint(len(c.Secrets.Tokens), c.Secrets.Tokens[0].Owner, c.Secrets.Tokens[0].Token.Reveal(), c.Secrets.Tokens[1].Owner)
+		}, "2alicea:1bob"},
+		{"VOICEBRIDGE_JWT_JWKS_URL", "https://k.example/jwks", func(c Config) any { return fmt.Sprint(c.JWTJWKSURL, c.Auth().Required()) }, "https://k.example/jwkstrue"},
+		{"VOICEBRIDGE_JWT_SECRET", "s s", func(c Config) any { return c.Secrets.JWTSecret.Reveal() }, "s s"},
+		{"VOICEBRIDGE_ALLOWED_ORIGINS", "https://a.example, http://b.example:1,", func(c Config) any { return fmt.Sprint(c.AllowedOrigins) }, "[https://a.example http://b.example:1]"},
+		{"VOICEBRIDGE_UDP_PORT", "40000", func(c Config) any { return c.UDPPort }, 40000},
+		{"VOICEBRIDGE_PUBLIC_IPS", "1.2.3.4,2001:db8::1", func(c Config) any { return fmt.Sprint(c.PublicIPs) }, "[1.2.3.4 2001:db8::1]"},
+		{"VOICEBRIDGE_ICE_SERVERS", "stun:a:1,stun:b:2", func(c Config) any { return fmt.Sprint(c.Secrets.ICEServers[1].URLs) }, "[stun:b:2]"},
+		{"VOICEBRIDGE_ICE_SERVERS", `[{"urls":["turn:a:1"],"username":"u","credential":"p"},{"urls":"stun:b:2"}]`, func(c Config) any {
+			i := c.Secrets.ICEServers
+			return fmt.Sprint(len(i), i[0].Username, i[0].Credential.Reveal(), i[1].URLs)
+		}, "2up[stun:b:2]"},
+		{"VOICEBRIDGE_MCP_CONFIG", "x.json", func(c Config) any { return c.MCPConfig }, "x.json"},
+		{"VOICEBRIDGE_UDP_PORT", "", func(c Config) any { return c.UDPPort }, 0},
+		{"PATH", "/bin", func(Config) any { return nil }, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := Load(Sources{File: noFile(t), Environ: []string{c.name + "=" + c.value}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.got(cfg); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWebToolsEndBeforeTheirTime(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int]time.Duration{
+		-1: 0, 0: 0, 1: time.Second - time.Second/6, 6: 5 * time.Second, 30: 25 * time.Second, 60: 55 * time.Second, 600: 595 * time.Second, 1e9: 595 * time.Second,
+	} {
+		c := Config{Tools: Tools{TimeoutSeconds: seconds}}
+		web, err := c.WebTools()
+		if err != nil || web.Timeout != want {
+			t.Errorf("%d seconds: got %v, %v, want %v", seconds, web.Timeout, err, want)
+		}
+	}
+}
+
+func TestOrderOfSources(t *testing.T) {
+	t.Parallel()
+	file := write(t, "realtime: {model: file, voice: file, transcription_model: file}\npublic_ips: [1.1.1.1, 2.2.2.2]\nconversations: {history: {max_turns: 3}}\n")
+	src := Sources{
+		Environ: []string{"VOICEBRIDGE_CONFIG=" + file, "VOICEBRIDGE_REALTIME_MODEL=environment", "VOICEBRIDGE_REALTIME_VOICE=environment", "VOICEBRIDGE_PUBLIC_IPS=3.3.3.3"},
+		Flags:   map[string]any{"realtime.model": "flag"},
+	}
+	cfg, err := Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := cfg.Realtime; r.Model != "flag" || r.Voice != "environment" || r.TranscriptionModel != "file" || r.Instructions != defaultInstructions {
+		t.Errorf("realtime %+v", r)
+	}
+	if fmt.Sprint(cfg.PublicIPs) != "[3.3.3.3]" || cfg.Conversations.History.MaxTurns != 3 || cfg.Conversations.History.MaxTokens != 8000 {
+		t.Errorf("public_ips %v, history %+v", cfg.PublicIPs, cfg.Conversations.History)
+	}
+	src.File = write(t, "realtime: {transcription_model: other}") // the flag --config comes first
+	if cfg, err = Load(src); err != nil || cfg.Realtime.TranscriptionModel != "other" {
+		t.Errorf("transcription_model %q, err %v", cfg.Realtime.TranscriptionModel, err)
+	}
+}
+
+func TestOneSettingUnderTwoNames(t *testing.T) {
+	t.Parallel()
+	for _, environ := range [][]string{
+		{"VOICEBRIDGE_VOICE=v", "VOICEBRIDGE_REALTIME_VOICE=v "},
+		{"VOICEBRIDGE_REALTIME_VOICE=v", "VOICEBRIDGE_VOICE="},
+		{"VOICEBRIDGE_REALTIME_VOICE=", "VOICEBRIDGE_VOICE=v"},
+		{"VOICEBRIDGE_VOICE=v", "VOICEBRIDGE_REALTIME_VOICE="},
+	} {
+		cfg, err := Load(Sources{File: write(t, "realtime: {voice: file}"), Environ: environ})
+		if err != nil || cfg.Realtime.Voice != "v" {
+			t.Errorf("%q: voice %q, %v", environ, cfg.Realtime.Voice, err)
+		}
+	}
+}
+
+func TestFileInTheWorkingDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := Load(Sources{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(defaultFile, []byte("udp_port: 7"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err := Load(Sources{}); err != nil || cfg.UDPPort != 7 {
+		t.Errorf("udp_port %d, err %v", cfg.UDPPort, err)
+	}
+}
+
+func TestBadSettingsAreNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		yaml    string
+		environ []string
+		want    []string
+	}{
+		"unknown variable":     {"", []string{"VOICEBRIDGE_LISTENN=x"}, []string{"VOICEBRIDGE_LISTENN"}},
+		"unknown key":          {"listenn: x", nil, []string{"listenn: there is no such setting"}},
+		"unknown inner key":    {"conversations: {queue: {max: 1}}", nil, []string{"conversations.queue.max: there"}},
+		"unknown key in list":  {"ice_servers: [{urls: ['stun:a:1'], name: x}]", nil, []string{"ice_servers[0].name: there"}},
+		"all of them":          {"a: 1\nb: 2\nudp_port: x\nlog: {level: loud}", []string{"VOICEBRIDGE_UPSTREAM=gpt", "VOICEBRIDGE_C=3"}, []string{"a: there", "b: there", "udp_port (VOICEBRIDGE_UDP_PORT)", "log.level", "upstream (VOICEBRIDGE_UPSTREAM)", "VOICEBRIDGE_C"}},
+		"not YAML":             {"listen: [", nil, []string{"settings.yaml", "yaml"}},
+		"a list":               {"- a", nil, []string{"settings.yaml"}},
+		"a key twice":          {"udp_port: 1\nudp_port: 2", nil, []string{"udp_port", "already defined"}},
+		"text for a number":    {"udp_port: many", nil, []string{"udp_port", "whole number"}},
+		"a part of a number":   {"udp_port: 1.5", nil, []string{"udp_port", "whole number"}},
+		"number for text":      {"listen: 8080", nil, []string{"listen (VOICEBRIDGE_LISTEN)", "text"}},
+		"number for a switch":  {"conversations: {queue: {enabled: 1}}", nil, []string{"conversations.queue.enabled", "true or false"}},
+		"text for a list":      {"public_ips: 1.2.3.4", nil, []string{"public_ips (VOICEBRIDGE_PUBLIC_IPS)", "array"}},
+		"text for a group":     {"conversations: x", nil, []string{"conversations", "map"}},
+		"number out of range":  {"", []string{"VOICEBRIDGE_UDP_PORT=70000"}, []string{"VOICEBRIDGE_UDP_PORT", "70000", "65535"}},
+		"no number":            {"", []string{"VOICEBRIDGE_UDP_PORT=1e3"}, []string{"VOICEBRIDGE_UDP_PORT", "whole number"}},
+		"no port":              {"", []string{"VOICEBRIDGE_LISTEN=localhost"}, []string{"VOICEBRIDGE_LISTEN", "host:port"}},
+		"bad port":             {"", []string{"VOICEBRIDGE_LISTEN=localhost:x"}, []string{"VOICEBRIDGE_LISTEN", "port"}},
+		"bad database":         {"", []string{"DATABASE_URL=mysql://x"}, []string{"DATABASE_URL", "sqlite:PATH"}},
+		"no path":              {"", []string{"DATABASE_URL=sqlite:"}, []string{"DATABASE_URL", "missing"}},
+		"bad base":             {"", []string{"OPENAI_BASE_URL=api.openai.com"}, []string{"OPENAI_BASE_URL"}},
+		"openai without a key": {"", []string{"VOICEBRIDGE_UPSTREAM=openai"}, []string{"VOICEBRIDGE_UPSTREAM", "OPENAI_API_KEY"}},
+		"bad provider":         {"", []string{"VOICEBRIDGE_TEXT_PROVIDER=x"}, []string{"VOICEBRIDGE_TEXT_PROVIDER"}},
+		"two voices":           {"", []string{"VOICEBRIDGE_REALTIME_VOICE=a", "VOICEBRIDGE_VOICE=b"}, []string{"VOICEBRIDGE_VOICE", "VOICEBRIDGE_REALTIME_VOICE"}},
+		"two transcribers":     {"", []string{"VOICEBRIDGE_TRANSCRIPTION_MODEL=b", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=a"}, []string{"VOICEBRIDGE_TRANSCRIPTION_MODEL:", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL"}},
+		"bad key":              {"", []string{"OPENAI_API_KEY=sk-1\nsk-2"}, []string{"OPENAI_API_KEY"}},
+		"bad origin":           {"", []string{"VOICEBRIDGE_ALLOWED_ORIGINS=*"}, []string{"VOICEBRIDGE_ALLOWED_ORIGINS", `"*"`}},
+		"bad address":          {"", []string{"VOICEBRIDGE_PUBLIC_IPS=1.2.3"}, []string{"VOICEBRIDGE_PUBLIC_IPS", "1.2.3"}},
+		"bad STUN":             {"", []string{"VOICEBRIDGE_ICE_SERVERS=stun.example:1"}, []string{"VOICEBRIDGE_ICE_SERVERS"}},
+		"bad ICE JSON":         {"", []string{"VOICEBRIDGE_ICE_SERVERS=[{]"}, []string{"VOICEBRIDGE_ICE_SERVERS", "JSON"}},
+		"TURN without a user":  {"", []string{`VOICEBRIDGE_ICE_SERVERS=[{"urls":["turn:a"]}]`}, []string{"VOICEBRIDGE_ICE_SERVERS", "TURN"}},
+		"bad JWKS":             {"", []string{"VOICEBRIDGE_JWT_JWKS_URL=http://k.example"}, []string{"VOICEBRIDGE_JWT_JWKS_URL", "https"}},
+		"token without owner":  {"", []string{"VOICEBRIDGE_API_TOKENS=a:b,c"}, []string{"VOICEBRIDGE_API_TOKENS", "entry 2"}},
+		"token twice":          {"", []string{"VOICEBRIDGE_API_TOKENS=a:x,b:x"}, []string{"VOICEBRIDGE_API_TOKENS", "entry 2"}},
+		"client secret":        {"", []string{"VOICEBRIDGE_API_TOKENS=a:ek_x"}, []string{"VOICEBRIDGE_API_TOKENS", "entry 1"}},
+		"bad proxy":            {"trusted_proxies: [x]", nil, []string{"trusted_proxies", `"x"`}},
+		"tool both ways":       {"tools: {allow: [a], deny: [a]}", nil, []string{"tools.deny", `"a"`}},
+		"empty model":          {"realtime: {model: ''}", nil, []string{"realtime.model (VOICEBRIDGE_REALTIME_MODEL)"}},
+		"no programs":          {"tools: {code: {max_parallel: 0, memory_mb: 0, timeout_seconds: 0}}", nil, []string{"tools.code.max_parallel: it", "tools.code.memory_mb: it", "tools.code.timeout_seconds: it"}},
+		"too many programs":    {"tools: {code: {max_parallel: 100000}}", nil, []string{"tools.code", "max parallel is 100000"}},
+		"no queue":             {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Load(Sources{File: write(t, c.yaml), Environ: c.environ})
+			for _, want := range c.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not hold %q: %v", want, err)
+				}
+			}
+		})
+	}
+	if _, err := Load(Sources{File: "/does/not/exist.yaml"}); err == nil || !strings.Contains(err.Error(), "/does/not/exist.yaml") {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := Load(Sources{Environ: []string{"VOICEBRIDGE_CONFIG=/does/not/exist.yaml"}}); err == nil || !strings.Contains(err.Error(), "/does/not/exist.yaml") {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func TestSecretsInTheFileAreRefused(t *testing.T) {
+	t.Parallel()
+	for yaml, want := range map[string]string{
+		"openai_api_key: sk-canary":                                          "openai_api_key: secrets do not belong into the file: use OPENAI_API_KEY",
+		"api_tokens: 'a:canary'":                                             "use VOICEBRIDGE_API_TOKENS",
+		"jwt_secret: canary":                                                 "use VOICEBRIDGE_JWT_SECRET",
+		"realtime: {api_key: canary}":                                        "realtime.api_key: secrets",
+		"database_url: postgres://u:canary@h/db":                             "database_url: secrets do not belong into the file: use DATABASE_URL",
+		"openai_base_url: https://u:canary@h/v1":                             "openai_base_url: secrets",
+		"ice_servers: [{urls: ['turn:a'], username: u, credential: canary}]": "ice_servers[0].credential: secrets do not belong into the file: use VOICEBRIDGE_ICE_SERVERS",
+	} {
+		_, err := Load(Sources{File: write(t, yaml)})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: error %v", yaml, err)
+		}
+	}
+	if cfg, err := Load(Sources{File: write(t, "conversations: {history: {max_tokens: 100, trim_chunk_tokens: 7}}\ndatabase_url: postgres://u@h/db")}); err != nil {
+		t.Errorf("settings that are no secrets: %v", err)
+	} else if cfg.Secrets.DatabaseURL.Reveal() != "postgres://u@h/db" {
+		t.Error("the file's database is not taken")
+	}
+}
+
+func TestSecretsAreNotPrinted(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(Sources{File: noFile(t), Environ: []string{
+		"OPENAI_API_KEY=canary1", "ANTHROPIC_API_KEY=canary2", "GEMINI_API_KEY=canary3", "VOICEBRIDGE_JWT_SECRET=canary4", "VOICEBRIDGE_API_TOKENS=a:canary5",
+		"DATABASE_URL=postgres://u:canary6@h/db", `VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":"canary7"}]`,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+		if out := fmt.Sprintf(verb, cfg) + fmt.Sprintf(verb, &cfg); strings.Contains(out, "canary") || strings.Contains(out, fmt.Sprintf("%x", "canary")) {
+			t.Errorf("%s prints %s", verb, out)
+		}
+	}
+	// Nor are they repeated in complaints about them.
+	_, err = Load(Sources{File: noFile(t), Environ: []string{
+		"OPENAI_API_KEY=canary 1", "VOICEBRIDGE_API_TOKENS=canary5", "DATABASE_URL=mysql://u:canary6@h/db",
+		`VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":["canary7"]}]`,
+	}})
+	if err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestOffLoopbackNeedsAuthentication(t *testing.T) {
+	t.Parallel()
+	for listen, loopback := range map[string]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "localhost:1": true, "LocalHost:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
+		":8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "192.168.1.1:80": false, "example.org:80": false, "localhost.example.org:80": false,
+	} {
+		_, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_LISTEN=" + listen}})
+		if (err == nil) != loopback {
+			t.Errorf("%s without authentication: %v", listen, err)
+		}
+		if !loopback && (err == nil || !strings.Contains(err.Error(), "VOICEBRIDGE_API_TOKENS")) {
+			t.Errorf("%s: the error does not say what to do: %v", listen, err)
+		}
+		for _, auth := range []string{"VOICEBRIDGE_API_TOKENS=a:b", "VOICEBRIDGE_JWT_SECRET=s", "VOICEBRIDGE_JWT_JWKS_URL=https://k.example"} {
+			if _, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_LISTEN=" + listen, auth}}); err != nil {
+				t.Errorf("%s with %s: %v", listen, auth, err)
+			}
+		}
+	}
+}
+
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environ []string
+		want    string
+	}{
+		{nil, UpstreamSimulator},
+		{[]string{"OPENAI_API_KEY=k"}, UpstreamOpenAI},
+		{[]string{"OPENAI_API_KEY=k", "VOICEBRIDGE_UPSTREAM=simulator"}, UpstreamSimulator},
+		{[]string{"OPENAI_API_KEY=k", "VOICEBRIDGE_UPSTREAM=openai"}, UpstreamOpenAI},
+		{[]string{"OPENAI_BASE_URL=http://127.0.0.1:1/v1", "VOICEBRIDGE_UPSTREAM=openai"}, UpstreamOpenAI}, // a server that needs no key
+		{[]string{"OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, UpstreamSimulator},
+	} {
+		cfg, err := Load(Sources{File: noFile(t), Environ: c.environ})
+		if err != nil || cfg.Driver() != c.want {
+			t.Errorf("%v: driver %q, err %v", c.environ, cfg.Driver(), err)
+		}
+	}
+}

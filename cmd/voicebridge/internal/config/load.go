@@ -1,0 +1,224 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+)
+
+// Error is all that is wrong with the settings.
+type Error struct {
+	// Problems are those that were found, each naming its setting.
+	Problems []error
+}
+
+// Error lists them, one on a line.
+func (e *Error) Error() string {
+	lines := make([]string, 0, len(e.Problems))
+	for _, p := range e.Problems {
+		lines = append(lines, "  "+p.Error())
+	}
+	slices.Sort(lines)
+	return "these settings are wrong:\n" + strings.Join(slices.Compact(lines), "\n")
+}
+
+// Unwrap returns the problems.
+func (e *Error) Unwrap() []error { return e.Problems }
+
+// loader collects the settings of all sources and what is wrong with them.
+type loader struct {
+	k        *koanf.Koanf
+	cfg      Config
+	problems []error
+	// refused are keys of the file whose problem is noted already.
+	refused map[string]bool
+}
+
+func (l *loader) note(err error) {
+	if err != nil {
+		l.problems = append(l.problems, err)
+	}
+}
+
+func (l *loader) readFile(src Sources) {
+	path, asked := cmp.Or(src.File, lookup(src.Environ, "VOICEBRIDGE_CONFIG")), true
+	if path == "" {
+		path, asked = defaultFile, false
+	}
+	if _, err := os.Stat(path); err != nil {
+		if asked || !errors.Is(err, fs.ErrNotExist) {
+			l.note(fmt.Errorf("read settings file: %w", err))
+		}
+		return
+	}
+	f := koanf.New(".")
+	if err := f.Load(file.Provider(path), yaml.Parser()); err != nil {
+		l.note(fmt.Errorf("read settings file %s: %w", path, err))
+		return
+	}
+	l.refuseSecrets(f.Raw())
+	l.note(l.k.Merge(f))
+}
+
+// lookup reads a variable. Of several the last one counts, as for os/exec.
+func lookup(environ []string, name string) string {
+	for _, entry := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func (l *loader) readEnvironment(environ []string) {
+	provider := env.Provider(".", env.Opt{
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			value = strings.TrimSpace(value)
+			return l.variable(l.fullName(environ, name, value), value)
+		},
+	})
+	l.note(l.k.Load(provider, nil))
+}
+
+// fullName returns the name by which a variable is known here. Under two names
+// it must say the same.
+func (l *loader) fullName(environ []string, name, value string) string {
+	full, ok := otherNames[name]
+	if !ok {
+		return name
+	}
+	if other := strings.TrimSpace(lookup(environ, full)); value != "" && other != "" && other != value {
+		l.note(fmt.Errorf("%s: it says something else than %s, which is the same setting", name, full))
+	}
+	return full
+}
+
+// variable takes one variable of the environment: its key and value, or an empty
+// key when it is a secret, empty, wrong or not ours.
+func (l *loader) variable(name, value string) (string, any) {
+	if value == "" {
+		return "", nil
+	}
+	if set, ok := secretVariables[name]; ok {
+		if err := set(&l.cfg.Secrets, value); err != nil {
+			l.note(fmt.Errorf("%s: %w", name, err))
+		}
+		return "", nil
+	}
+	v, ok := variables[name]
+	if !ok {
+		if strings.HasPrefix(name, "VOICEBRIDGE_") && name != "VOICEBRIDGE_CONFIG" {
+			l.note(fmt.Errorf("%s: there is no such setting", name))
+		}
+		return "", nil
+	}
+	parsed, err := v.parse(value)
+	if err != nil {
+		l.note(fmt.Errorf("%s: %w", name, err))
+		return "", nil
+	}
+	return v.key, parsed
+}
+
+// decode puts the collected values into the config; keys that are not known and
+// values of the wrong type are named.
+func (l *loader) decode() {
+	err := l.k.UnmarshalWithConf("", &l.cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
+		TagName: "koanf", DecodeHook: mapstructure.DecodeHookFuncValue(wholeNumbers),
+	}})
+	l.problems = append(l.problems, decodeProblems(err)...)
+	for _, key := range unknownKeys("", l.k.Raw(), reflect.TypeFor[Config]()) {
+		if !l.refused[key] {
+			l.note(fmt.Errorf("%s: there is no such setting", key))
+		}
+	}
+}
+
+// unknownKeys returns the keys in value that type t has no place for.
+func unknownKeys(path string, value any, t reflect.Type) []string {
+	var out []string
+	switch v := value.(type) {
+	case []any:
+		if t.Kind() == reflect.Slice {
+			for i, inner := range v {
+				out = append(out, unknownKeys(fmt.Sprintf("%s[%d]", path, i), inner, t.Elem())...)
+			}
+		}
+	case map[string]any:
+		if t.Kind() != reflect.Struct {
+			return nil // a value of the wrong type: the decoder says so
+		}
+		for key, inner := range v {
+			full := strings.TrimPrefix(path+"."+key, ".")
+			field, ok := fieldFor(t, key)
+			if !ok {
+				out = append(out, full)
+				continue
+			}
+			out = append(out, unknownKeys(full, inner, field)...)
+		}
+	}
+	return out
+}
+
+func fieldFor(t reflect.Type, key string) (reflect.Type, bool) {
+	for f := range t.Fields() {
+		if f.Tag.Get("koanf") == key && key != "-" {
+			return f.Type, true
+		}
+	}
+	return nil, false
+}
+
+// decodeProblems takes apart the joined errors of a decode.
+func decodeProblems(err error) []error {
+	if err == nil {
+		return nil
+	}
+	e, ok := err.(*mapstructure.DecodeError) //nolint:errorlint // what it wraps is another level
+	if joined := (interface{ Unwrap() []error })(nil); !ok && errors.As(err, &joined) {
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, decodeProblems(e)...)
+		}
+		return out
+	}
+	if !ok {
+		return []error{err}
+	}
+	if bad, ok := errors.AsType[*mapstructure.UnconvertibleTypeError](err); ok {
+		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(bad.Expected.Kind()))}
+	}
+	return []error{fmt.Errorf("%s: %w", named(e.Name()), e.Unwrap())}
+}
+
+// wholeNumbers refuses what the decoder would cut to a whole number.
+func wholeNumbers(from, to reflect.Value) (any, error) {
+	if from.CanFloat() && to.CanInt() {
+		return nil, errors.New("it must be a whole number")
+	}
+	return from.Interface(), nil
+}
+
+func kindName(k reflect.Kind) string {
+	switch k {
+	case reflect.String:
+		return "text (in quotes, if it looks like a number)"
+	case reflect.Bool:
+		return "true or false"
+	default:
+		return "a whole number"
+	}
+}

@@ -1,0 +1,47 @@
+package config
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"voicebridge/llm"
+	"voicebridge/realtime"
+)
+
+const priceList = `prices:
+  - {model: gpt-realtime-2.1, input: 4, cached_input: 0.4, audio_input: 32, cached_audio_input: 0.5, output: 16, audio_output: 64}
+  - {model: small, input: 1, output: 2}
+`
+
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(Sources{File: write(t, priceList)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		got  *float64
+		want float64
+	}{
+		"voice": {cfg.VoiceCost(realtime.Usage{
+			InputTokens: 1000, InputAudio: 600, Cached: 500, CachedAudio: 200, CachedText: 300, OutputTokens: 100, OutputAudio: 80,
+		}), (100*4 + 300*0.4 + 400*32 + 200*0.5 + 20*16 + 80*64) / 1e6},
+		"text without prices for cached tokens": {cfg.TextCost("x", "small", llm.Usage{InputTokens: 100, CachedTokens: 40, OutputTokens: 10}), (100*1 + 10*2) / 1e6},
+		"nothing":                               {cfg.TextCost("x", "small", llm.Usage{}), 0},
+		"counts that cannot be":                 {cfg.TextCost("x", "small", llm.Usage{InputTokens: 10, CachedTokens: 40}), 40.0 / 1e6},
+	} {
+		if tt.got == nil || math.Abs(*tt.got-tt.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
+		}
+	}
+	if got := cfg.TextCost("x", "unknown", llm.Usage{InputTokens: 1}); got != nil {
+		t.Errorf("a model without a price costs %v", *got)
+	}
+	_, err = Load(Sources{File: write(t, "prices:\n  - {input: -1, output: 1}\n  - {model: a, inputs: 1}\n")})
+	for _, want := range []string{"prices[0].model", "prices[0]: -1 is no price", "prices[1].inputs"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}

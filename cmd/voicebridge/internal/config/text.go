@@ -1,0 +1,81 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+
+	"voicebridge/llm/ollama"
+	"voicebridge/llm/simulator"
+)
+
+// The names of the providers of text, in the order in which the first that is
+// configured is taken.
+const (
+	ProviderOpenAI    = "openai"
+	ProviderAnthropic = "anthropic"
+	ProviderGoogle    = "google"
+	ProviderOllama    = "ollama"
+	ProviderSimulator = simulator.Name
+)
+
+// textModels are the models of the providers where text.model says nothing.
+var textModels = map[string]string{
+	ProviderOpenAI: "gpt-5.4-mini", ProviderAnthropic: "claude-sonnet-5", ProviderGoogle: "gemini-flash-latest",
+	ProviderOllama: "llama3.2", ProviderSimulator: simulator.Model,
+}
+
+// TextProviders returns the providers that are configured, in their order, the
+// simulator as the last.
+func (c *Config) TextProviders() []string {
+	var out []string
+	for _, p := range []struct {
+		name string
+		set  bool
+	}{
+		{ProviderOpenAI, c.Secrets.OpenAIKey.IsSet() || c.OpenAIBaseURL != OpenAIURL},
+		{ProviderAnthropic, c.Secrets.AnthropicKey.IsSet() || c.AnthropicBaseURL != ""},
+		{ProviderGoogle, c.Secrets.GeminiKey.IsSet() || c.GeminiBaseURL != ""},
+		{ProviderOllama, c.OllamaHost != "" || c.Text.Provider == ProviderOllama},
+		{ProviderSimulator, true},
+	} {
+		if p.set {
+			out = append(out, p.name)
+		}
+	}
+	return out
+}
+
+// TextModel is the model of a provider that answers unless told otherwise.
+func (c *Config) TextModel(provider string) string {
+	if c.Text.Model != "" && provider == c.TextProvider() {
+		return c.Text.Model
+	}
+	return textModels[provider]
+}
+
+// TextProvider is the one that answers unless told otherwise.
+func (c *Config) TextProvider() string { return cmp.Or(c.Text.Provider, c.TextProviders()[0]) }
+
+// checkText says what is wrong with the settings of text.
+func (c *Config) checkText(w *checks) {
+	w.oneOf("text.provider", c.Text.Provider, "", ProviderOpenAI, ProviderAnthropic, ProviderGoogle, ProviderOllama, ProviderSimulator)
+	for key, value := range map[string]string{"anthropic_base_url": c.AnthropicBaseURL, "gemini_base_url": c.GeminiBaseURL} {
+		if value != "" {
+			w.httpURL(key, value)
+		}
+	}
+	if c.OllamaHost != "" {
+		if _, err := ollama.New(ollama.Config{Host: c.OllamaHost}); err != nil {
+			w.wrong("ollama_host", "%v", err)
+		}
+	}
+	w.between("text.max_tokens", c.Text.MaxTokens, 0, 1_000_000)
+	w.between("text.timeout_seconds", c.Text.TimeoutSeconds, 1, 600)
+	if len(c.Text.Instructions) > maxInstructions {
+		w.wrong("text.instructions", "it is longer than 32 KiB")
+	}
+	keys := map[string]string{ProviderOpenAI: "OPENAI_API_KEY", ProviderAnthropic: "ANTHROPIC_API_KEY", ProviderGoogle: "GEMINI_API_KEY"}
+	if name, ok := keys[c.Text.Provider]; ok && !slices.Contains(c.TextProviders(), c.Text.Provider) {
+		w.wrong("text.provider", "%s needs %s", c.Text.Provider, name)
+	}
+}

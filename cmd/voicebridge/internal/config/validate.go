@@ -1,0 +1,285 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"voicebridge/web"
+)
+
+// named returns a key together with the variable that sets it, if there is one.
+func named(key string) string {
+	for name, v := range variables {
+		if v.key == key {
+			return key + " (" + name + ")"
+		}
+	}
+	for top, name := range secretNames {
+		if top == key {
+			return key + " (" + name + ")"
+		}
+	}
+	return key
+}
+
+// checks collects what is wrong with values, by key.
+type checks []error
+
+func (c *checks) wrong(key, format string, args ...any) {
+	*c = append(*c, fmt.Errorf(named(key)+": "+format, args...))
+}
+
+func (c *checks) oneOf(key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		c.wrong(key, "%q is not one of %s", value, strings.Join(slices.DeleteFunc(allowed, func(s string) bool { return s == "" }), ", "))
+	}
+}
+
+func (c *checks) between(key string, value, low, high int) {
+	if value < low || value > high {
+		c.wrong(key, "%d is not between %d and %d", value, low, high)
+	}
+}
+
+func (c *checks) present(key, value string) {
+	if strings.TrimSpace(value) == "" {
+		c.wrong(key, "it must not be empty")
+	}
+}
+
+func (c *checks) httpURL(key, value string) {
+	u, err := url.Parse(value)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		c.wrong(key, "it must be an address of the form https://host/path")
+		return
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		c.wrong(key, "it must not hold a user, a query or a fragment")
+	}
+}
+
+// validate returns everything that is wrong with the settings, and moves what
+// the database and ICE settings say to where the secrets are.
+func (c *Config) validate() []error {
+	var w checks
+	if !c.Secrets.DatabaseURL.IsSet() {
+		c.Secrets.DatabaseURL = web.NewSecret(c.DatabaseURL)
+	}
+	c.checkDatabase(&w)
+	c.checkNetwork(&w)
+	c.checkUpstream(&w)
+	c.checkNumbers(&w)
+	c.checkText(&w)
+	c.Log.check(&w)
+	for _, name := range c.Tools.Allow {
+		if slices.Contains(c.Tools.Deny, name) {
+			w.wrong("tools.deny", "%q is also in tools.allow", name)
+		}
+	}
+	return w
+}
+
+func (c *Config) checkDatabase(w *checks) {
+	value := c.Secrets.DatabaseURL.Reveal()
+	path, isSQLite := strings.CutPrefix(value, "sqlite:")
+	isPostgres := strings.HasPrefix(value, "postgres://") || strings.HasPrefix(value, "postgresql://")
+	switch {
+	case !isSQLite && !isPostgres:
+		w.wrong("database_url", "it must be sqlite:PATH or postgres://…")
+	case isSQLite && path == "":
+		w.wrong("database_url", "the path of the SQLite file is missing")
+	}
+}
+
+func (c *Config) checkNetwork(w *checks) {
+	if host, port, err := net.SplitHostPort(c.Listen); err != nil {
+		w.wrong("listen", "it must be host:port, such as 127.0.0.1:8080")
+	} else {
+		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+			w.wrong("listen", "the port must be a number between 0 and 65535")
+		}
+		if !IsLoopback(host) && !c.Auth().Required() && !c.Secrets.badTokens {
+			w.wrong("listen", "%s can be reached from other machines, so callers must prove who they are: set VOICEBRIDGE_API_TOKENS=owner:token "+
+				"(or VOICEBRIDGE_JWT_SECRET, or VOICEBRIDGE_JWT_JWKS_URL), or listen on 127.0.0.1", c.Listen)
+		}
+	}
+	for _, origin := range c.AllowedOrigins {
+		if _, err := web.ParseOrigin(origin); err != nil {
+			w.wrong("allowed_origins", "%v", err)
+		}
+	}
+	if _, err := prefixes(c.TrustedProxies); err != nil {
+		w.wrong("trusted_proxies", "%v", err)
+	}
+	if c.JWTJWKSURL != "" {
+		w.httpURL("jwt_jwks_url", c.JWTJWKSURL)
+		if u, err := url.Parse(c.JWTJWKSURL); err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname()) {
+			w.wrong("jwt_jwks_url", "keys that decide who may come in must be fetched by https")
+		}
+	}
+	w.between("udp_port", c.UDPPort, 0, 65535)
+	for _, ip := range c.PublicIPs {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			w.wrong("public_ips", "%q is not an IP address", ip)
+		}
+	}
+	c.checkICE(w)
+}
+
+// checkICE moves the servers of the file, which have no passwords, to those of
+// the environment, which take their place when there are any.
+func (c *Config) checkICE(w *checks) {
+	if len(c.Secrets.ICEServers) > 0 {
+		return
+	}
+	for _, s := range c.ICEServers {
+		c.Secrets.ICEServers = append(c.Secrets.ICEServers, web.ICEServer{URLs: s.URLs, Username: s.Username})
+	}
+	if err := checkICEServers(c.Secrets.ICEServers); err != nil {
+		w.wrong("ice_servers", "%v", err)
+	}
+}
+
+// maxInstructions is the size of what a model is told, in bytes.
+const maxInstructions = 32 << 10
+
+func (c *Config) checkUpstream(w *checks) {
+	w.oneOf("upstream", c.Upstream, "", UpstreamOpenAI, UpstreamSimulator)
+	w.httpURL("openai_base_url", c.OpenAIBaseURL)
+	if c.Upstream == UpstreamOpenAI && !c.Secrets.OpenAIKey.IsSet() && c.OpenAIBaseURL == OpenAIURL {
+		w.wrong("upstream", "openai needs OPENAI_API_KEY")
+	}
+	w.present("realtime.model", c.Realtime.Model)
+	w.present("realtime.voice", c.Realtime.Voice)
+	w.present("realtime.transcription_model", c.Realtime.TranscriptionModel)
+	if len(c.Realtime.Instructions) > maxInstructions {
+		w.wrong("realtime.instructions", "it is longer than 32 KiB")
+	}
+}
+
+func (c *Config) checkNumbers(w *checks) {
+	q, h, l := c.Conversations.Queue, c.Conversations.History, c.Limits
+	w.between("conversations.queue.delay_seconds", q.DelaySeconds, 0, 3600)
+	w.between("conversations.queue.max_size", q.MaxSize, 0, 100_000)
+	w.between("conversations.history.replay_messages", h.ReplayMessages, 0, 200)
+	w.between("conversations.history.max_turns", h.MaxTurns, 1, 1000)
+	w.between("conversations.history.max_tokens", h.MaxTokens, 100, 1_000_000)
+	w.between("conversations.history.trim_chunk_tokens", h.TrimChunkTokens, 1, 100_000)
+	w.between("conversations.history.max_tool_rounds", h.MaxToolRounds, 1, 100)
+	c.checkPrices(w)
+	w.between("tools.timeout_seconds", c.Tools.TimeoutSeconds, 1, maxToolSeconds)
+	w.between("tools.filler_seconds", c.Tools.FillerSeconds, 0, 600)
+	for _, name := range c.Tools.Toolkits {
+		w.oneOf("tools.toolkits", name, ToolkitArtifacts, ToolkitCode, ToolkitWeb, ToolkitHTTP, ToolkitAgent)
+	}
+	for key, n := range map[string]int{"timeout_seconds": c.Tools.Code.TimeoutSeconds, "memory_mb": c.Tools.Code.MemoryMB, "max_parallel": c.Tools.Code.MaxParallel} {
+		if n == 0 { // the sandbox would take it for its default
+			w.wrong("tools.code."+key, "it must be at least 1")
+		}
+	}
+	if err := c.CodeTools(nil).Validate(); err != nil {
+		w.wrong("tools.code", "%v", err)
+	}
+	if tools, err := c.WebTools(); err != nil {
+		w.wrong("tools.web", "%v", err)
+	} else if err := tools.Validate(); err != nil {
+		w.wrong("tools.web", "%v", err)
+	}
+	w.between("limits.max_calls", l.MaxCalls, 1, 100_000)
+	w.between("limits.max_calls_per_owner", l.MaxCallsPerOwner, 1, 100_000)
+	w.between("limits.max_call_minutes", l.MaxCallMinutes, 0, 24*60)
+	w.between("limits.setups_per_minute_per_ip", l.SetupsPerMinute, 1, 100_000)
+	w.between("limits.sign_ins_per_minute_per_ip", l.SignInsPerMinute, 1, 100_000)
+	w.between("limits.max_sockets", l.MaxSockets, 1, 1_000_000)
+	w.between("limits.max_sockets_per_owner", l.SocketsPerOwner, 1, 1_000_000)
+	w.between("shutdown_seconds", c.ShutdownSeconds, 1, 600)
+}
+
+// Auth is how callers prove who they are.
+func (c *Config) Auth() web.Auth {
+	return web.Auth{Tokens: c.Secrets.Tokens, JWTSecret: c.Secrets.JWTSecret, JWKSURL: c.JWTJWKSURL}
+}
+
+// Proxies are the networks whose word on where a request comes from is believed.
+func (c *Config) Proxies() []netip.Prefix {
+	out, _ := prefixes(c.TrustedProxies) // checked by validate
+	return out
+}
+
+// Driver returns which upstream is used: openai or simulator.
+func (c *Config) Driver() string {
+	switch {
+	case c.Upstream != "":
+		return c.Upstream
+	case c.Secrets.OpenAIKey.IsSet():
+		return UpstreamOpenAI
+	default:
+		return UpstreamSimulator
+	}
+}
+
+// Loopback reports whether only this machine can reach the server.
+func (c *Config) Loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && IsLoopback(host)
+}
+
+// IsLoopback reports whether a host is this machine, by its name or address.
+func IsLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// prefixes reads addresses and networks.
+func prefixes(list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	var problems []error
+	for _, text := range list {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%q is not an address or a network", text))
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, errors.Join(problems...)
+}
+
+// Validate says what is wrong with the settings of the log, for commands that read no
+// others.
+func (c *Log) Validate() error {
+	var w checks
+	c.check(&w)
+	if len(w) > 0 {
+		return &Error{w}
+	}
+	return nil
+}
+
+func (c *Log) check(w *checks) {
+	w.oneOf("log.level", c.Level, "debug", "info", "warn", "error")
+	w.oneOf("log.format", c.Format, "text", "json")
+}
+
+// Slog is the level in the terms of the logger.
+func (c *Log) Slog() slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}

@@ -1,0 +1,88 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// databasePatience is how long a database may take to answer.
+const databasePatience = 10 * time.Second
+
+const aboutDatabase = "database"
+
+func (d *doctor) database(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, databasePatience)
+	defer cancel()
+	address := d.cfg.Secrets.DatabaseURL.Reveal()
+	path, isFile := strings.CutPrefix(address, "sqlite:")
+	name := "the SQLite file " + path
+	if isFile {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			d.newFile(path)
+			return
+		}
+		if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+			d.say(warning, aboutDatabase, "others on this machine may read %s, which holds what people say: chmod 600 %s", path, path)
+		}
+	} else if u, err := url.Parse(address); err == nil {
+		name = "PostgreSQL at " + cmp.Or(u.Host, u.Query().Get("host"), "its usual place")
+	}
+	store, err := persistence.Open(ctx, address, persistence.Options{NoMigrate: true})
+	if err != nil {
+		d.say(problem, aboutDatabase, "%v", err)
+		return
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			d.say(problem, aboutDatabase, "%v", err)
+		}
+	}()
+	if isFile {
+		// Only one process may serve a file.
+		switch err := store.Serve(ctx); {
+		case errors.Is(err, persistence.ErrServed):
+			d.running = true
+			name += ", which a running voicebridge uses,"
+		case err != nil:
+			d.say(problem, aboutDatabase, "%v", err)
+			return
+		}
+	}
+	if err := store.Ping(ctx); err != nil {
+		d.say(warning, aboutDatabase, "%s can be opened and has no tables yet: the first start makes them (%v)", name, err)
+		return
+	}
+	d.say(fine, aboutDatabase, "%s can be opened and has its tables", name)
+}
+
+// newFile says whether a start could make the file of the database.
+func (d *doctor) newFile(path string) {
+	dir := filepath.Dir(path)
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	f, err := os.CreateTemp(dir, ".voicebridge-doctor-")
+	if err != nil {
+		d.say(problem, aboutDatabase, "%s is not there and cannot be made: choose a place that may be written with DATABASE_URL (%v)", path, err)
+		return
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		d.say(problem, aboutDatabase, "the folder of %s does not work: %v", path, err)
+		return
+	}
+	d.say(fine, aboutDatabase, "%s is not there yet: the first start makes it", path)
+}

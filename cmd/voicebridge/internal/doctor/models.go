@@ -1,0 +1,89 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+)
+
+const aboutCalls = "voice model"
+
+// calls says what answers calls, and asks it whether it takes the key.
+func (d *doctor) calls(ctx context.Context) {
+	c := &d.cfg
+	switch {
+	case c.Upstream == config.UpstreamSimulator:
+		d.say(warning, aboutCalls, "a simulator answers, because VOICEBRIDGE_UPSTREAM says so")
+	case c.Driver() == config.UpstreamSimulator:
+		d.say(warning, aboutCalls, "a simulator answers: set OPENAI_API_KEY to talk to a real model")
+	}
+	if !slices.Contains(c.TextProviders(), config.ProviderOpenAI) {
+		return // there is neither a key nor an address
+	}
+	u, err := url.Parse(c.OpenAIBaseURL)
+	if err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && c.Secrets.OpenAIKey.IsSet() {
+		d.say(warning, aboutCalls, "OPENAI_API_KEY travels unencrypted to %s: use https", c.OpenAIBaseURL)
+	}
+	status, body, err := ask(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", c.Secrets.OpenAIKey.Reveal())
+	if err != nil {
+		d.say(problem, aboutCalls, "%s does not answer: is there a way to it, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
+		return
+	}
+	d.report(judgeModels(c, status, body))
+}
+
+// judgeModels is what the answer to a question for the list of models means.
+func judgeModels(c *config.Config, status int, body []byte) finding {
+	say := func(verdict, format string, args ...any) finding {
+		return finding{verdict, aboutCalls, fmt.Sprintf(c.OpenAIBaseURL+" "+format, args...)}
+	}
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		if !c.Secrets.OpenAIKey.IsSet() {
+			return say(problem, "wants a key (%d): set OPENAI_API_KEY", status)
+		}
+		return say(problem, "refuses the key in OPENAI_API_KEY (%d): is it whole, and still valid?", status)
+	case status == http.StatusTooManyRequests:
+		return say(warning, "answers that the limit or the credit of the key is used up (%d)", status)
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		// Servers that are only compatible need not have a list.
+		return say(warning, "answers, but has no list of models (%d): if OPENAI_BASE_URL is right, a call will tell", status)
+	case status != http.StatusOK:
+		return say(problem, "answers %d: is OPENAI_BASE_URL right?", status)
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(body, &list) != nil {
+		return say(problem, "answers with something else than a list of models: is OPENAI_BASE_URL right?")
+	}
+	ids := map[string]bool{}
+	for _, m := range list.Data {
+		ids[m.ID] = true
+	}
+	if c.Driver() == config.UpstreamOpenAI && len(ids) > 0 && !ids[c.Realtime.Model] {
+		return say(warning, "does not offer %s to this key: choose another model with VOICEBRIDGE_REALTIME_MODEL", c.Realtime.Model)
+	}
+	return say(fine, "answers and takes the key; calls use %s with the voice %s", c.Realtime.Model, c.Realtime.Voice)
+}
+
+// typing says who answers typed messages.
+func (d *doctor) typing(context.Context) {
+	const about = "typed messages"
+	c := &d.cfg
+	name := c.TextProvider()
+	if name == config.ProviderSimulator {
+		d.say(warning, about, "a simulator answers: set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST")
+		return
+	}
+	others := slices.DeleteFunc(c.TextProviders(), func(p string) bool { return p == name })
+	d.say(fine, about, "%s answers with %s; also configured: %s", name, c.TextModel(name), strings.Join(others, ", "))
+}

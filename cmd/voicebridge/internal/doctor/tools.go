@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/toolkit/code"
+	"voicebridge/toolkit/mcptool"
+)
+
+const aboutPrograms = "programs of the model"
+
+// programs runs a small program in each sandbox that is switched on.
+func (d *doctor) programs(ctx context.Context) {
+	if !slices.Contains(d.cfg.Tools.Toolkits, config.ToolkitCode) {
+		d.say(fine, aboutPrograms, "they are switched off")
+		return
+	}
+	sandbox, err := code.New(d.cfg.CodeTools(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		d.say(problem, aboutPrograms, "%v", err)
+		return
+	}
+	if confinement, err := sandbox.ProbeJavaScript(ctx); err != nil {
+		d.say(problem, aboutPrograms, "JavaScript does not work, and its tool is not offered: %v", err)
+	} else {
+		d.say(fine, aboutPrograms, "JavaScript works, in a %s", confinement)
+	}
+	if !d.cfg.Tools.Code.Python {
+		return
+	}
+	if err := sandbox.ProbePython(ctx); err != nil {
+		d.say(problem, aboutPrograms, "tools.code.python is set, but its tool is not offered: %v", err)
+		return
+	}
+	d.say(fine, aboutPrograms, "Python works, in bubblewrap")
+}
+
+const aboutMCP = "MCP servers"
+
+// mcpServers connects to each server and lists its tools, as a start does.
+func (d *doctor) mcpServers(ctx context.Context) {
+	path := d.cfg.MCPPath()
+	if path == "" {
+		d.say(fine, aboutMCP, "there is no %s, so none is used", config.MCPFile)
+		return
+	}
+	servers, err := mcptool.LoadConfig(path)
+	if err != nil {
+		d.say(problem, aboutMCP, "%v", err)
+		return
+	}
+	open, err := mcptool.Open(ctx, servers, mcptool.Options{Version: d.version})
+	if err != nil {
+		d.say(problem, aboutMCP, "%v", err)
+		return
+	}
+	defer func() { _ = open.Close() }() // it has no error to tell
+	list := open.Status()
+	if len(list) == 0 {
+		d.say(fine, aboutMCP, "%s names none that is switched on", path)
+	}
+	for _, s := range list {
+		about := "MCP server " + s.Name
+		switch {
+		case !s.Connected:
+			d.say(problem, about, "its tools are not offered: %s (its entry in %s may be wrong)", cmp.Or(s.Error, "it does not answer"), path)
+		case s.Tools == 0:
+			d.say(warning, about, "it answers and offers no tool")
+		default:
+			d.say(fine, about, "it answers; tools: %d", s.Tools)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"runtime/debug"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+)
+
+// version is set by the linker for releases.
+var version = ""
+
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return info.Main.Version
+}
+
+// process is what a command gets of the process that it runs in.
+type process struct {
+	ctx     context.Context
+	flags   globalFlags
+	environ []string
+	stdout  io.Writer
+	stderr  io.Writer
+}
+
+// globalFlags are the flags of every command. Flags that are settings are pointers:
+// nil leaves the setting to the environment, the file and the defaults.
+type globalFlags struct {
+	Config    string  `help:"Settings file (environment VOICEBRIDGE_CONFIG; voicebridge.yaml if it is there)." placeholder:"FILE"`
+	LogLevel  *string `help:"debug, info, warn or error." placeholder:"LEVEL"`
+	LogFormat *string `help:"text or json." placeholder:"FORMAT"`
+}
+
+// set notes the value of a flag that was given under the key that it sets.
+func set[T any](out map[string]any, key string, value *T) {
+	if value != nil {
+		out[key] = *value
+	}
+}
+
+// sources are where the settings of a command come from, its own flags among them.
+func (p *process) sources(flags map[string]any) config.Sources {
+	all := maps.Clone(flags)
+	set(all, "log.level", p.flags.LogLevel)
+	set(all, "log.format", p.flags.LogFormat)
+	return config.Sources{File: p.flags.Config, Environ: p.environ, Flags: all}
+}
+
+// load reads the settings with the flags of a command and makes the logger.
+func (p *process) load(flags map[string]any) (config.Config, *slog.Logger, error) {
+	cfg, err := config.Load(p.sources(flags))
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	return cfg, newLogger(cfg.Log, p.stderr), nil
+}
+
+// alone makes the logger of a command that reads no other settings. A settings file
+// that nobody reads is refused.
+func (p *process) alone(command string) (*slog.Logger, error) {
+	if p.flags.Config != "" {
+		return nil, fmt.Errorf("--config: %s reads no settings file: leave it out", command)
+	}
+	cfg := config.Defaults().Log
+	if p.flags.LogLevel != nil {
+		cfg.Level = *p.flags.LogLevel
+	}
+	if p.flags.LogFormat != nil {
+		cfg.Format = *p.flags.LogFormat
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return newLogger(cfg, p.stderr), nil
+}
+
+func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.Slog()}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
