@@ -49,7 +49,6 @@ var vendors = []struct {
 	{"github.com/labstack/echo", []string{"web"}},
 	{"github.com/coder/websocket", []string{"web"}},
 	{"github.com/sashabaranov/go-openai", []string{"llm/openai"}},
-	{"github.com/anthropics/anthropic-sdk-go", []string{"llm/anthropic"}},
 	{"google.golang.org/genai", []string{"llm/google"}},
 	{"github.com/chromedp/", nil}, // a browser is driven by tests only
 }

@@ -1,6 +1,3 @@
-// Package llm is what language models have in common: a request, the pieces of an
-// answer, and failures in words for users. The packages below it are the models of
-// one vendor each. It knows no thread and no database, and can be used alone.
 package llm
 
 import (
@@ -8,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -36,6 +34,9 @@ type Request struct {
 	Tools    []Tool
 	// MaxTokens limits the answer; 0 leaves it to the provider.
 	MaxTokens int
+	// Temperature and TopP shape the choice of words; nil leaves them to the
+	// provider.
+	Temperature, TopP *float64
 }
 
 // Tool is a function that the model may call.
@@ -62,6 +63,8 @@ const (
 type Message struct {
 	Role    Role
 	Content string
+	// Images are shown to the model with a user's message, before its text.
+	Images []Image
 	// ToolCalls are what an assistant message asks for.
 	ToolCalls []ToolCall
 	// ToolCallID and ToolName say which call a tool message answers; Failed that
@@ -69,6 +72,20 @@ type Message struct {
 	ToolCallID string
 	ToolName   string
 	Failed     bool
+}
+
+// Image is a picture.
+type Image struct {
+	// MediaType is image/png, image/jpeg, image/webp or image/gif.
+	MediaType string
+	// Data is the file.
+	Data []byte
+}
+
+// Empty reports whether a message says nothing: it has neither words nor images,
+// calls nothing and answers no call.
+func (m Message) Empty() bool {
+	return m.Role != RoleTool && strings.TrimSpace(m.Content) == "" && len(m.Images) == 0 && len(m.ToolCalls) == 0
 }
 
 // ToolCall is one function call of a model.
@@ -87,6 +104,9 @@ type ToolCall struct {
 type Delta struct {
 	// Text is the next piece of text.
 	Text string
+	// Reasoning is the next piece of what the model thinks before it answers, where
+	// a provider sends that.
+	Reasoning string
 	// ToolCall is a call that is complete.
 	ToolCall *ToolCall
 	// Usage is set when the provider has counted; the last one counts.

@@ -43,12 +43,12 @@ func openProvider(c *config.Config, name string) (llm.Provider, error) {
 		compatible := err == nil && u.Hostname() != "api.openai.com"
 		return openai.New(openai.Config{BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), LegacyMaxTokens: compatible})
 	case config.ProviderAnthropic:
-		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal()})
+		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true})
 	case config.ProviderGoogle:
 		return google.New(google.Config{BaseURL: c.GeminiBaseURL, APIKey: s.GeminiKey.Reveal()})
 	case config.ProviderOllama:
 		// Room for the history and the answer: the server's own default cuts.
-		return ollama.New(ollama.Config{Host: c.OllamaHost, NumCtx: 2 * c.Conversations.History.MaxTokens})
+		return ollama.New(ollama.Config{Host: c.OllamaHost, APIKey: s.OllamaKey.Reveal(), NumCtx: 2 * c.Conversations.History.MaxTokens})
 	case config.ProviderSimulator:
 		return simulator.New(simulator.Config{
 			Pace: simulatorPace, TitlePrompt: chat.TitleInstructions, ShortTitlePrompt: chat.ShortTitleInstructions,

@@ -1,21 +1,18 @@
 // Package anthropic answers by Anthropic's Messages API.
 // Reference: https://platform.claude.com/docs/en/api/messages.
 //
-// Requests go through Anthropic's own client, built without what that takes from
-// the environment. Requests are in request.go, tools in tools.go, answers in
-// stream.go, failures in errors.go.
+// The API is one POST with a stream of events, so there is no client of a vendor
+// here. Requests are in request.go, tools in tools.go, answers in stream.go,
+// failures in errors.go.
 package anthropic
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
 	"strings"
-
-	anthropic "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
@@ -23,6 +20,9 @@ import (
 
 // BaseURL is the address of Anthropic itself.
 const BaseURL = "https://api.anthropic.com"
+
+// version is that of the API, see https://platform.claude.com/docs/en/api/versioning.
+const version = "2023-06-01"
 
 // defaultMaxTokens limits an answer when the request does not; the API insists
 // on a limit.
@@ -38,9 +38,9 @@ type Config struct {
 	// HTTPClient sends the requests; nil for the default transport. Its Timeout
 	// and CheckRedirect are not used.
 	HTTPClient *http.Client
-	// Cache marks the system prompt and the last message, so that Anthropic keeps
-	// the prefix for five minutes. Writing to that cache costs more than plain
-	// input, reading from it a tenth.
+	// Cache marks the system prompt and the last message of a conversation, so that
+	// Anthropic keeps the prefix for five minutes. Writing to that cache costs a
+	// quarter more than plain input, reading from it a tenth.
 	Cache bool
 	// MaxAnswer limits the size of an answer, in bytes; 0 is 64 MiB.
 	MaxAnswer int64
@@ -48,9 +48,9 @@ type Config struct {
 
 // Provider is Anthropic. Its methods may be called concurrently.
 type Provider struct {
-	keyless  bool
-	cache    bool
-	messages anthropic.MessageService
+	address  string
+	config   Config
+	client   *http.Client
 	failures wire.Failures
 }
 
@@ -65,18 +65,11 @@ func New(config Config) (*Provider, error) {
 	if err := wire.CheckURL(base); err != nil {
 		return nil, fmt.Errorf("set up provider anthropic: %w", err)
 	}
-	options := []option.RequestOption{
-		option.WithBaseURL(base),
-		option.WithHTTPClient(wire.NewClient(config.HTTPClient, wire.Options{Form: wire.SSE, MaxAnswer: config.MaxAnswer})),
-		option.WithMaxRetries(0),
-	}
-	if config.APIKey != "" {
-		options = append(options, option.WithAPIKey(config.APIKey))
-	}
+	config.BaseURL = base
 	return &Provider{
-		keyless:  config.APIKey == "" && base == BaseURL,
-		cache:    config.Cache,
-		messages: anthropic.NewMessageService(options...),
+		address:  base + "/v1/messages",
+		config:   config,
+		client:   wire.NewClient(config.HTTPClient, wire.Options{Form: wire.SSE, Lines: true, MaxAnswer: config.MaxAnswer}),
 		failures: wire.Failures{Provider: "anthropic", Label: "Anthropic", Kind: kindOf, Secrets: []string{config.APIKey}},
 	}, nil
 }
@@ -88,24 +81,40 @@ func (p *Provider) Name() string { return "anthropic" }
 // [llm.Provider]. Calls come together, when the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	return func(yield func(llm.Delta, error) bool) {
-		if p.keyless {
+		if p.config.APIKey == "" && p.config.BaseURL == BaseURL {
 			yield(llm.Delta{}, p.failures.NoKey())
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		ctx, x := wire.NewExchange(ctx, nil)
-		stream := p.messages.NewStreaming(ctx, p.params(req))
-		defer func() { _ = stream.Close() }() // its error is that of a request that is over
+		resp, err := p.send(ctx, req)
+		if err != nil {
+			yield(llm.Delta{}, p.failures.Of(ctx, x, err))
+			return
+		}
+		defer resp.Body.Close()
+		if _, refused := x.Problem(); refused {
+			yield(llm.Delta{}, p.failures.Of(ctx, x, nil))
+			return
+		}
 		var a answer
-		for !a.done && stream.Next() {
-			d, ok := a.event(stream.Current())
+		for events := json.NewDecoder(resp.Body); !a.done; {
+			var raw json.RawMessage
+			if err = events.Decode(&raw); err != nil {
+				break
+			}
+			d, ok := a.event(raw)
 			if ok && !yield(d, nil) {
 				return
 			}
 		}
+		if !a.finished() && a.problem != nil {
+			yield(llm.Delta{}, p.failures.Problem(*a.problem, nil))
+			return
+		}
 		if !a.finished() {
-			yield(llm.Delta{}, p.failure(ctx, x, stream.Err()))
+			yield(llm.Delta{}, p.failures.Of(ctx, x, err))
 			return
 		}
 		for _, d := range a.end() {
@@ -116,12 +125,11 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	}
 }
 
-// failure returns the error for an answer that is not whole.
-func (p *Provider) failure(ctx context.Context, x *wire.Exchange, err error) error {
-	if _, refused := x.Problem(); !refused && ctx.Err() == nil {
-		if event, ok := errors.AsType[*anthropic.Error](err); ok { // in the middle of the stream
-			return p.failures.Problem(wire.ParseProblem([]byte(event.RawJSON())), nil)
-		}
+// send sends a request.
+func (p *Provider) send(ctx context.Context, req llm.Request) (*http.Response, error) {
+	header := http.Header{"Accept": {"text/event-stream"}, "Anthropic-Version": {version}}
+	if p.config.APIKey != "" {
+		header.Set("X-Api-Key", p.config.APIKey)
 	}
-	return p.failures.Of(ctx, x, err)
+	return wire.Post(ctx, p.client, p.address, header, p.request(req))
 }

@@ -56,9 +56,9 @@ func TestCache(t *testing.T) {
 		last []llm.Message
 		want string // the end of the messages
 	}{
-		"after a text":   {[]llm.Message{{Role: llm.RoleUser, Content: "Go"}}, `{"text":"Go",` + mark + `,"type":"text"}],"role":"user"}]`},
-		"after a result": {[]llm.Message{{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{call}}, {Role: llm.RoleTool, ToolCallID: "call_1", Content: "3"}}, `{"tool_use_id":"call_1",` + mark + `,"content":[{"text":"3","type":"text"}],"type":"tool_result"}],"role":"user"}]`},
-		"after a call":   {[]llm.Message{{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{call}}}, `{"id":"call_1","input":{},"name":"add",` + mark + `,"type":"tool_use"}],"role":"assistant"}]`},
+		"after a text":   {[]llm.Message{{Role: llm.RoleUser, Content: "Go"}}, `{"type":"text","text":"Go",` + mark + `}]}]`},
+		"after a result": {[]llm.Message{{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{call}}, {Role: llm.RoleTool, ToolCallID: "call_1", Content: "3"}}, `{"type":"tool_result","tool_use_id":"call_1","content":[{"type":"text","text":"3"}],` + mark + `}]}]`},
+		"after a call":   {[]llm.Message{{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{call}}}, `{"type":"tool_use","id":"call_1","name":"add","input":{},` + mark + `}]}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +67,7 @@ func TestCache(t *testing.T) {
 			_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
 				return provider(t, anthropic.Config{BaseURL: baseURL + "/v1/", APIKey: llmtest.Key, HTTPClient: client, Cache: true})
 			}, req)
-			for _, want := range []string{c.want, `"system":[{"text":"Be brief.",` + mark + `,"type":"text"}]`} {
+			for _, want := range []string{c.want, `"system":[{"type":"text","text":"Be brief.",` + mark + `}]`} {
 				if !strings.Contains(string(body), want) {
 					t.Errorf("the request is %s, want one with %s", body, want)
 				}
@@ -79,6 +79,18 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestCacheOfOne shows that what is asked once is not marked: keeping it would
+// cost more, and no request with the same beginning follows.
+func TestCacheOfOne(t *testing.T) {
+	t.Parallel()
+	_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+		return provider(t, anthropic.Config{BaseURL: baseURL, APIKey: llmtest.Key, HTTPClient: client, Cache: true})
+	}, llmtest.Greeting())
+	if strings.Contains(string(body), "cache_control") {
+		t.Errorf("the request is %s, want one without marks", body)
+	}
+}
+
 // TestLastWords shows that what the model is to go on with ends without spaces.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
@@ -87,7 +99,7 @@ func TestLastWords(t *testing.T) {
 	_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
 		return provider(t, anthropic.Config{BaseURL: baseURL, APIKey: llmtest.Key, HTTPClient: client})
 	}, req)
-	if !strings.Contains(string(body), `{"text":"I","type":"text"}`) {
+	if !strings.Contains(string(body), `{"type":"text","text":"I"}`) {
 		t.Errorf("the request is %s", body)
 	}
 }

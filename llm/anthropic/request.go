@@ -1,56 +1,114 @@
 package anthropic
 
 import (
+	"encoding/json"
 	"strings"
-
-	anthropic "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
 
-// params writes a request.
-func (p *Provider) params(req llm.Request) anthropic.MessageNewParams {
-	system, turns := wire.Turns(req)
-	params := anthropic.MessageNewParams{Model: req.Model, MaxTokens: int64(req.MaxTokens), Tools: tools(req.Tools)}
-	if params.MaxTokens <= 0 {
-		params.MaxTokens = defaultMaxTokens
-	}
-	for _, text := range system {
-		params.System = append(params.System, anthropic.TextBlockParam{Text: text})
-	}
-	for _, turn := range turns {
-		params.Messages = append(params.Messages, message(turn))
-	}
-	if last := &params.Messages[len(params.Messages)-1]; last.Role == anthropic.MessageParamRoleAssistant {
-		trim(last)
-	}
-	if len(params.Tools) == 0 {
-		// Calls in the history without any tool in the request are refused.
-		if params.Tools = formerTools(req.Messages); len(params.Tools) > 0 {
-			params.ToolChoice.OfNone = &anthropic.ToolChoiceNoneParam{}
-		}
-	}
-	if p.cache {
-		mark(&params)
-	}
-	return params
+// The roles of the API.
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+)
+
+// body is a request on the wire.
+type body struct {
+	Model       string          `json:"model"`
+	MaxTokens   int             `json:"max_tokens"`
+	Temperature *float64        `json:"temperature,omitempty"`
+	TopP        *float64        `json:"top_p,omitempty"`
+	System      []block         `json:"system,omitempty"`
+	Tools       []tool          `json:"tools,omitempty"`
+	ToolChoice  json.RawMessage `json:"tool_choice,omitempty"`
+	Messages    []message       `json:"messages"`
+	Stream      bool            `json:"stream"`
 }
 
-// message writes one turn: the results of all calls, then texts, then calls.
-func message(turn wire.Turn) anthropic.MessageParam {
-	out := anthropic.MessageParam{Role: anthropic.MessageParamRoleUser}
+// message is one turn on the wire.
+type message struct {
+	Role    string  `json:"role"`
+	Content []block `json:"content"`
+}
+
+// block is a piece of a message: a text, an image, a call, or its result.
+type block struct {
+	Type string `json:"type"`
+	Text string `json:"text,omitempty"`
+
+	Source *source `json:"source,omitempty"` // of an image
+
+	ID    string          `json:"id,omitempty"` // of a call
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+
+	ToolUseID string  `json:"tool_use_id,omitempty"` // of a result
+	Content   []block `json:"content,omitempty"`
+	IsError   bool    `json:"is_error,omitempty"`
+
+	CacheControl *cacheControl `json:"cache_control,omitempty"`
+}
+
+// source is an image on the wire; its data are Base64.
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"`
+}
+
+type cacheControl struct {
+	Type string `json:"type"`
+}
+
+// request writes a request.
+func (p *Provider) request(req llm.Request) body {
+	system, turns := wire.Turns(req)
+	out := body{Model: req.Model, MaxTokens: req.MaxTokens, Temperature: req.Temperature, TopP: req.TopP, Tools: tools(req.Tools), Stream: true}
+	if out.MaxTokens <= 0 {
+		out.MaxTokens = defaultMaxTokens
+	}
+	for _, words := range system {
+		out.System = append(out.System, text(words))
+	}
+	for _, turn := range turns {
+		out.Messages = append(out.Messages, content(turn))
+	}
+	if last := &out.Messages[len(out.Messages)-1]; last.Role == roleAssistant {
+		trim(last)
+	}
+	if len(out.Tools) == 0 {
+		// Calls in the history without any tool in the request are refused.
+		if out.Tools = formerTools(req.Messages); len(out.Tools) > 0 {
+			out.ToolChoice = json.RawMessage(`{"type":"none"}`)
+		}
+	}
+	if p.config.Cache && goesOn(req) {
+		mark(&out)
+	}
+	return out
+}
+
+func text(words string) block { return block{Type: "text", Text: words} }
+
+// content writes one turn: the results of all calls, then images and texts, then
+// calls.
+func content(turn wire.Turn) message {
+	out := message{Role: roleUser}
 	if turn.Model {
-		out.Role = anthropic.MessageParamRoleAssistant
+		out.Role = roleAssistant
 	}
 	for _, m := range turn.Messages {
 		if m.Role == llm.RoleTool {
 			out.Content = append(out.Content, result(m))
 			continue
 		}
+		for _, i := range m.Images {
+			out.Content = append(out.Content, block{Type: "image", Source: &source{Type: "base64", MediaType: i.MediaType, Data: i.Data}})
+		}
 		if strings.TrimSpace(m.Content) != "" {
-			out.Content = append(out.Content, anthropic.NewTextBlock(m.Content))
+			out.Content = append(out.Content, text(m.Content))
 		}
 		for _, c := range m.ToolCalls {
 			out.Content = append(out.Content, call(c))
@@ -61,35 +119,23 @@ func message(turn wire.Turn) anthropic.MessageParam {
 
 // trim takes spaces off the end of a text that the model is to go on with: they
 // are refused.
-func trim(m *anthropic.MessageParam) {
-	if text := m.Content[len(m.Content)-1].OfText; text != nil {
-		text.Text = strings.TrimRight(text.Text, " \t\r\n")
-	}
+func trim(m *message) {
+	last := &m.Content[len(m.Content)-1]
+	last.Text = strings.TrimRight(last.Text, " \t\r\n")
 }
+
+// goesOn reports whether a request with the same beginning may follow: there are
+// tools, whose results come back, or it is not the first of its conversation.
+func goesOn(req llm.Request) bool { return len(req.Tools) > 0 || len(req.Messages) > 1 }
 
 // mark sets the two marks up to which the prefix is kept: after the tools and
 // the system prompt, which are the same in all turns of a thread, and after the
-// last message, which the next round of this turn has too.
-func mark(params *anthropic.MessageNewParams) {
-	control := anthropic.NewCacheControlEphemeralParam()
-	if n := len(params.System); n > 0 {
-		params.System[n-1].CacheControl = control
+// last message, which the next round and the next turn have too.
+func mark(b *body) {
+	control := &cacheControl{Type: "ephemeral"}
+	if n := len(b.System); n > 0 {
+		b.System[n-1].CacheControl = control
 	}
-	content := params.Messages[len(params.Messages)-1].Content
-	switch last := &content[len(content)-1]; {
-	case last.OfText != nil:
-		last.OfText.CacheControl = control
-	case last.OfToolResult != nil:
-		last.OfToolResult.CacheControl = control
-	case last.OfToolUse != nil:
-		last.OfToolUse.CacheControl = control
-	}
-}
-
-// optional leaves an empty text out.
-func optional(text string) param.Opt[string] {
-	if text == "" {
-		return param.Opt[string]{}
-	}
-	return param.NewOpt(text)
+	last := b.Messages[len(b.Messages)-1].Content
+	last[len(last)-1].CacheControl = control
 }

@@ -4,53 +4,90 @@ import (
 	"encoding/json"
 	"maps"
 
-	anthropic "github.com/anthropics/anthropic-sdk-go"
-
 	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
+)
+
+// event is one event of an answer.
+type event struct {
+	Type    string `json:"type"`
+	Index   int64  `json:"index"`
+	Message struct {
+		Usage json.RawMessage `json:"usage"`
+	} `json:"message"`
+	ContentBlock struct {
+		Type  string          `json:"type"`
+		Text  string          `json:"text"`
+		ID    string          `json:"id"`
+		Name  string          `json:"name"`
+		Input json.RawMessage `json:"input"`
+	} `json:"content_block"`
+	Delta struct {
+		Type        string `json:"type"`
+		Text        string `json:"text"`
+		Thinking    string `json:"thinking"`
+		PartialJSON string `json:"partial_json"`
+		StopReason  string `json:"stop_reason"`
+	} `json:"delta"`
+	Usage json.RawMessage `json:"usage"`
+}
+
+// The reasons of the end that are told apart.
+const (
+	maxTokens     = "max_tokens"
+	contextWindow = "model_context_window_exceeded"
+	refusal       = "refusal"
 )
 
 // answer collects what events do not say at once.
 type answer struct {
-	calls  []piece
-	reason anthropic.StopReason // why the model has finished
-	counts map[string]json.RawMessage
-	done   bool
+	calls   []piece
+	reason  string // why the model has finished
+	counts  map[string]json.RawMessage
+	problem *wire.Problem // in the middle of the stream
+	done    bool
 }
 
-// event returns what an event has for the user now. Blocks of other types, such
-// as thinking, and events of other types are passed over.
-func (a *answer) event(e anthropic.MessageStreamEventUnion) (d llm.Delta, ok bool) {
+// event returns what an event has for the user now. Blocks and events of other
+// types are passed over.
+func (a *answer) event(raw json.RawMessage) (d llm.Delta, ok bool) {
+	var e event
+	_ = json.Unmarshal(raw, &e) // a field of an unexpected form must not hide the others
 	switch e.Type {
+	case "error":
+		problem := wire.ParseProblem(raw)
+		a.problem, a.done = &problem, true
 	case "message_start":
-		a.count(e.Message.Usage.RawJSON())
+		a.count(e.Message.Usage)
 		d.Usage = a.usage()
 	case "content_block_start":
 		switch e.ContentBlock.Type {
 		case "text":
 			d.Text = e.ContentBlock.Text
 		case "tool_use":
-			p := piece{index: e.Index, call: llm.ToolCall{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name}}
-			p.whole = json.RawMessage(e.ContentBlock.JSON.Input.Raw())
+			p := piece{index: e.Index, call: llm.ToolCall{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name}, whole: e.ContentBlock.Input}
 			a.calls = append(a.calls, p)
 		}
 	case "content_block_delta":
 		switch e.Delta.Type {
 		case "text_delta":
 			d.Text = e.Delta.Text
+		case "thinking_delta":
+			d.Reasoning = e.Delta.Thinking
 		case "input_json_delta":
 			if n := len(a.calls); n > 0 && a.calls[n-1].index == e.Index {
 				a.calls[n-1].call.Arguments += e.Delta.PartialJSON
 			}
 		}
 	case "message_delta":
-		a.count(e.Usage.RawJSON())
+		a.count(e.Usage)
 		if e.Delta.StopReason != "" {
 			a.reason = e.Delta.StopReason
 		}
 	case "message_stop":
 		a.done = true
 	}
-	return d, d.Text != "" || d.Usage != nil
+	return d, d.Text != "" || d.Reasoning != "" || d.Usage != nil
 }
 
 // finished reports whether the answer is whole.
@@ -58,7 +95,7 @@ func (a *answer) finished() bool { return a.reason != "" }
 
 // end returns the calls, the usage and the reason of the end.
 func (a *answer) end() []llm.Delta {
-	calls := complete(a.calls, a.reason == anthropic.StopReasonMaxTokens)
+	calls := complete(a.calls, a.reason == maxTokens)
 	var out []llm.Delta
 	for i := range calls {
 		out = append(out, llm.Delta{ToolCall: &calls[i]})
@@ -67,11 +104,11 @@ func (a *answer) end() []llm.Delta {
 }
 
 // stop translates stop_reason.
-func stop(reason anthropic.StopReason, calls bool) llm.StopReason {
+func stop(reason string, calls bool) llm.StopReason {
 	switch {
-	case reason == anthropic.StopReasonMaxTokens, reason == anthropic.StopReasonModelContextWindowExceeded:
+	case reason == maxTokens, reason == contextWindow:
 		return llm.StopLength
-	case reason == anthropic.StopReasonRefusal:
+	case reason == refusal:
 		return llm.StopFilter
 	case calls:
 		return llm.StopToolCalls
@@ -81,9 +118,9 @@ func stop(reason anthropic.StopReason, calls bool) llm.StopReason {
 
 // count takes a usage object. Those at the beginning and at the end of an answer
 // have different fields; where both have one, the later counts.
-func (a *answer) count(raw string) {
+func (a *answer) count(raw json.RawMessage) {
 	var fields map[string]json.RawMessage
-	if json.Unmarshal([]byte(raw), &fields) != nil {
+	if json.Unmarshal(raw, &fields) != nil {
 		return
 	}
 	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return string(value) == "null" })

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"regexp"
 
-	anthropic "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
@@ -22,21 +19,24 @@ func callID(id string) string {
 	return wire.StandIn(id)
 }
 
-// tools writes definitions. The schemas go through byte for byte.
-func tools(definitions []llm.Tool) []anthropic.ToolUnionParam {
-	var out []anthropic.ToolUnionParam
+// tool is a definition on the wire.
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema"`
+}
+
+// tools writes definitions. The schemas go through as they are.
+func tools(definitions []llm.Tool) []tool {
+	var out []tool
 	for _, d := range definitions {
-		out = append(out, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{
-			Name:        d.Name,
-			Description: optional(d.Description),
-			InputSchema: param.Override[anthropic.ToolInputSchemaParam](wire.Schema(d.Parameters)),
-		}})
+		out = append(out, tool{Name: d.Name, Description: d.Description, InputSchema: wire.Schema(d.Parameters)})
 	}
 	return out
 }
 
 // formerTools describes the tools of which a history has calls.
-func formerTools(messages []llm.Message) []anthropic.ToolUnionParam {
+func formerTools(messages []llm.Message) []tool {
 	var former []llm.Tool
 	seen := map[string]bool{}
 	for _, m := range messages {
@@ -51,20 +51,17 @@ func formerTools(messages []llm.Message) []anthropic.ToolUnionParam {
 }
 
 // call writes a call of the model.
-func call(c llm.ToolCall) anthropic.ContentBlockParamUnion {
-	return anthropic.NewToolUseBlock(callID(c.ID), wire.Object(c.Arguments), c.Name)
+func call(c llm.ToolCall) block {
+	return block{Type: "tool_use", ID: callID(c.ID), Name: c.Name, Input: wire.Object(c.Arguments)}
 }
 
 // result writes the answer to a call.
-func result(m llm.Message) anthropic.ContentBlockParamUnion {
-	block := anthropic.ToolResultBlockParam{ToolUseID: callID(m.ToolCallID)}
+func result(m llm.Message) block {
+	out := block{Type: "tool_result", ToolUseID: callID(m.ToolCallID), IsError: m.Failed}
 	if m.Content != "" {
-		block.Content = []anthropic.ToolResultBlockParamContentUnion{{OfText: &anthropic.TextBlockParam{Text: m.Content}}}
+		out.Content = []block{text(m.Content)}
 	}
-	if m.Failed {
-		block.IsError = param.NewOpt(true)
-	}
-	return anthropic.ContentBlockParamUnion{OfToolResult: &block}
+	return out
 }
 
 // piece is a call that comes in pieces.

@@ -100,7 +100,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 				failed = err
 				break
 			}
-			if text := a.chunk(chunk); text != "" && !yield(llm.Delta{Text: text}, nil) {
+			if d := a.chunk(chunk); (d.Text != "" || d.Reasoning != "") && !yield(d, nil) {
 				return
 			}
 		}

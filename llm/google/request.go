@@ -27,6 +27,12 @@ func request(req llm.Request) ([]*genai.Content, *genai.GenerateContentConfig) {
 	if req.MaxTokens > 0 {
 		config.MaxOutputTokens = int32(min(req.MaxTokens, math.MaxInt32))
 	}
+	if req.Temperature != nil {
+		config.Temperature = new(float32(*req.Temperature))
+	}
+	if req.TopP != nil {
+		config.TopP = new(float32(*req.TopP))
+	}
 	if len(system) > 0 {
 		config.SystemInstruction = &genai.Content{}
 		for _, text := range system {
@@ -77,6 +83,9 @@ func content(turn wire.Turn, names map[string]string, sign bool) *genai.Content 
 		if m.Role == llm.RoleTool {
 			out.Parts = append(out.Parts, result(m, names))
 			continue
+		}
+		for _, i := range m.Images {
+			out.Parts = append(out.Parts, &genai.Part{InlineData: &genai.Blob{Data: i.Data, MIMEType: i.MediaType}})
 		}
 		if strings.TrimSpace(m.Content) != "" {
 			out.Parts = append(out.Parts, &genai.Part{Text: m.Content})

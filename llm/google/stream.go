@@ -52,8 +52,9 @@ func (a *answer) raw(data []byte) []byte {
 	return data
 }
 
-// chunk takes a chunk and returns its text. The client makes one of each event.
-func (a *answer) chunk(c *genai.GenerateContentResponse) string {
+// chunk takes a chunk and returns its text and thoughts. The client makes one of
+// each event.
+func (a *answer) chunk(c *genai.GenerateContentResponse) (d llm.Delta) {
 	var raw rawChunk
 	if len(a.raws) > 0 {
 		raw, a.raws = a.raws[0], a.raws[1:]
@@ -70,19 +71,21 @@ func (a *answer) chunk(c *genai.GenerateContentResponse) string {
 		a.reason = string(genai.FinishReasonSafety) // there will be no candidate
 	}
 	if len(c.Candidates) == 0 || c.Candidates[0] == nil {
-		return ""
+		return d
 	}
 	candidate := c.Candidates[0] // only one was asked for
 	if candidate.FinishReason != "" && candidate.FinishReason != genai.FinishReasonUnspecified {
 		a.reason, a.message = string(candidate.FinishReason), candidate.FinishMessage
 	}
 	if candidate.Content == nil {
-		return ""
+		return d
 	}
-	var text strings.Builder
+	var text, thoughts strings.Builder
 	for i, part := range candidate.Content.Parts {
 		switch {
-		case part == nil || part.Thought:
+		case part == nil:
+		case part.Thought:
+			thoughts.WriteString(part.Text)
 		case part.FunctionCall != nil:
 			if part.FunctionCall.Name != "" {
 				a.calls = append(a.calls, received(part, raw.arguments(i)))
@@ -91,7 +94,7 @@ func (a *answer) chunk(c *genai.GenerateContentResponse) string {
 			text.WriteString(part.Text)
 		}
 	}
-	return text.String()
+	return llm.Delta{Text: text.String(), Reasoning: thoughts.String()}
 }
 
 // finished reports whether the answer is whole.

@@ -18,7 +18,9 @@ type Answer struct {
 	// Exchange is the name of its file.
 	Exchange string
 	Text     string
-	Calls    []Call
+	// Thinks says that thoughts come before the text.
+	Thinks bool
+	Calls  []Call
 	// Usage is not looked at where it is nil.
 	Usage *Usage
 	Stop  llm.StopReason
@@ -52,7 +54,7 @@ var answers = []Answer{
 	{Exchange: "unknown_events", Text: "ok", Usage: someUsage, Stop: llm.StopEnd},
 	{Exchange: "other_line_ends", Text: "ok", Usage: someUsage, Stop: llm.StopEnd},
 	{Exchange: "no_last_line_end", Text: "ok", Usage: someUsage, Stop: llm.StopEnd},
-	{Exchange: "thoughts", Text: "ok", Usage: someUsage, Stop: llm.StopEnd},
+	{Exchange: "thoughts", Text: "ok", Thinks: true, Usage: someUsage, Stop: llm.StopEnd},
 	{Exchange: "not_utf8", Text: "a\uFFFDb", Usage: someUsage, Stop: llm.StopEnd},
 	{Exchange: "length", Text: "cut", Usage: someUsage, Stop: llm.StopLength},
 	{Exchange: "length_in_call", Text: "Let me look.", Usage: someUsage, Stop: llm.StopLength},
@@ -128,6 +130,7 @@ func drain(t *testing.T, p llm.Provider, ctx context.Context, req llm.Request) (
 		if got.Stop != "" {
 			t.Errorf("a delta comes after the one with Stop: %+v", d)
 		}
+		got.Thinks = got.Thinks || strings.Contains(d.Reasoning, "hink")
 		text.WriteString(d.Text)
 		got.Stop = d.Stop
 		if d.Usage != nil {

@@ -99,6 +99,12 @@ var requests = []struct {
 		sum("call_3", "null"),
 		user("Go on"),
 	}}},
+	{"images", llm.Request{Model: "some-model", Messages: []llm.Message{
+		{Role: llm.RoleUser, Content: "What is this?", Images: []llm.Image{{MediaType: "image/png", Data: []byte("\x89PNG")}, {MediaType: "image/jpeg", Data: []byte("\xff\xd8")}}},
+		assistant("A dot."),
+		{Role: llm.RoleUser, Images: []llm.Image{{MediaType: "image/webp", Data: []byte("RIFF")}}},
+	}}},
+	{"sampling", llm.Request{Model: "some-model", MaxTokens: 50, Temperature: new(0.0), TopP: new(0.5), Messages: []llm.Message{user("Hello")}}},
 	{"signature", llm.Request{Model: "some-model", Tools: definitions[:1], Messages: []llm.Message{
 		user("Add"),
 		assistant("", llm.ToolCall{ID: "call_1", Name: "add", Arguments: `{"a":1,"b":2}`, Metadata: json.RawMessage(`{"thoughtSignature":"c2lnbmF0dXJl"}`)}),

@@ -8,7 +8,6 @@
 package ollama
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -123,7 +122,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 				yield(llm.Delta{}, p.failures.Problem(wire.Problem{Message: l.Error}, nil))
 				return
 			}
-			if text := a.line(l); text != "" && !yield(llm.Delta{Text: text}, nil) {
+			if d := a.line(l); (d.Text != "" || d.Reasoning != "") && !yield(d, nil) {
 				return
 			}
 		}
@@ -141,20 +140,9 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 
 // send sends a request.
 func (p *Provider) send(ctx context.Context, req llm.Request) (*http.Response, error) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(p.request(req)); err != nil {
-		return nil, fmt.Errorf("write request: %w", err)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.address, &body)
-	if err != nil {
-		return nil, fmt.Errorf("write request: %w", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/x-ndjson")
+	header := http.Header{"Accept": {"application/x-ndjson"}}
 	if p.config.APIKey != "" {
-		r.Header.Set("Authorization", "Bearer "+p.config.APIKey)
+		header.Set("Authorization", "Bearer "+p.config.APIKey)
 	}
-	return p.client.Do(r)
+	return wire.Post(ctx, p.client, p.address, header, p.request(req))
 }

@@ -19,27 +19,35 @@ type body struct {
 
 // options are those of a model's file that are set here.
 type options struct {
-	NumCtx     int `json:"num_ctx,omitempty"`
-	NumPredict int `json:"num_predict,omitempty"`
+	NumCtx      int      `json:"num_ctx,omitempty"`
+	NumPredict  int      `json:"num_predict,omitempty"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	TopP        *float64 `json:"top_p,omitempty"`
 }
 
 // message is one message on the wire. The API has all of our roles.
 type message struct {
-	Role       string `json:"role"`
-	Content    string `json:"content"`
-	ToolCalls  []call `json:"tool_calls,omitempty"`
-	ToolName   string `json:"tool_name,omitempty"`
-	ToolCallID string `json:"tool_call_id,omitempty"`
+	Role       string   `json:"role"`
+	Content    string   `json:"content"`
+	Images     [][]byte `json:"images,omitempty"` // Base64
+	ToolCalls  []call   `json:"tool_calls,omitempty"`
+	ToolName   string   `json:"tool_name,omitempty"`
+	ToolCallID string   `json:"tool_call_id,omitempty"`
 }
 
 // request writes a request.
 func (p *Provider) request(req llm.Request) body {
-	out := body{Model: req.Model, Stream: true, Tools: tools(req.Tools), Options: options{NumCtx: p.config.NumCtx, NumPredict: max(0, req.MaxTokens)}}
+	out := body{Model: req.Model, Stream: true, Tools: tools(req.Tools), Options: options{
+		NumCtx: p.config.NumCtx, NumPredict: max(0, req.MaxTokens), Temperature: req.Temperature, TopP: req.TopP,
+	}}
 	if req.System != "" {
 		out.Messages = append(out.Messages, message{Role: "system", Content: req.System})
 	}
 	for _, m := range req.Messages {
 		one := message{Role: string(m.Role), Content: m.Content, ToolCalls: calls(m.ToolCalls)}
+		for _, i := range m.Images {
+			one.Images = append(one.Images, i.Data)
+		}
 		if m.Role == llm.RoleTool {
 			one.ToolName, one.ToolCallID = m.ToolName, m.ToolCallID
 		}

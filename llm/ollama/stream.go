@@ -10,6 +10,7 @@ import (
 type line struct {
 	Message struct {
 		Content   string `json:"content"`
+		Thinking  string `json:"thinking"`
 		ToolCalls []call `json:"tool_calls"`
 	} `json:"message"`
 	Done       bool   `json:"done"`
@@ -36,8 +37,8 @@ type answer struct {
 	last  *line
 }
 
-// line takes a line and returns its text.
-func (a *answer) line(l line) string {
+// line takes a line and returns its text and thoughts.
+func (a *answer) line(l line) llm.Delta {
 	for _, c := range l.Message.ToolCalls {
 		if c.Function.Name != "" {
 			a.calls = append(a.calls, received(c, a.calls))
@@ -46,7 +47,7 @@ func (a *answer) line(l line) string {
 	if l.Done {
 		a.last = &l
 	}
-	return l.Message.Content
+	return llm.Delta{Text: l.Message.Content, Reasoning: l.Message.Thinking}
 }
 
 // finished reports whether the answer is whole.

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -98,6 +99,26 @@ func TestEnvironment(t *testing.T) {
 	for name, values := range r.Header {
 		if slices.Contains(values, "from-the-environment") || strings.Contains(values[0], "environment") {
 			t.Errorf("%s is %q", name, values)
+		}
+	}
+}
+
+// TestReasoningModels shows what is left to models that think: the limit by its new
+// name, and words for what the client refuses before anything is sent.
+func TestReasoningModels(t *testing.T) {
+	t.Parallel()
+	req := llmtest.Greeting()
+	req.Model, req.MaxTokens = "gpt-5-mini", 7
+	_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+		return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client, LegacyMaxTokens: true})
+	}, req)
+	if !bytes.Contains(body, []byte(`"max_completion_tokens":7`)) {
+		t.Errorf("the request is %s", body)
+	}
+	req.Temperature = new(0.3)
+	for _, err := range provider(t, openai.Config{BaseURL: "http://127.0.0.1:1"}).Stream(t.Context(), req) {
+		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindBadRequest || !strings.Contains(e.Message, "temperature") {
+			t.Errorf("Stream() = %v, want words about the temperature", err)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"encoding/base64"
+	"math"
 	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -20,12 +22,18 @@ func (p *Provider) request(req llm.Request) openai.ChatCompletionRequest {
 		out.Messages = append(out.Messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: req.System})
 	}
 	for _, m := range req.Messages {
-		if m.Content != "" || len(m.ToolCalls) > 0 || m.Role == llm.RoleTool {
+		if !m.Empty() {
 			out.Messages = append(out.Messages, message(m))
 		}
 	}
 	if !p.config.OmitStreamOptions {
 		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
+	}
+	if req.Temperature != nil {
+		out.Temperature = number(*req.Temperature)
+	}
+	if req.TopP != nil {
+		out.TopP = number(*req.TopP)
 	}
 	if p.config.LegacyMaxTokens && !reasons(req.Model) {
 		out.MaxTokens = max(0, req.MaxTokens)
@@ -33,6 +41,14 @@ func (p *Provider) request(req llm.Request) openai.ChatCompletionRequest {
 		out.MaxCompletionTokens = max(0, req.MaxTokens)
 	}
 	return out
+}
+
+// number returns n for a field that the client leaves out when it is 0.
+func number(n float64) float32 {
+	if n == 0 {
+		return math.SmallestNonzeroFloat32
+	}
+	return float32(n)
 }
 
 // reasons reports whether the client refuses max_tokens for a model by its name,
@@ -57,7 +73,24 @@ func message(m llm.Message) openai.ChatCompletionMessage {
 		}
 	case llm.RoleAssistant:
 		out.ToolCalls = calls(m.ToolCalls)
-	case llm.RoleSystem, llm.RoleUser:
+	case llm.RoleUser:
+		if len(m.Images) > 0 {
+			out.Content, out.MultiContent = "", parts(m)
+		}
+	case llm.RoleSystem:
+	}
+	return out
+}
+
+// parts writes a message with images, which go as data URLs.
+func parts(m llm.Message) []openai.ChatMessagePart {
+	var out []openai.ChatMessagePart
+	for _, i := range m.Images {
+		address := "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
+		out = append(out, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: address}})
+	}
+	if strings.TrimSpace(m.Content) != "" {
+		out = append(out, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: m.Content})
 	}
 	return out
 }

@@ -15,20 +15,29 @@ type answer struct {
 	reason string // why the model has finished
 	usage  *llm.Usage
 
-	counted json.RawMessage // the last usage as it was sent
-	problem *wire.Problem   // in the middle of the stream
+	counted   json.RawMessage // the last usage as it was sent
+	reasoning string          // by the name that OpenRouter and vLLM give it
+	problem   *wire.Problem   // in the middle of the stream
 }
 
 // raw reads from an event what the client does not hand on as it was sent, and
 // takes errors out of its way.
 func (a *answer) raw(data []byte) []byte {
 	var fields struct {
-		Usage json.RawMessage `json:"usage"`
-		Error json.RawMessage `json:"error"`
+		Usage   json.RawMessage `json:"usage"`
+		Error   json.RawMessage `json:"error"`
+		Choices []struct {
+			Delta struct {
+				Reasoning string `json:"reasoning"`
+			} `json:"delta"`
+		} `json:"choices"`
 	}
 	_ = json.Unmarshal(data, &fields) // what is no object has neither
 	if len(fields.Usage) > 0 && string(fields.Usage) != "null" {
 		a.counted = fields.Usage
+	}
+	if len(fields.Choices) > 0 {
+		a.reasoning += fields.Choices[0].Delta.Reasoning
 	}
 	if len(fields.Error) == 0 || string(fields.Error) == "null" { // some gateways write null
 		return data
@@ -50,6 +59,10 @@ func (a *answer) chunk(c openai.ChatCompletionStreamResponse) []llm.Delta {
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue // only one was asked for
+		}
+		if thought := a.reasoning + choice.Delta.ReasoningContent; thought != "" {
+			a.reasoning = ""
+			out = append(out, llm.Delta{Reasoning: thought})
 		}
 		if text := choice.Delta.Content + choice.Delta.Refusal; text != "" {
 			out = append(out, llm.Delta{Text: text})

@@ -153,6 +153,13 @@ func (s *stream) dispatch() error {
 		}
 		data = clean
 	}
+	if s.options.Lines {
+		if !done(data) {
+			s.out.Write(data)
+			s.out.WriteByte('\n')
+		}
+		return nil
+	}
 	if len(event) > 0 && !s.options.Nameless {
 		s.out.WriteString("event: ")
 		s.out.Write(valid(event))

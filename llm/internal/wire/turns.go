@@ -39,8 +39,7 @@ func Turns(req llm.Request) (system []string, turns []Turn) {
 		}
 	}
 	for _, m := range req.Messages[leading:] {
-		blank := strings.TrimSpace(m.Content) == ""
-		if m.Role != llm.RoleTool && blank && len(m.ToolCalls) == 0 {
+		if m.Empty() {
 			continue
 		}
 		if m.Role == llm.RoleSystem {

@@ -5,7 +5,9 @@
 package wire
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +41,8 @@ type Options struct {
 	Form Form
 	// Nameless takes the names off events, for a client that knows none.
 	Nameless bool
+	// Lines hands events on as lines of JSON, for an adapter that reads them itself.
+	Lines bool
 	// MaxAnswer limits an answer, in bytes; 0 is the package's MaxAnswer.
 	MaxAnswer int64
 }
@@ -61,6 +65,23 @@ func NewClient(base *http.Client, o Options) *http.Client {
 	client.Transport = &transport{next: client.Transport, options: o}
 	client.Timeout = 0
 	return &client
+}
+
+// Post sends a value as JSON.
+func Post(ctx context.Context, client *http.Client, address string, header http.Header, value any) (*http.Response, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("write request: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, &body)
+	if err != nil {
+		return nil, fmt.Errorf("write request: %w", err)
+	}
+	r.Header = header.Clone()
+	r.Header.Set("Content-Type", "application/json")
+	return client.Do(r)
 }
 
 // CheckURL returns an error unless base is an absolute HTTP address.

@@ -45,6 +45,7 @@ type Config struct {
 
 type Secrets struct {
 	OpenAIKey, AnthropicKey, GeminiKey web.Secret
+	OllamaKey                          web.Secret
 	ExaKey, TavilyKey, BraveKey        web.Secret
 	JWTSecret                          web.Secret
 	Tokens                             []web.StaticToken

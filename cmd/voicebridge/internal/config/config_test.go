@@ -108,6 +108,7 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 		{"ANTHROPIC_API_KEY", "k", func(c Config) any { return c.Secrets.AnthropicKey.Reveal() }, "k"},
 		{"ANTHROPIC_BASE_URL", "https://a.example", func(c Config) any { return c.AnthropicBaseURL }, "https://a.example"},
 		{"GEMINI_API_KEY", "k", func(c Config) any { return c.Secrets.GeminiKey.Reveal() }, "k"},
+		{"OLLAMA_API_KEY", "k", func(c Config) any { return c.Secrets.OllamaKey.Reveal() }, "k"},
 		{"GEMINI_BASE_URL", "https://g.example", func(c Config) any { return c.GeminiBaseURL }, "https://g.example"},
 		{"OLLAMA_HOST", "127.0.0.1:11434", func(c Config) any { return c.OllamaHost }, "127.0.0.1:11434"},
 		{"VOICEBRIDGE_API_TOKENS", "alice:a:1, bob:b", func(c Config) any {

@@ -50,6 +50,7 @@ var secretVariables = map[string]func(*Secrets, string) error{
 	"OPENAI_API_KEY":          func(s *Secrets, v string) error { s.OpenAIKey = web.NewSecret(v); return checkKey(v) },
 	"ANTHROPIC_API_KEY":       func(s *Secrets, v string) error { s.AnthropicKey = web.NewSecret(v); return checkKey(v) },
 	"GEMINI_API_KEY":          func(s *Secrets, v string) error { s.GeminiKey = web.NewSecret(v); return checkKey(v) },
+	"OLLAMA_API_KEY":          func(s *Secrets, v string) error { s.OllamaKey = web.NewSecret(v); return checkKey(v) },
 	"EXA_API_KEY":             func(s *Secrets, v string) error { s.ExaKey = web.NewSecret(v); return checkKey(v) },
 	"TAVILY_API_KEY":          func(s *Secrets, v string) error { s.TavilyKey = web.NewSecret(v); return checkKey(v) },
 	"BRAVE_API_KEY":           func(s *Secrets, v string) error { s.BraveKey = web.NewSecret(v); return checkKey(v) },
@@ -198,7 +199,7 @@ var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|
 
 // secretNames are where the secrets belong that have a variable.
 var secretNames = map[string]string{
-	"openai_api_key": "OPENAI_API_KEY", "anthropic_api_key": "ANTHROPIC_API_KEY", "gemini_api_key": "GEMINI_API_KEY",
+	"openai_api_key": "OPENAI_API_KEY", "anthropic_api_key": "ANTHROPIC_API_KEY", "gemini_api_key": "GEMINI_API_KEY", "ollama_api_key": "OLLAMA_API_KEY",
 	"exa_api_key": "EXA_API_KEY", "tavily_api_key": "TAVILY_API_KEY", "brave_api_key": "BRAVE_API_KEY",
 	"jwt_secret": "VOICEBRIDGE_JWT_SECRET", "api_tokens": "VOICEBRIDGE_API_TOKENS",
 	"database_url": "DATABASE_URL", "ice_servers": "VOICEBRIDGE_ICE_SERVERS",
