@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pion/ice/v4"
 	"github.com/pion/stun/v4"
@@ -118,6 +119,7 @@ type API struct {
 	config     webrtc.Configuration // of the browser leg
 	cert       webrtc.Certificate
 	mux        ice.UDPMux
+	sources    atomic.Uint32 // remote tracks so far
 
 	mu     sync.Mutex
 	closed bool

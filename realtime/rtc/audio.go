@@ -83,6 +83,8 @@ type inbound struct {
 	tracks  chan *webrtc.TrackRemote
 	reading atomic.Bool
 	track   *webrtc.TrackRemote // of the one Forward that runs
+	source  uint32              // names the track among all of the API's
+	hearing atomic.Pointer[hearing]
 	stats   receiverStats
 }
 
@@ -119,7 +121,9 @@ func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) 
 // gate is open, until the peer ends (ErrClosed), dst has ended (also ErrClosed)
 // or ctx does (its cause). Other errors of dst are counted in flow. Payload,
 // marker, order and timing stay; CSRCs, header extensions and padding are
-// dropped; the SSRC tells the source. The packet that dst gets is reused.
+// dropped. The SSRC becomes a number that no other track has among those of the
+// API's peers, whatever remotes choose, so that it tells the source to WriteRTP.
+// The packet that dst gets is reused.
 //
 // Only one Forward at a time can run on a peer.
 func (p *Peer) Forward(ctx context.Context, dst AudioSink, flow *Flow) error {
@@ -146,6 +150,7 @@ func (p *Peer) awaitTrack(ctx context.Context) error {
 	}
 	select {
 	case p.in.track = <-p.in.tracks:
+		p.in.source = p.api.sources.Add(1)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -216,6 +221,9 @@ func (r *relay) pass(b []byte) error {
 		return nil
 	}
 	r.peer.in.stats.count(h, now)
+	if l := r.peer.in.hearing.Load(); l != nil {
+		l.take(payload)
+	}
 	if !r.flow.open.Load() {
 		r.flow.Gated.Add(1)
 		r.number.hold()
@@ -226,7 +234,7 @@ func (r *relay) pass(b []byte) error {
 		return nil
 	}
 	r.packet.Header = rtp.Header{
-		Version: 2, Marker: h.marker, SequenceNumber: sequence, Timestamp: h.timestamp, SSRC: h.ssrc,
+		Version: 2, Marker: h.marker, SequenceNumber: sequence, Timestamp: h.timestamp, SSRC: r.peer.in.source,
 	}
 	r.packet.Payload = payload
 	err := r.dst.WriteRTP(&r.packet)

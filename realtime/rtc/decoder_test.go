@@ -3,34 +3,13 @@ package rtc
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
-
-	"github.com/pion/opus/pkg/oggreader"
 )
 
 // tonePackets are 0.3 s of a 440 Hz tone at -21 dBFS, encoded by libopus.
 func tonePackets(t testing.TB) [][]byte {
 	t.Helper()
-	f, err := os.Open("testdata/tone.ogg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r, _, err := oggreader.NewWith(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out [][]byte
-	for {
-		packet, _, err := r.ParseNextPacket()
-		if err != nil {
-			break
-		}
-		if len(packet) < 8 || string(packet[:8]) != "OpusTags" {
-			out = append(out, packet)
-		}
-	}
+	out := packetsOf(t, "testdata/tone.ogg")
 	if len(out) < 10 {
 		t.Fatalf("%d packets in the file", len(out))
 	}

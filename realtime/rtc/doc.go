@@ -17,4 +17,8 @@
 //
 // Audio is never decoded on its way: [Peer.Forward] reads into one buffer,
 // drops CSRCs, header extensions and padding, and hands the Opus payload on.
+// A [Switch] between two peers changes where it goes; [Switch.Hold] and
+// [Switch.Release] keep what is said while there is nobody to hear it. A peer
+// that gets audio from one peer after another sends one continuous stream.
+// [Peer.Listen] tells speech from noise, now and then.
 package rtc

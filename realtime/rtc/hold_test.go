@@ -1,0 +1,240 @@
+package rtc
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pion/rtp"
+)
+
+// tape is an AudioSink that notes what comes and when.
+type tape struct {
+	mu      sync.Mutex
+	numbers []uint16
+	times   []time.Time
+	refuse  error
+}
+
+func (s *tape) WriteRTP(p *rtp.Packet) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil {
+		return s.refuse
+	}
+	s.numbers = append(s.numbers, p.SequenceNumber)
+	s.times = append(s.times, time.Now())
+	return nil
+}
+
+// consecutive checks that the tape has all from first to last in order.
+func (s *tape) consecutive(t *testing.T, first, last uint16) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.numbers) != int(last-first)+1 {
+		t.Fatalf("%d packets, want %d to %d", len(s.numbers), first, last)
+	}
+	for i, n := range s.numbers {
+		if n != first+uint16(i) {
+			t.Fatalf("packet %d has number %d, want %d", i, n, first+uint16(i))
+		}
+	}
+}
+
+// talk writes n packets from number first on, 20 ms apart, reusing one packet as
+// Forward does.
+func talk(s AudioSink, first uint16, n int) {
+	payload := make([]byte, 3)
+	for i := range uint16(n) {
+		payload[0] = byte(first + i)
+		_ = s.WriteRTP(&rtp.Packet{
+			Header:  rtp.Header{SequenceNumber: first + i, Timestamp: uint32(first+i) * frameStep, SSRC: 1},
+			Payload: payload,
+		})
+		<-time.After(frameTime) // of synctest
+	}
+}
+
+// TestHold replaces a sink while the caller talks on: the new one gets all that
+// was said meanwhile, in order and paced, and then what follows.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s Switch
+		var before, after tape
+		s.Set(&before)
+		talk(&s, 1, 10)
+		s.Hold()
+		s.Hold()
+		talk(&s, 11, 200)
+		released := make(chan Held, 1)
+		go func() {
+			held, err := s.Release(t.Context(), &after)
+			if err != nil {
+				t.Error(err)
+			}
+			released <- held
+		}()
+		talk(&s, 211, 300)
+		held := <-released
+		before.consecutive(t, 1, 10)
+		after.consecutive(t, 11, 510)
+		if held.Dropped != 0 || held.Sent < 200 {
+			t.Errorf("held: %+v", held)
+		}
+		live := 0
+		for i := 1; i < len(after.times); i++ {
+			switch gap := after.times[i].Sub(after.times[i-1]); {
+			case gap == frameTime:
+				live++
+			case gap > frameTime:
+				t.Errorf("packet %d comes %s after the one before", i, gap)
+			}
+		}
+		if live < 200 {
+			t.Errorf("%d packets live: never caught up", live)
+		}
+	})
+}
+
+// TestHoldBounds keeps the newest 5 s, and no more of a source that floods.
+func TestHoldBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s Switch
+		var after tape
+		s.Hold()
+		talk(&s, 1, 400)
+		held, err := s.Release(t.Context(), &after)
+		if err != nil || held.Sent != 250 || held.Dropped != 150 {
+			t.Errorf("held %+v, %v", held, err)
+		}
+		after.consecutive(t, 151, 400)
+	})
+	for _, tt := range []struct{ payload, packets, want int }{{1, 3 * holdPackets, holdPackets}, {1400, 2000, holdBytes / 1400}} {
+		var s Switch
+		s.Hold()
+		for range tt.packets {
+			if err := s.WriteRTP(&rtp.Packet{Payload: make([]byte, tt.payload)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(s.holding().packets); n != tt.want {
+			t.Errorf("%d packets of %d bytes are kept, want %d", n, tt.payload, tt.want)
+		}
+	}
+}
+
+// TestReleaseEnds ends a release early, in each way.
+func TestReleaseEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s Switch
+		var after tape
+		s.Hold()
+		talk(&s, 1, 100)
+		cause := errors.New("call ended")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(100*time.Millisecond, func() { cancel(cause) })
+		held, err := s.Release(ctx, &after)
+		if !errors.Is(err, cause) || held.Sent+held.Dropped != 100 || held.Sent > 25 || held.Sent == 0 {
+			t.Errorf("held %+v, %v", held, err)
+		}
+		sent := len(after.numbers)
+		talk(&s, 101, 5)
+		if len(after.numbers) != sent+5 {
+			t.Error("the new sink gets nothing after a release that was ended")
+		}
+
+		s.Hold()
+		talk(&s, 1, 10)
+		after.refuse = errors.New("full")
+		if held, err := s.Release(t.Context(), &after); err != nil || held.Dropped != 10 {
+			t.Errorf("refused: %+v, %v", held, err)
+		}
+		s.Hold()
+		talk(&s, 1, 10)
+		if held, err := s.Release(t.Context(), nil); err != nil || held != (Held{}) {
+			t.Errorf("to nothing: %+v, %v", held, err)
+		}
+		if held, err := s.Release(t.Context(), &after); err != nil || held != (Held{}) || s.sink.Load() == nil {
+			t.Errorf("without a hold: %+v, %v", held, err)
+		}
+	})
+}
+
+// TestHoldLosesNothing releases while packets pour in without a pause: none is
+// lost or out of order, whatever the scheduler does.
+func TestHoldLosesNothing(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		var s Switch
+		var after tape
+		s.Hold()
+		var wg sync.WaitGroup
+		const n = 900 // fewer than are kept
+		wg.Go(func() {
+			for i := range uint16(n) {
+				_ = s.WriteRTP(&rtp.Packet{Header: rtp.Header{SequenceNumber: i}, Payload: []byte{1}})
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		held, err := s.Release(ctx, &after)
+		wg.Wait()
+		cancel()
+		if err != nil || held.Dropped != 0 {
+			t.Fatalf("held %+v, %v", held, err)
+		}
+		after.consecutive(t, 0, n-1)
+	}
+}
+
+// TestSwitchAllocates measures the normal path: it costs no allocation.
+func TestSwitchAllocates(t *testing.T) {
+	var s Switch
+	s.Set(sinkFunc(func(*rtp.Packet) error { return nil }))
+	packet := &rtp.Packet{Payload: []byte{1, 2, 3}}
+	if n := testing.AllocsPerRun(1000, func() { _ = s.WriteRTP(packet) }); n != 0 {
+		t.Errorf("%v allocations for a packet", n)
+	}
+}
+
+// TestDownlinkSwitch has two upstreams speak at once and changes between them at
+// the gates: the browser sees one stream, also when both use the same SSRC.
+func TestDownlinkSwitch(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	browser := newPair(t, a, a).connected(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	var flows [2]Flow
+	for i := range flows {
+		upstream := newPair(t, a, a).connected(t)
+		wg.Go(func() { speak(ctx, upstream.answerer, 7, uint16(65_000+i*900), uint32(i)<<31+77) })
+		wg.Go(func() { _ = upstream.offerer.Forward(ctx, browser.answerer, &flows[i]) })
+	}
+	got := newCollector()
+	var heard Flow
+	heard.Open()
+	wg.Go(func() { _ = browser.offerer.Forward(ctx, got, &heard) })
+	flows[0].Open()
+	last := got.next(t)
+	for round := range 6 {
+		for range 10 {
+			next := got.next(t)
+			step := next.Timestamp - last.Timestamp
+			if next.SequenceNumber != last.SequenceNumber+1 || next.SSRC != last.SSRC || step < frameStep || step > 50*frameStep {
+				t.Errorf("round %d: %d/%d follows %d/%d", round, next.SequenceNumber, next.Timestamp, last.SequenceNumber, last.Timestamp)
+			}
+			last = next
+		}
+		flows[round%2].Shut()
+		flows[1-round%2].Open()
+	}
+}
