@@ -54,7 +54,7 @@ func (b *Batch) SaveApproval(a Approval) error {
 		}
 		return b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: a.ToolCallID, Nonce: a.Nonce,
-			Instance: b.s.instance, AskedAt: dbtype.At(a.AskedAt), ExpiresAt: dbtype.At(a.ExpiresAt),
+			Instance: b.instance, AskedAt: dbtype.At(a.AskedAt), ExpiresAt: dbtype.At(a.ExpiresAt),
 		})
 	})
 }

@@ -19,6 +19,8 @@ type Batch struct {
 	q   queries
 	key Key
 	err error
+	// instance is the process in whose name the batch writes.
+	instance string
 	// news is what the watchers are told after the commit.
 	news news
 }
@@ -47,8 +49,8 @@ func (s *Store) Batch(ctx context.Context, key Key, fn func(*Batch) error) error
 	if err := key.check(); err != nil {
 		return fmt.Errorf("write thread: %w", err)
 	}
-	b := &Batch{ctx: ctx, s: s, key: key}
-	err := s.eng.write(ctx, func(q queries) error {
+	b := &Batch{ctx: ctx, s: s, key: key, instance: s.instance}
+	err := s.write(ctx, func(q queries) error {
 		b.q = q
 		if err := fn(b); err != nil {
 			return err
@@ -113,7 +115,11 @@ func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Mes
 	if row.Context, err = place(thread); err != nil {
 		return Message{}, err
 	}
-	return b.saved(b.q.InsertMessage(b.ctx, row))
+	saved, err := b.saved(b.q.InsertMessage(b.ctx, row))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: the id is taken", ErrConflict)
+	}
+	return saved, err
 }
 
 // makeRoom moves the messages that stand after the message afterID behind the
@@ -187,7 +193,7 @@ func (b *Batch) row(m Message) (pgdb.InsertMessageParams, error) {
 	if err := m.Validate(); err != nil {
 		return pgdb.InsertMessageParams{}, err
 	}
-	row, err := messageToRow(b.key, m, b.s.instance, now())
+	row, err := messageToRow(b.key, m, b.instance, now())
 	if err == nil && (len(row.Parts) > MaxMessageBytes || len(row.Metadata) > maxMetadataBytes) {
 		err = fmt.Errorf("%w message: %d bytes of parts and %d of metadata, at most %d and %d",
 			ErrInvalid, len(row.Parts), len(row.Metadata), MaxMessageBytes, maxMetadataBytes)

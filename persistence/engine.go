@@ -44,6 +44,7 @@ const (
 	problemUnique          // a unique rule is broken
 	problemNoOwner         // the thread is not there or not the owner's
 	problemValue           // the database cannot hold a value
+	problemAway            // it cannot be reached, or takes nothing now
 )
 
 //go:generate go run ./internal/shims internal/pgdb/querier.go sqlite_queries.go

@@ -13,6 +13,9 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrServed says that another process serves the SQLite file.
 	ErrServed = errors.New("another voicebridge serves this database")
+	// ErrUnavailable says that the database cannot be reached, or takes nothing
+	// now: the same may be tried again.
+	ErrUnavailable = errors.New("database unavailable")
 	// ErrClosed says that the store was closed.
 	ErrClosed = errors.New("store closed")
 )

@@ -56,7 +56,7 @@ func (b *Batch) SaveLeg(l UpstreamLeg) error {
 		if l.Generation < 1 || len(l.UpstreamID) > MaxIDBytes {
 			return 0, fmt.Errorf("%w upstream leg: its generation is not 1 or more, or its id has more than %d bytes", ErrInvalid, MaxIDBytes)
 		}
-		return b.q.SaveLeg(b.ctx, legToRow(b.key, l, b.s.instance, now()))
+		return b.q.SaveLeg(b.ctx, legToRow(b.key, l, b.instance, now()))
 	})
 }
 
@@ -95,7 +95,7 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 		return nil, s.fail("list legs to hang up", err)
 	}
 	var claimed []UpstreamLeg
-	err = s.eng.write(ctx, func(q queries) error {
+	err = s.write(ctx, func(q queries) error {
 		claimed = nil
 		for _, r := range due {
 			next := new(dbtype.At(at.Add(legPause(r.Attempts))))
@@ -129,7 +129,7 @@ func (s *Store) LegHungUp(ctx context.Context, callID string, generation int64) 
 	if !validID(callID) {
 		return fmt.Errorf("save end of upstream leg: %w", ErrNotFound)
 	}
-	err := s.eng.write(ctx, func(q queries) error {
+	err := s.write(ctx, func(q queries) error {
 		err := q.LegHungUp(ctx, pgdb.LegHungUpParams{CallID: callID, Generation: generation, HungUpAt: new(dbtype.At(now()))})
 		return errors.Join(err, q.ForgetLegs(ctx, pgdb.ForgetLegsParams{CallID: callID}))
 	})

@@ -119,15 +119,26 @@ func (e *postgresEngine) send(ctx context.Context, payloads []string) error {
 func (e *postgresEngine) problem(err error) problem {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
+		if connectionLost(err) {
+			return problemAway
+		}
 		return problemOther
 	}
 	switch pe.Code {
+	case "25006": // read_only_sql_transaction: a replica, or a full disk
+		return problemAway
 	case "23505": // unique_violation
 		return problemUnique
 	case "23502", "23503": // not_null_violation, foreign_key_violation
 		return problemNoOwner
-	case "22P05", "22021", "22P02", "22003", "54000", "54001": // values that a type or an index cannot hold
+	case "54000", "54001": // program_limit_exceeded, statement_too_complex
 		return problemValue
+	}
+	switch pe.Code[:min(2, len(pe.Code))] {
+	case "22", "23": // values that a type or a rule refuses
+		return problemValue
+	case "08", "40", "53", "57", "58": // connection, deadlock, resources, shutdown, system
+		return problemAway
 	}
 	return problemOther
 }

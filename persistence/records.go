@@ -51,14 +51,14 @@ func (b *Batch) SaveToolCall(c ToolCall) error {
 		if n := max(len(c.Input), len(c.Output), len(c.Error)); n > maxRecordBytes {
 			return 0, fmt.Errorf("%w tool call: %d bytes are more than %d", ErrInvalid, n, maxRecordBytes)
 		}
-		return b.q.SaveToolCall(b.ctx, toolCallToRow(b.key, c, b.s.instance, now()))
+		return b.q.SaveToolCall(b.ctx, toolCallToRow(b.key, c, b.instance, now()))
 	})
 }
 
 // SaveCall is Store.SaveCall.
 func (b *Batch) SaveCall(c CallRecord) error {
 	return b.save("save call", c.ID, func() (int64, error) {
-		return b.q.SaveCall(b.ctx, callToRow(b.key, c, b.s.instance, now()))
+		return b.q.SaveCall(b.ctx, callToRow(b.key, c, b.instance, now()))
 	})
 }
 
@@ -68,7 +68,7 @@ func (b *Batch) SaveResponse(r ResponseRecord) error {
 		if len(r.CallID) > MaxIDBytes || len(r.RawUsage) > maxMetadataBytes {
 			return 0, fmt.Errorf("%w response: its call's id or its usage is too long", ErrInvalid)
 		}
-		return b.q.SaveResponse(b.ctx, responseToRow(b.key, r, b.s.instance, now()))
+		return b.q.SaveResponse(b.ctx, responseToRow(b.key, r, b.instance, now()))
 	})
 }
 

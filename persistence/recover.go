@@ -126,7 +126,7 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 			if err != nil {
 				return err
 			}
-			b = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: owner, Thread: row.ThreadID}}
+			b = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: owner, Thread: row.ThreadID}, instance: r.s.instance}
 			r.batches[row.ThreadID] = b
 		}
 		m, err := messageFromRow(row)
@@ -134,7 +134,7 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 			return err
 		}
 		// It was checked when it came, and may have grown a little beyond that.
-		change, err := messageToRow(b.key, closed(m), r.s.instance, now())
+		change, err := messageToRow(b.key, closed(m), b.instance, now())
 		if err != nil {
 			return err
 		}

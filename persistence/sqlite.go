@@ -14,6 +14,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"voicebridge/persistence/internal/filelock"
 	"voicebridge/persistence/internal/sqlitedb"
 )
 
@@ -110,8 +111,8 @@ func (e *sqliteEngine) writeForDead(ctx context.Context, _ string, fn func(queri
 }
 
 func (e *sqliteEngine) serve(context.Context) error {
-	lock, err := lockFile(e.path + ".lock")
-	if errors.Is(err, errLocked) {
+	lock, err := filelock.Open(e.path + ".lock")
+	if errors.Is(err, filelock.ErrLocked) {
 		return fmt.Errorf("serve database %s: %w: stop it, or give this one its own with DATABASE_URL", e.path, ErrServed)
 	}
 	if err != nil {
@@ -126,6 +127,9 @@ func (e *sqliteEngine) tell(note) {}
 func (e *sqliteEngine) problem(err error) problem {
 	se, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return problemAway
+		}
 		return problemOther
 	}
 	switch se.Code() {
@@ -133,6 +137,13 @@ func (e *sqliteEngine) problem(err error) problem {
 		return problemUnique
 	case sqlite3.SQLITE_CONSTRAINT_NOTNULL, sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return problemNoOwner
+	}
+	switch se.Code() & 0xff {
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG:
+		return problemValue
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM:
+		return problemAway
 	}
 	return problemOther
 }

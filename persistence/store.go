@@ -43,6 +43,7 @@ type Store struct {
 	// is never, where no other process writes.
 	poll time.Duration
 
+	health  health
 	serving atomic.Bool
 	closing sync.Once
 	closed  chan struct{}
@@ -161,10 +162,11 @@ func (s *Store) fail(what string, err error) error {
 			sentinel = ErrNotFound
 		case problemValue:
 			sentinel = ErrInvalid
-		default:
-			if s.isClosed() {
-				sentinel = ErrClosed
-			}
+		case problemAway:
+			sentinel = ErrUnavailable
+		}
+		if s.isClosed() && (sentinel == nil || sentinel == ErrUnavailable) { //nolint:errorlint // it is ours
+			sentinel = ErrClosed
 		}
 	}
 	if sentinel != nil {

@@ -38,7 +38,7 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 		return Thread{}, fmt.Errorf("create thread: %w", err)
 	}
 	var row pgdb.Thread
-	err = s.eng.write(ctx, func(q queries) (err error) {
+	err = s.write(ctx, func(q queries) (err error) {
 		row, err = q.CreateThread(ctx, pgdb.CreateThreadParams{
 			ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(now()),
 		})
@@ -148,7 +148,7 @@ func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread
 		return Thread{}, fmt.Errorf("rename thread: %w", err)
 	}
 	var row pgdb.Thread
-	err = s.eng.write(ctx, func(q queries) (err error) {
+	err = s.write(ctx, func(q queries) (err error) {
 		row, err = q.RenameThread(ctx, pgdb.RenameThreadParams{
 			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title),
 		})
@@ -181,7 +181,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 		return false, nil //nolint:nilerr // such a thread cannot be there
 	}
 	var n int64
-	err = s.eng.write(ctx, func(q queries) (err error) {
+	err = s.write(ctx, func(q queries) (err error) {
 		n, err = q.SuggestTitle(ctx, pgdb.SuggestTitleParams{
 			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: string(by), SearchTitle: strings.ToLower(title),
 		})
@@ -222,7 +222,7 @@ func (s *Store) changeThread(ctx context.Context, key Key, change func(queries) 
 	if err := key.check(); err != nil {
 		return err
 	}
-	return s.eng.write(ctx, func(q queries) error {
+	return s.write(ctx, func(q queries) error {
 		n, err := change(q)
 		if err == nil && n == 0 {
 			err = ErrNotFound

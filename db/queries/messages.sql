@@ -1,5 +1,6 @@
 -- The thread is looked up together with its owner: for a stranger the value is
--- NULL, which the column refuses.
+-- NULL, which the column refuses. Of an id that is taken no row comes back: an
+-- error would end a transaction of PostgreSQL.
 -- name: InsertMessage :one
 INSERT INTO messages (
     id, thread_id, seq, revision, context, role, source, status, text, search_text, parts, metadata,
@@ -9,6 +10,7 @@ INSERT INTO messages (
     @seq, @seq, @context, @role, @source, @status, @text, @search_text, @parts, @metadata,
     @call_id, @item_id, @model, @voice, @heard_text, @audio_end_ms, @instance, @created_at, @updated_at
 )
+ON CONFLICT (id) DO NOTHING
 RETURNING *;
 
 -- name: UpdateMessage :one

@@ -97,6 +97,8 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"hang up":              s.hangUp,
 		"hang up deleted":      s.hangUpDeleted,
 		"recover legs":         s.recoverLegs,
+		"changes":              s.changes,
+		"lost changes":         s.lostChanges,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -87,6 +87,7 @@ INSERT INTO messages (
     $4, $4, $5, $6, $7, $8, $9, $10, $11, $12,
     $13, $14, $15, $16, $17, $18, $19, $20, $21
 )
+ON CONFLICT (id) DO NOTHING
 RETURNING id, thread_id, seq, revision, context, role, source, status, text, parts, metadata, call_id, item_id, model, voice, heard_text, audio_end_ms, instance, created_at, updated_at, search_text
 `
 
@@ -115,7 +116,8 @@ type InsertMessageParams struct {
 }
 
 // The thread is looked up together with its owner: for a stranger the value is
-// NULL, which the column refuses.
+// NULL, which the column refuses. Of an id that is taken no row comes back: an
+// error would end a transaction of PostgreSQL.
 func (q *Queries) InsertMessage(ctx context.Context, arg InsertMessageParams) (Message, error) {
 	row := q.db.QueryRow(ctx, insertMessage,
 		arg.ID,

@@ -55,7 +55,8 @@ type Querier interface {
 	GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error)
 	GetTurn(ctx context.Context, arg GetTurnParams) (Turn, error)
 	// The thread is looked up together with its owner: for a stranger the value is
-	// NULL, which the column refuses.
+	// NULL, which the column refuses. Of an id that is taken no row comes back: an
+	// error would end a transaction of PostgreSQL.
 	InsertMessage(ctx context.Context, arg InsertMessageParams) (Message, error)
 	// InsertQueued adds a row of the owner's thread, whose row the caller holds.
 	InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error)

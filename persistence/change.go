@@ -1,0 +1,343 @@
+package persistence
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// Change is one change of a thread, as data: it can wait, also in a file, until
+// the database takes it. To apply it twice does no more than to apply it once.
+// The types of this package whose names begin with Put are all there are.
+type Change interface {
+	// Subject names what is changed. Of two changes of one subject of which none is
+	// applied, the later says all that the earlier did: see MergeChanges.
+	Subject() string
+	// Size is about how many bytes the change holds.
+	Size() int
+	// kind names the type in the form that is written to files.
+	kind() string
+	// apply writes the change. The message is that which was saved, if any.
+	apply(b *Batch) (*Message, error)
+}
+
+// Placing says how a message finds its place in its thread.
+type Placing string
+
+// The ways to place a message.
+const (
+	// PlaceKept is for a message that is there: it keeps its place.
+	PlaceKept Placing = ""
+	// PlaceLast puts a new message at the end of the thread.
+	PlaceLast Placing = "last"
+	// PlaceAfter puts a new message right after another.
+	PlaceAfter Placing = "after"
+)
+
+// Place says where a message stands in its thread.
+type Place struct {
+	How Placing `json:"how,omitempty"`
+	// After is the id of the message before it, for PlaceAfter; empty for the first
+	// place of all. Where that message is gone the new one stands at the end.
+	After string `json:"after,omitempty"`
+}
+
+// The changes of a thread.
+type (
+	// PutMessage saves a message, which must have an id. One that is there already
+	// keeps its place, and one that is not is put at the end, whatever Place says.
+	PutMessage struct {
+		Message Message `json:"message"`
+		Place   Place   `json:"place,omitzero"`
+	}
+	// PutToolCall is Batch.SaveToolCall.
+	PutToolCall struct {
+		ToolCall ToolCall `json:"tool_call"`
+	}
+	// PutResponse is Batch.SaveResponse.
+	PutResponse struct {
+		Response ResponseRecord `json:"response"`
+	}
+	// PutCall is Batch.SaveCall.
+	PutCall struct {
+		Call CallRecord `json:"call"`
+	}
+	// PutLeg is Batch.SaveLeg.
+	PutLeg struct {
+		Leg UpstreamLeg `json:"leg"`
+	}
+	// PutApproval is Batch.SaveApproval and, with an Outcome, Batch.CloseApproval.
+	PutApproval struct {
+		Approval Approval `json:"approval"`
+	}
+	// PutSent is Batch.SendQueued of a message that wants no answer of its own. A
+	// claim that was lost changes nothing.
+	PutSent struct {
+		ID      string `json:"id"`
+		Attempt int    `json:"attempt"`
+	}
+)
+
+// Subject implements Change.
+func (c PutMessage) Subject() string { return "message " + c.Message.ID }
+
+// Subject implements Change.
+func (c PutToolCall) Subject() string { return "tool call " + c.ToolCall.ID }
+
+// Subject implements Change.
+func (c PutResponse) Subject() string { return "response " + c.Response.ID }
+
+// Subject implements Change.
+func (c PutCall) Subject() string { return "call " + c.Call.ID }
+
+// Subject implements Change.
+func (c PutLeg) Subject() string { return fmt.Sprintf("leg %d of %s", c.Leg.Generation, c.Leg.CallID) }
+
+// Subject implements Change.
+func (c PutApproval) Subject() string {
+	return "approval " + string(cmp.Or(c.Approval.Outcome, "of")) + " " + c.Approval.ID
+}
+
+// Subject implements Change.
+func (c PutSent) Subject() string { return "queued message " + c.ID }
+
+// changeOverhead is what a change costs beside its text, in bytes.
+const changeOverhead = 512
+
+// Size implements Change.
+func (c PutMessage) Size() int {
+	n := changeOverhead + len(c.Message.Metadata.Usage)
+	for _, p := range c.Message.Parts {
+		n += len(p.Text) + len(p.Input) + len(p.Output) + len(p.ErrorText) + len(p.Raw)
+	}
+	for _, raw := range c.Message.Metadata.Extra {
+		n += len(raw)
+	}
+	if h := c.Message.Metadata.HeardText; h != nil {
+		n += len(*h)
+	}
+	return n
+}
+
+// Size implements Change.
+func (c PutToolCall) Size() int {
+	return changeOverhead + len(c.ToolCall.Input) + len(c.ToolCall.Output) + len(c.ToolCall.Error)
+}
+
+// Size implements Change.
+func (c PutResponse) Size() int { return changeOverhead + len(c.Response.RawUsage) }
+
+// Size implements Change.
+func (c PutCall) Size() int { return changeOverhead }
+
+// Size implements Change.
+func (c PutLeg) Size() int { return changeOverhead }
+
+// Size implements Change.
+func (c PutApproval) Size() int { return changeOverhead }
+
+// Size implements Change.
+func (c PutSent) Size() int { return changeOverhead }
+
+func (c PutMessage) apply(b *Batch) (*Message, error) {
+	m, err := b.put(c.Message, c.Place)
+	return &m, err
+}
+func (c PutToolCall) apply(b *Batch) (*Message, error) { return nil, b.SaveToolCall(c.ToolCall) }
+func (c PutResponse) apply(b *Batch) (*Message, error) { return nil, b.SaveResponse(c.Response) }
+func (c PutCall) apply(b *Batch) (*Message, error)     { return nil, b.SaveCall(c.Call) }
+func (c PutLeg) apply(b *Batch) (*Message, error)      { return nil, b.SaveLeg(c.Leg) }
+func (c PutApproval) apply(b *Batch) (*Message, error) {
+	if c.Approval.Outcome == ApprovalOpen {
+		return nil, b.SaveApproval(c.Approval)
+	}
+	return nil, b.CloseApproval(c.Approval.ID, c.Approval.Outcome)
+}
+
+func (c PutSent) apply(b *Batch) (*Message, error) {
+	_, err := b.SendQueued(c.ID, c.Attempt, false)
+	return nil, err
+}
+
+// put saves a message that may be there already.
+func (b *Batch) put(m Message, at Place) (saved Message, err error) {
+	err = b.do("save message", func() error {
+		if !validID(m.ID) {
+			return fmt.Errorf("%w message: its id is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		}
+		there := at.How == PlaceKept
+		if at.How == PlaceAfter {
+			// It is cheaper to look than to make room for nothing.
+			if there, err = b.has(m.ID); err != nil {
+				return err
+			}
+		}
+		if there {
+			saved, err = b.update(m)
+			if !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+		}
+		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.placeNew(t, at) })
+		if errors.Is(err, ErrConflict) {
+			saved, err = b.update(m)
+		}
+		return err
+	})
+	return saved, err
+}
+
+// placeNew makes the place of a new message.
+func (b *Batch) placeNew(t pgdb.Thread, at Place) (int64, error) {
+	if at.How != PlaceAfter {
+		return t.Context, nil
+	}
+	if at.After != "" {
+		if there, err := b.has(at.After); err != nil || !there {
+			return t.Context, err
+		}
+	}
+	return b.makeRoom(t, at.After)
+}
+
+// has says whether the message is in the thread.
+func (b *Batch) has(id string) (bool, error) {
+	_, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ThreadChanges are changes of one thread that are applied together.
+type ThreadChanges struct {
+	Key     Key
+	Changes []Change
+	// Instance is the process that they come from; empty is this one.
+	Instance string
+}
+
+// Applied is what came of changes.
+type Applied struct {
+	// Messages are those of the changes as they are saved, in the order of the
+	// changes.
+	Messages []Message
+	// Lost are the changes that the database will never take.
+	Lost []LostChange
+}
+
+// LostChange is a change that was given up: its thread is gone, or it breaks a
+// rule.
+type LostChange struct {
+	Change Change
+	Err    error
+}
+
+// Apply applies changes of a thread, all of them in one transaction. A change that
+// can never be saved does not take others with it: it is among those that are
+// lost, and then the others are saved one by one. An error says that the database
+// is away, or the Store closed: the same changes may be tried again.
+func (s *Store) Apply(ctx context.Context, key Key, changes []Change) (Applied, error) {
+	applied, err := s.ApplyAll(ctx, []ThreadChanges{{Key: key, Changes: changes}})
+	if err != nil {
+		return Applied{}, err
+	}
+	return applied[0], nil
+}
+
+// ApplyAll is Apply for several threads in one transaction. The answer has the
+// order of groups.
+func (s *Store) ApplyAll(ctx context.Context, groups []ThreadChanges) ([]Applied, error) {
+	applied, err := s.applyTogether(ctx, groups)
+	if err == nil || !permanent(err) {
+		return applied, err
+	}
+	applied = make([]Applied, len(groups))
+	for i, g := range groups {
+		if len(groups) > 1 {
+			one, err := s.ApplyAll(ctx, groups[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			applied[i] = one[0]
+			continue
+		}
+		for j, c := range g.Changes {
+			one := ThreadChanges{Key: g.Key, Changes: g.Changes[j : j+1], Instance: g.Instance}
+			saved, err := s.applyTogether(ctx, []ThreadChanges{one})
+			switch {
+			case err == nil:
+				applied[i].Messages = append(applied[i].Messages, saved[0].Messages...)
+			case permanent(err):
+				applied[i].Lost = append(applied[i].Lost, LostChange{Change: c, Err: err})
+			default:
+				return nil, err
+			}
+		}
+	}
+	return applied, nil
+}
+
+// permanent says that it is of no use to try again.
+func permanent(err error) bool {
+	return !errors.Is(err, ErrClosed) &&
+		(errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrNotFound))
+}
+
+// applyTogether applies all or nothing.
+func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Applied, error) {
+	// Everybody takes the threads in the same order, so that nobody waits for
+	// somebody who waits.
+	order := make([]int, len(groups))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(groups[a].Key.Thread, groups[b].Key.Thread) })
+
+	applied := make([]Applied, len(groups))
+	batches := make([]*Batch, len(groups))
+	err := s.write(ctx, func(q queries) error {
+		for _, i := range order {
+			g := groups[i]
+			if err := g.Key.check(); err != nil {
+				return fmt.Errorf("write thread: %w", err)
+			}
+			b := &Batch{ctx: ctx, s: s, q: q, key: g.Key, instance: cmp.Or(g.Instance, s.instance)}
+			batches[i], applied[i] = b, Applied{}
+			for _, c := range g.Changes {
+				m, err := c.apply(b)
+				if err != nil {
+					return err
+				}
+				if m != nil {
+					applied[i].Messages = append(applied[i].Messages, *m)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, s.fail("apply changes", err)
+	}
+	for i, b := range batches {
+		s.announce(groups[i].Key, b.news)
+	}
+	return applied, nil
+}
+
+// MergeChanges gives the change that does what earlier and later do, which have
+// the same subject: the later one, in the place of the earlier.
+func MergeChanges(earlier, later Change) Change {
+	e, ok := earlier.(PutMessage)
+	l, also := later.(PutMessage)
+	if ok && also && e.Place.How != PlaceKept {
+		l.Place = e.Place
+		return l
+	}
+	return later
+}

@@ -1,0 +1,73 @@
+package persistence
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Changes can be written as JSON and read again.
+type Changes []Change
+
+type wireChange struct {
+	Kind   string          `json:"kind"`
+	Change json.RawMessage `json:"change"`
+}
+
+// MarshalJSON writes the changes with their kinds.
+func (c Changes) MarshalJSON() ([]byte, error) {
+	wire := make([]wireChange, len(c))
+	for i, change := range c {
+		data, err := encode(change)
+		if err != nil {
+			return nil, fmt.Errorf("write change of %s: %w", change.Subject(), err)
+		}
+		wire[i] = wireChange{Kind: change.kind(), Change: data}
+	}
+	return encode(wire)
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (c *Changes) UnmarshalJSON(data []byte) error {
+	var wire []wireChange
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return fmt.Errorf("read changes: %w", err)
+	}
+	*c = make(Changes, 0, len(wire))
+	for _, w := range wire {
+		read, ok := changeKinds[w.Kind]
+		if !ok {
+			return fmt.Errorf("read changes: kind %q is not known", w.Kind)
+		}
+		change, err := read(w.Change)
+		if err != nil {
+			return fmt.Errorf("read change of kind %q: %w", w.Kind, err)
+		}
+		*c = append(*c, change)
+	}
+	return nil
+}
+
+// changeKinds reads each kind of change.
+var changeKinds = map[string]func([]byte) (Change, error){
+	PutMessage{}.kind():  readChange[PutMessage],
+	PutToolCall{}.kind(): readChange[PutToolCall],
+	PutResponse{}.kind(): readChange[PutResponse],
+	PutCall{}.kind():     readChange[PutCall],
+	PutLeg{}.kind():      readChange[PutLeg],
+	PutApproval{}.kind(): readChange[PutApproval],
+	PutSent{}.kind():     readChange[PutSent],
+}
+
+func readChange[C Change](data []byte) (Change, error) {
+	var c C
+	err := json.Unmarshal(data, &c)
+	return c, err
+}
+
+func (PutMessage) kind() string  { return "message" }
+func (PutToolCall) kind() string { return "tool_call" }
+func (PutResponse) kind() string { return "response" }
+func (PutCall) kind() string     { return "call" }
+func (PutLeg) kind() string      { return "leg" }
+func (PutApproval) kind() string { return "approval" }
+func (PutSent) kind() string     { return "sent" }

@@ -1,0 +1,86 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// health remembers whether the database took what was last written.
+type health struct {
+	mu    sync.Mutex
+	since time.Time // of the first write that failed after the last that did not
+	err   error
+}
+
+func (h *health) note(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case err == nil:
+		h.err = nil
+	case h.err == nil:
+		h.since, h.err = now(), err
+	default:
+		h.err = err
+	}
+}
+
+func (h *health) get() (since time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.since, h.err
+}
+
+// write runs one transaction and notes whether the database is there.
+func (s *Store) write(ctx context.Context, fn func(queries) error) error {
+	err := s.eng.write(ctx, fn)
+	switch {
+	case err == nil:
+		s.health.note(nil)
+	case s.eng.problem(err) == problemAway && !s.isClosed() && !errors.Is(ctx.Err(), context.Canceled):
+		s.health.note(err)
+	}
+	return err
+}
+
+// Healthy says whether the database can be read and written now: nil, or why not
+// (ErrUnavailable). A database that answers but took nothing when it was last
+// asked to write, because it is locked, full or read only, is asked again.
+func (s *Store) Healthy(ctx context.Context) error {
+	if err := s.Ping(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if _, err := s.health.get(); err == nil {
+		return nil
+	}
+	err := s.write(ctx, func(q queries) error {
+		_, err := q.ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{}) // to begin to write is enough
+		return err
+	})
+	if err != nil {
+		since, _ := s.health.get()
+		return fmt.Errorf("%w: it takes nothing since %s: %w", ErrUnavailable, since.Format(time.RFC3339), err)
+	}
+	return nil
+}
+
+// connectionLost says whether an error is of the way to the database.
+func connectionLost(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		pgconn.Timeout(err) || pgconn.SafeToRetry(err)
+}

@@ -1,0 +1,55 @@
+package persistence_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// A file that another program has locked is unhealthy until it is free again.
+func TestHealthyLocked(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	s := persistencetest.Open(t, url, persistence.Options{})
+	if err := s.Healthy(t.Context()); err != nil {
+		t.Errorf("Healthy() = %v", err)
+	}
+	db, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.CreateThread(ctx, "anna", ""); !errors.Is(err, persistence.ErrUnavailable) {
+		t.Errorf("CreateThread() = %v, want ErrUnavailable", err)
+	}
+	// What it may not do for other reasons does not make it well.
+	if _, err := s.Message(t.Context(), persistence.Key{Owner: "anna", Thread: "x"}, "x"); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("Message() = %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Healthy(ctx); !errors.Is(err, persistence.ErrUnavailable) {
+		t.Errorf("Healthy() = %v, want ErrUnavailable", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Healthy(t.Context()); err != nil {
+		t.Errorf("Healthy() of the free database = %v", err)
+	}
+	if _, err := s.CreateThread(t.Context(), "anna", ""); err != nil {
+		t.Errorf("CreateThread() = %v", err)
+	}
+}

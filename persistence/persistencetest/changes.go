@@ -1,0 +1,137 @@
+package persistencetest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// putText is a message with an id and a text.
+func putText(id, words string, at persistence.Place) persistence.PutMessage {
+	m := text(persistence.RoleUser, words)
+	m.ID = id
+	m.Metadata.CreatedAt = start
+	return persistence.PutMessage{Message: m, Place: at}
+}
+
+var last = persistence.Place{How: persistence.PlaceLast}
+
+func after(id string) persistence.Place {
+	return persistence.Place{How: persistence.PlaceAfter, After: id}
+}
+
+// throughJSON is changes as they come back from a file.
+func throughJSON(t *testing.T, changes ...persistence.Change) []persistence.Change {
+	t.Helper()
+	data, err := json.Marshal(persistence.Changes(changes))
+	if err != nil {
+		t.Fatalf("Marshal() = %v", err)
+	}
+	var read persistence.Changes
+	if err := json.Unmarshal(data, &read); err != nil {
+		t.Fatalf("Unmarshal() = %v", err)
+	}
+	return read
+}
+
+func (s suite) changes(t *testing.T) {
+	b := s.setup(t)
+	tool := persistence.ToolPart("x")
+	tool.ToolCallID, tool.State, tool.Raw = "fc", persistence.ToolInputAvailable, json.RawMessage(`{"kept":[1]}`)
+	answer := persistence.Message{ID: "m2", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("two"), tool}}
+	answer.Metadata = persistence.Metadata{
+		Source: persistence.SourceVoice, Status: persistence.StatusInterrupted, CreatedAt: start, HeardText: new("tw"), AudioEndMS: new(int64(7)),
+		Extra: map[string]json.RawMessage{"notice": json.RawMessage("true")}, LatencyMS: map[string]int64{"answer": 5},
+	}
+	queued, _, err := b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: "one"}, 0)
+	if err != nil {
+		t.Fatalf("Enqueue() = %v", err)
+	}
+	claim, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute})
+	if err != nil || claim.Message == nil {
+		t.Fatalf("ClaimQueued() = %+v, %v", claim, err)
+	}
+	changes := throughJSON(t,
+		putText("m1", "one", last),
+		persistence.PutSent{ID: queued.ID, Attempt: claim.Message.Attempts},
+		persistence.PutCall{Call: persistence.CallRecord{ID: "c", Upstream: "openai", StartedAt: start}},
+		persistence.PutLeg{Leg: persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", StartedAt: start}},
+		persistence.PutMessage{Message: answer, Place: last},
+		persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t", Name: "x", Status: persistence.ToolCallRunning, Input: "{broken", StartedAt: start}},
+		persistence.PutApproval{Approval: persistence.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", AskedAt: start, ExpiresAt: time.Now().Add(time.Hour)}},
+		persistence.PutResponse{Response: persistence.ResponseRecord{ID: "r", CallID: "c", Status: "completed", RawUsage: json.RawMessage(`{"a":1}`), CreatedAt: start}},
+		putText("m3", "between", after("m1")),
+		putText("m0", "first", after("")),
+		putText("m4", "lost its place", after("gone")),
+		putText("m1", "one!", persistence.Place{}),
+		putText("m5", "was never there", persistence.Place{}),
+		persistence.PutApproval{Approval: persistence.Approval{ID: "t", Outcome: persistence.ApprovalTimeout}},
+	)
+	for range 2 { // the second time changes nothing
+		applied, err := b.store.Apply(t.Context(), b.key, changes)
+		if err != nil || len(applied.Lost) != 0 || len(applied.Messages) != 7 {
+			t.Fatalf("Apply() = %+v, %v", applied, err)
+		}
+		all := b.all(t)
+		if got, want := words(all), "first one! between two lost its place was never there"; got != want {
+			t.Errorf("the thread is %q, want %q", got, want)
+		}
+		got := all[3]
+		got.Seq, got.Revision, got.Metadata.Seq = 0, 0, 0
+		want := answer
+		want.Parts[1].ToolName = "x"
+		got.Parts[1].Raw, want.Parts[1].Raw = nil, nil
+		if d := diff(want, got); d != "" {
+			t.Errorf("the answer differs (-want +got):\n%s", d)
+		}
+		wantRows(t, b.url, "SELECT name, status, input FROM tool_calls", "x running {broken")
+		wantRows(t, b.url, "SELECT outcome, nonce FROM approvals", "timeout n")
+		wantRows(t, b.url, "SELECT state FROM queued_messages", "sent")
+		wantRows(t, b.url, "SELECT status FROM responses", "completed")
+		wantRows(t, b.url, "SELECT generation FROM upstream_legs", "1")
+	}
+}
+
+// lostChanges: what can never be saved takes nothing with it, and what can be
+// saved later stays whole.
+func (s suite) lostChanges(t *testing.T) {
+	b := s.setup(t)
+	other := newThread(t, b.store, "bert")
+	if _, err := b.store.Apply(t.Context(), other, []persistence.Change{putText("taken", "bert's", last)}); err != nil {
+		t.Fatalf("Apply() = %v", err)
+	}
+	gone := persistence.Key{Owner: "anna", Thread: "gone"}
+	applied, err := b.store.ApplyAll(t.Context(), []persistence.ThreadChanges{
+		{Key: gone, Changes: []persistence.Change{putText("g", "nobody's", last)}},
+		{Key: b.key, Changes: []persistence.Change{
+			putText("m1", "one", last), putText("taken", "anna's", last), putText("taken", "anna's", persistence.Place{}), putText("", "no id", last),
+			putText("m2", "two", last),
+		}},
+		{Key: other, Changes: []persistence.Change{putText("b", "more", last)}},
+		{Key: b.key, Changes: []persistence.Change{putText("m3", "three", last)}, Instance: "dead"},
+	})
+	if err != nil || len(applied) != 4 {
+		t.Fatalf("ApplyAll() = %+v, %v", applied, err)
+	}
+	for i, want := range []int{1, 3, 0, 0} {
+		if got := len(applied[i].Lost); got != want {
+			t.Errorf("group %d has lost %d changes, want %d: %v", i, got, want, applied[i].Lost)
+		}
+	}
+	wantErr(t, "a thread that is gone", applied[0].Lost[0].Err, persistence.ErrNotFound)
+	wantErr(t, "an id that is taken", applied[1].Lost[0].Err, persistence.ErrNotFound)
+	wantErr(t, "no id", applied[1].Lost[2].Err, persistence.ErrInvalid)
+	if got := words(b.all(t)); got != "one two three" {
+		t.Errorf("the thread is %q", got)
+	}
+	wantRows(t, b.url, "SELECT text FROM messages WHERE instance = 'dead'", "three")
+	wantRows(t, b.url, "SELECT text FROM messages WHERE id = 'taken'", "bert's")
+	if err := b.store.Close(); err != nil {
+		t.Fatalf("Close() = %v", err)
+	}
+	if applied, err := b.store.Apply(t.Context(), b.key, []persistence.Change{putText("m4", "four", last)}); err == nil {
+		t.Errorf("Apply() of a closed store = %+v", applied)
+	}
+}

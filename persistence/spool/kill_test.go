@@ -1,0 +1,138 @@
+package spool
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// victimEnv has the database and the folder of a process that is to be killed.
+const victimEnv = "SPOOL_TEST_VICTIM"
+
+// TestKill kills a process whose database is away and whose spool is full, in
+// the middle of an answer. The next start has everything, once and in order, and
+// nothing stays open.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for name, newURL := range map[string]func(testing.TB) string{
+		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, dir := newURL(t), t.TempDir()
+			thread, saved := kill(t, url, dir)
+			store := persistencetest.Open(t, url, persistence.Options{})
+			for range 2 { // the second time finds nothing
+				if err := Recover(t.Context(), dir, store, quiet); err != nil {
+					t.Fatalf("Recover() = %v", err)
+				}
+			}
+			messages, err := store.Messages(t.Context(), persistence.Key{Owner: "anna", Thread: thread}, 0, 1000)
+			if err != nil {
+				t.Fatalf("Messages() = %v", err)
+			}
+			ids := make([]string, 0, len(messages))
+			for _, m := range messages {
+				ids = append(ids, m.ID)
+			}
+			if !slices.Equal(ids, append([]string{"answer"}, saved...)) {
+				t.Errorf("the thread has %v,\nwant the answer and %v", ids, saved)
+			}
+			if got, want := messages[0].Text(), saved[len(saved)-1]; got != want {
+				t.Errorf("the answer is %q, want %q", got, want)
+			}
+			if files, err := list(dir); err != nil || len(files) != 0 {
+				t.Errorf("the files %v are left, %v", files, err)
+			}
+			rows := persistencetest.Rows(t, url, "SELECT count(*) FROM messages WHERE instance = 'victim'")
+			if rows[0][0] != fmt.Sprint(len(ids)) {
+				t.Errorf("%s messages are the victim's, which Store.Recover will close", rows[0][0])
+			}
+		})
+	}
+}
+
+func kill(t *testing.T, url, dir string) (thread string, saved []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictim$")
+	cmd.Env = append(os.Environ(), victimEnv+"="+url+" "+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	full := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		what, value, _ := strings.Cut(lines.Text(), " ")
+		switch what {
+		case "thread":
+			thread = value
+		case "saved":
+			saved = append(saved, value)
+		case "full":
+			full = true
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil || !full {
+		t.Fatalf("the victim ended by itself: %v", err)
+	}
+	return thread, saved
+}
+
+// TestVictim is the process that is killed. In a run of the tests it does
+// nothing.
+func TestVictim(t *testing.T) {
+	url, dir, ok := strings.Cut(os.Getenv(victimEnv), " ")
+	if !ok {
+		return
+	}
+	ctx := context.Background()
+	s, err := persistence.Open(ctx, url, persistence.Options{Instance: "victim"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &flaky{Store: s}
+	w, err := New(Config{Store: store, Dir: dir, Limit: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = w.Run(ctx) }() // it is killed
+	key := thread(t, s)
+	fmt.Println("thread", key.Thread)
+	answer := func(text string, how persistence.Placing) persistence.Change {
+		c := put("answer", text, how).(persistence.PutMessage)
+		c.Message.Role, c.Message.Metadata.Status = persistence.RoleAssistant, persistence.StatusInProgress
+		return c
+	}
+	if _, err := w.Commit(ctx, key, []persistence.Change{answer("", persistence.PlaceLast)}); err != nil {
+		t.Fatal(err)
+	}
+	store.away.Store(true)
+	for i := 0; ; i++ {
+		id := fmt.Sprint("m", i)
+		_, err := w.Commit(ctx, key, []persistence.Change{put(id, id, persistence.PlaceLast), answer(id, persistence.PlaceKept)})
+		if errors.Is(err, ErrFull) {
+			fmt.Println("full")
+			select {}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("saved", id)
+	}
+}

@@ -1,0 +1,67 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"voicebridge/persistence/internal/filelock"
+)
+
+// Recover brings what dead processes have left in dir into the database, in their
+// names, so that Store.Recover, which should follow, closes what they left open.
+// Files of living processes stay. A record that was not written to its end is
+// left out: nobody was told that it is saved. A file that is damaged before its
+// end is kept with another name, and what can be read of it is used.
+func Recover(ctx context.Context, dir string, s store, log *slog.Logger) error {
+	paths, err := list(dir)
+	if err != nil {
+		return fmt.Errorf("list spools: %w", err)
+	}
+	var errs []error
+	for _, path := range paths {
+		if err := recoverFile(ctx, path, s, log); err != nil {
+			errs = append(errs, fmt.Errorf("recover spool %s: %w", path, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) error {
+	f, damage := openDead(path)
+	switch {
+	case errors.Is(damage, filelock.ErrLocked), errors.Is(damage, os.ErrNotExist):
+		return nil // its process lives, or another one was faster
+	case f == nil && !errors.Is(damage, errDamaged):
+		return damage
+	case f == nil:
+		log.Error("a spool cannot be read and is kept", "file", path, "error", damage)
+		return os.Rename(path, path+".damaged")
+	}
+	n := 0
+	for f.head < f.tail {
+		groups, next, err := f.batch(batchBytes)
+		if err != nil {
+			return errors.Join(err, f.f.Close())
+		}
+		applied, err := s.ApplyAll(ctx, groups)
+		if err != nil {
+			return errors.Join(err, f.f.Close())
+		}
+		logLost(log, groups, applied)
+		for _, g := range groups {
+			n += len(g.Changes)
+		}
+		f.head = next
+	}
+	if n > 0 {
+		log.Info("changes of a dead process were still in its spool and are saved now", "changes", n, "instance", f.instance)
+	}
+	if damage != nil {
+		log.Error("a spool is damaged and is kept", "file", path, "error", damage)
+		return errors.Join(os.Rename(path, path+".damaged"), f.f.Close())
+	}
+	return errors.Join(os.Remove(path), f.f.Close())
+}

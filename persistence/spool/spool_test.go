@@ -1,0 +1,480 @@
+package spool
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+func TestMain(m *testing.M) { persistencetest.Main(m) }
+
+var (
+	errAway = errors.New("the database is away")
+	quiet   = slog.New(slog.DiscardHandler)
+)
+
+// flaky is a store that is away when the test says so.
+type flaky struct {
+	*persistence.Store
+	away   atomic.Bool
+	groups atomic.Int64 // of the largest transaction
+	// entered gets a value, and hold is waited for, in each transaction when they
+	// are not nil.
+	entered, hold chan struct{}
+}
+
+func (f *flaky) ApplyAll(ctx context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
+	if f.entered != nil {
+		f.entered <- struct{}{}
+		<-f.hold
+	}
+	if f.away.Load() {
+		return nil, errAway
+	}
+	f.groups.Store(max(f.groups.Load(), int64(len(groups))))
+	return f.Store.ApplyAll(ctx, groups)
+}
+
+type bundle struct {
+	*testing.T
+	store *flaky
+	key   persistence.Key
+	dir   string
+	w     *Writer
+	stop  func()
+	// pending gets what Delayed is told.
+	pending chan int
+	saved   chan string // the texts that Saved is told
+}
+
+func setup(t *testing.T, cfg Config) *bundle {
+	t.Helper()
+	store := &flaky{Store: persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})}
+	b := &bundle{T: t, store: store, key: thread(t, store.Store), dir: t.TempDir(), pending: make(chan int, 10_000), saved: make(chan string, 10_000)}
+	b.start(cfg)
+	return b
+}
+
+func thread(t *testing.T, s *persistence.Store) persistence.Key {
+	t.Helper()
+	th, err := s.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	return persistence.Key{Owner: "anna", Thread: th.ID}
+}
+
+func (b *bundle) start(cfg Config) {
+	b.Helper()
+	cfg.Store, cfg.Dir = b.store, b.dir
+	cfg.Delayed = func(n int) { b.pending <- n }
+	cfg.Saved = func(_ persistence.Key, messages []persistence.Message) {
+		for _, m := range messages {
+			b.saved <- m.Text()
+		}
+	}
+	w, err := New(cfg)
+	if err != nil {
+		b.Fatalf("New() = %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	b.w = w
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Errorf("Run() = %v", err)
+		}
+	})
+	b.Cleanup(b.stop)
+}
+
+func put(id, words string, how persistence.Placing) persistence.Change {
+	return persistence.PutMessage{
+		Message: persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(words)}},
+		Place:   persistence.Place{How: how},
+	}
+}
+
+func (b *bundle) commit(changes ...persistence.Change) Result {
+	b.Helper()
+	r, err := b.w.Commit(b.Context(), b.key, changes)
+	if err != nil {
+		b.Fatalf("Commit() = %v", err)
+	}
+	return r
+}
+
+// words are the texts of the thread.
+func (b *bundle) words() string {
+	b.Helper()
+	messages, err := b.store.Messages(b.Context(), b.key, 0, 1000)
+	if err != nil {
+		b.Fatalf("Messages() = %v", err)
+	}
+	var texts []string
+	for _, m := range messages {
+		texts = append(texts, m.Text())
+	}
+	return strings.Join(texts, " ")
+}
+
+// empty waits until the spool is.
+func (b *bundle) empty() {
+	for n := range b.pending {
+		if n == 0 {
+			return
+		}
+	}
+}
+
+func (b *bundle) files() []string {
+	b.Helper()
+	files, err := os.ReadDir(b.dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+func TestWriter(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Config{})
+	r := b.commit(put("1", "one", persistence.PlaceLast))
+	if r.Spooled || len(r.Messages) != 1 || r.Messages[0].Seq == 0 {
+		t.Errorf("Commit() = %+v", r)
+	}
+	b.store.away.Store(true)
+	for i := 2; i <= 4; i++ {
+		r := b.commit(put(fmt.Sprint(i), fmt.Sprint(i), persistence.PlaceLast), put("1", fmt.Sprint("one", i), persistence.PlaceKept))
+		if !r.Spooled || len(r.Messages) != 0 {
+			t.Errorf("Commit() while the database is away = %+v", r)
+		}
+	}
+	if n := b.w.Pending(); n != 6 {
+		t.Errorf("Pending() = %d, want 6", n)
+	}
+	if got := b.words(); got != "one" {
+		t.Errorf("the thread is %q", got)
+	}
+	b.store.away.Store(false)
+	b.empty()
+	if got := b.words(); got != "one4 2 3 4" {
+		t.Errorf("the thread is %q", got)
+	}
+	for _, want := range []string{"2", "one2", "3", "one3", "4", "one4"} {
+		if got := <-b.saved; got != want {
+			t.Errorf("Saved() is told %q, want %q", got, want)
+		}
+	}
+	if r := b.commit(put("5", "5", persistence.PlaceLast)); r.Spooled || b.w.Pending() != 0 {
+		t.Errorf("Commit() after the outage = %+v", r)
+	}
+	b.stop()
+	if files := b.files(); len(files) != 0 {
+		t.Errorf("the files %v are left", files)
+	}
+	if _, err := b.w.Commit(t.Context(), b.key, nil); !errors.Is(err, ErrStopped) {
+		t.Errorf("Commit() after the end = %v", err)
+	}
+}
+
+// Many calls that write at once share transactions, each keeps its order, and an
+// outage in the middle changes nothing of that.
+func TestManyCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Config{})
+	const calls, each = 20, 30
+	keys := make([]persistence.Key, calls)
+	for i := range keys {
+		keys[i] = thread(t, b.store.Store)
+	}
+	var writing sync.WaitGroup
+	for i, key := range keys {
+		writing.Go(func() {
+			for j := range each {
+				if i == 0 && j%10 == 3 {
+					b.store.away.Store(true)
+				}
+				if i == 0 && j%10 == 8 {
+					b.store.away.Store(false)
+				}
+				if _, err := b.w.Commit(t.Context(), key, []persistence.Change{put(fmt.Sprintf("%d.%d", i, j), fmt.Sprint(j), persistence.PlaceLast)}); err != nil {
+					t.Errorf("Commit() = %v", err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	b.store.away.Store(false)
+	for b.w.Pending() > 0 {
+		<-b.pending
+	}
+	b.stop()
+	for _, key := range keys {
+		messages, err := b.store.Messages(t.Context(), key, 0, 1000)
+		if err != nil || len(messages) != each {
+			t.Fatalf("Messages() = %d, %v, want %d", len(messages), err, each)
+		}
+		for j, m := range messages {
+			if m.Text() != fmt.Sprint(j) {
+				t.Fatalf("message %d is %q", j, m.Text())
+			}
+		}
+	}
+	if n := b.store.groups.Load(); n < 2 {
+		t.Errorf("the largest transaction had %d commits", n)
+	}
+}
+
+func TestFull(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Config{Limit: 2000})
+	b.store.away.Store(true)
+	var err error
+	n := 0
+	for ; err == nil; n++ {
+		_, err = b.w.Commit(t.Context(), b.key, []persistence.Change{put(fmt.Sprint(n), fmt.Sprint(n), persistence.PlaceLast)})
+	}
+	if !errors.Is(err, ErrFull) || !b.w.Full() || n < 3 {
+		t.Errorf("Commit() number %d = %v", n, err)
+	}
+	b.store.away.Store(false)
+	b.empty()
+	if r := b.commit(put("last", "last", persistence.PlaceLast)); r.Spooled || b.w.Full() {
+		t.Errorf("Commit() = %+v", r)
+	}
+	if got := len(strings.Fields(b.words())); got != n {
+		t.Errorf("%d messages, want %d", got, n)
+	}
+}
+
+// While the file is being brought into the database more comes, which must wait
+// behind it.
+func TestOrderWhileDraining(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Config{})
+	b.store.away.Store(true)
+	b.commit(put("1", "1", persistence.PlaceLast))
+	b.stop() // so that a file is left, which the next Writer does not know
+	b.store.away.Store(false)
+	b.start(Config{})
+	if got := b.words(); got != "" {
+		t.Errorf("the thread is %q", got)
+	}
+	if err := Recover(t.Context(), b.dir, b.store, quiet); err != nil {
+		t.Errorf("Recover() = %v", err)
+	}
+	b.store.away.Store(true)
+	b.commit(put("2", "2", persistence.PlaceLast))
+	b.stop()
+	b.store.entered, b.store.hold = make(chan struct{}), make(chan struct{})
+	b.start(Config{})
+	done := make(chan Result)
+	go func() { done <- b.commit(put("3", "3", persistence.PlaceLast)) }()
+	<-b.store.entered // the direct way, which fails
+	b.store.hold <- struct{}{}
+	if r := <-done; !r.Spooled {
+		t.Errorf("Commit() = %+v", r)
+	}
+	<-b.store.entered // the way from the file, which takes long
+	b.store.away.Store(false)
+	for i := 4; i < 8; i++ {
+		if r := b.commit(put(fmt.Sprint(i), fmt.Sprint(i), persistence.PlaceLast)); !r.Spooled {
+			t.Errorf("Commit() while the file is read = %+v", r)
+		}
+	}
+	close(b.store.hold)
+	go func() {
+		for range b.store.entered { //nolint:revive // nobody is held any more
+		}
+	}()
+	b.empty()
+	b.stop()
+	close(b.store.entered)
+	if got := b.words(); got != "1 3 4 5 6 7" {
+		t.Errorf("the thread is %q", got)
+	}
+	b.store.entered = nil
+	if err := Recover(t.Context(), b.dir, b.store, quiet); err != nil || len(b.files()) != 0 {
+		t.Errorf("Recover() = %v, left %v", err, b.files())
+	}
+	if got := b.words(); got != "1 3 4 5 6 7 2" {
+		t.Errorf("the thread is %q", got)
+	}
+}
+
+func TestRecoverLeavesLiving(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Config{})
+	b.store.away.Store(true)
+	b.commit(put("1", "1", persistence.PlaceLast))
+	before := b.files()
+	if err := Recover(t.Context(), b.dir, b.store.Store, quiet); err != nil {
+		t.Errorf("Recover() = %v", err)
+	}
+	if got := b.words(); got != "" || len(b.files()) != len(before) {
+		t.Errorf("the thread is %q, the files %v", got, b.files())
+	}
+}
+
+// leave makes a file with three messages, as a dead process leaves it.
+func leave(t *testing.T, dir string, key persistence.Key) *file {
+	t.Helper()
+	f, err := create(dir, "dead", 0)
+	if err != nil {
+		t.Fatalf("create() = %v", err)
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		if err := f.append(record{Owner: key.Owner, Thread: key.Thread, Changes: persistence.Changes{put(id, id, persistence.PlaceLast)}}); err != nil {
+			t.Fatalf("append() = %v", err)
+		}
+	}
+	return f
+}
+
+func TestRecoverDamaged(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		harm func(f *file) error
+		want string
+		kept bool
+	}{
+		"nothing":           {func(*file) error { return nil }, "1 2 3", false},
+		"no reserved space": {func(f *file) error { return f.f.Truncate(f.tail) }, "1 2 3", false},
+		"torn":              {func(f *file) error { return f.f.Truncate(f.tail - 5) }, "1 2", false},
+		"torn in the head":  {func(f *file) error { return f.f.Truncate(f.tail + 3) }, "1 2 3", false},
+		"torn in reserved space": {func(f *file) error {
+			_, err := f.f.WriteAt(make([]byte, 9), f.tail-9)
+			return err
+		}, "1 2", false},
+		"a length of nonsense": {func(f *file) error {
+			_, err := f.f.WriteAt([]byte{255, 255, 255, 255, 1, 2, 3, 4}, f.tail)
+			return err
+		}, "1 2 3", false},
+		"damaged in the middle": {func(f *file) error {
+			at, err := second(f)
+			if err == nil {
+				_, err = f.f.WriteAt([]byte("?"), at+headBytes+3)
+			}
+			return err
+		}, "1", true},
+		"already applied in part": {func(f *file) error {
+			at, err := second(f)
+			return errors.Join(err, f.append(record{Applied: at}))
+		}, "2 3", false},
+		"not ours":    {func(f *file) error { _, err := f.f.WriteAt([]byte("SQLite format 3"), 0); return err }, "", true},
+		"empty":       {func(f *file) error { return f.f.Truncate(0) }, "", true},
+		"bad inside":  {func(f *file) error { f.tail = f.first; return raw(f, `{"changes":[{"kind":"?"}]}`) }, "", true},
+		"no instance": {func(f *file) error { f.tail = 0; return raw(f, `{}`) }, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+			b := &bundle{T: t, store: &flaky{Store: store}, key: thread(t, store), dir: t.TempDir()}
+			f := leave(t, b.dir, b.key)
+			if err := errors.Join(test.harm(f), f.f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := Recover(t.Context(), b.dir, b.store, quiet); err != nil {
+					t.Errorf("Recover() = %v", err)
+				}
+			}
+			if got := b.words(); got != test.want {
+				t.Errorf("the thread is %q, want %q", got, test.want)
+			}
+			files := b.files()
+			if kept := len(files) == 1 && strings.HasSuffix(files[0], ".damaged"); kept != test.kept || !kept && len(files) > 0 {
+				t.Errorf("the files %v are left", files)
+			}
+		})
+	}
+}
+
+// second is the offset of the second message.
+func second(f *file) (int64, error) {
+	_, next, err := f.read(f.first)
+	return next, err
+}
+
+// raw appends a record with this content.
+func raw(f *file, data string) error {
+	buf := binary.LittleEndian.AppendUint32(nil, uint32(len(data)))
+	buf = binary.LittleEndian.AppendUint32(buf, checksum([]byte(data)))
+	_, err := f.f.WriteAt(append(buf, data...), f.tail)
+	return err
+}
+
+// While the database is away at the start the file stays.
+func TestRecoverWhileAway(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	b := &bundle{T: t, store: &flaky{Store: store}, key: thread(t, store), dir: t.TempDir()}
+	if err := leave(t, b.dir, b.key).f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.store.away.Store(true)
+	if err := Recover(t.Context(), b.dir, b.store, quiet); !errors.Is(err, errAway) {
+		t.Errorf("Recover() = %v", err)
+	}
+	b.store.away.Store(false)
+	if err := Recover(t.Context(), b.dir, b.store, quiet); err != nil || b.words() != "1 2 3" {
+		t.Errorf("Recover() = %v, the thread is %q", err, b.words())
+	}
+	if err := Recover(t.Context(), filepath.Join(b.dir, "nowhere"), b.store, quiet); err != nil {
+		t.Errorf("Recover() of no folder = %v", err)
+	}
+}
+
+// A Commit whose caller gives up returns; what it wanted may still be saved.
+func TestCommitGivesUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Config{Timeout: time.Hour})
+	b.store.entered, b.store.hold = make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := b.w.Commit(ctx, b.key, []persistence.Change{put("1", "1", persistence.PlaceLast)})
+		done <- err
+	}()
+	<-b.store.entered
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Commit() = %v", err)
+	}
+	close(b.store.hold)
+	b.stop()
+	if got := b.words(); got != "1" {
+		t.Errorf("the thread is %q", got)
+	}
+}
+
+func TestNewNeedsItsFolder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	if _, err := New(Config{Store: store, Dir: path}); err == nil {
+		t.Error("New() with a file for its folder = nil")
+	}
+}

@@ -1,0 +1,339 @@
+// Package spool writes what calls say to the database and, while that is away,
+// to a file, so that nothing is lost when the process is killed meanwhile.
+//
+// A Writer groups the changes of all calls into few transactions. When the
+// database does not take them they go to the file, which is synced to the disk
+// before Commit returns, and from then on all changes do, until the database has
+// taken everything of the file in its order. The file belongs to one process;
+// Recover brings what a dead one has left into the database. Changes may be
+// applied twice, with the effect of once.
+package spool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"voicebridge/persistence"
+)
+
+const (
+	defaultLimit   = 256 << 20
+	defaultTimeout = 5 * time.Second
+	// batchBytes is how much goes into one transaction.
+	batchBytes = 256 << 10
+
+	firstPause = 50 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
+
+// ErrStopped says that the Writer does not run any more.
+var ErrStopped = errors.New("writer has stopped")
+
+// store is the database.
+type store interface {
+	ApplyAll(ctx context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error)
+	Instance() string
+}
+
+// Config are the settings of a Writer. Store and Dir are required.
+type Config struct {
+	Store store
+	// Dir is the folder of the file. It should be on a disk that outlives the
+	// process; several processes may share it.
+	Dir string
+	// Limit is the size of the file in bytes; 0 is 256 MiB. What does not fit is
+	// ErrFull.
+	Limit int64
+	// Timeout is how long one transaction may take; 0 is 5 s.
+	Timeout time.Duration
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Saved is told, one call after the other, of messages that were in the file
+	// and are in the database now. It must not wait. nil is allowed.
+	Saved func(key persistence.Key, messages []persistence.Message)
+	// Delayed is told how many changes wait in the file: whenever that grows, and
+	// with 0 when all are in the database. It must not wait. nil is allowed.
+	Delayed func(pending int)
+}
+
+// Writer is the only writer of what the calls of this process say. All methods may
+// be used by many goroutines.
+type Writer struct {
+	cfg  Config
+	file *file
+
+	// chunk is how much of the file goes into one transaction. It shrinks when that
+	// fails: a slow database takes little at a time.
+	chunk int
+
+	pending atomic.Int64
+	full    atomic.Bool
+	stopped chan struct{}
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	waiting []*request
+}
+
+// request is one Commit that waits.
+type request struct {
+	changes persistence.ThreadChanges
+	done    chan struct{} // closed when result and err are set
+	result  Result
+	err     error
+}
+
+// Result is what came of a Commit.
+type Result struct {
+	persistence.Applied
+	// Spooled says that the changes are safe in the file; Applied is empty.
+	Spooled bool
+}
+
+// New makes a Writer and its file. Run must follow.
+func New(cfg Config) (*Writer, error) {
+	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Saved == nil {
+		cfg.Saved = func(persistence.Key, []persistence.Message) {}
+	}
+	if cfg.Delayed == nil {
+		cfg.Delayed = func(int) {}
+	}
+	f, err := create(cfg.Dir, cfg.Store.Instance(), cfg.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("make spool: %w", err)
+	}
+	return &Writer{cfg: cfg, file: f, chunk: batchBytes, stopped: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
+}
+
+// Pending is how many changes wait in the file.
+func (w *Writer) Pending() int { return int(w.pending.Load()) }
+
+// Full says that the file took no more when it was last asked: new calls should
+// be refused.
+func (w *Writer) Full() bool { return w.full.Load() }
+
+// Commit saves changes of a thread, all of them or none, and returns when they are
+// in the database or in the file. Changes of one thread keep the order in which
+// their Commits began. ErrFull, and any other error, says that they are in
+// neither and may be tried again; after that of ctx they may be saved or not.
+func (w *Writer) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (Result, error) {
+	r := &request{changes: persistence.ThreadChanges{Key: key, Changes: changes}, done: make(chan struct{})}
+	w.mu.Lock()
+	w.waiting = append(w.waiting, r)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	select {
+	case <-r.done:
+		return r.result, r.err
+	case <-ctx.Done():
+		return Result{}, fmt.Errorf("commit changes: %w", context.Cause(ctx))
+	case <-w.stopped:
+		select {
+		case <-r.done:
+			return r.result, r.err
+		default:
+			return Result{}, fmt.Errorf("commit changes: %w", ErrStopped)
+		}
+	}
+}
+
+// Run writes until ctx ends. Then it tries once more to empty the file; what
+// remains is there for Recover at the next start. It may be called once.
+func (w *Writer) Run(ctx context.Context) error {
+	defer close(w.stopped)
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = firstPause, maxPause
+	var retry <-chan time.Time // while the file is not empty
+	var drained chan drain     // while the database is asked
+	for {
+		if w.file.pending > 0 && drained == nil && retry == nil {
+			drained = w.drain()
+		}
+		select {
+		case <-ctx.Done():
+			return w.end(drained)
+		case <-w.wake:
+			w.serve(drained != nil || retry != nil)
+		case <-retry:
+			retry = nil
+		case d := <-drained:
+			drained = nil
+			if err := w.drained(d); err != nil {
+				w.cfg.Logger.Warn("changes of calls wait in the spool", "changes", w.file.pending, "error", err)
+				retry = time.After(pause.NextBackOff())
+				break
+			}
+			pause.Reset()
+		}
+	}
+}
+
+// take gives the requests that wait, up to what one transaction should hold.
+func (w *Writer) take() []*request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, size := 0, 0
+	for n < len(w.waiting) && size < batchBytes {
+		for _, c := range w.waiting[n].changes.Changes {
+			size += c.Size()
+		}
+		n++
+	}
+	taken := w.waiting[:n:n]
+	w.waiting = w.waiting[n:]
+	return taken
+}
+
+// serve answers all requests that wait. away says that the database is known not
+// to take anything, or that the file comes first.
+func (w *Writer) serve(away bool) {
+	for requests := w.take(); len(requests) > 0; requests = w.take() {
+		err := error(nil)
+		if away || w.file.pending > 0 {
+			err = w.spool(requests)
+		} else if !w.save(requests) {
+			err = w.spool(requests)
+		}
+		for _, r := range requests {
+			r.err = err
+			close(r.done)
+		}
+	}
+}
+
+// save writes requests to the database. It reports false when that is away.
+func (w *Writer) save(requests []*request) bool {
+	groups := make([]persistence.ThreadChanges, len(requests))
+	for i, r := range requests {
+		groups[i] = r.changes
+	}
+	applied, err := w.apply(groups)
+	if err != nil {
+		w.cfg.Logger.Warn("the database takes no changes of calls", "error", err)
+		return false
+	}
+	for i, r := range requests {
+		r.result.Applied = applied[i]
+	}
+	return true
+}
+
+// apply has a time limit of its own: that a call ends does not undo what it said.
+func (w *Writer) apply(groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.Timeout)
+	defer cancel()
+	return w.cfg.Store.ApplyAll(ctx, groups)
+}
+
+// spool writes requests to the file.
+func (w *Writer) spool(requests []*request) error {
+	records := make([]record, len(requests))
+	for i, r := range requests {
+		key := r.changes.Key
+		records[i] = record{Owner: key.Owner, Thread: key.Thread, Changes: r.changes.Changes}
+	}
+	err := w.file.append(records...)
+	w.full.Store(errors.Is(err, ErrFull))
+	if err != nil {
+		w.cfg.Logger.Error("the spool takes no changes of calls", "error", err)
+		return fmt.Errorf("spool changes: %w", err)
+	}
+	for _, r := range requests {
+		r.result.Spooled = true
+	}
+	w.report()
+	return nil
+}
+
+func (w *Writer) report() {
+	w.pending.Store(int64(w.file.pending))
+	w.cfg.Delayed(w.file.pending)
+}
+
+// drain is one attempt to bring the head of the file into the database.
+type drain struct {
+	groups  []persistence.ThreadChanges
+	next    int64
+	applied []persistence.Applied
+	err     error
+}
+
+// drain starts an attempt. The file is read here: it belongs to this goroutine.
+func (w *Writer) drain() chan drain {
+	done := make(chan drain, 1)
+	d := drain{}
+	if d.groups, d.next, d.err = w.file.batch(w.chunk); d.err != nil {
+		done <- d
+		return done
+	}
+	go func() {
+		d.applied, d.err = w.apply(d.groups)
+		done <- d
+	}()
+	return done
+}
+
+// drained takes the end of an attempt.
+func (w *Writer) drained(d drain) error {
+	if d.err != nil {
+		w.chunk = max(w.chunk/4, 1)
+		return d.err
+	}
+	w.chunk = min(w.chunk*4, batchBytes)
+	logLost(w.cfg.Logger, d.groups, d.applied)
+	for i, a := range d.applied {
+		if len(a.Messages) > 0 {
+			w.cfg.Saved(d.groups[i].Key, a.Messages)
+		}
+	}
+	err := w.file.applied(d.groups, d.next)
+	w.full.Store(false)
+	w.pending.Store(int64(w.file.pending))
+	if w.file.pending == 0 {
+		w.cfg.Logger.Info("the spool is empty again")
+		w.cfg.Delayed(0)
+	}
+	return err
+}
+
+// end joins what runs and tries once more.
+func (w *Writer) end(drained chan drain) error {
+	if drained != nil {
+		if err := w.drained(<-drained); err != nil {
+			w.serve(true)
+			return w.file.close()
+		}
+	}
+	w.serve(false)
+	for w.file.pending > 0 {
+		if err := w.drained(<-w.drain()); err != nil {
+			w.cfg.Logger.Warn("changes of calls stay in the spool until the next start", "changes", w.file.pending, "error", err)
+			break
+		}
+	}
+	return w.file.close()
+}
+
+func logLost(log *slog.Logger, groups []persistence.ThreadChanges, applied []persistence.Applied) {
+	for i, a := range applied {
+		for _, l := range a.Lost {
+			log.Error("change of a thread lost", "thread_id", groups[i].Key.Thread, "what", l.Change.Subject(), "error", l.Err)
+		}
+	}
+}
