@@ -1,6 +1,7 @@
 package persistencetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,30 +21,58 @@ func wantColumns(t *testing.T, url, view, want string) {
 func (s suite) transcriptView(t *testing.T) {
 	b := s.setup(t)
 	at := start
-	say := func(role persistence.Role, status persistence.Status, parts ...persistence.Part) {
-		m := persistence.Message{Role: role, Parts: parts}
-		m.Metadata.Source, m.Metadata.Status, m.Metadata.CreatedAt = persistence.SourceVoice, status, at
+	say := func(id string, role persistence.Role, status persistence.Status, parts ...persistence.Part) {
+		m := persistence.Message{ID: id, Role: role, Parts: parts}
+		m.Metadata.Source, m.Metadata.Status, m.Metadata.CreatedAt, m.Metadata.CallID = persistence.SourceVoice, status, at, "c"
 		m.Metadata.HeardText = new("heard")
 		at = at.Add(time.Second)
 		b.append(t, m)
 	}
-	call := persistence.ToolPart("x")
-	call.ToolCallID, call.State = "t", persistence.ToolInputAvailable
-	say(persistence.RoleUser, persistence.StatusFailed)
-	say(persistence.RoleAssistant, persistence.StatusCompleted, persistence.StepStart(), call) // only a tool call: not shown
-	say(persistence.RoleAssistant, persistence.StatusInterrupted, persistence.TextPart("all of"), call, persistence.TextPart("the answer"))
-	say(persistence.RoleAssistant, persistence.StatusInProgress)
-	other := newThread(t, b.store, "anna")
+	tool := func(name string, state persistence.ToolState, output, raw string) persistence.Part {
+		p := persistence.ToolPart(name)
+		p.ToolCallID, p.State, p.Output = "t", state, json.RawMessage(output)
+		if raw != "" {
+			p.Raw = json.RawMessage(raw)
+		}
+		return p
+	}
+	mcp := persistence.DynamicToolPart("srv__x")
+	mcp.ToolCallID, mcp.State, mcp.ErrorText = "t", persistence.ToolOutputError, "no way"
+	own := func(result string) string {
+		data, err := json.Marshal(map[string]any{"callProviderMetadata": map[string]any{"voicebridge": map[string]any{"result": result}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	say("1", persistence.RoleUser, persistence.StatusFailed)
+	say("2", persistence.RoleAssistant, persistence.StatusCompleted, persistence.StepStart(),
+		tool("bar_chart", persistence.ToolOutputAvailable, `{"chartId":"x","message":"Created \"it\"","chartData":{}}`, ""),
+		tool("pie_chart", persistence.ToolOutputAvailable, `{"message":"m"}`, own(`{"summary":"3 \"slices\", total 7.","chartId":"x"}`)),
+		tool("odd", persistence.ToolOutputAvailable, `{"title":"t"}`, own(`{"summary":"\q`)),
+		tool("text", persistence.ToolOutputAvailable, `"words"`, own("not JSON")),
+		tool("no_output", persistence.ToolOutputAvailable, `null`, ""))
+	say("3", persistence.RoleAssistant, persistence.StatusInterrupted, persistence.TextPart("all of"), mcp,
+		tool("slow", persistence.ToolInputAvailable, "", ""), persistence.TextPart("the answer"))
+	say("4", persistence.RoleAssistant, persistence.StatusInProgress)
+	other := newThread(t, b.store, "bert")
 	if _, err := b.store.AppendMessage(t.Context(), other, text(persistence.RoleUser, "typed")); err != nil {
 		t.Fatalf("AppendMessage() = %v", err)
 	}
-	wantColumns(t, b.url, "conversation_transcript", "thread title position said_at source role status text")
+	wantColumns(t, b.url, "conversation_transcript", "thread title position said_at source role status text heard message_id call_id owner")
 	id := b.key.Thread
 	wantRows(t, b.url, fmt.Sprintf("SELECT * FROM conversation_transcript WHERE thread = '%s'", id),
-		id+" a title 1 2026-01-02T15:04:05.000999Z voice user failed ",
-		id+" a title 2 2026-01-02T15:04:07.000999Z voice assistant interrupted all of\nthe answer",
-		id+" a title 3 2026-01-02T15:04:08.000999Z voice assistant in_progress ")
-	wantRows(t, b.url, fmt.Sprintf("SELECT position, source, text FROM conversation_transcript WHERE thread = '%s'", other.Thread), "1 text typed")
+		id+" a title 1 2026-01-02T15:04:05.000999Z voice user failed  NULL 1 c anna",
+		id+` a title 2 2026-01-02T15:04:06.000999Z voice tool completed bar_chart: Created "it" NULL 2 c anna`,
+		id+` a title 3 2026-01-02T15:04:06.000999Z voice tool completed pie_chart: 3 "slices", total 7. NULL 2 c anna`,
+		id+" a title 4 2026-01-02T15:04:06.000999Z voice tool completed odd: t NULL 2 c anna",
+		id+" a title 5 2026-01-02T15:04:06.000999Z voice tool completed text: words NULL 2 c anna",
+		id+" a title 6 2026-01-02T15:04:06.000999Z voice tool completed no_output NULL 2 c anna",
+		id+" a title 7 2026-01-02T15:04:07.000999Z voice assistant interrupted all of\nthe answer heard 3 c anna",
+		id+" a title 8 2026-01-02T15:04:07.000999Z voice tool failed srv__x: no way NULL 3 c anna",
+		id+" a title 9 2026-01-02T15:04:07.000999Z voice tool in_progress slow NULL 3 c anna",
+		id+" a title 10 2026-01-02T15:04:08.000999Z voice assistant in_progress  NULL 4 c anna")
+	wantRows(t, b.url, fmt.Sprintf("SELECT position, source, text, owner FROM conversation_transcript WHERE thread = '%s'", other.Thread), "1 text typed bert")
 }
 
 func (s suite) toolCallView(t *testing.T) {
@@ -53,20 +82,21 @@ func (s suite) toolCallView(t *testing.T) {
 		{Name: "b", Executor: "mcp", Server: "srv", Status: persistence.ToolCallFailed, Error: "no", FinishedAt: new(start.Add(999_001 * time.Nanosecond))},
 		{Name: "c", Executor: "client", Status: persistence.ToolCallRunning},
 	} {
-		c.ID, c.StartedAt = fmt.Sprint(i), start
+		c.ID, c.MessageID, c.CallID, c.StartedAt = fmt.Sprint(i), "m", "c", start
 		if err := b.store.SaveToolCall(t.Context(), b.key, c); err != nil {
 			t.Fatalf("SaveToolCall() = %v", err)
 		}
 	}
-	wantColumns(t, b.url, "tool_call_log", "thread name executor server status duration_ms input output error")
+	wantColumns(t, b.url, "tool_call_log", "thread name executor server status duration_ms input output error called_at message_id call_id owner")
 	id := b.key.Thread
+	const rest = "2026-01-02T15:04:05.000999Z m c anna"
 	wantRows(t, b.url, "SELECT * FROM tool_call_log",
-		id+" a app  done 60001 {} 1 ", id+" b mcp srv failed 0   no", id+" c client  running NULL   ")
+		id+" a app  done 60001 {} 1  "+rest, id+" b mcp srv failed 0   no "+rest, id+" c client  running NULL    "+rest)
 }
 
 func (s suite) callSummaryView(t *testing.T) {
 	b := s.setup(t)
-	other := newThread(t, b.store, "anna")
+	other := newThread(t, b.store, "bert")
 	save := func(key persistence.Key, call string, ended *time.Time, responses ...persistence.ResponseRecord) {
 		err := b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
 			for i, r := range responses {
@@ -77,6 +107,7 @@ func (s suite) callSummaryView(t *testing.T) {
 			}
 			return w.SaveCall(persistence.CallRecord{
 				ID: call, StartedAt: start.Add(time.Duration(call[0]) * time.Second), EndedAt: ended, EndReason: "hangup", Turns: 3, Interruptions: 1,
+				Model: "gpt", Voice: "ash",
 			})
 		})
 		if err != nil {
@@ -93,16 +124,20 @@ func (s suite) callSummaryView(t *testing.T) {
 	save(b.key, "3", &end, silent)
 	save(b.key, "4", nil)
 	save(other, "5", nil, answer(7)) // of another thread: counted there
+	for i := range 3 {
+		saveLegs(t, b, persistence.UpstreamLeg{CallID: "1", Generation: int64(i) + 1})
+	}
+	saveLegs(t, b, persistence.UpstreamLeg{CallID: "2", Generation: 1})
 	if err := b.store.SaveResponse(t.Context(), b.key, answer(7)); err == nil {
 		t.Error("SaveResponse() without an id = nil")
 	}
-	wantColumns(t, b.url, "call_summary", "thread started_at ended_at end_reason turns interruptions tokens cost_usd answer_p50_ms")
+	wantColumns(t, b.url, "call_summary", "thread started_at ended_at end_reason turns interruptions tokens cost_usd answer_p50_ms call_id model voice renewals owner")
 	id := b.key.Thread
 	const ended = "2026-01-02T16:04:05.000999Z hangup 3 1 "
 	wantRows(t, b.url, "SELECT * FROM call_summary",
-		id+" 2026-01-02T15:04:54.000999Z "+ended+"46 0.3 300",
-		id+" 2026-01-02T15:04:55.000999Z "+ended+"30 0.2 151",
-		id+" 2026-01-02T15:04:56.000999Z "+ended+"1 NULL NULL",
-		id+" 2026-01-02T15:04:57.000999Z NULL hangup 3 1 0 NULL NULL",
-		other.Thread+" 2026-01-02T15:04:58.000999Z NULL hangup 3 1 15 0.1 7")
+		id+" 2026-01-02T15:04:54.000999Z "+ended+"46 0.3 300 1 gpt ash 2 anna",
+		id+" 2026-01-02T15:04:55.000999Z "+ended+"30 0.2 151 2 gpt ash 0 anna",
+		id+" 2026-01-02T15:04:56.000999Z "+ended+"1 NULL NULL 3 gpt ash 0 anna",
+		id+" 2026-01-02T15:04:57.000999Z NULL hangup 3 1 0 NULL NULL 4 gpt ash 0 anna",
+		other.Thread+" 2026-01-02T15:04:58.000999Z NULL hangup 3 1 15 0.1 7 5 gpt ash 0 bert")
 }
