@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 )
 
 // asking is a server whose tools add and broken ask before each run.
@@ -70,7 +71,7 @@ func TestApproveOnTheSocket(t *testing.T) {
 	t.Parallel()
 	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`, "c2", "broken", `{}`), words("Done."))
 	address, _ := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	url := "ws://" + address + "/api/threads/" + key.Thread + "/ws"
 	first := open(t, url)
 	wantHello(t, first, key.Thread, 0)
@@ -127,10 +128,10 @@ func TestHostileMessagesOnTheSocket(t *testing.T) {
 	address, _ := b.run(t)
 	key, other := b.thread(t, "alice"), b.thread(t, "alice")
 	url := "ws://" + address + "/api/threads/"
-	conn := open(t, url+key.Thread+"/ws", "Authorization", "Bearer alice-token")
+	conn := open(t, url+key.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests")
 	turn := b.begin(t, key)
 	q := nextQuestion(t, conn)
-	elsewhere := open(t, url+other.Thread+"/ws", "Authorization", "Bearer alice-token")
+	elsewhere := open(t, url+other.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests")
 	answer := fmt.Sprintf(`{"type":"bridge.tool.approve","tool_call_id":"c1","nonce":%q}`, q.Nonce)
 	for _, c := range []struct {
 		name    string
@@ -171,7 +172,7 @@ func TestHostileMessagesOnTheSocket(t *testing.T) {
 	for _, keepAlive := range []string{`{"type":"ping"}`, `{"type":"keepalive","data":{}}`} {
 		send(t, conn, "%s", keepAlive)
 	}
-	if _, status, err := dial(t, url+key.Thread+"/ws", "Authorization", "Bearer bob-token"); status != http.StatusNotFound {
+	if _, status, err := dial(t, url+key.Thread+"/ws", "Authorization", "Bearer bob-token-of-tests"); status != http.StatusNotFound {
 		t.Errorf("a stranger: status %d, %v", status, err)
 	}
 	send(t, conn, "%s", answer)
@@ -190,14 +191,14 @@ func TestHostileMessagesOnTheSocket(t *testing.T) {
 func TestStreamAsksForApproval(t *testing.T) {
 	t.Parallel()
 	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`), toolCalls("", "c2", "add", `{"a":2}`), words("Done."))
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
 	for _, approved := range []bool{true, false} {
 		e := f.until("data-tool-approval")
 		q, _ := e.body["data"].(map[string]any)
 		id, _ := q["toolCallId"].(string)
 		nonce, _ := q["nonce"].(string)
-		if err := b.chat.Decide(t.Context(), key, chat.Decision{ToolCallID: id, Nonce: nonce, Approved: approved, By: LocalOwner}); err != nil {
+		if err := b.chat.Decide(t.Context(), key, chat.Decision{ToolCallID: id, Nonce: nonce, Approved: approved, By: access.LocalOwner}); err != nil {
 			t.Fatalf("%s: %v", e.data, err)
 		}
 		f.until("data-tool-approval") // the answer

@@ -12,7 +12,9 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"strings"
@@ -33,11 +35,11 @@ func TestStaticTokens(t *testing.T) {
 		header string
 		status int
 	}{
-		"alice":          {"Bearer alice-token", 200},
-		"lower case":     {"bearer  alice-token ", 200},
+		"alice":          {"Bearer alice-token-of-tests", 200},
+		"lower case":     {"bearer  alice-token-of-tests ", 200},
 		"nothing":        {"", 401},
 		"wrong":          {"Bearer alice-tokem", 401},
-		"longer":         {"Bearer alice-token1", 401},
+		"longer":         {"Bearer alice-token-of-tests1", 401},
 		"another scheme": {"Basic YWxpY2U6eA==", 401},
 		"no token":       {"Bearer", 401},
 		"huge":           {"Bearer " + strings.Repeat("a", access.MaxToken+1), 401},
@@ -57,14 +59,15 @@ func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
 	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/api/session": true, pyodidePath + ":file": true}
-	for _, r := range b.echo.Routes() {
+	for i, r := range b.echo.Routes() {
 		if open[r.Path] || r.Path == "/" || b.page.has(strings.TrimPrefix(r.Path, "/")) {
 			continue
 		}
 		target := strings.NewReplacer(":id", "x", ":call_id", "x").Replace(r.Path)
 		for name, options := range map[string][]option{"without a token": nil, "with a wrong one": {as("wrong")}, "with a wrong cookie": {header("Cookie", access.SessionCookie+"=x")}} {
+			from := from(fmt.Sprintf("10.0.%d.%d:1", i, len(options)))
 			t.Run(r.Method+" "+r.Path+" "+name, func(t *testing.T) {
-				wantError(t, b.do(t, r.Method, target, "", options...), 401, "invalid_api_key")
+				wantError(t, b.do(t, r.Method, target, "", append(options, from)...), 401, "invalid_api_key")
 			})
 		}
 	}
@@ -86,7 +89,7 @@ func signed(t *testing.T, method jwt.SigningMethod, key any, kid string, claims 
 func TestJWTSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of at least thirty-two bytes"
-	b := setup(t, func(c *Config) { c.Auth.JWTSecret = NewSecret(secret) })
+	b := setup(t, func(c *Config) { c.Auth.JWTSecret = access.NewSecret(secret) })
 	later := b.clock.now().Add(time.Hour).Unix()
 	key := []byte(secret)
 	for name, c := range map[string]struct {
@@ -96,7 +99,7 @@ func TestJWTSecret(t *testing.T) {
 		"good":          {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": later}), true},
 		"within leeway": {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": b.clock.now().Add(-10 * time.Second).Unix()}), true},
 		"expired":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": b.clock.now().Add(-time.Minute).Unix()}), false},
-		"no end":        {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol"}), true},
+		"no end":        {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol"}), false},
 		"odd end":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": "never"}), false},
 		"end at zero":   {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": 0}), false},
 		"not yet":       {signed(t, jwt.SigningMethodHS256, key, "", jwt.MapClaims{"sub": "carol", "exp": later, "nbf": later}), false},
@@ -109,10 +112,10 @@ func TestJWTSecret(t *testing.T) {
 		"unsigned":      {signed(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "", jwt.MapClaims{"sub": "carol", "exp": later}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := b.do(t, "GET", "/api/config", "", as(c.token))
+			r := b.do(t, "GET", "/api/config", "", as(c.token), from(fmt.Sprintf("10.0.0.%d:1", len(name))))
 			if !c.ok {
 				wantError(t, r, 401, "invalid_api_key")
-				if said := strings.Contains(r.body, "This token has expired."); said != (name == "expired" || name == "end at zero") {
+				if said := strings.Contains(r.body, "This token has expired."); said != (name == "expired") {
 					t.Errorf("it is told %s", r.body)
 				}
 				return
@@ -182,9 +185,9 @@ func TestJWKS(t *testing.T) {
 	}
 	keys := &keyServer{}
 	b := setup(t, func(c *Config) {
-		c.Auth = Auth{JWKSURL: "https://keys.example/jwks", HTTP: &http.Client{Transport: keys}}
+		c.Auth = access.Auth{JWKSURL: "https://keys.example/jwks", JWTIssuer: "https://issuer.example", JWTAudience: "voicebridge", HTTP: &http.Client{Transport: keys}}
 	})
-	claims := jwt.MapClaims{"sub": "dave", "exp": b.clock.now().Add(24 * time.Hour).Unix()}
+	claims := jwt.MapClaims{"sub": "dave", "iss": "https://issuer.example", "aud": []string{"other", "voicebridge"}, "exp": b.clock.now().Add(24 * time.Hour).Unix()}
 	get := func(token string) *answer { return b.do(t, "GET", "/api/config", "", as(token)) }
 	good := signed(t, jwt.SigningMethodRS256, rsaKey, "rsa", claims)
 
@@ -198,7 +201,7 @@ func TestJWKS(t *testing.T) {
 		jsonWebKey{Kty: "RSA", Kid: "enc", Use: "enc", N: b64(rsaKey.N.Bytes()), E: "AQAB"},
 		jsonWebKey{Kty: "EC", Kid: "off", Crv: "P-256", X: b64(make([]byte, 32)), Y: b64(make([]byte, 32))})
 	wantError(t, get(good), 503, "keys_unavailable") // not asked again at once
-	b.clock.advance(31*time.Second + 0 + time.Second)
+	b.clock.advance(32 * time.Second)
 	fetchedBefore := keys.fetched.Load()
 
 	der, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
@@ -232,16 +235,108 @@ func TestJWKS(t *testing.T) {
 		t.Errorf("the keys were fetched %d times for a crowd of tokens", n)
 	}
 
-	// A key that is gone is refused after an hour, and a new one is found.
+	// A key that is gone is refused after two hours at the latest, and a new one is found.
 	keys.serve(t, webKeyOf(t, "ec", &ecKey.PublicKey))
-	b.clock.advance(time.Hour + 0 + time.Second)
+	b.clock.advance(2*time.Hour + time.Second)
 	wantError(t, get(good), 401, "invalid_api_key")
 	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "", claims)), 200) // the only key needs no id
 	// A server of keys that is away does not lock out those whose keys are known.
 	keys.body.Store(nil)
-	b.clock.advance(time.Hour + 0 + time.Second)
+	b.clock.advance(3 * time.Hour)
 	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "ec", claims)), 200)
 }
+
+// TestJWTClaims has tokens with a good signature that are for another server, of
+// another owner, or not understood.
+func TestJWTClaims(t *testing.T) {
+	t.Parallel()
+	key := []byte("secret-of-at-least-thirty-two-bytes")
+	b := setup(t, func(c *Config) {
+		tokens(c)
+		c.Auth.JWTSecret, c.Auth.JWTIssuer, c.Auth.JWTAudience = access.NewSecret(string(key)), "https://issuer.example", "voicebridge"
+		c.Auth.JWTMayClaim = []string{"bob"}
+	})
+	for name, c := range map[string]struct {
+		change func(jwt.MapClaims)
+		header map[string]any
+		status int
+	}{
+		"good":                    {func(jwt.MapClaims) {}, nil, 200},
+		"one of several":          {func(c jwt.MapClaims) { c["aud"] = []string{"x", "voicebridge"} }, nil, 200},
+		"for another app":         {func(c jwt.MapClaims) { c["aud"] = "another" }, nil, 401},
+		"for nobody":              {func(c jwt.MapClaims) { delete(c, "aud") }, nil, 401},
+		"of another issuer":       {func(c jwt.MapClaims) { c["iss"] = "https://evil.example" }, nil, 401},
+		"of no issuer":            {func(c jwt.MapClaims) { delete(c, "iss") }, nil, 401},
+		"SUB for sub":             {func(c jwt.MapClaims) { c["SUB"] = "carol"; delete(c, "sub") }, nil, 401},
+		"EXP for exp":             {func(c jwt.MapClaims) { c["EXP"] = c["exp"]; delete(c, "exp") }, nil, 401},
+		"AUD for aud":             {func(c jwt.MapClaims) { c["AUD"] = c["aud"]; delete(c, "aud") }, nil, 401},
+		"critical":                {func(jwt.MapClaims) {}, map[string]any{"crit": []string{"b64"}, "b64": true}, 401},
+		"critical with no name":   {func(jwt.MapClaims) {}, map[string]any{"crit": []string{}}, 401},
+		"the local owner":         {func(c jwt.MapClaims) { c["sub"] = access.LocalOwner }, nil, 401},
+		"owner of a token":        {func(c jwt.MapClaims) { c["sub"] = "alice" }, nil, 401},
+		"owner that it may claim": {func(c jwt.MapClaims) { c["sub"] = "bob" }, nil, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			claims := jwt.MapClaims{"sub": "carol", "iss": "https://issuer.example", "aud": "voicebridge", "exp": b.clock.now().Add(time.Hour).Unix()}
+			c.change(claims)
+			token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
+			maps.Copy(token.Header, c.header)
+			text, err := token.SignedString(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantStatus(t, b.do(t, "GET", "/api/config", "", as(text), from(fmt.Sprintf("10.0.0.%d:1", len(name)))), c.status)
+		})
+	}
+}
+
+// TestAnUnknownKeyHoldsUpNobody has an endpoint of keys that does not answer while
+// one asks for a key that is not known.
+func TestAnUnknownKeyHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := &keyServer{}
+	keys.serve(t, webKeyOf(t, "ec", &key.PublicKey))
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	b := setup(t, func(c *Config) {
+		c.Auth = access.Auth{JWKSURL: "https://keys.example/jwks", JWTIssuer: "i", JWTAudience: "a", HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if keys.fetched.Load() > 0 {
+				asked <- struct{}{}
+				<-answer
+			}
+			return keys.RoundTrip(r)
+		})}}
+	})
+	claims := jwt.MapClaims{"sub": "dave", "iss": "i", "aud": "a", "exp": b.clock.now().Add(24 * time.Hour).Unix()}
+	get := func(kid string) int {
+		return b.do(t, "GET", "/api/config", "", as(signed(t, jwt.SigningMethodES256, key, kid, claims))).StatusCode
+	}
+	if status := get("ec"); status != 200 {
+		t.Fatalf("status %d", status)
+	}
+	b.clock.advance(time.Minute)
+	unknown := make(chan int, 1)
+	go func() { unknown <- get("none") }()
+	<-asked
+	if status := get("ec"); status != 200 {
+		t.Errorf("status %d while the keys are fetched", status)
+	}
+	if status := get("other"); status != 503 {
+		t.Errorf("status %d of another key that may be in the answer, want 503", status)
+	}
+	close(answer)
+	if status := <-unknown; status != 401 {
+		t.Errorf("status %d of a key that is not in the answer", status)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func cookies(r *answer) []*http.Cookie { return (&http.Response{Header: r.Header}).Cookies() }
 
@@ -258,8 +353,8 @@ func cookieOf(t *testing.T, r *answer) *http.Cookie {
 
 func TestPageSession(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { tokens(c); c.Auth.JWTSecret = NewSecret("secret") })
-	r := b.do(t, "POST", "/api/session", `{"token":"alice-token"}`)
+	b := setup(t, func(c *Config) { tokens(c); c.Auth.JWTSecret = access.NewSecret("secret-of-at-least-thirty-two-bytes") })
+	r := b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`)
 	wantStatus(t, r, 200)
 	cookie := cookieOf(t, r)
 	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Secure || cookie.MaxAge != int(access.SessionLifetime.Seconds()) {
@@ -272,7 +367,7 @@ func TestPageSession(t *testing.T) {
 		t.Errorf("config %+v", got)
 	}
 	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, withCookie), 201)
-	r = b.do(t, "POST", "/api/session", `{"token":"alice-token"}`, header("Origin", "https://localhost:8080"))
+	r = b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`, header("Origin", "https://localhost:8080"))
 	if !cookieOf(t, r).Secure {
 		t.Error("the cookie of a page that came by HTTPS is not secure")
 	}
@@ -285,25 +380,20 @@ func TestPageSession(t *testing.T) {
 	wantError(t, b.do(t, "GET", "/api/config", "", withCookie), 401, "invalid_api_key")
 
 	// A session is not longer than the token it was made from.
-	token := signed(t, jwt.SigningMethodHS256, []byte("secret"), "", jwt.MapClaims{"sub": "erin", "exp": b.clock.now().Add(time.Hour).Unix()})
+	token := signed(t, jwt.SigningMethodHS256, []byte("secret-of-at-least-thirty-two-bytes"), "", jwt.MapClaims{"sub": "erin", "exp": b.clock.now().Add(time.Hour).Unix()})
 	cookie = cookieOf(t, b.do(t, "POST", "/api/session", `{"token":"`+token+`"}`))
 	withCookie = header("Cookie", access.SessionCookie+"="+cookie.Value)
 	wantStatus(t, b.do(t, "GET", "/api/config", "", withCookie), 200)
 	b.clock.advance(time.Hour)
 	wantError(t, b.do(t, "GET", "/api/config", "", withCookie), 401, "invalid_api_key")
-	// Of one without an end it has the usual length.
-	token = signed(t, jwt.SigningMethodHS256, []byte("secret"), "", jwt.MapClaims{"sub": "erin"})
-	if cookie := cookieOf(t, b.do(t, "POST", "/api/session", `{"token":"`+token+`"}`)); cookie.MaxAge != int(access.SessionLifetime.Seconds()) {
-		t.Errorf("the session of a token without an end has %d s", cookie.MaxAge)
-	}
-	if log := b.log.String(); strings.Contains(log, "alice-token") || strings.Contains(log, cookie.Value) {
+	if log := b.log.String(); strings.Contains(log, "alice-token-of-tests") || strings.Contains(log, cookie.Value) {
 		t.Error("a token is in the log")
 	}
 }
 
 func TestSignInRefuses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { tokens(c); c.Limits.SignInsPerMinute = 5 })
+	b := setup(t, func(c *Config) { tokens(c); c.Limits.SignInsPerMinute = 3 })
 	for _, c := range []struct {
 		body   string
 		status int
@@ -314,7 +404,7 @@ func TestSignInRefuses(t *testing.T) {
 		{`{"token":7}`, 400, "invalid_value"},
 		{``, 415, "unsupported_media_type"},
 		{`{"token":"` + strings.Repeat("a", access.MaxToken+1) + `"}`, 401, "invalid_api_key"},
-		{`{"token":"alice-token"}`, 429, "rate_limit_exceeded"},
+		{`{"token":"alice-token-of-tests"}`, 429, "rate_limit_exceeded"},
 	} {
 		r := b.do(t, "POST", "/api/session", c.body)
 		if len(cookies(r)) > 0 {

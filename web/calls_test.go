@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 	"voicebridge/web/input"
 )
 
@@ -54,7 +55,7 @@ func TestStartCall(t *testing.T) {
 			target := callsPath + "?model=ignored" + c.query
 			var thread string
 			if c.onThread {
-				thread = b.thread(t, LocalOwner).Thread
+				thread = b.thread(t, access.LocalOwner).Thread
 				target += "&thread_id=" + thread
 			}
 			r := b.do(t, "POST", target, c.body, c.contentType)
@@ -70,7 +71,7 @@ func TestStartCall(t *testing.T) {
 				t.Errorf("thread %q, want %q", made, thread)
 			}
 			got := b.calls.started()[n]
-			if got.Owner != LocalOwner || got.ThreadID != thread || got.Offer != sdpOffer || string(got.Session) != c.wantSession || got.Takeover != c.wantsTakeover {
+			if got.Owner != access.LocalOwner || got.ThreadID != thread || got.Offer != sdpOffer || string(got.Session) != c.wantSession || got.Takeover != c.wantsTakeover {
 				t.Errorf("the bridge got %+v", got)
 			}
 		})
@@ -178,11 +179,11 @@ func TestCallLimits(t *testing.T) {
 	t.Run("by owner", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, func(c *Config) { tokens(c); c.Limits.MaxCallsPerOwner = 1 })
-		wantStatus(t, start(t, b, "", as("alice-token")), 201)
-		wantError(t, start(t, b, "", as("alice-token")), 429, "too_many_calls")
-		wantStatus(t, start(t, b, "", as("bob-token")), 201)
-		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token")), 200)
-		wantStatus(t, start(t, b, "", as("alice-token")), 201)
+		wantStatus(t, start(t, b, "", as("alice-token-of-tests")), 201)
+		wantError(t, start(t, b, "", as("alice-token-of-tests")), 429, "too_many_calls")
+		wantStatus(t, start(t, b, "", as("bob-token-of-tests")), 201)
+		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token-of-tests")), 200)
+		wantStatus(t, start(t, b, "", as("alice-token-of-tests")), 201)
 	})
 	t.Run("a failed call takes no place", func(t *testing.T) {
 		t.Parallel()
@@ -205,7 +206,10 @@ func TestCallLimits(t *testing.T) {
 	})
 	t.Run("set-ups from an address", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t, func(c *Config) { c.Limits.SetupsPerMinute = 2 })
+		b := setup(t, func(c *Config) { tokens(c); c.Limits.SetupsPerMinute = 2 })
+		start := func(t *testing.T, b *bundle, query string, options ...option) *answer {
+			return start(t, b, query, append(options, as("alice-token-of-tests"))...)
+		}
 		for range 2 {
 			wantStatus(t, start(t, b, "", from("10.0.0.1:1")), 201)
 		}
@@ -237,7 +241,7 @@ func TestLocalSetups(t *testing.T) {
 		{"the local user", false, "127.0.0.1:3", "", 201},
 		{"the local user over IPv6", false, "[::1]:3", "", 201},
 		{"a user with a token", true, "127.0.0.1:3", "", 429},
-		{"a proxy's client", false, "127.0.0.1:3", "9.9.9.9", 429},
+		{"a proxy's client", true, "127.0.0.1:3", "9.9.9.9", 429},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -247,9 +251,13 @@ func TestLocalSetups(t *testing.T) {
 					tokens(c)
 				}
 			})
+			options := []option{sdpType, as("alice-token-of-tests"), from(tt.from)}
+			if tt.proxy != "" {
+				options = append(options, header("X-Forwarded-For", tt.proxy))
+			}
 			status := 0
 			for range 2 {
-				status = b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token"), from(tt.from), header("X-Forwarded-For", tt.proxy)).StatusCode
+				status = b.do(t, "POST", callsPath, sdpOffer, options...).StatusCode
 			}
 			if status != tt.status {
 				t.Errorf("status %d, want %d", status, tt.status)
@@ -261,22 +269,22 @@ func TestLocalSetups(t *testing.T) {
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
-	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token")), 201)
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token-of-tests")), 201)
 	for name, c := range map[string]struct {
 		id, token string
 		status    int
 		code      string
 	}{
-		"a stranger": {"call-1", "bob-token", 404, "call_not_found"},
-		"unknown":    {"call-9", "alice-token", 404, "call_not_found"},
-		"too long":   {strings.Repeat("a", 129), "alice-token", 404, "call_not_found"},
-		"odd":        {"%00", "alice-token", 404, "call_not_found"},
+		"a stranger": {"call-1", "bob-token-of-tests", 404, "call_not_found"},
+		"unknown":    {"call-9", "alice-token-of-tests", 404, "call_not_found"},
+		"too long":   {strings.Repeat("a", 129), "alice-token-of-tests", 404, "call_not_found"},
+		"odd":        {"%00", "alice-token-of-tests", 404, "call_not_found"},
 		"nobody":     {"call-1", "wrong", 401, "invalid_api_key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantError(t, b.do(t, "POST", callsPath+"/"+c.id+"/hangup", "", as(c.token)), c.status, c.code)
 		})
 	}
-	wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token")), 200)
-	wantError(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token")), 404, "call_not_found")
+	wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token-of-tests")), 200)
+	wantError(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token-of-tests")), 404, "call_not_found")
 }

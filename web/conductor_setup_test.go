@@ -19,6 +19,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web/access"
 )
 
 // What an app knows of the envelopes.
@@ -161,7 +162,7 @@ func newStage(t *testing.T, change func(*chat.Config), answers ...scripted) *sta
 	}
 	st.bundle = setupChat(t, cfg, nil)
 	st.address, _ = st.run(t)
-	st.key = st.session(t, LocalOwner, "")
+	st.key = st.session(t, access.LocalOwner, "")
 	return st
 }
 

@@ -13,6 +13,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 	"voicebridge/web/conductor"
 	"voicebridge/web/socket"
 )
@@ -416,7 +417,7 @@ func TestConductorRefuses(t *testing.T) {
 	address, _ := b.run(t)
 	key := b.thread(t, "alice")
 	url := "ws://" + address + "/conductor"
-	alice := []string{"Authorization", "Bearer alice-token"}
+	alice := []string{"Authorization", "Bearer alice-token-of-tests"}
 	for name, c := range map[string]struct {
 		query   string
 		headers []string
@@ -426,7 +427,7 @@ func TestConductorRefuses(t *testing.T) {
 		"no session":        {"", alice, 400},
 		"an unknown one":    {"?session_id=unknown", alice, 404},
 		"an impossible one": {"?session_id=a%00b", alice, 404},
-		"a stranger's":      {"?session_id=" + key.Thread, []string{"Authorization", "Bearer bob-token"}, 404},
+		"a stranger's":      {"?session_id=" + key.Thread, []string{"Authorization", "Bearer bob-token-of-tests"}, 404},
 		"nobody":            {"?session_id=" + key.Thread, nil, 401},
 		"a foreign page":    {"?session_id=" + key.Thread, append([]string{"Origin", "https://evil.example"}, alice...), 403},
 		"the page":          {"?session_id=" + key.Thread, append([]string{"Origin", "http://" + address}, alice...), 101},
@@ -444,7 +445,7 @@ func TestConductorRefuses(t *testing.T) {
 			}
 		})
 	}
-	wantError(t, b.do(t, "GET", "/conductor?session_id="+key.Thread, "", as("alice-token")), 426, "upgrade_required")
+	wantError(t, b.do(t, "GET", "/conductor?session_id="+key.Thread, "", as("alice-token-of-tests")), 426, "upgrade_required")
 }
 
 func TestConductorEndsWithTheServer(t *testing.T) {
@@ -480,7 +481,7 @@ func TestConductorAgentTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, nil, spawn, words("Started."))
-			key := st.session(t, LocalOwner, c.defaults)
+			key := st.session(t, access.LocalOwner, c.defaults)
 			app := st.connect(t, key, c.query)
 			app.say("hi")
 			if strings.HasPrefix(name, "not") {
@@ -515,7 +516,7 @@ func TestConductorForgets(t *testing.T) {
 	app.want("state thinking\nappend user \"hi\"\ncall c1 look {}")
 	turn := st.chat.Running(st.key)
 	_ = app.conn.CloseNow()
-	other := st.thread(t, LocalOwner)
+	other := st.thread(t, access.LocalOwner)
 	sessions := st.conductors.Count
 	left := func() bool {
 		connected, _ := st.conductors.Session(st.key)

@@ -202,7 +202,7 @@ func (w errorWriter) write(err error, c echo.Context) {
 	e := classify(err)
 	if e.Status >= http.StatusInternalServerError {
 		w.log.Error("request failed", "error", realtime.MaskKeys(err.Error()), "status", e.Status, "code", e.Code,
-			"path", c.Request().URL.Path, "request_id", requestID(c))
+			"path", shortPath(c.Request().URL.Path), "request_id", requestID(c))
 	}
 	if c.Response().Committed {
 		return

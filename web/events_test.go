@@ -15,6 +15,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 )
 
 // within bounds what a test waits for; nothing takes this long.
@@ -125,7 +126,7 @@ func TestSocket(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	address, _ := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	first := b.say(t, key, "first")
 	second := b.say(t, key, "second")
 
@@ -161,7 +162,7 @@ func TestSocket(t *testing.T) {
 			}
 		}
 		// The next round begins again with two messages on a thread of its own.
-		key = b.thread(t, LocalOwner)
+		key = b.thread(t, access.LocalOwner)
 		first, second = b.say(t, key, "first"), b.say(t, key, "second")
 	}
 }
@@ -179,7 +180,7 @@ func TestSocketTellsOfALiveCall(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	address, _ := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	started, err := b.calls.Start(t.Context(), bridge.Start{Owner: key.Owner, ThreadID: key.Thread})
 	if err != nil {
 		t.Fatal(err)
@@ -204,20 +205,20 @@ func TestSocketRefuses(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		"no browser":         {good, []string{"Authorization", "Bearer alice-token"}, 101},
-		"the page":           {good, []string{"Authorization", "Bearer alice-token", "Origin", "http://" + address}, 101},
-		"an allowed page":    {good, []string{"Authorization", "Bearer alice-token", "Origin", "https://APP.example.org"}, 101},
-		"an IPv6 page":       {good, []string{"Authorization", "Bearer alice-token", "Origin", "http://[::1]:5173"}, 101},
-		"a foreign page":     {good, []string{"Authorization", "Bearer alice-token", "Origin", "https://evil.example"}, 403},
-		"a longer name":      {good, []string{"Authorization", "Bearer alice-token", "Origin", "https://app.example.org.evil.example"}, 403},
-		"no origin to tell":  {good, []string{"Authorization", "Bearer alice-token", "Origin", "null"}, 403},
-		"another scheme":     {good, []string{"Authorization", "Bearer alice-token", "Origin", "http://app.example.org"}, 403},
-		"a bad Host":         {good, []string{"Authorization", "Bearer alice-token", "Host", "evil.example"}, 403},
+		"no browser":         {good, []string{"Authorization", "Bearer alice-token-of-tests"}, 101},
+		"the page":           {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://" + address}, 101},
+		"an allowed page":    {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://APP.example.org"}, 101},
+		"an IPv6 page":       {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://[::1]:5173"}, 101},
+		"a foreign page":     {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://evil.example"}, 403},
+		"a longer name":      {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://app.example.org.evil.example"}, 403},
+		"no origin to tell":  {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "null"}, 403},
+		"another scheme":     {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://app.example.org"}, 403},
+		"a bad Host":         {good, []string{"Authorization", "Bearer alice-token-of-tests", "Host", "evil.example"}, 403},
 		"nobody":             {good, nil, 401},
-		"a stranger":         {good, []string{"Authorization", "Bearer bob-token"}, 404},
-		"an unknown thread":  {"ws://" + address + "/api/threads/unknown/ws", []string{"Authorization", "Bearer alice-token"}, 404},
-		"a bad after":        {good + "?after=-1", []string{"Authorization", "Bearer alice-token"}, 400},
-		"after is no number": {good + "?after=x", []string{"Authorization", "Bearer alice-token"}, 400},
+		"a stranger":         {good, []string{"Authorization", "Bearer bob-token-of-tests"}, 404},
+		"an unknown thread":  {"ws://" + address + "/api/threads/unknown/ws", []string{"Authorization", "Bearer alice-token-of-tests"}, 404},
+		"a bad after":        {good + "?after=-1", []string{"Authorization", "Bearer alice-token-of-tests"}, 400},
+		"after is no number": {good + "?after=x", []string{"Authorization", "Bearer alice-token-of-tests"}, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, status, err := dial(t, c.url, c.headers...)
@@ -229,7 +230,7 @@ func TestSocketRefuses(t *testing.T) {
 			}
 		})
 	}
-	r := b.do(t, "GET", "/api/threads/"+key.Thread+"/ws", "", as("alice-token"))
+	r := b.do(t, "GET", "/api/threads/"+key.Thread+"/ws", "", as("alice-token-of-tests"))
 	if r.Header.Get("Upgrade") != "websocket" {
 		t.Error("Upgrade is missing")
 	}
@@ -242,19 +243,19 @@ func TestSocketLimit(t *testing.T) {
 	address, _ := b.run(t)
 	alice, bob := b.thread(t, "alice"), b.thread(t, "bob")
 	url := "ws://" + address + "/api/threads/"
-	conn := open(t, url+alice.Thread+"/ws", "Authorization", "Bearer alice-token")
+	conn := open(t, url+alice.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests")
 	wantHello(t, conn, alice.Thread, 0)
-	if _, status, err := dial(t, url+alice.Thread+"/ws", "Authorization", "Bearer alice-token"); status != 429 {
+	if _, status, err := dial(t, url+alice.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests"); status != 429 {
 		t.Errorf("a second socket: status %d, %v", status, err)
 	}
-	wantHello(t, open(t, url+bob.Thread+"/ws", "Authorization", "Bearer bob-token"), bob.Thread, 0)
+	wantHello(t, open(t, url+bob.Thread+"/ws", "Authorization", "Bearer bob-token-of-tests"), bob.Thread, 0)
 }
 
 func TestSocketEndsWithTheServer(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	address, stop := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	conns := make([]*websocket.Conn, 3)
 	for i := range conns {
 		conns[i] = open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
@@ -278,7 +279,7 @@ func TestSocketEndsWithTheThread(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	address, _ := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
 	wantHello(t, conn, key.Thread, 0)
 	wantStatus(t, b.do(t, "DELETE", "/api/threads/"+key.Thread, ""), 204)
@@ -289,7 +290,7 @@ func TestSocketEndsWithTheStore(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	address, _ := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
 	wantHello(t, conn, key.Thread, 0)
 	if err := b.db.Close(); err != nil {
@@ -304,7 +305,7 @@ func TestSlowClientIsClosedWithAReason(t *testing.T) {
 	slow := make(chan struct{})
 	b.door.timing.Write, b.door.timing.Slow = 50*time.Millisecond, func() { close(slow) }
 	address, _ := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
 	wantHello(t, conn, key.Thread, 0)
 	data, err := json.Marshal(map[string]string{"text": strings.Repeat("a", 64<<10)})
@@ -327,7 +328,7 @@ func TestVanishedClientIsNoticed(t *testing.T) {
 	b := setup(t, nil)
 	b.door.timing.PingEvery, b.door.timing.PingTimeout = time.Millisecond, 20*time.Millisecond
 	address, _ := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)

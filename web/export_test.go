@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"voicebridge/web/access"
 )
 
 func TestExport(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 200)
 	path := "/api/threads/" + key.Thread + "/export"
 	for query, want := range map[string]struct{ media, file, begin string }{

@@ -22,7 +22,7 @@ type router struct {
 func identified(auth *access.Authenticator, secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			who, err := auth.Identify(c.Request(), secretsToo)
+			who, err := auth.Identify(c.Request(), access.CallerOf(c.Request(), c.RealIP()), secretsToo)
 			if err != nil {
 				return err
 			}

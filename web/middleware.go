@@ -26,8 +26,11 @@ const apiCSP = "default-src 'none'; frame-ancestors 'none'"
 // pipeline is what every request passes, from outside to inside.
 type pipeline struct {
 	origins *access.Origins
-	metrics *Metrics
-	errors  errorWriter
+	// refuseForwarded refuses what came through a proxy: without authentication the
+	// whole world would be the one local user.
+	refuseForwarded bool
+	metrics         *Metrics
+	errors          errorWriter
 	// routeNames are the patterns of all routes, page those of its files.
 	routeNames map[string]bool
 	page       *page
@@ -69,7 +72,7 @@ func (p *pipeline) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 			if r == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so too
 				panic(r)
 			}
-			p.log.Error("handler panicked", "panic", fmt.Sprint(r), "path", c.Request().URL.Path, "stack", string(debug.Stack()))
+			p.log.Error("handler panicked", "panic", fmt.Sprint(r), "path", shortPath(c.Request().URL.Path), "stack", string(debug.Stack()))
 			err = &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong in the server. Its log has the details."}
 			p.errors.write(err, c)
 		}()
@@ -100,7 +103,7 @@ func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		status, route := c.Response().Status, p.routeName(c)
 		p.metrics.request(route, c.Request().Method, status, took)
 		p.log.Log(c.Request().Context(), requestLevel(route), "request",
-			"method", c.Request().Method, "path", c.Request().URL.Path, "route", route, "status", status,
+			"method", c.Request().Method, "path", shortPath(c.Request().URL.Path), "route", route, "status", status,
 			"bytes", c.Response().Size, "duration_ms", took.Milliseconds(), "ip", c.RealIP(), "request_id", requestID(c))
 		return nil
 	}
@@ -118,6 +121,16 @@ func (p *pipeline) routeName(c echo.Context) string {
 	default:
 		return path
 	}
+}
+
+// maxLoggedPath bounds what one request writes into the log, in bytes.
+const maxLoggedPath = 256
+
+func shortPath(path string) string {
+	if len(path) <= maxLoggedPath {
+		return path
+	}
+	return strings.ToValidUTF8(path[:maxLoggedPath], "") + "…"
 }
 
 func requestLevel(route string) slog.Level {
@@ -144,6 +157,9 @@ func responseHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 
 func (p *pipeline) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if name := access.ForwardedHeader(c.Request().Header); name != "" && p.refuseForwarded {
+			return problem.Forbidden("proxy_without_authentication", "The header "+name+" says that this request came through a proxy, and this server does not ask who comes: set VOICEBRIDGE_API_TOKENS.")
+		}
 		if err := p.origins.CheckHost(c.Request()); err != nil {
 			return err
 		}

@@ -3,6 +3,8 @@ package web
 import (
 	"net/http"
 	"testing"
+
+	"voicebridge/web/access"
 )
 
 func TestHost(t *testing.T) {
@@ -13,13 +15,14 @@ func TestHost(t *testing.T) {
 		"localhost": true, "localhost:8080": true, "LOCALHOST:1": true, "127.0.0.1": true, "127.0.0.1:8080": true, "[::1]:8080": true, "[::1]": true,
 		"voice.example.org": true, "voice.example.org:443": true,
 		"evil.example": false, "evil.example:8080": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
+		"localhost:evil": false, "localhost:": false, "localhost:80x": false, "[localhost]": false, "a@localhost": false, "localhost/x": false, "::1": false,
 		"": false, "0.0.0.0:8080": false, "127.0.0.2": false, "localhost:8080:evil": false,
 	} {
 		r := onLoopback.do(t, "GET", "/api/threads", "", host(name))
 		if want := map[bool]int{true: 200, false: 403}[ok]; r.StatusCode != want {
 			t.Errorf("host %q: status %d, want %d", name, r.StatusCode, want)
 		}
-		if r := elsewhere.do(t, "GET", "/api/threads", "", host(name), as("alice-token")); r.StatusCode != http.StatusOK {
+		if r := elsewhere.do(t, "GET", "/api/threads", "", host(name), as("alice-token-of-tests")); r.StatusCode != http.StatusOK {
 			t.Errorf("host %q off loopback: status %d", name, r.StatusCode)
 		}
 	}
@@ -96,7 +99,7 @@ func TestParseOrigin(t *testing.T) {
 		"": false, "*": false, "https://*.a.example": false, "a.example": false, "https://": false, "https://a.example/": false,
 		"https://a.example/x": false, "https://u:p@a.example": false, "ftp://a.example": false, "https://a.example?x": false, "https://:80": false,
 	} {
-		if _, err := ParseOrigin(origin); (err == nil) != ok {
+		if _, err := access.ParseOrigin(origin); (err == nil) != ok {
 			t.Errorf("%q: err %v, want ok %v", origin, err, ok)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"voicebridge/web/access"
 	"voicebridge/web/ui"
 )
 
@@ -81,7 +82,7 @@ func TestGzip(t *testing.T) {
 	}
 	// A socket opens although its client takes gzip.
 	address, _ := b.run(t)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	wantHello(t, open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws", "Accept-Encoding", "gzip"), key.Thread, 0)
 }
 

@@ -85,7 +85,7 @@ func TestPyodideIsServed(t *testing.T) {
 			t.Errorf("%q: status %d: %.100s", name, r.StatusCode, r.body)
 		}
 	}
-	wantError(t, b.do(t, "PUT", "/pyodide/pyodide.mjs", "x", as("alice-token")), 405, "method_not_allowed")
+	wantError(t, b.do(t, "PUT", "/pyodide/pyodide.mjs", "x", as("alice-token-of-tests")), 405, "method_not_allowed")
 
 	// A file that has become something else is not followed.
 	path := filepath.Join(folder, "pyodide-lock.json")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/web/access"
 	"voicebridge/web/input"
 )
 
@@ -21,7 +22,7 @@ func mint(t *testing.T, b *bundle, body string, options ...option) secretAnswer 
 func TestCreateSecret(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	now := b.clock.now()
 	for name, c := range map[string]struct {
 		body, session, thread string
@@ -73,7 +74,7 @@ func TestCreateSecretRefuses(t *testing.T) {
 		"no token":       {`{}`, 401, "invalid_api_key", []option{header("Authorization", "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantError(t, b.do(t, "POST", secretsPath, c.body, append([]option{as("alice-token")}, c.opts...)...), c.status, c.code)
+			wantError(t, b.do(t, "POST", secretsPath, c.body, append([]option{as("alice-token-of-tests")}, c.opts...)...), c.status, c.code)
 		})
 	}
 }
@@ -82,7 +83,7 @@ func TestSecretOpensCallsOnItsThread(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
 	key, other := b.thread(t, "alice"), b.thread(t, "alice")
-	ek := mint(t, b, `{"thread_id":"`+key.Thread+`","session":{"audio":{}}}`, as("alice-token")).Value
+	ek := mint(t, b, `{"thread_id":"`+key.Thread+`","session":{"audio":{}}}`, as("alice-token-of-tests")).Value
 
 	wantStatus(t, b.do(t, "POST", callsPath, form("sdp", sdpOffer, "session", `{"tools":[]}`), formType, as(ek)), 201)
 	if got := b.calls.started()[0]; got.Owner != "alice" || got.ThreadID != key.Thread || string(got.Session) != `{"audio":{}}` {
@@ -92,7 +93,7 @@ func TestSecretOpensCallsOnItsThread(t *testing.T) {
 	wantError(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as(ek)), 404, "thread_not_found")
 
 	// It ends calls of its thread, and no other.
-	wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as("alice-token")), 201)
+	wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as("alice-token-of-tests")), 201)
 	id, _ := b.calls.Live("alice", other.Thread)
 	wantError(t, b.do(t, "POST", callsPath+"/"+id+"/hangup", "", as(ek)), 404, "call_not_found")
 	id, _ = b.calls.Live("alice", key.Thread)
@@ -124,7 +125,7 @@ func TestSecretOnLoopback(t *testing.T) {
 func TestSecretWithoutThreadStaysOnTheOneItMade(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	other := b.thread(t, LocalOwner)
+	other := b.thread(t, access.LocalOwner)
 	ek := mint(t, b, "").Value
 	wantError(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as(ek)), 404, "thread_not_found")
 	wantError(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as(ek)), 404, "call_not_found")

@@ -57,7 +57,7 @@ type Config struct {
 	Code        CodeLimits
 	// Pyodide is where the page gets Python from; nil is nowhere.
 	Pyodide *Pyodide
-	Auth    Auth
+	Auth    access.Auth
 	// ICEServers are told to browsers by GET /api/config.
 	ICEServers []ICEServer
 	// AllowedOrigins are the origins beside our own whose pages may use the API:
@@ -69,7 +69,7 @@ type Config struct {
 	// TrustedProxies are the addresses whose X-Forwarded-For is believed, beside
 	// loopback.
 	TrustedProxies []netip.Prefix
-	Limits         Limits
+	Limits         access.Limits
 	// ShutdownTimeout bounds how long [Server.Run] waits for requests and sockets
 	// after its context has ended; zero means 10 s.
 	ShutdownTimeout time.Duration
@@ -137,7 +137,8 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
-	auth, errAuth := access.New(cfg.Auth, now)
+	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Auth.Required(), now)
+	auth, errAuth := access.New(cfg.Auth, limits.Guesses, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
 	spec, errSpec := openAPIDocument()
@@ -145,12 +146,11 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if err := errors.Join(errAuth, errOrigins, errPage, errSpec, cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)); err != nil {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
-	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Auth.Required(), now)
 	live := &liveCall{cfg.Calls, cfg.Store}
 	s := &Server{
 		page: files, metrics: cfg.Metrics, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
 		pipeline: &pipeline{
-			origins: origins, metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
+			origins: origins, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
 			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), log: cfg.Logger,
 		},
 		door:    &socketDoor{origins: origins, limit: limits.Sockets, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
@@ -223,6 +223,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	if isPlain(ln) {
+		s.log.Warn("no TLS: tokens and words travel in the clear, and browsers give no microphone to the page; put a TLS proxy in front", "address", ln.Addr().String())
+	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	select {
@@ -246,4 +249,11 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		return fmt.Errorf("stop HTTP: %w", err)
 	}
 	return nil
+}
+
+// isPlain reports whether other machines reach a listener without TLS.
+func isPlain(ln net.Listener) bool {
+	address, ok := ln.Addr().(*net.TCPAddr)
+	_, tcp := ln.(*net.TCPListener) // one with TLS is of another type
+	return ok && tcp && !address.IP.IsLoopback()
 }

@@ -13,12 +13,13 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web/access"
 )
 
 func TestConfigAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
-		c.ICEServers = []ICEServer{{URLs: []string{"turn:t.example"}, Username: "u", Credential: NewSecret("p")}}
+		c.ICEServers = []ICEServer{{URLs: []string{"turn:t.example"}, Username: "u", Credential: access.NewSecret("p")}}
 		c.ClientTools, c.Code = []string{"a"}, CodeLimits{Timeout: 1500 * time.Millisecond, MemoryBytes: 4096}
 	})
 	want := `{"upstream":"simulator","upstream_note":"a simulator","version":"test","model":"model-1","voice":"voice-1","authentication":false,` +
@@ -50,10 +51,10 @@ func TestTools(t *testing.T) {
 	})
 	want := `{"tools":[{"name":"a","description":"d","parameters":{"type":"object"},"executor":"app"},` +
 		`{"name":"s__b","description":"d","parameters":{"type":"object"},"executor":"mcp","server":"s"}]}` + "\n"
-	if got := b.do(t, "GET", "/api/tools", "", as("alice-token")).body; got != want {
+	if got := b.do(t, "GET", "/api/tools", "", as("alice-token-of-tests")).body; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	wantError(t, b.do(t, "GET", "/api/tools", "", as("bob-token")), 500, "internal_error")
+	wantError(t, b.do(t, "GET", "/api/tools", "", as("bob-token-of-tests")), 500, "internal_error")
 	if strings.Contains(b.log.String(), "canary") {
 		t.Error("a key is in the log")
 	}
@@ -72,7 +73,7 @@ func TestHealth(t *testing.T) {
 	}
 	wantStatus(t, b.do(t, "GET", "/healthz", ""), 200)
 	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "database_unavailable")
-	wantError(t, b.do(t, "GET", "/api/threads", "", as("alice-token")), 500, "internal_error")
+	wantError(t, b.do(t, "GET", "/api/threads", "", as("alice-token-of-tests")), 500, "internal_error")
 }
 
 func TestMetrics(t *testing.T) {

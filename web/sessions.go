@@ -3,14 +3,12 @@ package web
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/web/access"
 	"voicebridge/web/input"
-	"voicebridge/web/problem"
 )
 
 // pageSessions answers the routes by which the page signs in and out.
@@ -27,9 +25,7 @@ func (h *pageSessions) routes(r router) {
 
 // signIn exchanges a token for the page's session cookie.
 func (h *pageSessions) signIn(c echo.Context) error {
-	if err := h.limits.SignIns.Take(c.RealIP()); err != nil {
-		return err
-	}
+	by := access.CallerOf(c.Request(), c.RealIP())
 	var body struct {
 		Token string `json:"token"`
 	}
@@ -39,17 +35,17 @@ func (h *pageSessions) signIn(c echo.Context) error {
 	expires := h.now().Add(access.SessionLifetime)
 	owner := access.LocalOwner
 	if h.auth.Required {
-		if body.Token == "" || len(body.Token) > access.MaxToken || strings.HasPrefix(body.Token, access.SecretPrefix) {
-			return problem.Unauthorized("This token is not known.")
-		}
 		var until time.Time
 		var err error
-		if owner, until, err = h.auth.Owner(c.Request().Context(), body.Token); err != nil {
+		if owner, until, err = h.auth.Owner(c.Request().Context(), by, body.Token); err != nil {
 			return err
 		}
 		if !until.IsZero() && until.Before(expires) {
 			expires = until
 		}
+	}
+	if err := h.limits.SignIns.Take(by.Client); err != nil {
+		return err
 	}
 	h.auth.Sessions.Remove(c.Request())
 	value := h.auth.Sessions.Add(owner, expires)

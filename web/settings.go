@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"voicebridge/web/access"
+
 	"github.com/labstack/echo/v4"
 )
 
@@ -51,7 +53,7 @@ type codeShown struct {
 type ICEServer struct {
 	URLs       []string
 	Username   string
-	Credential Secret
+	Credential access.Secret
 }
 
 // shownICEServer is an ICEServer in the form of the browser's RTCIceServer.

@@ -22,6 +22,7 @@ import (
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/web/access"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -277,10 +278,10 @@ func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, fu
 	return persistence.ErrNotFound
 }
 
-// tokens configures two owners, alice and bob, whose tokens are alice-token and
-// bob-token.
+// tokens configures two owners, alice and bob, whose tokens are alice-token-of-tests and
+// bob-token-of-tests.
 func tokens(c *Config) {
-	c.Auth.Tokens = []StaticToken{{Owner: "alice", Token: NewSecret("alice-token")}, {Owner: "bob", Token: NewSecret("bob-token")}}
+	c.Auth.Tokens = []access.StaticToken{{Owner: "alice", Token: access.NewSecret("alice-token-of-tests")}, {Owner: "bob", Token: access.NewSecret("bob-token-of-tests")}}
 }
 
 type option func(*http.Request)

@@ -22,6 +22,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web/access"
 	"voicebridge/web/uistream"
 )
 
@@ -218,7 +219,7 @@ func TestStreams(t *testing.T) {
 			cfg, _ := scriptedChat(c.answers...)
 			cfg.Tools = streamTools(t)
 			b := setupChat(t, cfg, nil)
-			key := b.thread(t, LocalOwner)
+			key := b.thread(t, access.LocalOwner)
 			server := b.listen(t)
 			f := follow(t, server, "POST", messagesPath(key), `{"content":"hello"}`)
 			h := f.r.Header
@@ -298,7 +299,7 @@ func TestResume(t *testing.T) {
 	more := make(chan struct{})
 	cfg, _ := scriptedChat(held("One.", more), words("Another turn."))
 	b := setupChat(t, cfg, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	server, stream := b.listen(t), "/api/threads/"+key.Thread+"/stream"
 	wantStatus(t, b.do(t, "GET", stream, ""), 204)
 
@@ -349,7 +350,7 @@ func TestStreamStaysAliveAndEndsWithTheServer(t *testing.T) {
 	cfg, _ := scriptedChat(held("One.", nil))
 	b := setupChat(t, cfg, nil)
 	b.streams.timing.KeepAlive = 10 * time.Millisecond
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
 	f.until("text-delta")
 	f.until("comment")
@@ -364,7 +365,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("One.", nil))
 	b := setupChat(t, cfg, func(c *Config) { c.Limits.MaxSockets = 1 })
-	key, other := b.thread(t, LocalOwner), b.thread(t, LocalOwner)
+	key, other := b.thread(t, access.LocalOwner), b.thread(t, access.LocalOwner)
 	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
 	f.until("text-delta")
 	wantError(t, b.do(t, "POST", messagesPath(other), `{"content":"hello"}`, header("Accept", uistream.MediaType)), 429, "too_many_sockets")
@@ -380,7 +381,7 @@ func TestStreamsAreLimited(t *testing.T) {
 func TestWhatAcceptsAStream(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	for accept, want := range map[string]bool{
 		"": false, "*/*": false, "application/json": false, "text/event-streams": false, "text/html;a=text/event-stream": false,
 		"text/event-stream": true, "Text/Event-Stream; q=0.9": true, "application/json, text/event-stream": true,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 	"voicebridge/web/input"
 )
 
@@ -32,13 +33,13 @@ func TestThreads(t *testing.T) {
 	wantStatus(t, b.do(t, "PATCH", one, `{"title":""}`), 200) // a title can be taken away
 	wantStatus(t, b.do(t, "POST", "/api/threads", ""), 201)   // and need not be given
 
-	b.say(t, persistence.Key{Owner: LocalOwner, Thread: made.ID}, "hello")
+	b.say(t, persistence.Key{Owner: access.LocalOwner, Thread: made.ID}, "hello")
 	r = b.do(t, "POST", one+"/reset", "")
 	wantStatus(t, r, 200)
 	if got := decode[persistence.Thread](t, r); got.ID != made.ID {
 		t.Errorf("reset %+v", got)
 	}
-	if left, err := b.db.Replay(t.Context(), persistence.Key{Owner: LocalOwner, Thread: made.ID}, 20); err != nil || len(left) != 0 {
+	if left, err := b.db.Replay(t.Context(), persistence.Key{Owner: access.LocalOwner, Thread: made.ID}, 20); err != nil || len(left) != 0 {
 		t.Errorf("after the reset %d messages are replayed, err %v", len(left), err)
 	}
 
@@ -94,7 +95,7 @@ func TestListThreads(t *testing.T) {
 func TestThreadBodiesAreChecked(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	one := "/api/threads/" + b.thread(t, LocalOwner).Thread
+	one := "/api/threads/" + b.thread(t, access.LocalOwner).Thread
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -139,7 +140,7 @@ func TestStrangersThreadIsNotThere(t *testing.T) {
 		for _, c := range []struct{ method, path, body string }{
 			{"GET", "", ""}, {"PATCH", "", `{"title":"mine"}`}, {"DELETE", "", ""}, {"GET", "/messages", ""}, {"POST", "/reset", ""}, {"GET", "/ws", ""},
 		} {
-			options := []option{as("bob-token")}
+			options := []option{as("bob-token-of-tests")}
 			if c.path == "/ws" {
 				options = append(options, upgrade...)
 			}
@@ -149,11 +150,11 @@ func TestStrangersThreadIsNotThere(t *testing.T) {
 			}
 		}
 	}
-	if got := b.do(t, "GET", "/api/threads?q=private", "", as("bob-token")).body; strings.Contains(got, key.Thread) {
+	if got := b.do(t, "GET", "/api/threads?q=private", "", as("bob-token-of-tests")).body; strings.Contains(got, key.Thread) {
 		t.Errorf("bob found %s", got)
 	}
-	wantError(t, b.do(t, "POST", callsPath+"?takeover=true&thread_id="+key.Thread, sdpOffer, sdpType, as("bob-token")), 404, "thread_not_found")
-	if got := decode[persistence.Thread](t, b.do(t, "GET", "/api/threads/"+key.Thread, "", as("alice-token"))); got.Title != "" {
+	wantError(t, b.do(t, "POST", callsPath+"?takeover=true&thread_id="+key.Thread, sdpOffer, sdpType, as("bob-token-of-tests")), 404, "thread_not_found")
+	if got := decode[persistence.Thread](t, b.do(t, "GET", "/api/threads/"+key.Thread, "", as("alice-token-of-tests"))); got.Title != "" {
 		t.Errorf("alice's thread is %+v", got)
 	}
 }
@@ -161,7 +162,7 @@ func TestStrangersThreadIsNotThere(t *testing.T) {
 func TestListMessages(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	path := "/api/threads/" + key.Thread + "/messages"
 	if got := b.do(t, "GET", path, "").body; got != `{"messages":[],"next_after":null}`+"\n" {
 		t.Errorf("an empty thread is %s", got)

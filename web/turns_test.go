@@ -10,6 +10,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/uistream"
 )
@@ -35,7 +36,7 @@ func (b *bundle) messages(t *testing.T, key persistence.Key) []persistence.Messa
 func TestPostMessage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	r := b.do(t, "POST", messagesPath(key), `{"content":"hello there","instructions":"Be brief."}`)
 	wantStatus(t, r, 200)
 	got := decode[turnAnswer](t, r)
@@ -60,7 +61,7 @@ func TestPostMessage(t *testing.T) {
 func TestPostMessageRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -98,7 +99,7 @@ func TestPostMessageRefuses(t *testing.T) {
 func TestPostMessageTakesTheLongestText(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	text := strings.Repeat("<", chat.MaxText) // six bytes each, in JSON
 	body, err := json.Marshal(map[string]string{"content": text[:chat.MaxText/2]})
 	if err != nil {
@@ -123,15 +124,15 @@ func TestTurnsBelongToTheirOwner(t *testing.T) {
 		{"POST", "/text/session/" + key.Thread + "/instructions", `{"instructions":"mine"}`},
 		{"POST", "/text/session/" + key.Thread + "/tool-output", `{"toolOutputs":[{"callId":"a","output":1}]}`},
 	} {
-		if r := b.do(t, c.method, c.path, c.body, as("bob-token")); r.StatusCode != http.StatusNotFound {
+		if r := b.do(t, c.method, c.path, c.body, as("bob-token-of-tests")); r.StatusCode != http.StatusNotFound {
 			t.Errorf("%s %s: bob gets %d: %s", c.method, c.path, r.StatusCode, r.body)
 		}
-		if r := b.do(t, c.method, strings.Replace(c.path, key.Thread, "..%2f"+key.Thread, 1), c.body, as("alice-token")); r.StatusCode != http.StatusNotFound {
+		if r := b.do(t, c.method, strings.Replace(c.path, key.Thread, "..%2f"+key.Thread, 1), c.body, as("alice-token-of-tests")); r.StatusCode != http.StatusNotFound {
 			t.Errorf("%s %s: a hostile id gets %d: %s", c.method, c.path, r.StatusCode, r.body)
 		}
 		wantStatus(t, b.do(t, c.method, c.path, c.body), 401)
 		if c.method != "GET" {
-			r := b.do(t, c.method, c.path, c.body, as("alice-token"), header("Origin", "https://evil.example"), header("Sec-Fetch-Site", "cross-site"))
+			r := b.do(t, c.method, c.path, c.body, as("alice-token-of-tests"), header("Origin", "https://evil.example"), header("Sec-Fetch-Site", "cross-site"))
 			wantError(t, r, 403, "origin_not_allowed")
 		}
 	}
@@ -145,7 +146,7 @@ func TestBusyThread(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("So", nil))
 	b := setupChat(t, cfg, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +170,7 @@ func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("Once upon", nil))
 	b := setupChat(t, cfg, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	path := "/api/threads/" + key.Thread + "/interrupt"
 	if got := b.do(t, "POST", path, ""); got.StatusCode != http.StatusOK || strings.TrimSpace(got.body) != `{"interrupted":false}` {
 		t.Errorf("an idle thread answers %d %s", got.StatusCode, got.body)
@@ -198,14 +199,14 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("the second time it answers %s", got.body)
 	}
 	wantError(t, b.do(t, "POST", "/api/threads/unknown/interrupt", ""), 404, "thread_not_found")
-	if _, err := b.calls.Start(t.Context(), bridge.Start{Owner: LocalOwner, ThreadID: key.Thread}); err != nil {
+	if _, err := b.calls.Start(t.Context(), bridge.Start{Owner: access.LocalOwner, ThreadID: key.Thread}); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.do(t, "POST", path, ""); strings.TrimSpace(got.body) != `{"interrupted":true}` {
 		t.Errorf("in a call it answers %s", got.body)
 	}
 	wantStatus(t, b.do(t, "POST", "/api/threads/"+key.Thread+"/reset", ""), http.StatusOK)
-	if got := strings.Join(b.calls.forgot, " "); got != LocalOwner+"/"+key.Thread {
+	if got := strings.Join(b.calls.forgot, " "); got != access.LocalOwner+"/"+key.Thread {
 		t.Errorf("the calls that start afresh are %s", got)
 	}
 }
@@ -220,7 +221,7 @@ func TestFailuresOfAProvider(t *testing.T) {
 			t.Parallel()
 			cfg, _ := scriptedChat(failure("", kind))
 			b := setupChat(t, cfg, nil)
-			key := b.thread(t, LocalOwner)
+			key := b.thread(t, access.LocalOwner)
 			r := b.do(t, "POST", messagesPath(key), `{"content":"hello"}`)
 			wantError(t, r, want, "provider_"+string(kind))
 			if again := r.Header.Get("Retry-After"); (again != "") != (want == 429 || want == 503) {
@@ -239,12 +240,12 @@ func TestTypingInALiveCall(t *testing.T) {
 	t.Parallel()
 	cfg, script := scriptedChat(words("Hi"))
 	b := setupChat(t, cfg, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	r := b.do(t, "POST", callsPath+"?thread_id="+key.Thread, sdpOffer, sdpType)
 	wantStatus(t, r, 201)
 	r = b.do(t, "POST", messagesPath(key), `{"content":"and what is this?"}`)
 	wantStatus(t, r, 202)
-	callID, _ := b.calls.Live(LocalOwner, key.Thread)
+	callID, _ := b.calls.Live(access.LocalOwner, key.Thread)
 	if got := decode[saidAnswer](t, r); got.CallID != callID || callID == "" || got.UserMessage.Text() != "and what is this?" {
 		t.Errorf("answer %+v", got)
 	}
@@ -268,7 +269,7 @@ func TestTypingInALiveCall(t *testing.T) {
 func TestTypingInACallOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	if err := b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func TestSessionsGiveWayToACall(t *testing.T) {
 			b := setupChat(t, cfg, nil)
 			path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
 			wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"The weather?"}`), 200)
-			end := begin(t, b, persistence.Key{Owner: LocalOwner, Thread: strings.TrimPrefix(path, "/text/session/")})
+			end := begin(t, b, persistence.Key{Owner: access.LocalOwner, Thread: strings.TrimPrefix(path, "/text/session/")})
 			before := b.do(t, "GET", path, "").body
 			wantError(t, b.do(t, "POST", path+"/message", `{"content":"And?","instructions":"Be brief."}`), 409, "call_active")
 			wantError(t, b.do(t, "POST", path+"/instructions", `{"instructions":"Be brief."}`), 409, "call_active")
@@ -325,7 +326,7 @@ func TestDeletingAThreadEndsItsTurn(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("So", nil))
 	b := setupChat(t, cfg, nil)
-	key := b.thread(t, LocalOwner)
+	key := b.thread(t, access.LocalOwner)
 	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func (b *bundle) took(t *testing.T, key persistence.Key, id string, at time.Time
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
-	if got, want := b.do(t, "GET", "/api/usage", "", as("alice-token")).body, `{"from":"2026-04-05","to":"2026-05-04","usage":[],`+
+	if got, want := b.do(t, "GET", "/api/usage", "", as("alice-token-of-tests")).body, `{"from":"2026-04-05","to":"2026-05-04","usage":[],`+
 		`"total":{"responses":0,"input_tokens":0,"output_tokens":0,"cached_tokens":0,"cost_usd":null,"unpriced_responses":0}}`+"\n"; got != want {
 		t.Errorf("with nothing used: got %s, want %s", got, want)
 	}
@@ -50,11 +50,11 @@ func TestUsage(t *testing.T) {
 		"one day": {"?from=2026-04-04&to=2026-04-04", `{"from":"2026-04-04","to":"2026-04-04","usage":[` + third + `],"total":{"responses":1,` +
 			`"input_tokens":1000,"output_tokens":2000,"cached_tokens":1,"cost_usd":0.4,"unpriced_responses":0}}`},
 	} {
-		if got := b.do(t, "GET", "/api/usage"+c.query, "", as("alice-token")).body; got != c.want+"\n" {
+		if got := b.do(t, "GET", "/api/usage"+c.query, "", as("alice-token-of-tests")).body; got != c.want+"\n" {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
-	if body := b.do(t, "GET", "/api/usage", "", as("bob-token")).body; strings.Contains(body, alice.Thread) || !strings.Contains(body, `"cost_usd":7,`) {
+	if body := b.do(t, "GET", "/api/usage", "", as("bob-token-of-tests")).body; strings.Contains(body, alice.Thread) || !strings.Contains(body, `"cost_usd":7,`) {
 		t.Errorf("the other owner sees %s", body)
 	}
 	wantError(t, b.do(t, "GET", "/api/usage", ""), 401, "invalid_api_key")
@@ -82,7 +82,7 @@ func TestModels(t *testing.T) {
 	})
 	want := `{"models":[{"provider":"simulator","model":"model-1","kind":"realtime","default":true,"voice":"voice-1"},` +
 		`{"provider":"ollama","model":"m","kind":"text","default":true},{"provider":"simulator","model":"s","kind":"text","default":false}]}` + "\n"
-	if got := b.do(t, "GET", "/api/models", "", as("alice-token")).body; got != want {
+	if got := b.do(t, "GET", "/api/models", "", as("alice-token-of-tests")).body; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	wantError(t, b.do(t, "GET", "/api/models", ""), 401, "invalid_api_key")

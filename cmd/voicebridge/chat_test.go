@@ -18,6 +18,7 @@ import (
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
 	"voicebridge/web"
+	"voicebridge/web/access"
 )
 
 func TestShownTextModels(t *testing.T) {
@@ -49,7 +50,7 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 	t.Cleanup(server.Close)
 	cfg := config.Defaults()
 	cfg.OpenAIBaseURL, cfg.AnthropicBaseURL, cfg.GeminiBaseURL, cfg.OllamaHost = server.URL+"/v1", server.URL, server.URL, server.URL
-	cfg.Secrets.OpenAIKey, cfg.Secrets.AnthropicKey, cfg.Secrets.GeminiKey = web.NewSecret("key-o"), web.NewSecret("key-a"), web.NewSecret("key-g")
+	cfg.Secrets.OpenAIKey, cfg.Secrets.AnthropicKey, cfg.Secrets.GeminiKey = access.NewSecret("key-o"), access.NewSecret("key-a"), access.NewSecret("key-g")
 	for name, want := range map[string][]string{
 		config.ProviderOpenAI:    {"/v1/chat/completions Bearer key-o ", `"max_tokens":7`},
 		config.ProviderAnthropic: {"/v1/messages key-a ", "model-1"},

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/alecthomas/kong"
+	"voicebridge/web/access"
 
-	"voicebridge/web"
+	"github.com/alecthomas/kong"
 )
 
 // cli is the command line.
@@ -43,7 +43,7 @@ func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writ
 	parser, err := kong.New(&c,
 		kong.Name("voicebridge"),
 		kong.Description("A bridge between browsers and a realtime voice model that keeps every conversation in SQL."),
-		kong.Vars{"version": buildVersion(), "owner": web.LocalOwner},
+		kong.Vars{"version": buildVersion(), "owner": access.LocalOwner},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 	)

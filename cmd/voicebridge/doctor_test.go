@@ -138,7 +138,7 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 		"good":{"type":"http","url":%q,"headers":{"Authorization":"canary-header"}},"gone":{"command":"/does/not/exist"},"off":{"command":"x","disabled":true}}}`, mcpOverHTTP(t)), 0o600)
 	port := strconv.Itoa(freeUDPPort(t))
 	environ := []string{
-		"DATABASE_URL=" + persistencetest.PostgresURL(t), "VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary", "VOICEBRIDGE_CONFIG=" + noFile(t),
+		"DATABASE_URL=" + persistencetest.PostgresURL(t), "VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough", "VOICEBRIDGE_CONFIG=" + noFile(t),
 		"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "gpt-x", "other"), "VOICEBRIDGE_REALTIME_MODEL=gpt-x", "GEMINI_API_KEY=canary",
 		"VOICEBRIDGE_UDP_PORT=" + port, "VOICEBRIDGE_MCP_CONFIG=" + servers, "VOICEBRIDGE_ICE_SERVERS=" + stunServer(t),
 	}
@@ -260,7 +260,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 			[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "other"), "VOICEBRIDGE_UPSTREAM=simulator"},
 			[]string{"warning: voice model: a simulator answers, because", "ok: voice model: http://127.0.0.1:"},
 		},
-		"another machine's":     {[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary"}, []string{"warning: media (UDP): every call takes a port of its own", "warning: microphone: "}},
+		"another machine's":     {[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough"}, []string{"warning: media (UDP): every call takes a port of its own", "warning: microphone: "}},
 		"a bad MCP file":        {[]string{"VOICEBRIDGE_MCP_CONFIG=" + writeFile(t, "mcp.json", "{", 0o600)}, []string{"problem: MCP servers: "}},
 		"a missing MCP file":    {[]string{"VOICEBRIDGE_MCP_CONFIG=/does/not/exist.json"}, []string{"problem: MCP servers: "}},
 		"MCP, all switched off": {[]string{"VOICEBRIDGE_MCP_CONFIG=" + writeFile(t, "mcp.json", `{"mcpServers":{}}`, 0o600)}, []string{"ok: MCP servers: "}},

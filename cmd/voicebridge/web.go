@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"voicebridge/web"
+	"voicebridge/web/access"
 	"voicebridge/web/ui"
 )
 
@@ -22,7 +23,7 @@ func (a *app) webConfig() web.Config {
 		AllowedOrigins: a.cfg.AllowedOrigins,
 		Loopback:       a.cfg.Loopback(),
 		TrustedProxies: a.cfg.Proxies(),
-		Limits: web.Limits{
+		Limits: access.Limits{
 			MaxCalls: l.MaxCalls, MaxCallsPerOwner: l.MaxCallsPerOwner, SetupsPerMinute: l.SetupsPerMinute,
 			SignInsPerMinute: l.SignInsPerMinute, MaxSockets: l.MaxSockets, SocketsPerOwner: l.SocketsPerOwner,
 		},

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"go.uber.org/goleak"
 
 	"voicebridge/web/problem"
@@ -156,8 +157,12 @@ func TestKeysOverHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set := newKeySet("https://keys.example", &http.Client{Transport: k}, time.Now)
-			if _, err := set.key(context.Background(), "x", "RS256"); !errors.Is(err, errKeysUnavailable) {
+			set, errSet := newKeySet("https://keys.example", &http.Client{Transport: k}, time.Now)
+			if errSet != nil {
+				t.Fatal(errSet)
+			}
+			token := &jwt.Token{Header: map[string]any{"kid": "x", "alg": "RS256"}, Method: jwt.SigningMethodRS256}
+			if _, err := set.key(context.Background(), token); !errors.Is(err, errKeysUnavailable) {
 				t.Errorf("err %v", err)
 			}
 		})

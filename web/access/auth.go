@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -12,8 +13,6 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/web/problem"
-
-	"github.com/golang-jwt/jwt/v5"
 )
 
 // LocalOwner owns everything when no authentication is configured.
@@ -28,16 +27,49 @@ const MaxToken = 16 << 10
 // authentication: there is one local user.
 type Auth struct {
 	Tokens []StaticToken
-	// JWTSecret verifies tokens signed with HS256.
+	// JWTSecret verifies tokens signed with HS256; at least [MinJWTSecret] bytes.
 	JWTSecret Secret
 	// JWKSURL has the public keys that verify tokens signed with RSA, ECDSA or
 	// Ed25519 (RFC 7517).
 	JWKSURL string
+	// JWTIssuer and JWTAudience are what iss and aud of a JWT must be. Both are
+	// needed with JWKSURL: its issuer signs tokens for others, too.
+	JWTIssuer, JWTAudience string
+	// JWTMayClaim names owners that a JWT may be of although they are [LocalOwner] or
+	// have a static token.
+	JWTMayClaim []string
 	// HTTP fetches the keys; nil uses a client with a time limit.
 	HTTP *http.Client
 }
 
-// StaticToken is a token that does not expire and its owner.
+// Lengths under which a secret can be guessed, in bytes.
+const (
+	MinToken     = 16
+	MinJWTSecret = 32
+)
+
+// Validate names all that is wrong.
+func (a Auth) Validate() error {
+	var problems []error
+	for _, t := range a.Tokens {
+		if !validOwner(t.Owner) {
+			problems = append(problems, fmt.Errorf("the owner %.50q of a token is not usable", t.Owner))
+		}
+		if len(t.Token.Reveal()) < MinToken {
+			problems = append(problems, fmt.Errorf("the token of %q has less than %d characters: it could be guessed", t.Owner, MinToken))
+		}
+	}
+	if n := len(a.JWTSecret.Reveal()); a.JWTSecret.IsSet() && n < MinJWTSecret {
+		problems = append(problems, fmt.Errorf("the JWT secret has less than %d bytes: it could be guessed", MinJWTSecret))
+	}
+	if a.JWKSURL != "" && (a.JWTIssuer == "" || a.JWTAudience == "") {
+		problems = append(problems, errors.New("a JWKS address needs JWT issuer and audience: its issuer signs tokens for others, too"))
+	}
+	return errors.Join(problems...)
+}
+
+// StaticToken is a token that does not expire and its owner; at least [MinToken]
+// characters.
 type StaticToken struct {
 	Owner string
 	Token Secret
@@ -58,9 +90,8 @@ type Identity struct {
 // Authenticator finds the Identity of a request. Safe for concurrent use.
 type Authenticator struct {
 	tokens  []hashedToken
-	parser  *jwt.Parser
-	hmacKey []byte
-	keys    *keySet // nil without a JWKS URL
+	guesses *Guesses
+	jwt     *jwtVerifier // nil when none is taken
 
 	// Required says whether any authentication is configured.
 	Required bool
@@ -74,26 +105,17 @@ type hashedToken struct {
 }
 
 // New checks the configuration and returns an authenticator by the clock now.
-func New(a Auth, now func() time.Time) (*Authenticator, error) {
-	out := &Authenticator{Required: a.Required(), Secrets: newSecretStore(now), Sessions: newSessionStore(now)}
+func New(a Auth, guesses *Guesses, now func() time.Time) (*Authenticator, error) {
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	out := &Authenticator{Required: a.Required(), guesses: guesses, Secrets: newSecretStore(now), Sessions: newSessionStore(now)}
 	for _, t := range a.Tokens {
-		if !validOwner(t.Owner) || !t.Token.IsSet() {
-			return nil, errors.New("a static token needs an owner and a token")
-		}
 		out.tokens = append(out.tokens, hashedToken{sha256.Sum256([]byte(t.Token.Reveal())), t.Owner})
 	}
-	var methods []string
-	if a.JWTSecret.IsSet() {
-		out.hmacKey = []byte(a.JWTSecret.Reveal())
-		methods = append(methods, "HS256")
-	}
-	if a.JWKSURL != "" {
-		out.keys = newKeySet(a.JWKSURL, a.HTTP, now)
-		methods = append(methods, asymmetricMethods...)
-	}
-	if len(methods) > 0 {
-		// Whether tokens end is for whoever signs them to say: exp counts where it is.
-		out.parser = jwt.NewParser(jwt.WithValidMethods(methods), jwt.WithLeeway(30*time.Second), jwt.WithTimeFunc(now))
+	var err error
+	if out.jwt, err = newJWTVerifier(a, now); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -105,7 +127,7 @@ func validOwner(s string) bool {
 
 // Identify returns who a request comes from. Client secrets count only where
 // secretsToo is set. Errors are *problem.Error with status 401.
-func (a *Authenticator) Identify(r *http.Request, secretsToo bool) (Identity, error) {
+func (a *Authenticator) Identify(r *http.Request, by Caller, secretsToo bool) (Identity, error) {
 	token, shown, err := bearer(r)
 	if err != nil {
 		return Identity{}, err
@@ -115,12 +137,16 @@ func (a *Authenticator) Identify(r *http.Request, secretsToo bool) (Identity, er
 		if !secretsToo {
 			return Identity{}, problem.Unauthorized("A client secret opens and ends calls and nothing else.")
 		}
-		return a.Secrets.identify(token)
+		who, err := a.Secrets.identify(token)
+		if err != nil {
+			return who, a.guesses.wrong(by, err)
+		}
+		return who, nil
 	case !a.Required:
 		// Clients of the Realtime API always send some key: it means nothing here.
 		return Identity{Owner: LocalOwner}, nil
 	case shown:
-		owner, _, err := a.Owner(r.Context(), token)
+		owner, _, err := a.Owner(r.Context(), by, token)
 		return Identity{Owner: owner}, err
 	}
 	if owner, ok := a.Sessions.owner(r); ok {
@@ -144,8 +170,21 @@ func bearer(r *http.Request) (token string, shown bool, err error) {
 }
 
 // Owner returns whom a static token or a JWT belongs to, and when it ends (zero
-// for those that do not).
-func (a *Authenticator) Owner(ctx context.Context, token string) (string, time.Time, error) {
+// for those that do not). Wrong tokens are counted. Who has shown too many of them is
+// refused with any token that could be a guess, which a JWT and what was right before
+// could not.
+func (a *Authenticator) Owner(ctx context.Context, by Caller, token string) (string, time.Time, error) {
+	if strings.Count(token, ".") == 2 && a.jwt != nil {
+		owner, until, err := a.jwt.owner(ctx, token)
+		if isRefusal(err) && !errors.Is(err, errExpired) {
+			err = a.guesses.wrong(by, err)
+		}
+		return owner, until, err
+	}
+	unknown := problem.Unauthorized("This token is not known.")
+	if token == "" || len(token) > MaxToken || strings.HasPrefix(token, SecretPrefix) {
+		return "", time.Time{}, a.guesses.wrong(by, unknown)
+	}
 	hash, owner := sha256.Sum256([]byte(token)), ""
 	for _, t := range a.tokens {
 		// All are compared, so that the time taken says nothing.
@@ -154,36 +193,16 @@ func (a *Authenticator) Owner(ctx context.Context, token string) (string, time.T
 		}
 	}
 	if owner != "" {
-		return owner, time.Time{}, nil
+		return owner, time.Time{}, a.guesses.right(by, owner)
 	}
-	if a.parser == nil {
-		return "", time.Time{}, problem.Unauthorized("This token is not known.")
-	}
-	return a.jwtOwner(ctx, token)
+	return "", time.Time{}, a.guesses.wrong(by, unknown)
 }
 
-func (a *Authenticator) jwtOwner(ctx context.Context, token string) (string, time.Time, error) {
-	var claims jwt.RegisteredClaims
-	_, err := a.parser.ParseWithClaims(token, &claims, func(t *jwt.Token) (any, error) {
-		if t.Method.Alg() == "HS256" {
-			return a.hmacKey, nil
-		}
-		id, _ := t.Header["kid"].(string)
-		return a.keys.key(ctx, id, t.Method.Alg())
-	})
-	switch {
-	case errors.Is(err, errKeysUnavailable):
-		return "", time.Time{}, &problem.Error{Status: http.StatusServiceUnavailable, Code: "keys_unavailable",
-			Message: "The keys that verify tokens cannot be fetched now.", RetryAfter: 5 * time.Second}
-	case errors.Is(err, jwt.ErrTokenExpired):
-		return "", time.Time{}, problem.Unauthorized("This token has expired.")
-	case err != nil:
-		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
-	case !validOwner(claims.Subject):
-		return "", time.Time{}, problem.Unauthorized("This token has no usable sub.")
-	}
-	if claims.ExpiresAt == nil {
-		return claims.Subject, time.Time{}, nil
-	}
-	return claims.Subject, claims.ExpiresAt.Time, nil
+// errExpired is told of a token that was good once.
+var errExpired = problem.Unauthorized("This token has expired.")
+
+// isRefusal reports whether err says that a token is wrong.
+func isRefusal(err error) bool {
+	e, ok := errors.AsType[*problem.Error](err)
+	return ok && e.Status == http.StatusUnauthorized
 }

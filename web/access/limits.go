@@ -15,7 +15,7 @@ type Limits struct {
 	MaxCalls         int // live calls of this process; default 200
 	MaxCallsPerOwner int // default 20
 	SetupsPerMinute  int // calls started from one address; default 60
-	SignInsPerMinute int // sign-ins from one address; default 10
+	SignInsPerMinute int // sign-ins and wrong tokens from one address; default 10
 	MaxSockets       int // thread sockets of this process; default 2000
 	SocketsPerOwner  int // default 200
 }
@@ -48,6 +48,8 @@ type Allowances struct {
 	local   bool // there is one local user
 	Setups  *RateLimit
 	SignIns *RateLimit
+	// Guesses counts wrong tokens, together with sign-ins.
+	Guesses *Guesses
 	Calls   *CallLimit
 	Sockets *CountLimit
 }
@@ -59,10 +61,12 @@ func NewAllowances(l Limits, calls liveCalls, authenticated bool, now func() tim
 	if !authenticated {
 		perOwner, socketsPerOwner = l.MaxCalls, l.MaxSockets
 	}
+	signIns := NewRateLimit(l.SignInsPerMinute, now)
 	return &Allowances{
+		Guesses: newGuesses(l.SignInsPerMinute, signIns),
 		local:   !authenticated,
 		Setups:  NewRateLimit(l.SetupsPerMinute, now),
-		SignIns: NewRateLimit(l.SignInsPerMinute, now),
+		SignIns: signIns,
 		Calls:   NewCallLimit(calls, l.MaxCalls, perOwner),
 		Sockets: NewCountLimit(l.MaxSockets, socketsPerOwner),
 	}
@@ -73,7 +77,7 @@ func (l *Allowances) SetUp(address string) error {
 	if ip, err := netip.ParseAddr(address); err == nil && l.local && ip.Unmap().IsLoopback() {
 		return nil
 	}
-	return l.Setups.Take(address)
+	return l.Setups.Take(network(address))
 }
 
 // maxAddresses bounds the memory of a RateLimit.
@@ -94,19 +98,28 @@ func NewRateLimit(perMinute int, now func() time.Time) *RateLimit {
 }
 
 // Take counts one use by the address, or is a 429 that says when to come back.
-func (r *RateLimit) Take(address string) error {
+func (r *RateLimit) Take(address string) error { return r.use(address, 1) }
+
+// check is a 429 when the address has nothing left; it counts nothing.
+func (r *RateLimit) check(address string) error { return r.use(address, 0) }
+
+func (r *RateLimit) use(address string, n int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
 	l, ok := r.all[address]
 	if !ok {
+		if n == 0 {
+			return nil
+		}
 		if len(r.all) >= maxAddresses {
 			r.forget(now)
 		}
 		l = rate.NewLimiter(rate.Limit(float64(r.perMinute)/60), r.perMinute)
 		r.all[address] = l
 	}
-	if l.AllowN(now, 1) {
+	if left := l.TokensAt(now); left >= 1 {
+		l.AllowN(now, n)
 		return nil
 	}
 	missing := 1 - l.TokensAt(now)

@@ -2,7 +2,6 @@ package access
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -91,13 +90,14 @@ func (o *Origins) CheckHost(r *http.Request) error {
 	return problem.Forbidden("host_not_allowed", "This server does not go by that name. Behind a proxy, set VOICEBRIDGE_ALLOWED_ORIGINS to the address that browsers use.")
 }
 
-// hostname returns the name in a Host header in lower case, without port and
-// IPv6 brackets.
+// hostname returns the name in a Host header (RFC 9110, section 7.2) in lower case,
+// without port and IPv6 brackets; nothing for a header of another form.
 func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	u, err := url.Parse("http://" + host)
+	if err != nil || u.Host != host || u.User != nil || strings.HasSuffix(host, ":") {
+		return ""
 	}
-	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+	return strings.ToLower(u.Hostname())
 }
 
 // CheckCross refuses requests that change something and come from a foreign

@@ -6,6 +6,7 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"voicebridge/web"
+	"voicebridge/web/access"
 )
 
 // Config is what an operator can set, by flag, environment, voicebridge.yaml or
@@ -18,6 +19,9 @@ type Config struct {
 	AllowedOrigins []string `koanf:"allowed_origins"`
 	TrustedProxies []string `koanf:"trusted_proxies"` // addresses or networks
 	JWTJWKSURL     string   `koanf:"jwt_jwks_url"`
+	JWTIssuer      string   `koanf:"jwt_issuer"`
+	JWTAudience    string   `koanf:"jwt_audience"`
+	JWTMayClaim    []string `koanf:"jwt_may_claim"` // owners, beside those that only JWTs have
 
 	UDPPort    int         `koanf:"udp_port"`
 	PublicIPs  []string    `koanf:"public_ips"`
@@ -44,13 +48,13 @@ type Config struct {
 }
 
 type Secrets struct {
-	OpenAIKey, AnthropicKey, GeminiKey web.Secret
-	OllamaKey                          web.Secret
-	ExaKey, TavilyKey, BraveKey        web.Secret
-	JWTSecret                          web.Secret
-	Tokens                             []web.StaticToken
+	OpenAIKey, AnthropicKey, GeminiKey access.Secret
+	OllamaKey                          access.Secret
+	ExaKey, TavilyKey, BraveKey        access.Secret
+	JWTSecret                          access.Secret
+	Tokens                             []access.StaticToken
 	// DatabaseURL takes the place of the key when it holds a password.
-	DatabaseURL web.Secret
+	DatabaseURL access.Secret
 	ICEServers  []web.ICEServer
 	// badTokens says that tokens were given and could not be read: the start fails
 	// for that and not for want of authentication.
@@ -229,7 +233,7 @@ func Load(src Sources) (Config, error) {
 	for key, value := range src.Flags {
 		l.note(l.k.Set(key, value))
 		if key == "database_url" {
-			l.cfg.Secrets.DatabaseURL = web.Secret{} // the flag comes before the environment
+			l.cfg.Secrets.DatabaseURL = access.Secret{} // the flag comes before the environment
 		}
 	}
 	l.decode()

@@ -111,11 +111,12 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 		{"OLLAMA_API_KEY", "k", func(c Config) any { return c.Secrets.OllamaKey.Reveal() }, "k"},
 		{"GEMINI_BASE_URL", "https://g.example", func(c Config) any { return c.GeminiBaseURL }, "https://g.example"},
 		{"OLLAMA_HOST", "127.0.0.1:11434", func(c Config) any { return c.OllamaHost }, "127.0.0.1:11434"},
-		{"VOICEBRIDGE_API_TOKENS", "alice:a:1, bob:b", func(c Config) any {
+		{"VOICEBRIDGE_API_TOKENS", "alice:a:1-and-long-enough, bob:b-and-long-enough", func(c Config) any {
 			return fmt.Sprint(len(c.Secrets.Tokens), c.Secrets.Tokens[0].Owner, c.Secrets.Tokens[0].Token.Reveal(), c.Secrets.Tokens[1].Owner)
-		}, "2alicea:1bob"},
-		{"VOICEBRIDGE_JWT_JWKS_URL", "https://k.example/jwks", func(c Config) any { return fmt.Sprint(c.JWTJWKSURL, c.Auth().Required()) }, "https://k.example/jwkstrue"},
-		{"VOICEBRIDGE_JWT_SECRET", "s s", func(c Config) any { return c.Secrets.JWTSecret.Reveal() }, "s s"},
+		}, "2alicea:1-and-long-enoughbob"},
+		{"VOICEBRIDGE_JWT_ISSUER", "https://i.example", func(c Config) any { return c.Auth().JWTIssuer }, "https://i.example"},
+		{"VOICEBRIDGE_JWT_AUDIENCE", "bridge", func(c Config) any { return c.Auth().JWTAudience }, "bridge"},
+		{"VOICEBRIDGE_JWT_SECRET", "a secret of thirty-two bytes or so", func(c Config) any { return c.Secrets.JWTSecret.Reveal() }, "a secret of thirty-two bytes or so"},
 		{"VOICEBRIDGE_ALLOWED_ORIGINS", "https://a.example, http://b.example:1,", func(c Config) any { return fmt.Sprint(c.AllowedOrigins) }, "[https://a.example http://b.example:1]"},
 		{"VOICEBRIDGE_UDP_PORT", "40000", func(c Config) any { return c.UDPPort }, 40000},
 		{"VOICEBRIDGE_PUBLIC_IPS", "1.2.3.4,2001:db8::1", func(c Config) any { return fmt.Sprint(c.PublicIPs) }, "[1.2.3.4 2001:db8::1]"},
@@ -244,8 +245,12 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"bad ICE JSON":         {"", []string{"VOICEBRIDGE_ICE_SERVERS=[{]"}, []string{"VOICEBRIDGE_ICE_SERVERS", "JSON"}},
 		"TURN without a user":  {"", []string{`VOICEBRIDGE_ICE_SERVERS=[{"urls":["turn:a"]}]`}, []string{"VOICEBRIDGE_ICE_SERVERS", "TURN"}},
 		"bad JWKS":             {"", []string{"VOICEBRIDGE_JWT_JWKS_URL=http://k.example"}, []string{"VOICEBRIDGE_JWT_JWKS_URL", "https"}},
-		"token without owner":  {"", []string{"VOICEBRIDGE_API_TOKENS=a:b,c"}, []string{"VOICEBRIDGE_API_TOKENS", "entry 2"}},
-		"token twice":          {"", []string{"VOICEBRIDGE_API_TOKENS=a:x,b:x"}, []string{"VOICEBRIDGE_API_TOKENS", "entry 2"}},
+		"token without owner":  {"", []string{"VOICEBRIDGE_API_TOKENS=a:b-and-long-enough,c"}, []string{"VOICEBRIDGE_API_TOKENS", "entry 2"}},
+		"token twice":          {"", []string{"VOICEBRIDGE_API_TOKENS=a:x-and-long-enough,b:x-and-long-enough"}, []string{"VOICEBRIDGE_API_TOKENS", "entry 2"}},
+		"short token":          {"", []string{"VOICEBRIDGE_API_TOKENS=a:fifteen-letters"}, []string{"VOICEBRIDGE_API_TOKENS", "16 characters"}},
+		"short JWT secret":     {"", []string{"VOICEBRIDGE_JWT_SECRET=short"}, []string{"VOICEBRIDGE_JWT_SECRET", "32 bytes"}},
+		"JWKS without issuer":  {"", []string{"VOICEBRIDGE_JWT_JWKS_URL=https://k.example", "VOICEBRIDGE_JWT_AUDIENCE=a"}, []string{"VOICEBRIDGE_JWT_ISSUER"}},
+		"JWKS for anybody":     {"", []string{"VOICEBRIDGE_JWT_JWKS_URL=https://k.example", "VOICEBRIDGE_JWT_ISSUER=i"}, []string{"VOICEBRIDGE_JWT_AUDIENCE"}},
 		"client secret":        {"", []string{"VOICEBRIDGE_API_TOKENS=a:ek_x"}, []string{"VOICEBRIDGE_API_TOKENS", "entry 1"}},
 		"bad proxy":            {"trusted_proxies: [x]", nil, []string{"trusted_proxies", `"x"`}},
 		"tool both ways":       {"tools: {allow: [a], deny: [a]}", nil, []string{"tools.deny", `"a"`}},
@@ -298,7 +303,7 @@ func TestSecretsInTheFileAreRefused(t *testing.T) {
 func TestSecretsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Sources{File: noFile(t), Environ: []string{
-		"OPENAI_API_KEY=canary1", "ANTHROPIC_API_KEY=canary2", "GEMINI_API_KEY=canary3", "VOICEBRIDGE_JWT_SECRET=canary4", "VOICEBRIDGE_API_TOKENS=a:canary5",
+		"OPENAI_API_KEY=canary1", "ANTHROPIC_API_KEY=canary2", "GEMINI_API_KEY=canary3", "VOICEBRIDGE_JWT_SECRET=canary4-of-thirty-two-bytes-or-more", "VOICEBRIDGE_API_TOKENS=a:canary5-long-enough",
 		"DATABASE_URL=postgres://u:canary6@h/db", `VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":"canary7"}]`,
 	}})
 	if err != nil {
@@ -332,8 +337,8 @@ func TestOffLoopbackNeedsAuthentication(t *testing.T) {
 		if !loopback && (err == nil || !strings.Contains(err.Error(), "VOICEBRIDGE_API_TOKENS")) {
 			t.Errorf("%s: the error does not say what to do: %v", listen, err)
 		}
-		for _, auth := range []string{"VOICEBRIDGE_API_TOKENS=a:b", "VOICEBRIDGE_JWT_SECRET=s", "VOICEBRIDGE_JWT_JWKS_URL=https://k.example"} {
-			if _, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_LISTEN=" + listen, auth}}); err != nil {
+		for _, auth := range []string{"VOICEBRIDGE_API_TOKENS=a:b-and-long-enough", "VOICEBRIDGE_JWT_SECRET=" + strings.Repeat("s", 32), "VOICEBRIDGE_JWT_JWKS_URL=https://k.example VOICEBRIDGE_JWT_ISSUER=i VOICEBRIDGE_JWT_AUDIENCE=a"} {
+			if _, err := Load(Sources{File: noFile(t), Environ: append(strings.Fields(auth), "VOICEBRIDGE_LISTEN="+listen)}); err != nil {
 				t.Errorf("%s with %s: %v", listen, auth, err)
 			}
 		}

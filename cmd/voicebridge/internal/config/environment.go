@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"voicebridge/web"
+	"voicebridge/web/access"
 )
 
 // variable is a variable of the environment that sets a key.
@@ -32,6 +33,8 @@ var variables = map[string]variable{
 	"GEMINI_BASE_URL":                          {"gemini_base_url", asText},
 	"OLLAMA_HOST":                              {"ollama_host", asText},
 	"VOICEBRIDGE_JWT_JWKS_URL":                 {"jwt_jwks_url", asText},
+	"VOICEBRIDGE_JWT_ISSUER":                   {"jwt_issuer", asText},
+	"VOICEBRIDGE_JWT_AUDIENCE":                 {"jwt_audience", asText},
 	"VOICEBRIDGE_ALLOWED_ORIGINS":              {"allowed_origins", asList},
 	"VOICEBRIDGE_UDP_PORT":                     {"udp_port", asNumber},
 	"VOICEBRIDGE_PUBLIC_IPS":                   {"public_ips", asList},
@@ -47,17 +50,17 @@ var otherNames = map[string]string{
 
 // secretVariables are those that are, or may hold, secrets.
 var secretVariables = map[string]func(*Secrets, string) error{
-	"OPENAI_API_KEY":          func(s *Secrets, v string) error { s.OpenAIKey = web.NewSecret(v); return checkKey(v) },
-	"ANTHROPIC_API_KEY":       func(s *Secrets, v string) error { s.AnthropicKey = web.NewSecret(v); return checkKey(v) },
-	"GEMINI_API_KEY":          func(s *Secrets, v string) error { s.GeminiKey = web.NewSecret(v); return checkKey(v) },
-	"OLLAMA_API_KEY":          func(s *Secrets, v string) error { s.OllamaKey = web.NewSecret(v); return checkKey(v) },
-	"EXA_API_KEY":             func(s *Secrets, v string) error { s.ExaKey = web.NewSecret(v); return checkKey(v) },
-	"TAVILY_API_KEY":          func(s *Secrets, v string) error { s.TavilyKey = web.NewSecret(v); return checkKey(v) },
-	"BRAVE_API_KEY":           func(s *Secrets, v string) error { s.BraveKey = web.NewSecret(v); return checkKey(v) },
-	"VOICEBRIDGE_JWT_SECRET":  func(s *Secrets, v string) error { s.JWTSecret = web.NewSecret(v); return nil },
+	"OPENAI_API_KEY":          func(s *Secrets, v string) error { s.OpenAIKey = access.NewSecret(v); return checkKey(v) },
+	"ANTHROPIC_API_KEY":       func(s *Secrets, v string) error { s.AnthropicKey = access.NewSecret(v); return checkKey(v) },
+	"GEMINI_API_KEY":          func(s *Secrets, v string) error { s.GeminiKey = access.NewSecret(v); return checkKey(v) },
+	"OLLAMA_API_KEY":          func(s *Secrets, v string) error { s.OllamaKey = access.NewSecret(v); return checkKey(v) },
+	"EXA_API_KEY":             func(s *Secrets, v string) error { s.ExaKey = access.NewSecret(v); return checkKey(v) },
+	"TAVILY_API_KEY":          func(s *Secrets, v string) error { s.TavilyKey = access.NewSecret(v); return checkKey(v) },
+	"BRAVE_API_KEY":           func(s *Secrets, v string) error { s.BraveKey = access.NewSecret(v); return checkKey(v) },
+	"VOICEBRIDGE_JWT_SECRET":  parseJWTSecret,
 	"VOICEBRIDGE_API_TOKENS":  parseTokens,
 	"VOICEBRIDGE_ICE_SERVERS": parseICEServers,
-	"DATABASE_URL":            func(s *Secrets, v string) error { s.DatabaseURL = web.NewSecret(v); return nil },
+	"DATABASE_URL":            func(s *Secrets, v string) error { s.DatabaseURL = access.NewSecret(v); return nil },
 }
 
 func asText(v string) (any, error) { return v, nil }
@@ -99,6 +102,16 @@ func checkKey(v string) error {
 	return nil
 }
 
+// parseJWTSecret refuses a secret that can be guessed.
+func parseJWTSecret(s *Secrets, v string) error {
+	if len(v) < access.MinJWTSecret {
+		s.badTokens = true
+		return fmt.Errorf("it has less than %d bytes, so it could be guessed", access.MinJWTSecret)
+	}
+	s.JWTSecret = access.NewSecret(v)
+	return nil
+}
+
 // parseTokens reads owner:token pairs. Errors count the pairs and never repeat
 // them.
 func parseTokens(s *Secrets, v string) error {
@@ -114,11 +127,13 @@ func parseTokens(s *Secrets, v string) error {
 			problems = append(problems, fmt.Errorf("entry %d: tokens that begin with ek_ are client secrets", i+1))
 		case checkKey(token) != nil:
 			problems = append(problems, fmt.Errorf("entry %d: the token holds characters that cannot be sent", i+1))
+		case len(token) < access.MinToken:
+			problems = append(problems, fmt.Errorf("entry %d: a token of less than %d characters could be guessed", i+1, access.MinToken))
 		case seen[token]:
 			problems = append(problems, fmt.Errorf("entry %d has the token of another entry", i+1))
 		default:
 			seen[token] = true
-			s.Tokens = append(s.Tokens, web.StaticToken{Owner: owner, Token: web.NewSecret(token)})
+			s.Tokens = append(s.Tokens, access.StaticToken{Owner: owner, Token: access.NewSecret(token)})
 		}
 	}
 	if len(problems) == 0 && len(s.Tokens) == 0 {
@@ -152,7 +167,7 @@ func parseICEServers(s *Secrets, v string) error {
 		return errors.New(`it must be JSON of the form [{"urls":["turn:…"],"username":"…","credential":"…"}]`)
 	}
 	for _, i := range list {
-		s.ICEServers = append(s.ICEServers, web.ICEServer{URLs: i.URLs, Username: i.Username, Credential: web.NewSecret(i.Credential)})
+		s.ICEServers = append(s.ICEServers, web.ICEServer{URLs: i.URLs, Username: i.Username, Credential: access.NewSecret(i.Credential)})
 	}
 	return checkICEServers(s.ICEServers)
 }

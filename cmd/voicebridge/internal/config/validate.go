@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"voicebridge/web"
+	"voicebridge/web/access"
 )
 
 // named returns a key together with the variable that sets it, if there is one.
@@ -70,7 +71,7 @@ func (c *checks) httpURL(key, value string) {
 func (c *Config) validate() []error {
 	var w checks
 	if !c.Secrets.DatabaseURL.IsSet() {
-		c.Secrets.DatabaseURL = web.NewSecret(c.DatabaseURL)
+		c.Secrets.DatabaseURL = access.NewSecret(c.DatabaseURL)
 	}
 	c.checkDatabase(&w)
 	c.checkNetwork(&w)
@@ -111,7 +112,7 @@ func (c *Config) checkNetwork(w *checks) {
 		}
 	}
 	for _, origin := range c.AllowedOrigins {
-		if _, err := web.ParseOrigin(origin); err != nil {
+		if _, err := access.ParseOrigin(origin); err != nil {
 			w.wrong("allowed_origins", "%v", err)
 		}
 	}
@@ -122,6 +123,11 @@ func (c *Config) checkNetwork(w *checks) {
 		w.httpURL("jwt_jwks_url", c.JWTJWKSURL)
 		if u, err := url.Parse(c.JWTJWKSURL); err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname()) {
 			w.wrong("jwt_jwks_url", "keys that decide who may come in must be fetched by https")
+		}
+		for key, value := range map[string]string{"jwt_issuer": c.JWTIssuer, "jwt_audience": c.JWTAudience} {
+			if value == "" {
+				w.wrong(key, "it is needed with jwt_jwks_url, whose issuer signs tokens for others, too")
+			}
 		}
 	}
 	w.between("udp_port", c.UDPPort, 0, 65535)
@@ -203,8 +209,9 @@ func (c *Config) checkNumbers(w *checks) {
 }
 
 // Auth is how callers prove who they are.
-func (c *Config) Auth() web.Auth {
-	return web.Auth{Tokens: c.Secrets.Tokens, JWTSecret: c.Secrets.JWTSecret, JWKSURL: c.JWTJWKSURL}
+func (c *Config) Auth() access.Auth {
+	return access.Auth{Tokens: c.Secrets.Tokens, JWTSecret: c.Secrets.JWTSecret, JWKSURL: c.JWTJWKSURL,
+		JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience, JWTMayClaim: c.JWTMayClaim}
 }
 
 // Proxies are the networks whose word on where a request comes from is believed.

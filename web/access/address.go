@@ -1,0 +1,128 @@
+package access
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+)
+
+// Client returns the name by which limits count the caller of a request: its
+// address, or its network of 64 bits with IPv6, where one household has them all.
+// address is that of the caller as far as proxies are believed.
+//
+// Behind a proxy that is not believed all callers come from one address. Each then
+// counts by what the proxy says of it beside, so that one who tries tokens does not
+// lock out the others. A caller may invent this, so [Guesses] also bounds what comes
+// from one connection's address.
+func Client(r *http.Request, address string) string {
+	name := network(address)
+	last := r.Header.Values("X-Forwarded-For")
+	if len(last) == 0 || address != Remote(r) {
+		return name
+	}
+	said := last[len(last)-1]
+	if i := strings.LastIndexByte(said, ','); i >= 0 {
+		said = said[i+1:]
+	}
+	return name + " for " + network(strings.TrimSpace(said))
+}
+
+// Remote returns the address that a request's connection comes from.
+func Remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// network returns an address of IPv4 as it is, and of IPv6 its /64. What is no
+// address is one name.
+func network(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return "unknown"
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	p, err := ip.Prefix(64)
+	if err != nil {
+		return "unknown"
+	}
+	return p.String()
+}
+
+// ForwardedHeader returns the header by which a request shows that it came through a
+// proxy (RFC 7239 and those before it), or nothing.
+func ForwardedHeader(h http.Header) string {
+	for name := range h {
+		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Guesses limits how often a caller may show a token that is wrong. Safe for
+// concurrent use.
+type Guesses struct {
+	clients *RateLimit
+	remotes *RateLimit
+
+	mu sync.Mutex
+	// proven are the owners whose token a client has shown, by both.
+	proven map[[2]string]bool
+}
+
+// guessesPerRemote is how many callers of one connection's address may guess at once.
+const guessesPerRemote = 50
+
+func newGuesses(perMinute int, clients *RateLimit) *Guesses {
+	return &Guesses{clients: clients, remotes: NewRateLimit(perMinute*guessesPerRemote, clients.now), proven: make(map[[2]string]bool)}
+}
+
+// Caller is who shows a token.
+type Caller struct {
+	Client string // as [Client] names it
+	Remote string
+}
+
+// CallerOf names the caller of a request; address is as for [Client].
+func CallerOf(r *http.Request, address string) Caller {
+	return Caller{Client: Client(r, address), Remote: network(Remote(r))}
+}
+
+// right is a 429 when the caller has guessed too often, unless this owner's token was
+// right before: others at the same address must not lock it out.
+func (g *Guesses) right(c Caller, owner string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	who := [2]string{c.Client, owner}
+	if g.proven[who] {
+		return nil
+	}
+	if err := cmp.Or(g.clients.check(c.Client), g.remotes.check(c.Remote)); err != nil {
+		return err
+	}
+	if len(g.proven) >= maxAddresses {
+		clear(g.proven)
+	}
+	g.proven[who] = true
+	return nil
+}
+
+// wrong counts a wrong token and returns the error for it: refused, or a 429.
+func (g *Guesses) wrong(c Caller, refused error) error {
+	if err := g.clients.Take(c.Client); err != nil {
+		return err
+	}
+	if err := g.remotes.Take(c.Remote); err != nil {
+		return err
+	}
+	return refused
+}

@@ -1,0 +1,106 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"voicebridge/web/problem"
+)
+
+// jwtVerifier verifies JSON Web Tokens (RFC 7519).
+type jwtVerifier struct {
+	parser  *jwt.Parser
+	hmacKey []byte
+	keys    *keySet // nil without a JWKS URL
+	// reserved are owners that no token may name.
+	reserved []string
+}
+
+// newJWTVerifier returns nil when no JWT is taken.
+func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
+	v := &jwtVerifier{}
+	var methods []string
+	if a.JWTSecret.IsSet() {
+		v.hmacKey = []byte(a.JWTSecret.Reveal())
+		methods = append(methods, "HS256")
+	}
+	if a.JWKSURL != "" {
+		var err error
+		if v.keys, err = newKeySet(a.JWKSURL, a.HTTP, now); err != nil {
+			return nil, err
+		}
+		methods = append(methods, asymmetricMethods...)
+	}
+	if len(methods) == 0 {
+		return nil, nil //nolint:nilnil // none is taken
+	}
+	options := []jwt.ParserOption{
+		jwt.WithValidMethods(methods), jwt.WithLeeway(30 * time.Second), jwt.WithTimeFunc(now), jwt.WithExpirationRequired(),
+	}
+	if a.JWTIssuer != "" {
+		options = append(options, jwt.WithIssuer(a.JWTIssuer))
+	}
+	if a.JWTAudience != "" {
+		options = append(options, jwt.WithAudience(a.JWTAudience))
+	}
+	v.parser = jwt.NewParser(options...)
+	for _, owner := range append([]string{LocalOwner}, ownersOf(a.Tokens)...) {
+		if !slices.Contains(a.JWTMayClaim, owner) {
+			v.reserved = append(v.reserved, owner)
+		}
+	}
+	return v, nil
+}
+
+func ownersOf(tokens []StaticToken) []string {
+	out := make([]string, 0, len(tokens))
+	for _, t := range tokens {
+		out = append(out, t.Owner)
+	}
+	return out
+}
+
+// owner returns the owner that a token names and when it ends.
+func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Time, error) {
+	// A map, because struct fields would also take SUB for sub.
+	claims := jwt.MapClaims{}
+	_, err := v.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) {
+		if _, ok := t.Header["crit"]; ok {
+			return nil, errors.New("critical header parameters are not known") // RFC 7515, section 4.1.11
+		}
+		if t.Method.Alg() == "HS256" {
+			return v.hmacKey, nil
+		}
+		return v.keys.key(ctx, t)
+	})
+	switch {
+	case errors.Is(err, errKeysUnavailable):
+		return "", time.Time{}, &problem.Error{
+			Status: http.StatusServiceUnavailable, Code: "keys_unavailable",
+			Message: "The keys that verify tokens cannot be fetched now.", RetryAfter: 5 * time.Second,
+		}
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return "", time.Time{}, errExpired
+	case errors.Is(err, jwt.ErrTokenInvalidAudience), errors.Is(err, jwt.ErrTokenInvalidIssuer):
+		return "", time.Time{}, problem.Unauthorized("This token is not for this server: its iss or aud is another's.")
+	case err != nil:
+		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
+	}
+	owner, _ := claims["sub"].(string)
+	if !validOwner(owner) {
+		return "", time.Time{}, problem.Unauthorized("This token has no usable sub.")
+	}
+	if slices.Contains(v.reserved, owner) {
+		return "", time.Time{}, problem.Unauthorized("No JWT may name this owner.")
+	}
+	expires, err := claims.GetExpirationTime()
+	if err != nil || expires == nil { // the parser has seen to it
+		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
+	}
+	return owner, expires.Time, nil
+}

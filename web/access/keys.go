@@ -1,0 +1,198 @@
+package access
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/MicahParks/jwkset"
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/sync/singleflight"
+)
+
+// asymmetricMethods are the signatures that a key of a JWKS can verify. HMAC is
+// not among them: a public key must never be taken for a shared secret.
+var asymmetricMethods = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+var (
+	errKeysUnavailable = errors.New("keys unavailable")
+	errUnknownKey      = errors.New("unknown key")
+)
+
+const (
+	keysFresh    = time.Hour        // keys are fetched again after this
+	keysStale    = 2 * time.Hour    // and after this a token waits for it, so that a removed key does not live on
+	keysRetry    = 30 * time.Second // fetches are at least this far apart, whatever keys tokens name
+	keysTimeout  = 10 * time.Second
+	maxKeysBytes = 1 << 20
+	minRSABits   = 2048
+)
+
+// keySet is a cached JSON Web Key Set (RFC 7517). Only a token whose key is not
+// known, or all whose keys are stale, waits for a fetch. Safe for concurrent use.
+type keySet struct {
+	url     string
+	http    *http.Client
+	now     func() time.Time
+	storage jwkset.Storage
+	choose  keyfunc.Keyfunc
+	fetches singleflight.Group
+
+	mu      sync.Mutex
+	fetched time.Time // the last time with an answer
+	tried   time.Time
+}
+
+func newKeySet(url string, client *http.Client, now func() time.Time) (*keySet, error) {
+	if client == nil {
+		client = &http.Client{Timeout: keysTimeout}
+	}
+	storage := jwkset.NewMemoryStorage()
+	choose, err := keyfunc.New(keyfunc.Options{Storage: storage})
+	if err != nil {
+		return nil, fmt.Errorf("make key set: %w", err)
+	}
+	return &keySet{url: url, http: client, now: now, storage: storage, choose: choose}, nil
+}
+
+// key returns the public key that verifies the token. A token without a key id is
+// verified by the only key of the set.
+func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
+	if _, named := t.Header["kid"]; !named {
+		all, err := k.storage.KeyReadAll(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read keys: %w", err)
+		}
+		if len(all) == 1 {
+			t.Header["kid"] = all[0].Marshal().KID
+		}
+	}
+	key, err := k.choose.KeyfuncCtx(ctx)(t)
+	missing := errors.Is(err, jwkset.ErrKeyNotFound) || err == nil && isSet(key)
+	fetch, wait := k.due(missing)
+	if fetch {
+		done := k.fetches.DoChan("", func() (any, error) { return nil, k.fetch() })
+		if wait {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			key, err = k.choose.KeyfuncCtx(ctx)(t)
+		}
+	}
+	if err == nil && !isSet(key) {
+		return key, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.fetched.IsZero() || k.tried.After(k.fetched) {
+		return nil, errKeysUnavailable // perhaps it is a new key
+	}
+	return nil, errUnknownKey
+}
+
+// isSet reports whether keyfunc could not choose for want of a key id.
+func isSet(key any) bool {
+	_, ok := key.(jwt.VerificationKeySet)
+	return ok
+}
+
+// due says whether the keys are to be fetched now, and whether to wait for them.
+func (k *keySet) due(missing bool) (fetch, wait bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	age := k.now().Sub(k.fetched)
+	if !missing && age <= keysFresh {
+		return false, false
+	}
+	wait = missing || age > keysStale
+	if k.now().Sub(k.tried) <= keysRetry {
+		return false, false
+	}
+	k.tried = k.now()
+	return true, wait
+}
+
+// fetch replaces the keys by those of the address. It is not cancelled with the
+// request that happens to ask: others wait for it.
+func (k *keySet) fetch() error {
+	ctx, cancel := context.WithTimeout(context.Background(), keysTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
+	if err != nil {
+		return fmt.Errorf("fetch keys: %w", err)
+	}
+	res, err := k.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("fetch keys: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("fetch keys: status %d", res.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxKeysBytes))
+	if err != nil {
+		return fmt.Errorf("fetch keys: %w", err)
+	}
+	keys, err := parseKeys(body)
+	if err != nil {
+		return err
+	}
+	if err := k.storage.KeyReplaceAll(ctx, keys); err != nil {
+		return fmt.Errorf("keep keys: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fetched = k.tried
+	return nil
+}
+
+// parseKeys reads a key set. Keys of kinds that are not known, for encryption,
+// weak or malformed are left out (RFC 7517, section 5).
+func parseKeys(body []byte) ([]jwkset.JWK, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, fmt.Errorf("parse keys: %w", err)
+	}
+	var out []jwkset.JWK
+	for _, raw := range set.Keys {
+		var m jwkset.JWKMarshal
+		if json.Unmarshal(raw, &m) != nil || m.USE != "" && m.USE != jwkset.UseSig {
+			continue
+		}
+		if key, err := jwkset.NewJWKFromMarshal(m, jwkset.JWKMarshalOptions{}, jwkset.JWKValidateOptions{}); err == nil && isStrong(key.Key()) {
+			out = append(out, key)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("parse keys: no usable key")
+	}
+	return out, nil
+}
+
+// isStrong reports whether a public key may verify tokens.
+func isStrong(key any) bool {
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		return k.N.BitLen() >= minRSABits && k.E >= 3
+	case *ecdsa.PublicKey:
+		_, err := k.Bytes() // which checks that the point is on the curve
+		return err == nil
+	case ed25519.PublicKey:
+		return len(k) == ed25519.PublicKeySize
+	default:
+		return false
+	}
+}

@@ -1,0 +1,171 @@
+package web
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/web/access"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// TestWrongTokensAreLimited has callers who try tokens.
+func TestWrongTokensAreLimited(t *testing.T) {
+	t.Parallel()
+	limited := func(c *Config) { tokens(c); c.Limits.SignInsPerMinute = 3 }
+	try := func(t *testing.T, b *bundle, token string, options ...option) int {
+		t.Helper()
+		return b.do(t, "GET", "/api/config", "", append(options, as(token))...).StatusCode
+	}
+	exhaust := func(t *testing.T, b *bundle, options ...option) {
+		t.Helper()
+		for i := range 3 {
+			if status := try(t, b, fmt.Sprint("wrong", i), options...); status != 401 {
+				t.Fatalf("status %d of guess %d", status, i)
+			}
+		}
+		if status := try(t, b, "wrong", options...); status != 429 {
+			t.Fatalf("status %d of a guess too many", status)
+		}
+	}
+	t.Run("then a right one could be a guess", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, limited)
+		here := from("10.0.0.1:1")
+		exhaust(t, b, here)
+		if status := try(t, b, "alice-token-of-tests", here); status != 429 {
+			t.Errorf("status %d", status)
+		}
+		wantStatus(t, b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`, here), 429)
+		if status := try(t, b, "alice-token-of-tests", from("10.0.0.2:1")); status != 200 {
+			t.Errorf("status %d from elsewhere", status)
+		}
+		b.clock.advance(21 * time.Second)
+		if status := try(t, b, "alice-token-of-tests", here); status != 200 {
+			t.Errorf("status %d later", status)
+		}
+	})
+	t.Run("but not one that was right before", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, limited)
+		here := from("10.0.0.1:1")
+		if status := try(t, b, "alice-token-of-tests", here); status != 200 {
+			t.Fatalf("status %d", status)
+		}
+		exhaust(t, b, here)
+		if status := try(t, b, "alice-token-of-tests", here); status != 200 {
+			t.Errorf("status %d", status)
+		}
+		if status := try(t, b, "bob-token-of-tests", here); status != 429 {
+			t.Errorf("status %d of another", status)
+		}
+	})
+	t.Run("IPv6 by its network", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, limited)
+		for i := range 3 {
+			_ = try(t, b, "wrong", from(fmt.Sprintf("[2001:db8::%d]:1", i+1)))
+		}
+		if status := try(t, b, "wrong", from("[2001:db8::ffff]:1")); status != 429 {
+			t.Errorf("status %d from the same network", status)
+		}
+		if status := try(t, b, "wrong", from("[2001:db8:0:1::1]:1")); status != 401 {
+			t.Errorf("status %d from another network", status)
+		}
+	})
+	t.Run("behind a proxy that is not believed", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, limited)
+		proxy := from("10.0.0.1:1")
+		exhaust(t, b, proxy, header("X-Forwarded-For", "1.2.3.4, 9.9.9.9"))
+		if status := try(t, b, "alice-token-of-tests", proxy, header("X-Forwarded-For", "8.8.8.8")); status != 200 {
+			t.Errorf("status %d of another behind it", status)
+		}
+		refused := 0
+		for i := range 200 { // who invents addresses is stopped too
+			if try(t, b, "wrong", proxy, header("X-Forwarded-For", fmt.Sprintf("7.7.7.%d", i))) == 429 {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Error("who invents addresses may guess for ever")
+		}
+	})
+	t.Run("an expired token is no guess", func(t *testing.T) {
+		t.Parallel()
+		key := strings.Repeat("k", 32)
+		b := setup(t, func(c *Config) { limited(c); c.Auth.JWTSecret = access.NewSecret(key) })
+		old := signed(t, jwt.SigningMethodHS256, []byte(key), "", jwt.MapClaims{"sub": "carol", "exp": b.clock.now().Add(-time.Hour).Unix()})
+		for range 10 {
+			if status := try(t, b, old); status != 401 {
+				t.Fatalf("status %d", status)
+			}
+		}
+	})
+}
+
+// TestNoAuthenticationBehindAProxy has the whole world come as the one local user.
+func TestNoAuthenticationBehindAProxy(t *testing.T) {
+	t.Parallel()
+	open, closed := setup(t, nil), setup(t, tokens)
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "x-forwarded-anything", "X-Real-IP"} {
+		for _, path := range []string{"/", "/api/threads", "/healthz"} {
+			wantError(t, open.do(t, "GET", path, "", header(name, "")), 403, "proxy_without_authentication")
+		}
+		wantStatus(t, closed.do(t, "GET", "/api/threads", "", header(name, "1.2.3.4"), as("alice-token-of-tests")), 200)
+	}
+	wantStatus(t, open.do(t, "GET", "/api/threads", ""), 200)
+}
+
+// TestWeakSecretsStopTheStart has secrets that can be guessed.
+func TestWeakSecretsStopTheStart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		auth  access.Auth
+		wants string
+	}{
+		"a short token":         {access.Auth{Tokens: []access.StaticToken{{Owner: "anna", Token: access.NewSecret("fifteen-letters")}}}, `token of "anna" has less than 16`},
+		"a token without owner": {access.Auth{Tokens: []access.StaticToken{{Token: access.NewSecret("sixteen-letters-")}}}, "owner"},
+		"a short JWT secret":    {access.Auth{JWTSecret: access.NewSecret(strings.Repeat("s", 31))}, "less than 32 bytes"},
+		"keys without issuer":   {access.Auth{JWKSURL: "https://k.example", JWTAudience: "a"}, "issuer"},
+		"keys without audience": {access.Auth{JWKSURL: "https://k.example", JWTIssuer: "i"}, "audience"},
+		"long enough":           {access.Auth{Tokens: []access.StaticToken{{Owner: "anna", Token: access.NewSecret("sixteen-letters-")}}, JWTSecret: access.NewSecret(strings.Repeat("s", 32))}, ""},
+	} {
+		err := c.auth.Validate()
+		if c.wants == "" && err != nil || c.wants != "" && (err == nil || !strings.Contains(err.Error(), c.wants)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "fifteen-letters") {
+			t.Errorf("%s: the error shows the token", name)
+		}
+	}
+}
+
+// TestLoggedPathsAreBounded has a path that would fill the log.
+func TestLoggedPathsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	_ = b.do(t, http.MethodGet, "/"+strings.Repeat("a", 60_000), "")
+	if n := len(b.log.String()); n > 2000 {
+		t.Errorf("the log has %d bytes", n)
+	}
+}
+
+func TestWarnsWithoutTLS(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{"127.0.0.1:0": false, "0.0.0.0:0": true} {
+		ln, err := net.Listen("tcp", address) //nolint:noctx // nothing to wait for
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isPlain(ln) != want || isPlain(tls.NewListener(ln, &tls.Config{MinVersion: tls.VersionTLS13})) {
+			t.Errorf("%s: wrong", address)
+		}
+		_ = ln.Close()
+	}
+}
