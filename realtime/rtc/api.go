@@ -1,6 +1,7 @@
 package rtc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -63,9 +64,15 @@ type Config struct {
 	// PublicIPs are announced to browsers in place of the local addresses
 	// (1:1 NAT). At most one for each of IPv4 and IPv6 makes sense on a machine
 	// with one local address of that family.
+	// When one of them is reached from the internet, private addresses of browsers
+	// are not asked for a connection.
 	PublicIPs []string
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
+	// FreshICEServers, when set, is asked for them before each Answer and Restart
+	// in their place: for credentials that expire, see TURNCredential. An error is
+	// that of the call. It must be safe for concurrent use.
+	FreshICEServers func(ctx context.Context) ([]ICEServer, error)
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
 	// MaxMessageSize is the size in bytes of the largest message that a browser
@@ -98,13 +105,19 @@ func (c Config) validate() error {
 		}
 	}
 	for _, server := range c.ICEServers {
-		for _, u := range server.URLs {
-			if _, err := stun.ParseURI(u); err != nil {
-				errs = append(errs, fmt.Errorf("ICE server %q: %w", u, err))
-			}
-			if turn := strings.HasPrefix(u, "turn"); turn && (server.Username == "" || server.Credential == "") {
-				errs = append(errs, fmt.Errorf("ICE server %q needs a user name and a credential", u))
-			}
+		errs = append(errs, server.validate())
+	}
+	return errors.Join(errs...)
+}
+
+func (s ICEServer) validate() error {
+	var errs []error
+	for _, u := range s.URLs {
+		if _, err := stun.ParseURI(u); err != nil {
+			errs = append(errs, fmt.Errorf("ICE server %q: %w", u, err))
+		}
+		if turn := strings.HasPrefix(u, "turn"); turn && (s.Username == "" || s.Credential == "") {
+			errs = append(errs, fmt.Errorf("ICE server %q needs a user name and a credential", u))
 		}
 	}
 	return errors.Join(errs...)
@@ -116,7 +129,8 @@ type API struct {
 	maxMessage int
 	browser    *webrtc.API
 	upstream   *webrtc.API
-	config     webrtc.Configuration // of the browser leg
+	servers    func(context.Context) ([]ICEServer, error) // of the browser leg
+	candidates candidateRule                              // for offers
 	cert       webrtc.Certificate
 	mux        ice.UDPMux
 	sources    atomic.Uint32 // remote tracks so far
@@ -139,7 +153,13 @@ func New(cfg Config) (*API, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &API{log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[*Peer]struct{}{}}
+	if cfg.FreshICEServers == nil {
+		cfg.FreshICEServers = func(context.Context) ([]ICEServer, error) { return cfg.ICEServers, nil }
+	}
+	a := &API{
+		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[*Peer]struct{}{}, servers: cfg.FreshICEServers,
+		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+	}
 	if err := a.build(cfg); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,9 @@ import (
 // ICE servers and 3 s at most; ctx can end it earlier. Errors: ErrBadSDP
 // (malformed), ErrNoOpus, ErrClosed. An offer without a data channel is fine,
 // and sections other than the first audio and the data channel are refused in
-// the answer.
+// the answer. Of the offer's candidates at most 32 are used: UDP, no port below
+// 1024, no link-local or multicast address, loopback only as Config.Loopback says,
+// and no private address when Config.PublicIPs has a public one.
 //
 // The browser has 9 s to connect before the peer is StateFailed, and may offer
 // again whenever the connection is lost: see Restart. Start Forward
@@ -24,7 +26,11 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
-	p, err := a.newPeer(legKind{name: "browser", pion: a.browser, config: a.config, maxMessage: a.maxMessage, restarts: true}, h)
+	config, err := a.browserConfig(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := a.newPeer(legKind{name: "browser", pion: a.browser, config: config, maxMessage: a.maxMessage, restarts: true}, h)
 	if err != nil {
 		return nil, "", err
 	}
@@ -56,11 +62,29 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 	}
 	p.negotiation.Lock()
 	defer p.negotiation.Unlock()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("restart: %w", context.Cause(ctx))
+	}
 	if err := p.await(ctx, ready); err != nil {
 		return "", fmt.Errorf("restart: %w", err)
 	}
 	if err := remote.continues(p.remote); err != nil {
 		return "", fmt.Errorf("read offer: %w", err)
+	}
+	config, err := p.api.browserConfig(ctx)
+	if err != nil {
+		return "", err
+	}
+	// Pion reads the servers while it gathers, as it may still do for an offer
+	// whose caller did not wait for the answer.
+	complete, err := p.gather(ctx, webrtc.GatheringCompletePromise(p.pc))
+	if err != nil {
+		return "", err
+	}
+	if complete {
+		if err := p.pc.SetConfiguration(config); err != nil {
+			return "", fmt.Errorf("set ICE servers: %w", err)
+		}
 	}
 	answer, err := p.answer(ctx, offer)
 	if err != nil {
@@ -74,6 +98,10 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 }
 
 func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
+	offer, dropped := p.api.candidates.trim(offer)
+	if dropped > 0 {
+		p.log.Debug("candidates of the browser not used", "dropped", dropped)
+	}
 	if err := p.setRemote(webrtc.SDPTypeOffer, offer); err != nil {
 		return "", err
 	}
@@ -85,16 +113,25 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	if err := p.pc.SetLocalDescription(desc); err != nil {
 		return "", fmt.Errorf("set answer: %w: %w", ErrBadSDP, err)
 	}
+	if _, err := p.gather(ctx, gathered); err != nil {
+		return "", err
+	}
+	return p.pc.LocalDescription().SDP, nil
+}
+
+// gather waits until all candidates are there, or for as long as that may take.
+func (p *Peer) gather(ctx context.Context, gathered <-chan struct{}) (complete bool, err error) {
 	limit := time.NewTimer(gatherCap)
 	defer limit.Stop()
 	select {
 	case <-gathered:
+		return true, nil
 	case <-limit.C:
 		p.log.Warn("gathering candidates took too long", "cap", gatherCap)
+		return false, nil
 	case <-ctx.Done():
-		return "", fmt.Errorf("gather candidates: %w", context.Cause(ctx))
+		return false, fmt.Errorf("gather candidates: %w", context.Cause(ctx))
 	}
-	return p.pc.LocalDescription().SDP, nil
 }
 
 // Offer makes the peer for an upstream and returns it with the offer: one audio
@@ -150,6 +187,10 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	p.channel.limit.Store(int64(remote.maxMessageSize))
+	answer, dropped := candidateRule{loopback: true}.trim(answer)
+	if dropped > 0 {
+		p.log.Debug("candidates of the upstream not used", "dropped", dropped)
+	}
 	return p.setRemote(webrtc.SDPTypeAnswer, answer)
 }
 

@@ -53,7 +53,6 @@ func (a *API) build(cfg Config) error {
 			return err
 		}
 	}
-	a.config.ICEServers = iceServers(cfg.ICEServers)
 
 	browser, err := a.browserSettings(cfg)
 	if err == nil {
@@ -92,12 +91,20 @@ func listenMux(cfg Config) (ice.UDPMux, error) {
 	return mux, nil
 }
 
-func iceServers(servers []ICEServer) []webrtc.ICEServer {
-	out := make([]webrtc.ICEServer, 0, len(servers))
-	for _, s := range servers {
-		out = append(out, webrtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential})
+// browserConfig is the configuration of a browser leg with the ICE servers of now.
+func (a *API) browserConfig(ctx context.Context) (webrtc.Configuration, error) {
+	servers, err := a.servers(ctx)
+	if err != nil {
+		return webrtc.Configuration{}, fmt.Errorf("get ICE servers: %w", err)
 	}
-	return out
+	var config webrtc.Configuration
+	for _, s := range servers {
+		if err := s.validate(); err != nil {
+			return webrtc.Configuration{}, fmt.Errorf("get ICE servers: %w", err)
+		}
+		config.ICEServers = append(config.ICEServers, webrtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential})
+	}
+	return config, nil
 }
 
 // commonSettings are those of both legs.

@@ -1,0 +1,97 @@
+package rtc
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// maxUsed is how many candidates of a remote are used: each costs a handful of
+// packets to an address of the remote's choice.
+const maxUsed = 32
+
+// candidateRule says which candidates of a remote are used. The rest is left out
+// of its description, as if the remote had not found them: a remote that can reach
+// us is found by its own checks all the same (RFC 8445, 7.3.1.3).
+type candidateRule struct {
+	// browser restricts candidates to those of a browser: UDP, and no port below
+	// 1024, where services listen and browsers never do.
+	browser bool
+	// loopback allows addresses of this machine.
+	loopback bool
+	// public leaves out addresses of private networks: from the public internet
+	// they lead nowhere, or to our neighbours.
+	public bool
+}
+
+// carrierNAT is the shared address space of providers (RFC 6598).
+var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
+
+// usable judges the fields of a=candidate (RFC 8839, 5.1): foundation, component,
+// transport, priority, address, port, "typ", type.
+func (r candidateRule) usable(fields []string) bool {
+	port, err := strconv.ParseUint(fields[5], 10, 16)
+	if err != nil || port == 0 || fields[1] != "1" {
+		return false // component 2 is RTCP, which shares the first one's port
+	}
+	if r.browser && (port < 1024 || !strings.EqualFold(fields[2], "udp")) {
+		return false
+	}
+	address, err := netip.ParseAddr(fields[4])
+	if err != nil {
+		return false // a name: of mDNS, which we do not resolve
+	}
+	address = address.Unmap()
+	switch {
+	case address.IsLoopback():
+		return r.loopback && !r.public
+	case !address.IsGlobalUnicast(): // unspecified, multicast, broadcast, link-local
+		return false
+	case address.IsPrivate() || carrierNAT.Contains(address):
+		return !r.public
+	}
+	return true
+}
+
+// trim leaves out candidates that are not usable, are there already, or are too
+// many, and tells how many those are.
+func (r candidateRule) trim(text string) (trimmed string, dropped int) {
+	var out strings.Builder
+	out.Grow(len(text))
+	seen := make(map[string]bool)
+	for line := range strings.Lines(text) {
+		value, ok := strings.CutPrefix(line, "a=candidate:")
+		if !ok {
+			out.WriteString(line)
+			continue
+		}
+		fields := strings.Fields(value)
+		if len(fields) < 8 || !r.usable(fields) {
+			dropped++
+			continue
+		}
+		path := strings.Join([]string{fields[2], fields[4], fields[5], fields[7]}, " ")
+		if seen[path] || len(seen) == maxUsed {
+			dropped++
+			continue
+		}
+		seen[path] = true
+		out.WriteString(line)
+	}
+	return out.String(), dropped
+}
+
+// isPublic says whether one of the addresses is reached from the whole internet.
+func isPublic(addresses []string) bool {
+	for _, text := range addresses {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			continue
+		}
+		address = address.Unmap()
+		if address.IsGlobalUnicast() && !address.IsPrivate() && !carrierNAT.Contains(address) {
+			return true
+		}
+	}
+	return false
+}

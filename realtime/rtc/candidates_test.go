@@ -1,0 +1,168 @@
+package rtc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCandidateRule judges single candidates.
+func TestCandidateRule(t *testing.T) {
+	t.Parallel()
+	private, public := candidateRule{browser: true}, candidateRule{browser: true, loopback: true, public: true}
+	local, upstream := candidateRule{browser: true, loopback: true}, candidateRule{loopback: true}
+	for _, tt := range []struct {
+		candidate                        string
+		private, public, local, upstream bool
+	}{
+		{"1 1 udp 2122260223 198.51.100.7 54321 typ host generation 0", true, true, true, true},
+		{"1 1 UDP 2122260223 198.51.100.7 54321 typ srflx raddr 0.0.0.0 rport 0", true, true, true, true},
+		{"1 1 udp 2122260223 2001:db8::7 54321 typ host", true, true, true, true},
+		{"1 1 udp 2122260223 192.168.1.7 54321 typ host", true, false, true, true},
+		{"1 1 udp 2122260223 10.1.2.3 54321 typ host", true, false, true, true},
+		{"1 1 udp 2122260223 172.16.0.1 54321 typ relay", true, false, true, true},
+		{"1 1 udp 2122260223 100.64.3.4 54321 typ host", true, false, true, true},
+		{"1 1 udp 2122260223 fd00::1 54321 typ host", true, false, true, true},
+		{"1 1 udp 2122260223 ::ffff:10.1.2.3 54321 typ host", true, false, true, true},
+		{"1 1 udp 2122260223 127.0.0.1 54321 typ host", false, false, true, true},
+		{"1 1 udp 2122260223 ::1 54321 typ host", false, false, true, true},
+		{"1 1 udp 2122260223 ::ffff:127.0.0.1 54321 typ host", false, false, true, true},
+		{"1 1 udp 2122260223 169.254.169.254 54321 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 fe80::1 54321 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 0.0.0.0 54321 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 255.255.255.255 54321 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 239.1.2.3 54321 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 ff02::1 54321 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 198.51.100.7 53 typ host", false, false, false, true},
+		{"1 1 udp 2122260223 198.51.100.7 0 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 198.51.100.7 99999 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 198.51.100.7 -1 typ host", false, false, false, false},
+		{"1 2 udp 2122260223 198.51.100.7 54321 typ host", false, false, false, false},
+		{"1 1 tcp 2122260223 198.51.100.7 443 typ host tcptype passive", false, false, false, true},
+		{"1 1 udp 2122260223 6a2d.local 54321 typ host", false, false, false, false},
+		{"1 1 udp 2122260223 metadata.internal 54321 typ host", false, false, false, false},
+		{"1 1 udp", false, false, false, false},
+		{"", false, false, false, false},
+	} {
+		for rule, want := range map[candidateRule]bool{private: tt.private, public: tt.public, local: tt.local, upstream: tt.upstream} {
+			trimmed, dropped := rule.trim("v=0\r\na=candidate:" + tt.candidate + "\r\na=x\r\n")
+			if got := strings.Contains(trimmed, "candidate"); got != want || (dropped == 0) != want || !strings.HasSuffix(trimmed, "a=x\r\n") {
+				t.Errorf("%+v: %q is used: %t, want %t", rule, tt.candidate, got, want)
+			}
+		}
+	}
+}
+
+// manyCandidates puts n candidates for ports of one address into an offer.
+func manyCandidates(offer, address string, port, n int) string {
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, "a=candidate:%d 1 udp 2122260223 %s %d typ host\r\n", i, address, port+i)
+	}
+	offer = without(offer, "a=candidate:")
+	return strings.Replace(offer, "a=rtcp-mux\r\n", "a=rtcp-mux\r\n"+lines.String(), 1)
+}
+
+// TestManyCandidates uses no more than a handful of the addresses that a hostile
+// offer names, and each once.
+func TestManyCandidates(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	for _, tt := range []struct {
+		name, offer string
+		want        int
+	}{
+		{"250 ports", manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", 40_000, 250), maxUsed},
+		{"one port", manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", 40_000, 1), 1},
+		{"250 low ports", manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", 1, 250), 0},
+		{"none", manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", 1, 0), 0},
+	} {
+		p, _, err := a.Answer(testContext(t), tt.offer, Handlers{})
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if n := strings.Count(p.pc.RemoteDescription().SDP, "a=candidate:"); n != tt.want {
+			t.Errorf("%s: %d candidates are used, want %d", tt.name, n, tt.want)
+		}
+		closePeer(t, p)
+	}
+}
+
+// TestPublicAsksNoPrivateAddress answers as a public server an offer that names
+// a private listener, which hears nothing, and connects to a browser all the same
+// that none of its candidates leads to.
+func TestPublicAsksNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{UDPPort: freePort(t), PublicIPs: []string{"203.0.113.9"}})
+	listener, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	hostile := manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", listener.LocalAddr().(*net.UDPAddr).Port, 1)
+	victim, _, err := a.Answer(testContext(t), hostile, Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closePeer(t, victim) })
+	b := newRawBrowser(t, a, rawOptions{answer: func(answer string) string {
+		return strings.ReplaceAll(answer, "203.0.113.9", "127.0.0.1") // what the NAT would do
+	}})
+	b.rec.waitState(t, StateConnected)
+	for line := range strings.Lines(b.peer.pc.RemoteDescription().SDP) {
+		if strings.HasPrefix(line, "a=candidate:") && (strings.Contains(line, " 127.") || strings.Contains(line, " fd")) {
+			t.Errorf("a private candidate is used: %s", line)
+		}
+	}
+	if err := listener.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := listener.ReadFromUDP(make([]byte, 100)); err == nil {
+		t.Errorf("the listener got %d bytes", n)
+	}
+}
+
+// TestFreshICEServers asks for servers for each call and each restart.
+func TestFreshICEServers(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 10)
+	refuse := errors.New("no credentials")
+	var fail error
+	a := newAPI(t, Config{FreshICEServers: func(context.Context) ([]ICEServer, error) {
+		asked <- struct{}{}
+		name, credential := TURNCredential("secret", "leg", time.Unix(2_000_000_000, 0))
+		return []ICEServer{{URLs: []string{"turn:127.0.0.1:9?transport=udp"}, Username: name, Credential: credential}}, fail
+	}})
+	b := newRawBrowser(t, a, rawOptions{})
+	b.rec.waitState(t, StateConnected)
+	b.restart(t)
+	newExchange(b).check(t)
+	if n := len(asked); n != 2 {
+		t.Errorf("asked %d times", n)
+	}
+	fail = refuse
+	if _, _, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{}); !errors.Is(err, refuse) {
+		t.Errorf("Answer: %v", err)
+	}
+	if _, err := b.peer.Restart(testContext(t), b.offerAgain(t, true)); !errors.Is(err, refuse) {
+		t.Errorf("Restart: %v", err)
+	}
+}
+
+// TestTURNCredential compares with what coturn's documentation computes with
+// openssl: echo -n 1433895918:alice | openssl dgst -binary -sha1 -hmac north | base64.
+func TestTURNCredential(t *testing.T) {
+	t.Parallel()
+	name, credential := TURNCredential("north", "alice", time.Unix(1433895918, 0))
+	if name != "1433895918:alice" || credential != "RqMvcGPYTJMGThVLSi4amT4zFtI=" {
+		t.Errorf("%q, %q", name, credential)
+	}
+	if name, _ := TURNCredential("north", "", time.Unix(1433895918, 0)); name != "1433895918" {
+		t.Errorf("without a name: %q", name)
+	}
+}
