@@ -57,7 +57,7 @@ func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decisio
 // ask makes the question for a call that needs one. It is saved together with
 // the call.
 func (t *Turn) ask(run *callRun) {
-	if !run.Known() || !t.c.approve[run.Call.Name] || run.Entry.Executor == toolkit.ExecutorClient || t.round >= t.c.cfg.MaxToolRounds {
+	if !run.Known() || !t.c.cfg.ApproveTools.HasCall(run.Invocation) || run.Entry.Executor == toolkit.ExecutorClient || t.round >= t.c.cfg.MaxToolRounds {
 		return
 	}
 	run.Ask(rand.Text(), run.Record().StartedAt)

@@ -28,7 +28,11 @@ func counted(name string) (tool, *atomic.Int32) {
 
 // asks is the configuration of a bench whose tool risky asks first.
 func asks(t *testing.T, provider llm.Provider, list ...toolkit.Tool) chat.Config {
-	return chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, list...), ApproveTools: []string{"risky", "none"}, NoTitles: true}
+	approve, err := toolkit.ParseNames([]string{"risk*", "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, list...), ApproveTools: approve, NoTitles: true}
 }
 
 // question waits until the user is asked about a call.

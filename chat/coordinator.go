@@ -46,8 +46,8 @@ type Config struct {
 	Models map[string]string
 	// Tools returns the server's tools for a turn on a thread; nil for none.
 	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	// ApproveTools names the server's tools that ask the user before each run.
-	ApproveTools []string
+	// ApproveTools are the server's tools, or calls of them, that ask the user before each run.
+	ApproveTools toolkit.Names
 	// ToolLimits are those of every tool call.
 	ToolLimits toolkit.RouterConfig
 	// Instructions is the system prompt.
@@ -131,8 +131,6 @@ type Coordinator struct {
 	cfg    Config
 	log    *slog.Logger
 	titles *titles
-	// approve holds Config.ApproveTools.
-	approve map[string]bool
 
 	mu      sync.Mutex
 	closing bool
@@ -148,10 +146,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[persistence.Key]*Turn{}, finished: map[persistence.Key]*Turn{}, approve: map[string]bool{}}
-	for _, name := range cfg.ApproveTools {
-		c.approve[name] = true
-	}
+	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[persistence.Key]*Turn{}, finished: map[persistence.Key]*Turn{}}
 	c.titles = newTitles(c)
 	return c, nil
 }

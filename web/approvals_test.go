@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 	"voicebridge/web/access"
 )
 
@@ -18,7 +19,11 @@ import (
 func asking(t *testing.T, change func(*Config), answers ...scripted) *bundle {
 	t.Helper()
 	cfg, _ := scriptedChat(answers...)
-	cfg.Tools, cfg.ApproveTools = streamTools(t), []string{"add", "broken"}
+	approve, err := toolkit.ParseNames([]string{"add", "broken"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Tools, cfg.ApproveTools = streamTools(t), approve
 	return setupChat(t, cfg, change)
 }
 

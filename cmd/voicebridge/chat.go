@@ -65,7 +65,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 	out := chat.Config{
 		Store: store, Provider: cfg.TextProvider(), Models: map[string]string{},
 		Tools:         tools.registry,
-		ApproveTools:  cfg.Tools.Approve,
+		ApproveTools:  tools.approve,
 		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Logger: log},
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},

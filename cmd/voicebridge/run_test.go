@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -320,6 +321,33 @@ func TestPickedTools(t *testing.T) {
 	}
 	if got := names(config.Tools{Allow: []string{"createTable", "unknown"}}); got != "createTable" {
 		t.Errorf("only createTable: %s", got)
+	}
+	if got := names(config.Tools{Allow: []string{"create*"}, Deny: []string{"create_*"}}); got != "createTable" {
+		t.Errorf("by patterns: %s", got)
+	}
+}
+
+// TestMisspeltTools names tools that are not there.
+func TestMisspeltTools(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	pick := config.Tools{
+		Toolkits: []string{config.ToolkitArtifacts, config.ToolkitHTTP}, Allow: []string{"create*", "http"},
+		Deny: []string{"createTables", "python-execution"}, Approve: []string{"http:write", "htpp:write", "files__*"},
+	}
+	opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, newLogger(config.Log{}, &log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.close() }()
+	opened.reportLists()
+	for _, want := range []string{"setting=tools.deny entry=createTables", "setting=tools.approve entry=htpp:write", "setting=tools.approve entry=files__*"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in the log", want)
+		}
+	}
+	if n := strings.Count(log.String(), "setting names a tool"); n != 3 {
+		t.Errorf("%d warnings:\n%s", n, &log)
 	}
 }
 

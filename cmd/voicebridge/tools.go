@@ -28,7 +28,9 @@ type tools struct {
 	// pyodide is where the page gets Python from.
 	pyodide *web.Pyodide
 	pick    config.Tools
-	log     *slog.Logger
+	// allow, deny and approve are the lists of pick.
+	allow, deny, approve toolkit.Names
+	log                  *slog.Logger
 	// changed gets a signal when the tools of the MCP servers have changed.
 	changed chan struct{}
 }
@@ -37,6 +39,9 @@ type tools struct {
 // must be called.
 func openTools(ctx context.Context, cfg config.Config, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
+	if err := t.readLists(); err != nil {
+		return nil, err
+	}
 	if err := t.openOwn(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -49,6 +54,39 @@ func openTools(ctx context.Context, cfg config.Config, log *slog.Logger) (*tools
 	}
 	return t, nil
 }
+
+// readLists reads which tools may be used, and which only after the user has agreed.
+func (t *tools) readLists() error {
+	for key, list := range map[string]struct {
+		from []string
+		to   *toolkit.Names
+	}{"allow": {t.pick.Allow, &t.allow}, "deny": {t.pick.Deny, &t.deny}, "approve": {t.pick.Approve, &t.approve}} {
+		var err error
+		if *list.to, err = toolkit.ParseNames(list.from); err != nil {
+			return fmt.Errorf("tools.%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// reportLists tells of entries that match no tool: a tool that is to be denied may be misspelt.
+func (t *tools) reportLists() {
+	entries := t.entries()
+	if t.agent != nil {
+		entries = append(entries, toolkit.Entry{Tool: t.agent})
+	}
+	for key, list := range map[string]toolkit.Names{"allow": t.allow, "deny": t.deny, "approve": t.approve} {
+		if key == "approve" && slices.Equal(t.pick.Approve, config.Defaults().Tools.Approve) {
+			continue // the toolkit http may well be off
+		}
+		for _, entry := range list.Unmatched(entries, pageTools...) {
+			t.log.Warn("setting names a tool that is not here", "setting", "tools."+key, "entry", entry)
+		}
+	}
+}
+
+// pageTools are tools that pages declare for a call.
+var pageTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme"}
 
 // openMCP connects to the MCP servers, if any are configured.
 func (t *tools) openMCP(ctx context.Context, cfg config.Config) error {
@@ -142,9 +180,11 @@ func (t *tools) pagePython() bool {
 // run keeps the MCP servers connected until ctx ends.
 func (t *tools) run(ctx context.Context) error {
 	if t.mcp == nil {
+		t.reportLists()
 		<-ctx.Done()
 		return nil
 	}
+	t.reportLists()
 	return t.mcp.Run(ctx)
 }
 
@@ -156,15 +196,20 @@ func (t *tools) close() error {
 	return errors.Join(err, t.mcp.Close())
 }
 
-// registry returns the tools of a new call. The same for every owner and thread
-// for now: what an operator allows, he allows all who may come in.
-func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, error) {
-	r := toolkit.NewRegistry()
+// entries are the tools that there are now, whether they may be used or not.
+func (t *tools) entries() []toolkit.Entry {
 	entries := slices.Clone(t.own)
 	if t.mcp != nil {
 		entries = append(entries, t.mcp.Tools()...)
 	}
-	for _, e := range entries {
+	return entries
+}
+
+// registry returns the tools of a new call. The same for every owner and thread
+// for now: what an operator allows, he allows all who may come in.
+func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, error) {
+	r := toolkit.NewRegistry()
+	for _, e := range t.entries() {
 		if !t.picked(e.Tool.Definition().Name) {
 			continue
 		}
@@ -196,8 +241,5 @@ func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Re
 
 // picked reports whether the operator lets a tool be used.
 func (t *tools) picked(name string) bool {
-	if slices.Contains(t.pick.Deny, name) {
-		return false
-	}
-	return len(t.pick.Allow) == 0 || slices.Contains(t.pick.Allow, name)
+	return !t.deny.Has(name) && (t.allow.Empty() || t.allow.Has(name))
 }

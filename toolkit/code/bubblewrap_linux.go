@@ -75,7 +75,7 @@ func pythonArguments(c Config, bwrap string) []string {
 		"--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/home", "--remount-ro", "/", "--chdir", "/home",
 		"--", c.PythonPath, "-I", "-B", "-X", "utf8", "-c", runner,
-		strconv.FormatFloat(c.Timeout.Seconds(), 'f', -1, 64), strconv.FormatInt(c.PythonMemoryBytes, 10))
+		strconv.FormatInt(c.PythonMemoryBytes, 10))
 }
 
 // lessRights lets a child of the superuser start as nobody: what breaks out of the sandbox is not

@@ -28,6 +28,7 @@ const (
 
 	exitBadRequest = 3
 	exitOrphan     = 4
+	exitUnconfined = 5
 )
 
 // IsChild reports whether the arguments of this process (os.Args) are those of a child of a
@@ -78,7 +79,11 @@ func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
 		return exitBadRequest
 	}
 	if r.Filter {
-		report.confine(installFilter())
+		if err := installFilter(); err != nil {
+			fmt.Fprintln(os.Stderr, "confine child:", err)
+			return exitUnconfined
+		}
+		report.confined = true
 	}
 	report.end(machine.run(r.Code))
 	return 0
@@ -98,13 +103,6 @@ func newReporter(stdout io.Writer, maxOutput int) *reporter {
 	encoder := json.NewEncoder(stdout)
 	encoder.SetEscapeHTML(false) // also not in values, which are JSON already
 	return &reporter{encoder: encoder, began: time.Now(), max: maxOutput}
-}
-
-// confine notes whether the filter was installed.
-func (r *reporter) confine(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.confined = err == nil
 }
 
 func (r *reporter) print(stream, text string) {

@@ -2,8 +2,8 @@
 // QuickJS, and Python in bubblewrap where the operator switches it on and the host can do it.
 //
 // No program runs in this process. JavaScript runs in a child, which is this same binary started
-// again: it has an empty environment, limits on memory and processor time, and, on Linux, a seccomp
-// filter that leaves it no files, no network and no other process. QuickJS itself is a translation
+// again: it has an empty environment, limits on memory and processor time, and a seccomp filter of
+// Linux that leaves it no files, no network and no other process; without that it runs only where the operator allows it. QuickJS itself is a translation
 // of C to Go, and what goes wrong in it (a Go stack that overflows cannot be recovered) ends the
 // child and one call. Python runs in namespaces of its own without a network, as one process. Both have a lower priority
 // than this process, which passes on sound.
@@ -62,13 +62,19 @@ type Config struct {
 	// MaxOutput is the limit of stdout and stderr together, and of the value, in bytes;
 	// 0 = 64 KiB, which is also the most: escaped as JSON it still fits the router's limit.
 	MaxOutput int
-	// MaxParallel is how many programs run at a time; 0 = 4. The others wait within their ctx.
+	// MaxParallel is how many programs run at a time; 0 = 4. The others wait within their ctx. One
+	// owner has all places but one, so that the programs of others need not wait for his.
 	MaxParallel int
 
 	// Executable and Args start the child: Executable Args… and the child's own arguments, which
 	// must reach [IsChild] as os.Args[1] and so on. Empty means this program.
 	Executable string
 	Args       []string
+
+	// AllowUnconfined lets JavaScript run where its child cannot be put under the seccomp filter: on
+	// systems other than Linux, and on hosts that forbid it. What breaks out of QuickJS then has the
+	// rights of this process.
+	AllowUnconfined bool
 
 	// PythonEnabled offers Python on the server, where the host can do it.
 	PythonEnabled bool
@@ -161,7 +167,7 @@ func definition(name, description, code string) toolkit.Definition {
 type Sandbox struct {
 	config Config
 	log    *slog.Logger
-	places chan struct{} // one is taken by each program that runs
+	places *places
 
 	// unfiltered says that children do not work under the seccomp filter here.
 	unfiltered atomic.Bool
@@ -182,7 +188,7 @@ func New(config Config) (*Sandbox, error) {
 		return nil, fmt.Errorf("configure code tools: %w", err)
 	}
 	config = config.withDefaults()
-	return &Sandbox{config: config, log: config.Logger, places: make(chan struct{}, config.MaxParallel)}, nil
+	return &Sandbox{config: config, log: config.Logger, places: newPlaces(config.MaxParallel)}, nil
 }
 
 // JavaScript returns the tool mini-javascript-execution.

@@ -118,11 +118,20 @@ func TestProbeJavaScript(t *testing.T) {
 	}
 }
 
-// On a host where the child breaks under the filter, it runs without.
+// On a host where the child breaks under the filter, it runs without only where the operator has
+// said so.
 func TestProbeWithoutFilter(t *testing.T) {
 	t.Parallel()
 	const script = `case $(dd bs=64k count=1 2>/dev/null) in *'"filter":true'*) exit 1;; esac; echo '{"end":{"exit":"completed","value":42}}'`
-	sandbox := setup(t, Config{Executable: "/bin/sh", Args: []string{"-c", script}}, watcher{}).sandbox
+	config := Config{Executable: "/bin/sh", Args: []string{"-c", script}}
+	strict := setup(t, config, watcher{}).sandbox
+	_, err := strict.ProbeJavaScript(t.Context())
+	wantWords(t, err, "cannot be confined")
+	if o := strict.runJavaScript(t.Context(), `1`); o.Exit != ExitCrashed || len(strict.Tools(t.Context())) != 0 {
+		t.Errorf("without the operator's word: %+v", o)
+	}
+	config.AllowUnconfined = true
+	sandbox := setup(t, config, watcher{}).sandbox
 	if o := sandbox.runJavaScript(t.Context(), `1`); o.Exit != ExitCrashed {
 		t.Errorf("before the probe: %+v", o)
 	}

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"unsafe" //nolint:depguard // seccomp(2) takes the filter by its address
+
+	"golang.org/x/sys/unix"
 )
 
 // Numbers of the kernel's headers that package syscall lacks.
@@ -39,7 +42,7 @@ var allowedCalls = append([]uint32{
 	syscall.SYS_GETPID, syscall.SYS_GETTID,
 	syscall.SYS_EPOLL_CREATE1, syscall.SYS_EPOLL_CTL, syscall.SYS_EPOLL_PWAIT, syscall.SYS_EVENTFD2,
 	syscall.SYS_EXIT, syscall.SYS_EXIT_GROUP,
-	sysGetrandom, sysRseq,
+	unix.SYS_GETRANDOM, unix.SYS_RSEQ,
 }, allowedHere...)
 
 // installFilter makes the kernel refuse this process, for good, all system calls but a few. It
@@ -53,7 +56,7 @@ func installFilter() error {
 	}
 	filter := filterProgram(uint32(os.Getpid()))
 	program := syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	thread, _, errno := syscall.RawSyscall(sysSeccomp, seccompSetModeFilter, seccompFlagTSync, uintptr(unsafe.Pointer(&program)))
+	thread, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, seccompSetModeFilter, seccompFlagTSync, uintptr(unsafe.Pointer(&program)))
 	runtime.KeepAlive(&program)
 	switch {
 	case errno != 0:
@@ -92,7 +95,7 @@ func filterBegin() []syscall.SockFilter {
 func filterClone() []syscall.SockFilter {
 	return []syscall.SockFilter{
 		// C libraries try clone3 first, whose flags a filter cannot read.
-		jump(callIfEqual, sysClone3, 0, 1),
+		jump(callIfEqual, unix.SYS_CLONE3, 0, 1),
 		statement(callReturn, errno(syscall.ENOSYS)),
 		jump(callIfEqual, syscall.SYS_CLONE, 0, 4),
 		statement(callLoad, seccompDataFirstWord),
@@ -118,20 +121,59 @@ func filterProgram(pid uint32) []syscall.SockFilter {
 	)
 }
 
-// uncountedCalls make memory that neither the limit of the address space nor that of a folder
-// counts: each descriptor of memfd_create may hold as much as a file, and System V's objects stay
-// when nobody has them mapped.
-var uncountedCalls = []uint32{sysMemfdCreate, sysMemfdSecret, syscall.SYS_SHMGET, syscall.SYS_MSGGET, syscall.SYS_SEMGET}
+// pythonCalls is what Python and its standard library need, besides threads: files, memory, time,
+// signals, and sockets, which lead nowhere in a network namespace of their own. What is not in it
+// makes other processes, memory that no limit counts (memfd_create, System V), namespaces and
+// mounts, or reaches parts of the kernel that programs seldom need and attacks often do: ptrace, bpf,
+// io_uring, userfaultfd, keyrings, perf events.
+var pythonCalls = slices.Concat([]uint32{
+	// files
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_IOCTL, unix.SYS_PREAD64, unix.SYS_PWRITE64,
+	unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_DUP, unix.SYS_DUP3,
+	unix.SYS_SENDFILE, unix.SYS_FCNTL, unix.SYS_FLOCK, unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_TRUNCATE, unix.SYS_FTRUNCATE,
+	unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_FCHDIR, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UMASK,
+	unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_FADVISE64, unix.SYS_FALLOCATE, unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_MKDIRAT,
+	unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT, unix.SYS_READLINKAT,
+	unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_UTIMENSAT, unix.SYS_STATX, unix.SYS_GETDENTS64, unix.SYS_PIPE2, unix.SYS_COPY_FILE_RANGE,
+	unix.SYS_SPLICE, unix.SYS_TEE, unix.SYS_CLOSE_RANGE, unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR, unix.SYS_LISTXATTR,
+	unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_INOTIFY_RM_WATCH,
+	// memory
+	unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_BRK, unix.SYS_MREMAP, unix.SYS_MSYNC, unix.SYS_MINCORE, unix.SYS_MADVISE,
+	// threads and processes: the first call of Python is execve, and bubblewrap waits
+	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_FUTEX, unix.SYS_SET_TID_ADDRESS,
+	unix.SYS_SET_ROBUST_LIST, unix.SYS_GET_ROBUST_LIST, unix.SYS_RSEQ, unix.SYS_MEMBARRIER, unix.SYS_PRCTL, unix.SYS_PRLIMIT64, unix.SYS_GETRLIMIT,
+	unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER,
+	unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_GETPRIORITY, unix.SYS_SETPRIORITY, unix.SYS_GETCPU,
+	unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_GETPPID, unix.SYS_GETPGID, unix.SYS_GETSID, unix.SYS_SETSID, unix.SYS_GETUID, unix.SYS_GETEUID,
+	unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETGROUPS, unix.SYS_GETRESUID, unix.SYS_GETRESGID, unix.SYS_CAPGET, unix.SYS_UNAME,
+	unix.SYS_SYSINFO, unix.SYS_TIMES, unix.SYS_GETRUSAGE, unix.SYS_GETRANDOM,
+	// signals and time
+	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGPENDING, unix.SYS_RT_SIGTIMEDWAIT,
+	unix.SYS_RT_SIGSUSPEND, unix.SYS_SIGALTSTACK, unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_SIGNALFD4, unix.SYS_RESTART_SYSCALL,
+	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY,
+	unix.SYS_GETITIMER, unix.SYS_SETITIMER, unix.SYS_TIMER_CREATE, unix.SYS_TIMER_SETTIME, unix.SYS_TIMER_GETTIME, unix.SYS_TIMER_GETOVERRUN,
+	unix.SYS_TIMER_DELETE, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMERFD_GETTIME,
+	// waiting and sockets
+	unix.SYS_PSELECT6, unix.SYS_PPOLL, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2,
+	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_SHUTDOWN,
+	unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG, unix.SYS_RECVMSG, unix.SYS_SENDMMSG, unix.SYS_RECVMMSG,
+	unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKOPT,
+}, pythonHere)
 
-// pythonFilter is the filter of Python in the form that bubblewrap reads. Python may do what its
-// namespaces allow, in one process: the limit of memory is one for each process, and a program
-// that forks had it many times.
+// pythonFilter is the filter of Python in the form that bubblewrap reads. Python runs as one
+// process: the limit of memory is one for each process, and a program that forks had it many times.
+// What makes processes or memory is forbidden in these words; anything else that is not allowed does
+// not exist, so that libraries take another way.
 func pythonFilter() []byte {
 	p := filterBegin()
-	for _, number := range append(uncountedCalls, forkingCalls...) {
+	for _, number := range pythonCalls {
+		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, seccompReturnAllow))
+	}
+	p = append(p, filterClone()...)
+	for _, number := range append(forkingCalls, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET) {
 		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, errno(syscall.EPERM)))
 	}
-	p = append(append(p, filterClone()...), statement(callReturn, seccompReturnAllow))
+	p = append(p, statement(callReturn, errno(syscall.ENOSYS)))
 	var b []byte
 	for _, i := range p { // struct sock_filter; both machines are little-endian
 		b = binary.LittleEndian.AppendUint16(b, i.Code)

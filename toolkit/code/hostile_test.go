@@ -245,6 +245,46 @@ func TestAbandonedCall(t *testing.T) {
 	}
 }
 
+// TestOneOwnersPrograms has one owner with many programs, and another whose program need not wait
+// for them.
+func TestOneOwnersPrograms(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(4)
+	ctx, cancel := context.WithCancel(t.Context())
+	running, ended := make(chan func()), make(chan error)
+	for range 48 {
+		go func() {
+			leave, err := p.enter(ctx, "anna")
+			if err == nil {
+				running <- leave
+			}
+			ended <- err
+		}()
+	}
+	var leaves []func()
+	for range 3 {
+		leaves = append(leaves, <-running)
+		<-ended
+	}
+	leave, err := p.enter(t.Context(), "bert")
+	if err != nil {
+		t.Fatalf("another owner's program: %v", err)
+	}
+	leave()
+	cancel()
+	for range 45 {
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "3 other programs of this user") {
+			t.Errorf("a program that waited: %v", err)
+		}
+	}
+	for _, leave := range leaves {
+		leave()
+	}
+	if len(p.owners) != 0 || len(p.all) != 0 {
+		t.Errorf("%d owners and %d places are left", len(p.owners), len(p.all))
+	}
+}
+
 func TestParallelCalls(t *testing.T) {
 	t.Parallel()
 	r := setup(t, Config{MaxParallel: 2}, watcher{})
@@ -255,13 +295,13 @@ func TestParallelCalls(t *testing.T) {
 		return Outcome{Exit: ExitCompleted}
 	}
 	done := make(chan Outcome)
-	for range 2 {
-		go func() { done <- r.sandbox.inPlace(t.Context(), hold) }()
+	for _, owner := range []string{"anna", "bert"} {
+		go func() { done <- r.sandbox.inPlace(t.Context(), owner, hold) }()
 		<-entered
 	}
 	// Both places are taken: a third call waits, and ends with its ctx.
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { done <- r.sandbox.inPlace(ctx, hold) }()
+	go func() { done <- r.sandbox.inPlace(ctx, "carl", hold) }()
 	select {
 	case <-entered:
 		t.Fatal("a third program runs")
@@ -275,7 +315,7 @@ func TestParallelCalls(t *testing.T) {
 	}
 	late, stop := context.WithTimeout(t.Context(), 0)
 	defer stop()
-	if o := r.sandbox.inPlace(late, hold); o.Exit != ExitTimeout {
+	if o := r.sandbox.inPlace(late, "carl", hold); o.Exit != ExitTimeout {
 		t.Errorf("got %+v", o)
 	}
 	close(release)

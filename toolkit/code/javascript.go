@@ -19,7 +19,7 @@ type request struct {
 	Timeout     time.Duration `json:"timeout"` // nanoseconds
 	MemoryBytes int64         `json:"memoryBytes"`
 	MaxOutput   int           `json:"maxOutput"`
-	Filter      bool          `json:"filter"` // install the seccomp filter where there is one
+	Filter      bool          `json:"filter"` // run the program under the seccomp filter, or not at all
 }
 
 // frame is what the child writes, any number of them: what the program prints as it prints it,
@@ -52,8 +52,8 @@ func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (out
 		return s.notStarted(err), false
 	}
 	defer func() { _ = os.Remove(dir) }() // it is empty
-	own, cancel := s.deadline(ctx)
-	defer cancel()
+	own, stop := s.deadline(ctx)
+	defer stop(nil)
 	cmd, err := s.command(own, javaScriptChild)
 	if err != nil {
 		return s.notStarted(err), false
@@ -78,7 +78,7 @@ func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (out
 	out := &output{max: s.config.MaxOutput}
 	end, err := s.follow(child.frames, out)
 	if err != nil {
-		cancel() // it has nothing more to say
+		stop(err) // it has nothing more to say
 	}
 	waitErr := child.wait()
 	switch {
@@ -186,15 +186,17 @@ func (s *Sandbox) ProbeJavaScript(ctx context.Context) (confinement string, err 
 		// The filter is given up for good: not for one that failed for a passing reason.
 		outcome, confined = s.javaScript(ctx, program, true)
 	}
-	if outcome.Exit == ExitCrashed && ctx.Err() == nil {
+	if outcome.Exit == ExitCrashed && s.config.AllowUnconfined && ctx.Err() == nil {
 		// The filter lets through what Go's runtime needs on the hosts we know.
 		first := outcome
 		if outcome, confined = s.javaScript(ctx, program, false); outcome.Exit == ExitCompleted {
 			s.unfiltered.Store(true)
-			s.log.Warn("code child does not work under its seccomp filter", "error", first.Error)
+			s.log.Warn("JavaScript runs without a seccomp filter, as the settings allow", "error", first.Error)
 		}
 	}
 	switch {
+	case outcome.Exit == ExitCrashed && !s.config.AllowUnconfined:
+		return "", fmt.Errorf("run JavaScript: programs cannot be confined here: %s", outcome.Error)
 	case outcome.Exit != ExitCompleted:
 		return "", fmt.Errorf("run JavaScript: %s: %s", outcome.Exit, outcome.Error)
 	case string(outcome.Value) != want:

@@ -70,9 +70,15 @@ func (s *Sandbox) printed(text string) {
 	}
 }
 
-// deadline returns the ctx that ends a child which does not end itself.
-func (s *Sandbox) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.config.Timeout+margin)
+// deadline returns the ctx that ends a child which does not end itself. To stop it with
+// context.DeadlineExceeded says that its program has run for too long.
+func (s *Sandbox) deadline(ctx context.Context) (own context.Context, stop context.CancelCauseFunc) {
+	limited, cancel := context.WithTimeout(ctx, s.config.Timeout+margin)
+	own, end := context.WithCancelCause(limited)
+	return own, func(cause error) {
+		end(cause)
+		cancel()
+	}
 }
 
 // autopsy says why a child ended that did not say so itself. caller is the ctx of the tool call, own
@@ -81,7 +87,7 @@ func (s *Sandbox) autopsy(caller, own context.Context, state *os.ProcessState, w
 	switch {
 	case caller.Err() != nil:
 		return endedBy(caller)
-	case errors.Is(own.Err(), context.DeadlineExceeded):
+	case errors.Is(context.Cause(own), context.DeadlineExceeded):
 		return s.timedOut()
 	case strings.Contains(diagnosis, "SIGXCPU"):
 		return s.timedOut()

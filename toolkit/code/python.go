@@ -37,9 +37,8 @@ func (s *Sandbox) runPython(ctx context.Context, code string) Outcome {
 
 // python runs a program in bubblewrap and returns when all its processes are gone.
 func (s *Sandbox) python(ctx context.Context, bwrap, code string) Outcome {
-	// Bubblewrap makes namespaces first; only the program itself has Timeout, the runner's alarm.
-	own, cancel := s.deadline(ctx)
-	defer cancel()
+	own, stop := s.deadline(ctx)
+	defer stop(nil)
 	cmd, err := s.command(own, pythonArguments(s.config, bwrap)...)
 	if err != nil {
 		return s.notStarted(err)
@@ -49,16 +48,16 @@ func (s *Sandbox) python(ctx context.Context, bwrap, code string) Outcome {
 		return s.notStarted(err)
 	}
 	out := &output{max: s.config.MaxOutput}
-	streams := &pythonStreams{sandbox: s, output: out, stop: cancel}
+	streams := &pythonStreams{sandbox: s, output: out, stop: func() { stop(errFull) }}
 	cmd.Stdin = strings.NewReader(string(document))
 	cmd.Stdout, cmd.Stderr = streams.writer(&out.stdout), streams.writer(&out.stderr)
 	cmd.Dir = "/"
 	lessRights(cmd)
-	return s.followPython(ctx, own, cmd, out)
+	return s.followPython(ctx, own, stop, cmd, out)
 }
 
 // followPython starts the prepared process and reads how it ends.
-func (s *Sandbox) followPython(ctx, own context.Context, cmd *exec.Cmd, out *output) Outcome {
+func (s *Sandbox) followPython(ctx, own context.Context, stop context.CancelCauseFunc, cmd *exec.Cmd, out *output) Outcome {
 	result, write, err := os.Pipe()
 	if err != nil {
 		return s.notStarted(err)
@@ -85,7 +84,16 @@ func (s *Sandbox) followPython(ctx, own context.Context, cmd *exec.Cmd, out *out
 	s.started(cmd)
 	began := time.Now()
 	endings := make(chan *ending, 1)
-	go func() { endings <- readEnding(result, s.config.MaxOutput) }()
+	go func() {
+		// Bubblewrap makes namespaces first. Only the program has Timeout, and nothing that it can
+		// reach ends or resets this timer.
+		var mark [1]byte
+		if _, err := io.ReadFull(result, mark[:]); err == nil {
+			timer := time.AfterFunc(s.config.Timeout, func() { stop(context.DeadlineExceeded) })
+			context.AfterFunc(own, func() { timer.Stop() })
+		}
+		endings <- readEnding(result, s.config.MaxOutput)
+	}()
 	waitErr := cmd.Wait()
 	// Only a process that outlived its namespace could still hold the pipe.
 	_ = result.SetReadDeadline(time.Now().Add(afterKill))
@@ -150,7 +158,7 @@ func readEnding(from io.Reader, maxOutput int) *ending {
 // pythonStreams puts what the process prints into one output, and stops it at the limit.
 type pythonStreams struct {
 	sandbox *Sandbox
-	stop    context.CancelFunc
+	stop    func()
 
 	mu     sync.Mutex
 	output *output

@@ -4,6 +4,7 @@ package code
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"voicebridge/toolkit"
 )
@@ -189,6 +192,10 @@ func TestEndlessPython(t *testing.T) {
 		"sleep":       "import time\ntime.sleep(1000)",
 		"regex":       "import re\nre.match('(a+)+$', 'a' * 50 + 'b')",
 		"deaf":        "import signal\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except (OSError, ValueError): pass\nwhile True: pass",
+		"alarm off":   "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0)\nsignal.alarm(0)\nwhile True: pass",
+		"no report":   "import os\nos.closerange(3, 256)\nwhile True: pass",
+		"forged end":  "import os\nos.write(3, b'{}')\nos.close(3)\nwhile True: pass",
+		"new limits":  "import resource\nfor r in (resource.RLIMIT_CPU, resource.RLIMIT_AS):\n  try: resource.setrlimit(r, (-1, -1))\n  except (OSError, ValueError): pass\nwhile True: pass",
 		"catches all": "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
 		"threads":     "import threading\ndef f():\n  while True: pass\nfor i in range(8): threading.Thread(target=f).start()\nf()",
 	} {
@@ -225,6 +232,31 @@ func TestPythonHasNoHost(t *testing.T) {
 		if works && strings.HasPrefix(c.code, "print(open") && o.Stdout != "0000000000000000 1\n" {
 			t.Errorf("capabilities and no_new_privs are %q", o.Stdout)
 		}
+	}
+}
+
+// TestPythonSystemCalls tries what the filter does not allow.
+func TestPythonSystemCalls(t *testing.T) {
+	t.Parallel()
+	r, works := pythonRig(t, Config{}, watcher{})
+	forbidden := map[string]int{
+		"ptrace": unix.SYS_PTRACE, "bpf": unix.SYS_BPF, "io_uring_setup": unix.SYS_IO_URING_SETUP, "userfaultfd": unix.SYS_USERFAULTFD,
+		"perf_event_open": unix.SYS_PERF_EVENT_OPEN, "keyctl": unix.SYS_KEYCTL, "add_key": unix.SYS_ADD_KEY, "request_key": unix.SYS_REQUEST_KEY,
+		"unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS, "mount": unix.SYS_MOUNT, "move_mount": unix.SYS_MOVE_MOUNT, "umount2": unix.SYS_UMOUNT2,
+		"pivot_root": unix.SYS_PIVOT_ROOT, "chroot": unix.SYS_CHROOT, "process_vm_readv": unix.SYS_PROCESS_VM_READV, "pidfd_open": unix.SYS_PIDFD_OPEN,
+		"kexec_load": unix.SYS_KEXEC_LOAD, "init_module": unix.SYS_INIT_MODULE, "personality": unix.SYS_PERSONALITY, "mknodat": unix.SYS_MKNODAT,
+		"memfd_create": unix.SYS_MEMFD_CREATE, "memfd_secret": unix.SYS_MEMFD_SECRET, "shmget": unix.SYS_SHMGET, "clone3": unix.SYS_CLONE3,
+		"open_by_handle_at": unix.SYS_OPEN_BY_HANDLE_AT, "setuid": unix.SYS_SETUID, "seccomp": unix.SYS_SECCOMP, "no such call": 9999,
+	}
+	encoded, err := json.Marshal(forbidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := r.python(works, "import ctypes, errno\nc = ctypes.CDLL(None, use_errno=True)\nr = []\nfor name, n in "+string(encoded)+`.items():
+  if c.syscall(n, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS): r.append([name, ctypes.get_errno()])
+r`, ExitCompleted)
+	if works && string(o.Value) != "[]" {
+		t.Errorf("these calls are not forbidden: %s", o.Value)
 	}
 }
 

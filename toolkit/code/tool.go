@@ -36,7 +36,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: err.Error()}}, nil)
 			return
 		}
-		outcome := t.sandbox.inPlace(ctx, func() Outcome { return t.run(ctx, code) })
+		outcome := t.sandbox.inPlace(ctx, call.Owner, func() Outcome { return t.run(ctx, code) })
 		yield(toolkit.Chunk{Result: outcome.result(t.language)}, nil)
 	}
 }
@@ -54,17 +54,16 @@ func programOf(arguments string) (string, error) {
 	return input.Code, nil
 }
 
-// inPlace calls run when fewer than MaxParallel programs are running.
-func (s *Sandbox) inPlace(ctx context.Context, run func() Outcome) Outcome {
-	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
-		return run()
-	case <-ctx.Done():
+// inPlace calls run when there is a place for one more program of the owner.
+func (s *Sandbox) inPlace(ctx context.Context, owner string, run func() Outcome) Outcome {
+	leave, err := s.places.enter(ctx, owner)
+	if err != nil {
 		outcome := endedBy(ctx)
-		outcome.Error = fmt.Sprintf("%s while it waited: %d other programs are running", outcome.Error, cap(s.places))
+		outcome.Error += " while it waited: " + err.Error()
 		return outcome
 	}
+	defer leave()
+	return run()
 }
 
 // endedBy is the outcome of a program whose ctx has ended.

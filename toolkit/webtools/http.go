@@ -48,9 +48,9 @@ type httpOutput struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-func newHTTP(c Config, g *guard) tool {
+func newHTTP(c Config, g *guard) requestTool {
 	t := httpTool{guard: g, timeout: c.Timeout, limit: c.MaxBody}
-	return tool{
+	return requestTool{tool{
 		definition: toolkit.Definition{
 			Name: "http",
 			Description: "Send an HTTP request to a public address and get status, headers and body. For APIs and raw data; " +
@@ -58,7 +58,19 @@ func newHTTP(c Config, g *guard) tool {
 			Parameters: fmt.Appendf(nil, httpSchema, t.limitFor(0).Milliseconds(), t.timeout.Milliseconds()),
 		},
 		run: t.run,
+	}}
+}
+
+// requestTool is the tool http, which knows what each request is for.
+type requestTool struct{ tool }
+
+// Writes implements [toolkit.Writer]: all requests write but GET and HEAD (RFC 9110, 9.2.1).
+func (requestTool) Writes(arguments string) bool {
+	var in httpInput
+	if err := decode([]byte(arguments), &in); err != nil {
+		return true
 	}
+	return in.Method != "" && in.Method != http.MethodGet && in.Method != http.MethodHead
 }
 
 type httpTool struct {

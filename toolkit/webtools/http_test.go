@@ -258,3 +258,17 @@ func TestHTTPTimeout(t *testing.T) {
 		}
 	}
 }
+
+// TestHTTPWrites says which requests change something.
+func TestHTTPWrites(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string]bool{
+		`{"url":"https://example.org"}`: false, `{"method":"GET"}`: false, `{"method":"HEAD"}`: false, `{"method":""}`: false,
+		`{"method":"POST"}`: true, `{"method":"DELETE"}`: true, `{"method":"OPTIONS"}`: true, `{"method":"get"}`: true,
+		`{"method":"GET","Method":"POST"}`: true, `{"method":["GET"]}`: true, `{"method":`: true, ``: true,
+	} {
+		if got := (requestTool{}).Writes(arguments); got != want {
+			t.Errorf("Writes(%s) = %v", arguments, got)
+		}
+	}
+}

@@ -110,18 +110,21 @@ type Tools struct {
 	Toolkits       []string `koanf:"toolkits"` // artifacts, code, web, http, agent
 	TimeoutSeconds int      `koanf:"timeout_seconds"`
 	FillerSeconds  int      `koanf:"filler_seconds"` // the voice says that a tool still runs; 0: never
-	Allow          []string `koanf:"allow"`          // only these; empty means all
-	Deny           []string `koanf:"deny"`           // never these
-	Approve        []string `koanf:"approve"`        // only after the user has said yes
-	Code           Code     `koanf:"code"`
-	Web            WebTools `koanf:"web"`
+	// Allow, Deny and Approve are names and patterns as in toolkit.Names: only these, where
+	// there are any; never these; only after the user has said yes.
+	Allow   []string `koanf:"allow"`
+	Deny    []string `koanf:"deny"`
+	Approve []string `koanf:"approve"`
+	Code    Code     `koanf:"code"`
+	Web     WebTools `koanf:"web"`
 }
 
 type Code struct {
 	TimeoutSeconds int  `koanf:"timeout_seconds"`
 	MemoryMB       int  `koanf:"memory_mb"`
 	MaxParallel    int  `koanf:"max_parallel"`
-	Python         bool `koanf:"python"` // in bubblewrap, where the host can do it
+	Python         bool `koanf:"python"`     // in bubblewrap, where the host can do it
+	Unconfined     bool `koanf:"unconfined"` // JavaScript also where the kernel cannot confine its process
 	// PreferBrowser lets a caller's browser run the programs; one that cannot leaves
 	// them to the server.
 	PreferBrowser bool `koanf:"prefer_browser"`
@@ -201,7 +204,8 @@ func Defaults() Config {
 		},
 		Tools: Tools{
 			Toolkits: []string{ToolkitArtifacts, ToolkitCode, ToolkitWeb, ToolkitHTTP, ToolkitAgent}, TimeoutSeconds: 30,
-			Code: Code{TimeoutSeconds: 10, MemoryMB: 64, MaxParallel: 4},
+			Approve: []string{"http:write"},
+			Code:    Code{TimeoutSeconds: 10, MemoryMB: 64, MaxParallel: 4},
 		},
 		Limits: Limits{
 			MaxCalls: 200, MaxCallsPerOwner: 20, SetupsPerMinute: 60, SignInsPerMinute: 10, MaxSockets: 2000, SocketsPerOwner: 200,

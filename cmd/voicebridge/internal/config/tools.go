@@ -34,7 +34,7 @@ func (c *Config) CodeTools(log *slog.Logger) code.Config {
 	k := c.Tools.Code
 	return code.Config{
 		Timeout: time.Duration(k.TimeoutSeconds) * time.Second, MemoryBytes: int64(k.MemoryMB) << 20,
-		MaxParallel: k.MaxParallel, PythonEnabled: k.Python, Logger: log,
+		MaxParallel: k.MaxParallel, PythonEnabled: k.Python, AllowUnconfined: k.Unconfined, Logger: log,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"voicebridge/toolkit"
 	"voicebridge/web"
 	"voicebridge/web/access"
 )
@@ -79,6 +80,14 @@ func (c *Config) validate() []error {
 	c.checkNumbers(&w)
 	c.checkText(&w)
 	c.Log.check(&w)
+	for key, list := range map[string][]string{"allow": c.Tools.Allow, "deny": c.Tools.Deny, "approve": c.Tools.Approve} {
+		if _, err := toolkit.ParseNames(list); err != nil {
+			w.wrong("tools."+key, "%v", err)
+		}
+		if key != "approve" && slices.ContainsFunc(list, func(name string) bool { return strings.HasSuffix(name, ":write") }) {
+			w.wrong("tools."+key, "only tools.approve takes the ending :write")
+		}
+	}
 	for _, name := range c.Tools.Allow {
 		if slices.Contains(c.Tools.Deny, name) {
 			w.wrong("tools.deny", "%q is also in tools.allow", name)

@@ -1,0 +1,81 @@
+package code
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// places say how many programs may run, in all and of one owner. Those that wait do so in the order
+// in which they came, each owner's for themselves: an owner with many programs delays his own.
+type places struct {
+	all chan struct{}
+
+	mu     sync.Mutex
+	owners map[string]*share
+}
+
+// share is what one owner has of the places.
+type share struct {
+	taken chan struct{}
+	users int // programs that run or wait; the share is dropped with the last
+}
+
+func newPlaces(n int) *places {
+	return &places{all: make(chan struct{}, n), owners: map[string]*share{}}
+}
+
+// enter waits for a place. leave must be called, unless there is an error: ctx has ended.
+func (p *places) enter(ctx context.Context, owner string) (leave func(), err error) {
+	own := p.share(owner)
+	if !take(ctx, own.taken) {
+		p.drop(owner)
+		return nil, fmt.Errorf("%d other programs of this user are running", cap(own.taken))
+	}
+	if !take(ctx, p.all) {
+		<-own.taken
+		p.drop(owner)
+		return nil, fmt.Errorf("%d other programs are running", cap(p.all))
+	}
+	return func() {
+		<-p.all
+		<-own.taken
+		p.drop(owner)
+	}, nil
+}
+
+// take takes a free place, or waits for one until ctx ends.
+func take(ctx context.Context, places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (p *places) share(owner string) *share {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.owners[owner]
+	if s == nil {
+		s = &share{taken: make(chan struct{}, max(1, cap(p.all)-1))}
+		p.owners[owner] = s
+	}
+	s.users++
+	return s
+}
+
+func (p *places) drop(owner string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.owners[owner]
+	if s.users--; s.users == 0 {
+		delete(p.owners, owner)
+	}
+}

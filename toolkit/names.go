@@ -1,0 +1,91 @@
+package toolkit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Names is an operator's list of tools: names, and patterns with a * for any characters
+// (server__*, *_delete). With the ending :write an entry means only those calls that change
+// something, of a tool that knows which do ([Writer]). The zero value names no tool.
+type Names struct{ entries []nameEntry }
+
+type nameEntry struct {
+	text    string
+	pattern []string // the pieces between the stars
+	writes  bool
+}
+
+// Writer is implemented by tools of which some calls change something outside, and others only read.
+type Writer interface {
+	// Writes reports whether a call with these arguments changes something. They have not
+	// been checked; where they make no sense the answer is true.
+	Writes(arguments string) bool
+}
+
+const writeSuffix = ":write"
+
+// ParseNames reads a list of names and patterns.
+func ParseNames(list []string) (Names, error) {
+	var n Names
+	for _, text := range list {
+		name, writes := strings.CutSuffix(text, writeSuffix)
+		if name == "" || len(name) > MaxName || strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
+			return Names{}, fmt.Errorf("%q is no name of a tool and no pattern such as server__*", text)
+		}
+		n.entries = append(n.entries, nameEntry{text: text, pattern: strings.Split(name, "*"), writes: writes})
+	}
+	return n, nil
+}
+
+// Empty reports whether the list has no entries.
+func (n Names) Empty() bool { return len(n.entries) == 0 }
+
+// Has reports whether the list names the tool, for whatever calls.
+func (n Names) Has(name string) bool {
+	return slices.ContainsFunc(n.entries, func(e nameEntry) bool { return !e.writes && e.matches(name) })
+}
+
+// HasCall reports whether the list names this call: its tool, or its tool's writes if it is one.
+func (n Names) HasCall(v *Invocation) bool {
+	return slices.ContainsFunc(n.entries, func(e nameEntry) bool {
+		if !e.matches(v.Call.Name) || !e.writes {
+			return e.matches(v.Call.Name)
+		}
+		w, ok := v.Entry.Tool.(Writer)
+		return ok && w.Writes(v.Call.Arguments)
+	})
+}
+
+// Unmatched returns the entries that match none of the tools and other names: they may be
+// misspelt.
+func (n Names) Unmatched(tools []Entry, others ...string) []string {
+	var none []string
+	for _, e := range n.entries {
+		if !slices.ContainsFunc(tools, func(t Entry) bool {
+			_, writer := t.Tool.(Writer)
+			return e.matches(t.Tool.Definition().Name) && (writer || !e.writes)
+		}) && !slices.ContainsFunc(others, e.matches) {
+			none = append(none, e.text)
+		}
+	}
+	return none
+}
+
+func (e nameEntry) matches(name string) bool {
+	first, last := e.pattern[0], e.pattern[len(e.pattern)-1]
+	if len(e.pattern) == 1 {
+		return name == first
+	}
+	rest, ok := strings.CutPrefix(name, first)
+	if !ok {
+		return false
+	}
+	for _, piece := range e.pattern[1 : len(e.pattern)-1] {
+		if _, rest, ok = strings.Cut(rest, piece); !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(rest, last)
+}

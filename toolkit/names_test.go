@@ -1,0 +1,79 @@
+package toolkit
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// writing is a tool whose calls write when their arguments hold a W.
+type writing struct{ still }
+
+func (writing) Writes(arguments string) bool { return strings.Contains(arguments, "W") }
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		entry, yes, no string // names of tools
+	}{
+		{"http", "http", "https xhttp"},
+		{"files__*", "files__read files__", "file__read xfiles__read files_read"},
+		{"*_delete", "files_delete _delete", "delete files_deleted"},
+		{"a*b*c", "abc axxbyyc abbc", "ab ac acb xabc"},
+		{"a*a", "aa aba", "a"},
+		{"*", "anything x", ""},
+		{"**", "anything", ""},
+	} {
+		n, err := ParseNames([]string{c.entry})
+		if err != nil {
+			t.Fatalf("ParseNames(%q) = %v", c.entry, err)
+		}
+		for _, name := range strings.Fields(c.yes) {
+			if !n.Has(name) {
+				t.Errorf("%q does not match %q", c.entry, name)
+			}
+		}
+		for _, name := range strings.Fields(c.no) {
+			if n.Has(name) {
+				t.Errorf("%q matches %q", c.entry, name)
+			}
+		}
+	}
+	for _, bad := range []string{"", ":write", "a b", "files/*", "é", "http:read", strings.Repeat("x", MaxName+1), "a\x00"} {
+		if _, err := ParseNames([]string{"ok", bad}); err == nil || !strings.Contains(err.Error(), "no name of a tool") {
+			t.Errorf("ParseNames(%q) = %v", bad, err)
+		}
+	}
+}
+
+func TestNamesOfCalls(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	var entries []Entry
+	for _, tool := range []Tool{writing{still{"http"}}, still{"chart"}} {
+		e := Entry{Tool: tool, Executor: ExecutorApp}
+		entries = append(entries, e)
+		if err := r.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := ParseNames([]string{"http:write", "charts", "cha*", "chart:write", "mcp__*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for call, want := range map[string]bool{"http W": true, "http R": false, "chart W": true, "other W": false} {
+		name, arguments, _ := strings.Cut(call, " ")
+		if got := n.HasCall(r.Invoke("r", Call{Name: name, Arguments: arguments}, 0, noon)); got != want {
+			t.Errorf("HasCall(%s) = %v", call, got)
+		}
+	}
+	if n.Has("http") {
+		t.Error("http:write means all calls of http")
+	}
+	if got, want := n.Unmatched(entries), []string{"charts", "chart:write", "mcp__*"}; !slices.Equal(got, want) {
+		t.Errorf("Unmatched() = %q, want %q", got, want)
+	}
+	if (Names{}).HasCall(r.Invoke("r", Call{Name: "http"}, 0, noon)) || !(Names{}).Empty() || n.Empty() {
+		t.Error("the zero value names a tool")
+	}
+}
