@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/realtime/simulator"
@@ -11,7 +12,10 @@ import (
 
 // simulateCommand is the command simulate. It reads none of the other settings.
 type simulateCommand struct {
-	Listen string `help:"Address of the simulator." default:"127.0.0.1:8090" placeholder:"HOST:PORT"`
+	Listen      string           `help:"Address of the simulator." default:"127.0.0.1:8090" placeholder:"HOST:PORT"`
+	MaxDuration time.Duration    `help:"Length of a session, which its expires_at tells." default:"60m" placeholder:"TIME"`
+	FaultyCalls int              `help:"Apply the faults to so many first calls; 0: to all." placeholder:"N"`
+	Faults      simulator.Faults `embed:"" group:"Faults on purpose"`
 }
 
 // Run serves the simulator until the process is told to stop.
@@ -20,7 +24,9 @@ func (s *simulateCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	sim, err := simulator.New(simulator.Config{Logger: log})
+	sim, err := simulator.New(simulator.Config{
+		Logger: log, MaxDuration: s.MaxDuration, Faults: s.Faults, FaultyCalls: s.FaultyCalls, Control: true,
+	})
 	if err != nil {
 		return err
 	}

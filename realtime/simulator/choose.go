@@ -155,7 +155,7 @@ func pickCalls(r *response, wanted []Call) ([]chosenCall, bool) {
 }
 
 func (s *Session) fill(text string) string {
-	return strings.ReplaceAll(text, "{previous}", s.conv.before())
+	return strings.NewReplacer("{previous}", s.conv.before(), "{everything}", s.conv.everything()).Replace(text)
 }
 
 // sampleArguments makes up arguments that a JSON schema accepts: its required

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -25,11 +24,16 @@ type Config struct {
 	// Script decides the answers; nil means DefaultScript.
 	Script *Script
 	Pace   Pace
-	// Faults apply to every call; FaultsFor, when set, is asked instead with the
-	// number of the creation, from 1.
-	Faults    Faults
-	FaultsFor func(call int) Faults
-	// MaxDuration ends a session with session_expired; zero means 60 min.
+	// Faults apply to every call, or to the first FaultyCalls when that is not 0;
+	// FaultsFor, when set, is asked instead with the number of the creation, from 1.
+	Faults      Faults
+	FaultyCalls int
+	FaultsFor   func(call int) Faults
+	// Control serves routes below /simulator that change the faults and disturb
+	// calls that are live.
+	Control bool
+	// MaxDuration ends a session with session_expired, as its expires_at says; zero
+	// means 60 min.
 	MaxDuration time.Duration
 	// MaxSessions is how many sessions may be open; zero means 1000. More get
 	// HTTP status 429.
@@ -46,51 +50,6 @@ type Pace struct {
 	Think      time.Duration // from the turn's end to the first output; 150 ms
 	Step       time.Duration // between two deltas of about three words; 30 ms
 	Transcript time.Duration // from the turn's end to its transcript; 250 ms
-}
-
-// TranscriptFault is what goes wrong with the transcripts of spoken turns.
-type TranscriptFault string
-
-// The faults of transcripts.
-const (
-	TranscriptLate     TranscriptFault = "late"     // after the answer has been generated
-	TranscriptNever    TranscriptFault = "never"    // no event at all
-	TranscriptFailed   TranscriptFault = "failed"   // the event that says so
-	TranscriptReversed TranscriptFault = "reversed" // two turns' transcripts together, the later first
-)
-
-// Faults is what goes wrong on purpose in one call.
-type Faults struct {
-	// RefuseStatus answers the creation with this HTTP status, RefuseBody (an
-	// OpenAI-shaped error if empty) and RefuseHeader.
-	RefuseStatus int
-	RefuseBody   string
-	RefuseHeader http.Header
-	// HangCreation never answers the creation.
-	HangCreation bool
-	// BadAnswer answers the creation with half an SDP.
-	BadAnswer bool
-	// NoLocation leaves out the header that names the call.
-	NoLocation bool
-
-	Transcripts TranscriptFault
-	// ExpireAfter ends the session with session_expired, DropAfter without a
-	// word, both counted from the opening of the data channel; zero is never.
-	ExpireAfter time.Duration
-	DropAfter   time.Duration
-
-	InjectUnknown     bool // an event of an unknown type before each response
-	InjectMalformed   bool // events that are not JSON, have no type, or fields of the wrong type
-	DuplicateEvents   bool // item and transcript events come twice
-	ItemsOutOfOrder   bool // the assistant's item is announced before the user's
-	ConversationEvent bool // conversation.created follows session.created
-	BadArguments      bool // function arguments are cut in the middle
-	MuteUpdates       bool // session.update is never answered
-
-	FailResponses       int    // so many first responses fail
-	FailCode            string // with this code; rate_limit_exceeded if empty
-	RejectSessionUpdate int    // so many first session.updates are refused
-	RejectItems         int    // so many first conversation.item.creates are refused
 }
 
 func (c *Config) defaults() {
@@ -117,9 +76,12 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("%s is negative: %v", name, d))
 		}
 	}
-	if c.MaxSessions < 0 {
-		errs = append(errs, fmt.Errorf("MaxSessions is negative: %d", c.MaxSessions))
+	for name, n := range map[string]int{"MaxSessions": c.MaxSessions, "FaultyCalls": c.FaultyCalls} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("%s is negative: %d", name, n))
+		}
 	}
+	errs = append(errs, c.Faults.validate())
 	if c.Script != nil {
 		errs = append(errs, c.Script.validate())
 	}

@@ -3,6 +3,7 @@ package simulator
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"voicebridge/realtime"
 )
@@ -123,6 +124,24 @@ func (c *conversation) before() string {
 		}
 	}
 	return "nothing yet"
+}
+
+// maxEverything bounds what everything returns, in bytes.
+const maxEverything = 4000
+
+// everything is what the user has said before the newest turn, oldest first.
+func (c *conversation) everything() string {
+	var said []string
+	for _, it := range c.items {
+		if it.kind == realtime.ItemMessage && it.role == "user" && it.words != "" {
+			said = append(said, it.words)
+		}
+	}
+	if len(said) < 2 {
+		return "nothing yet"
+	}
+	text := strings.Join(said[:len(said)-1], " / ")
+	return text[max(0, len(text)-maxEverything):]
 }
 
 // isID checks an optional id of at most 32 characters.

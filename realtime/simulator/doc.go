@@ -19,7 +19,8 @@
 //
 // A Script decides what is said and which tools are called; only tools that the
 // session declares are called. Faults make it late, wrong or silent on purpose,
-// for the tests of those who must survive that. Each Session keeps what it
+// for the tests of those who must survive that; docs/simulator.md lists them, and
+// the routes by which a running simulator gets them (Config.Control). Each Session keeps what it
 // received and sent, and tells whoever waits for it.
 //
 // One goroutine owns each session's state (Session.run); HTTP handlers, Pion's

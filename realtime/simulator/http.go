@@ -29,13 +29,17 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/realtime/calls", s.createCall)
 	s.mux.HandleFunc("POST /v1/realtime/calls/{id}/hangup", s.hangup)
 	s.mux.HandleFunc("POST /v1/realtime/client_secrets", s.createSecret)
+	if s.cfg.Control {
+		s.mux.Handle("/simulator/", s.controlRoutes())
+	}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, refuse("", "", "Invalid URL (%s %s)", r.Method, r.URL.Path))
 	})
 }
 
 // ServeHTTP serves POST /v1/realtime/calls (multipart or raw SDP),
-// /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets.
+// /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets, and below
+// /simulator what Config.Control allows.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 func writeError(w http.ResponseWriter, status int, e *realtime.Error) {
@@ -88,6 +92,13 @@ func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
 	}
 	session, ok := s.authorize(w, r)
 	if !ok {
+		return
+	}
+	select {
+	case <-time.After(faults.AnswerDelay):
+	case <-r.Context().Done():
+		return
+	case <-s.ctx.Done():
 		return
 	}
 	offer, posted, err := readCall(http.MaxBytesReader(w, r.Body, maxBody), r.Header.Get("Content-Type"))

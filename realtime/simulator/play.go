@@ -87,10 +87,12 @@ func (s *Session) playFrame() {
 	p.packet.Version, p.packet.SSRC = 2, 1
 	p.packet.SequenceNumber, p.packet.Timestamp = p.sequence, p.timestamp
 	p.packet.Payload = u.frames[u.pos]
-	if err := s.peer.WriteRTP(&p.packet); err != nil && !errors.Is(err, rtc.ErrClosed) {
-		s.log.Debug("audio packet not sent", "error", err)
+	if !s.silent {
+		if err := s.peer.WriteRTP(&p.packet); err != nil && !errors.Is(err, rtc.ErrClosed) {
+			s.log.Debug("audio packet not sent", "error", err)
+		}
+		s.played.Add(1)
 	}
-	s.played.Add(1)
 	u.pos++
 	p.sequence++
 	p.timestamp += frameSamples

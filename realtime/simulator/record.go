@@ -70,6 +70,13 @@ func (r *record) wake() {
 	}
 }
 
+// count is how many events there were.
+func (r *record) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.total
+}
+
 func (r *record) all() []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()

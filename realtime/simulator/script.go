@@ -24,7 +24,8 @@ type Rule struct {
 }
 
 // Reply is one answer. In Say and Then, {previous} stands for what the user said
-// in the turn before this one.
+// in the turn before this one, and {everything} for all turns before it, those of
+// a replayed history among them: so a call shows what its model knows.
 type Reply struct {
 	Heard string // the transcript of a spoken turn
 	Say   string // said before the calls; may be empty when there are calls
@@ -141,6 +142,7 @@ func DefaultScript() *Script {
 			{regexp.MustCompile(`(?i)\b(dark|theme|colou?rs?)\b`), theme("dark")},
 			{regexp.MustCompile(`(?i)\b(tool|mcp)\b`), tool},
 			{regexp.MustCompile(`(?i)\b(story|long)\b`), Reply{Say: textLong}},
+			{regexp.MustCompile(`(?i)\b(everything|all)\b.*\bsaid\b|\brepeat everything\b`), Reply{Say: "You said: {everything}"}},
 			{
 				regexp.MustCompile(`(?i)\b(remember|earlier|before|did I say|what did)\b`),
 				Reply{Say: textHistory + " You said: {previous}"},

@@ -36,6 +36,9 @@ type Server struct {
 	sessions []*Session
 	secrets  map[string]secret
 	creates  int
+	faults   Faults // of calls to come
+	faulty   int    // how many of them, when limited
+	limited  bool
 	changed  chan struct{}
 }
 
@@ -65,6 +68,7 @@ func New(cfg Config) (*Server, error) {
 		}
 		s.ownAPI = true
 	}
+	s.setFaults(cfg.Faults, cfg.FaultyCalls)
 	s.routes()
 	return s, nil
 }
@@ -126,16 +130,23 @@ func (s *Server) WaitSession(ctx context.Context, n int) (*Session, error) {
 	}
 }
 
-// faultsOf are the faults of the next creation.
+// nextFaults are the faults of the next creation.
 func (s *Server) nextFaults() Faults {
 	s.mu.Lock()
 	s.creates++
-	n := s.creates
+	n, faults := s.creates, s.faults
+	switch {
+	case !s.limited:
+	case s.faulty > 0:
+		s.faulty--
+	default:
+		faults = Faults{}
+	}
 	s.mu.Unlock()
 	if s.cfg.FaultsFor != nil {
 		return s.cfg.FaultsFor(n)
 	}
-	return s.cfg.Faults
+	return faults
 }
 
 // live is how many sessions have not ended.
@@ -156,7 +167,7 @@ var errFull = errors.New("too many sessions")
 // start makes the peer and runs the session. It returns the SDP answer.
 func (s *Server) start(ctx context.Context, offer string, set *settings, faults Faults) (*Session, string, error) {
 	ses := &Session{
-		id: newID("rtc_"), cfg: &s.cfg, faults: faults, voice: s.voice, mail: newMailbox(),
+		id: newID("rtc_"), began: time.Now(), cfg: &s.cfg, faults: faults, voice: s.voice, mail: newMailbox(),
 		done: make(chan struct{}), set: set, convID: newID("conv_"), follow: make(map[string]*Reply),
 	}
 	ses.log = s.log.With("call_id", ses.id)

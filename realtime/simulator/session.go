@@ -35,6 +35,7 @@ var (
 // Session is one call. Its exported methods may be called concurrently.
 type Session struct {
 	id       string
+	began    time.Time
 	log      *slog.Logger
 	cfg      *Config
 	faults   Faults
@@ -53,6 +54,7 @@ type Session struct {
 	ctx      context.Context
 	end      context.CancelCauseFunc
 	opened   bool
+	silent   bool     // nothing is sent any more
 	pending  [][]byte // came before the channel was open
 	timers   timers
 	timerSeq int
@@ -128,6 +130,9 @@ func (s *Session) Expire() { s.mail.post(s.expire) }
 
 // Drop ends the session without an event.
 func (s *Session) Drop() { s.mail.post(func() { s.end(ErrDropped) }) }
+
+// Silence sends neither events nor sound from now on; the connection stays.
+func (s *Session) Silence() { s.mail.post(func() { s.silent = true }) }
 
 // Inject sends bytes as if they were an event, whatever they are.
 func (s *Session) Inject(raw []byte) { s.mail.post(func() { s.sendRaw(raw) }) }
@@ -212,6 +217,9 @@ func (s *Session) open() {
 	if d := s.faults.DropAfter; d > 0 {
 		s.after(d, func() { s.end(ErrDropped) })
 	}
+	if d := s.faults.SilenceAfter; d > 0 {
+		s.after(d, func() { s.silent = true })
+	}
 	for _, raw := range s.pending {
 		s.receive(raw)
 	}
@@ -255,6 +263,9 @@ var duplicated = map[string]bool{
 }
 
 func (s *Session) sendRaw(raw []byte) {
+	if s.silent {
+		return
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, sendTimeout)
 	defer cancel()
 	// Recorded first: who waits for an event that was sent may look at once at

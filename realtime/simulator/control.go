@@ -1,0 +1,157 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxControl is the largest body of a control request, in bytes.
+const maxControl = 64 << 10
+
+// disturbances are what can be done to a live call by name.
+var disturbances = map[string]func(*Session){
+	"expire":  (*Session).Expire,
+	"drop":    (*Session).Drop,
+	"silence": (*Session).Silence,
+	"speak":   (*Session).Hear,
+}
+
+// controlRoutes serves what docs/simulator.md describes. Pages of other origins
+// are kept out; who has the key, or anybody where there is none, may do all of it.
+func (s *Server) controlRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /simulator/faults", s.showFaults)
+	mux.HandleFunc("PUT /simulator/faults", s.changeFaults)
+	mux.HandleFunc("DELETE /simulator/faults", func(w http.ResponseWriter, r *http.Request) {
+		s.setFaults(Faults{}, 0)
+		s.showFaults(w, r)
+	})
+	mux.HandleFunc("GET /simulator/calls", s.showCalls)
+	mux.HandleFunc("POST /simulator/calls/{id}/inject", s.inject)
+	mux.HandleFunc("POST /simulator/calls/{id}/{action}", s.disturb)
+	authorized := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := s.authorize(w, r); ok {
+			r.Body = http.MaxBytesReader(w, r.Body, maxControl)
+			mux.ServeHTTP(w, r)
+		}
+	})
+	return http.NewCrossOriginProtection().Handler(authorized)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // a client that is gone needs no answer
+}
+
+// faultsState is the faults that new calls get.
+type faultsState struct {
+	Faults Faults `json:"faults"`
+	// Calls is how many further calls get them; nil: all.
+	Calls *int `json:"calls"`
+}
+
+func (s *Server) showFaults(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	state := faultsState{Faults: s.faults}
+	if s.limited {
+		state.Calls = new(s.faulty)
+	}
+	s.mu.Unlock()
+	writeJSON(w, state)
+}
+
+// changeFaults replaces the faults of calls to come: all, or so many as the
+// parameter calls says.
+func (s *Server) changeFaults(w http.ResponseWriter, r *http.Request) {
+	faults, err := readFaults(json.NewDecoder(r.Body))
+	if err != nil {
+		writeError(w, http.StatusBadRequest, refuse("invalid_faults", "", "%s", err.Error()))
+		return
+	}
+	calls := 0
+	if text := r.URL.Query().Get("calls"); text != "" {
+		if calls, err = strconv.Atoi(text); err != nil || calls < 1 {
+			writeError(w, http.StatusBadRequest, refuse("invalid_value", "calls", "The parameter calls is no positive number."))
+			return
+		}
+	}
+	s.setFaults(faults, calls)
+	s.showFaults(w, r)
+}
+
+// setFaults sets the faults of calls to come; calls 0 stands for all of them.
+func (s *Server) setFaults(faults Faults, calls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults, s.faulty, s.limited = faults, calls, calls != 0
+}
+
+func (s *Server) showCalls(w http.ResponseWriter, _ *http.Request) {
+	type call struct {
+		ID       string  `json:"id"`
+		Seconds  float64 `json:"seconds"`
+		Ended    string  `json:"ended,omitempty"`
+		Received int     `json:"events_received"`
+	}
+	calls := []call{}
+	for _, ses := range s.Sessions() {
+		c := call{ID: ses.id, Seconds: time.Since(ses.began).Seconds(), Received: ses.received.count()}
+		if err := ses.Err(); err != nil {
+			c.Ended = err.Error()
+		}
+		calls = append(calls, c)
+	}
+	writeJSON(w, map[string]any{"calls": calls})
+}
+
+// named are the live sessions of a path: one, or all of them.
+func (s *Server) named(w http.ResponseWriter, r *http.Request) []*Session {
+	id := r.PathValue("id")
+	var found []*Session
+	for _, ses := range s.Sessions() {
+		if ses.Err() == nil && (id == "all" || id == ses.id) {
+			found = append(found, ses)
+		}
+	}
+	if len(found) == 0 && id != "all" {
+		writeError(w, http.StatusNotFound, refuse("call_id_not_found", "call_id", "No call with this id is active."))
+	}
+	return found
+}
+
+func (s *Server) disturb(w http.ResponseWriter, r *http.Request) {
+	action, ok := disturbances[r.PathValue("action")]
+	if !ok {
+		writeError(w, http.StatusNotFound, refuse("", "", "There is expire, drop, silence, speak and inject."))
+		return
+	}
+	sessions := s.named(w, r)
+	if sessions == nil && r.PathValue("id") != "all" {
+		return
+	}
+	for _, ses := range sessions {
+		action(ses)
+	}
+	writeJSON(w, map[string]int{"calls": len(sessions)})
+}
+
+// inject sends the body as if it were an event, whatever it is.
+func (s *Server) inject(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil || len(raw) == 0 {
+		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "%s", fmt.Sprintf("The body must have 1 to %d bytes.", maxControl)))
+		return
+	}
+	sessions := s.named(w, r)
+	if sessions == nil && r.PathValue("id") != "all" {
+		return
+	}
+	for _, ses := range sessions {
+		ses.Inject(raw)
+	}
+	writeJSON(w, map[string]int{"calls": len(sessions)})
+}
