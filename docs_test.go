@@ -140,8 +140,8 @@ func (t tree) checkPaths(d document) []string {
 		if !isPath || !treePath.MatchString(word) {
 			continue
 		}
-		if _, err := fs.Stat(t.files, top); err != nil {
-			continue // a media type, an import path, a route
+		if _, err := fs.Stat(t.files, top); err != nil || slices.Contains(notRead, top) {
+			continue // a media type, an import path, a route; what a build makes
 		}
 		for _, one := range expand(strings.TrimSuffix(word, "/")) {
 			matches, err := fs.Glob(t.files, one)

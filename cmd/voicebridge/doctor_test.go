@@ -191,34 +191,6 @@ func stunServer(t *testing.T) string {
 	return "stun:" + conn.LocalAddr().String()
 }
 
-// A server that runs holds what it holds; that is no problem.
-func TestDoctorBesideARunningServer(t *testing.T) {
-	t.Parallel()
-	environ := environment(t, "VOICEBRIDGE_UDP_PORT="+strconv.Itoa(freeUDPPort(t)))
-	s := start(t, environ)
-	code, report := diagnose(t, environ, "--listen", strings.TrimPrefix(s.url, "http://"))
-	if code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	wantLines(t, report, "ok: database: ", "ok: web address: a voicebridge runs on ", "ok: media (UDP): port ")
-	if !strings.Contains(report, "which a running voicebridge uses, can be opened and has its tables") || !strings.Contains(report, "by the voicebridge that runs") {
-		t.Error(report)
-	}
-	if status, _ := get(t, s.url+"/readyz"); status != 200 {
-		t.Error("the running server was disturbed")
-	}
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d: %s", code, s.stderr)
-	}
-	// Nothing of it is left: the next one has the file and the port.
-	_, report = diagnose(t, environ)
-	wantLines(t, report, "ok: database: ")
-	again := start(t, environ)
-	if code := again.stop(); code != 0 {
-		t.Errorf("exit code %d: %s", code, again.stderr)
-	}
-}
-
 func TestDoctorFindsProblems(t *testing.T) {
 	t.Parallel()
 	taken := httptest.NewServer(http.NotFoundHandler())
@@ -278,4 +250,15 @@ func TestDoctorFindsProblems(t *testing.T) {
 			}
 		})
 	}
+}
+
+// freeUDPPort finds a port that nobody has.
+func freeUDPPort(t *testing.T) int {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.LocalAddr().(*net.UDPAddr).Port
 }

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +17,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit/code"
 )
 
 // write puts a settings file into a folder of the test.
@@ -36,6 +33,15 @@ func write(t *testing.T, yaml string) string {
 // noFile is a settings file without settings, so that a test does not read what
 // lies in the working directory.
 func noFile(t *testing.T) string { return write(t, "") }
+
+// TestMain runs the tests, or the program of a tool.
+func TestMain(m *testing.M) {
+	if code.IsChild(os.Args) {
+		main()
+		return
+	}
+	persistencetest.Main(m)
+}
 
 // output collects what a command writes.
 type output struct {
@@ -55,38 +61,6 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// running is a command that runs in this process.
-type running struct {
-	url    string // what it printed to open or to use
-	stdout string // the first line
-	stderr *output
-	stop   func() int // tells it to stop and returns its exit code
-}
-
-var urlPattern = regexp.MustCompile(`http://\S+`)
-
-// start runs a command and waits until it prints its address.
-func start(t *testing.T, environ []string, args ...string) running {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	r, w := io.Pipe()
-	stderr, code := &output{}, make(chan int, 1)
-	go func() {
-		c := execute(ctx, args, environ, w, stderr)
-		_ = w.Close()
-		code <- c
-	}()
-	stop := sync.OnceValue(func() int { cancel(); return <-code })
-	t.Cleanup(func() { stop() })
-	lines := bufio.NewReader(r)
-	line, err := lines.ReadString('\n')
-	if err != nil {
-		t.Fatalf("it printed nothing and ended with %d: %s", stop(), stderr)
-	}
-	go func() { _, _ = io.Copy(io.Discard, lines) }()
-	return running{url: urlPattern.FindString(line), stdout: line, stderr: stderr, stop: stop}
-}
-
 // failing runs a command that is expected to end by itself.
 func failing(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
@@ -98,93 +72,9 @@ func failing(t *testing.T, environ []string, args ...string) (code int, stdout, 
 	return code, out.String(), errs.String()
 }
 
-func get(t *testing.T, url string) (int, string) {
-	t.Helper()
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: transport}).Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
-}
-
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
 	return append([]string{"DATABASE_URL=" + persistencetest.SQLiteURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)
-}
-
-func TestServe(t *testing.T) {
-	t.Parallel()
-	s := start(t, environment(t))
-	for path, want := range map[string]string{
-		"/": "<!doctype html>", "/healthz": `"ok"`, "/readyz": `"ok"`, "/api/config": `"upstream":"simulator","upstream_note":"No OPENAI_API_KEY is set`,
-		"/api/threads": `{"threads":[],"next_cursor":null}`, "/api/tools": `"create_bar_chart"`,
-		"/api/models": `"kind":"realtime","default":true,"voice":"marin"},{"provider":"simulator",`, "/api/usage": `"usage":[]`, "/metrics": "voicebridge_calls_live 0", "/openapi.json": `"openapi":"3.1.0"`,
-	} {
-		if status, body := get(t, s.url+path); status != 200 || !strings.Contains(body, want) {
-			t.Errorf("%s: status %d: %.300s", path, status, body)
-		}
-	}
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d: %s", code, s.stderr)
-	}
-	if log := s.stderr.String(); !strings.Contains(log, "the upstream is the simulator") || !strings.Contains(log, "msg=stopping") {
-		t.Errorf("log %s", log)
-	}
-}
-
-func TestServeKeepsTheDatabaseToItself(t *testing.T) {
-	t.Parallel()
-	environ := environment(t)
-	s := start(t, environ)
-	code, _, stderr := failing(t, environ, "serve")
-	if code != 1 || stderr == "" {
-		t.Errorf("a second process on the same file: code %d, %q", code, stderr)
-	}
-	if status, _ := get(t, s.url+"/readyz"); status != 200 {
-		t.Error("the second process disturbed the first")
-	}
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	again := start(t, environ) // the file is free again
-	if code := again.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-func TestServeClosesWhatADeadProcessLeft(t *testing.T) {
-	t.Parallel()
-	environ := environment(t)
-	url := strings.TrimPrefix(environ[0], "DATABASE_URL=")
-	db, err := persistence.Open(t.Context(), url, persistence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	thread, err := db.CreateThread(t.Context(), "local", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := persistence.Key{Owner: "local", Thread: thread.ID}
-	saved := db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", Owner: "local", ThreadID: thread.ID, Upstream: "simulator", StartedAt: time.Now()})
-	_, said := db.AppendMessage(t.Context(), key, persistence.Message{
-		Role: persistence.RoleAssistant, Parts: []persistence.Part{{Type: "text", Text: "half an ans"}},
-		Metadata: persistence.Metadata{Source: persistence.SourceVoice, Status: persistence.StatusInProgress, CallID: "call"},
-	})
-	if err := errors.Join(saved, said, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, environ)
-	_, body := get(t, s.url+"/api/threads/"+thread.ID+"/messages")
-	var page struct{ Messages []persistence.Message }
-	if err := json.Unmarshal([]byte(body), &page); err != nil || len(page.Messages) != 1 || page.Messages[0].Metadata.Status != persistence.StatusInterrupted {
-		t.Errorf("after the start the thread is %s", body)
-	}
 }
 
 func TestServeRefusesToStart(t *testing.T) {
@@ -244,20 +134,6 @@ func TestMigrate(t *testing.T) {
 	}
 	if code, _, stderr := failing(t, environ, "migrate", "--database", "x"); code != 1 || !strings.Contains(stderr, "database_url") {
 		t.Errorf("code %d: %s", code, stderr)
-	}
-}
-
-func TestSimulate(t *testing.T) {
-	t.Parallel()
-	s := start(t, nil, "simulate", "--listen", "127.0.0.1:0")
-	if !strings.HasSuffix(s.url, "/v1") {
-		t.Errorf("it printed %q", s.stdout)
-	}
-	if status, body := get(t, s.url+"/nothing"); status != 404 || !strings.Contains(body, "error") {
-		t.Errorf("status %d: %s", status, body)
-	}
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d: %s", code, s.stderr)
 	}
 }
 

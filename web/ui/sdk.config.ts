@@ -5,7 +5,7 @@ import { defineConfig } from 'vite';
 export default defineConfig({
   publicDir: false,
   build: {
-    outDir: '../../cmd/voicebridge/testdata/sdk',
+    outDir: '../../e2e/testdata/sdk',
     emptyOutDir: true,
     target: 'es2022',
     chunkSizeWarningLimit: 1500,

@@ -1,9 +1,8 @@
-package main
+package e2e
 
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -44,7 +42,7 @@ func playing(t *testing.T, tool string, programs []pageProgram) simulator.Config
 
 // runAll has the page run the programs one after the other and returns their
 // outcomes.
-func (p *tab) runAll(t *testing.T, s served, tool string, programs []pageProgram) []code.Outcome {
+func (p *tab) runAll(t *testing.T, s *rig, tool string, programs []pageProgram) []code.Outcome {
 	t.Helper()
 	var outcomes []code.Outcome
 	for i, program := range programs {
@@ -183,7 +181,7 @@ func onServer(t *testing.T, program string) code.Outcome {
 // that of web/ui, or else one that is installed for this test.
 func pyodideFolder(t *testing.T) string {
 	t.Helper()
-	const installed = "../../web/ui/node_modules/pyodide"
+	const installed = "../web/ui/node_modules/pyodide"
 	if _, err := os.Stat(filepath.Join(installed, "pyodide.mjs")); err == nil {
 		folder, err := filepath.Abs(installed)
 		if err != nil {
@@ -194,7 +192,7 @@ func pyodideFolder(t *testing.T) string {
 	var manifest struct {
 		DevDependencies map[string]string `json:"devDependencies"`
 	}
-	raw, err := os.ReadFile("../../web/ui/package.json")
+	raw, err := os.ReadFile("../web/ui/package.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +286,7 @@ func TestClientTools(t *testing.T) {
 	} {
 		t.Run(settings, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, environment(t, "VOICEBRIDGE_CONFIG="+write(t, settings+"\n")))
+			s := launch(t, environment(t, "VOICEBRIDGE_CONFIG="+write(t, settings+"\n")))
 			if _, body := get(t, s.url+"/api/config"); !strings.Contains(body, want.config) {
 				t.Errorf("got %s, want %s", body, want.config)
 			}
@@ -296,49 +294,5 @@ func TestClientTools(t *testing.T) {
 				t.Errorf("the server's tools are %.300s", body)
 			}
 		})
-	}
-}
-
-// The server's own Python stays the one that is used, unless it leaves the programs
-// to the page.
-func TestWhoRunsPython(t *testing.T) {
-	t.Parallel()
-	sandbox, err := code.New(code.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	both := []string{code.JavaScriptName, code.PythonName}
-	for name, c := range map[string]struct {
-		own, prefer bool
-		pyodide     string
-		offered     []string
-		places      []string
-	}{
-		"nothing set":                {false, false, "", nil, nil},
-		"Pyodide":                    {false, false, "/srv/pyodide", both[1:], both[1:]},
-		"the server's and Pyodide":   {true, false, "/srv/pyodide", nil, nil},
-		"both, the browser first":    {true, true, "/srv/pyodide", both, both},
-		"the browser without Python": {true, true, "", both[:1], both},
-	} {
-		cfg := config.Defaults()
-		cfg.Tools.Code.PreferBrowser, cfg.Tools.Code.Pyodide = c.prefer, c.pyodide
-		tools := &tools{pick: cfg.Tools}
-		if c.own {
-			tools.add(sandbox.Python())
-		}
-		places := slices.Sorted(maps.Keys(tools.clientPlaces(cfg)))
-		if d := cmp.Diff(c.offered, tools.ofClients()) + cmp.Diff(c.places, places); d != "" {
-			t.Errorf("%s: (-want +got):\n%s", name, d)
-		}
-	}
-}
-
-func TestBadPyodide(t *testing.T) {
-	t.Parallel()
-	for place, want := range map[string]string{"nowhere": "nowhere", "http://cdn.example/": "https://host/folder/"} {
-		code, _, stderr := failing(t, environment(t, "VOICEBRIDGE_CONFIG="+write(t, "tools: {code: {pyodide: \""+place+"\"}}\n")))
-		if code == 0 || !strings.Contains(stderr, "tools.code.pyodide") || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d: %s", place, code, stderr)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"encoding/json"
@@ -82,7 +82,7 @@ func TestRefusedOffers(t *testing.T) {
 		t.Run(name, func(t *testing.T) { wantRefusal(t, status, body, c.status, c.code) })
 	}
 	for _, table := range []string{"threads", "calls"} {
-		if rows := r.rows(t, "SELECT id FROM %s", table); len(rows) > 0 {
+		if rows := r.rows(t, fmt.Sprintf("SELECT id FROM %s", table)); len(rows) > 0 {
 			t.Errorf("%s were made: %q", table, rows)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"encoding/json"
@@ -88,7 +88,7 @@ func otherSite(t *testing.T) *httptest.Server {
 }
 
 // clientSecret asks for a short-lived key as an app's own server does.
-func (s served) clientSecret(t *testing.T) (key string) {
+func (s *rig) clientSecret(t *testing.T) (key string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	res, err := (&http.Client{Transport: transport}).Post(s.url+"/v1/realtime/client_secrets", "application/json", strings.NewReader("{}"))
@@ -197,7 +197,7 @@ func wantToolOutput(t *testing.T, session *simulator.Session, want string) {
 }
 
 // sdkInterrupt interrupts a long answer and asks for another one.
-func sdkInterrupt(t *testing.T, p *tab, s served) {
+func sdkInterrupt(t *testing.T, p *tab, s *rig) {
 	t.Helper()
 	p.untilSilent(t)
 	p.sdkSay(t, "Tell me a long story.")

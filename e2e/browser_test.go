@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ const patience = 2 * time.Minute
 var browserPlaces = make(chan struct{}, 2)
 
 // voice is a recording of real speech with silence before and after it.
-const voice = "../../realtime/simulator/testdata/user.wav"
+const voice = "../realtime/simulator/testdata/user.wav"
 
 // microphone is what Chromium uses as its microphone.
 type microphone string

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"encoding/json"
@@ -62,11 +62,11 @@ func (r *rig) wantScript(t *testing.T, thread string, want ...string) {
 }
 
 // rows asks the database, beside the program.
-func (r *rig) rows(t *testing.T, format string, args ...any) []string {
+func (r *rig) rows(t *testing.T, query string) []string {
 	t.Helper()
 	var lines []string
-	for _, row := range persistencetest.Rows(t, r.database, fmt.Sprintf(format, args...)) {
-		lines = append(lines, strings.Join(row, " "))
+	for _, row := range persistencetest.Rows(t, r.database, query) {
+		lines = append(lines, strings.Join(row, " | "))
 	}
 	return lines
 }
@@ -83,7 +83,7 @@ func (r *rig) over(c *caller, reason string) {
 func (r *rig) wantLeft(c *caller, reason string) {
 	c.t.Helper()
 	const ended = "CASE WHEN ended_at IS NULL THEN 'open' ELSE 'ended' END"
-	if got := r.rows(c.t, "SELECT end_reason, "+ended+" FROM calls WHERE id = '%s'", c.id); !cmp.Equal(got, []string{reason + " ended"}) {
+	if got := r.rows(c.t, fmt.Sprintf("SELECT end_reason, "+ended+" FROM calls WHERE id = '%s'", c.id)); !cmp.Equal(got, []string{reason + " | ended"}) {
 		c.t.Errorf("the call's row is %q, want it ended by %s", got, reason)
 	}
 	r.nothingOpen(c.t, c.thread)
@@ -94,7 +94,7 @@ func (r *rig) wantLeft(c *caller, reason string) {
 // hung up if it had a name.
 func (r *rig) upstreamEnded(c *caller) {
 	c.t.Helper()
-	limit := time.NewTimer(rigPatience)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case <-c.session.Done():
@@ -112,7 +112,7 @@ func (r *rig) nothingOpen(t *testing.T, thread string) {
 	for table, open := range map[string]string{
 		"calls": "ended_at IS NULL", "messages": "status = 'in_progress'", "tool_calls": "status = 'running'", "responses": "status = 'in_progress'",
 	} {
-		if rows := r.rows(t, "SELECT id FROM %s WHERE thread_id = '%s' AND %s", table, thread, open); len(rows) > 0 {
+		if rows := r.rows(t, fmt.Sprintf("SELECT id FROM %s WHERE thread_id = '%s' AND %s", table, thread, open)); len(rows) > 0 {
 			t.Errorf("%d %s of the thread are open: %q", len(rows), table, rows)
 		}
 	}
@@ -169,14 +169,14 @@ func (r *rig) rest() {
 // the first one. Nobody tells when a goroutine has ended, so it is asked again.
 func (r *rig) quiet() {
 	r.t.Helper()
-	for end := time.Now().Add(rigPatience); ; {
+	for end := time.Now().Add(patience); ; {
 		calls, goroutines := r.load()
 		if calls == 0 && goroutines[1] <= r.resting {
 			return
 		}
 		if time.Now().After(end) {
 			dump := r.goroutineDump()
-			keepArtifact(r.t, "goroutines.txt", dump)
+			keep(r.t, "goroutines.txt", []byte(dump))
 			r.t.Fatalf("%v goroutines and %d calls are left, %d goroutines at rest were expected; they do:\n%.20000s", goroutines, calls, r.resting, dump)
 		}
 	}

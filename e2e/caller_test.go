@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bufio"
@@ -106,7 +106,7 @@ func (c *caller) WriteRTP(*rtp.Packet) error {
 // until waits until ok, which is asked with c.mu held.
 func (c *caller) until(what string, ok func() bool) {
 	c.t.Helper()
-	limit := time.NewTimer(rigPatience)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
 		c.mu.Lock()
@@ -312,7 +312,11 @@ const goodbye = `"closed"`
 // newCallProcess starts a browser and returns it with its offer.
 func newCallProcess(t *testing.T, c *caller) (offer string) {
 	t.Helper()
-	cmd := command(t, asCaller, nil)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, self, []string{actsAs + "=" + asCaller})
 	cmd.Stderr = t.Output()
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()

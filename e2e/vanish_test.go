@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package e2e
 
 import (
 	"encoding/json"
@@ -155,7 +155,7 @@ func (r *rig) untilSaved(t *testing.T, thread string, match func(persistence.Mes
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	limit := time.NewTimer(rigPatience)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for !slices.ContainsFunc(r.messages(t, thread), match) {
 		select {
@@ -191,7 +191,7 @@ func browserStalled(t *testing.T, r *rig) {
 			t.Errorf("thread (-want +got):\n%s", diff)
 		}
 		r.nothingOpen(t, c.thread)
-		reason := r.rows(t, "SELECT end_reason FROM calls WHERE id = '%s'", c.id)
+		reason := r.rows(t, fmt.Sprintf("SELECT end_reason FROM calls WHERE id = '%s'", c.id))
 		if slices.Equal(reason, []string{"browser_stalled"}) {
 			return
 		}

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -22,10 +22,6 @@ import (
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
-
-// rigPatience is how long a test waits for what must come, on a machine that
-// does much else.
-const rigPatience = time.Minute
 
 // rig is voicebridge in a process of its own between a simulator and callers,
 // which belong to the test.
@@ -85,7 +81,9 @@ func (r *rig) simulate(cfg simulator.Config) string {
 	r.t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg.APIKey = "key-of-the-tests"
-	cfg.FaultsFor = func(int) simulator.Faults { return *r.faults.Load() }
+	if cfg.FaultsFor == nil {
+		cfg.FaultsFor = func(int) simulator.Faults { return *r.faults.Load() }
+	}
 	if cfg.Script == nil {
 		cfg.Script = rigScript()
 	}
@@ -113,6 +111,13 @@ func (r *rig) simulate(cfg simulator.Config) string {
 			r.t.Errorf("simulator: %v", err)
 		}
 		ts.Close()
+		if !r.t.Failed() {
+			return
+		}
+		for _, s := range r.sim.Sessions() {
+			keep(r.t, "received.txt", written(s.Received()))
+			keep(r.t, "sent.txt", written(s.Sent()))
+		}
 	})
 	return ts.URL + "/v1"
 }
@@ -125,6 +130,13 @@ func (r *rig) start() {
 	r.t.Helper()
 	r.program = launch(r.t, r.environ, "serve")
 	r.rest()
+}
+
+// startAgain starts voicebridge where it listened before.
+func (r *rig) startAgain() {
+	r.t.Helper()
+	r.environ = append(r.environ, "VOICEBRIDGE_LISTEN="+strings.TrimPrefix(r.url, "http://"))
+	r.start()
 }
 
 // What the callers of a rig say, and what they are answered.

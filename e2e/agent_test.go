@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"encoding/json"
@@ -130,8 +130,8 @@ func TestAskAgent(t *testing.T) {
 			r.over(c, "hangup")
 
 			wantRows(t, r, "SELECT name, executor, status, error, CASE WHEN call_id = '' THEN 'text' ELSE 'voice' END FROM tool_calls ORDER BY started_at",
-				"ask_agent app done  voice", "create_pie_chart app done  text", "ask_agent app failed the agent failed: The simulator was asked to fail (quota). voice")
-			wantRows(t, r, "SELECT status, count(*) FROM responses WHERE call_id = '' AND message_id <> '' GROUP BY status ORDER BY status", "completed 2", "failed 1")
+				"ask_agent | app | done |  | voice", "create_pie_chart | app | done |  | text", "ask_agent | app | failed | the agent failed: The simulator was asked to fail (quota). | voice")
+			wantRows(t, r, "SELECT status, count(*) FROM responses WHERE call_id = '' AND message_id <> '' GROUP BY status ORDER BY status", "completed | 2", "failed | 1")
 
 			// The next call is told the answer once, and typed turns too.
 			next := r.dial(t, request{thread: c.thread})
@@ -167,7 +167,7 @@ func (r *rig) askedBy(t *testing.T, thread string, answer, asking int) {
 
 func wantRows(t *testing.T, r *rig, query string, want ...string) {
 	t.Helper()
-	if got := r.rows(t, "%s", query); !slices.Equal(got, want) {
+	if got := r.rows(t, query); !slices.Equal(got, want) {
 		t.Errorf("%s:\n%s\nwant\n%s", query, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -204,7 +204,7 @@ func TestAskAgentIsBusy(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, strings.Join(lines, "\n"))
 		}
 	}
-	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled 1", "done 1", "failed 1")
+	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled | 1", "done | 1", "failed | 1")
 
 	// Who hangs up in the middle stops the agent.
 	c = r.dial(t, request{thread: c.thread})
@@ -212,7 +212,7 @@ func TestAskAgentIsBusy(t *testing.T) {
 	c.say(askLong)
 	c.toolEvent("progress", "Let me tell you how")
 	r.over(c, "hangup")
-	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled 2", "done 1", "failed 1")
+	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled | 2", "done | 1", "failed | 1")
 	r.quiet()
 }
 
@@ -233,7 +233,7 @@ func TestAskAgentAsksTheUser(t *testing.T) {
 	c.toolEvent("done", pieAnswer)
 	c.answered(askChartAnswer)
 	r.over(c, "hangup")
-	wantRows(t, r, "SELECT a.outcome, c.name, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id", "approved create_pie_chart done")
+	wantRows(t, r, "SELECT a.outcome, c.name, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id", "approved | create_pie_chart | done")
 	f.leave()
 	r.quiet()
 }
@@ -247,7 +247,7 @@ func TestAgentIsForCallsOnly(t *testing.T) {
 	} {
 		t.Run(settings, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, append(environment(t), "VOICEBRIDGE_CONFIG="+write(t, settings), "VOICEBRIDGE_MCP_CONFIG="+emptyMCP(t)))
+			s := launch(t, append(environment(t), "VOICEBRIDGE_CONFIG="+write(t, settings), "VOICEBRIDGE_MCP_CONFIG="+emptyMCP(t)))
 			if _, body := get(t, s.url+"/api/tools"); strings.Contains(body, `"ask_agent"`) != want {
 				t.Errorf("tools %s", body)
 			}

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type follower struct {
 // followThread connects to the socket of a thread.
 func followThread(t *testing.T, url, thread string) *follower {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), rigPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	conn, res, err := websocket.Dial(ctx, strings.Replace(url, "http://", "ws://", 1)+"/api/threads/"+thread+"/ws", &websocket.DialOptions{HTTPClient: client})

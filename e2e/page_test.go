@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"image/png"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +20,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// go test ./cmd/voicebridge -run '^TestPageOnPostgres$' -args -screenshot "$PWD/docs/page.png"
+// go test ./e2e -run '^TestPageOnPostgres$' -args -screenshot "$PWD/docs/page.png"
 // makes the picture of the page that the documents show.
 var screenshot = flag.String("screenshot", "", "file for a picture of the page in a live call")
 
@@ -53,7 +52,7 @@ const (
 const drawnChart = `[data-testid=chart][data-chart-type=bar] .picture[data-drawn=true] svg`
 
 // TestPage is the whole tour: speak, type, see a chart, hang up, come back, and
-// call again.
+// call s.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
@@ -138,17 +137,6 @@ func (p *tab) thread(t *testing.T) string {
 	return eval[string](t, p, "decodeURIComponent(location.hash.replace('#/t/', ''))")
 }
 
-// messages are the messages of a thread as the API gives them.
-func (s served) messages(t *testing.T, thread string) []persistence.Message {
-	t.Helper()
-	status, body := get(t, s.url+"/api/threads/"+thread+"/messages?limit=1000")
-	var page struct{ Messages []persistence.Message }
-	if err := json.Unmarshal([]byte(body), &page); err != nil || status != http.StatusOK {
-		t.Fatalf("status %d, error %v: %s", status, err, body)
-	}
-	return page.Messages
-}
-
 // wantReplay checks what a session received before its settings: the messages in
 // their order and no sound.
 func wantReplay(t *testing.T, session *simulator.Session, said []persistence.Message) {
@@ -218,7 +206,7 @@ func replayed(messages []persistence.Message) []string {
 }
 
 // wantTranscript checks what a person finds in SQL after the tour.
-func wantTranscript(t *testing.T, s served, thread string, first []persistence.Message) {
+func wantTranscript(t *testing.T, s *rig, thread string, first []persistence.Message) {
 	t.Helper()
 	rows := s.rows(t, "SELECT position, source, role, status, text FROM conversation_transcript WHERE thread = '"+thread+"'")
 	for _, want := range []string{
@@ -489,7 +477,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))
-	if code := s.stop(); code != 0 {
+	if code := s.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	p.untilNotice(t, "ended_shutdown", "The server is shutting down. Everything said so far is saved.")
@@ -498,17 +486,17 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 	p.click(t, "talk")
 	p.untilNotice(t, "network", "The server cannot be reached. Check the network")
 
-	again := s.startAgain(t)
+	s.startAgain()
 	p.until(t, "the server's return", "probe.all('offline').length === 0")
-	if d := cmp.Diff(said, again.messages(t, p.thread(t))); d != "" {
+	if d := cmp.Diff(said, s.messages(t, p.thread(t))); d != "" {
 		t.Errorf("after the restart (-before +after):\n%s", d)
 	}
 	p.click(t, "talk")
 	p.untilLive(t)
 	p.click(t, "hangup")
-	ends := again.rows(t, "SELECT end_reason FROM call_summary")
+	ends := s.rows(t, "SELECT end_reason FROM call_summary")
 	eventually(t, "the end of the last call", func() bool {
-		ends = again.rows(t, "SELECT end_reason FROM call_summary WHERE ended_at IS NOT NULL")
+		ends = s.rows(t, "SELECT end_reason FROM call_summary WHERE ended_at IS NOT NULL")
 		return len(ends) > 0 && ends[len(ends)-1] == "hangup"
 	})
 	if !slices.Contains(ends, "shutdown") || !slices.Contains(ends, "upstream_closed") {

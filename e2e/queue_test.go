@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"encoding/json"
@@ -101,7 +101,7 @@ func (m *model) enter(words string) (leave func()) {
 // until waits until it was asked so often in all.
 func (m *model) until(t *testing.T, total int) {
 	t.Helper()
-	limit := time.After(2 * rigPatience)
+	limit := time.After(2 * patience)
 	for {
 		m.mu.Lock()
 		now, changed := m.total, m.changed

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"voicebridge/realtime/simulator"
+)
+
+// serveWith is a rig for a page: its simulator says what the test wants, at the pace
+// of a person.
+func serveWith(t *testing.T, database string, cfg simulator.Config, more ...string) *rig {
+	t.Helper()
+	if cfg.Script == nil {
+		cfg.Script = simulator.DefaultScript()
+	}
+	if cfg.Pace == (simulator.Pace{}) {
+		cfg.Pace = simulator.Pace{Think: 150 * time.Millisecond, Step: 30 * time.Millisecond, Transcript: 250 * time.Millisecond}
+	}
+	return newRig(t, rigConfig{database: database, simulator: cfg, environ: append([]string{"VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)})
+}
+
+// written are records as text, one a line.
+func written(records []simulator.Record) []byte {
+	var b bytes.Buffer
+	for _, r := range records {
+		fmt.Fprintf(&b, "%s %s %s\n", r.At.Format("15:04:05.000"), r.Refused, r.Event.Raw)
+	}
+	return b.Bytes()
+}
+
+// untilEnded waits until so many calls have ended and are saved, and then finds
+// nothing that is still open. It returns why they ended, in their order.
+func (r *rig) untilEnded(t *testing.T, calls int) []string {
+	t.Helper()
+	const query = "SELECT end_reason FROM call_summary WHERE ended_at IS NOT NULL"
+	reasons := r.rows(t, query)
+	eventually(t, fmt.Sprintf("%d calls have ended", calls), func() bool {
+		reasons = r.rows(t, query)
+		return len(reasons) >= calls
+	})
+	for _, open := range []string{
+		"SELECT id, text FROM messages WHERE status = 'in_progress'",
+		"SELECT id, name FROM tool_calls WHERE status = 'running'",
+		"SELECT id FROM responses WHERE status = 'in_progress' OR finished_at IS NULL",
+		"SELECT id FROM calls WHERE ended_at IS NULL",
+	} {
+		if rows := r.rows(t, open); len(rows) != 0 {
+			t.Errorf("%s: %q", open, rows)
+		}
+	}
+	for i, session := range r.sim.Sessions() {
+		select {
+		case <-session.Done():
+		case <-time.After(patience):
+			t.Errorf("session %d of the upstream goes on", i+1)
+		}
+	}
+	return reasons
+}
+
+// eventually looks until ok is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// actsAs is the variable that makes the tests' program a browser that can be killed
+// and paused.
+const actsAs = "TEST_ACTS_AS"
+
+const asCaller = "caller"
+
+// TestMain runs the tests, or what this process was started for.
+func TestMain(m *testing.M) {
+	if os.Getenv(actsAs) == asCaller {
+		actAsCaller(os.Stdin, os.Stdout)
+		return
+	}
+	persistencetest.Main(m)
+}
+
+// build makes the program under test, with the race detector, and returns its path.
+// The go command does nothing when the program is there already.
+var build = sync.OnceValues(func() (string, error) {
+	path, err := filepath.Abs("../bin/voicebridge-race")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "build", "-race", "-o", path, "../cmd/voicebridge").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build voicebridge: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// output collects what a process writes.
+type output struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// program is voicebridge in a process of its own.
+type program struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string // what it printed to open or to use
+	stdout *firstLine
+	stderr *output
+	ended  chan struct{} // closed when it has ended and was waited for
+	mine   bool          // its end was asked for
+}
+
+// command makes a process in an empty folder, with none of the settings and keys of
+// whoever runs the tests.
+func command(t *testing.T, path string, environ []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(path, args...)
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	cmd.Env = append(cmd.Env, environ...)
+	cmd.Dir = t.TempDir() // no settings file of the tree
+	return cmd
+}
+
+// voicebridge makes a process of the program under test.
+func voicebridge(t *testing.T, environ []string, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return command(t, path, environ, args...)
+}
+
+// runCommand runs a command that is expected to end by itself.
+func runCommand(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := voicebridge(t, environ, args...)
+	var out, errs output
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	_ = cmd.Wait() // its state says how it ended
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+var urlPattern = regexp.MustCompile(`http://\S+`)
+
+// launch starts voicebridge and waits until it prints its address.
+func launch(t *testing.T, environ []string, args ...string) *program {
+	t.Helper()
+	line := &firstLine{done: make(chan struct{})}
+	p := &program{t: t, cmd: voicebridge(t, environ, args...), stdout: line, stderr: &output{}, ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = line, p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait() // its state says how it ended
+	}()
+	t.Cleanup(p.finish)
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-line.done:
+	case <-p.ended:
+		t.Fatalf("%s printed no address and ended with %d: %s", args, p.cmd.ProcessState.ExitCode(), p.stderr)
+	case <-limit.C:
+		t.Fatalf("%s printed no address: %s", args, p.stderr)
+	}
+	p.url = urlPattern.FindString(line.text.String())
+	return p
+}
+
+// firstLine waits for the first line.
+type firstLine struct {
+	text output
+	once sync.Once
+	done chan struct{}
+}
+
+func (f *firstLine) Write(p []byte) (int, error) {
+	n, err := f.text.Write(p)
+	if strings.Contains(f.text.String(), "\n") {
+		f.once.Do(func() { close(f.done) })
+	}
+	return n, err
+}
+
+// kill ends the process as a power failure does.
+func (p *program) kill() {
+	p.t.Helper()
+	p.mine = true
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	<-p.ended
+}
+
+// terminate tells the process to stop, as an operating system does, and returns
+// its exit code.
+func (p *program) terminate() int {
+	p.t.Helper()
+	p.mine = true
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatal(err)
+	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-p.ended:
+	case <-limit.C:
+		p.t.Errorf("it did not stop: %s", p.goroutineDump())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// finish stops the process when the test has not, and looks at what it leaves.
+func (p *program) finish() {
+	if !p.mine {
+		if code := p.terminate(); code != 0 {
+			p.t.Errorf("exit code %d", code)
+		}
+	}
+	log, _, _ := strings.Cut(p.stderr.String(), "SIGQUIT: quit")
+	for _, bad := range []string{"DATA RACE", "panic:", "call broken", "was not saved", "thread lost"} {
+		if strings.Contains(log, bad) {
+			p.t.Errorf("the log of the process says %q", bad)
+		}
+	}
+	if p.t.Failed() {
+		file := filepath.Join(p.t.ArtifactDir(), "voicebridge.log")
+		_ = os.WriteFile(file, []byte(log), 0o600)
+		p.t.Logf("the log of the process (%d bytes) ends:\n%s", len(log), log[max(0, len(log)-6000):])
+	}
+}
+
+// goroutineDump ends the process and returns what its goroutines were doing.
+func (p *program) goroutineDump() string {
+	p.mine = true
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+	<-p.ended
+	_, dump, _ := strings.Cut(p.stderr.String(), "SIGQUIT: quit")
+	dump, _, _ = strings.Cut(dump, "\nrax ")
+	return dump
+}
+
+// unpooled are requests that leave no connection behind: it would count as a
+// goroutine of the process.
+var unpooled = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+
+// exchange sends a request and returns the status and the body.
+func exchange(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := unpooled.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	content, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(content)
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	return exchange(t, http.MethodGet, url, "")
+}
+
+// post sends JSON.
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	return exchange(t, http.MethodPost, url, body)
+}
+
+// newThread makes a thread and returns its id.
+func newThread(t *testing.T, url string) string {
+	t.Helper()
+	status, body := post(t, url+"/api/threads", "{}")
+	var thread persistence.Thread
+	if err := json.Unmarshal([]byte(body), &thread); err != nil || status != http.StatusCreated {
+		t.Fatalf("status %d, %s", status, body)
+	}
+	return thread.ID
+}

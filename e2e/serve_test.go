@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	s := launch(t, environment(t))
+	for path, want := range map[string]string{
+		"/": "<!doctype html>", "/healthz": `"ok"`, "/readyz": `"ok"`, "/api/config": `"upstream":"simulator","upstream_note":"No OPENAI_API_KEY is set`,
+		"/api/threads": `{"threads":[],"next_cursor":null}`, "/api/tools": `"create_bar_chart"`,
+		"/api/models": `"kind":"realtime","default":true,"voice":"marin"},{"provider":"simulator",`, "/api/usage": `"usage":[]`, "/metrics": "voicebridge_calls_live 0", "/openapi.json": `"openapi":"3.1.0"`,
+	} {
+		if status, body := get(t, s.url+path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: status %d: %.300s", path, status, body)
+		}
+	}
+	if code := s.terminate(); code != 0 {
+		t.Errorf("exit code %d: %s", code, s.stderr)
+	}
+	if log := s.stderr.String(); !strings.Contains(log, "the upstream is the simulator") || !strings.Contains(log, "msg=stopping") {
+		t.Errorf("log %s", log)
+	}
+}
+
+func TestServeKeepsTheDatabaseToItself(t *testing.T) {
+	t.Parallel()
+	environ := environment(t)
+	s := launch(t, environ)
+	code, _, stderr := runCommand(t, environ, "serve")
+	if code != 1 || stderr == "" {
+		t.Errorf("a second process on the same file: code %d, %q", code, stderr)
+	}
+	if status, _ := get(t, s.url+"/readyz"); status != 200 {
+		t.Error("the second process disturbed the first")
+	}
+	if code := s.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	again := launch(t, environ) // the file is free again
+	if code := again.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestServeClosesWhatADeadProcessLeft(t *testing.T) {
+	t.Parallel()
+	environ := environment(t)
+	url := strings.TrimPrefix(environ[0], "DATABASE_URL=")
+	db, err := persistence.Open(t.Context(), url, persistence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread, err := db.CreateThread(t.Context(), "local", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: "local", Thread: thread.ID}
+	saved := db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", Owner: "local", ThreadID: thread.ID, Upstream: "simulator", StartedAt: time.Now()})
+	_, said := db.AppendMessage(t.Context(), key, persistence.Message{
+		Role: persistence.RoleAssistant, Parts: []persistence.Part{{Type: "text", Text: "half an ans"}},
+		Metadata: persistence.Metadata{Source: persistence.SourceVoice, Status: persistence.StatusInProgress, CallID: "call"},
+	})
+	if err := errors.Join(saved, said, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := launch(t, environ)
+	_, body := get(t, s.url+"/api/threads/"+thread.ID+"/messages")
+	var page struct{ Messages []persistence.Message }
+	if err := json.Unmarshal([]byte(body), &page); err != nil || len(page.Messages) != 1 || page.Messages[0].Metadata.Status != persistence.StatusInterrupted {
+		t.Errorf("after the start the thread is %s", body)
+	}
+}
+
+func TestSimulate(t *testing.T) {
+	t.Parallel()
+	s := launch(t, nil, "simulate", "--listen", "127.0.0.1:0")
+	if !strings.HasSuffix(s.url, "/v1") {
+		t.Errorf("it printed %q", s.stdout.text.String())
+	}
+	if status, body := get(t, s.url+"/nothing"); status != 404 || !strings.Contains(body, "error") {
+		t.Errorf("status %d: %s", status, body)
+	}
+	if code := s.terminate(); code != 0 {
+		t.Errorf("exit code %d: %s", code, s.stderr)
+	}
+}
+
+// A server that runs holds what it holds; that is no problem.
+func TestDoctorBesideARunningServer(t *testing.T) {
+	t.Parallel()
+	environ := environment(t, "VOICEBRIDGE_UDP_PORT="+strconv.Itoa(freeUDPPort(t)))
+	s := launch(t, environ)
+	code, report, _ := runCommand(t, environ, "doctor", "--listen", strings.TrimPrefix(s.url, "http://"))
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{
+		"ok: database: ", "which a running voicebridge uses, can be opened and has its tables", "ok: web address: a voicebridge runs on ",
+		"ok: media (UDP): port ", "by the voicebridge that runs",
+	} {
+		if !strings.Contains(report, want) {
+			t.Errorf("no %q in\n%s", want, report)
+		}
+	}
+	if status, _ := get(t, s.url+"/readyz"); status != 200 {
+		t.Error("the running server was disturbed")
+	}
+	if code := s.terminate(); code != 0 {
+		t.Errorf("exit code %d: %s", code, s.stderr)
+	}
+	// Nothing of it is left: the next one has the file and the port.
+	if _, report, _ = runCommand(t, environ, "doctor"); !strings.Contains(report, "ok: database: ") || strings.Contains(report, "a voicebridge runs") {
+		t.Errorf("afterwards:\n%s", report)
+	}
+	again := launch(t, environ)
+	if code := again.terminate(); code != 0 {
+		t.Errorf("exit code %d: %s", code, again.stderr)
+	}
+}

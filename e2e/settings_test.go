@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+// write puts a settings file into a folder of the test.
+func write(t *testing.T, yaml string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// noFile is a settings file without settings, so that a test does not read what
+// lies in the working directory.
+func noFile(t *testing.T) string { return write(t, "") }
+
+// environment is that of a program on an empty database, without settings.
+func environment(t *testing.T, more ...string) []string {
+	t.Helper()
+	return append([]string{"DATABASE_URL=" + persistencetest.SQLiteURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)
+}
+
+// emptyMCP is a file without MCP servers.
+func emptyMCP(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
