@@ -126,7 +126,7 @@ func TestPageRunsJavaScript(t *testing.T) {
 		{"one that throws", `throw new RangeError("on purpose")`, code.ExitException, "RangeError: on purpose"},
 		{"a noisy one", `for (;;) console.log("x".repeat(1000))`, code.ExitOutputLimit, "printed more than 65536 bytes"},
 	}
-	const settings = "tools: {approve: [changeBrowserTheme], code: {prefer_browser: true, timeout_seconds: 20, memory_mb: 32}}\n"
+	const settings = "tools: {approve: [changeBrowserTheme], code: {prefer_browser: true, timeout_seconds: 10, memory_mb: 32}}\n"
 	s := serveWith(t, persistencetest.SQLiteURL(t), playing(t, code.JavaScriptName, programs),
 		"VOICEBRIDGE_CONFIG="+write(t, settings))
 	p := openBrowser(t, speaksOnce(t))

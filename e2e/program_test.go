@@ -18,6 +18,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit/code"
 )
 
 // actsAs is the variable that makes the tests' program a browser that can be killed
@@ -28,11 +29,14 @@ const asCaller = "caller"
 
 // TestMain runs the tests, or what this process was started for.
 func TestMain(m *testing.M) {
-	if os.Getenv(actsAs) == asCaller {
+	switch {
+	case os.Getenv(actsAs) == asCaller:
 		actAsCaller(os.Stdin, os.Stdout)
-		return
+	case code.IsChild(os.Args): // a program that a test compares with the page's
+		os.Exit(code.RunChild(os.Args, os.Stdin, os.Stdout))
+	default:
+		persistencetest.Main(m)
 	}
-	persistencetest.Main(m)
 }
 
 // build makes the program under test, with the race detector, and returns its path.

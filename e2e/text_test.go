@@ -43,7 +43,6 @@ func TestTypeAndExport(t *testing.T) {
 		{[]string{"export"}, 2, "<thread>"},
 		{[]string{"export", id, "--format", "pdf"}, 2, "markdown"},
 		{[]string{"export", "unknown"}, 1, "local has no thread unknown"},
-		{[]string{"export", "a\x00b"}, 1, "no thread"},
 		{[]string{"export", id, "--owner", "bob"}, 1, "bob has no thread"},
 		{[]string{"export", id, "--database", "sqlite:" + filepath.Join(t.TempDir(), "none.db")}, 1, "there is no database"},
 	} {
