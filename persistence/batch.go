@@ -49,7 +49,7 @@ func (s *Store) Batch(ctx context.Context, key Key, fn func(*Batch) error) error
 	if err := key.check(); err != nil {
 		return fmt.Errorf("write thread: %w", err)
 	}
-	b := &Batch{ctx: ctx, s: s, key: key, instance: s.instance}
+	b := &Batch{ctx: ctx, s: s, key: key, instance: s.lease.id()}
 	err := s.write(ctx, func(q queries) error {
 		b.q = q
 		if err := fn(b); err != nil {

@@ -307,7 +307,7 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 			if err := g.Key.check(); err != nil {
 				return fmt.Errorf("write thread: %w", err)
 			}
-			b := &Batch{ctx: ctx, s: s, q: q, key: g.Key, instance: cmp.Or(g.Instance, s.instance)}
+			b := &Batch{ctx: ctx, s: s, q: q, key: g.Key, instance: cmp.Or(g.Instance, s.lease.id())}
 			batches[i], applied[i] = b, Applied{}
 			for _, c := range g.Changes {
 				m, err := c.apply(b)

@@ -65,7 +65,7 @@ func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim
 			return err
 		}
 		at := now()
-		row.State, row.Attempts, row.Instance = string(QueueSending), row.Attempts+1, s.instance
+		row.State, row.Attempts, row.Instance = string(QueueSending), row.Attempts+1, s.lease.id()
 		row.LeaseUntil, row.NotBefore = new(dbtype.At(at.Add(o.Lease))), nil
 		m, err := queuedFromRow(row, b.changeQueued(row))
 		if err == nil {
@@ -140,7 +140,7 @@ func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 	case missing:
 	case err != nil:
 		return false, err
-	case call.Instance != b.s.instance:
+	case call.Instance != b.s.lease.id():
 		return false, busy
 	case call.ID == o.Call:
 		claim.InCall = true
@@ -209,7 +209,7 @@ func (b *Batch) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bo
 	if errors.Is(b.s.fail("", err), ErrNotFound) {
 		return row, false, nil
 	}
-	held = row.State != string(QueueWaiting) && row.Attempts == int64(attempt) && row.Instance == b.s.instance
+	held = row.State != string(QueueWaiting) && row.Attempts == int64(attempt) && row.Instance == b.s.lease.id()
 	return row, held, err
 }
 
@@ -273,7 +273,7 @@ func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {
 		return nil, fmt.Errorf("list due queues: %w limit %d", ErrInvalid, limit)
 	}
 	at := dbtype.At(now())
-	rows, err := s.eng.read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.instance, MaxRows: int64(limit)})
+	rows, err := s.eng.read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.lease.id(), MaxRows: int64(limit)})
 	if err != nil {
 		return nil, s.fail("list due queues", err)
 	}

@@ -2,7 +2,6 @@ package persistence
 
 import (
 	"context"
-	"errors"
 
 	"voicebridge/persistence/internal/pgdb"
 )
@@ -17,12 +16,9 @@ type engine interface {
 	read() queries
 	// write runs fn in one transaction, which an error of fn rolls back.
 	write(ctx context.Context, fn func(queries) error) error
-	// writeForDead is write for what an instance left behind. It returns
-	// errAlive, without running fn, while that instance serves the database.
-	writeForDead(ctx context.Context, instance string, fn func(queries) error) error
-	// serve takes the lock that says that this instance lives, and starts to
+	// serve takes the lock of a file that only one process may serve, or starts to
 	// follow what other instances do.
-	serve(ctx context.Context) error
+	serve(ctx context.Context, l *lease) error
 	// tell passes on what happened to other instances, without waiting.
 	tell(n note)
 	// problem names what an error of the driver means.
@@ -32,9 +28,6 @@ type engine interface {
 	ping(ctx context.Context) error
 	close() error
 }
-
-// errAlive says that the instance still serves the database.
-var errAlive = errors.New("instance is alive")
 
 // problem is what an error of a driver means to a caller.
 type problem int

@@ -16,6 +16,9 @@ var (
 	// ErrUnavailable says that the database cannot be reached, or takes nothing
 	// now: the same may be tried again.
 	ErrUnavailable = errors.New("database unavailable")
+	// ErrFenced says that other processes took this one for dead and closed what it
+	// had open: it may write no more until Store.Rejoin.
+	ErrFenced = errors.New("this process was taken for dead")
 	// ErrClosed says that the store was closed.
 	ErrClosed = errors.New("store closed")
 )

@@ -1,9 +1,9 @@
 package persistence
 
-import "time"
-
-// LockKey lets a test wait until an instance is gone.
-var LockKey = lockKey
+import (
+	"context"
+	"time"
+)
 
 // Hurry makes a store look for what others did, and test its line to them, more
 // often. It is called before Serve and Watch.
@@ -11,3 +11,9 @@ func Hurry(s *Store, every time.Duration) {
 	s.poll = every
 	s.eng.(*postgresEngine).testEvery = every
 }
+
+// Silence keeps a store from saying that it lives. It is called before Serve.
+func Silence(s *Store) { s.lease.every = time.Hour }
+
+// Beat says that a store lives.
+func Beat(ctx context.Context, s *Store) error { return s.beat(ctx) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
 
@@ -42,7 +43,14 @@ func (h *health) get() (since time.Time, err error) {
 
 // write runs one transaction and notes whether the database is there.
 func (s *Store) write(ctx context.Context, fn func(queries) error) error {
-	err := s.eng.write(ctx, fn)
+	err := s.eng.write(ctx, func(q queries) error {
+		if s.shared && s.serving.Load() {
+			if err := s.hold(ctx, q); err != nil {
+				return err
+			}
+		}
+		return fn(q)
+	})
 	switch {
 	case err == nil:
 		s.health.note(nil)
@@ -63,7 +71,7 @@ func (s *Store) Healthy(ctx context.Context) error {
 		return nil
 	}
 	err := s.write(ctx, func(q queries) error {
-		_, err := q.ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{}) // to begin to write is enough
+		_, err := q.Beat(ctx, pgdb.BeatParams{ID: s.lease.id(), BeatAt: dbtype.At(now())})
 		return err
 	})
 	if err != nil {

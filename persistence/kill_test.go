@@ -28,10 +28,7 @@ func TestKill(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)
 			thread, saved, flushed := kill(t, url, 40)
-			if name == "postgres" {
-				waitGone(t, url, "victim")
-			}
-			s := persistencetest.Open(t, url, persistence.Options{})
+			s := persistencetest.Open(t, url, persistence.Options{DeadAfter: 1})
 			if err := s.Serve(t.Context()); err != nil {
 				t.Fatalf("Serve() = %v", err)
 			}

@@ -2,8 +2,6 @@ package persistence
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,25 +18,12 @@ const (
 	maxReconnect = 15 * time.Second
 )
 
-// lockKey is the number of the advisory lock that says that the instance lives.
-func lockKey(instance string) int64 {
-	sum := sha256.Sum256([]byte("voicebridge instance " + instance))
-	return int64(binary.BigEndian.Uint64(sum[:]))
-}
-
-// line is the connection beside the pool on which an instance listens and holds
-// its lock.
-type line struct {
-	conn   *pgx.Conn
-	locked bool
-}
+// line is the connection beside the pool on which an instance listens.
+type line struct{ conn *pgx.Conn }
 
 // serve opens the line and follows it until close.
-func (e *postgresEngine) serve(ctx context.Context) error {
+func (e *postgresEngine) serve(ctx context.Context, _ *lease) error {
 	l, err := e.listen(ctx)
-	if err == nil && !l.locked {
-		err = errors.Join(fmt.Errorf("another process serves the database as instance %q", e.instance), l.close())
-	}
 	if err != nil {
 		return fmt.Errorf("serve database: %w", err)
 	}
@@ -52,21 +37,10 @@ func (e *postgresEngine) listen(ctx context.Context) (*line, error) {
 		return nil, postgresOpenError(e.pool.Config().ConnConfig, err)
 	}
 	l := &line{conn: conn}
-	err = l.lock(ctx, e.instance)
-	if err == nil {
-		// The server must notice soon when this machine is gone: only then is the
-		// lock free.
-		_, err = conn.Exec(ctx, "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; LISTEN "+channel)
-	}
-	if err != nil {
+	if _, err = conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
-}
-
-// lock tries to get the instance's lock.
-func (l *line) lock(ctx context.Context, instance string) error {
-	return l.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(instance)).Scan(&l.locked)
 }
 
 func (l *line) close() error {
@@ -107,8 +81,7 @@ func (e *postgresEngine) follow(ctx context.Context, l *line) {
 }
 
 // receive passes on notes until the connection fails. Now and then it tests the
-// connection, and tries for the lock while the server still counts it as held
-// by a line that broke.
+// connection.
 func (e *postgresEngine) receive(ctx context.Context, l *line) error {
 	tested := time.Now()
 	for {
@@ -136,9 +109,6 @@ func (e *postgresEngine) receive(ctx context.Context, l *line) error {
 func (e *postgresEngine) test(ctx context.Context, l *line) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if !l.locked {
-		return l.lock(ctx, e.instance)
-	}
 	return l.conn.Ping(ctx)
 }
 
@@ -149,7 +119,7 @@ func (e *postgresEngine) hear(payload string) {
 		return
 	}
 	switch {
-	case n.Instance == e.instance:
+	case n.Instance == e.origin:
 	case n.Type == noteGone:
 		e.hub.gone(n.Key)
 	case n.Data == nil:

@@ -21,11 +21,11 @@ import (
 )
 
 type postgresEngine struct {
-	pool     *pgxpool.Pool
-	instance string
-	hub      *hub
-	log      *slog.Logger
-	outbox   *outbox
+	pool   *pgxpool.Pool
+	origin string // tells our notes from those of others
+	hub    *hub
+	log    *slog.Logger
+	outbox *outbox
 	// testEvery is lineTestEvery.
 	testEvery time.Duration
 
@@ -35,7 +35,7 @@ type postgresEngine struct {
 }
 
 // openPostgres connects and begins to tell other instances what happens here.
-func openPostgres(ctx context.Context, url, instance string, h *hub, log *slog.Logger) (*postgresEngine, error) {
+func openPostgres(ctx context.Context, url string, h *hub, log *slog.Logger) (*postgresEngine, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The error of the driver repeats the address.
@@ -52,9 +52,9 @@ func openPostgres(ctx context.Context, url, instance string, h *hub, log *slog.L
 		pool.Close()
 		return nil, postgresOpenError(cfg.ConnConfig, err)
 	}
-	e := &postgresEngine{pool: pool, instance: instance, hub: h, log: log, testEvery: lineTestEvery}
+	e := &postgresEngine{pool: pool, origin: NewID(), hub: h, log: log, testEvery: lineTestEvery}
 	e.life, e.stop = context.WithCancel(context.Background())
-	e.outbox = newOutbox(instance, log, func() { h.dropped.Add(1) }, e.send)
+	e.outbox = newOutbox(e.origin, log, func() { h.dropped.Add(1) }, e.send)
 	e.running.Go(func() { e.outbox.run(e.life) })
 	return e, nil
 }
@@ -94,19 +94,6 @@ func (e *postgresEngine) read() queries { return pgdb.New(e.pool) }
 
 func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) error {
 	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
-}
-
-func (e *postgresEngine) writeForDead(ctx context.Context, instance string, fn func(queries) error) error {
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		var free bool
-		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", lockKey(instance)).Scan(&free); err != nil {
-			return err
-		}
-		if !free {
-			return errAlive
-		}
-		return fn(pgdb.New(tx))
-	})
 }
 
 func (e *postgresEngine) tell(n note) { e.outbox.put(n) }

@@ -16,30 +16,41 @@ const (
 	errorProcessEnded = "process ended"
 )
 
+// errAlive says that the instance has said that it lives.
+var errAlive = errors.New("instance is alive")
+
 // Recover closes what processes that are gone left open: calls end with the
 // reason process_ended, messages in progress become interrupted (the
 // assistant's) or failed and keep the text that was saved, tool calls and
 // responses become failed, questions to the user and text turns end, queued
 // messages that were being sent wait again, and LegsToHangUp gives out the
 // upstream legs. It returns the calls. It needs Serve: with SQLite this process
-// is then the only one, with PostgreSQL the others hold their locks. What it
-// cannot do for one instance does not keep it from the next.
+// is then the only one, with PostgreSQL an instance is dead when it has said so,
+// or has said nothing for Options.DeadAfter while this process has looked: so
+// it should be called again every few seconds. What it cannot do for one instance
+// does not keep it from the next.
 func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	if !s.serving.Load() {
 		return nil, errors.New("recover database: this process does not serve it")
 	}
+	// In this order: who is not among those that live had not begun then, and has
+	// nothing open.
 	instances, err := s.eng.read().ListOpenInstances(ctx)
+	if err == nil {
+		err = s.look(ctx)
+	}
 	if err != nil {
 		return nil, s.fail("recover database", err)
 	}
 	var ended []CallRecord
 	var errs []error
 	for _, instance := range instances {
-		if instance == s.instance {
+		beats, dead := s.lease.dead(instance)
+		if instance == s.lease.id() || s.shared && !dead {
 			continue
 		}
-		r := &recovery{s: s, instance: instance}
-		err := s.eng.writeForDead(ctx, instance, func(q queries) error { return r.run(ctx, q) })
+		r := &recovery{s: s, instance: instance, beats: beats}
+		err := s.write(ctx, func(q queries) error { return r.run(ctx, q) })
 		if errors.Is(err, errAlive) {
 			continue
 		}
@@ -52,6 +63,12 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 			s.announce(b.key, b.news)
 		}
 	}
+	before := dbtype.At(now().Add(-forgetAfter))
+	if err := s.write(ctx, func(q queries) error {
+		return q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before})
+	}); err != nil {
+		errs = append(errs, s.fail("forget dead instances", err))
+	}
 	return ended, errors.Join(errs...)
 }
 
@@ -59,6 +76,7 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 type recovery struct {
 	s        *Store
 	instance string
+	beats    int64 // at which it was seen last
 	ended    []CallRecord
 	batches  map[string]*Batch // by thread
 }
@@ -66,6 +84,9 @@ type recovery struct {
 func (r *recovery) run(ctx context.Context, q queries) error {
 	r.ended, r.batches = nil, map[string]*Batch{}
 	at := dbtype.At(now())
+	if err := r.fence(ctx, q, at); err != nil {
+		return err
+	}
 	if err := r.endCalls(ctx, q, at); err != nil {
 		return err
 	}
@@ -98,6 +119,21 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	})
 }
 
+// fence keeps the instance from writing any more, unless it lives.
+func (r *recovery) fence(ctx context.Context, q queries, at dbtype.Time) error {
+	beats, err := q.LockInstance(ctx, pgdb.LockInstanceParams{ID: r.instance})
+	switch {
+	case r.s.isMissing(err):
+		return nil // it never served
+	case err == nil && beats != r.beats && r.s.shared:
+		return errAlive
+	case err != nil:
+		return err
+	}
+	_, err = q.EndInstance(ctx, pgdb.EndInstanceParams{ID: r.instance, Beats: beats, EndedAt: &at})
+	return err
+}
+
 func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) error {
 	calls, err := q.ListOpenCalls(ctx, pgdb.ListOpenCallsParams{Instance: r.instance})
 	if err != nil {
@@ -126,19 +162,10 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 			if err != nil {
 				return err
 			}
-			b = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: owner, Thread: row.ThreadID}, instance: r.s.instance}
+			b = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: owner, Thread: row.ThreadID}, instance: r.s.lease.id()}
 			r.batches[row.ThreadID] = b
 		}
-		m, err := messageFromRow(row)
-		if err != nil {
-			return err
-		}
-		// It was checked when it came, and may have grown a little beyond that.
-		change, err := messageToRow(b.key, closed(m), b.instance, now())
-		if err != nil {
-			return err
-		}
-		if _, err := b.change(change); err != nil {
+		if err := b.closeMessage(row); err != nil {
 			return err
 		}
 	}

@@ -104,13 +104,7 @@ func (e *sqliteEngine) write(ctx context.Context, fn func(queries) error) error 
 	return tx.Commit()
 }
 
-// writeForDead needs no question: while this process holds the lock of the file
-// no other one serves it.
-func (e *sqliteEngine) writeForDead(ctx context.Context, _ string, fn func(queries) error) error {
-	return e.write(ctx, fn)
-}
-
-func (e *sqliteEngine) serve(context.Context) error {
+func (e *sqliteEngine) serve(context.Context, *lease) error {
 	lock, err := filelock.Open(e.path + ".lock")
 	if errors.Is(err, filelock.ErrLocked) {
 		return fmt.Errorf("serve database %s: %w: stop it, or give this one its own with DATABASE_URL", e.path, ErrServed)

@@ -16,6 +16,10 @@ func (s sqliteQueries) AnswerApproval(ctx context.Context, arg pgdb.AnswerApprov
 	return s.q.AnswerApproval(ctx, sqlitedb.AnswerApprovalParams(arg))
 }
 
+func (s sqliteQueries) Beat(ctx context.Context, arg pgdb.BeatParams) (int64, error) {
+	return s.q.Beat(ctx, sqlitedb.BeatParams(arg))
+}
+
 func (s sqliteQueries) ChangeQueued(ctx context.Context, arg pgdb.ChangeQueuedParams) (int64, error) {
 	return s.q.ChangeQueued(ctx, sqlitedb.ChangeQueuedParams(arg))
 }
@@ -38,6 +42,10 @@ func (s sqliteQueries) CloseApproval(ctx context.Context, arg pgdb.CloseApproval
 
 func (s sqliteQueries) CloseOpenApprovals(ctx context.Context, arg pgdb.CloseOpenApprovalsParams) error {
 	return s.q.CloseOpenApprovals(ctx, sqlitedb.CloseOpenApprovalsParams(arg))
+}
+
+func (s sqliteQueries) CloseTextApprovals(ctx context.Context, arg pgdb.CloseTextApprovalsParams) error {
+	return s.q.CloseTextApprovals(ctx, sqlitedb.CloseTextApprovalsParams(arg))
 }
 
 func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedParams) (int64, error) {
@@ -75,6 +83,10 @@ func (s sqliteQueries) DrawSeqForNew(ctx context.Context, arg pgdb.DrawSeqForNew
 	return pgdb.Thread(r), err
 }
 
+func (s sqliteQueries) EndInstance(ctx context.Context, arg pgdb.EndInstanceParams) (int64, error) {
+	return s.q.EndInstance(ctx, sqlitedb.EndInstanceParams(arg))
+}
+
 func (s sqliteQueries) EndOpenCalls(ctx context.Context, arg pgdb.EndOpenCallsParams) error {
 	return s.q.EndOpenCalls(ctx, sqlitedb.EndOpenCallsParams(arg))
 }
@@ -99,9 +111,21 @@ func (s sqliteQueries) FailOpenToolCalls(ctx context.Context, arg pgdb.FailOpenT
 	return s.q.FailOpenToolCalls(ctx, sqlitedb.FailOpenToolCallsParams(arg))
 }
 
+func (s sqliteQueries) FailTextResponses(ctx context.Context, arg pgdb.FailTextResponsesParams) error {
+	return s.q.FailTextResponses(ctx, sqlitedb.FailTextResponsesParams(arg))
+}
+
+func (s sqliteQueries) FailTextToolCalls(ctx context.Context, arg pgdb.FailTextToolCallsParams) error {
+	return s.q.FailTextToolCalls(ctx, sqlitedb.FailTextToolCallsParams(arg))
+}
+
 func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMessageAfterParams) (pgdb.FirstMessageAfterRow, error) {
 	r, err := s.q.FirstMessageAfter(ctx, sqlitedb.FirstMessageAfterParams(arg))
 	return pgdb.FirstMessageAfterRow(r), err
+}
+
+func (s sqliteQueries) ForgetInstances(ctx context.Context, arg pgdb.ForgetInstancesParams) error {
+	return s.q.ForgetInstances(ctx, sqlitedb.ForgetInstancesParams(arg))
 }
 
 func (s sqliteQueries) ForgetLegs(ctx context.Context, arg pgdb.ForgetLegsParams) error {
@@ -162,6 +186,10 @@ func (s sqliteQueries) GetTurn(ctx context.Context, arg pgdb.GetTurnParams) (pgd
 	return pgdb.Turn(r), err
 }
 
+func (s sqliteQueries) HoldInstance(ctx context.Context, arg pgdb.HoldInstanceParams) (string, error) {
+	return s.q.HoldInstance(ctx, sqlitedb.HoldInstanceParams(arg))
+}
+
 func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (pgdb.Message, error) {
 	r, err := s.q.InsertMessage(ctx, sqlitedb.InsertMessageParams(arg))
 	return pgdb.Message(r), err
@@ -170,6 +198,10 @@ func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessage
 func (s sqliteQueries) InsertQueued(ctx context.Context, arg pgdb.InsertQueuedParams) (pgdb.QueuedMessage, error) {
 	r, err := s.q.InsertQueued(ctx, sqlitedb.InsertQueuedParams(arg))
 	return pgdb.QueuedMessage(r), err
+}
+
+func (s sqliteQueries) JoinInstance(ctx context.Context, arg pgdb.JoinInstanceParams) error {
+	return s.q.JoinInstance(ctx, sqlitedb.JoinInstanceParams(arg))
 }
 
 func (s sqliteQueries) KeepTurn(ctx context.Context, arg pgdb.KeepTurnParams) (pgdb.Turn, error) {
@@ -186,6 +218,10 @@ func (s sqliteQueries) LastTurn(ctx context.Context, arg pgdb.LastTurnParams) (p
 	return pgdb.Turn(r), err
 }
 
+func (s sqliteQueries) LeaveInstance(ctx context.Context, arg pgdb.LeaveInstanceParams) error {
+	return s.q.LeaveInstance(ctx, sqlitedb.LeaveInstanceParams(arg))
+}
+
 func (s sqliteQueries) LegHungUp(ctx context.Context, arg pgdb.LegHungUpParams) error {
 	return s.q.LegHungUp(ctx, sqlitedb.LegHungUpParams(arg))
 }
@@ -198,6 +234,11 @@ func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesPara
 func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
 	r, err := s.q.ListDueQueues(ctx, sqlitedb.ListDueQueuesParams(arg))
 	return rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
+}
+
+func (s sqliteQueries) ListInstances(ctx context.Context) ([]pgdb.Instance, error) {
+	r, err := s.q.ListInstances(ctx)
+	return rows(r, err, func(r sqlitedb.Instance) pgdb.Instance { return pgdb.Instance(r) })
 }
 
 func (s sqliteQueries) ListLegs(ctx context.Context, arg pgdb.ListLegsParams) ([]pgdb.UpstreamLeg, error) {
@@ -234,6 +275,11 @@ func (s sqliteQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMe
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
+func (s sqliteQueries) ListOpenTextMessages(ctx context.Context, arg pgdb.ListOpenTextMessagesParams) ([]pgdb.Message, error) {
+	r, err := s.q.ListOpenTextMessages(ctx, sqlitedb.ListOpenTextMessagesParams(arg))
+	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
 func (s sqliteQueries) ListPausedQueues(ctx context.Context, arg pgdb.ListPausedQueuesParams) ([]pgdb.ListPausedQueuesRow, error) {
 	r, err := s.q.ListPausedQueues(ctx, sqlitedb.ListPausedQueuesParams(arg))
 	return rows(r, err, func(r sqlitedb.ListPausedQueuesRow) pgdb.ListPausedQueuesRow { return pgdb.ListPausedQueuesRow(r) })
@@ -257,6 +303,10 @@ func (s sqliteQueries) ListThreads(ctx context.Context, arg pgdb.ListThreadsPara
 func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWaitingToolCallsParams) ([]pgdb.ToolCall, error) {
 	r, err := s.q.ListWaitingToolCalls(ctx, sqlitedb.ListWaitingToolCallsParams(arg))
 	return rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
+}
+
+func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstanceParams) (int64, error) {
+	return s.q.LockInstance(ctx, sqlitedb.LockInstanceParams(arg))
 }
 
 func (s sqliteQueries) PauseQueue(ctx context.Context, arg pgdb.PauseQueueParams) error {

@@ -19,7 +19,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
 )
+
+// leaveTimeout is how long Close tries to say that this process ends.
+const leaveTimeout = 2 * time.Second
 
 // Options are the settings of a Store. The zero value is useful.
 type Options struct {
@@ -29,16 +35,21 @@ type Options struct {
 	// was left open under an id that nobody serves any more counts as left by a
 	// dead process. Empty means a new UUID.
 	Instance string
-	// NoMigrate leaves the schema as it is.
+	// NoMigrate leaves the schema as it is until Serve.
 	NoMigrate bool
+	// DeadAfter is how long another process must have said nothing before this one
+	// takes it for dead; 0 is 15 s. Every process of a database should have the same.
+	DeadAfter time.Duration
 }
 
 // Store is one database.
 type Store struct {
-	eng      engine
-	hub      *hub
-	log      *slog.Logger
-	instance string
+	eng   engine
+	hub   *hub
+	log   *slog.Logger
+	lease *lease
+	// shared says that other processes may serve the database too.
+	shared bool
 	// poll is how often a watcher looks for changes that no hint came for; zero
 	// is never, where no other process writes.
 	poll time.Duration
@@ -47,6 +58,7 @@ type Store struct {
 	serving atomic.Bool
 	closing sync.Once
 	closed  chan struct{}
+	beating sync.WaitGroup
 }
 
 // Open opens the database that url names, sqlite:PATH or postgres://…, and
@@ -62,7 +74,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if !validID(opts.Instance) {
 		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
 	}
-	s := &Store{hub: newHub(), log: opts.Logger, instance: opts.Instance, closed: make(chan struct{})}
+	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), closed: make(chan struct{})}
 	if err := s.openEngine(ctx, url); err != nil {
 		return nil, err
 	}
@@ -84,11 +96,11 @@ func (s *Store) openEngine(ctx context.Context, url string) error {
 		return nil
 	}
 	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
-		e, err := openPostgres(ctx, url, s.instance, s.hub, s.log)
+		e, err := openPostgres(ctx, url, s.hub, s.log)
 		if err != nil {
 			return err
 		}
-		s.eng, s.poll = e, pollEvery
+		s.eng, s.poll, s.shared = e, pollEvery, true
 		return nil
 	}
 	return errors.New("open database: DATABASE_URL must be sqlite:PATH or postgres://user:password@host/name")
@@ -103,15 +115,34 @@ func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
 	return s.Close()
 }
 
-// Close ends all watches with ErrClosed, gives up the locks and closes the
-// database. More calls of it do nothing.
+// Close ends all watches with ErrClosed, says that this process does not serve
+// any more, gives up the lock and closes the database. More calls of it do
+// nothing.
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {
 		close(s.closed)
+		s.beating.Wait()
+		s.leave()
 		err = s.eng.close()
 	})
 	return err
+}
+
+// leave lets others know at once that this instance has ended. When it cannot
+// they find out by themselves.
+func (s *Store) leave() {
+	if !s.serving.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	at := dbtype.At(now())
+	if err := s.eng.write(ctx, func(q queries) error {
+		return q.LeaveInstance(ctx, pgdb.LeaveInstanceParams{ID: s.lease.id(), EndedAt: &at})
+	}); err != nil {
+		s.log.Warn("could not tell others that this process ends", "error", err)
+	}
 }
 
 // Ping says whether the database answers and has its tables.
@@ -122,25 +153,49 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Instance is the id of this process in the records it writes.
-func (s *Store) Instance() string { return s.instance }
+// Instance is the id of this process in the records it writes. Rejoin changes it.
+func (s *Store) Instance() string { return s.lease.id() }
 
 // Dropped counts the events that were not passed on because a watcher or the
 // way to other instances was too slow. Messages are never among them.
 func (s *Store) Dropped() int64 { return s.hub.dropped.Load() }
 
-// Serve marks this process as one that serves the database, until Close. With
-// SQLite it is the only one, and an error says so when there is another. With
-// PostgreSQL it follows what other instances do, and they can tell that it
-// lives.
+// Serve marks this process as one that serves the database, until Close, and
+// brings the schema up to date. With SQLite it is the only one, and an error says
+// so when there is another. With PostgreSQL it says every few seconds that it
+// lives, and follows what other instances do.
 func (s *Store) Serve(ctx context.Context) error {
 	if s.serving.Load() {
 		return nil
 	}
-	if err := s.eng.serve(ctx); err != nil {
+	if err := s.eng.serve(ctx, s.lease); err != nil {
 		return err
 	}
+	if err := s.eng.migrate(ctx); err != nil {
+		return fmt.Errorf("migrate database: %w", err)
+	}
+	if err := s.join(ctx); err != nil {
+		return fmt.Errorf("serve database: %w", err)
+	}
 	s.serving.Store(true)
+	if !s.shared {
+		return nil
+	}
+	if err := s.look(ctx); err != nil {
+		return fmt.Errorf("serve database: %w", err)
+	}
+	s.beating.Go(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			defer cancel()
+			select {
+			case <-s.closed:
+			case <-ctx.Done():
+			}
+		}()
+		s.keepBeating(ctx)
+	})
 	return nil
 }
 
@@ -151,7 +206,7 @@ func (s *Store) fail(what string, err error) error {
 	}
 	sentinel := error(nil)
 	switch {
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid):
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid), errors.Is(err, ErrFenced):
 	case errors.Is(err, sql.ErrNoRows): // pgx.ErrNoRows is one too
 		return fmt.Errorf("%s: %w", what, ErrNotFound)
 	default:
@@ -174,6 +229,9 @@ func (s *Store) fail(what string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
+
+// isMissing says that a query gave no row.
+func (s *Store) isMissing(err error) bool { return errors.Is(err, sql.ErrNoRows) }
 
 func (s *Store) isClosed() bool {
 	select {

@@ -16,22 +16,67 @@ import (
 const maxSessionBytes = 256 << 10
 
 // ClaimTurn begins a text turn, which has the thread for itself as long as it
-// renews its lease with KeepTurn, on all instances. ErrConflict says that
-// another turn runs. A batch that claims does so first.
+// renews its lease with KeepTurn, on all instances. What earlier turns, which
+// could not save their ends, have left unfinished is closed as Recover does it.
+// ErrConflict says that another turn runs. A batch that claims does so first.
 func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 	return b.do("claim turn", func() error {
 		if !validID(id) {
 			return fmt.Errorf("%w id: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
 		}
 		n, err := b.q.ClaimTurn(b.ctx, pgdb.ClaimTurnParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.instance,
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.lease.id(),
 			StartedAt: dbtype.At(now()), LeaseUntil: dbtype.At(now().Add(lease)),
 		})
 		if err == nil && n == 0 {
 			err = fmt.Errorf("%w: a turn runs", ErrConflict)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return b.closeEarlierTurns()
 	})
+}
+
+// closeEarlierTurns closes what text turns have left open on the thread.
+func (b *Batch) closeEarlierTurns() error {
+	open, err := b.q.ListOpenTextMessages(b.ctx, pgdb.ListOpenTextMessagesParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+	if err != nil {
+		return err
+	}
+	for _, row := range open {
+		if err := b.closeMessage(row); err != nil {
+			return err
+		}
+	}
+	at := dbtype.At(now())
+	if err := b.q.CloseTextApprovals(b.ctx, pgdb.CloseTextApprovalsParams{
+		ThreadID: b.key.Thread, Owner: b.key.Owner, Outcome: string(ApprovalProcessEnded), AnsweredAt: &at,
+	}); err != nil {
+		return err
+	}
+	if err := b.q.FailTextToolCalls(b.ctx, pgdb.FailTextToolCallsParams{
+		ThreadID: b.key.Thread, Owner: b.key.Owner, Error: errorProcessEnded, FinishedAt: &at,
+	}); err != nil {
+		return err
+	}
+	return b.q.FailTextResponses(b.ctx, pgdb.FailTextResponsesParams{
+		ThreadID: b.key.Thread, Owner: b.key.Owner, StatusReason: reasonProcessEnded, FinishedAt: &at,
+	})
+}
+
+// closeMessage closes an open message as its process would have.
+func (b *Batch) closeMessage(row pgdb.Message) error {
+	m, err := messageFromRow(row)
+	if err != nil {
+		return err
+	}
+	// It was checked when it came, and may have grown a little beyond that.
+	change, err := messageToRow(b.key, closed(m), b.instance, now())
+	if err == nil {
+		_, err = b.change(change)
+	}
+	return err
 }
 
 // KeepTurn renews the lease of a turn, and says whether StopTurn was called. In

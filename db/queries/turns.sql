@@ -44,3 +44,25 @@ ON CONFLICT (thread_id) DO UPDATE SET
 SELECT s.* FROM text_sessions AS s
 JOIN threads AS t ON t.id = s.thread_id
 WHERE s.thread_id = @thread_id AND t.owner = @owner;
+
+-- ListOpenTextMessages gives what text turns of the thread have left unfinished.
+-- name: ListOpenTextMessages :many
+SELECT m.* FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.status = 'in_progress' AND m.call_id = ''
+ORDER BY m.seq;
+
+-- name: FailTextToolCalls :exec
+UPDATE tool_calls SET status = 'failed', error = @error, finished_at = @finished_at
+WHERE status = 'running' AND call_id = ''
+    AND tool_calls.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
+-- name: FailTextResponses :exec
+UPDATE responses SET status = 'failed', status_reason = @status_reason, finished_at = @finished_at
+WHERE status = 'in_progress' AND call_id = ''
+    AND responses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
+-- name: CloseTextApprovals :exec
+UPDATE approvals SET outcome = @outcome, answered_at = @answered_at
+WHERE outcome = '' AND id IN (SELECT c.id FROM tool_calls AS c WHERE c.thread_id = @thread_id AND c.call_id = '')
+    AND approvals.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);

@@ -99,6 +99,7 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"recover legs":         s.recoverLegs,
 		"changes":              s.changes,
 		"lost changes":         s.lostChanges,
+		"superseded turn":      s.supersededTurn,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

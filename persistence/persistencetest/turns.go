@@ -3,6 +3,7 @@ package persistencetest
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -337,4 +338,46 @@ func (s suite) searchMessages(t *testing.T) {
 	}
 	_, err := b.store.SearchMessages(t.Context(), b.key, []string{"x"}, 0)
 	wantErr(t, "SearchMessages() without a limit", err, persistence.ErrInvalid)
+}
+
+// supersededTurn: a turn that could not save its end is closed by the next.
+func (s suite) supersededTurn(t *testing.T) {
+	b := s.setup(t)
+	claim := func(id string, more func(*persistence.Batch) error) {
+		t.Helper()
+		err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+			if err := w.ClaimTurn(id, -time.Minute); err != nil { // a lease that is over
+				return err
+			}
+			return more(w)
+		})
+		if err != nil {
+			t.Fatalf("Batch() = %v", err)
+		}
+	}
+	open := func(call, words string) persistence.Message {
+		m := text(persistence.RoleAssistant, words)
+		m.Metadata.Status, m.Metadata.CallID = persistence.StatusInProgress, call
+		return m
+	}
+	claim("1", func(w *persistence.Batch) error {
+		_, err := w.AppendMessage(open("", "half an answer"))
+		_, callErr := w.AppendMessage(open("c", "of a call"))
+		return errors.Join(err, callErr,
+			w.SaveToolCall(persistence.ToolCall{ID: "t", Name: "x", Status: persistence.ToolCallRunning}),
+			w.SaveToolCall(persistence.ToolCall{ID: "c", CallID: "c", Name: "y", Status: persistence.ToolCallRunning}),
+			w.SaveApproval(persistence.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", ExpiresAt: time.Now().Add(time.Hour)}),
+			w.SaveResponse(persistence.ResponseRecord{ID: "r", Status: "in_progress"}))
+	})
+	claim("2", func(*persistence.Batch) error { return nil })
+	var states []string
+	for _, m := range b.all(t) {
+		states = append(states, string(m.Metadata.Status)+":"+m.Text())
+	}
+	if got, want := strings.Join(states, ", "), "interrupted:half an answer, in_progress:of a call"; got != want {
+		t.Errorf("the thread is %s, want %s", got, want)
+	}
+	wantRows(t, b.url, "SELECT id, status, error FROM tool_calls ORDER BY id", "c running ", "t failed process ended")
+	wantRows(t, b.url, "SELECT outcome FROM approvals", "process_ended")
+	wantRows(t, b.url, "SELECT status FROM responses", "failed")
 }

@@ -38,6 +38,14 @@ type Call struct {
 	Instance       string
 }
 
+type Instance struct {
+	ID        string
+	Beats     int64
+	BeatAt    dbtype.Time
+	StartedAt dbtype.Time
+	EndedAt   *dbtype.Time
+}
+
 type Message struct {
 	ID         string
 	ThreadID   string

@@ -11,6 +11,8 @@ import (
 type Querier interface {
 	// AnswerApproval changes nothing unless the question is open and the nonce its own.
 	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
+	// Beat changes nothing when the instance was ended by another.
+	Beat(ctx context.Context, arg BeatParams) (int64, error)
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimLeg changes nothing when another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
@@ -21,6 +23,7 @@ type Querier interface {
 	// CloseApproval ends a question that nobody has answered.
 	CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error)
 	CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error
+	CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
 	// CountUnsent is CountQueued with what is being answered.
 	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
@@ -33,13 +36,18 @@ type Querier interface {
 	DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error)
 	// DrawSeqForNew is DrawSeq of one number for a new message.
 	DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (Thread, error)
+	// EndInstance changes nothing when the instance has made another beat.
+	EndInstance(ctx context.Context, arg EndInstanceParams) (int64, error)
 	EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) error
 	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
+	FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error
+	FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
+	ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error
 	// ForgetLegs removes what is left of threads that are gone.
 	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
 	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
@@ -54,22 +62,28 @@ type Querier interface {
 	// GetToolCall gives the latest call that the model named so.
 	GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error)
 	GetTurn(ctx context.Context, arg GetTurnParams) (Turn, error)
+	// HoldInstance keeps the instance from being ended by others until the end of the
+	// transaction; its beats go on. No row says that it was ended.
+	HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error)
 	// The thread is looked up together with its owner: for a stranger the value is
 	// NULL, which the column refuses. Of an id that is taken no row comes back: an
 	// error would end a transaction of PostgreSQL.
 	InsertMessage(ctx context.Context, arg InsertMessageParams) (Message, error)
 	// InsertQueued adds a row of the owner's thread, whose row the caller holds.
 	InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error)
+	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
 	KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	// LastTurn is the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
+	LeaveInstance(ctx context.Context, arg LeaveInstanceParams) error
 	LegHungUp(ctx context.Context, arg LegHungUpParams) error
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	// ListDueQueues names the threads, of all owners, on which this process may send
 	// something now, the latest used first. It is for the dispatcher and never
 	// answers a caller of the API.
 	ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error)
+	ListInstances(ctx context.Context) ([]Instance, error)
 	ListLegs(ctx context.Context, arg ListLegsParams) ([]UpstreamLeg, error)
 	// ListLegsToHangUp asks for all owners. A leg is due when it has ended, or its
 	// call has, or its thread is gone, and whoever ended it had its time (settled_by)
@@ -84,6 +98,8 @@ type Querier interface {
 	// A finished message is open, too, while a tool runs that it shows. The order
 	// keeps two recoveries from waiting for each other.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
+	// ListOpenTextMessages gives what text turns of the thread have left unfinished.
+	ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error)
 	// ListPausedQueues is for the start of a process: of all owners, those that stand
 	// still for this reason.
 	ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error)
@@ -96,6 +112,9 @@ type Querier interface {
 	// lower case) is found in the title or in some message.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
+	// LockInstance waits until the instance has no transaction open, and keeps it from
+	// beginning one.
+	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
 	PauseQueue(ctx context.Context, arg PauseQueueParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
 	// What was not sent goes back to the head of its queue.

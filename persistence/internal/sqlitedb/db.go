@@ -27,6 +27,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.answerApprovalStmt, err = db.PrepareContext(ctx, answerApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query AnswerApproval: %w", err)
 	}
+	if q.beatStmt, err = db.PrepareContext(ctx, beat); err != nil {
+		return nil, fmt.Errorf("error preparing query Beat: %w", err)
+	}
 	if q.changeQueuedStmt, err = db.PrepareContext(ctx, changeQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ChangeQueued: %w", err)
 	}
@@ -44,6 +47,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.closeOpenApprovalsStmt, err = db.PrepareContext(ctx, closeOpenApprovals); err != nil {
 		return nil, fmt.Errorf("error preparing query CloseOpenApprovals: %w", err)
+	}
+	if q.closeTextApprovalsStmt, err = db.PrepareContext(ctx, closeTextApprovals); err != nil {
+		return nil, fmt.Errorf("error preparing query CloseTextApprovals: %w", err)
 	}
 	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
@@ -69,6 +75,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.drawSeqForNewStmt, err = db.PrepareContext(ctx, drawSeqForNew); err != nil {
 		return nil, fmt.Errorf("error preparing query DrawSeqForNew: %w", err)
 	}
+	if q.endInstanceStmt, err = db.PrepareContext(ctx, endInstance); err != nil {
+		return nil, fmt.Errorf("error preparing query EndInstance: %w", err)
+	}
 	if q.endOpenCallsStmt, err = db.PrepareContext(ctx, endOpenCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query EndOpenCalls: %w", err)
 	}
@@ -87,8 +96,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.failOpenToolCallsStmt, err = db.PrepareContext(ctx, failOpenToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query FailOpenToolCalls: %w", err)
 	}
+	if q.failTextResponsesStmt, err = db.PrepareContext(ctx, failTextResponses); err != nil {
+		return nil, fmt.Errorf("error preparing query FailTextResponses: %w", err)
+	}
+	if q.failTextToolCallsStmt, err = db.PrepareContext(ctx, failTextToolCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query FailTextToolCalls: %w", err)
+	}
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
+	}
+	if q.forgetInstancesStmt, err = db.PrepareContext(ctx, forgetInstances); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetInstances: %w", err)
 	}
 	if q.forgetLegsStmt, err = db.PrepareContext(ctx, forgetLegs); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetLegs: %w", err)
@@ -126,11 +144,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getTurnStmt, err = db.PrepareContext(ctx, getTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTurn: %w", err)
 	}
+	if q.holdInstanceStmt, err = db.PrepareContext(ctx, holdInstance); err != nil {
+		return nil, fmt.Errorf("error preparing query HoldInstance: %w", err)
+	}
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
 	}
 	if q.insertQueuedStmt, err = db.PrepareContext(ctx, insertQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertQueued: %w", err)
+	}
+	if q.joinInstanceStmt, err = db.PrepareContext(ctx, joinInstance); err != nil {
+		return nil, fmt.Errorf("error preparing query JoinInstance: %w", err)
 	}
 	if q.keepTurnStmt, err = db.PrepareContext(ctx, keepTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepTurn: %w", err)
@@ -141,6 +165,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastTurnStmt, err = db.PrepareContext(ctx, lastTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query LastTurn: %w", err)
 	}
+	if q.leaveInstanceStmt, err = db.PrepareContext(ctx, leaveInstance); err != nil {
+		return nil, fmt.Errorf("error preparing query LeaveInstance: %w", err)
+	}
 	if q.legHungUpStmt, err = db.PrepareContext(ctx, legHungUp); err != nil {
 		return nil, fmt.Errorf("error preparing query LegHungUp: %w", err)
 	}
@@ -149,6 +176,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listDueQueuesStmt, err = db.PrepareContext(ctx, listDueQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDueQueues: %w", err)
+	}
+	if q.listInstancesStmt, err = db.PrepareContext(ctx, listInstances); err != nil {
+		return nil, fmt.Errorf("error preparing query ListInstances: %w", err)
 	}
 	if q.listLegsStmt, err = db.PrepareContext(ctx, listLegs); err != nil {
 		return nil, fmt.Errorf("error preparing query ListLegs: %w", err)
@@ -171,6 +201,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listOpenMessagesStmt, err = db.PrepareContext(ctx, listOpenMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenMessages: %w", err)
 	}
+	if q.listOpenTextMessagesStmt, err = db.PrepareContext(ctx, listOpenTextMessages); err != nil {
+		return nil, fmt.Errorf("error preparing query ListOpenTextMessages: %w", err)
+	}
 	if q.listPausedQueuesStmt, err = db.PrepareContext(ctx, listPausedQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query ListPausedQueues: %w", err)
 	}
@@ -185,6 +218,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listWaitingToolCallsStmt, err = db.PrepareContext(ctx, listWaitingToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListWaitingToolCalls: %w", err)
+	}
+	if q.lockInstanceStmt, err = db.PrepareContext(ctx, lockInstance); err != nil {
+		return nil, fmt.Errorf("error preparing query LockInstance: %w", err)
 	}
 	if q.pauseQueueStmt, err = db.PrepareContext(ctx, pauseQueue); err != nil {
 		return nil, fmt.Errorf("error preparing query PauseQueue: %w", err)
@@ -250,6 +286,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing answerApprovalStmt: %w", cerr)
 		}
 	}
+	if q.beatStmt != nil {
+		if cerr := q.beatStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing beatStmt: %w", cerr)
+		}
+	}
 	if q.changeQueuedStmt != nil {
 		if cerr := q.changeQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing changeQueuedStmt: %w", cerr)
@@ -278,6 +319,11 @@ func (q *Queries) Close() error {
 	if q.closeOpenApprovalsStmt != nil {
 		if cerr := q.closeOpenApprovalsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing closeOpenApprovalsStmt: %w", cerr)
+		}
+	}
+	if q.closeTextApprovalsStmt != nil {
+		if cerr := q.closeTextApprovalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closeTextApprovalsStmt: %w", cerr)
 		}
 	}
 	if q.countQueuedStmt != nil {
@@ -320,6 +366,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing drawSeqForNewStmt: %w", cerr)
 		}
 	}
+	if q.endInstanceStmt != nil {
+		if cerr := q.endInstanceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endInstanceStmt: %w", cerr)
+		}
+	}
 	if q.endOpenCallsStmt != nil {
 		if cerr := q.endOpenCallsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endOpenCallsStmt: %w", cerr)
@@ -350,9 +401,24 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing failOpenToolCallsStmt: %w", cerr)
 		}
 	}
+	if q.failTextResponsesStmt != nil {
+		if cerr := q.failTextResponsesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing failTextResponsesStmt: %w", cerr)
+		}
+	}
+	if q.failTextToolCallsStmt != nil {
+		if cerr := q.failTextToolCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing failTextToolCallsStmt: %w", cerr)
+		}
+	}
 	if q.firstMessageAfterStmt != nil {
 		if cerr := q.firstMessageAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstMessageAfterStmt: %w", cerr)
+		}
+	}
+	if q.forgetInstancesStmt != nil {
+		if cerr := q.forgetInstancesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetInstancesStmt: %w", cerr)
 		}
 	}
 	if q.forgetLegsStmt != nil {
@@ -415,6 +481,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getTurnStmt: %w", cerr)
 		}
 	}
+	if q.holdInstanceStmt != nil {
+		if cerr := q.holdInstanceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing holdInstanceStmt: %w", cerr)
+		}
+	}
 	if q.insertMessageStmt != nil {
 		if cerr := q.insertMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertMessageStmt: %w", cerr)
@@ -423,6 +494,11 @@ func (q *Queries) Close() error {
 	if q.insertQueuedStmt != nil {
 		if cerr := q.insertQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertQueuedStmt: %w", cerr)
+		}
+	}
+	if q.joinInstanceStmt != nil {
+		if cerr := q.joinInstanceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing joinInstanceStmt: %w", cerr)
 		}
 	}
 	if q.keepTurnStmt != nil {
@@ -440,6 +516,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastTurnStmt: %w", cerr)
 		}
 	}
+	if q.leaveInstanceStmt != nil {
+		if cerr := q.leaveInstanceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing leaveInstanceStmt: %w", cerr)
+		}
+	}
 	if q.legHungUpStmt != nil {
 		if cerr := q.legHungUpStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing legHungUpStmt: %w", cerr)
@@ -453,6 +534,11 @@ func (q *Queries) Close() error {
 	if q.listDueQueuesStmt != nil {
 		if cerr := q.listDueQueuesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDueQueuesStmt: %w", cerr)
+		}
+	}
+	if q.listInstancesStmt != nil {
+		if cerr := q.listInstancesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listInstancesStmt: %w", cerr)
 		}
 	}
 	if q.listLegsStmt != nil {
@@ -490,6 +576,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listOpenMessagesStmt: %w", cerr)
 		}
 	}
+	if q.listOpenTextMessagesStmt != nil {
+		if cerr := q.listOpenTextMessagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listOpenTextMessagesStmt: %w", cerr)
+		}
+	}
 	if q.listPausedQueuesStmt != nil {
 		if cerr := q.listPausedQueuesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listPausedQueuesStmt: %w", cerr)
@@ -513,6 +604,11 @@ func (q *Queries) Close() error {
 	if q.listWaitingToolCallsStmt != nil {
 		if cerr := q.listWaitingToolCallsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listWaitingToolCallsStmt: %w", cerr)
+		}
+	}
+	if q.lockInstanceStmt != nil {
+		if cerr := q.lockInstanceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lockInstanceStmt: %w", cerr)
 		}
 	}
 	if q.pauseQueueStmt != nil {
@@ -645,12 +741,14 @@ type Queries struct {
 	db                       DBTX
 	tx                       *sql.Tx
 	answerApprovalStmt       *sql.Stmt
+	beatStmt                 *sql.Stmt
 	changeQueuedStmt         *sql.Stmt
 	claimLegStmt             *sql.Stmt
 	claimTurnStmt            *sql.Stmt
 	clearQueuedStmt          *sql.Stmt
 	closeApprovalStmt        *sql.Stmt
 	closeOpenApprovalsStmt   *sql.Stmt
+	closeTextApprovalsStmt   *sql.Stmt
 	countQueuedStmt          *sql.Stmt
 	countUnsentStmt          *sql.Stmt
 	createThreadStmt         *sql.Stmt
@@ -659,13 +757,17 @@ type Queries struct {
 	deleteThreadStmt         *sql.Stmt
 	drawSeqStmt              *sql.Stmt
 	drawSeqForNewStmt        *sql.Stmt
+	endInstanceStmt          *sql.Stmt
 	endOpenCallsStmt         *sql.Stmt
 	endOpenLegsStmt          *sql.Stmt
 	endOpenTurnsStmt         *sql.Stmt
 	endTurnStmt              *sql.Stmt
 	failOpenResponsesStmt    *sql.Stmt
 	failOpenToolCallsStmt    *sql.Stmt
+	failTextResponsesStmt    *sql.Stmt
+	failTextToolCallsStmt    *sql.Stmt
 	firstMessageAfterStmt    *sql.Stmt
+	forgetInstancesStmt      *sql.Stmt
 	forgetLegsStmt           *sql.Stmt
 	getApprovalStmt          *sql.Stmt
 	getLiveCallStmt          *sql.Stmt
@@ -678,14 +780,18 @@ type Queries struct {
 	getThreadStmt            *sql.Stmt
 	getToolCallStmt          *sql.Stmt
 	getTurnStmt              *sql.Stmt
+	holdInstanceStmt         *sql.Stmt
 	insertMessageStmt        *sql.Stmt
 	insertQueuedStmt         *sql.Stmt
+	joinInstanceStmt         *sql.Stmt
 	keepTurnStmt             *sql.Stmt
 	lastMessageStmt          *sql.Stmt
 	lastTurnStmt             *sql.Stmt
+	leaveInstanceStmt        *sql.Stmt
 	legHungUpStmt            *sql.Stmt
 	listChangesStmt          *sql.Stmt
 	listDueQueuesStmt        *sql.Stmt
+	listInstancesStmt        *sql.Stmt
 	listLegsStmt             *sql.Stmt
 	listLegsToHangUpStmt     *sql.Stmt
 	listMessagesStmt         *sql.Stmt
@@ -693,11 +799,13 @@ type Queries struct {
 	listOpenCallsStmt        *sql.Stmt
 	listOpenInstancesStmt    *sql.Stmt
 	listOpenMessagesStmt     *sql.Stmt
+	listOpenTextMessagesStmt *sql.Stmt
 	listPausedQueuesStmt     *sql.Stmt
 	listQueuedStmt           *sql.Stmt
 	listReplayStmt           *sql.Stmt
 	listThreadsStmt          *sql.Stmt
 	listWaitingToolCallsStmt *sql.Stmt
+	lockInstanceStmt         *sql.Stmt
 	pauseQueueStmt           *sql.Stmt
 	renameThreadStmt         *sql.Stmt
 	requeueOpenStmt          *sql.Stmt
@@ -723,12 +831,14 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		db:                       tx,
 		tx:                       tx,
 		answerApprovalStmt:       q.answerApprovalStmt,
+		beatStmt:                 q.beatStmt,
 		changeQueuedStmt:         q.changeQueuedStmt,
 		claimLegStmt:             q.claimLegStmt,
 		claimTurnStmt:            q.claimTurnStmt,
 		clearQueuedStmt:          q.clearQueuedStmt,
 		closeApprovalStmt:        q.closeApprovalStmt,
 		closeOpenApprovalsStmt:   q.closeOpenApprovalsStmt,
+		closeTextApprovalsStmt:   q.closeTextApprovalsStmt,
 		countQueuedStmt:          q.countQueuedStmt,
 		countUnsentStmt:          q.countUnsentStmt,
 		createThreadStmt:         q.createThreadStmt,
@@ -737,13 +847,17 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteThreadStmt:         q.deleteThreadStmt,
 		drawSeqStmt:              q.drawSeqStmt,
 		drawSeqForNewStmt:        q.drawSeqForNewStmt,
+		endInstanceStmt:          q.endInstanceStmt,
 		endOpenCallsStmt:         q.endOpenCallsStmt,
 		endOpenLegsStmt:          q.endOpenLegsStmt,
 		endOpenTurnsStmt:         q.endOpenTurnsStmt,
 		endTurnStmt:              q.endTurnStmt,
 		failOpenResponsesStmt:    q.failOpenResponsesStmt,
 		failOpenToolCallsStmt:    q.failOpenToolCallsStmt,
+		failTextResponsesStmt:    q.failTextResponsesStmt,
+		failTextToolCallsStmt:    q.failTextToolCallsStmt,
 		firstMessageAfterStmt:    q.firstMessageAfterStmt,
+		forgetInstancesStmt:      q.forgetInstancesStmt,
 		forgetLegsStmt:           q.forgetLegsStmt,
 		getApprovalStmt:          q.getApprovalStmt,
 		getLiveCallStmt:          q.getLiveCallStmt,
@@ -756,14 +870,18 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getThreadStmt:            q.getThreadStmt,
 		getToolCallStmt:          q.getToolCallStmt,
 		getTurnStmt:              q.getTurnStmt,
+		holdInstanceStmt:         q.holdInstanceStmt,
 		insertMessageStmt:        q.insertMessageStmt,
 		insertQueuedStmt:         q.insertQueuedStmt,
+		joinInstanceStmt:         q.joinInstanceStmt,
 		keepTurnStmt:             q.keepTurnStmt,
 		lastMessageStmt:          q.lastMessageStmt,
 		lastTurnStmt:             q.lastTurnStmt,
+		leaveInstanceStmt:        q.leaveInstanceStmt,
 		legHungUpStmt:            q.legHungUpStmt,
 		listChangesStmt:          q.listChangesStmt,
 		listDueQueuesStmt:        q.listDueQueuesStmt,
+		listInstancesStmt:        q.listInstancesStmt,
 		listLegsStmt:             q.listLegsStmt,
 		listLegsToHangUpStmt:     q.listLegsToHangUpStmt,
 		listMessagesStmt:         q.listMessagesStmt,
@@ -771,11 +889,13 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listOpenCallsStmt:        q.listOpenCallsStmt,
 		listOpenInstancesStmt:    q.listOpenInstancesStmt,
 		listOpenMessagesStmt:     q.listOpenMessagesStmt,
+		listOpenTextMessagesStmt: q.listOpenTextMessagesStmt,
 		listPausedQueuesStmt:     q.listPausedQueuesStmt,
 		listQueuedStmt:           q.listQueuedStmt,
 		listReplayStmt:           q.listReplayStmt,
 		listThreadsStmt:          q.listThreadsStmt,
 		listWaitingToolCallsStmt: q.listWaitingToolCallsStmt,
+		lockInstanceStmt:         q.lockInstanceStmt,
 		pauseQueueStmt:           q.pauseQueueStmt,
 		renameThreadStmt:         q.renameThreadStmt,
 		requeueOpenStmt:          q.requeueOpenStmt,

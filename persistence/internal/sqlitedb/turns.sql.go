@@ -48,6 +48,29 @@ func (q *Queries) ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, er
 	return result.RowsAffected()
 }
 
+const closeTextApprovals = `-- name: CloseTextApprovals :exec
+UPDATE approvals SET outcome = ?1, answered_at = ?2
+WHERE outcome = '' AND id IN (SELECT c.id FROM tool_calls AS c WHERE c.thread_id = ?3 AND c.call_id = '')
+    AND approvals.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?3 AND t.owner = ?4)
+`
+
+type CloseTextApprovalsParams struct {
+	Outcome    string
+	AnsweredAt *dbtype.Time
+	ThreadID   string
+	Owner      string
+}
+
+func (q *Queries) CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error {
+	_, err := q.exec(ctx, q.closeTextApprovalsStmt, closeTextApprovals,
+		arg.Outcome,
+		arg.AnsweredAt,
+		arg.ThreadID,
+		arg.Owner,
+	)
+	return err
+}
+
 const endTurn = `-- name: EndTurn :execrows
 UPDATE turns SET ended_at = ?1
 WHERE turns.id = ?2 AND turns.ended_at IS NULL
@@ -72,6 +95,52 @@ func (q *Queries) EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const failTextResponses = `-- name: FailTextResponses :exec
+UPDATE responses SET status = 'failed', status_reason = ?1, finished_at = ?2
+WHERE status = 'in_progress' AND call_id = ''
+    AND responses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?3 AND t.owner = ?4)
+`
+
+type FailTextResponsesParams struct {
+	StatusReason string
+	FinishedAt   *dbtype.Time
+	ThreadID     string
+	Owner        string
+}
+
+func (q *Queries) FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error {
+	_, err := q.exec(ctx, q.failTextResponsesStmt, failTextResponses,
+		arg.StatusReason,
+		arg.FinishedAt,
+		arg.ThreadID,
+		arg.Owner,
+	)
+	return err
+}
+
+const failTextToolCalls = `-- name: FailTextToolCalls :exec
+UPDATE tool_calls SET status = 'failed', error = ?1, finished_at = ?2
+WHERE status = 'running' AND call_id = ''
+    AND tool_calls.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?3 AND t.owner = ?4)
+`
+
+type FailTextToolCallsParams struct {
+	Error      string
+	FinishedAt *dbtype.Time
+	ThreadID   string
+	Owner      string
+}
+
+func (q *Queries) FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error {
+	_, err := q.exec(ctx, q.failTextToolCallsStmt, failTextToolCalls,
+		arg.Error,
+		arg.FinishedAt,
+		arg.ThreadID,
+		arg.Owner,
+	)
+	return err
 }
 
 const getTextSession = `-- name: GetTextSession :one
@@ -158,6 +227,64 @@ func (q *Queries) KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error
 		&i.EndedAt,
 	)
 	return i, err
+}
+
+const listOpenTextMessages = `-- name: ListOpenTextMessages :many
+SELECT m.id, m.thread_id, m.seq, m.revision, m.context, m.role, m.source, m.status, m.text, m.parts, m.metadata, m.call_id, m.item_id, m.model, m.voice, m.heard_text, m.audio_end_ms, m.instance, m.created_at, m.updated_at, m.search_text FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = ?1 AND t.owner = ?2 AND m.status = 'in_progress' AND m.call_id = ''
+ORDER BY m.seq
+`
+
+type ListOpenTextMessagesParams struct {
+	ThreadID string
+	Owner    string
+}
+
+// ListOpenTextMessages gives what text turns of the thread have left unfinished.
+func (q *Queries) ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error) {
+	rows, err := q.query(ctx, q.listOpenTextMessagesStmt, listOpenTextMessages, arg.ThreadID, arg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Message
+	for rows.Next() {
+		var i Message
+		if err := rows.Scan(
+			&i.ID,
+			&i.ThreadID,
+			&i.Seq,
+			&i.Revision,
+			&i.Context,
+			&i.Role,
+			&i.Source,
+			&i.Status,
+			&i.Text,
+			&i.Parts,
+			&i.Metadata,
+			&i.CallID,
+			&i.ItemID,
+			&i.Model,
+			&i.Voice,
+			&i.HeardText,
+			&i.AudioEndMs,
+			&i.Instance,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SearchText,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const saveTextSession = `-- name: SaveTextSession :exec

@@ -1,0 +1,19 @@
+-- name: JoinInstance :exec
+INSERT INTO instances (id, beats, beat_at, started_at) VALUES (@id, 0, @started_at, @started_at);
+
+-- Beat changes nothing when the instance was ended by another.
+-- name: Beat :execrows
+UPDATE instances SET beats = beats + 1, beat_at = @beat_at WHERE id = @id AND ended_at IS NULL;
+
+-- name: ListInstances :many
+SELECT * FROM instances;
+
+-- EndInstance changes nothing when the instance has made another beat.
+-- name: EndInstance :execrows
+UPDATE instances SET ended_at = @ended_at WHERE id = @id AND beats = @beats AND ended_at IS NULL;
+
+-- name: LeaveInstance :exec
+UPDATE instances SET ended_at = @ended_at WHERE id = @id AND ended_at IS NULL;
+
+-- name: ForgetInstances :exec
+DELETE FROM instances WHERE ended_at < @before;

@@ -1,0 +1,158 @@
+package persistence_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// silent opens two stores: the first serves and never says so, the second loses
+// patience at once.
+func silent(t *testing.T) (a, b *persistence.Store, key persistence.Key) {
+	t.Helper()
+	url := persistencetest.PostgresURL(t)
+	a = persistencetest.Open(t, url, persistence.Options{Instance: "a"})
+	b = persistencetest.Open(t, url, persistence.Options{Instance: "b", DeadAfter: 1})
+	persistence.Silence(a)
+	for _, s := range []*persistence.Store{a, b} {
+		if err := s.Serve(t.Context()); err != nil {
+			t.Fatalf("Serve() = %v", err)
+		}
+	}
+	thread, err := a.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	return a, b, persistence.Key{Owner: "anna", Thread: thread.ID}
+}
+
+// A process that was taken for dead writes no more, learns it, and can begin
+// again.
+func TestFenced(t *testing.T) {
+	t.Parallel()
+	a, b, key := silent(t)
+	ctx := t.Context()
+	if err := a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	answer := persistence.Message{ID: "m", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("half an")}}
+	answer.Metadata.Status = persistence.StatusInProgress
+	if _, err := a.AppendMessage(ctx, key, answer); err != nil {
+		t.Fatalf("AppendMessage() = %v", err)
+	}
+	fenced := a.Fenced()
+	select {
+	case <-fenced:
+		t.Error("Fenced() of a living process is closed")
+	default:
+	}
+	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
+		t.Fatalf("Recover() = %v, %v, want the call of the silent process", calls, err)
+	}
+	if err := b.SaveCall(ctx, key, persistence.CallRecord{ID: "next"}); err != nil {
+		t.Errorf("SaveCall() of the next call = %v", err)
+	}
+	answer.Parts[0].Text = "half an answer"
+	for what, err := range map[string]error{
+		"UpdateMessage": second(a.UpdateMessage(ctx, key, answer)),
+		"SaveCall":      a.SaveCall(ctx, key, persistence.CallRecord{ID: "c", Turns: 9}),
+		"ClaimTurn":     a.Batch(ctx, key, func(w *persistence.Batch) error { return w.ClaimTurn("t", patience) }),
+		"Apply":         second(a.Apply(ctx, key, []persistence.Change{persistence.PutMessage{Message: answer}})),
+	} {
+		if !errors.Is(err, persistence.ErrFenced) {
+			t.Errorf("%s() = %v, want ErrFenced", what, err)
+		}
+	}
+	<-fenced
+	if m, err := b.Message(ctx, key, "m"); err != nil || m.Text() != "half an" || m.Metadata.Status != persistence.StatusInterrupted {
+		t.Errorf("Message() = %+v, %v", m, err)
+	}
+	if err := a.Rejoin(ctx); err != nil {
+		t.Fatalf("Rejoin() = %v", err)
+	}
+	if a.Instance() == "a" {
+		t.Error("Rejoin() keeps the instance")
+	}
+	select {
+	case <-a.Fenced():
+		t.Error("Fenced() after Rejoin is closed")
+	default:
+	}
+	// What it has not been able to save is not lost.
+	answer.Metadata.Status = persistence.StatusInterrupted
+	if _, err := a.Apply(ctx, key, []persistence.Change{persistence.PutMessage{Message: answer}}); err != nil {
+		t.Errorf("Apply() = %v", err)
+	}
+	if m, err := b.Message(ctx, key, "m"); err != nil || m.Text() != "half an answer" {
+		t.Errorf("Message() = %+v, %v", m, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Writes and recovery that run at once: what is written after the fence is none.
+func TestFenceWhileWriting(t *testing.T) {
+	t.Parallel()
+	a, b, key := silent(t)
+	ctx := t.Context()
+	if err := a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	var writing sync.WaitGroup
+	for range 4 {
+		writing.Go(func() {
+			for {
+				m := persistence.Message{Role: persistence.RoleAssistant}
+				m.Metadata.Status = persistence.StatusInProgress
+				if _, err := a.AppendMessage(ctx, key, m); err != nil {
+					if !errors.Is(err, persistence.ErrFenced) {
+						t.Errorf("AppendMessage() = %v", err)
+					}
+					return
+				}
+			}
+		})
+	}
+	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
+		t.Errorf("Recover() = %v, %v", calls, err)
+	}
+	writing.Wait()
+	after := int64(0)
+	for {
+		messages, err := b.Messages(ctx, key, after, 1000)
+		if err != nil {
+			t.Fatalf("Messages() = %v", err)
+		}
+		for _, m := range messages {
+			if m.Metadata.Status == persistence.StatusInProgress {
+				t.Fatalf("message %d was written after the fence", m.Seq)
+			}
+			after = m.Seq
+		}
+		if len(messages) == 0 {
+			return
+		}
+	}
+}
+
+// A process that beats is left alone by one that has no patience, as long as a
+// beat comes between two looks.
+func TestBeatIsSeen(t *testing.T) {
+	t.Parallel()
+	a, b, key := silent(t)
+	if err := a.SaveCall(t.Context(), key, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	for range 3 {
+		if err := persistence.Beat(context.WithoutCancel(t.Context()), a); err != nil {
+			t.Fatalf("Beat() = %v", err)
+		}
+		if calls, err := b.Recover(t.Context()); err != nil || len(calls) != 0 {
+			t.Errorf("Recover() = %v, %v, want nothing", calls, err)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package persistence
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	// beatEvery is how often a process that serves the database says that it lives.
+	beatEvery = 3 * time.Second
+	// defaultDeadAfter is Options.DeadAfter: five beats.
+	defaultDeadAfter = 15 * time.Second
+	// forgetAfter is how long the row of a dead instance stays.
+	forgetAfter = 24 * time.Hour
+)
+
+// lease is what this process knows of who lives. It compares no clocks: an
+// instance is dead when its beats have stood still for long enough by the clock
+// of this process, which has looked all the while.
+type lease struct {
+	deadAfter time.Duration
+	every     time.Duration
+	log       *slog.Logger
+
+	mu       sync.Mutex
+	instance string
+	fenced   chan struct{} // closed when others have ended this instance
+	looked   time.Time     // the last successful look
+	seen     map[string]sighting
+}
+
+// sighting is when the beats of an instance were first seen at this number.
+type sighting struct {
+	beats int64
+	since time.Time
+	ended bool
+}
+
+func newLease(opts Options) *lease {
+	l := &lease{deadAfter: opts.DeadAfter, every: beatEvery, log: opts.Logger, instance: opts.Instance, fenced: make(chan struct{})}
+	if l.deadAfter == 0 {
+		l.deadAfter = defaultDeadAfter
+	}
+	return l
+}
+
+func (l *lease) id() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.instance
+}
+
+func (l *lease) done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fenced
+}
+
+// lost notes that others have ended the instance.
+func (l *lease) lost(instance string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.fenced:
+		return
+	default:
+	}
+	if l.instance == instance {
+		l.log.Error("other processes took this one for dead", "instance", instance)
+		close(l.fenced)
+	}
+}
+
+// renew gives the process a new id.
+func (l *lease) renew() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.instance, l.fenced = NewID(), make(chan struct{})
+	return l.instance
+}
+
+// look takes in what the table says at a time.
+func (l *lease) look(rows []pgdb.Instance, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// Who was away itself cannot tell who is dead: perhaps the database was away
+	// for all.
+	if at.Sub(l.looked) > max(l.deadAfter, 2*l.every) {
+		l.seen = nil
+	}
+	l.looked = at
+	seen := make(map[string]sighting, len(rows))
+	for _, r := range rows {
+		s, known := l.seen[r.ID]
+		if !known || s.beats != r.Beats {
+			s = sighting{beats: r.Beats, since: at}
+		}
+		s.ended = r.EndedAt != nil
+		seen[r.ID] = s
+	}
+	l.seen = seen
+}
+
+// dead says whether the instance may be ended, and at which beat. One without a
+// row never served, or is long gone.
+func (l *lease) dead(instance string) (beats int64, dead bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, known := l.seen[instance]
+	if !known || s.ended {
+		return s.beats, true
+	}
+	return s.beats, l.looked.Sub(s.since) >= l.deadAfter
+}
+
+// join makes the row of this instance.
+func (s *Store) join(ctx context.Context) error {
+	err := s.eng.write(ctx, func(q queries) error {
+		at := dbtype.At(now())
+		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: s.lease.id(), StartedAt: at})
+	})
+	if err != nil && s.eng.problem(err) == problemUnique {
+		return fmt.Errorf("another process serves the database as instance %q", s.lease.id())
+	}
+	return err
+}
+
+// beat says that this instance lives, and looks who else does.
+func (s *Store) beat(ctx context.Context) error {
+	id := s.lease.id()
+	err := s.write(ctx, func(q queries) error {
+		n, err := q.Beat(ctx, pgdb.BeatParams{ID: id, BeatAt: dbtype.At(now())})
+		if err == nil && n == 0 {
+			s.lease.lost(id)
+			err = ErrFenced
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.look(ctx)
+}
+
+func (s *Store) look(ctx context.Context) error {
+	at := time.Now() // with the monotonic clock; before the question, so that the answer is not older
+	rows, err := s.eng.read().ListInstances(ctx)
+	if err == nil {
+		s.lease.look(rows, at)
+	}
+	return err
+}
+
+// keepBeating runs until ctx ends.
+func (s *Store) keepBeating(ctx context.Context) {
+	tick := time.NewTicker(s.lease.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		beatCtx, cancel := context.WithTimeout(ctx, max(s.lease.every, s.lease.deadAfter/3))
+		err := s.beat(beatCtx)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("could not tell others that this process lives", "error", err)
+		}
+	}
+}
+
+// Fenced is closed when other processes took this one for dead, because it could
+// not reach the database for Options.DeadAfter, and have closed what it had open.
+// Writes are refused with ErrFenced from then on. The caller ends its calls and
+// turns in order and calls Rejoin; then Fenced gives a new channel.
+func (s *Store) Fenced() <-chan struct{} { return s.lease.done() }
+
+// Rejoin lets a process that was fenced begin again, as a new instance.
+func (s *Store) Rejoin(ctx context.Context) error {
+	s.lease.renew()
+	if err := s.join(ctx); err != nil {
+		return s.fail("rejoin database", err)
+	}
+	return nil
+}
+
+// hold keeps this instance from being ended by others while a transaction writes.
+func (s *Store) hold(ctx context.Context, q queries) error {
+	id := s.lease.id()
+	_, err := q.HoldInstance(ctx, pgdb.HoldInstanceParams{ID: id})
+	if s.isMissing(err) {
+		s.lease.lost(id)
+		return ErrFenced
+	}
+	return err
+}

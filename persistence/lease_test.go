@@ -1,0 +1,46 @@
+package persistence
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+func TestLease(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	type look struct {
+		after time.Duration // after the look before
+		beats int64
+		dead  bool
+	}
+	for name, looks := range map[string][]look{
+		"it beats":                       {{0, 1, false}, {10 * time.Second, 2, false}, {10 * time.Second, 3, false}},
+		"it stops":                       {{0, 1, false}, {10 * time.Second, 1, false}, {5 * time.Second, 1, true}},
+		"a freeze of five seconds":       {{0, 1, false}, {5 * time.Second, 1, false}, {3 * time.Second, 2, false}},
+		"it comes back":                  {{0, 1, false}, {10 * time.Second, 1, false}, {10 * time.Second, 2, false}, {14 * time.Second, 2, false}},
+		"the database was away for all":  {{0, 1, false}, {10 * time.Second, 1, false}, {time.Minute, 1, false}, {3 * time.Second, 2, false}},
+		"and then one does not come":     {{0, 1, false}, {time.Minute, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
+		"this process has just begun":    {{0, 1, false}},
+		"a beat in the very last moment": {{0, 1, false}, {14 * time.Second, 1, false}, {time.Second, 2, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLease(Options{Logger: slog.New(slog.DiscardHandler)})
+			at := at
+			for i, look := range looks {
+				at = at.Add(look.after)
+				l.look([]pgdb.Instance{{ID: "other", Beats: look.beats}, {ID: "ended", EndedAt: new(dbtype.At(at))}}, at)
+				if _, dead := l.dead("other"); dead != look.dead {
+					t.Errorf("after look %d dead is %v", i, dead)
+				}
+				if _, dead := l.dead("ended"); !dead {
+					t.Error("what has ended is not dead")
+				}
+			}
+		})
+	}
+}
