@@ -23,13 +23,9 @@ import (
 // calls that an earlier process left there.
 const recoverTimeout = 10 * time.Second
 
-// recoverEvery is how often dead neighbours are looked for, recoverSoon when
-// first: the database may notice a little later than we start that our
-// predecessor is dead.
-const (
-	recoverEvery = time.Minute
-	recoverSoon  = 2 * time.Second
-)
+// recoverEvery is how often dead neighbours are looked for: they count as dead
+// when they have been silent for some seconds.
+const recoverEvery = 5 * time.Second
 
 // serve opens everything, from the database to the listener, and runs it until
 // ctx ends.
@@ -55,7 +51,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 
 // openStore opens the database, takes it for this process alone (SQLite) or
 // beside others (PostgreSQL), updates its tables and closes what a dead process
-// left open. In this order: two processes must not update at the same time.
+// left open.
 func (a *app) openStore(ctx context.Context) (err error) {
 	address := a.cfg.Secrets.DatabaseURL.Reveal()
 	if a.store, err = persistence.Open(ctx, address, persistence.Options{Logger: a.log, NoMigrate: true}); err != nil {
@@ -63,9 +59,6 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	}
 	a.onClose(a.store.Close)
 	if err := a.store.Serve(ctx); err != nil {
-		return err
-	}
-	if err := persistence.Migrate(ctx, address, a.log); err != nil {
 		return err
 	}
 	if a.left, err = a.store.Recover(ctx); err != nil {
@@ -170,14 +163,13 @@ func (a *app) hangUp(ctx context.Context, left []persistence.CallRecord) {
 // recoverOthers closes what other processes of the same database leave open when
 // they die. With SQLite there are none.
 func (a *app) recoverOthers(ctx context.Context) error {
-	tick := time.NewTimer(recoverSoon)
+	tick := time.NewTicker(recoverEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			tick.Reset(recoverEvery)
 		}
 		left, err := a.store.Recover(ctx)
 		if err != nil && ctx.Err() == nil {
