@@ -54,6 +54,12 @@ var vendors = []struct {
 	{"github.com/chromedp/", nil}, // a browser is driven by tests only
 }
 
+// pure names, for packages that only compute, the imports by which a package would read
+// a clock's ticks, talk to somebody, or run beside itself.
+var pure = map[string][]string{
+	"bridge/internal/session": {"context", "sync", "os", "net", "database/sql", "voicebridge/realtime/rtc"},
+}
+
 // vagueNames are package names that say nothing about what is inside.
 var vagueNames = []string{"pkg", "util", "utils", "common", "types", "helpers", "misc", "shared", "base", "defs"}
 
@@ -211,6 +217,9 @@ func (c checker) checkImports(from string, imports []string, tests bool, used []
 		} else {
 			why = vendorBreach(from, imported, tests)
 		}
+		if why == "" && !tests && slices.ContainsFunc(pure[from], func(bad string) bool { return within(imported, bad) }) {
+			why = "a package that only computes does not need"
+		}
 		if why == "" || c.excused(from, imported, tests, used) {
 			continue
 		}
@@ -319,6 +328,11 @@ func TestArrowsFail(t *testing.T) {
 		}, wants: []string{
 			"bridge imports voicebridge/chat, which is a neighbour: bridge and chat never import each other",
 			"chat/queue imports voicebridge/bridge, which is a neighbour: chat and bridge never import each other",
+		}},
+		{name: "pure", pkgs: []pkg{good("voicebridge/bridge/internal/session", "time", "context", "net/http", "voicebridge/realtime/rtc", "voicebridge/realtime")}, wants: []string{
+			"bridge/internal/session imports context, which a package that only computes does not need",
+			"bridge/internal/session imports net/http, which a package that only computes does not need",
+			"bridge/internal/session imports voicebridge/realtime/rtc, which a package that only computes does not need",
 		}},
 		{name: "realtime and toolkit", pkgs: []pkg{good("voicebridge/toolkit/charts", "voicebridge/realtime")}, wants: []string{
 			"toolkit/charts imports voicebridge/realtime, which is a neighbour: toolkit and realtime never import each other",

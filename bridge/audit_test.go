@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -23,29 +24,29 @@ type auditLog struct {
 	text strings.Builder                 // everything
 }
 
-func (l *auditLog) commit(_ context.Context, ops []op) ([]persistence.Message, error) {
+func (l *auditLog) commit(_ context.Context, ops []session.Change) ([]persistence.Message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var saved []persistence.Message
 	for _, o := range ops {
 		switch o := o.(type) {
-		case saveTool:
-			l.rows[o.call.ToolCallID] = o.call
-			fmt.Fprintf(&l.text, "%+v\n", o.call)
-		case saveMessage:
-			data, err := json.Marshal(o.message)
-			if err = errors.Join(err, o.message.Validate()); err != nil {
+		case session.SaveTool:
+			l.rows[o.Call.ToolCallID] = o.Call
+			fmt.Fprintf(&l.text, "%+v\n", o.Call)
+		case session.SaveMessage:
+			data, err := json.Marshal(o.Message)
+			if err = errors.Join(err, o.Message.Validate()); err != nil {
 				return nil, fmt.Errorf("%w: %w", persistence.ErrInvalid, err)
 			}
 			fmt.Fprintf(&l.text, "%s\n", data)
-			saved = append(saved, o.message)
+			saved = append(saved, o.Message)
 		}
 	}
 	return saved, nil
 }
 
-func (l *auditLog) commitOne(ctx context.Context, o op) ([]persistence.Message, error) {
-	return l.commit(ctx, []op{o})
+func (l *auditLog) commitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	return l.commit(ctx, []session.Change{o})
 }
 
 func (l *auditLog) Publish(_ context.Context, _ persistence.Key, e persistence.Event) {
@@ -122,14 +123,14 @@ func TestEveryCallHasARow(t *testing.T) {
 		log := &auditLog{rows: map[string]persistence.ToolCall{}}
 		b := newBubble(t, func(b *bubble) {
 			for _, tool := range auditTools() {
-				if err := b.state.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorMCP, Server: "box"}); err != nil {
+				if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorMCP, Server: "box"}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			b.call.journal, b.call.thread = newJournal(log, b.call.log, b.call.saved), log
+			b.call.writer, b.call.thread = newWriter(log, b.call.log, b.call.saved), log
 		})
 		b.ready()
-		b.call.post(browserEvent{[]byte(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"theme"}]}}`)})
+		b.call.post(session.BrowserEvent{Data: []byte(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"theme"}]}}`)})
 		b.upEvent(`{"type":"session.updated","session":{"type":"realtime"}}`)
 		for _, c := range [][3]string{
 			{"good", "echo", `{"api_key":"hush","body":"{\"password\":\"hush\"}","n":1}`},
@@ -150,9 +151,9 @@ func TestEveryCallHasARow(t *testing.T) {
 			b.upEvent(auditCall(c[0], c[1], c[2]))
 		}
 		synctest.Wait()
-		b.call.post(browserEvent{fmt.Appendf(nil, `{"type":"bridge.tool.deny","tool_call_id":"denied","nonce":%q}`, b.nonceOf("denied"))})
-		b.call.post(browserEvent{[]byte(`{"type":"bridge.tool.cancel","tool_call_id":"cancelled"}`)})
-		b.call.post(browserEvent{[]byte(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":"client","output":"{\"cookie\":\"hush\"}"}}`)})
+		b.call.post(session.BrowserEvent{Data: fmt.Appendf(nil, `{"type":"bridge.tool.deny","tool_call_id":"denied","nonce":%q}`, b.nonceOf("denied"))})
+		b.call.post(session.BrowserEvent{Data: []byte(`{"type":"bridge.tool.cancel","tool_call_id":"cancelled"}`)})
+		b.call.post(session.BrowserEvent{Data: []byte(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":"client","output":"{\"cookie\":\"hush\"}"}}`)})
 		time.Sleep(2 * time.Minute) // virtual: what has a limit is over
 		b.upEvent(auditCall("hung up", "waits_long", `{}`))
 		b.upEvent(`{"type":"input_audio_buffer.committed","item_id":"u1","previous_item_id":null}`)

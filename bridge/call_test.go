@@ -474,22 +474,6 @@ func TestLateAndOdd(t *testing.T) {
 	}
 }
 
-// TestRecover hangs up what an earlier process has left.
-func TestRecover(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, sqlite(t), benchConfig{})
-	c := b.dial(bridge.Start{})
-	c.next("bridge.ready")
-	id := b.session(1).ID()
-	b.calls.Recover(b.ctx, []persistence.CallRecord{
-		{ID: "x", Upstream: "simulator", UpstreamCallID: id}, {ID: "y", Upstream: "other", UpstreamCallID: id}, {ID: "z", Upstream: "simulator"},
-	})
-	<-b.session(1).Done()
-	if got := c.ended(); got != bridge.EndUpstreamEndedIt && got != bridge.EndUpstreamLost {
-		t.Errorf("ended because of %s", got)
-	}
-}
-
 // TestManyCalls has calls side by side that do not disturb each other.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()

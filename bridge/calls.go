@@ -10,9 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
-
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
@@ -27,6 +25,12 @@ const (
 	// has to connect to.
 	dialTimeout = 8 * time.Second
 )
+
+// SessionConfig is what the operator sets for every call.
+type SessionConfig = session.Defaults
+
+// Counter names what is counted of all calls.
+type Counter = session.Counter
 
 // Config says how calls are made. Upstream, Browser, Store and Tools are needed.
 type Config struct {
@@ -48,6 +52,9 @@ type Config struct {
 	ClientPlaces map[string]clienttool.Place
 	// FillerAfter is when the voice says that a tool still runs; 0 is never.
 	FillerAfter time.Duration
+	// RenewBefore is how long before the upstream's time limit a call gets another
+	// upstream session, at a quiet moment; 0 waits for the limit.
+	RenewBefore time.Duration
 	// MaxDuration ends a call; 0 leaves it to the upstream.
 	MaxDuration time.Duration
 	// Cost is what a response took, in US dollars; nil, or a nil result, is
@@ -59,7 +66,9 @@ type Config struct {
 	OnTurn          func(persistence.Key)
 	OnEnd           func(persistence.Key, EndReason)
 	OnDraftsDropped func(n int)
-	Logger          *slog.Logger
+	// OnCount counts what happens to calls.
+	OnCount func(Counter)
+	Logger  *slog.Logger
 }
 
 func (c Config) validate() error {
@@ -107,6 +116,9 @@ func NewCalls(cfg Config) (*Calls, error) {
 	if cfg.OnEnd == nil {
 		cfg.OnEnd = func(persistence.Key, EndReason) {}
 	}
+	if cfg.OnCount == nil {
+		cfg.OnCount = func(Counter) {}
+	}
 	if cfg.OnDraftsDropped == nil {
 		cfg.OnDraftsDropped = func(int) {}
 	}
@@ -121,6 +133,9 @@ func NewCalls(cfg Config) (*Calls, error) {
 // said is saved. It must be called once.
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
+	if c.cfg.Store != nil {
+		running.Go(func() { c.hangUpRest(ctx, c.cfg.Store) })
+	}
 	for {
 		select {
 		case work := <-c.admit:
@@ -141,7 +156,7 @@ func (c *Calls) Run(ctx context.Context) error {
 // runOne runs a call. While the database is away the thread is free again, and
 // what is left to save comes later: kept open in the database the call would block
 // the thread for good.
-func (c *Calls) runOne(one *call, s *state) {
+func (c *Calls) runOne(one *call, s *session.State) {
 	reason := one.run(s)
 	c.release(one)
 	one.settle(c.ending)
@@ -150,11 +165,11 @@ func (c *Calls) runOne(one *call, s *state) {
 
 // saveEnd saves a call that will not be. While the database is away Run goes on
 // with it.
-func (c *Calls) saveEnd(thread threadLog, log *slog.Logger, rec persistence.CallRecord) {
-	j := newJournal(thread, log, func(persistence.Message) {})
-	j.push(saveCall{rec})
-	j.close()
-	end := j.keep()
+func (c *Calls) saveEnd(thread threadLog, log *slog.Logger, ends ...session.Change) {
+	w := newWriter(thread, log, func(persistence.Message) {})
+	w.pushLast(ends...)
+	w.close()
+	end := w.start()
 	await(end.done, commitTimeout)
 	select {
 	case <-end.done:
@@ -227,7 +242,7 @@ func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
 // and returns the message as it was saved. Errors: *Error with CodeNoCall or
 // CodeBadText.
 func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
-	return c.say(ctx, persistence.Key{Owner: owner, Thread: threadID}, said{messageID: newID(), text: text})
+	return c.say(ctx, persistence.Key{Owner: owner, Thread: threadID}, session.ServerText{MessageID: persistence.NewID(), Text: text})
 }
 
 // Deliver is Say for a message that waited elsewhere: it gets the id and the
@@ -236,7 +251,7 @@ func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persiste
 // persistence.ErrNotFound, as without a call; a text that no call takes is
 // persistence.ErrInvalid.
 func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
-	_, err := c.say(ctx, key, said{messageID: m.ID, text: m.Text(), extra: m.Metadata.Extra, with: with})
+	_, err := c.say(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with})
 	if e, ok := errors.AsType[*Error](err); ok {
 		kind := persistence.ErrInvalid
 		if e.Code == CodeNoCall {
@@ -263,21 +278,21 @@ func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
 	}
 }
 
-func (c *Calls) say(ctx context.Context, key persistence.Key, in said) (persistence.Message, error) {
-	text := in.text
+func (c *Calls) say(ctx context.Context, key persistence.Key, in session.ServerText) (persistence.Message, error) {
+	text := in.Text
 	switch {
 	case strings.TrimSpace(text) == "":
 		return persistence.Message{}, &Error{Code: CodeBadText, Message: "The text is empty.", Param: "content"}
-	case len(text) > maxInputText:
+	case len(text) > session.MaxInputText:
 		return persistence.Message{}, &Error{Code: CodeBadText, Param: "content",
-			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), maxInputText)}
+			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), session.MaxInputText)}
 	}
 	noCall := &Error{Code: CodeNoCall, Message: "There is no live call on this thread."}
 	live := c.find(key)
 	if live == nil {
 		return persistence.Message{}, noCall
 	}
-	saved := live.waiters.wait(in.messageID)
+	saved := live.waiters.wait(in.MessageID)
 	live.post(in)
 	select {
 	case m, ok := <-saved:
@@ -298,7 +313,7 @@ func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped boo
 		return false, nil
 	}
 	told := make(chan bool, 1)
-	live.post(interruption{told})
+	live.post(session.Interrupt{Stopped: told})
 	select {
 	case stopped = <-told:
 		return stopped, nil
@@ -313,7 +328,7 @@ func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped boo
 // so far.
 func (c *Calls) Forget(key persistence.Key) {
 	if live := c.find(key); live != nil {
-		live.post(freshStart{})
+		live.post(session.FreshStart{})
 	}
 }
 
@@ -326,26 +341,8 @@ func (c *Calls) RefreshTools(ctx context.Context) {
 			live.log.Warn("tools not listed again", "error", err)
 			continue
 		}
-		live.post(newTools{tools.Entries()})
+		live.post(session.NewTools{Entries: tools.Entries()})
 	}
-}
-
-// Recover hangs up what an earlier process left upstream.
-func (c *Calls) Recover(ctx context.Context, left []persistence.CallRecord) {
-	var g errgroup.Group
-	g.SetLimit(8)
-	for _, rec := range left {
-		if rec.UpstreamCallID == "" || rec.Upstream != c.cfg.Upstream.Name() {
-			continue
-		}
-		g.Go(func() error {
-			if err := c.cfg.Upstream.HangUp(ctx, rec.UpstreamCallID); err != nil {
-				c.log.Warn("call of an earlier process not hung up", "call_id", rec.ID, "error", err)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // none returns an error
 }
 
 // reserve takes the thread's place for a new call. It waits for a call that is
@@ -393,8 +390,6 @@ func (c *Calls) release(old *call) {
 	}
 	close(old.done)
 }
-
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // itemPrefix makes the beginning of the ids of a call's own items.
 func itemPrefix() string { return fmt.Sprintf("vb%08x", rand.Uint32()) }

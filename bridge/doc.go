@@ -2,18 +2,21 @@
 // tools and the thread between them.
 //
 //	          RTP, gated                       RTP
-//	browser ─────────────▶ upstream   upstream ─────▶ browser      two pump goroutines (rtc.Peer.Forward)
+//	browser ─────────────▶ upstream   upstream ─────▶ browser      one pump goroutine a leg (rtc.Peer.Forward)
 //
-//	browser events ─┐                      ┌─▶ outbox ─▶ browser   one writer goroutine
-//	upstream events ┼─▶ inbox ─▶ the loop ─┼─▶ sender ─▶ upstream  one writer goroutine
-//	tool results ───┤            reduce    ├─▶ journal ─▶ SQL      one writer goroutine
-//	timers ─────────┘                      └─▶ tools               one goroutine a call
+//	browser events ─┐                         ┌─▶ outbox ─▶ browser   one goroutine
+//	upstream events ┼─▶ inbox ─▶ the worker ──┼─▶ outbox ─▶ upstream  one goroutine a session
+//	tool results ───┤        session.Reduce   ├─▶ writer ─▶ SQL       one goroutine
+//	timers ─────────┘                         └─▶ tools               one goroutine a call
 //
-// The loop owns the [state]; nobody else touches it. [state.reduce] decides and
-// returns effects, it does no input or output and reads no clock, so that every
-// rule of a call can be tested without a goroutine. Audio never passes the loop.
+// The worker owns the session.State of the call (bridge/internal/session); nobody else
+// touches it. Reduce decides and returns effects, which the worker carries out. Audio
+// never passes the worker.
 //
-// A call's life: dialing → seeding (the thread's last messages are replayed) →
-// configuring (one session.update) → live (the caller's audio is let through) →
-// draining (late transcripts) → ended.
+// A call's life: starting (the first upstream session is told the thread's last
+// messages, then configured by one session.update) → live (the caller's audio is let
+// through) → draining (late transcripts) → ended. A live call outlives its upstream
+// session: the next one is dialled, told what was said and configured beside it, and
+// takes its place at a silence, or at once when the old one is lost. Until then a
+// switch holds what the caller says.
 package bridge

@@ -1,6 +1,10 @@
 package bridge
 
-import "fmt"
+import (
+	"fmt"
+
+	"voicebridge/bridge/internal/session"
+)
 
 // Code says what went wrong with a request to start or change a call.
 type Code string
@@ -37,25 +41,24 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // EndReason says why a call ended. It is saved with the call and told to the
 // browser in bridge.ended.
-type EndReason string
+type EndReason = session.EndReason
 
 // The reasons for which a call ends.
 const (
-	EndHangup          EndReason = "hangup"             // the caller, by button or by HTTP
-	EndBrowserClosed   EndReason = "browser_closed"     // the browser said goodbye (tab closed)
-	EndBrowserLost     EndReason = "browser_lost"       // the browser vanished
-	EndNeverConnected  EndReason = "never_connected"    // the browser took its answer and did not come
-	EndTakenOver       EndReason = "taken_over"         // the call was moved elsewhere
-	EndUpstreamLost    EndReason = "upstream_lost"      // the upstream's connection broke
-	EndUpstreamSetup   EndReason = "upstream_not_ready" // the upstream did not get ready in time
-	EndSessionRejected EndReason = "session_rejected"   // the upstream refused the session's settings
-	EndSessionExpired  EndReason = "session_expired"    // the upstream's time limit
-	EndUpstreamRefused EndReason = "upstream_error"     // a fatal error: key, quota, account
-	EndStorageFailed   EndReason = "storage_failed"     // the thread could not be saved any longer
-	EndBrowserStalled  EndReason = "browser_stalled"    // the browser stopped reading its events
-	EndShutdown        EndReason = "shutdown"           // this process is being stopped
-	EndInternal        EndReason = "internal_error"     // a defect of the bridge
-	EndMaxDuration     EndReason = "max_duration"       // the operator's limit
-	EndUpstreamEndedIt EndReason = "upstream_closed"    // the upstream said goodbye
-	endNone            EndReason = ""
+	EndHangup          = session.EndHangup
+	EndBrowserClosed   = session.EndBrowserClosed
+	EndBrowserLost     = session.EndBrowserLost
+	EndNeverConnected  = session.EndNeverConnected
+	EndTakenOver       = session.EndTakenOver
+	EndUpstreamLost    = session.EndUpstreamLost
+	EndUpstreamSetup   = session.EndUpstreamSetup
+	EndSessionRejected = session.EndSessionRejected
+	EndSessionExpired  = session.EndSessionExpired
+	EndUpstreamRefused = session.EndUpstreamRefused
+	EndStorageFailed   = session.EndStorageFailed
+	EndBrowserStalled  = session.EndBrowserStalled
+	EndShutdown        = session.EndShutdown
+	EndInternal        = session.EndInternal
+	EndMaxDuration     = session.EndMaxDuration
+	EndUpstreamEndedIt = session.EndUpstreamEndedIt
 )

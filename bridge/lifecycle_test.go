@@ -16,9 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pion/rtp"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
+	"voicebridge/toolkit/charts"
+	"voicebridge/toolkit/clienttool"
 )
 
 // diary is what happened to a call from outside, in order.
@@ -49,9 +53,11 @@ func newFakeLeg(name string, d *diary) *fakeLeg {
 	return &fakeLeg{name: name, diary: d, closed: make(chan struct{})}
 }
 
-func (l *fakeLeg) ID() string                 { return "rtc_1" }
-func (l *fakeLeg) WriteRTP(*rtp.Packet) error { return nil }
-func (l *fakeLeg) MaxMessageSize() int        { return 64 << 10 }
+func (l *fakeLeg) ID() string                            { return "rtc_1" }
+func (l *fakeLeg) Opening() [][]byte                     { return nil }
+func (l *fakeLeg) Append([]persistence.Message) [][]byte { return nil }
+func (l *fakeLeg) WriteRTP(*rtp.Packet) error            { return nil }
+func (l *fakeLeg) MaxMessageSize() int                   { return 64 << 10 }
 
 func (l *fakeLeg) Send(ctx context.Context, data []byte) error {
 	select {
@@ -99,13 +105,22 @@ func (l *fakeLeg) has(part string) bool {
 // fakeUpstream hangs up.
 type fakeUpstream struct {
 	diary *diary
+	mu    sync.Mutex
 	err   error
+}
+
+func (u *fakeUpstream) fail(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.err = err
 }
 
 func (u *fakeUpstream) Name() string                                    { return "fake" }
 func (u *fakeUpstream) Dial(context.Context, Dial) (UpstreamLeg, error) { return nil, errors.New("no") }
 func (u *fakeUpstream) HangUp(context.Context, string) error {
 	u.diary.add("hang up")
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	return u.err
 }
 
@@ -119,48 +134,64 @@ type diaryLog struct {
 	diary *diary
 }
 
-func (l *diaryLog) commit(ctx context.Context, ops []op) ([]persistence.Message, error) {
+func (l *diaryLog) commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error) {
 	saved, err := l.failingLog.commit(ctx, ops)
 	for _, o := range ops {
-		if c, ok := o.(saveCall); ok && c.call.EndedAt != nil && err == nil {
-			l.diary.add("saved end %s", c.call.EndReason)
+		if c, ok := o.(session.SaveCall); ok && c.Call.EndedAt != nil && err == nil {
+			l.diary.add("saved end %s", c.Call.EndReason)
 		}
 	}
 	return saved, err
 }
 
-func (l *diaryLog) commitOne(ctx context.Context, o op) ([]persistence.Message, error) {
-	return l.commit(ctx, []op{o})
+func (l *diaryLog) commitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	return l.commit(ctx, []session.Change{o})
 }
 
 // bubble is a call in a synctest bubble.
 type bubble struct {
-	t       *testing.T
-	call    *call
-	state   *state
-	browser *fakeLeg
-	up      *fakeLeg
-	thread  *diaryLog
-	diary   *diary
-	reason  EndReason
-	run     func()
-	done    <-chan struct{}
+	t        *testing.T
+	call     *call
+	state    *session.State
+	cfg      session.Config
+	registry *toolkit.Registry
+	client   *clienttool.Toolkit
+	browser  *fakeLeg
+	up       *fakeLeg
+	thread   *diaryLog
+	diary    *diary
+	reason   EndReason
+	run      func()
+	done     <-chan struct{}
 }
 
 func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	t.Helper()
 	d := &diary{}
 	b := &bubble{t: t, diary: d, browser: newFakeLeg("browser", d), up: newFakeLeg("upstream", d), thread: &diaryLog{diary: d}}
+	b.registry = toolkit.NewRegistry()
+	for _, tool := range []toolkit.Tool{charts.Tools()[0], charts.Tools()[1], cancelEntry{}} {
+		if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.client = clienttool.New(b.registry, clienttool.Config{})
 	c := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
 	b.call = c
-	b.state = newTestState(t, facts{})
-	b.state.setupBy = time.Now().Add(setupTimeout)
-	c.upstream, c.up, c.browser, c.thread = &fakeUpstream{diary: d}, b.up, b.browser, fakeThread{}
-	c.toModel = newOutbox("upstream", c.log, func(int) {})
-	c.toBrowser = newOutbox("browser", c.log, func(int) {})
-	c.journal = newJournal(b.thread, c.log, c.saved)
-	c.router = toolkit.NewRouter(b.state.registry, toolkit.RouterConfig{})
-	c.client = b.state.client
+	ids := 0
+	b.cfg = session.Config{
+		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ReplayMessages: 20, ItemPrefix: "vb",
+		Session: session.Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"},
+		Approve: approvals([]string{"create_line_chart"}),
+		Cost:    func(realtime.Usage) *float64 { return nil },
+		NewID:   func() string { ids++; return fmt.Sprintf("id-%d", ids) },
+	}
+	c.upstream, c.browser, c.thread, c.itemPrefix = &fakeUpstream{diary: d}, b.browser, fakeThread{}, "vb"
+	c.first = &upLeg{gen: 1, leg: b.up, out: newOutbox("upstream", c.log, func(int) {}), record: persistence.UpstreamLeg{CallID: c.id, Generation: 1}}
+	c.events = newOutbox("browser", c.log, func(int) {})
+	c.writer = newWriter(b.thread, c.log, c.saved)
+	c.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{})
+	c.client = b.client
 	b.run = func() {
 		b.reason = c.run(b.state)
 		ending := make(chan struct{})
@@ -170,11 +201,12 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	if change != nil {
 		change(b)
 	}
+	b.state = session.New(b.cfg, persistence.CallRecord{ID: c.id, ThreadID: "thread-1"}, b.registry, b.client, time.Now())
 	b.done = background(func() { b.run() })
 	return b
 }
 
-func (b *bubble) upEvent(text string) { b.call.post(upstreamEvent{[]byte(text)}) }
+func (b *bubble) upEvent(text string) { b.call.post(session.UpstreamEvent{Gen: 1, Data: []byte(text)}) }
 
 // ready brings the session up.
 func (b *bubble) ready() {
@@ -230,26 +262,26 @@ func TestEnds(t *testing.T) {
 		act    func(*bubble)
 		want   EndReason
 	}{
-		{"a browser that never comes", nil, func(b *bubble) { b.call.post(browserState{rtc.StateFailed}) }, EndNeverConnected},
+		{"a browser that never comes", nil, func(b *bubble) { b.call.post(session.BrowserState{State: session.Failed}) }, EndNeverConnected},
 		{"a tab that is closed", nil, func(b *bubble) {
 			b.ready()
-			b.call.post(browserState{rtc.StateConnected})
-			b.call.post(browserState{rtc.StateClosed})
+			b.call.post(session.BrowserState{State: session.Connected})
+			b.call.post(session.BrowserState{State: session.Closed})
 		}, EndBrowserClosed},
 		{"a browser that vanishes", nil, func(b *bubble) {
-			b.call.post(browserState{rtc.StateConnected})
-			b.call.post(browserState{rtc.StateDisconnected})
-			b.call.post(browserState{rtc.StateFailed})
+			b.call.post(session.BrowserState{State: session.Connected})
+			b.call.post(session.BrowserState{State: session.Disconnected})
+			b.call.post(session.BrowserState{State: session.Failed})
 		}, EndBrowserLost},
 		{"a browser that comes back", nil, func(b *bubble) {
-			b.call.post(browserState{rtc.StateConnected})
-			b.call.post(browserState{rtc.StateDisconnected})
-			b.call.post(browserState{rtc.StateConnected})
+			b.call.post(session.BrowserState{State: session.Connected})
+			b.call.post(session.BrowserState{State: session.Disconnected})
+			b.call.post(session.BrowserState{State: session.Connected})
 			b.call.stop(EndHangup)
 		}, EndHangup},
 		{"an upstream that never gets ready", nil, func(*bubble) {}, EndUpstreamSetup},
-		{"an upstream that breaks", nil, func(b *bubble) { b.ready(); b.call.post(upstreamState{rtc.StateFailed}) }, EndUpstreamLost},
-		{"the operator's limit", func(b *bubble) { b.state.endBy = time.Now().Add(time.Hour) }, func(b *bubble) { b.ready() }, EndMaxDuration},
+		{"an upstream that breaks", nil, func(b *bubble) { b.ready(); b.call.post(session.UpstreamState{Gen: 1, State: session.Failed}) }, EndUpstreamLost},
+		{"the operator's limit", func(b *bubble) { b.cfg.MaxDuration = time.Hour }, func(b *bubble) { b.ready() }, EndMaxDuration},
 		{"a browser that reads nothing", func(b *bubble) { b.browser.stalled = make(chan struct{}) }, func(b *bubble) {
 			fact := `{"type":"rate_limits.updated","x":"` + strings.Repeat("y", 60<<10) + `"}`
 			for range 200 {
@@ -265,7 +297,7 @@ func TestEnds(t *testing.T) {
 					`"content":[{"type":"input_text","text":%q}]}}`, i, strings.Repeat("z", 900<<10)))
 			}
 		}, EndStorageFailed},
-		{"a defect", func(b *bubble) { b.state.newID = func() string { panic("no more ids") } }, func(b *bubble) {
+		{"a defect", func(b *bubble) { b.cfg.NewID = func() string { panic("no more ids") } }, func(b *bubble) {
 			b.ready()
 			b.upEvent(`{"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
 		}, EndInternal},
@@ -282,7 +314,7 @@ func TestEnds(t *testing.T) {
 				if !slices.Contains(b.diary.lines, "hang up") || !slices.Contains(b.diary.lines, "close browser") {
 					t.Errorf("left behind: %q", b.diary.lines)
 				}
-				b.call.post(tick{}) // inputs after the end are thrown away
+				b.call.post(session.Tick{}) // inputs after the end are thrown away
 				if m, ok := <-b.call.waiters.wait("late"); ok {
 					t.Errorf("a message after the end: %v", m)
 				}
@@ -320,7 +352,7 @@ func TestToolsRunBesideTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := slowTool{release: make(chan struct{})}
 		b := newBubble(t, func(b *bubble) {
-			if err := b.state.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+			if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -358,7 +390,7 @@ func TestToolsEndWithTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := slowTool{release: make(chan struct{})}
 		b := newBubble(t, func(b *bubble) {
-			if err := b.state.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+			if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
 				t.Fatal(err)
 			}
 		})

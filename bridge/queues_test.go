@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 )
@@ -131,7 +133,7 @@ type failingLog struct {
 	saved   []string
 }
 
-func (l *failingLog) commit(_ context.Context, ops []op) ([]persistence.Message, error) {
+func (l *failingLog) commit(_ context.Context, ops []session.Change) ([]persistence.Message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.errs) > 0 {
@@ -142,12 +144,12 @@ func (l *failingLog) commit(_ context.Context, ops []op) ([]persistence.Message,
 	var keys []string
 	var saved []persistence.Message
 	for _, o := range ops {
-		if o.key() == l.poison {
+		if o.Key() == l.poison {
 			return nil, persistence.ErrInvalid
 		}
-		keys = append(keys, showOp(o))
-		if m, ok := o.(saveMessage); ok {
-			saved = append(saved, m.message)
+		keys = append(keys, showChange(o))
+		if m, ok := o.(session.SaveMessage); ok {
+			saved = append(saved, m.Message)
 		}
 	}
 	l.commits = append(l.commits, keys)
@@ -165,26 +167,28 @@ func (l *failingLog) away(away bool) {
 	}
 }
 
-func (l *failingLog) commitOne(ctx context.Context, o op) ([]persistence.Message, error) {
-	return l.commit(ctx, []op{o})
+func (l *failingLog) commitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	return l.commit(ctx, []session.Change{o})
 }
 
-func textOp(id, text string, how placing) op {
-	return saveMessage{place: place{how: how}, message: persistence.Message{
+func textOp(id, text string, how session.Placing) session.Change {
+	return session.SaveMessage{Place: session.Place{How: how}, Message: persistence.Message{
 		ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)},
 	}}
 }
 
-func callOp(reason string) op { return saveCall{persistence.CallRecord{EndReason: reason}} }
+func callOp(reason string) session.Change {
+	return session.SaveCall{Call: persistence.CallRecord{EndReason: reason}}
+}
 
-func TestJournal(t *testing.T) {
+func TestWriter(t *testing.T) {
 	t.Parallel()
 	away := errors.New("database is away")
 	for _, tt := range []struct {
 		name   string
 		errs   []error
 		poison string
-		ops    []op
+		ops    []session.Change
 		want   []string
 		lost   int
 		saved  int
@@ -192,10 +196,10 @@ func TestJournal(t *testing.T) {
 	}{
 		{
 			name: "changes of one thing are saved once, and new stays new",
-			ops:  []op{textOp("a", "H", placeLast), callOp(""), textOp("b", "x", placeLast), textOp("a", "Hello", placeKept), callOp("hangup")},
+			ops:  []session.Change{textOp("a", "H", session.PlaceLast), callOp(""), textOp("b", "x", session.PlaceLast), textOp("a", "Hello", session.PlaceKept), callOp("hangup")},
 			want: []string{
 				`message a user   last [{"type":"text","text":"Hello"}]`,
-				`call ready=false ended=false hangup turns=0 interruptions=0 replayed=0`,
+				`call ended=false hangup`,
 				`message b user   last [{"type":"text","text":"x"}]`,
 			},
 			saved: 2,
@@ -203,21 +207,21 @@ func TestJournal(t *testing.T) {
 		{
 			name:  "a database that is away for a while loses nothing",
 			errs:  []error{away, away, context.DeadlineExceeded, away},
-			ops:   []op{textOp("a", "H", placeLast), textOp("b", "x", placeLast)},
+			ops:   []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast)},
 			want:  []string{`message a user   last [{"type":"text","text":"H"}]`, `message b user   last [{"type":"text","text":"x"}]`},
 			saved: 2,
 		},
 		{
 			name:   "what can never be saved takes nothing with it",
 			poison: "message b",
-			ops:    []op{textOp("a", "H", placeLast), textOp("b", "x", placeLast), textOp("c", "y", placeLast)},
+			ops:    []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast), textOp("c", "y", session.PlaceLast)},
 			want:   []string{`message a user   last [{"type":"text","text":"H"}]`, `message c user   last [{"type":"text","text":"y"}]`},
 			saved:  2,
 		},
 		{
 			name:   "a database that stays away is told at the end",
 			errs:   slices.Repeat([]error{away}, 1000),
-			ops:    []op{textOp("a", "H", placeLast), textOp("b", "x", placeLast)},
+			ops:    []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast)},
 			lost:   2,
 			giveUp: true,
 		},
@@ -227,7 +231,7 @@ func TestJournal(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				saved := 0
 				log := &failingLog{errs: tt.errs, poison: tt.poison}
-				j := newJournal(log, quiet(), func(persistence.Message) { saved++ })
+				j := newWriter(log, quiet(), func(persistence.Message) { saved++ })
 				for _, o := range tt.ops {
 					if !j.push(o) {
 						t.Fatal("full")
@@ -250,16 +254,16 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestJournalKeepsTogether pushes ops that belong together while the journal works:
+// TestWriterKeepsTogether pushes ops that belong together while the writer works:
 // no commit has one without the other.
-func TestJournalKeepsTogether(t *testing.T) {
+func TestWriterKeepsTogether(t *testing.T) {
 	t.Parallel()
 	var log failingLog
-	j := newJournal(&log, quiet(), func(persistence.Message) {})
+	j := newWriter(&log, quiet(), func(persistence.Message) {})
 	done := background(func() { j.run(t.Context()) })
 	for i := range 200 {
-		tool := saveTool{persistence.ToolCall{ID: fmt.Sprint(i), ToolCallID: fmt.Sprint(i)}}
-		if !j.push(textOp(fmt.Sprint(i), "x", placeLast), tool) {
+		tool := session.SaveTool{Call: persistence.ToolCall{ID: fmt.Sprint(i), ToolCallID: fmt.Sprint(i)}}
+		if !j.push(textOp(fmt.Sprint(i), "x", session.PlaceLast), tool) {
 			t.Fatal("full")
 		}
 	}
@@ -278,15 +282,15 @@ func TestJournalKeepsTogether(t *testing.T) {
 	}
 }
 
-// TestJournalFollows saves what comes while it runs, in order.
-func TestJournalFollows(t *testing.T) {
+// TestWriterFollows saves what comes while it runs, in order.
+func TestWriterFollows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log failingLog
-		j := newJournal(&log, quiet(), func(persistence.Message) {})
+		j := newWriter(&log, quiet(), func(persistence.Message) {})
 		done := background(func() { j.run(t.Context()) })
 		for i := range 5 {
-			j.push(textOp(fmt.Sprint(i), "x", placeLast))
+			j.push(textOp(fmt.Sprint(i), "x", session.PlaceLast))
 			synctest.Wait()
 			if len(log.saved) != i+1 {
 				t.Fatalf("%d saved after %d", len(log.saved), i+1)
@@ -297,15 +301,34 @@ func TestJournalFollows(t *testing.T) {
 	})
 }
 
-func TestJournalIsBounded(t *testing.T) {
+func TestWriterIsBounded(t *testing.T) {
 	t.Parallel()
-	j := newJournal(&failingLog{}, quiet(), func(persistence.Message) {})
+	j := newWriter(&failingLog{}, quiet(), func(persistence.Message) {})
 	text := strings.Repeat("x", 1<<20)
 	n := 0
-	for j.push(textOp(fmt.Sprint(n), text, placeLast)) {
+	for j.push(textOp(fmt.Sprint(n), text, session.PlaceLast)) {
 		n++
 	}
-	if n != maxJournal>>20-1 {
+	if n != maxWaiting>>20-1 {
 		t.Errorf("%d messages of 1 MiB are kept", n)
 	}
+}
+
+// showChange is a change in one line.
+func showChange(c session.Change) string {
+	switch c := c.(type) {
+	case session.SaveMessage:
+		m := c.Message
+		parts, err := json.Marshal(m.Parts)
+		if err != nil {
+			return err.Error()
+		}
+		how := map[session.Placing]string{session.PlaceLast: " last", session.PlaceAfter: fmt.Sprintf(" after %q", c.Place.After)}[c.Place.How]
+		return fmt.Sprintf("message %s %s %s %s%s %s", m.ID, m.Role, m.Metadata.Source, m.Metadata.Status, how, parts)
+	case session.SaveTool:
+		return fmt.Sprintf("tool %s %s %s %s", c.Call.ToolCallID, c.Call.Name, c.Call.Executor, c.Call.Status)
+	case session.SaveCall:
+		return fmt.Sprintf("call ended=%t %s", c.Call.EndedAt != nil, c.Call.EndReason)
+	}
+	return c.Key()
 }

@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/toolkit"
 )
 
 const (
@@ -118,7 +119,7 @@ func (h *history) tool(name string, p *persistence.Part) {
 	case persistence.ToolOutputAvailable:
 		output = modelOutput(p.Output)
 	case persistence.ToolOutputError:
-		b := encode(map[string]string{"error": p.ErrorText})
+		b := toolkit.Encode(map[string]string{"error": p.ErrorText})
 		output = string(b)
 	default:
 		output = noResult
@@ -216,7 +217,7 @@ func modelOutput(raw json.RawMessage) string {
 		if summary == "" {
 			summary = chart.Title
 		}
-		b := encode(struct {
+		b := toolkit.Encode(struct {
 			Summary string `json:"summary"`
 			ChartID string `json:"chartId"`
 		}{summary, chart.ChartID})

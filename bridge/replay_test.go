@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/toolkit"
 )
 
 // counter makes item ids i1, i2, …
@@ -272,7 +273,7 @@ func FuzzCutJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, limit int) {
 		limit = limit&0xffff + 1
 		got := cutJSON(s, limit)
-		encoded := encode(got)
+		encoded := toolkit.Encode(got)
 		if len(encoded)-2 != jsonLen(got) {
 			t.Fatalf("length of %q is %d, not %d", got, len(encoded)-2, jsonLen(got))
 		}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
@@ -20,22 +22,23 @@ type setup struct {
 	calls *Calls
 	call  *call
 	start Start
-	wish  wish
+	patch session.Patch
 
 	record   persistence.CallRecord
-	saved    bool // the record is in the database
+	created  bool // the upstream has a session, and the record may be in the database
 	browser  *rtc.Peer
 	answer   string
-	up       UpstreamLeg
+	up       *upLeg
 	history  []persistence.Message
 	last     string
 	registry *toolkit.Registry
 }
 
 // run makes everything or, with an error, nothing.
-func (s *setup) run(ctx context.Context) (*state, string, error) {
+func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	cfg := &s.calls.cfg
 	now := time.Now()
+	s.call.upstream, s.call.itemPrefix = cfg.Upstream, itemPrefix()
 	s.record = persistence.CallRecord{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: cfg.Upstream.Name(),
 		Model: cfg.Session.Model, Voice: cfg.Session.Voice, StartedAt: now,
@@ -70,40 +73,55 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 	}
 }
 
+// dial reads what the model is to know, and creates the first upstream session.
 func (s *setup) dial(ctx context.Context) error {
-	cfg := &s.calls.cfg
-	session, err := cfg.Session.creation()
-	if err != nil {
+	c, cfg := s.call, &s.calls.cfg
+	var err error
+	if c.creation, err = cfg.Session.Creation(); err != nil {
 		return fmt.Errorf("build session: %w", err)
 	}
-	leg, err := cfg.Upstream.Dial(ctx, Dial{
-		Session: session, Handlers: s.call.upstreamHandlers(),
-		Created: func(id string) error {
-			s.record.UpstreamCallID = id
-			err := cfg.Store.SaveCall(ctx, s.call.key, s.record)
-			s.saved = err == nil
-			return err
-		},
+	if err := s.readHistory(ctx); err != nil {
+		return err
+	}
+	l, err := c.dialLeg(ctx, 1, s.history, func(rec persistence.UpstreamLeg) error {
+		s.record.UpstreamCallID = rec.UpstreamID
+		s.created = true
+		return cfg.Store.Batch(ctx, c.key, func(b *persistence.Batch) error {
+			if err := b.SaveCall(s.record); err != nil {
+				return err
+			}
+			return b.SaveLeg(rec)
+		})
 	})
 	if err != nil {
-		err = errors.Join(err, context.Cause(ctx))
-		s.call.log.Warn("upstream did not take the call", "error", err)
+		c.log.Warn("upstream did not take the call", "error", err)
 		return dialError(err)
 	}
-	s.up = leg
+	s.up = l
 	return nil
 }
 
-// read reads what the call has to know of its thread.
-func (s *setup) read(ctx context.Context) (err error) {
+func (s *setup) readHistory(ctx context.Context) error {
 	cfg := &s.calls.cfg
 	if cfg.ReplayMessages > 0 {
 		history, err := cfg.Store.Replay(ctx, s.call.key, cfg.ReplayMessages)
 		if err != nil {
 			return err
 		}
-		s.history = persistence.WithoutEchoes(history)
+		s.history = slices.DeleteFunc(persistence.WithoutEchoes(history), isNotice)
 	}
+	return nil
+}
+
+// isNotice says that a message holds our words about a failure and no others, which
+// the model is not to take for its own.
+func isNotice(m persistence.Message) bool {
+	return string(m.Metadata.Extra[persistence.MetadataNotice]) == "true" && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
+}
+
+// read reads what the call has to know of its thread.
+func (s *setup) read(ctx context.Context) (err error) {
+	cfg := &s.calls.cfg
 	last, err := cfg.Store.LastMessage(ctx, s.call.key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return err
@@ -121,27 +139,26 @@ func (s *setup) read(ctx context.Context) (err error) {
 }
 
 // state puts the parts together.
-func (s *setup) state(now time.Time) *state {
+func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
-	c.upstream, c.up, c.browser = cfg.Upstream, s.up, s.browser
-	c.thread, c.onTurn = cfg.Store, cfg.OnTurn
-	c.toModel = newOutbox("upstream", c.log, func(int) {})
-	c.toBrowser = newOutbox("browser", c.log, cfg.OnDraftsDropped)
-	if s.browser.MaxMessageSize() == 0 {
-		c.toBrowser.close() // it has no data channel and hears only
+	c.first, c.browser = s.up, s.browser
+	c.thread, c.onTurn, c.onCount = cfg.Store, cfg.OnTurn, cfg.OnCount
+	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {
+		return cfg.Store.SaveLeg(ctx, c.key, rec)
 	}
-	c.journal = newJournal(storeLog{cfg.Store, c.key}, c.log, c.saved)
+	c.events = newOutbox("browser", c.log, cfg.OnDraftsDropped)
+	if s.browser.MaxMessageSize() == 0 {
+		c.events.close() // it has no data channel and hears only
+	}
+	c.writer = newWriter(storeLog{cfg.Store, c.key}, c.log, c.saved)
 	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
 	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout, Places: cfg.ClientPlaces})
-	prefix := itemPrefix()
-	return newState(facts{
-		callID: c.id, key: c.key, session: cfg.Session,
-		history:  replayItems(s.history, s.up.MaxMessageSize(), seedIDs(prefix)),
-		wish:     s.wish,
-		replayed: len(s.history), lastMessage: s.last,
-		upstreamLimit: s.up.MaxMessageSize(), browserLimit: s.browser.MaxMessageSize(),
-		approve: approvals(cfg.ApproveTools), fillerAfter: cfg.FillerAfter,
-		cost: cfg.Cost, maxDuration: cfg.MaxDuration, itemPrefix: prefix, newID: newID,
+	return session.New(session.Config{
+		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch,
+		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
+		UpstreamLimit: s.up.leg.MaxMessageSize(), BrowserLimit: s.browser.MaxMessageSize(),
+		Approve: approvals(cfg.ApproveTools), FillerAfter: cfg.FillerAfter,
+		Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, ItemPrefix: c.itemPrefix, NewID: persistence.NewID,
 	}, s.record, s.registry, c.client, now)
 }
 
@@ -153,29 +170,27 @@ func approvals(names []string) map[string]bool {
 	return ask
 }
 
-// seedIDs makes the ids of the replayed items.
-func seedIDs(prefix string) func() string {
-	n := 0
-	return func() string {
-		n++
-		return fmt.Sprintf("%s_h%d", prefix, n)
-	}
-}
-
 // undo ends what was made of a call that will not be.
 func (s *setup) undo() {
 	close(s.call.quit)
 	if s.up != nil {
-		s.call.upstream, s.call.up = s.calls.cfg.Upstream, s.up
-		s.call.hangUp()
-		_ = s.up.Close()
+		if s.call.hangUp(s.up.leg.ID()) {
+			s.up.record.HungUpAt = new(time.Now())
+		}
+		_ = s.up.leg.Close()
 	}
 	if s.browser != nil {
 		_ = s.browser.Close()
 	}
-	if !s.saved {
+	if !s.created {
 		return
 	}
+	// The record may be there although saving it failed: its reply can be lost.
 	s.record.EndedAt, s.record.EndReason = new(time.Now()), string(EndNeverConnected)
-	s.calls.saveEnd(storeLog{s.calls.cfg.Store, s.call.key}, s.call.log, s.record)
+	ends := []session.Change{session.SaveCall{Call: s.record}}
+	if s.up != nil {
+		s.up.record.EndedAt, s.up.record.Reason = s.record.EndedAt, s.record.EndReason
+		ends = append(ends, saveLeg{s.up.record})
+	}
+	s.calls.saveEnd(storeLog{s.calls.cfg.Store, s.call.key}, s.call.log, ends...)
 }

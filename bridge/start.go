@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
@@ -42,7 +43,7 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 		return Started{}, errShuttingDown
 	default:
 	}
-	wish, err := c.check(start)
+	patch, err := c.check(start)
 	if err != nil {
 		return Started{}, err
 	}
@@ -50,8 +51,8 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	if err != nil {
 		return Started{}, err
 	}
-	fresh := newCall(newID(), key, c.log)
-	answer, err := c.place(ctx, fresh, start, wish)
+	fresh := newCall(persistence.NewID(), key, c.log)
+	answer, err := c.place(ctx, fresh, start, patch)
 	if err != nil && created {
 		// Nobody has seen it: an empty thread would only be in the way.
 		err = errors.Join(err, c.cfg.Store.DeleteThread(context.WithoutCancel(ctx), key))
@@ -63,18 +64,18 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 }
 
 // check refuses what cannot become a call before anything is made for it.
-func (c *Calls) check(start Start) (wish, error) {
+func (c *Calls) check(start Start) (session.Patch, error) {
 	if err := rtc.CheckOffer(start.Offer); err != nil {
-		return wish{}, offerError(err)
+		return session.Patch{}, offerError(err)
 	}
 	if start.Session == nil {
-		return wish{}, nil
+		return session.Patch{}, nil
 	}
-	w, err := readWish(start.Session, c.cfg.Session.AllowClientInstructions)
+	p, err := session.ReadPatch(start.Session, c.cfg.Session.AllowClientInstructions)
 	if err != nil {
-		return wish{}, &Error{Code: CodeBadSession, Message: err.Error() + ".", Param: "session", Err: err}
+		return session.Patch{}, &Error{Code: CodeBadSession, Message: err.Error() + ".", Param: "session", Err: err}
 	}
-	return w, nil
+	return p, nil
 }
 
 func offerError(err error) *Error {
@@ -97,7 +98,7 @@ func (c *Calls) thread(ctx context.Context, start Start) (key persistence.Key, c
 }
 
 // place reserves the thread, sets the call up and hands it over to Run.
-func (c *Calls) place(ctx context.Context, fresh *call, start Start, w wish) (answer string, err error) {
+func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch session.Patch) (answer string, err error) {
 	if err := c.reserve(ctx, fresh, start.Takeover); err != nil {
 		return "", err
 	}
@@ -106,7 +107,7 @@ func (c *Calls) place(ctx context.Context, fresh *call, start Start, w wish) (an
 			c.release(fresh)
 		}
 	}()
-	set := setup{calls: c, call: fresh, start: start, wish: w}
+	set := setup{calls: c, call: fresh, start: start, patch: patch}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

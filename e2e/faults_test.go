@@ -188,16 +188,26 @@ func inAnswer(c *caller) {
 
 var interrupted = []string{"user text completed: " + countPlease, "assistant voice interrupted: n0 n1 n2 …"}
 
+// inAnswerAgain waits until another session of the upstream answers the question that
+// the first one left.
+func inAnswerAgain(c *caller, reason string) {
+	if got := reasonOf(c.t, c.next("bridge.upstream.renewing")); got != reason {
+		c.t.Errorf("renewing because of %s", got)
+	}
+	c.next("bridge.upstream.renewed")
+	c.wait("20th piece of the answer", func(ev told) bool {
+		return ev.Type == realtime.TypeAudioTranscriptDelta && strings.Contains(ev.Delta, "n60")
+	})
+}
+
+var interruptedTwice = append(slices.Clone(interrupted), "assistant voice interrupted: n0 n1 n2 …")
+
 var failures = map[string]failure{
 	"it drops the call": {
-		act: func(c *caller) { inAnswer(c); c.session.Drop() }, reason: "upstream_closed", thread: interrupted,
+		act: func(c *caller) { inAnswer(c); c.session.Drop(); inAnswerAgain(c, "upstream_closed") }, thread: interruptedTwice,
 	},
 	"its time is over": {
-		act: func(c *caller) {
-			inAnswer(c)
-			c.session.Expire()
-			c.wait("its error", func(ev told) bool { return ev.Error != nil && ev.Error.Code == "session_expired" })
-		}, reason: "session_expired", thread: interrupted,
+		act: func(c *caller) { inAnswer(c); c.session.Expire(); inAnswerAgain(c, "session_expired") }, thread: interruptedTwice,
 	},
 	"the account is empty": {
 		act: func(c *caller) {

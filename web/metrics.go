@@ -24,6 +24,7 @@ type Metrics struct {
 	callsStarted  prometheus.Counter
 	callsRefused  *prometheus.CounterVec
 	callsEnded    *prometheus.CounterVec
+	callEvents    *prometheus.CounterVec
 	draftsDropped prometheus.Counter
 	requests      *prometheus.CounterVec
 	durations     *prometheus.HistogramVec
@@ -38,6 +39,7 @@ func NewMetrics() *Metrics {
 		callsStarted:  prometheus.NewCounter(prometheus.CounterOpts{Name: "voicebridge_calls_started_total", Help: "Calls that were set up."}),
 		callsRefused:  counter("voicebridge_calls_refused_total", "Calls that were not set up, by error code.", "code"),
 		callsEnded:    counter("voicebridge_calls_ended_total", "Calls that ended, by reason.", "reason"),
+		callEvents:    counter("voicebridge_call_events_total", "What happened to live calls: renewals of the upstream, by event.", "event"),
 		draftsDropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "voicebridge_drafts_dropped_total", Help: "Draft events that were dropped because a browser was slow."}),
 		requests:      counter("voicebridge_http_requests_total", "HTTP requests, by route, method and status.", "route", "method", "status"),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -47,7 +49,7 @@ func NewMetrics() *Metrics {
 		socketsClosed: counter("voicebridge_sockets_closed_total", "Thread sockets that were closed, by reason.", "reason"),
 		turns:         counter("voicebridge_text_turns_total", "Text turns that ended, by provider and reason.", "provider", "reason"),
 	}
-	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.draftsDropped, m.requests, m.durations, m.socketsClosed, m.turns,
+	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.callEvents, m.draftsDropped, m.requests, m.durations, m.socketsClosed, m.turns,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -58,6 +60,10 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 
 // CallEnded counts a call that ended. The reasons are the bridge's, a closed list.
 func (m *Metrics) CallEnded(reason string) { m.callsEnded.WithLabelValues(reason).Inc() }
+
+// CallEvent counts what happened to a live call. The events are the bridge's, a closed
+// list.
+func (m *Metrics) CallEvent(event string) { m.callEvents.WithLabelValues(event).Inc() }
 
 // DraftsDropped counts draft events that a slow browser did not get.
 func (m *Metrics) DraftsDropped(n int) { m.draftsDropped.Add(float64(n)) }

@@ -23,7 +23,6 @@ type app struct {
 	metrics *web.Metrics
 
 	store  *persistence.Store
-	left   []persistence.CallRecord // calls that a dead process left open
 	media  *rtc.API
 	tools  *tools
 	up     *upstream

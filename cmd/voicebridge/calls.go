@@ -22,6 +22,9 @@ func (a *app) mediaConfig() rtc.Config {
 	return out
 }
 
+// renewBefore is how long before the upstream's time limit a call gets another session.
+const renewBefore = 10 * time.Minute
+
 // bridgeConfig has calls take their settings, and say when they are over and when the
 // next queued message may be spoken.
 func (a *app) bridgeConfig() bridge.Config {
@@ -40,6 +43,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		FillerAfter:    time.Duration(a.cfg.Tools.FillerSeconds) * time.Second,
 		ClientPlaces:   a.tools.clientPlaces(a.cfg),
 		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,
+		RenewBefore:    renewBefore,
 		MaxDuration:    time.Duration(a.cfg.Limits.MaxCallMinutes) * time.Minute,
 		Cost:           a.cfg.VoiceCost,
 		OnTurn: func(key persistence.Key) {
@@ -50,6 +54,7 @@ func (a *app) bridgeConfig() bridge.Config {
 			a.metrics.CallEnded(string(reason))
 			a.inbox.CallEnded(key)
 		},
+		OnCount:         func(c bridge.Counter) { a.metrics.CallEvent(string(c)) },
 		OnDraftsDropped: a.metrics.DraftsDropped,
 		Logger:          a.log,
 	}

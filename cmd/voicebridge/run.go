@@ -19,10 +19,6 @@ import (
 	"voicebridge/web"
 )
 
-// recoverTimeout bounds how long the start waits for the upstream to end the
-// calls that an earlier process left there.
-const recoverTimeout = 10 * time.Second
-
 // recoverEvery is how often dead neighbours are looked for: they count as dead
 // when they have been silent for some seconds.
 const recoverEvery = 5 * time.Second
@@ -39,7 +35,6 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 			return err
 		}
 	}
-	a.hangUp(ctx, a.left)
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
@@ -61,7 +56,7 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	if err := a.store.Serve(ctx); err != nil {
 		return err
 	}
-	if a.left, err = a.store.Recover(ctx); err != nil {
+	if _, err := a.store.Recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil
@@ -150,16 +145,6 @@ func (a *app) run(ctx context.Context) error {
 	return waitForEnd(finished, endUnder, time.Duration(a.cfg.ShutdownSeconds)*time.Second)
 }
 
-// hangUp ends upstream what a dead process left there: it would go on to cost money.
-func (a *app) hangUp(ctx context.Context, left []persistence.CallRecord) {
-	if len(left) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
-	defer cancel()
-	a.calls.Recover(ctx, left)
-}
-
 // recoverOthers closes what other processes of the same database leave open when
 // they die. With SQLite there are none.
 func (a *app) recoverOthers(ctx context.Context) error {
@@ -171,11 +156,9 @@ func (a *app) recoverOthers(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		left, err := a.store.Recover(ctx)
-		if err != nil && ctx.Err() == nil {
+		if _, err := a.store.Recover(ctx); err != nil && ctx.Err() == nil {
 			a.log.Warn("calls of dead processes not closed", "error", err)
 		}
-		a.hangUp(ctx, left)
 	}
 }
 

@@ -1,0 +1,61 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+)
+
+// fakeHangUps gives out legs until they are hung up.
+type fakeHangUps struct {
+	mu   sync.Mutex
+	legs []persistence.UpstreamLeg
+	done []string
+	err  error
+}
+
+func (f *fakeHangUps) LegsToHangUp(context.Context, string, int) ([]persistence.UpstreamLeg, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.legs, f.err
+}
+
+func (f *fakeHangUps) LegHungUp(_ context.Context, callID string, _ int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = append(f.done, callID)
+	f.legs = nil
+	return nil
+}
+
+// TestHangUpRest tries until the upstream has ended what an earlier process left.
+func TestHangUpRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		up := &fakeUpstream{diary: &diary{}, err: errors.New("503")}
+		calls := &Calls{cfg: Config{Upstream: up}, log: quiet()}
+		rest := &fakeHangUps{legs: []persistence.UpstreamLeg{{CallID: "call-9", Generation: 2, UpstreamID: "rtc_9"}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := background(func() { calls.hangUpRest(ctx, rest) })
+		time.Sleep(3 * hangUpEvery) // virtual
+		synctest.Wait()
+		if len(rest.done) != 0 {
+			t.Errorf("hung up %q although the upstream fails", rest.done)
+		}
+		up.fail(nil)
+		time.Sleep(hangUpEvery)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"call-9"}, rest.done); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		cancel()
+		<-done
+	})
+}

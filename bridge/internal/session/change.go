@@ -1,0 +1,82 @@
+package session
+
+import "voicebridge/persistence"
+
+// Change is one change of the thread.
+type Change interface {
+	// Key names what is changed: of two changes with one key that both wait, the
+	// later one replaces the earlier.
+	Key() string
+	// Size is about how many bytes the change holds.
+	Size() int
+}
+
+// The changes that a call makes.
+type (
+	// SaveMessage writes a message at its place, and in the same transaction what
+	// With writes; nil writes no more.
+	SaveMessage struct {
+		Message persistence.Message
+		Place   Place
+		With    func(*persistence.Batch) error
+	}
+	// SaveTool writes the record of a tool call.
+	SaveTool struct{ Call persistence.ToolCall }
+	// SaveResponse writes the record of a response.
+	SaveResponse struct{ Response persistence.ResponseRecord }
+	// SaveCall writes the record of the call.
+	SaveCall struct{ Call persistence.CallRecord }
+)
+
+// Place says where a message stands in its thread.
+type Place struct {
+	How   Placing
+	After string // of PlaceAfter: the message before it, empty for the first place
+}
+
+// Placing is how a Place is meant.
+type Placing int
+
+// The ways to place a message.
+const (
+	PlaceKept  Placing = iota // it is in the thread
+	PlaceLast                 // it is new and stands at the end
+	PlaceAfter                // it is new and stands right after another
+)
+
+// Key implements [Change].
+func (c SaveMessage) Key() string { return "message " + c.Message.ID }
+
+// Key implements [Change].
+func (c SaveTool) Key() string { return "tool " + c.Call.ID }
+
+// Key implements [Change].
+func (c SaveResponse) Key() string { return "response " + c.Response.ID }
+
+// Key implements [Change].
+func (SaveCall) Key() string { return "call" }
+
+// overhead is what a change costs beside its text, in bytes.
+const overhead = 512
+
+// Size implements [Change].
+func (c SaveMessage) Size() int { return overhead + partsSize(c.Message.Parts) }
+
+// Size implements [Change].
+func (c SaveTool) Size() int {
+	return overhead + len(c.Call.Input) + len(c.Call.Output) + len(c.Call.Error)
+}
+
+// Size implements [Change].
+func (SaveResponse) Size() int { return overhead }
+
+// Size implements [Change].
+func (SaveCall) Size() int { return overhead }
+
+func partsSize(parts []persistence.Part) int {
+	n := 0
+	for _, p := range parts {
+		n += len(p.Text) + len(p.Input) + len(p.Output) + len(p.ErrorText)
+	}
+	return n
+}

@@ -1,0 +1,74 @@
+package session
+
+import (
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// Defaults are the settings of every call's session, as the operator wants them.
+type Defaults struct {
+	Model              string
+	Voice              string
+	TranscriptionModel string
+	Instructions       string
+	// AllowClientInstructions lets a client replace the instructions.
+	AllowClientInstructions bool
+}
+
+// Config is what does not change during a call.
+type Config struct {
+	CallID  string
+	Key     persistence.Key
+	Session Defaults
+	// Patch is what the client asked for when it started the call.
+	Patch Patch
+	// History are the thread's last messages when the call began, of which a session
+	// is told ReplayMessages; LastMessage is the id of the last one.
+	History        []persistence.Message
+	ReplayMessages int
+	LastMessage    string
+	// UpstreamLimit and BrowserLimit are the largest events that the legs take,
+	// in bytes.
+	UpstreamLimit, BrowserLimit int
+	MaxDuration                 time.Duration
+	// RenewBefore is how long before its end an upstream session is replaced; 0
+	// waits for the end.
+	RenewBefore time.Duration
+	// Approve names the tools that the user must allow each time; FillerAfter is
+	// when the voice says that a tool still runs, 0 for never.
+	Approve     map[string]bool
+	FillerAfter time.Duration
+	// Cost is what a response took, in US dollars; nil when it is unknown.
+	Cost func(realtime.Usage) *float64
+	// ItemPrefix begins the ids of the items that the bridge creates. It is
+	// different in every call, since items are named in the saved messages.
+	ItemPrefix string
+	// NewID makes ids of messages and records.
+	NewID func() string
+}
+
+// Times of a call.
+const (
+	SetupTimeout      = 20 * time.Second        // from the dialling to the ready session
+	transcriptTimeout = 10 * time.Second        // for the words of a spoken turn
+	drainTimeout      = 2 * time.Second         // for the last words when a call ends
+	takeoverDrain     = 300 * time.Millisecond  // somebody waits for the thread
+	flushEvery        = 800 * time.Millisecond  // partial text is saved
+	publishEvery      = 120 * time.Millisecond  // partial text is told to watchers
+	createTimeout     = 10 * time.Second        // for the upstream's reply to response.create
+	updateTimeout     = 10 * time.Second        // for its reply to session.update in a live call
+	speechTimeout     = 60 * time.Second        // a turn that never ends is not waited for
+	autoResponseWait  = 1500 * time.Millisecond // for the response that ends a spoken turn
+	asksAfter         = 2 * time.Second         // for a client to ask for the answer that it has
+)
+
+// Limits of what a call holds.
+const (
+	maxHeldEvents  = 64       // browser events that wait for the session
+	maxHeldBytes   = 1 << 20  // of them
+	maxMessageText = 1 << 20  // bytes of one message's text
+	maxSent        = 1024     // own events whose errors are still known
+	MaxInputText   = 32 << 10 // bytes of a typed text
+)

@@ -1,0 +1,92 @@
+package session
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/toolkit"
+)
+
+// phase is where a call is in its life.
+type phase int
+
+const (
+	starting phase = iota // the first upstream session is not ready
+	live                  // the caller is heard
+	draining              // late transcripts are waited for
+	ended
+)
+
+// core is what all parts of a call share: its configuration, the time, the upstream
+// session that is heard, and the effects of the input at hand.
+type core struct {
+	Config
+	now     time.Time
+	phase   phase
+	up      *upstream
+	record  persistence.CallRecord
+	effects []Effect
+	counter int
+}
+
+func (c *core) do(e Effect) { c.effects = append(c.effects, e) }
+
+func (c *core) save(change Change) { c.do(Write{change}) }
+
+// saveCall saves the call's record as it is now.
+func (c *core) saveCall() { c.save(SaveCall{c.record}) }
+
+// listening says that the caller has an upstream session at this moment.
+func (c *core) listening() bool { return c.phase == live && !c.up.gone }
+
+// tell sends one of the bridge's own events to the browser.
+func (c *core) tell(event any) { c.do(ToBrowser{Data: encode(event)}) }
+
+// tellError passes an upstream's error on, as the answer to the browser's event.
+func (c *core) tellError(e realtime.Error, clientID string) {
+	e.EventID = clientID
+	c.do(ToBrowser{Data: realtime.ErrorEvent(c.ownEventID(), e)})
+}
+
+// refuse answers an event of the browser with an error event. clientID is the
+// event_id of the browser's event, code and message say what is wrong with it.
+func (c *core) refuse(clientID, code, message, param string) {
+	c.tellError(realtime.Error{Code: code, Message: message, Param: param}, clientID)
+}
+
+func (c *core) log(level slog.Level, message string, attrs ...any) {
+	c.do(Log{Level: level, Message: message, Attrs: attrs})
+}
+
+// due says whether a deadline has come.
+func (c *core) due(at time.Time) bool { return !at.IsZero() && !c.now.Before(at) }
+
+// nextItemID makes the id of an item, at most 32 characters long.
+func (c *core) nextItemID() string {
+	c.counter++
+	return fmt.Sprintf("%s_%d", c.ItemPrefix, c.counter)
+}
+
+// ownPrefix begins the ids of events that the bridge sends.
+const ownPrefix = "vb_"
+
+// ownEventID makes the id of an event that the bridge sends to the browser.
+func (c *core) ownEventID() string {
+	c.counter++
+	return fmt.Sprintf("event_%s%d", ownPrefix, c.counter)
+}
+
+// encode writes an event of the bridge. Raw JSON of a tool or of the upstream was checked
+// before.
+func encode(v any) []byte { return toolkit.Encode(v) }
+
+// until returns the earlier of two deadlines, of which zero is none.
+func until(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}

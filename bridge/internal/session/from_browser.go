@@ -1,0 +1,275 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// maxEventID is the length limit of a client's event_id (OpenAPI description,
+// RealtimeClientEvent*).
+const maxEventID = 512
+
+// browser takes one event of the browser. Nothing of it reaches the upstream
+// unless a case lets it through, and then it is built anew.
+func (s *State) browser(data []byte) {
+	if s.phase >= draining {
+		return
+	}
+	ev, err := realtime.Decode(data)
+	if errors.Is(err, realtime.ErrNoType) {
+		s.refuse(eventIDOf(data), codeNotAllowed, "The event has no type.", "type")
+		return
+	}
+	if err != nil {
+		s.refuse("", "invalid_event", "The event cannot be read: "+err.Error()+".", "")
+		return
+	}
+	if len(ev.EventID) > maxEventID {
+		s.refuse("", "invalid_value", fmt.Sprintf("event_id is longer than %d bytes.", maxEventID), "event_id")
+		return
+	}
+	if ev.Malformed != nil {
+		s.refuse(ev.EventID, "invalid_event", "The event cannot be read: "+ev.Malformed.Error()+".", "")
+		return
+	}
+	switch ev.Type {
+	case realtime.TypeSessionUpdate:
+		s.settings.asks(ev.EventID, ev.Session, s.playback.started)
+	case realtime.TypeItemRetrieve:
+		s.retrieve(ev)
+	default:
+		if !s.listening() && !s.isForTool(ev) {
+			s.hold(ev)
+			return
+		}
+		s.allow(ev)
+	}
+}
+
+// eventIDOf reads the event_id of an object that is no event.
+func eventIDOf(data []byte) string {
+	var o struct {
+		EventID string `json:"event_id"`
+	}
+	if json.Unmarshal(data, &o) != nil || len(o.EventID) > maxEventID {
+		return ""
+	}
+	return o.EventID
+}
+
+// isForTool says that an event is about a tool call, which goes on while the upstream
+// is replaced.
+func (s *State) isForTool(ev realtime.Event) bool {
+	if s.phase != live {
+		return false
+	}
+	if ev.Type == realtime.TypeItemCreate {
+		item, err := realtime.DecodeItem(ev.Item)
+		return err == nil && item.Type == realtime.ItemFunctionCallOutput
+	}
+	return strings.HasPrefix(ev.Type, "bridge.tool.")
+}
+
+// hold keeps an event until the session is ready.
+func (s *State) hold(ev realtime.Event) {
+	if !s.held.add(ev.Raw) {
+		s.refuse(ev.EventID, "too_many_events", "The session is not ready yet and no more events can wait for it.", "")
+	}
+}
+
+// allow is the list of what a browser may do in a session that is ready.
+func (s *State) allow(ev realtime.Event) {
+	switch ev.Type {
+	case realtime.TypeItemCreate:
+		s.createItem(ev)
+	case realtime.TypeResponseCreate:
+		if overrides(ev.Response) {
+			s.refuse(ev.EventID, codeNotAllowed, "response.create is allowed without overrides only.", "response")
+			return
+		}
+		s.answers.clientWantsAnswer()
+	case realtime.TypeResponseCancel:
+		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
+	case realtime.TypeOutputBufferClear:
+		s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
+	case realtime.TypeInputCommit:
+		s.answers.clientAsks = false
+		s.up.send(realtime.InputAudioBufferCommit(s.forClient(ev)))
+	case realtime.TypeInputClear:
+		s.up.send(realtime.InputAudioBufferClear(s.forClient(ev)))
+	case "bridge.tool.approve":
+		s.tools.decide(ev, true)
+	case "bridge.tool.deny":
+		s.tools.decide(ev, false)
+	case "bridge.tool.cancel":
+		s.tools.cancel(ev)
+	default:
+		s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
+	}
+}
+
+// forClient makes the id of an event that is passed on for the browser.
+func (s *State) forClient(ev realtime.Event) string {
+	return s.up.eventID(sentEvent{kind: sentOther, clientID: ev.EventID, forClient: true})
+}
+
+// overrides says whether a response object asks for anything.
+func overrides(response json.RawMessage) bool {
+	if len(response) == 0 {
+		return false
+	}
+	var o map[string]json.RawMessage
+	return json.Unmarshal(response, &o) != nil || len(o) > 0
+}
+
+// clientItem is what is read of an item that a browser wants to create.
+type clientItem struct {
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Role    string          `json:"role"`
+	CallID  string          `json:"call_id"`
+	Output  json.RawMessage `json:"output"`
+	Content []struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	} `json:"content"`
+}
+
+// text joins the item's content; bad is the index of a part that is no text, else
+// less than 0.
+func (it *clientItem) text() (text string, bad int) {
+	var texts []string
+	for i, c := range it.Content {
+		if c.Type != realtime.ContentInputText || c.Text == nil {
+			return "", i
+		}
+		texts = append(texts, *c.Text)
+	}
+	return strings.Join(texts, "\n"), -1
+}
+
+// createItem takes a user's text or the answer to a client tool.
+func (s *State) createItem(ev realtime.Event) {
+	var it clientItem
+	if ev.Item == nil || json.Unmarshal(ev.Item, &it) != nil {
+		s.refuse(ev.EventID, "invalid_value", "item cannot be read.", "item")
+		return
+	}
+	switch {
+	case it.Type == realtime.ItemFunctionCallOutput:
+		s.tools.clientOutput(ev.EventID, it.CallID, outputText(it.Output))
+	case it.Type == realtime.ItemMessage && it.Role == string(persistence.RoleUser):
+		s.userText(ev, it)
+	default:
+		s.refuse(ev.EventID, codeNotAllowed, "Only text of the user and outputs of client tools can be created.", "item")
+	}
+}
+
+// outputText is a tool's output as text: a string as it is, anything else as JSON.
+func outputText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+func (s *State) userText(ev realtime.Event, it clientItem) {
+	text, bad := it.text()
+	switch {
+	case bad >= 0:
+		s.refuse(ev.EventID, codeNotAllowed, "Only input_text is allowed as content.", fmt.Sprintf("item.content[%d].type", bad))
+	case strings.TrimSpace(text) == "":
+		s.refuse(ev.EventID, "invalid_value", "The text is empty.", "item.content")
+	case len(text) > MaxInputText:
+		s.refuse(ev.EventID, "text_too_long", fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), "item.content")
+	case ev.PreviousItemID != "":
+		s.refuse(ev.EventID, codeNotAllowed, "Text can only be added at the end.", "previous_item_id")
+	case it.ID != "" && (!validItemID(it.ID) || s.script.items[it.ID] != nil):
+		s.refuse(ev.EventID, "invalid_value", "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", "item.id")
+	default:
+		s.answers.clientAsks = false
+		id := it.ID
+		if id == "" {
+			id = s.nextItemID()
+		}
+		s.answers.typed = id
+		s.typed(ServerText{MessageID: s.NewID(), Text: text}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
+	}
+}
+
+// typed sends a text upstream. Its message is written when the upstream has it,
+// because only then its place is known.
+func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
+	it := s.script.item(itemID)
+	it.raw = realtime.Item{
+		ID: itemID, Type: realtime.ItemMessage, Role: string(persistence.RoleUser),
+		Content: []realtime.Content{{Type: realtime.ContentInputText, Text: in.Text}},
+	}
+	m := s.script.newMessage(it, persistence.RoleUser, persistence.SourceText)
+	m.id, m.with, m.meta.Extra = in.MessageID, in.With, in.Extra
+	m.setText(0, in.Text)
+	m.meta.Status = persistence.StatusCompleted
+	sent.itemID = itemID
+	eventID := s.up.eventID(sent)
+	event := realtime.ItemCreate(eventID, it.raw, "")
+	if len(event) > s.up.limit {
+		s.textRefused(sent, &realtime.Error{Code: "text_too_long", Message: "The text is too long for the upstream."})
+		return
+	}
+	s.record.Turns++
+	s.answers.asked = s.now
+	s.up.send(event)
+}
+
+// textRefused takes the upstream's refusal of a typed text. The words are kept.
+func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
+	s.answers.drop(sent.itemID)
+	if it := s.script.items[sent.itemID]; it != nil && it.message != nil && !it.message.placed {
+		s.script.writeRefused(it.message)
+	}
+	s.tellError(*e, sent.clientOf())
+}
+
+func validItemID(id string) bool {
+	for _, c := range []byte(id) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return id != "" && len(id) <= 32
+}
+
+// retrieve answers conversation.item.retrieve for items of this call: the
+// upstream would send their audio.
+func (s *State) retrieve(ev realtime.Event) {
+	it := s.script.items[ev.ItemID]
+	if it == nil || it.seeded || it.raw.Type == "" {
+		s.refuse(ev.EventID, "item_retrieve_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
+		return
+	}
+	raw := it.raw
+	raw.ID, raw.Object = it.id, "realtime.item"
+	if m := it.message; m != nil && raw.Type == realtime.ItemMessage {
+		kind := realtime.ContentInputText
+		switch {
+		case m.role == persistence.RoleAssistant:
+			kind = realtime.ContentOutputAudio
+		case m.meta.Source == persistence.SourceVoice:
+			kind = realtime.ContentInputAudio
+		}
+		c := realtime.Content{Type: kind, Transcript: m.text()}
+		if kind == realtime.ContentInputText {
+			c = realtime.Content{Type: kind, Text: m.text()}
+		}
+		raw.Content = []realtime.Content{c}
+	}
+	s.tell(retrievedEvent{Type: realtime.TypeItemRetrieved, EventID: s.ownEventID(), Item: raw})
+}

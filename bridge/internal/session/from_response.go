@@ -1,0 +1,107 @@
+package session
+
+import (
+	"voicebridge/realtime"
+)
+
+// outputEvent takes what the upstream says of the model's side.
+func (s *State) outputEvent(ev realtime.Event) {
+	s.answers.goesOn()
+	switch ev.Type {
+	case realtime.TypeResponseCreated:
+		if r, err := realtime.DecodeResponse(ev.Response); err == nil && r.ID != "" {
+			s.answers.began(r.ID)
+		}
+	case realtime.TypeResponseDone:
+		s.responseDone(ev)
+	case realtime.TypeOutputItemAdded, realtime.TypeOutputItemDone:
+		s.outputItem(ev)
+	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta,
+		realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld:
+		if m := s.answers.messageOf(&ev); m != nil {
+			s.firstText(m)
+			if m.grows() && ev.Delta != "" {
+				s.script.grow(m, ev.ContentIndex, ev.Delta)
+				s.playback.reheard(m)
+			}
+		}
+	case realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta:
+		s.wholeText(ev, ev.Text)
+	case realtime.TypeAudioTranscriptDone, realtime.TypeAudioTranscriptDoneOld:
+		s.wholeText(ev, ev.Transcript)
+	case realtime.TypeOutputBufferStarted:
+		s.playback.begins(ev.ResponseID)
+	case realtime.TypeOutputBufferStopped:
+		s.playback.ends(ev.ResponseID)
+	case realtime.TypeOutputBufferCleared:
+		s.playback.cleared(ev.ResponseID)
+	}
+}
+
+// responseDone takes response.done.
+func (s *State) responseDone(ev realtime.Event) {
+	done, err := realtime.DecodeResponse(ev.Response)
+	if err != nil || done.ID == "" {
+		if s.answers.active != "" {
+			s.responseLost() // it can only be that one
+		}
+		return
+	}
+	if r := s.answers.of(done.ID); !r.done {
+		s.endResponse(r, &done)
+	}
+}
+
+// endResponse ends a response: everything is generated, though not heard.
+func (s *State) endResponse(r *response, done *realtime.Response) {
+	if !r.created {
+		s.answers.unannounced()
+	}
+	for i := range done.Output {
+		s.outputDone(&done.Output[i], r, done.Status == realtime.ResponseCompleted)
+	}
+	s.answers.over(r)
+	s.answers.letAsk(s.tools.onItsWay())
+	s.closeMessages(r, done)
+	s.answers.close(r, done)
+}
+
+// outputItem takes an item of a response that begins or is finished.
+func (s *State) outputItem(ev realtime.Event) {
+	raw, err := realtime.DecodeItem(ev.Item)
+	if err != nil || raw.ID == "" {
+		return
+	}
+	r := s.answers.of(ev.ResponseID)
+	if ev.Type == realtime.TypeOutputItemDone {
+		s.outputDone(&raw, r, false)
+		return
+	}
+	it := s.script.item(raw.ID)
+	it.know(raw)
+	if raw.Type == realtime.ItemMessage && !it.seeded {
+		// Written with the first words or when its place is known.
+		s.answers.message(it, ev.ResponseID)
+	}
+}
+
+// wholeText takes the text of a content that is finished.
+func (s *State) wholeText(ev realtime.Event, text string) {
+	m := s.answers.messageOf(&ev)
+	if m == nil || !m.takes(m.at(ev.ContentIndex), text) {
+		return
+	}
+	m.setText(ev.ContentIndex, text)
+	s.playback.reheard(m)
+	s.script.write(m)
+}
+
+// firstText notes when a response's first words came.
+func (s *State) firstText(m *message) {
+	r := m.response
+	if r == nil || r.asked.IsZero() || r.record.FirstTokenMS != nil {
+		return
+	}
+	ms := s.now.Sub(r.asked).Milliseconds()
+	r.record.FirstTokenMS = &ms
+}

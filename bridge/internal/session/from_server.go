@@ -1,0 +1,83 @@
+package session
+
+import (
+	"maps"
+	"slices"
+
+	"voicebridge/realtime"
+)
+
+// say puts text into the conversation and asks for the answer to it.
+func (s *State) say(in ServerText) {
+	if s.phase >= draining {
+		return
+	}
+	if !s.listening() {
+		s.held.texts = append(s.held.texts, in)
+		return
+	}
+	itemID := s.nextItemID()
+	s.answers.need(need{id: itemID}) // before a refusal drops it
+	s.typed(in, itemID, sentEvent{kind: sentText})
+}
+
+// interruptTurn stops the turn: the answer, the rest of its sound, and its tools. What
+// nobody has answered yet is not asked for any more.
+func (s *State) interruptTurn(in Interrupt) {
+	stopped := s.phase == live && (s.turn || s.playback.playing != "")
+	s.do(Answer{in.Stopped, stopped})
+	if !stopped {
+		return
+	}
+	for _, run := range s.tools.unfinished() {
+		s.tools.cancelRun(run)
+	}
+	s.answers.stop()
+	if s.playback.playing != "" {
+		s.up.clearAudio()
+	}
+}
+
+// forget has the model forget what was said, all but the turn that goes on. The
+// thread keeps it.
+func (s *State) forget() {
+	if s.phase >= draining {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.script.items)) {
+		if it := s.script.items[id]; s.forgettable(it) {
+			s.deleteItem(it)
+		}
+	}
+	s.up.forgot = true
+	s.script.memory.forget(func(m *message) bool { return !m.item.forgotten })
+	s.script.rebase()
+}
+
+// deleteItem takes an item out of the model's conversation.
+func (s *State) deleteItem(it *item) {
+	it.forgotten = true
+	if it.gen == s.up.gen {
+		s.up.send(realtime.ItemDelete(s.up.eventID(sentEvent{}), s.up.names.theirs(it.id)))
+	}
+}
+
+// forgettable says whether an item is in the conversation and over.
+func (s *State) forgettable(it *item) bool {
+	wanted := func(n need) bool {
+		r := it.message.of()
+		return n.id == it.id || r != nil && n.batch == r.id
+	}
+	runs := func(r *toolRun) bool { return !r.done && r.message == it.message }
+	switch m := it.message; {
+	case it.forgotten, it.raw.Type == "" && !it.seeded:
+		return false
+	case slices.ContainsFunc(s.answers.needs, wanted), slices.ContainsFunc(s.tools.open, runs):
+		return false
+	case m != nil && (m.open() || !m.placed):
+		return false
+	case m.of() != nil:
+		return m.response.done && m.response.open == 0
+	}
+	return true
+}

@@ -1,0 +1,239 @@
+package session
+
+import (
+	"log/slog"
+	"strings"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// upstreamEvent takes one event of an upstream session. Those of the session that is
+// heard go to the browser as they came, unless a case says otherwise; those of the
+// next one stay here.
+func (s *State) upstreamEvent(gen int, data []byte) {
+	u := s.session(gen)
+	if u == nil || u.gone {
+		return
+	}
+	ev, err := realtime.Decode(data)
+	if err != nil {
+		s.log(slog.LevelWarn, "upstream event dropped", "error", err, "bytes", len(data))
+		return
+	}
+	if ev.Malformed != nil {
+		s.log(slog.LevelWarn, "upstream event not understood", "type", ev.Type, "error", ev.Malformed)
+	}
+	ev = u.names.translate(s.known, ev)
+	if u == s.next {
+		s.nextEvent(ev)
+		return
+	}
+	var visible []byte
+	if ev.Malformed != nil {
+		visible = s.malformed(ev)
+	} else {
+		visible = s.event(ev)
+	}
+	if visible != nil && s.phase != ended {
+		s.do(ToBrowser{Data: visible, Draft: strings.HasSuffix(ev.Type, ".delta")})
+	}
+}
+
+// session finds the upstream session of that generation, nil when it is over.
+func (s *State) session(gen int) *upstream {
+	switch {
+	case gen == s.up.gen:
+		return s.up
+	case s.next != nil && gen == s.next.gen:
+		return s.next
+	}
+	return nil
+}
+
+// malformed returns what the browser sees of an event that cannot be read whole. It
+// sees no more than of one that can. Fields that cannot be read are empty; the end of
+// a response is taken all the same, since the call waits for it.
+func (s *State) malformed(ev realtime.Event) []byte {
+	switch ev.Type {
+	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps of a replayed item
+		realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
+		return nil
+	case realtime.TypeResponseDone:
+		s.responseDone(ev)
+	}
+	if strings.HasPrefix(ev.Type, "session.") {
+		return s.settings.redact(ev)
+	}
+	return ev.Raw
+}
+
+// event applies an event and returns what the browser sees of it, nil for
+// nothing.
+func (s *State) event(ev realtime.Event) []byte {
+	switch ev.Type {
+	case realtime.TypeSessionCreated:
+		s.opened(ev)
+		return s.settings.redact(ev)
+	case realtime.TypeSessionUpdated:
+		return s.updated(ev)
+	case realtime.TypeError:
+		return s.upstreamError(ev)
+	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta:
+		return visibleIf(s.itemAdded(&ev), ev)
+	case realtime.TypeItemDone:
+		return visibleIf(s.itemDone(&ev), ev)
+	case realtime.TypeItemDeleted:
+		if it := s.script.items[ev.ItemID]; it != nil && it.forgotten {
+			return nil
+		}
+	case realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
+		return nil // both hold audio, and nobody here has asked for it
+	}
+	switch {
+	case strings.HasPrefix(ev.Type, "input_audio_buffer."), strings.HasPrefix(ev.Type, "conversation.item."):
+		s.inputEvent(ev)
+	default:
+		s.outputEvent(ev)
+	}
+	return ev.Raw
+}
+
+func visibleIf(visible bool, ev realtime.Event) []byte {
+	if visible {
+		return ev.Raw
+	}
+	return nil
+}
+
+// updated takes session.updated.
+func (s *State) updated(ev realtime.Event) []byte {
+	visible, asked := s.settings.updated(ev)
+	if s.phase == starting && s.up.stage == configuring && s.settings.inFlight == nil {
+		s.ready()
+	}
+	s.settings.sendNext()
+	if !asked {
+		return nil
+	}
+	return visible
+}
+
+// inputEvent takes what the upstream says of the user's side.
+func (s *State) inputEvent(ev realtime.Event) {
+	q := s.answers
+	switch ev.Type {
+	case realtime.TypeInputSpeechStarted:
+		q.speechTill, q.clientAsks = s.now.Add(speechTimeout), false
+	case realtime.TypeInputSpeechStopped:
+		q.asked = s.now
+	case realtime.TypeInputCommitted:
+		if q.asked.IsZero() {
+			q.asked = s.now
+		}
+		s.committed(ev)
+	case realtime.TypeInputCleared:
+		q.speechTill = s.now
+	case realtime.TypeTranscriptionDelta:
+		if m := s.userMessage(ev.ItemID); m != nil {
+			s.awaitWords(m)
+			s.script.grow(m, ev.ContentIndex, ev.Delta)
+		}
+	case realtime.TypeTranscriptionCompleted:
+		s.words(s.userMessage(ev.ItemID), ev.Transcript)
+	case realtime.TypeTranscriptionFailed:
+		s.wordsFailed(ev)
+	case realtime.TypeItemTruncated:
+		s.playback.truncated(&ev)
+	}
+}
+
+// committed takes the end of a spoken turn.
+func (s *State) committed(ev realtime.Event) {
+	q := s.answers
+	q.speechTill = s.now // over, unless the user speaks again
+	if !s.settings.noReply {
+		q.replyTill = s.now.Add(autoResponseWait)
+	}
+	if ev.ItemID == "" {
+		return
+	}
+	it := s.script.item(ev.ItemID)
+	it.link(&ev)
+	if !it.seeded {
+		s.spokenTurn(it)
+		s.awaitWords(it.message)
+	}
+}
+
+func (s *State) wordsFailed(ev realtime.Event) {
+	m := s.userMessage(ev.ItemID)
+	if m == nil {
+		return
+	}
+	if ev.Error != nil {
+		s.log(slog.LevelInfo, "transcription failed", "code", ev.Error.Code, "error", ev.Error.Message)
+	}
+	s.script.closeMessage(m, persistence.StatusFailed)
+}
+
+// upstreamError takes an error event. Errors of the bridge's own events are the
+// bridge's business; those of events that it sent for the browser name the
+// browser's event.
+func (s *State) upstreamError(ev realtime.Event) []byte {
+	e := ev.Error
+	if e == nil {
+		return ev.Raw
+	}
+	switch own, known := s.up.sent[e.EventID]; {
+	case e.Code == codeSessionExpired:
+		s.lost(EndSessionExpired)
+		return nil
+	case e.Fatal():
+		s.log(slog.LevelError, "upstream refused to go on", "code", e.Code, "error", e.Message)
+		s.tellError(*e, own.clientOf())
+		s.giveUp(EndUpstreamRefused)
+		return nil
+	case known:
+		s.ownError(own, e)
+		return nil
+	case strings.HasPrefix(e.EventID, ownPrefix):
+		if strings.HasPrefix(e.EventID, ReplayPrefix) {
+			s.log(slog.LevelWarn, "replayed item refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+		}
+		return nil
+	case e.EventID == "" && e.Code == codeActiveResponse && s.answers.create != nil:
+		s.answers.createRefused("", e)
+		return nil
+	case e.EventID == "" && s.settings.inFlight != nil && strings.HasPrefix(e.Param, "session"):
+		s.settings.refused(e)
+		return nil
+	default:
+		return ev.Raw
+	}
+}
+
+const codeSessionExpired = "session_expired"
+
+// ReplayPrefix begins the ids of the events that tell an upstream what was said
+// before.
+const ReplayPrefix = ownPrefix + "replay_"
+
+// ownError takes the error of an event that the bridge has sent.
+func (s *State) ownError(own sentEvent, e *realtime.Error) {
+	switch own.kind {
+	case sentSession:
+		s.settings.refused(e)
+	case sentCreate:
+		s.answers.createRefused(e.EventID, e)
+	case sentText:
+		s.textRefused(own, e)
+	case sentOutput:
+		s.log(slog.LevelWarn, "tool output refused by the upstream", "code", e.Code, "error", e.Message)
+		s.answers.drop(own.itemID)
+	case sentOther:
+		if own.forClient {
+			s.tellError(*e, own.clientID)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package session
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+)
+
+// FuzzReduce feeds a call with whatever comes from both sides. It must neither
+// panic nor ask to be woken without an end, and every call ends when it is told
+// to, with nothing left in progress.
+func FuzzReduce(f *testing.F) {
+	files, err := filepath.Glob("testdata/calls/*.txtar")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(section(txtar.Parse(data), "call")))
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		s := newTestState(t, Config{RenewBefore: time.Minute})
+		now := epoch
+		messages := make(map[string]string)
+		note := func(effects []Effect) {
+			for _, e := range effects {
+				if w, ok := e.(Write); ok {
+					if m, ok := w.Change.(SaveMessage); ok {
+						messages[m.Message.ID] = string(m.Message.Metadata.Status)
+					}
+				}
+			}
+		}
+		for line := range bytes.Lines(script) {
+			text := strings.TrimSpace(string(line))
+			now = now.Add(10 * time.Millisecond)
+			switch {
+			case strings.HasPrefix(text, "up "):
+				note(s.Reduce(now, UpstreamEvent{s.up.gen, []byte(text[3:])}))
+			case strings.HasPrefix(text, "up2 "):
+				note(s.Reduce(now, UpstreamEvent{s.up.gen + 1, []byte(text[4:])}))
+			case text == "lost":
+				note(s.Reduce(now, UpstreamState{s.up.gen, Failed}))
+			case strings.HasPrefix(text, "br "):
+				note(s.Reduce(now, BrowserEvent{[]byte(text[3:])}))
+			case strings.HasPrefix(text, "+"):
+				now = now.Add(3 * time.Second)
+				note(s.Reduce(now, Tick{}))
+			}
+		}
+		note(s.Reduce(now, Stop{EndHangup}))
+		for range 100 {
+			if s.Over() {
+				break
+			}
+			at := s.Deadline()
+			if at.IsZero() {
+				t.Fatal("the call waits for nothing")
+			}
+			now = at
+			note(s.Reduce(now, Tick{}))
+		}
+		if !s.Over() {
+			t.Fatal("the call does not end")
+		}
+		for id, status := range messages {
+			if status == "in_progress" {
+				t.Errorf("message %s is left in progress", id)
+			}
+		}
+	})
+}

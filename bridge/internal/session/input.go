@@ -1,0 +1,97 @@
+package session
+
+import (
+	"encoding/json"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// Input is something that happened and that the state has to know.
+type Input interface{ isInput() }
+
+// Connection is the state of a leg's connection.
+type Connection int
+
+// The states of a connection.
+const (
+	Connected Connection = iota + 1
+	Disconnected
+	Failed
+	Closed
+)
+
+// The inputs of a call. Gen is the generation of the leg that they come from: an
+// upstream's sessions and a browser's connections are numbered from 1.
+type (
+	// UpstreamEvent and BrowserEvent are messages of the data channels.
+	UpstreamEvent struct {
+		Gen  int
+		Data []byte
+	}
+	BrowserEvent struct{ Data []byte }
+	// BrowserTooLarge is a message of the browser that was too large to be taken,
+	// in bytes.
+	BrowserTooLarge struct{ Size int }
+	// UpstreamState and BrowserState are changes of the connections.
+	UpstreamState struct {
+		Gen   int
+		State Connection
+	}
+	BrowserState struct{ State Connection }
+	// UpstreamDialed and UpstreamDialFailed are the ends of a Dial.
+	UpstreamDialed struct {
+		Gen   int
+		ID    string // the upstream's id of its call
+		Limit int    // bytes of the largest event that it takes
+	}
+	UpstreamDialFailed struct {
+		Gen int
+		// Fatal says that trying again is of no use.
+		Fatal bool
+		Err   error
+	}
+	// ToolProgress and ToolEnd come from a tool that runs.
+	ToolProgress struct {
+		CallID string
+		Chunk  toolkit.Chunk
+	}
+	ToolEnd struct {
+		CallID string
+		Result toolkit.Result
+	}
+	// ServerText is a user's text that goes into the call from elsewhere. It is
+	// saved together with what With writes; where that is set, a text that the call
+	// cannot say any more is left to whoever has it.
+	ServerText struct {
+		MessageID, Text string
+		Extra           map[string]json.RawMessage
+		With            func(*persistence.Batch) error
+	}
+	// Interrupt stops the turn, and tells whether there was one.
+	Interrupt struct{ Stopped chan<- bool }
+	// FreshStart lets the model forget what was said.
+	FreshStart struct{}
+	// NewTools are the server's tools from now on.
+	NewTools struct{ Entries []toolkit.Entry }
+	// Stop asks for the end of the call.
+	Stop struct{ Reason EndReason }
+	// Tick says that the deadline has come that the state asked for.
+	Tick struct{}
+)
+
+func (UpstreamEvent) isInput()      {}
+func (BrowserEvent) isInput()       {}
+func (BrowserTooLarge) isInput()    {}
+func (UpstreamState) isInput()      {}
+func (BrowserState) isInput()       {}
+func (UpstreamDialed) isInput()     {}
+func (UpstreamDialFailed) isInput() {}
+func (ToolProgress) isInput()       {}
+func (ToolEnd) isInput()            {}
+func (ServerText) isInput()         {}
+func (Interrupt) isInput()          {}
+func (FreshStart) isInput()         {}
+func (NewTools) isInput()           {}
+func (Stop) isInput()               {}
+func (Tick) isInput()               {}

@@ -1,0 +1,171 @@
+package session
+
+import (
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// itemAdded takes conversation.item.added (and created, its beta name) and
+// says whether the browser sees it.
+func (s *State) itemAdded(ev *realtime.Event) bool {
+	raw, err := realtime.DecodeItem(ev.Item)
+	if err != nil || raw.ID == "" {
+		return true
+	}
+	it := s.script.item(raw.ID)
+	it.know(raw)
+	if it.seeded {
+		if s.up.forgot && !it.forgotten {
+			s.deleteItem(it)
+		}
+		return false
+	}
+	it.link(ev)
+	s.answers.acked(it.id)
+	switch {
+	case raw.Type != realtime.ItemMessage:
+	case raw.Role == string(persistence.RoleUser):
+		s.userItem(it, raw)
+	case raw.Role == string(persistence.RoleAssistant):
+		m := s.answers.message(it, "")
+		if !m.placed {
+			s.script.write(m)
+		}
+	}
+	return true
+}
+
+// itemDone takes conversation.item.done.
+func (s *State) itemDone(ev *realtime.Event) bool {
+	visible := s.itemAdded(ev)
+	if raw, err := realtime.DecodeItem(ev.Item); err == nil && visible {
+		s.outputDone(&raw, nil, false)
+	}
+	return visible
+}
+
+// userItem takes an item of the user: spoken, or typed by way of this call.
+func (s *State) userItem(it *item, raw realtime.Item) {
+	if m := it.message; m != nil {
+		if !m.placed {
+			s.script.write(m) // typed: now the upstream has it, in its place
+		}
+		return
+	}
+	for _, c := range raw.Content {
+		if c.Type == realtime.ContentInputAudio {
+			s.spokenTurn(it)
+			if c.Transcript != "" {
+				s.words(it.message, c.Transcript)
+			}
+			return
+		}
+	}
+	m := s.script.newMessage(it, persistence.RoleUser, persistence.SourceText)
+	m.setText(0, raw.Text())
+	m.meta.Status = persistence.StatusCompleted
+	s.script.write(m)
+}
+
+// spokenTurn makes the message of what the user has said. Its words come later.
+func (s *State) spokenTurn(it *item) {
+	if it.message != nil {
+		return
+	}
+	m := s.script.newMessage(it, persistence.RoleUser, persistence.SourceVoice)
+	s.awaitWords(m)
+	s.record.Turns++
+	s.script.write(m)
+}
+
+// awaitWords waits for the words of a spoken turn from now on. Some of them may
+// come while the user still speaks.
+func (s *State) awaitWords(m *message) {
+	if m.open() && m.role == persistence.RoleUser {
+		m.wordsBy = s.now.Add(transcriptTimeout)
+	}
+}
+
+// words completes a spoken turn, also one that was given up.
+func (s *State) words(m *message, text string) {
+	if m == nil || m.role != persistence.RoleUser || m.meta.Status == persistence.StatusCompleted {
+		return
+	}
+	m.texts = []string{""}
+	m.setText(0, strings.TrimSpace(text))
+	m.wordsBy = time.Time{}
+	m.meta.Status = persistence.StatusCompleted
+	s.script.write(m)
+}
+
+// userMessage finds the message of a transcription event. A turn that was never
+// announced is made.
+func (s *State) userMessage(itemID string) *message {
+	if itemID == "" {
+		return nil
+	}
+	it := s.script.item(itemID)
+	if it.seeded {
+		return nil
+	}
+	s.spokenTurn(it)
+	return it.message
+}
+
+// outputDone takes a finished item of a response, r is nil where it is not known.
+// done says that the item can be taken as completed although it does not say so.
+func (s *State) outputDone(raw *realtime.Item, r *response, done bool) {
+	if raw.ID == "" {
+		return
+	}
+	it := s.script.item(raw.ID)
+	if it.seeded {
+		return
+	}
+	it.know(*raw)
+	completed := raw.Status == realtime.ResponseCompleted || (done && raw.Status == "")
+	switch {
+	case raw.Type == realtime.ItemFunctionCall && completed:
+		s.tools.called(it, raw, r)
+	case raw.Type == realtime.ItemMessage && raw.Role == string(persistence.RoleAssistant):
+		m := s.answers.message(it, responseID(r))
+		if m.takes(m.text(), raw.Text()) {
+			m.texts = []string{""}
+			m.setText(0, raw.Text())
+			s.playback.reheard(m)
+			if !m.open() {
+				s.script.write(m)
+			}
+		}
+		if completed {
+			s.script.closeMessage(m, persistence.StatusCompleted)
+		}
+	}
+}
+
+// closeMessages ends what a response has left open.
+func (s *State) closeMessages(r *response, done *realtime.Response) {
+	for _, m := range r.messages {
+		if m == r.messages[0] && done.Usage != nil && len(done.Usage.Raw) > 0 {
+			m.meta.Usage = done.Usage.Raw
+			if !m.open() {
+				s.script.write(m)
+			}
+		}
+		if !m.open() {
+			s.script.writeRest(m)
+			continue
+		}
+		switch done.Status {
+		case realtime.ResponseCancelled:
+			s.playback.interrupt(m, s.playback.heard(m))
+		case realtime.ResponseFailed:
+			s.script.closeMessage(m, persistence.StatusFailed)
+		default:
+			s.script.closeMessage(m, persistence.StatusCompleted)
+		}
+	}
+}

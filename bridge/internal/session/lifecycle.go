@@ -1,0 +1,158 @@
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// opened starts the first session: first the thread's last messages, then one
+// session.update. The channel keeps the order, so nothing is waited for.
+func (s *State) opened(ev realtime.Event) {
+	if s.up.stage != dialing {
+		return
+	}
+	s.up.stage = configuring
+	s.plan(s.up, ev)
+	s.do(Replay{s.up.gen})
+	s.settings.configure()
+}
+
+// ready lets the caller be heard.
+func (s *State) ready() {
+	s.phase, s.up.stage = live, ready
+	replayed := len(s.History)
+	s.record.ReadyAt = new(s.now)
+	s.record.Replayed = int64(replayed)
+	s.do(Gate{Open: true})
+	s.saveCall()
+	s.tell(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: replayed})
+	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
+	s.release()
+}
+
+// release takes what has waited for a session.
+func (s *State) release() {
+	events, texts := s.held.take()
+	for _, data := range events {
+		s.browser(data)
+	}
+	for _, t := range texts {
+		s.say(t)
+	}
+}
+
+func (s *State) browserIs(state Connection) {
+	switch state {
+	case Connected:
+		s.connected = true
+	case Closed:
+		s.end(EndBrowserClosed)
+	case Failed:
+		if !s.connected {
+			s.end(EndNeverConnected)
+			return
+		}
+		s.end(EndBrowserLost)
+	case Disconnected:
+	}
+}
+
+// end ends the call.
+func (s *State) end(reason EndReason) {
+	hurry := reason == EndTakenOver || reason == EndShutdown
+	if s.phase >= draining {
+		if hurry {
+			s.drainBy = until(s.drainBy, s.now.Add(takeoverDrain))
+		}
+		return
+	}
+	s.begin(reason)
+	s.drainBy = s.now.Add(drainTimeout)
+	if hurry {
+		s.drainBy = s.now.Add(takeoverDrain)
+	}
+}
+
+// begin stops all that makes more of the conversation. What was said and has no
+// words yet is waited for.
+func (s *State) begin(reason EndReason) {
+	s.reason = reason
+	if s.answers.active != "" {
+		s.up.cancel("")
+	}
+	s.keepHeld()
+	s.phase = draining
+	s.giveUpNext()
+	s.do(Gate{Open: false})
+	s.playback.cutOff(s.playback.playing)
+	s.playback.reset()
+	s.tools.end()
+}
+
+// keepHeld saves the texts that wait for a session that will not be. Whoever typed
+// them is told.
+func (s *State) keepHeld() {
+	events, _ := s.held.take()
+	for _, data := range events {
+		ev, err := realtime.Decode(data)
+		var it clientItem
+		if err != nil || ev.Type != realtime.TypeItemCreate || json.Unmarshal(ev.Item, &it) != nil {
+			continue
+		}
+		isUser := it.Type == realtime.ItemMessage && it.Role == string(persistence.RoleUser)
+		if text, _ := it.text(); isUser && text != "" && len(text) <= MaxInputText {
+			item := s.script.item(s.nextItemID())
+			m := s.script.newMessage(item, persistence.RoleUser, persistence.SourceText)
+			m.setText(0, text)
+			s.script.writeRefused(m)
+			s.refuse(ev.EventID, "call_ended", "The call ended before the text could be said. It is saved in the thread.", "")
+		}
+	}
+}
+
+// closeOpen ends what the call has left open. goesOn says that the call does not end:
+// a text that the upstream has not acknowledged is kept for the next one.
+func (s *State) closeOpen(goesOn bool) {
+	for _, m := range s.script.messages {
+		switch {
+		case !m.placed && m.open() && m.text() == "":
+			continue // announced and never begun
+		case !m.placed && m.with != nil && !goesOn:
+			continue // whoever has it says it elsewhere
+		case !m.placed:
+			s.script.write(m)
+		case !m.open():
+			s.script.writeRest(m)
+			continue
+		case m.role == persistence.RoleAssistant:
+			s.playback.interrupt(m, s.playback.heard(m))
+		}
+		s.script.closeMessage(m, persistence.StatusFailed)
+	}
+}
+
+// finish closes what is open, saves the call and says goodbye.
+func (s *State) finish() {
+	s.closeOpen(false)
+	s.answers.closeAll("call_ended")
+	s.record.EndedAt, s.record.EndReason = new(s.now), string(s.reason)
+	s.saveCall()
+	s.phase = ended
+	s.tellTurn()
+	s.tell(endedEvent{Type: "bridge.ended", Reason: s.reason})
+	s.do(Publish{"call_ended", callEvent{CallID: s.CallID, Reason: s.reason}})
+	s.do(Finish{s.reason})
+}
+
+// responseLost ends a response of which nothing more comes.
+func (s *State) responseLost() {
+	r := s.answers.of("")
+	if r == nil {
+		s.answers.activeBy = time.Time{}
+		return
+	}
+	s.endResponse(r, &realtime.Response{ID: r.id, Status: realtime.ResponseFailed, StatusDetails: realtime.StatusDetails{Reason: "response_timeout"}})
+}

@@ -1,0 +1,88 @@
+package session
+
+import (
+	"slices"
+
+	"voicebridge/persistence"
+)
+
+// memory is the end of the thread as the call knows it, in its order: what a new
+// upstream session is told.
+type memory struct {
+	entries []entry
+	limit   int // messages that a session is told
+}
+
+// entry is a message of the thread: of this call, or one that was there before it.
+type entry struct {
+	id   string
+	mine *message
+	old  *persistence.Message
+}
+
+func newMemory(history []persistence.Message, limit int) memory {
+	var m memory
+	m.limit = limit
+	for i := range history {
+		m.entries = append(m.entries, entry{id: history[i].ID, old: &history[i]})
+	}
+	return m
+}
+
+// add notes a message of the call at its place.
+func (m *memory) add(msg *message, at Place) {
+	e, i := entry{id: msg.id, mine: msg}, len(m.entries)
+	if at.How == PlaceAfter && at.After == "" {
+		i = 0
+	} else if at.How == PlaceAfter {
+		// What stands behind a message that is not known here is the newest.
+		if n := slices.IndexFunc(m.entries, func(e entry) bool { return e.id == at.After || e.mine.ends(at.After) }); n >= 0 {
+			i = n + 1
+		}
+	}
+	m.entries = slices.Insert(m.entries, i, e)
+	if extra := len(m.entries) - m.limit - spareEntries; extra > 0 {
+		m.entries = slices.Delete(m.entries, 0, extra)
+	}
+}
+
+// spareEntries are kept beyond the limit, since not all messages say something.
+const spareEntries = 64
+
+func (m *message) ends(id string) bool { return m != nil && m.after == id }
+
+// forget drops the messages that keep does not name.
+func (m *memory) forget(keep func(*message) bool) {
+	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool { return e.mine == nil || !keep(e.mine) })
+}
+
+// last returns the last messages as a session is told them.
+func (m *memory) last() []persistence.Message {
+	var msgs []persistence.Message
+	for i := len(m.entries) - 1; i >= 0 && len(msgs) < m.limit; i-- {
+		if msg, ok := m.entries[i].message(); ok {
+			msgs = append(msgs, msg)
+		}
+	}
+	slices.Reverse(msgs)
+	return msgs
+}
+
+// since returns the messages that are not among those told.
+func (m *memory) since(told map[string]bool) []persistence.Message {
+	return slices.DeleteFunc(m.last(), func(msg persistence.Message) bool { return told[msg.ID] })
+}
+
+// message is the entry as a model is told it: without the calls that have no result
+// yet. It is false for one that says nothing.
+func (e entry) message() (persistence.Message, bool) {
+	if e.old != nil {
+		return *e.old, true
+	}
+	m := e.mine
+	tools := slices.DeleteFunc(slices.Clone(m.tools), func(p persistence.Part) bool { return p.State == persistence.ToolInputAvailable })
+	if m.text() == "" && len(tools) == 0 || m.again && len(tools) == 0 {
+		return persistence.Message{}, false
+	}
+	return persistence.Message{ID: m.id, Role: m.role, Parts: m.partsWith(tools), Metadata: m.meta}, true
+}

@@ -1,0 +1,99 @@
+package session
+
+import (
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// message is one message of the thread that this call writes.
+type message struct {
+	item  *item
+	id    string
+	role  persistence.Role
+	meta  persistence.Metadata
+	texts []string // by content index
+	tools []persistence.Part
+	// placed says that the message is in the thread, or on its way there.
+	placed bool
+	// flushAt and publishAt are when partial text is saved and told; zero when
+	// there is none.
+	flushAt, publishAt time.Time
+	// exact says that the upstream has told how much was played.
+	exact bool
+	// wordsBy is when the transcript of a spoken turn is given up.
+	wordsBy time.Time
+	// response is that of an assistant's message.
+	response *response
+	// with is written when the message is saved first.
+	with func(*persistence.Batch) error
+	// after is the id of a message that stands behind this one and has no item: a
+	// text that the upstream refused, or what a tool has written.
+	after string
+	// again says that the answer is asked for again: the model is not told of this
+	// beginning of it.
+	again bool
+}
+
+// of is the response that the message belongs to, nil where that is not known.
+func (m *message) of() *response {
+	if m == nil {
+		return nil
+	}
+	return m.response
+}
+
+// text is what the message says.
+func (m *message) text() string { return strings.Join(m.texts, "\n") }
+
+func (m *message) open() bool { return m.meta.Status == persistence.StatusInProgress }
+
+// grows says whether more of the text may come. The upstream generates faster than
+// it speaks: of an answer that was interrupted it may send the rest, until the
+// response is done.
+func (m *message) grows() bool {
+	return m.open() || (m.meta.Status == persistence.StatusInterrupted && m.response != nil && !m.response.done)
+}
+
+// takes says whether the text replaces what there is. The upstream may have
+// deleted words of an answer that was interrupted; here they are kept.
+func (m *message) takes(old, text string) bool {
+	return m.grows() && text != "" && (m.open() || len(text) > len(old))
+}
+
+func (m *message) parts() []persistence.Part { return m.partsWith(m.tools) }
+
+// partsWith are the message's parts with these tool parts.
+func (m *message) partsWith(tools []persistence.Part) []persistence.Part {
+	var parts []persistence.Part
+	if m.role == persistence.RoleAssistant {
+		parts = append(parts, persistence.StepStart())
+	}
+	if text := m.text(); text != "" || len(tools) == 0 {
+		parts = append(parts, persistence.TextPart(text))
+	}
+	return append(parts, tools...)
+}
+
+const maxContents = 16 // of one item
+
+func (m *message) at(index int) string {
+	if index < 0 || index >= len(m.texts) {
+		return ""
+	}
+	return m.texts[index]
+}
+
+func (m *message) setText(index int, text string) {
+	if index < 0 || index >= maxContents {
+		return
+	}
+	for len(m.texts) <= index {
+		m.texts = append(m.texts, "")
+	}
+	if len(text) > maxMessageText {
+		text = strings.ToValidUTF8(text[:maxMessageText], "")
+	}
+	m.texts[index] = text
+}

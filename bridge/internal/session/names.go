@@ -1,0 +1,125 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"voicebridge/realtime"
+)
+
+// owners says which session has named something first: an item, a response, a
+// function call.
+type owners map[string]int
+
+// names translates what a session calls its items, responses and function calls. An
+// id that an earlier session of the call has used is another thing here, and gets
+// another id for the call and its browser.
+type names struct {
+	gen   int
+	alias map[string]string // the session's id → the call's
+	real  map[string]string // the call's id → the session's
+}
+
+// ours is the call's name of what the session calls id.
+func (n *names) ours(known owners, id string) string {
+	if id == "" {
+		return ""
+	}
+	if alias, ok := n.alias[id]; ok {
+		return alias
+	}
+	if gen, ok := known[id]; !ok || gen == n.gen {
+		known[id] = n.gen
+		return id
+	}
+	alias := fmt.Sprintf("g%d_%s", n.gen, id)
+	known[alias] = n.gen
+	n.link(alias, id)
+	return alias
+}
+
+// link makes theirs the session's name of what the call knows as ours.
+func (n *names) link(ours, theirs string) {
+	if n.alias == nil {
+		n.alias, n.real = make(map[string]string), make(map[string]string)
+	}
+	n.alias[theirs], n.real[ours] = ours, theirs
+}
+
+// theirs is the session's name of what the call knows as id.
+func (n *names) theirs(id string) string {
+	if theirs, ok := n.real[id]; ok {
+		return theirs
+	}
+	return id
+}
+
+// translate renames what an event of the session names. An event in which every name
+// stays is returned as it came.
+func (n *names) translate(known owners, ev realtime.Event) realtime.Event {
+	changed := false
+	ours := func(id string) string {
+		name := n.ours(known, id)
+		changed = changed || name != id
+		return name
+	}
+	ours(ev.ItemID)
+	ours(ev.PreviousItemID)
+	ours(ev.ResponseID)
+	ours(ev.CallID)
+	if item, err := realtime.DecodeItem(ev.Item); ev.Item != nil && err == nil {
+		ours(item.ID)
+		ours(item.CallID)
+	}
+	if r, err := realtime.DecodeResponse(ev.Response); ev.Response != nil && err == nil {
+		ours(r.ID)
+		for _, item := range r.Output {
+			ours(item.ID)
+			ours(item.CallID)
+		}
+	}
+	if !changed {
+		return ev
+	}
+	var tree map[string]any
+	d := json.NewDecoder(bytes.NewReader(ev.Raw))
+	d.UseNumber()
+	if d.Decode(&tree) != nil {
+		return ev // it was decoded before
+	}
+	n.rename(tree, known, false)
+	again, err := realtime.Decode(encode(tree))
+	if err != nil {
+		return ev
+	}
+	return again
+}
+
+// rename walks over the places of an event where ids stand. inner says that the
+// object is named by its id.
+func (n *names) rename(tree map[string]any, known owners, inner bool) {
+	for key, value := range tree {
+		switch value := value.(type) {
+		case string:
+			switch key {
+			case "item_id", "previous_item_id", "response_id", "call_id":
+				tree[key] = n.ours(known, value)
+			case "id":
+				if inner {
+					tree[key] = n.ours(known, value)
+				}
+			}
+		case map[string]any:
+			if key == "item" || key == "response" {
+				n.rename(value, known, true)
+			}
+		case []any:
+			for _, item := range value {
+				if item, ok := item.(map[string]any); ok && key == "output" {
+					n.rename(item, known, true)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"voicebridge/toolkit"
+)
+
+// Patch is what a client asks for in a session.update, as far as it is taken.
+// Fields that it does not name are nil. The zero value asks for nothing.
+type Patch struct {
+	noise, transcription, turns json.RawMessage
+	voice, speed                json.RawMessage
+	instructions                *string
+	tools                       []toolkit.Definition
+	hasTools                    bool
+	// eventIDs are the client's events that asked for it.
+	eventIDs []string
+}
+
+// clientSession is the part of a session object that is read.
+type clientSession struct {
+	Type         string          `json:"type"`
+	Instructions json.RawMessage `json:"instructions"`
+	Audio        struct {
+		Input struct {
+			Noise         json.RawMessage `json:"noise_reduction"`
+			Transcription json.RawMessage `json:"transcription"`
+			Turns         json.RawMessage `json:"turn_detection"`
+		} `json:"input"`
+		Output struct {
+			Voice json.RawMessage `json:"voice"`
+			Speed json.RawMessage `json:"speed"`
+		} `json:"output"`
+	} `json:"audio"`
+	Tools json.RawMessage `json:"tools"`
+}
+
+var errSessionType = errors.New(`session.type must be "realtime"`)
+
+// ReadPatch reads a client's session object. What is not taken is left out in
+// silence; what cannot be read at all is an error.
+func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
+	var c clientSession
+	if !isObject(raw) {
+		return Patch{}, errors.New("session must be an object")
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return Patch{}, fmt.Errorf("session cannot be read: %w", err)
+	}
+	if c.Type != "" && c.Type != "realtime" {
+		return Patch{}, errSessionType
+	}
+	p := Patch{
+		noise: c.Audio.Input.Noise, turns: c.Audio.Input.Turns,
+		voice: notNull(c.Audio.Output.Voice), speed: notNull(c.Audio.Output.Speed),
+		// Without transcripts the thread would have no words: null is not taken.
+		transcription: notNull(c.Audio.Input.Transcription),
+	}
+	if allowInstructions && notNull(c.Instructions) != nil {
+		if err := json.Unmarshal(c.Instructions, &p.instructions); err != nil {
+			return Patch{}, errors.New("session.instructions must be a string")
+		}
+	}
+	if c.Tools == nil {
+		return p, nil
+	}
+	p.hasTools = true
+	var err error
+	p.tools, err = readTools(c.Tools)
+	return p, err
+}
+
+// readTools reads the functions that a client declares. Tools of other types,
+// such as remote MCP servers, are not taken.
+func readTools(raw json.RawMessage) ([]toolkit.Definition, error) {
+	var list []struct {
+		Type        string          `json:"type"`
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, errors.New("session.tools must be a list of functions")
+	}
+	var defs []toolkit.Definition
+	for _, t := range list {
+		if t.Type != "" && t.Type != "function" {
+			continue
+		}
+		if notNull(t.Parameters) == nil {
+			t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		defs = append(defs, toolkit.Definition{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	return defs, nil
+}
+
+func isObject(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) > 0 && raw[0] == '{'
+}
+
+func notNull(raw json.RawMessage) json.RawMessage {
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// empty says that nothing of the client's update is taken.
+func (p *Patch) empty() bool {
+	return p.noise == nil && p.transcription == nil && p.turns == nil && p.voice == nil && p.speed == nil &&
+		p.instructions == nil && !p.hasTools
+}
+
+// add puts a later Patch on top.
+func (p *Patch) add(later Patch) {
+	for _, f := range []struct{ to, from *json.RawMessage }{
+		{&p.noise, &later.noise}, {&p.transcription, &later.transcription}, {&p.turns, &later.turns},
+		{&p.voice, &later.voice}, {&p.speed, &later.speed},
+	} {
+		if *f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if later.instructions != nil {
+		p.instructions = later.instructions
+	}
+	if later.hasTools {
+		p.tools, p.hasTools = later.tools, true
+	}
+	p.eventIDs = append(p.eventIDs, later.eventIDs...)
+}

@@ -1,0 +1,402 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/charts"
+	"voicebridge/toolkit/clienttool"
+)
+
+var rewrite = flag.Bool("update", false, "write what the calls do into testdata/calls")
+
+// TestCalls plays the transcripts in testdata/calls. In the file "call" a line
+// is an input,
+//
+//	up {…}       an event of the upstream that is heard; up1, up2 … name a session
+//	up2 dialed   that session is made; up2 refused, up2 fatal: it is not
+//	br {…}       an event of the browser
+//	+1.5s        time passes, deadline by deadline
+//	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
+//	wrote ID M   a tool says that it writes the message M
+//	tools A B    the server's tools are these from now on
+//	say words    text from elsewhere; "deliver words" is one that a queue keeps
+//	             until it is saved
+//	interrupt    somebody stops the turn; "forget" starts afresh
+//	stop reason  somebody ends the call
+//	up is STATE  the connection's state; also "br is STATE"
+//
+// and the indented lines below it are the effects. The file "thread" holds the
+// messages that the call has found, "filler" when the voice speaks for a tool, "limit"
+// how many bytes an event for the upstream may have. The tool create_line_chart asks
+// the user first, and a client may declare its own in its place.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/calls/*.txtar")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d transcripts, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range archive.Files {
+				if archive.Files[i].Name != "call" {
+					continue
+				}
+				want := string(archive.Files[i].Data)
+				got := playScript(t, archive, want)
+				if *rewrite {
+					archive.Files[i].Data = []byte(got)
+				} else if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+			if *rewrite {
+				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func section(a *txtar.Archive, name string) string {
+	for _, f := range a.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+// scripted is a call in a transcript.
+type scripted struct {
+	t   *testing.T
+	s   *State
+	now time.Time
+	out strings.Builder
+}
+
+func playScript(t *testing.T, archive *txtar.Archive, script string) string {
+	t.Helper()
+	c := newScripted(t, section(archive, "thread"))
+	var err error
+	if limit := section(archive, "limit"); limit != "" {
+		if c.s.up.limit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if filler := section(archive, "filler"); filler != "" {
+		if c.s.FillerAfter, err = time.ParseDuration(strings.TrimSpace(filler)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(script) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || strings.HasPrefix(line, "\t") {
+			continue
+		}
+		c.out.WriteString(line + "\n")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		c.play(line)
+	}
+	return c.out.String()
+}
+
+// newTestState makes a state without a call around it.
+func newTestState(t testing.TB, f Config) *State {
+	t.Helper()
+	registry := toolkit.NewRegistry()
+	for _, tool := range charts.Tools()[:2] {
+		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := registry.Add(toolkit.Entry{Tool: cancelTool{}, Executor: toolkit.ExecutorApp}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	f.Approve = map[string]bool{"create_line_chart": true}
+	f.CallID, f.Key = "call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}
+	f.Session = Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
+	f.UpstreamLimit, f.BrowserLimit, f.ReplayMessages = 256<<10, 64<<10, 20
+	f.ItemPrefix = "vb"
+	f.Cost = func(realtime.Usage) *float64 { return nil }
+	f.NewID = func() string { n++; return fmt.Sprintf("id-%d", n) }
+	client := clienttool.New(registry, clienttool.Config{Places: map[string]clienttool.Place{"create_line_chart": {}}})
+	return New(f, persistence.CallRecord{ID: f.CallID, ThreadID: "thread-1"}, registry, client, epoch)
+}
+
+var epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func newScripted(t *testing.T, thread string) *scripted {
+	t.Helper()
+	var history []persistence.Message
+	for line := range strings.Lines(thread) {
+		role, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		history = append(history, persistence.Message{
+			ID: fmt.Sprintf("old-%d", len(history)+1), Role: persistence.Role(role), Parts: []persistence.Part{persistence.TextPart(text)},
+		})
+	}
+	f := Config{History: history}
+	if n := len(history); n > 0 {
+		f.LastMessage = history[n-1].ID
+	}
+	return &scripted{t: t, s: newTestState(t, f), now: epoch}
+}
+
+func (c *scripted) play(line string) {
+	verb, rest, _ := strings.Cut(line, " ")
+	state, isState := strings.CutPrefix(rest, "is ")
+	switch {
+	case strings.HasPrefix(verb, "+"):
+		c.pass(verb[1:])
+	case len(verb) == 3 && strings.HasPrefix(verb, "up"):
+		gen := int(verb[2] - '0')
+		switch {
+		case isState:
+			c.reduce(UpstreamState{gen, states[state]})
+		case rest == "dialed":
+			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 256 << 10})
+		case rest == "refused", rest == "fatal":
+			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: errors.New("503")})
+		default:
+			c.reduce(UpstreamEvent{gen, []byte(rest)})
+		}
+	case verb == "up" && isState:
+		c.reduce(UpstreamState{c.s.up.gen, states[state]})
+	case verb == "br" && isState:
+		c.reduce(BrowserState{states[state]})
+	case verb == "up":
+		c.reduce(UpstreamEvent{c.s.up.gen, []byte(rest)})
+	case verb == "br":
+		c.reduce(BrowserEvent{[]byte(rest)})
+	case verb == "tool":
+		id, output, _ := strings.Cut(rest, " ")
+		result := toolkit.Result{Output: json.RawMessage(output)}
+		if words, failed := strings.CutPrefix(output, "!"); failed {
+			result = toolkit.Result{Error: words}
+		}
+		c.reduce(ToolEnd{id, result})
+	case verb == "wrote":
+		id, message, _ := strings.Cut(rest, " ")
+		c.reduce(ToolProgress{id, toolkit.Chunk{Message: "It writes.", MessageID: message}})
+	case verb == "tools":
+		var entries []toolkit.Entry
+		for _, tool := range charts.Tools() {
+			if slices.Contains(strings.Fields(rest), tool.Definition().Name) {
+				entries = append(entries, toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp})
+			}
+		}
+		c.reduce(NewTools{entries})
+	case verb == "say":
+		c.reduce(ServerText{MessageID: "said-1", Text: rest})
+	case verb == "deliver":
+		c.reduce(ServerText{MessageID: "queued-1", Text: rest, With: func(*persistence.Batch) error { return nil }})
+	case verb == "interrupt":
+		c.reduce(Interrupt{})
+	case verb == "forget":
+		c.reduce(FreshStart{})
+	case verb == "stop":
+		c.reduce(Stop{EndReason(rest)})
+	default:
+		c.t.Fatalf("unknown input %q", line)
+	}
+}
+
+var states = map[string]Connection{"connected": Connected, "closed": Closed, "failed": Failed}
+
+// pass lets time pass and wakes the state when it asked for it.
+func (c *scripted) pass(text string) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	end := c.now.Add(d)
+	for range 1000 {
+		at := c.s.Deadline()
+		if at.IsZero() || at.After(end) || c.s.Over() {
+			c.now = end
+			return
+		}
+		if at.After(c.now) {
+			c.now = at
+		}
+		c.reduce(Tick{})
+	}
+	c.t.Fatal("the state asks to be woken without an end")
+}
+
+func (c *scripted) reduce(in Input) {
+	raw, _ := in.(UpstreamEvent)
+	for _, e := range c.s.Reduce(c.now, in) {
+		text := show(c.t, e)
+		if b, ok := e.(ToBrowser); ok && bytes.Equal(b.Data, raw.Data) {
+			text = strings.TrimSuffix("→br as it came, "+map[bool]string{true: "draft"}[b.Draft], ", ")
+		}
+		fmt.Fprintf(&c.out, "\t%s\n", text)
+	}
+}
+
+// show is an effect in one line.
+func show(t *testing.T, e Effect) string {
+	t.Helper()
+	switch e := e.(type) {
+	case ToUpstream:
+		if e.Gen > 1 {
+			return fmt.Sprintf("→up%d %s", e.Gen, compact(e.Data))
+		}
+		return "→up " + compact(e.Data)
+	case ToBrowser:
+		if e.Draft {
+			return "→br draft " + compact(e.Data)
+		}
+		return "→br " + compact(e.Data)
+	case Dial:
+		return fmt.Sprintf("dial %d%s", e.Gen, showHistory(e.History))
+	case Replay:
+		return fmt.Sprintf("replay %d", e.Gen)
+	case Append:
+		return fmt.Sprintf("append %d%s", e.Gen, showHistory(e.Messages))
+	case Switch:
+		return fmt.Sprintf("switch %d", e.Gen)
+	case HangUp:
+		return fmt.Sprintf("hang up %d %s hold=%t", e.Gen, e.Reason, e.Hold)
+	case Count:
+		return "count " + string(e.What)
+	case Write:
+		return "save " + showChange(e.Change)
+	case Publish:
+		return "tell " + string(e.Kind) + " " + string(encode(e.Data))
+	case ExpectTool:
+		return "expect " + e.CallID
+	case StartTool:
+		return "run " + e.Call.ID + " " + e.Call.Name + " " + e.Call.Arguments
+	case CancelTool:
+		return "cancel " + e.CallID
+	case CancelTools:
+		return "cancel tools"
+	case DeliverTool:
+		return "deliver " + e.CallID + " " + e.Output
+	case Gate:
+		return fmt.Sprintf("gate open=%t", e.Open)
+	case Answer:
+		return fmt.Sprintf("answer %t", e.Yes)
+	case Log:
+		return "log " + e.Message
+	case Finish:
+		return "finish " + string(e.Reason)
+	}
+	t.Fatalf("unknown effect %T", e)
+	return ""
+}
+
+// showHistory is what a model is told.
+func showHistory(msgs []persistence.Message) string {
+	var b strings.Builder
+	for _, m := range msgs {
+		fmt.Fprintf(&b, " | %s", m.Role)
+		for _, p := range m.Parts {
+			switch {
+			case p.IsTool():
+				fmt.Fprintf(&b, " [%s %s]", p.ToolCallID, p.State)
+			case p.Type == "text" && m.Metadata.HeardText != nil:
+				fmt.Fprintf(&b, " heard %q", *m.Metadata.HeardText)
+			case p.Type == "text":
+				fmt.Fprintf(&b, " %q", p.Text)
+			}
+		}
+	}
+	return b.String()
+}
+
+// cancelTool stands for the tool of that name, whose calls the state answers.
+type cancelTool struct{}
+
+func (cancelTool) Definition() toolkit.Definition {
+	return toolkit.Definition{Name: CancelToolName, Parameters: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (cancelTool) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, error] { return nil }
+
+// compact is an event without the schemas of tools.
+func compact(data []byte) string {
+	var v map[string]any
+	if json.Unmarshal(data, &v) != nil {
+		return string(data)
+	}
+	if session, ok := v["session"].(map[string]any); ok {
+		if tools, ok := session["tools"].([]any); ok {
+			names := []string{}
+			for _, tool := range tools {
+				names = append(names, tool.(map[string]any)["name"].(string))
+			}
+			session["tools"] = names
+		}
+	}
+	return string(encode(v))
+}
+
+func showChange(o Change) string {
+	switch o := o.(type) {
+	case SaveMessage:
+		m := o.Message
+		text := fmt.Sprintf("message %s %s %s %s", m.ID, m.Role, m.Metadata.Source, m.Metadata.Status)
+		switch o.Place.How {
+		case PlaceLast:
+			text += " last"
+		case PlaceAfter:
+			text += fmt.Sprintf(" after %q", o.Place.After)
+		case PlaceKept:
+		}
+		parts, err := json.Marshal(m.Parts)
+		if err != nil {
+			return err.Error()
+		}
+		text += " " + string(parts)
+		if h := m.Metadata.HeardText; h != nil {
+			text += fmt.Sprintf(" heard %q %dms", *h, *m.Metadata.AudioEndMS)
+		}
+		if len(m.Metadata.LatencyMS) > 0 {
+			text += fmt.Sprint(" ", m.Metadata.LatencyMS)
+		}
+		return text
+	case SaveTool:
+		return fmt.Sprintf("tool %s %s %s %s in=%s out=%s error=%q", o.Call.ToolCallID, o.Call.Name, o.Call.Executor, o.Call.Status,
+			o.Call.Input, o.Call.Output, o.Call.Error)
+	case SaveResponse:
+		text := fmt.Sprintf("response %s %s %s", o.Response.UpstreamID, o.Response.Status, o.Response.StatusReason)
+		if o.Response.AnswerMS != nil {
+			text += fmt.Sprintf(" answer=%dms", *o.Response.AnswerMS)
+		}
+		return text
+	case SaveCall:
+		return fmt.Sprintf("call ready=%t ended=%t %s turns=%d interruptions=%d replayed=%d", o.Call.ReadyAt != nil, o.Call.EndedAt != nil,
+			o.Call.EndReason, o.Call.Turns, o.Call.Interruptions, o.Call.Replayed)
+	}
+	return fmt.Sprintf("%T", o)
+}

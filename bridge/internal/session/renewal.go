@@ -1,0 +1,390 @@
+package session
+
+import (
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// Times and limits of a renewal.
+const (
+	// forceBefore is how long before its end a session is replaced whatever goes on.
+	forceBefore = 2 * time.Minute
+	// firstRetry and lastRetry bound the wait before another try.
+	firstRetry, lastRetry = 250 * time.Millisecond, 4 * time.Second
+	// plannedRetry is the wait after a planned renewal has failed.
+	plannedRetry = 30 * time.Second
+	// giveUpAfter is how long a lost upstream is sought.
+	giveUpAfter = 30 * time.Second
+	// maxLosses are the losses within lossWindow that a call survives.
+	maxLosses  = 6
+	lossWindow = 10 * time.Minute
+)
+
+// renewal is the replacement of the upstream session of a call that goes on. The new
+// session is made ready first; then, at a silence, it takes the old one's place.
+type renewal struct {
+	reason EndReason // EndNone: none is under way
+	// lostAt is when the old session was lost; zero while it is still heard.
+	lostAt  time.Time
+	retryAt time.Time
+	tries   int
+	losses  []time.Time
+	// planAt is when a renewal is wanted, forceAt when it may interrupt.
+	planAt, forceAt time.Time
+	gen             int // the newest generation
+	// unheard says that something of what the caller said is lost.
+	unheard bool
+}
+
+func (s *State) renewalDeadline() time.Time {
+	r := &s.renewal
+	if s.phase != live {
+		return time.Time{}
+	}
+	switch {
+	case s.next != nil:
+		at := s.next.by
+		if s.next.stage == ready {
+			at = r.forceAt
+		}
+		return at
+	case !r.retryAt.IsZero():
+		return r.retryAt
+	case s.due(r.planAt):
+		return r.forceAt // an input makes it quiet
+	default:
+		return r.planAt
+	}
+}
+
+// plan reads when the upstream will end a session, and when it is to be replaced.
+func (s *State) plan(u *upstream, ev realtime.Event) {
+	var session struct {
+		ExpiresAt float64 `json:"expires_at"`
+	}
+	if json.Unmarshal(ev.Session, &session) != nil || session.ExpiresAt <= 0 || session.ExpiresAt > 1<<40 {
+		return
+	}
+	u.expires = time.Unix(int64(session.ExpiresAt), 0).UTC()
+	if u == s.up {
+		s.schedule()
+	}
+}
+
+// schedule plans the renewal of the session that is heard.
+func (s *State) schedule() {
+	r := &s.renewal
+	r.planAt, r.forceAt = time.Time{}, time.Time{}
+	left := s.up.expires.Sub(s.now)
+	if s.up.expires.IsZero() || s.RenewBefore <= 0 || left <= 0 {
+		return
+	}
+	// Of a session that is short from the start the last part is used.
+	r.planAt = s.now.Add(max(left-s.RenewBefore, left/2))
+	r.forceAt = s.now.Add(max(left-forceBefore, left*3/4))
+}
+
+// quiet says that nothing would be lost if the upstream were replaced now.
+func (s *State) quiet() bool {
+	return s.listening() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
+		!s.tools.running() && !s.script.awaitsWords() && s.settings.inFlight == nil
+}
+
+// renewOnTime does what of a renewal is due.
+func (s *State) renewOnTime() {
+	r := &s.renewal
+	if s.phase != live {
+		return
+	}
+	forced := s.due(r.forceAt)
+	switch {
+	case s.next != nil && s.next.stage == ready:
+		if s.up.gone || forced || s.quiet() {
+			s.switchOver()
+		}
+	case s.next != nil:
+		if s.due(s.next.by) {
+			s.tryFailed("not ready in time")
+		}
+	case s.due(r.retryAt) && (s.up.gone || forced || s.quiet()):
+		r.retryAt = time.Time{}
+		s.dial()
+	case r.reason == EndNone && s.due(r.planAt) && (forced || s.quiet()):
+		s.renew(RenewPlanned)
+	}
+}
+
+// renew begins a renewal.
+func (s *State) renew(reason EndReason) {
+	s.renewal.reason = reason
+	s.tell(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
+	s.dial()
+}
+
+// dial makes the next upstream session.
+func (s *State) dial() {
+	s.renewal.gen = max(s.renewal.gen, s.up.gen) + 1
+	u := s.newUpstream(s.renewal.gen)
+	s.next = u
+	history := s.script.memory.last()
+	for _, m := range history {
+		u.told[m.ID] = true
+	}
+	u.open = s.tools.unfinished()
+	s.do(Dial{Gen: u.gen, History: history})
+}
+
+// dialed takes the upstream's yes.
+func (s *State) dialed(in UpstreamDialed) {
+	if s.next == nil || in.Gen != s.next.gen {
+		return // it is not wanted any more, and was told to hang up
+	}
+	s.next.id, s.next.limit = in.ID, in.Limit
+}
+
+func (s *State) dialFailed(in UpstreamDialFailed) {
+	if s.next == nil || in.Gen != s.next.gen {
+		return
+	}
+	s.log(slog.LevelWarn, "upstream not reached again", "error", in.Err, "fatal", in.Fatal)
+	if in.Fatal && s.up.gone {
+		s.giveUp(EndUpstreamRefused)
+		return
+	}
+	s.tryFailed("dial failed")
+}
+
+// nextEvent takes an event of the session that is made ready. The browser sees
+// nothing of it.
+func (s *State) nextEvent(ev realtime.Event) {
+	u := s.next
+	switch ev.Type {
+	case realtime.TypeSessionCreated:
+		if u.stage != dialing {
+			return
+		}
+		u.stage = configuring
+		s.plan(u, ev)
+		s.do(Replay{u.gen})
+		s.settings.configureNext(u)
+	case realtime.TypeSessionUpdated:
+		u.updated = ev
+		if u.stage == configuring {
+			u.stage = ready // renewOnTime follows
+		}
+	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta:
+		if raw, err := realtime.DecodeItem(ev.Item); err == nil && u.isSeed(raw.ID) {
+			s.script.items[raw.ID] = &item{id: raw.ID, gen: u.gen, seeded: true, raw: raw}
+		}
+	case realtime.TypeError:
+		s.nextError(ev.Error)
+	}
+}
+
+func (s *State) nextError(e *realtime.Error) {
+	switch {
+	case e == nil:
+	case e.Fatal() && s.up.gone:
+		s.tellError(*e, "")
+		s.giveUp(EndUpstreamRefused)
+	case e.Fatal(), e.Code == codeSessionExpired, e.EventID == s.next.updateID, e.EventID == "" && strings.HasPrefix(e.Param, "session"):
+		s.log(slog.LevelWarn, "next session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+		s.tryFailed(e.Code)
+	default:
+		s.log(slog.LevelWarn, "replayed item refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+	}
+}
+
+// upstreamIs takes the state of an upstream's connection.
+func (s *State) upstreamIs(gen int, state Connection) {
+	u := s.session(gen)
+	if u == nil || u.gone || state != Closed && state != Failed {
+		return
+	}
+	switch {
+	case u == s.next:
+		s.tryFailed("connection lost")
+	case state == Closed:
+		s.lost(EndUpstreamEndedIt)
+	default:
+		s.lost(EndUpstreamLost)
+	}
+}
+
+// lost takes the loss of the session that is heard. A call that was ready goes on with
+// another one.
+func (s *State) lost(reason EndReason) {
+	r := &s.renewal
+	for len(r.losses) > 0 && s.now.Sub(r.losses[0]) > lossWindow {
+		r.losses = r.losses[1:]
+	}
+	r.losses = append(r.losses, s.now)
+	if s.phase != live || len(r.losses) > maxLosses {
+		s.giveUp(reason)
+		return
+	}
+	s.leave(EndUpstreamLost)
+	r.lostAt = s.now
+	s.do(HangUp{Gen: s.up.gen, Reason: reason, Hold: true})
+	switch {
+	case s.next != nil:
+		r.reason = reason // it takes the place as soon as it can
+		s.tell(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
+	case len(r.losses) > 1:
+		r.reason, r.tries = reason, len(r.losses)-1
+		s.tell(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
+		s.retryLater()
+	default:
+		r.tries = 0
+		s.renew(reason)
+	}
+}
+
+// giveUp ends the call because of the upstream.
+func (s *State) giveUp(reason EndReason) {
+	if s.phase >= draining {
+		s.drainBy = s.now // nothing more will come
+		return
+	}
+	s.tell(endedEvent{Type: "bridge.upstream.lost", Reason: reason})
+	s.begin(reason)
+	s.drainBy = s.now
+}
+
+// giveUpNext drops the session that is made ready.
+func (s *State) giveUpNext() {
+	if s.next == nil {
+		return
+	}
+	s.next.gone = true
+	s.do(HangUp{Gen: s.next.gen, Reason: EndUpstreamSetup})
+	s.next = nil
+}
+
+// tryFailed takes a try of a renewal that came to nothing.
+func (s *State) tryFailed(why string) {
+	r := &s.renewal
+	s.giveUpNext()
+	s.do(Count{CountRenewalFailed})
+	r.tries++
+	s.log(slog.LevelWarn, "renewal failed", "reason", r.reason, "try", r.tries, "why", why)
+	if s.up.gone && s.now.Sub(r.lostAt) >= giveUpAfter {
+		s.giveUp(r.reason)
+		return
+	}
+	s.retryLater()
+}
+
+func (s *State) retryLater() {
+	r := &s.renewal
+	wait := plannedRetry
+	if s.up.gone {
+		wait = min(firstRetry<<min(r.tries, 8), lastRetry)
+	}
+	r.retryAt = s.now.Add(wait)
+}
+
+// leave closes what hangs on the session that is heard, which is lost or is replaced
+// in the middle of something. The question that it was answering is asked again.
+func (s *State) leave(why EndReason) {
+	q := s.answers
+	s.renewal.unheard = s.script.awaitsWords() || !q.speechTill.IsZero()
+	if !q.replyTill.IsZero() {
+		s.askAgain() // a spoken turn that nobody has begun to answer
+	}
+	making, playing := q.active, s.playback.playing
+	s.leaveAnswer(making, true)
+	if playing != making {
+		s.leaveAnswer(playing, false)
+	}
+	s.playback.reset()
+	q.closeAll(string(why))
+	s.closeOpen(true)
+	s.settings.left()
+	s.up.gone = true
+}
+
+// askAgain wants an answer of the next session, if that knows the question.
+func (s *State) askAgain() {
+	n := need{id: "again"}
+	if !s.renewal.unheard && !slices.ContainsFunc(s.answers.needs, func(o need) bool { return o.id == n.id }) {
+		s.answers.need(n)
+	}
+}
+
+// leaveAnswer closes an answer that is made or played. making says that it is made.
+func (s *State) leaveAnswer(id string, making bool) {
+	r := s.answers.byID[id]
+	if r == nil {
+		return
+	}
+	unheard := s.playback.cutOff(id)
+	if !making && !unheard || r.tools > 0 {
+		return // the outputs of its tools are answered
+	}
+	for _, m := range r.messages {
+		m.again = true
+	}
+	s.askAgain()
+}
+
+// switchOver lets the next session take the place of the one that is heard.
+func (s *State) switchOver() {
+	r, old := &s.renewal, s.up
+	if !old.gone {
+		s.leave(r.reason)
+		old.gone = false // it hangs up below
+	}
+	s.script.rebase()
+	s.up, s.next = s.next, nil
+	s.catchUp()
+	s.answers.moved()
+	s.settings.moved()
+	s.do(Switch{s.up.gen})
+	if !old.gone {
+		old.gone = true
+		s.do(HangUp{Gen: old.gen, Reason: r.reason})
+	}
+	s.record.UpstreamCallID = s.up.id
+	s.saveCall()
+	gap, counter := time.Duration(0), CountRenewedPlanned
+	if !r.lostAt.IsZero() {
+		gap, counter = s.now.Sub(r.lostAt), CountRenewedLost
+	}
+	s.tell(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.unheard})
+	s.do(Count{counter})
+	*r = renewal{losses: r.losses, gen: r.gen}
+	s.schedule()
+	s.release()
+}
+
+// catchUp tells the new session what has happened since its history was read.
+func (s *State) catchUp() {
+	if since := s.script.memory.since(s.up.told); len(since) > 0 {
+		s.do(Append{Gen: s.up.gen, Messages: since})
+	}
+	for _, run := range s.up.open {
+		if run.done && s.up.told[run.message.id] {
+			s.tools.sendOutput(run, s.nextItemID())
+		}
+	}
+	s.up.told, s.up.open = nil, nil
+	s.script.messages = openOnly(s.script.messages)
+}
+
+// openOnly drops the messages that nothing will change any more.
+func openOnly(messages []*message) []*message {
+	var kept []*message
+	for _, m := range messages {
+		if m.open() || !m.flushAt.IsZero() || m.role == persistence.RoleAssistant && len(m.tools) > 0 {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}

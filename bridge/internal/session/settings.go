@@ -1,0 +1,342 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// settings is the configuration of the upstream's session. At most one
+// session.update is in flight, because its answer does not name it.
+type settings struct {
+	*core
+	registry *toolkit.Registry
+	client   *clienttool.Toolkit
+
+	// declared are the client's tools.
+	declared []toolkit.Definition
+	// effective is what the client has asked for until now and the upstream has not
+	// refused: a new session is configured with it.
+	effective Patch
+	// next is what waits for its turn; asked says that there is something, if
+	// only an answer to give.
+	next  Patch
+	asked bool
+
+	inFlight *update
+	// revision counts the changes of effective.
+	revision int
+	// rejected says that the upstream has refused the bridge's own settings.
+	rejected bool
+	// last is the newest session.updated as the client may see it.
+	last []byte
+	// noReply says that the upstream does not answer spoken turns by itself.
+	noReply bool
+}
+
+// update is a session.update that the upstream has not answered.
+type update struct {
+	eventID string
+	patch   Patch // the client's part
+	asked   bool  // the client waits for the answer
+	first   bool  // the bridge's own settings are in it
+	noVoice bool
+	before  []toolkit.Definition // the client's tools until now
+	by      time.Time            // when it is given up; zero for the first, without which there is no call
+}
+
+func (c *settings) deadline() time.Time {
+	if c.inFlight == nil {
+		return time.Time{}
+	}
+	return c.inFlight.by
+}
+
+// onTime gives up an update without an answer: others wait for their turn. Whether
+// the upstream has taken it is not known, so the client's tools stay.
+func (c *settings) onTime() {
+	u := c.inFlight
+	if u == nil || !c.due(u.by) {
+		return
+	}
+	c.inFlight = nil
+	if c.phase != live {
+		return
+	}
+	c.log(slog.LevelWarn, "session.update was not answered", "event_id", u.eventID)
+	if u.asked {
+		c.tellUpdateError(u, &realtime.Error{Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer."})
+	}
+	c.sendNext()
+}
+
+// asks takes a client's session.update. spoken says that the model has made audio,
+// which locks its voice.
+func (c *settings) asks(clientID string, raw json.RawMessage, spoken bool) {
+	p, err := ReadPatch(raw, c.Session.AllowClientInstructions)
+	if err != nil {
+		c.refuse(clientID, "invalid_value", err.Error(), "session")
+		return
+	}
+	p.eventIDs = []string{clientID}
+	if spoken {
+		p.voice = nil // it would lose the whole update
+	}
+	p.tools = c.acceptable(clientID, p.tools)
+	c.next.add(p)
+	c.asked = true
+	c.sendNext()
+}
+
+// acceptable leaves out the tools that the client cannot have and tells it which.
+func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []toolkit.Definition {
+	var good []toolkit.Definition
+	for i, d := range defs {
+		param := fmt.Sprintf("session.tools[%d]", i)
+		if e, ok := c.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient && !c.client.MayReplace(d.Name) {
+			c.refuse(clientID, "tool_name_taken", fmt.Sprintf(
+				"The client tool %q is left out: a tool of the server (%s) has this name.", d.Name, e.Executor), param)
+			continue
+		}
+		if slices.ContainsFunc(good, func(o toolkit.Definition) bool { return o.Name == d.Name }) {
+			c.refuse(clientID, "tool_name_taken", fmt.Sprintf("The client tool %q is declared twice.", d.Name), param)
+			continue
+		}
+		if err := errors.Join(toolkit.CheckName(d.Name), toolkit.CheckParameters(d.Parameters)); err != nil {
+			c.refuse(clientID, "invalid_value", fmt.Sprintf("The client tool %q is left out: %v", d.Name, err), param)
+			continue
+		}
+		good = append(good, d)
+	}
+	return good
+}
+
+// sendNext sends what waits, or answers the client at once when nothing of what it
+// asks for is taken.
+func (c *settings) sendNext() {
+	if c.inFlight != nil || c.up.gone || c.up.stage < configuring {
+		return // it goes with the first session.update, or after the one that is sent
+	}
+	p, asked := c.next, c.asked
+	c.next, c.asked = Patch{}, false
+	switch {
+	case !p.empty():
+		c.sendUpdate(&update{patch: p, asked: asked})
+	case asked && c.last != nil:
+		c.do(ToBrowser{Data: c.last})
+	case asked:
+		c.sendUpdate(&update{asked: true})
+	}
+}
+
+// replaceTools exchanges the server's tools for others and tells the upstream. Tools
+// that run go on.
+func (c *settings) replaceTools(entries []toolkit.Entry) {
+	var old []string
+	for _, e := range c.registry.Entries() {
+		if name := e.Tool.Definition().Name; e.Executor != toolkit.ExecutorClient && name != CancelToolName {
+			old = append(old, name)
+		}
+	}
+	if err := c.client.ReplaceServer(old, entries); err != nil {
+		c.log(slog.LevelWarn, "new tools refused", "error", err)
+		return
+	}
+	if c.up.stage < configuring && c.phase < live {
+		return // they go with the first session.update
+	}
+	if !c.next.hasTools {
+		c.next.tools, c.next.hasTools = c.declared, true
+	}
+	c.sendNext()
+}
+
+// configure sends the bridge's settings with what the client has asked for until
+// now.
+func (c *settings) configure() {
+	p, asked := c.Patch, c.asked
+	p.tools = c.acceptable("", p.tools)
+	p.add(c.next)
+	c.next, c.asked = Patch{}, false
+	c.sendUpdate(&update{patch: p, asked: asked, first: true})
+}
+
+// configureNext sends the settings as they are now to a session that is made ready.
+func (c *settings) configureNext(u *upstream) {
+	u.updateID = u.eventID(sentEvent{kind: sentSession})
+	u.settings = c.revision
+	u.send(realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective})))
+}
+
+// left takes back the update that the session before has not answered.
+func (c *settings) left() {
+	u := c.inFlight
+	if u == nil {
+		return
+	}
+	again := u.patch
+	again.add(c.next)
+	c.next, c.asked, c.inFlight = again, c.asked || u.asked, nil
+}
+
+// moved goes on with another session. What was changed since it was configured is
+// sent again.
+func (c *settings) moved() {
+	c.last = c.redact(c.up.updated)
+	c.noReply = !answersTurns(c.up.updated.Session)
+	if c.up.settings != c.revision {
+		again := c.effective
+		again.add(c.next)
+		c.next = again
+	}
+	c.sendNext()
+}
+
+func (c *settings) sendUpdate(u *update) {
+	if u.patch.hasTools {
+		u.before = c.declared
+		c.declare(u)
+	}
+	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked})
+	event := realtime.SessionUpdate(u.eventID, c.object(u))
+	if len(event) > c.up.limit {
+		// What the client asks for is left out. Without the server's tools and
+		// instructions the model would be another one.
+		c.log(slog.LevelWarn, "session too large for the upstream", "bytes", len(event), "limit", c.up.limit)
+		c.inFlight = u
+		c.refused(&realtime.Error{
+			Type: "invalid_request_error", Code: "session_too_large", Param: "session",
+			Message: fmt.Sprintf("The session has %d bytes; the upstream takes %d.", len(event), c.up.limit),
+		})
+		return
+	}
+	if !u.first {
+		u.by = c.now.Add(updateTimeout)
+	}
+	c.inFlight = u
+	c.up.send(event)
+}
+
+// declare makes the tools of an update the client's.
+func (c *settings) declare(u *update) {
+	if err := c.client.Declare(u.patch.tools); err != nil {
+		c.refuse(firstOf(u.patch.eventIDs), "invalid_value", err.Error(), "session.tools")
+		u.patch.tools, u.patch.hasTools = nil, false
+		return
+	}
+	c.declared = u.patch.tools
+}
+
+// updated takes the upstream's session.updated. It says whether the client has asked
+// for it; sendNext is to follow.
+func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
+	visible = c.redact(ev)
+	c.last = visible
+	c.noReply = !answersTurns(ev.Session)
+	u := c.inFlight
+	if u == nil {
+		return visible, true
+	}
+	c.inFlight = nil
+	c.effective.add(u.patch)
+	c.effective.eventIDs = nil
+	c.revision++
+	asked = u.asked
+	// An update of which nothing is taken has its answer here, too.
+	if c.asked && c.next.empty() {
+		asked, c.asked, c.next = true, false, Patch{}
+	}
+	return visible, asked
+}
+
+// answersTurns reads from a session whether the upstream answers spoken turns by
+// itself. It does unless the session says otherwise.
+func answersTurns(session json.RawMessage) bool {
+	var o struct {
+		Audio struct {
+			Input struct {
+				Turns json.RawMessage `json:"turn_detection"`
+			} `json:"input"`
+		} `json:"audio"`
+	}
+	if json.Unmarshal(session, &o) != nil || o.Audio.Input.Turns == nil {
+		return true
+	}
+	raw := notNull(o.Audio.Input.Turns)
+	if raw == nil {
+		return false // no turns at all
+	}
+	var t struct {
+		CreateResponse *bool `json:"create_response"`
+	}
+	return json.Unmarshal(raw, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
+}
+
+// redact takes the server's instructions and tools out of a session event.
+func (c *settings) redact(ev realtime.Event) []byte {
+	visible, err := realtime.RedactSession(ev.Raw, func(name string) bool { return name != "" && c.client.Declared(name) })
+	if err != nil {
+		c.log(slog.LevelWarn, "session event held back", "error", err)
+		return nil
+	}
+	return visible
+}
+
+// refused takes the upstream's refusal of a session.update.
+func (c *settings) refused(e *realtime.Error) {
+	u := c.inFlight
+	if u == nil || (e.EventID != "" && e.EventID != u.eventID) {
+		return // it was given up
+	}
+	c.inFlight = nil
+	switch {
+	case e.Code == "cannot_update_voice" && !u.noVoice:
+		again := *u
+		again.noVoice, again.patch.voice = true, nil
+		c.sendUpdate(&again)
+	case !u.patch.empty():
+		if u.patch.hasTools {
+			if err := c.client.Declare(u.before); err != nil {
+				c.log(slog.LevelError, "client tools not restored", "error", err)
+			}
+			c.declared = u.before
+		}
+		c.tellUpdateError(u, e)
+		if u.first {
+			c.sendUpdate(&update{first: true, noVoice: u.noVoice})
+		} else {
+			c.sendNext()
+		}
+	case u.first:
+		c.log(slog.LevelError, "session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+		c.tellError(*e, "")
+		c.rejected = true
+	default:
+		c.tellUpdateError(u, e)
+		c.sendNext()
+	}
+}
+
+// tellUpdateError answers each of the client's events that are in the update.
+func (c *settings) tellUpdateError(u *update, e *realtime.Error) {
+	if len(u.patch.eventIDs) == 0 {
+		c.tellError(*e, "")
+	}
+	for _, id := range u.patch.eventIDs {
+		c.tellError(*e, id)
+	}
+}
+
+func firstOf(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[0]
+}

@@ -1,0 +1,179 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// State is everything that is known of a call and decides about it. It has one user
+// at a time: the call's loop.
+type State struct {
+	*core
+	known    owners
+	script   *transcript
+	answers  *responses
+	playback *playback
+	tools    *tools
+	settings *settings
+	renewal  renewal
+	// next is the upstream session that is to take the place of the one that is
+	// heard; nil while there is none.
+	next *upstream
+
+	reason    EndReason
+	endBy     time.Time
+	drainBy   time.Time
+	connected bool // the browser has been connected once
+	turn      bool // watchers were told of a turn that goes on
+	held      held
+}
+
+// New returns the state of a call whose first upstream session is dialled.
+func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, client *clienttool.Toolkit, now time.Time) *State {
+	c := &core{Config: cfg, now: now, record: record}
+	c.up = c.newUpstream(1)
+	c.up.id = record.UpstreamCallID
+	s := &State{core: c, known: make(owners)}
+	script := newTranscript(c)
+	s.script = &script
+	answers := newResponses(c, s.script)
+	s.answers = &answers
+	s.playback = &playback{core: c, script: s.script, answers: s.answers, rate: defaultRate}
+	s.tools = &tools{core: c, script: s.script, answers: s.answers, registry: registry, client: client, byID: make(map[string]*toolRun)}
+	s.settings = &settings{core: c, registry: registry, client: client}
+	if cfg.MaxDuration > 0 {
+		s.endBy = now.Add(cfg.MaxDuration)
+	}
+	return s
+}
+
+// Ending says that the call will end soon, whatever comes.
+func (s *State) Ending() bool { return s.phase >= draining }
+
+// Over says that the call has ended: nothing changes it any more.
+func (s *State) Over() bool { return s.phase == ended }
+
+// Turns is how often the user has spoken or typed.
+func (s *State) Turns() int64 { return s.record.Turns }
+
+// Reduce takes what happened and returns what is to be done. It does neither
+// input nor output and knows no other time than now.
+func (s *State) Reduce(now time.Time, in Input) []Effect {
+	s.now, s.effects = now, nil
+	if s.phase == ended {
+		return nil
+	}
+	s.take(in)
+	s.onTime()
+	if s.phase != ended {
+		s.answers.askForAnswer()
+		s.tellTurn()
+	}
+	return s.effects
+}
+
+// Abort ends a call whose state is broken, and saves what it can.
+func (s *State) Abort(now time.Time) []Effect {
+	s.now, s.effects, s.reason = now, nil, EndInternal
+	s.finish()
+	return s.effects
+}
+
+func (s *State) take(in Input) {
+	switch in := in.(type) {
+	case UpstreamEvent:
+		s.upstreamEvent(in.Gen, in.Data)
+	case BrowserEvent:
+		s.browser(in.Data)
+	case BrowserTooLarge:
+		s.refuse("", "event_too_large", fmt.Sprintf("The event of %d bytes is too large and was not read.", in.Size), "")
+	case UpstreamState:
+		s.upstreamIs(in.Gen, in.State)
+	case UpstreamDialed:
+		s.dialed(in)
+	case UpstreamDialFailed:
+		s.dialFailed(in)
+	case BrowserState:
+		s.browserIs(in.State)
+	case ToolProgress:
+		s.tools.progressed(in.CallID, in.Chunk)
+	case ToolEnd:
+		s.tools.ended(in.CallID, in.Result)
+	case ServerText:
+		s.say(in)
+	case Interrupt:
+		s.interruptTurn(in)
+	case FreshStart:
+		s.forget()
+	case NewTools:
+		s.settings.replaceTools(in.Entries)
+	case Stop:
+		s.end(in.Reason)
+	case Tick:
+	}
+	if s.settings.rejected {
+		s.settings.rejected = false
+		s.end(EndSessionRejected)
+	}
+}
+
+// Deadline is when the state wants a Tick; zero is never.
+func (s *State) Deadline() time.Time {
+	at := until(s.drainBy, s.script.deadline())
+	at = until(at, s.answers.deadline())
+	at = until(at, s.settings.deadline())
+	at = until(at, s.tools.deadline())
+	at = until(at, s.renewalDeadline())
+	if s.phase < draining {
+		at = until(at, s.endBy)
+	}
+	if s.phase < live {
+		at = until(at, s.up.by)
+	}
+	return at
+}
+
+func (s *State) onTime() {
+	switch {
+	case s.phase < live && s.due(s.up.by):
+		s.end(EndUpstreamSetup)
+	case s.due(s.endBy):
+		s.end(EndMaxDuration)
+	}
+	s.script.onTime()
+	if s.due(s.answers.activeBy) {
+		s.responseLost()
+	}
+	s.answers.onTime()
+	s.settings.onTime()
+	s.tools.onTime(s.playback.playing == "")
+	s.renewOnTime()
+	if s.phase == draining && (s.due(s.drainBy) || !s.script.awaitsWords()) {
+		s.finish()
+	}
+}
+
+// The events that tell the thread's watchers of turns.
+const (
+	TurnStarted  persistence.EventType = "turn_started"
+	TurnFinished persistence.EventType = "turn_finished"
+)
+
+// tellTurn tells the thread's watchers when a turn begins and ends.
+func (s *State) tellTurn() {
+	q := s.answers
+	busy := s.phase == live && (q.active != "" || q.create != nil || len(q.needs) > 0 || s.tools.running())
+	if busy == s.turn {
+		return
+	}
+	s.turn = busy
+	kind := TurnFinished
+	if busy {
+		kind = TurnStarted
+	}
+	s.do(Publish{kind, callEvent{CallID: s.CallID}})
+}

@@ -1,0 +1,223 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// transcript turns the upstream's items into the thread's messages. Their order
+// is that of the chain of items (previous_item_id), never that of arrival.
+type transcript struct {
+	*core
+	items    map[string]*item
+	tail     *item      // the last one that was written
+	messages []*message // of this call, in the order in which they were made
+	growing  []*message // those of them that may have a deadline
+	memory   memory
+}
+
+// item is one entry of the conversation.
+type item struct {
+	id  string
+	gen int // of the upstream session that has it
+	// prev is the item before this one, which is known when linked; empty then
+	// means that this item is the first.
+	prev   string
+	linked bool
+	// seeded items come from the thread and are not written again.
+	seeded bool
+	// forgotten items were deleted upstream, and stay in the thread.
+	forgotten bool
+	// message is what the item is a part of, nil when it is not shown.
+	message *message
+	raw     realtime.Item // as far as it is known, for conversation.item.retrieve
+}
+
+func newTranscript(c *core) transcript {
+	return transcript{core: c, items: make(map[string]*item), memory: newMemory(c.History, c.ReplayMessages)}
+}
+
+func (t *transcript) deadline() time.Time {
+	var at time.Time
+	for _, m := range t.growing {
+		at = until(at, m.flushAt)
+		at = until(at, m.publishAt)
+		at = until(at, m.wordsBy)
+	}
+	return at
+}
+
+// awaitsWords says whether the transcript of a spoken turn may still come.
+func (t *transcript) awaitsWords() bool {
+	return slices.ContainsFunc(t.growing, func(m *message) bool { return !m.wordsBy.IsZero() })
+}
+
+func (t *transcript) onTime() {
+	for _, m := range t.growing {
+		if t.due(m.wordsBy) {
+			t.closeMessage(m, persistence.StatusFailed)
+		}
+		if t.due(m.publishAt) {
+			m.publishAt = time.Time{}
+			t.do(Publish{"message_delta", deltaEvent{ID: m.id, Text: m.text()}})
+		}
+		if t.due(m.flushAt) {
+			t.write(m)
+		}
+	}
+	t.growing = slices.DeleteFunc(t.growing, func(m *message) bool {
+		return !m.grows() && m.flushAt.IsZero() && m.publishAt.IsZero() && m.wordsBy.IsZero()
+	})
+}
+
+// item returns the item of that id, a new one if there is none.
+func (t *transcript) item(id string) *item {
+	it := t.items[id]
+	if it == nil {
+		it = &item{id: id, gen: t.up.gen, seeded: t.up.isSeed(id)}
+		t.items[id] = it
+	}
+	return it
+}
+
+// link notes the item's predecessor.
+func (it *item) link(ev *realtime.Event) {
+	if ev.HasPrevious && (!it.linked || it.prev == "") {
+		it.prev, it.linked = ev.PreviousItemID, true
+	}
+}
+
+// know keeps what is said of the item.
+func (it *item) know(raw realtime.Item) {
+	if len(raw.Content) == 0 {
+		raw.Content = it.raw.Content
+	}
+	it.raw = raw
+}
+
+// newMessage makes the message of an item.
+func (t *transcript) newMessage(it *item, role persistence.Role, source persistence.Source) *message {
+	m := &message{item: it, id: t.NewID(), role: role, texts: []string{""}, meta: persistence.Metadata{
+		Source: source, Status: persistence.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
+	}}
+	if role == persistence.RoleAssistant {
+		m.meta.Model, m.meta.Voice = t.Session.Model, t.Session.Voice
+	}
+	it.message = m
+	t.messages = append(t.messages, m)
+	t.growing = append(t.growing, m)
+	return m
+}
+
+// write saves the message as it is now.
+func (t *transcript) write(m *message) {
+	at := Place{How: PlaceKept}
+	if !m.placed {
+		at = t.placeOf(m.item)
+		m.placed, t.tail = true, m.item
+		t.memory.add(m, at)
+	}
+	m.flushAt = time.Time{}
+	if !m.open() {
+		m.publishAt = time.Time{}
+	}
+	t.save(SaveMessage{Message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, With: m.with})
+	m.with = nil
+}
+
+// writeRest saves what was added to a message that is closed.
+func (t *transcript) writeRest(m *message) {
+	if !m.flushAt.IsZero() {
+		t.write(m)
+	}
+}
+
+// placeOf follows the chain of items back to the nearest one that is shown.
+func (t *transcript) placeOf(it *item) Place {
+	for range len(t.items) + 1 {
+		if !it.linked {
+			return Place{How: PlaceLast}
+		}
+		if it.prev == "" {
+			return Place{How: PlaceAfter, After: t.LastMessage}
+		}
+		prev := t.items[it.prev]
+		switch {
+		case prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)):
+			return Place{How: PlaceAfter, After: t.LastMessage}
+		case prev == nil:
+			// It will come, and then stand before this one.
+			return Place{How: PlaceLast}
+		case prev.seeded:
+			return Place{How: PlaceAfter, After: t.LastMessage}
+		case prev.message != nil && prev.message.placed:
+			return Place{How: PlaceAfter, After: prev.message.end()}
+		}
+		it = prev
+	}
+	return Place{How: PlaceLast} // the chain is a circle
+}
+
+// rebase begins a new chain of items: what comes next may be the first item of a
+// conversation, and is not the first message.
+func (t *transcript) rebase() {
+	if tail := t.tail; tail != nil {
+		t.LastMessage, t.tail = tail.message.end(), nil
+	}
+}
+
+// writeRefused saves a text that the upstream did not take. It stands where it
+// was typed, behind the last message of the call until now.
+func (t *transcript) writeRefused(m *message) {
+	tail := t.tail
+	m.meta.Status = persistence.StatusFailed
+	t.write(m)
+	t.tail = tail
+	t.standsHere(m.id)
+}
+
+// standsHere notes a message that belongs to no item, or that a tool has written:
+// what is said from now on stands behind it.
+func (t *transcript) standsHere(messageID string) {
+	if t.tail == nil {
+		t.LastMessage = messageID
+		return
+	}
+	t.tail.message.after = messageID
+}
+
+// grow adds a piece of text to a message.
+func (t *transcript) grow(m *message, index int, delta string) {
+	if !m.grows() || delta == "" {
+		return
+	}
+	m.setText(index, m.at(index)+delta)
+	if !m.placed {
+		t.write(m)
+		return
+	}
+	if m.flushAt.IsZero() {
+		m.flushAt = t.now.Add(flushEvery)
+	}
+	if m.publishAt.IsZero() {
+		m.publishAt = t.now.Add(publishEvery)
+	}
+}
+
+// closeMessage ends a message in progress and saves it.
+func (t *transcript) closeMessage(m *message, status persistence.Status) {
+	m.wordsBy = time.Time{}
+	if !m.open() {
+		return
+	}
+	m.meta.Status = status
+	t.write(m)
+}
+
+// end is the id of the last message of the thread that belongs to this one.
+func (m *message) end() string { return cmp.Or(m.after, m.id) }

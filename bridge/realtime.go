@@ -1,0 +1,86 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+)
+
+// Realtime is the driver for the OpenAI Realtime API over WebRTC and for
+// servers that speak it.
+type Realtime struct {
+	name   string
+	api    *rtc.API
+	client *realtime.Client
+}
+
+// NewRealtime returns a driver that creates calls through client and connects to
+// them with peers of api.
+func NewRealtime(name string, api *rtc.API, client *realtime.Client) *Realtime {
+	return &Realtime{name: name, api: api, client: client}
+}
+
+// Name implements [Upstream].
+func (r *Realtime) Name() string { return r.name }
+
+// HangUp implements [Upstream].
+func (r *Realtime) HangUp(ctx context.Context, id string) error { return r.client.Hangup(ctx, id) }
+
+// Dial implements [Upstream].
+func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
+	peer, offer, err := r.api.Offer(ctx, d.Handlers)
+	if err != nil {
+		return nil, err
+	}
+	call, err := r.client.CreateCall(ctx, offer, d.Session)
+	leg := &realtimeLeg{Peer: peer, id: call.ID, history: d.History, prefix: d.ItemPrefix}
+	if err == nil {
+		err = r.connect(ctx, leg, call, d)
+	}
+	if err == nil {
+		return leg, nil
+	}
+	_ = peer.Close()
+	if call.ID != "" {
+		// The upstream holds a session that nobody will use: it would bill.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangUpTimeout)
+		defer cancel()
+		_ = r.client.Hangup(ctx, call.ID)
+	}
+	return nil, err
+}
+
+func (r *Realtime) connect(ctx context.Context, leg *realtimeLeg, call realtime.Call, d Dial) error {
+	if err := d.Created(call.ID); err != nil {
+		return err
+	}
+	return leg.Accept(ctx, call.Answer)
+}
+
+type realtimeLeg struct {
+	*rtc.Peer
+	id      string
+	history []persistence.Message
+	prefix  string
+	items   int
+}
+
+func (l *realtimeLeg) ID() string { return l.id }
+
+func (l *realtimeLeg) Opening() [][]byte { return l.Append(l.history) }
+
+func (l *realtimeLeg) Append(messages []persistence.Message) [][]byte {
+	newID := func() string {
+		l.items++
+		return fmt.Sprintf("%s%d", l.prefix, l.items)
+	}
+	var events [][]byte
+	for _, item := range replayItems(messages, l.MaxMessageSize(), newID) {
+		events = append(events, realtime.ItemCreate(session.ReplayPrefix+item.ID, item, ""))
+	}
+	return events
+}
