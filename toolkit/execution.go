@@ -37,6 +37,7 @@ func startExecution(ctx context.Context, log *slog.Logger, tool *registered, cal
 		}()
 		// In here, since a hostile schema may make the check take its time.
 		if tool.check != nil {
+			call.Arguments = tool.check.defaults.fillText(call.Arguments, arguments)
 			if x.err = tool.check.check(arguments); x.err != nil {
 				return
 			}

@@ -26,6 +26,7 @@ const (
 // checker checks arguments against one schema.
 type checker struct {
 	resolved *jsonschema.Resolved
+	defaults defaults
 }
 
 // CheckParameters reports why a JSON Schema cannot be the parameters of a tool: it is
@@ -70,7 +71,7 @@ func newChecker(raw json.RawMessage) (*checker, error) {
 	if err := resolved.Validate(map[string]any{}); err != nil && strings.HasPrefix(err.Error(), "cannot validate version") {
 		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", cut(schema.Schema, 100))
 	}
-	return &checker{resolved: resolved}, nil
+	return &checker{resolved: resolved, defaults: defaultsOf(root)}, nil
 }
 
 // check returns nil or an error that names the field, in words for a model.

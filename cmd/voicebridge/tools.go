@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/toolkit"
@@ -35,7 +36,7 @@ type tools struct {
 	changed chan struct{}
 }
 
-// openTools makes the server's own tools and connects to the MCP servers. close
+// openTools makes the server's own tools. run connects to the MCP servers. close
 // must be called.
 func openTools(ctx context.Context, cfg config.Config, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
@@ -49,7 +50,7 @@ func openTools(ctx context.Context, cfg config.Config, log *slog.Logger) (*tools
 	if t.pyodide, err = web.OpenPyodide(cfg.Tools.Code.Pyodide); err != nil {
 		return nil, fmt.Errorf("tools.code.pyodide: %w", err)
 	}
-	if err := t.openMCP(ctx, cfg); err != nil {
+	if err := t.openMCP(cfg); err != nil {
 		return nil, errors.Join(err, t.pyodide.Close())
 	}
 	return t, nil
@@ -88,8 +89,8 @@ func (t *tools) reportLists() {
 // pageTools are tools that pages declare for a call.
 var pageTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme"}
 
-// openMCP connects to the MCP servers, if any are configured.
-func (t *tools) openMCP(ctx context.Context, cfg config.Config) error {
+// openMCP prepares the MCP servers, if any are configured.
+func (t *tools) openMCP(cfg config.Config) error {
 	path := cfg.MCPPath()
 	if path == "" {
 		return nil
@@ -98,7 +99,10 @@ func (t *tools) openMCP(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	t.mcp, err = mcptool.Open(ctx, servers, mcptool.Options{Logger: t.log, Version: buildVersion(), Changed: func() {
+	for _, warning := range servers.Warnings {
+		t.log.Warn("MCP configuration", "file", path, "warning", warning)
+	}
+	t.mcp, err = mcptool.Open(servers, mcptool.Options{Logger: t.log, Version: buildVersion(), Changed: func() {
 		select {
 		case t.changed <- struct{}{}:
 		default:
@@ -184,7 +188,13 @@ func (t *tools) run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	t.reportLists()
+	var reported sync.WaitGroup
+	defer reported.Wait()
+	reported.Go(func() {
+		if <-t.mcp.Settled(); ctx.Err() == nil {
+			t.reportLists()
+		}
+	})
 	return t.mcp.Run(ctx)
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,10 +37,14 @@ const (
 //	{"mcpServers": {"files": {"command": "npx", "args": ["-y", "server"], "env": {"TOKEN": "${TOKEN}"}},
 //	                "search": {"type": "http", "url": "https://…/mcp", "headers": {"Authorization": "Bearer ${KEY:-none}"}}}}
 //
-// "servers" is accepted in place of "mcpServers".
+// "servers" is accepted in place of "mcpServers", comments and trailing commas are, and what other
+// clients write: see [Config.Warnings].
 type Config struct {
 	// Servers are the servers by their names.
 	Servers map[string]Server
+	// Warnings say what of the file has no effect, or another one than in the client that it was
+	// written for.
+	Warnings []string
 }
 
 // Server is one MCP server. Its texts hold no ${…} any more.
@@ -63,89 +66,11 @@ type Server struct {
 	// Disabled servers are not started.
 	Disabled bool
 	// AllowedTools are the names, as the server gives them, of the tools to offer; nil offers all.
+	// DeniedTools are not offered.
 	AllowedTools []string
-}
-
-// serverFile is a server as it stands in the file.
-type serverFile struct {
-	Type         string            `json:"type"`
-	Command      string            `json:"command"`
-	Args         []string          `json:"args"`
-	Env          map[string]string `json:"env"`
-	Cwd          string            `json:"cwd"`
-	URL          string            `json:"url"`
-	Headers      map[string]string `json:"headers"`
-	Timeout      json.RawMessage   `json:"timeout"`
-	Disabled     bool              `json:"disabled"`
-	AllowedTools []string          `json:"allowedTools"`
-}
-
-// serverKeys are the keys of a server, exactly: encoding/json alone would also take "Command".
-var serverKeys = []string{"type", "command", "args", "env", "cwd", "url", "headers", "timeout", "disabled", "allowedTools"}
-
-// LoadConfig reads the file at path. In the texts of servers that are not disabled ${VAR} and
-// ${VAR:-default} are replaced from the environment. Errors name the file, and what
-// is wrong: an unknown key, a variable that is not set, a bad value. Several are joined.
-func LoadConfig(path string) (Config, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("read MCP configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
-	if err != nil {
-		return Config{}, fmt.Errorf("read MCP configuration: %w", err)
-	}
-	config, err := parseConfig(data, os.LookupEnv)
-	if err != nil {
-		return Config{}, fmt.Errorf("read MCP configuration %s: %w", path, err)
-	}
-	return config, nil
-}
-
-func parseConfig(data []byte, lookup func(string) (string, bool)) (Config, error) {
-	if len(data) > maxConfigBytes {
-		return Config{}, fmt.Errorf("it is larger than %d bytes", maxConfigBytes)
-	}
-	top, err := uniqueObject(data)
-	if err != nil {
-		return Config{}, err
-	}
-	for key := range top {
-		if key != "mcpServers" && key != "servers" {
-			return Config{}, fmt.Errorf("unknown key %q, only \"mcpServers\" (or \"servers\") stands at the top", key)
-		}
-	}
-	if len(top) != 1 {
-		return Config{}, errors.New(`it needs exactly one of "mcpServers" and "servers"`)
-	}
-	var raw map[string]json.RawMessage
-	for key, value := range top {
-		if raw, err = uniqueObject(value); err != nil {
-			return Config{}, fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	if len(raw) > maxServers {
-		return Config{}, fmt.Errorf("it has %d servers, the limit is %d", len(raw), maxServers)
-	}
-	config := Config{Servers: make(map[string]Server, len(raw))}
-	var problems []error
-	prefixes := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		server, err := parseServer(name, raw[name], lookup)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("server %q: %w", name, err))
-		}
-		if other, ok := prefixes[sanitize(name)]; ok {
-			problems = append(problems, fmt.Errorf("servers %q and %q: their tools would have the same names", other, name))
-		}
-		prefixes[sanitize(name)] = name
-		config.Servers[name] = server
-	}
-	if len(problems) > 0 {
-		return Config{}, errors.Join(problems...)
-	}
-	return config, nil
+	DeniedTools  []string
+	// TrustChanges offers tools also when the server has changed them since they were first seen.
+	TrustChanges bool
 }
 
 // uniqueObject reads a JSON object and refuses a key that stands there twice: encoding/json
@@ -183,71 +108,28 @@ func uniqueObject(data []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-func parseServer(name string, data []byte, lookup func(string) (string, bool)) (Server, error) {
-	if name == "" || len(name) > maxServerName {
-		return Server{}, fmt.Errorf("the name must have 1 to %d bytes", maxServerName)
-	}
-	keys, err := uniqueObject(data)
-	if err != nil {
-		return Server{}, err
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if !slices.Contains(serverKeys, key) {
-			return Server{}, fmt.Errorf("unknown key %q", key)
+// variable is ${NAME} or ${NAME:-default}, ${env:NAME} as VS Code writes it, or ${input:ID}, for which
+// VS Code asks: here the variable ID in capitals has it.
+var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}|\$\{input:([A-Za-z0-9_.-]+)\}`)
+
+// inputVariable is the variable of the environment that stands for an input.
+func inputVariable(id string) string {
+	return strings.ToUpper(strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' {
+			return '_'
 		}
-	}
-	var file serverFile
-	if err := json.Unmarshal(data, &file); err != nil {
-		return Server{}, err
-	}
-	if len(file.Args) > maxArgs || len(file.Env) > maxEntries || len(file.Headers) > maxEntries || len(file.AllowedTools) > maxEntries {
-		return Server{}, fmt.Errorf("args, env, headers and allowedTools hold %d entries at most", maxEntries)
-	}
-	timeout, err := parseTimeout(file.Timeout)
-	if err != nil {
-		return Server{}, err
-	}
-	server := Server{
-		Type: file.Type, Command: file.Command, Args: file.Args, Env: file.Env, Cwd: file.Cwd, URL: file.URL,
-		Headers: file.Headers, Timeout: timeout, Disabled: file.Disabled, AllowedTools: file.AllowedTools,
-	}
-	if server.Disabled {
-		return server, nil // what it needs may well be missing here
-	}
-	if err := server.expand(lookup); err != nil {
-		return Server{}, err
-	}
-	return server, server.validate()
+		return r
+	}, id))
 }
-
-// parseTimeout reads a number of seconds, or a text such as "1m30s".
-func parseTimeout(raw json.RawMessage) (time.Duration, error) {
-	if raw == nil {
-		return 0, nil
-	}
-	var seconds float64
-	var text string
-	var timeout time.Duration
-	if err := json.Unmarshal(raw, &seconds); err == nil {
-		timeout = time.Duration(min(seconds, 1e6) * float64(time.Second))
-	} else if err := json.Unmarshal(raw, &text); err != nil {
-		return 0, errors.New(`timeout must be a number of seconds or a text such as "30s"`)
-	} else if timeout, err = time.ParseDuration(text); err != nil {
-		return 0, fmt.Errorf("timeout: %w", err)
-	}
-	if timeout <= 0 || timeout > maxTimeout {
-		return 0, fmt.Errorf("timeout must be more than 0 and %v at most", maxTimeout)
-	}
-	return timeout, nil
-}
-
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
 func (s *Server) expand(lookup func(string) (string, bool)) error {
 	var missing []string
 	expand := func(text string) string {
 		return variable.ReplaceAllStringFunc(text, func(match string) string {
 			parts := variable.FindStringSubmatch(match)
+			if parts[4] != "" {
+				parts[1] = inputVariable(parts[4])
+			}
 			value, ok := lookup(parts[1])
 			switch {
 			case parts[2] != "" && value == "":

@@ -40,6 +40,63 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
+// TestParseConfigOfOthers reads what other clients write.
+func TestParseConfigOfOthers(t *testing.T) {
+	t.Parallel()
+	got, err := parseConfig([]byte("\xef\xbb\xbf"+`// of VS Code
+	{
+		"inputs": [{"type": "promptString", "id": "api-key", "password": true}], /* asked
+		for */ "globalShortcut": "",
+		"servers": {
+			"code": {"type": "stdio", "command": "npx", "args": ["a // b", "c /* d */",], "env": {"K": "${input:api-key}", "H": "${env:HOST}"}, "envFile": ".env"},
+			"gemini": {"httpUrl": "http://${HOST}/mcp", "timeout": 600000, "trust": true, "includeTools": ["a"], "excludeTools": ["b"]},
+			"surf": {"serverUrl": "https://h.org/mcp", "disabledTools": ["c"], "description": "x"}, // Windsurf
+			"cline": {"type": "streamable-http", "url": "https://h.org/2", "alwaysAllow": [], "trustChanges": true},
+			"off": {"command": "${MISSING}", "enabled": false},
+		},
+	}`), lookup(map[string]string{"API_KEY": "sk", "HOST": "h.org"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		Servers: map[string]Server{
+			"code":   {Type: TypeStdio, Command: "npx", Args: []string{"a // b", "c /* d */"}, Env: map[string]string{"K": "sk", "H": "h.org"}},
+			"gemini": {Type: TypeHTTP, URL: "http://h.org/mcp", Timeout: 10 * time.Minute, AllowedTools: []string{"a"}, DeniedTools: []string{"b"}},
+			"surf":   {Type: TypeHTTP, URL: "https://h.org/mcp", DeniedTools: []string{"c"}},
+			"cline":  {Type: TypeHTTP, URL: "https://h.org/2", TrustChanges: true},
+			"off":    {Command: "${MISSING}", Disabled: true},
+		},
+		Warnings: []string{
+			`the key "globalShortcut" is unknown and has no effect`,
+			`"inputs": nobody is asked here; ${input:some-id} is the variable SOME_ID of the environment`,
+			`server "cline": the key "alwaysAllow" is unknown and has no effect`,
+			`server "code": the key "envFile" is unknown and has no effect`,
+			`server "gemini": the key "trust" is unknown and has no effect`,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWithoutComments(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"a":"//","b":"/*","c":"\"//"}`: `{"a":"//","b":"/*","c":"\"//"}`,
+		"{//x\n}":                        "{   \n}",
+		"{/*x\ny*/}":                     "{   \n   }",
+		`[1, /* , */ ]`:                  `[1          ]`,
+		`[1,/`:                           `[1,/`,
+		`{"a":1/*`:                       `{"a":1/*`,
+		`{"a":"\`:                        `{"a":"\`,
+		`//`:                             `  `,
+	} {
+		if got := string(withoutComments([]byte(in))); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestParseConfigRefuses(t *testing.T) {
 	t.Parallel()
 	server := func(s string) string { return `{"mcpServers":{"files":` + s + `}}` }
@@ -54,9 +111,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		"text after":            {`{"servers":{}} x`, "text after"},
 		"neither":               {`{}`, "exactly one"},
 		"both":                  {`{"mcpServers":{},"servers":{}}`, "exactly one"},
-		"unknown top key":       {`{"mcpServers":{},"inputs":[]}`, `unknown key "inputs"`},
-		"unknown key":           {server(`{"command":"x","comand":"y"}`), `server "files": unknown key "comand"`},
-		"key in capitals":       {server(`{"Command":"x"}`), `unknown key "Command"`},
+		"key in capitals":       {server(`{"Command":"x"}`), "needs a command"},
 		"key twice":             {server(`{"command":"x","command":"y"}`), `"command" stands there twice`},
 		"server twice":          {`{"servers":{"a":{"command":"x"},"a":{"command":"y"}}}`, `"a" stands there twice`},
 		"look alike":            {`{"servers":{"a b":{"command":"x"},"a_b":{"command":"y"}}}`, `"a b" and "a_b"`},
@@ -71,6 +126,9 @@ func TestParseConfigRefuses(t *testing.T) {
 		"header with a break":   {server(`{"url":"http://x/","headers":{"A":"b\r\nEvil: 1"}}`), `header "A"`},
 		"bad variable name":     {server(`{"command":"x","env":{"A=B":"c"}}`), `"A=B"`},
 		"NUL":                   {server(`{"command":"x\u0000y"}`), "NUL"},
+		"lists of tools twice":  {server(`{"command":"x","excludeTools":["a"],"disabledTools":[]}`), `"deniedTools" stands there under two names`},
+		"missing input":         {server(`{"command":"x","env":{"K":"${input:my-key}"}}`), `the environment has no MY_KEY`},
+		"unclosed comment":      {`{"servers":{}} /*`, "text after"},
 		"missing variable":      {server(`{"command":"x","env":{"K":"${MY_KEY}"}}`), `the environment has no MY_KEY`},
 		"several problems":      {`{"servers":{"a":{"command":"${V1}"},"b":{"url":"${V2}"}}}`, "V2"},
 		"timeout of zero":       {server(`{"command":"x","timeout":0}`), "timeout"},

@@ -81,10 +81,29 @@ func (s *server) dial(ctx context.Context, over carrier) (*link, error) {
 func (s *server) carrierOf() carrier {
 	switch s.config.Type {
 	case TypeStdio:
-		return &process{config: s.config, log: s.log, secrets: s.secrets}
+		return &process{config: s.config, log: s.log, secrets: s.secrets, tasks: &s.tasks}
 	default:
-		return &remote{config: s.config}
+		return &remote{config: s.config, tasks: &s.tasks}
 	}
+}
+
+// reach connects over the server's transport, and to an HTTP server that knows only the older one,
+// SSE, over that (MCP specification 2025-11-25, transports, backwards compatibility).
+func (s *server) reach(ctx context.Context) (*link, error) {
+	over := s.carrierOf()
+	l, err := s.dial(ctx, over)
+	r, ok := over.(*remote)
+	if err == nil || !ok || s.config.Type != TypeHTTP || !r.refused.Load() {
+		return l, err
+	}
+	older := s.config
+	older.Type = TypeSSE
+	l, sseErr := s.dial(ctx, &remote{config: older, tasks: &s.tasks})
+	if sseErr != nil {
+		return nil, err
+	}
+	s.log.Info("MCP server speaks the older transport", "type", TypeSSE)
+	return l, nil
 }
 
 // why says why the session ended, once gone is closed.

@@ -26,6 +26,7 @@ type process struct {
 	config  Server
 	log     *slog.Logger
 	secrets *strings.Replacer
+	tasks   *taskTools
 
 	cmd    *exec.Cmd
 	stdin  *os.File
@@ -77,7 +78,7 @@ func (p *process) connect() (mcp.Transport, error) {
 	}
 	p.stdin, p.stdout, p.exited = stdin, stdout, make(chan struct{})
 	go p.wait()
-	return &mcp.IOTransport{Reader: stdout, Writer: stdin, MaxLineLength: maxMessage}, nil
+	return &mcp.IOTransport{Reader: &messages{ReadCloser: stdout, tasks: p.tasks}, Writer: stdin, MaxLineLength: maxMessage}, nil
 }
 
 func (p *process) wait() {

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -15,7 +16,10 @@ const maxRedirects = 5
 // remote carries a session over HTTP.
 type remote struct {
 	config Server
+	tasks  *taskTools
 	client *http.Client
+	// refused says that the server does not take what streamable HTTP begins with.
+	refused atomic.Bool
 
 	open   context.Context // until stop
 	cancel context.CancelFunc
@@ -29,6 +33,7 @@ func (r *remote) connect() (mcp.Transport, error) {
 	r.client = &http.Client{
 		Transport: &headerTransport{
 			base: http.DefaultTransport.(*http.Transport).Clone(), host: endpoint.Host, scheme: endpoint.Scheme, headers: r.config.Headers,
+			remote: r,
 		},
 		CheckRedirect: func(request *http.Request, before []*http.Request) error {
 			if len(before) > maxRedirects || request.URL.Host != endpoint.Host {
@@ -69,6 +74,7 @@ type headerTransport struct {
 	base         *http.Transport
 	scheme, host string
 	headers      map[string]string
+	remote       *remote
 }
 
 func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -82,10 +88,18 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
+	switch response.StatusCode {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
+		if request.Method == http.MethodPost {
+			t.remote.refused.Store(true)
+		}
+	}
 	// A stream of events lives as long as its session; the SDK bounds each event.
-	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if kind != "text/event-stream" {
 		response.Body = http.MaxBytesReader(nil, response.Body, maxMessage)
 	}
+	response.Body = &messages{ReadCloser: response.Body, tasks: t.remote.tasks, whole: kind != "text/event-stream"}
 	return response, nil
 }
 

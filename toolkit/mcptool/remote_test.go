@@ -71,6 +71,44 @@ func TestHTTPTools(t *testing.T) {
 	}
 }
 
+// TestOlderTransport has a server that speaks SSE only, at an address whose type is not told.
+func TestOlderTransport(t *testing.T) {
+	t.Parallel()
+	server := newTestServer()
+	sse := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	for name, refuse := range map[string]http.Handler{
+		"as it is":       sse,
+		"not found":      http.NotFoundHandler(),
+		"not allowed":    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }),
+		"not acceptable": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotAcceptable) }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost && r.URL.RawQuery == "" {
+					refuse.ServeHTTP(w, r)
+					return
+				}
+				sse.ServeHTTP(w, r)
+			}))
+			b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
+			if result := b.call(t, "s__echo", `{"text":"the older way"}`); result.Model != "the older way" {
+				t.Errorf("got %+v\n%s", result, b.log)
+			}
+		})
+	}
+}
+
+// TestNoTransport has a server that speaks neither: its first refusal is told.
+func TestNoTransport(t *testing.T) {
+	t.Parallel()
+	h := serveHandler(t, http.NotFoundHandler())
+	b := openWith(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}}, Options{})
+	if status := b.Status()[0]; status.Connected || !strings.Contains(status.Error, "Not Found") {
+		t.Errorf("got %+v", status)
+	}
+}
+
 func TestSSETools(t *testing.T) {
 	t.Parallel()
 	server := newTestServer()

@@ -34,6 +34,8 @@ type server struct {
 	// old says that the next attempt begins with the older handshake. Used by one attempt at a time.
 	old bool
 
+	tasks taskTools
+
 	changed chan struct{} // the tool list has changed; capacity 1
 	suspect chan struct{} // a call failed in a way that may mean a dead connection; capacity 1
 
@@ -156,7 +158,7 @@ func (s *server) connect(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	l, err := s.dial(ctx, s.carrierOf())
+	l, err := s.reach(ctx)
 	if err == nil {
 		var offer []*tool
 		if offer, err = s.list(ctx, l); err == nil {
@@ -195,8 +197,8 @@ func (s *server) disconnect(why error) {
 	}
 }
 
-// run keeps the server connected until ctx ends or all servers are closed.
-func (s *server) run(ctx context.Context) {
+// run connects, calls tried, and keeps the server connected until ctx ends or all servers are closed.
+func (s *server) run(ctx context.Context, tried func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
@@ -204,6 +206,10 @@ func (s *server) run(ctx context.Context) {
 	wait.InitialInterval, wait.MaxInterval = s.options.MinBackoff, s.options.MaxBackoff
 	wait.Reset()
 	connected := time.Now()
+	if s.connect(ctx) {
+		s.options.Changed()
+	}
+	tried()
 	for ctx.Err() == nil {
 		if l, _ := s.current(); l != nil {
 			why := s.watch(ctx, l)

@@ -3,7 +3,6 @@ package mcptool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -25,25 +24,25 @@ type Options struct {
 	// MinBackoff and MaxBackoff are the first and the longest wait before a server is tried again;
 	// 0 = 500 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
-	// Changed is called when [Servers.Tools] has changed while Run runs: a server has listed its tools
-	// again, or is back. It must return at once; nil = none.
+	// Changed is called when [Servers.Tools] has changed: a server has listed its tools,
+	// for the first time or again. It must return at once; nil = none.
 	Changed func()
 }
 
 // Servers are the configured MCP servers. All methods are safe for concurrent use.
 type Servers struct {
-	list []*server // by name
-	log  *slog.Logger
+	list    []*server // by name
+	settled chan struct{}
+	log     *slog.Logger
 
 	closing context.Context // done once Close was called
 	close   context.CancelFunc
 	closed  sync.Once
 }
 
-// Open connects to all servers that are not disabled, at the same time, and waits for the first
-// attempt of each. A server that fails is logged and its tools are absent until [Servers.Run] has it
-// connected. The error is about the configuration, or ctx ended. Close must be called.
-func Open(ctx context.Context, config Config, options Options) (*Servers, error) {
+// Open makes the servers that are not disabled. [Servers.Run] connects to them; until then there are
+// no tools. The error is about the configuration. Close must be called.
+func Open(config Config, options Options) (*Servers, error) {
 	options.ConnectTimeout = cmp.Or(options.ConnectTimeout, 20*time.Second)
 	options.MinBackoff = cmp.Or(options.MinBackoff, 500*time.Millisecond)
 	options.MaxBackoff = cmp.Or(options.MaxBackoff, 30*time.Second)
@@ -54,7 +53,7 @@ func Open(ctx context.Context, config Config, options Options) (*Servers, error)
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Servers{log: options.Logger}
+	s := &Servers{log: options.Logger, settled: make(chan struct{})}
 	s.closing, s.close = context.WithCancel(context.Background())
 	for _, name := range slices.Sorted(maps.Keys(config.Servers)) {
 		c := config.Servers[name]
@@ -66,28 +65,27 @@ func Open(ctx context.Context, config Config, options Options) (*Servers, error)
 		}
 		s.list = append(s.list, newServer(s.closing, name, c, options))
 	}
-	var wg sync.WaitGroup
-	for _, server := range s.list {
-		wg.Go(func() { server.connect(ctx) })
-	}
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open MCP servers: %w", err), s.Close())
-	}
 	return s, nil
 }
 
-// Run keeps the servers connected: it connects again, with growing waits, what failed or was lost, and
-// lists the tools of a server again when it says that they changed. It blocks until ctx ends or Close is
-// called, closes all connections, and returns nil. Call it once.
+// Run connects to all servers at the same time and keeps them connected: it connects again, with
+// growing waits, what failed or was lost, and lists the tools of a server again when it says that they
+// changed. It blocks until ctx ends or Close is called, closes all connections, and returns nil.
+// Call it once.
 func (s *Servers) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
+	var wg, first sync.WaitGroup
 	for _, server := range s.list {
-		wg.Go(func() { server.run(ctx) })
+		first.Add(1)
+		wg.Go(func() { server.run(ctx, first.Done) })
 	}
+	first.Wait()
+	close(s.settled)
 	wg.Wait()
 	return s.Close()
 }
+
+// Settled is closed once Run has tried each server for the first time, or was ended before.
+func (s *Servers) Settled() <-chan struct{} { return s.settled }
 
 // Close ends all connections and child processes and waits for them. It may be called more than once.
 func (s *Servers) Close() error {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,10 +95,22 @@ func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
 	options.Logger, options.MinBackoff, options.MaxBackoff = log.logger(), 10*time.Millisecond, 50*time.Millisecond
 	told := make(chan struct{}, 100)
 	options.Changed = func() { told <- struct{}{} }
-	s, err := Open(t.Context(), Config{Servers: servers}, options)
+	s, err := Open(Config{Servers: servers}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(t, s)
+	for len(told) > 0 {
+		<-told // of the first connection
+	}
+	b := &bench{Servers: s, log: log, told: told, router: toolkit.NewRouter(toolkit.NewRegistry(), toolkit.RouterConfig{})}
+	b.register(t)
+	return b
+}
+
+// run runs the servers until the test ends, and returns once each has been tried.
+func run(t *testing.T, s *Servers) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
@@ -107,9 +120,7 @@ func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
 			t.Error(err)
 		}
 	})
-	b := &bench{Servers: s, log: log, told: told, router: toolkit.NewRouter(toolkit.NewRegistry(), toolkit.RouterConfig{})}
-	b.register(t)
-	return b
+	<-s.Settled()
 }
 
 func (b *bench) register(t *testing.T) {
@@ -466,11 +477,12 @@ func TestStubbornChildIsKilled(t *testing.T) {
 	t.Parallel()
 	log := newLogBook()
 	started := time.Now()
-	s, err := Open(t.Context(), Config{Servers: map[string]Server{"s": stdio("stubborn", nil)}},
-		Options{Logger: log.logger(), ConnectTimeout: 200 * time.Millisecond})
+	s, err := Open(Config{Servers: map[string]Server{"s": stdio("stubborn", nil)}},
+		Options{Logger: log.logger(), ConnectTimeout: 200 * time.Millisecond, MinBackoff: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(t, s)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -488,10 +500,16 @@ func TestGrandchildrenEndToo(t *testing.T) {
 	if err := makePipe(pipe); err != nil {
 		t.Skip(err)
 	}
-	s, err := Open(t.Context(), Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": pipe})}}, Options{})
+	s, err := Open(Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": pipe})}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	running := make(chan struct{})
+	go func() {
+		defer close(running)
+		_ = s.Run(t.Context())
+	}()
+	defer func() { <-running }()
 	reader, err := os.Open(pipe) // opens once the grandchild has its end
 	if err != nil {
 		t.Fatal(err)
@@ -502,6 +520,7 @@ func TestGrandchildrenEndToo(t *testing.T) {
 		_, err := io.ReadAll(reader) // ends when the grandchild does
 		ended <- err
 	}()
+	<-s.Settled()
 	if !s.Status()[0].Connected {
 		t.Errorf("got %+v", s.Status())
 	}
@@ -544,12 +563,67 @@ func TestCloseEndsOpenCalls(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := Open(t.Context(), Config{Servers: map[string]Server{"s": {Type: TypeStdio}}}, Options{}); err == nil || !strings.Contains(err.Error(), `"s"`) {
+	if _, err := Open(Config{Servers: map[string]Server{"s": {Type: TypeStdio}}}, Options{}); err == nil || !strings.Contains(err.Error(), `"s"`) {
 		t.Errorf("got %v", err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Open(ctx, Config{Servers: map[string]Server{"s": stdio("server", nil)}}, Options{}); err == nil {
-		t.Error("no error for a ctx that has ended")
+}
+
+// TestToolsThatNeedTasks are not offered: nobody here runs tasks.
+func TestToolsThatNeedTasks(t *testing.T) {
+	t.Parallel()
+	want := []string{"s__either", "s__plain"}
+	b := openWith(t, map[string]Server{"s": stdio("tasks", nil)}, Options{ConnectTimeout: 3 * time.Second})
+	b.log.await(t, `msg="MCP server connected"`, 1)
+	if got := b.names(); !slices.Equal(got, want) {
+		t.Errorf("over stdio: %q", got)
 	}
+	var tasks taskTools
+	list := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"long","execution":{"taskSupport":"required"}},{"name":"plain"}]}}`
+	for kind, c := range map[string]struct {
+		text  string
+		whole bool
+	}{
+		"lines": {"{}\n" + list + "\n", false}, "events": {"event: message\ndata: " + list + "\n\n", false}, "a body": {strings.ReplaceAll(list, ",", ",\n"), true},
+		"no end": {list, false},
+	} {
+		tasks = taskTools{}
+		m := &messages{ReadCloser: io.NopCloser(iotest.OneByteReader(strings.NewReader(c.text))), tasks: &tasks, whole: c.whole}
+		if text, err := io.ReadAll(m); err != nil || string(text) != c.text {
+			t.Errorf("%s: read %q, %v", kind, text, err)
+		}
+		if !tasks.has("long") || tasks.has("plain") {
+			t.Errorf("%s: got %v", kind, tasks.names)
+		}
+	}
+}
+
+// TestSlowServerHoldsUpNobody has a server that does not answer beside one that does.
+func TestSlowServerHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	told := make(chan struct{}, 10)
+	s, err := Open(Config{Servers: map[string]Server{"good": stdio("server", nil), "slow": stdio("stubborn", nil)}},
+		Options{ConnectTimeout: time.Hour, Changed: func() { told <- struct{}{} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Tools()) != 0 {
+		t.Error("there are tools before Run")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	<-told
+	if tools := s.Tools(); len(tools) == 0 || tools[0].Server != "good" {
+		t.Errorf("tools %v", tools)
+	}
+	select {
+	case <-s.Settled():
+		t.Error("the slow server is said to have been tried")
+	default:
+	}
+	cancel()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+	<-s.Settled()
 }

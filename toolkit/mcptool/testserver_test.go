@@ -35,7 +35,17 @@ func TestMain(m *testing.M) {
 		}
 		serveStdio()
 	case "silent":
-		serveSilent()
+		serveLines(map[string]string{
+			"initialize": `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`,
+			"tools/list": `{"tools":[{"name":"old","inputSchema":{"type":"object"}}]}`,
+			"tools/call": `{"content":[{"type":"text","text":"still here"}]}`,
+		})
+	case "tasks":
+		serveLines(map[string]string{
+			"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"tasks","version":"1"}}`,
+			"tools/list": `{"tools":[{"name":"long","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},` +
+				`{"name":"either","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},{"name":"plain","inputSchema":{"type":"object"}}]}`,
+		})
 	case "garbage":
 		fmt.Println("Welcome to this server!")
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -61,13 +71,8 @@ func serveStubborn() {
 	time.Sleep(time.Hour)
 }
 
-// serveSilent answers three methods of protocol version 2024-11-05 and no other.
-func serveSilent() {
-	answers := map[string]string{
-		"initialize": `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`,
-		"tools/list": `{"tools":[{"name":"old","inputSchema":{"type":"object"}}]}`,
-		"tools/call": `{"content":[{"type":"text","text":"still here"}]}`,
-	}
+// serveLines answers these methods, and is silent on all others.
+func serveLines(answers map[string]string) {
 	decoder := json.NewDecoder(os.Stdin)
 	for {
 		var request struct {

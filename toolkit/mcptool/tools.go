@@ -42,7 +42,11 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", err)
 		}
-		if s.config.AllowedTools != nil && !slices.Contains(s.config.AllowedTools, t.Name) {
+		if s.config.AllowedTools != nil && !slices.Contains(s.config.AllowedTools, t.Name) || slices.Contains(s.config.DeniedTools, t.Name) {
+			continue
+		}
+		if s.tasks.has(t.Name) {
+			s.log.Warn("MCP tool left out, it runs as a task only", "tool", t.Name)
 			continue
 		}
 		if seen[t.Name] {

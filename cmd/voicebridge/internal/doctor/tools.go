@@ -53,12 +53,22 @@ func (d *doctor) mcpServers(ctx context.Context) {
 		d.say(problem, aboutMCP, "%v", err)
 		return
 	}
-	open, err := mcptool.Open(ctx, servers, mcptool.Options{Version: d.version})
+	for _, w := range servers.Warnings {
+		d.say(warning, aboutMCP, "%s: %s", path, w)
+	}
+	open, err := mcptool.Open(servers, mcptool.Options{Version: d.version})
 	if err != nil {
 		d.say(problem, aboutMCP, "%v", err)
 		return
 	}
-	defer func() { _ = open.Close() }() // it has no error to tell
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- open.Run(ctx) }()
+	defer func() {
+		stop()
+		<-ended // it has no error to tell
+	}()
+	<-open.Settled()
 	list := open.Status()
 	if len(list) == 0 {
 		d.say(fine, aboutMCP, "%s names none that is switched on", path)

@@ -1,0 +1,50 @@
+package toolkit
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"testing"
+)
+
+// heard is a tool that answers with its arguments.
+type heard struct{ schema string }
+
+func (h heard) Definition() Definition {
+	return Definition{Name: "heard", Parameters: json.RawMessage(h.schema)}
+}
+
+func (heard) Call(_ context.Context, call Call) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		yield(Chunk{Result: &Result{Output: json.RawMessage(call.Arguments)}}, nil)
+	}
+}
+
+// TestDefaults has schemas that require what they have a default for, as Playwright's screenshot.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	const screenshot = `{"type":"object","properties":{"type":{"type":"string","enum":["png","jpeg"],"default":"png"},"file":{"type":"string","default":"x"},
+		"clip":{"type":"object","properties":{"scale":{"type":"integer","default":2}},"required":["scale"]}},"required":["type"]}`
+	for name, c := range map[string]struct{ schema, arguments, want, err string }{
+		"left out":       {schema: screenshot, arguments: `{}`, want: `{"type":"png"}`},
+		"nothing at all": {schema: screenshot, want: `{"type":"png"}`},
+		"given":          {schema: screenshot, arguments: `{ "type" : "jpeg"}`, want: `{ "type" : "jpeg"}`},
+		"below":          {schema: screenshot, arguments: `{"clip":{}}`, want: `{"clip":{"scale":2},"type":"png"}`},
+		"given wrongly":  {schema: screenshot, arguments: `{"type":"gif"}`, err: `type: enum: gif does not equal any of: [png jpeg]`},
+		"no default":     {schema: `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, arguments: `{}`, err: `required: missing properties: ["a"]`},
+		"wrong default":  {schema: `{"type":"object","properties":{"a":{"type":"string","default":5}},"required":["a"]}`, arguments: `{}`, err: `a: type: 5 has type "integer", want "string"`},
+		"exact numbers":  {schema: screenshot, arguments: `{"n":12345678901234567890}`, want: `{"n":12345678901234567890,"type":"png"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewRegistry()
+			if err := r.Add(Entry{Tool: heard{c.schema}, Executor: ExecutorMCP}); err != nil {
+				t.Fatal(err)
+			}
+			got := Drain(NewRouter(r, RouterConfig{}).Call(t.Context(), Call{Name: "heard", Arguments: c.arguments}), nil)
+			if string(got.Output) != c.want || got.Error != c.err {
+				t.Errorf("got %s, %q", got.Output, got.Error)
+			}
+		})
+	}
+}
