@@ -22,11 +22,15 @@ const (
 
 // lease is what this process knows of who lives. It compares no clocks: an
 // instance is dead when its beats have stood still for long enough by the clock
-// of this process, which has looked all the while.
+// of this process, which has looked all the while; or at once, when it was a
+// process of this machine that is gone.
 type lease struct {
 	deadAfter time.Duration
 	every     time.Duration
 	log       *slog.Logger
+
+	// host and process are thisProcess.
+	host, process string
 
 	mu       sync.Mutex
 	instance string
@@ -39,11 +43,12 @@ type lease struct {
 type sighting struct {
 	beats int64
 	since time.Time
-	ended bool
+	ended bool // it said so, or its process is gone
 }
 
 func newLease(opts Options) *lease {
 	l := &lease{deadAfter: opts.DeadAfter, every: beatEvery, log: opts.Logger, instance: opts.Instance, fenced: make(chan struct{})}
+	l.host, l.process = thisProcess()
 	if l.deadAfter == 0 {
 		l.deadAfter = defaultDeadAfter
 	}
@@ -101,7 +106,7 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 		if !known || s.beats != r.Beats {
 			s = sighting{beats: r.Beats, since: at}
 		}
-		s.ended = r.EndedAt != nil
+		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == l.host && processGone(r.Process)
 		seen[r.ID] = s
 	}
 	l.seen = seen
@@ -123,7 +128,7 @@ func (l *lease) dead(instance string) (beats int64, dead bool) {
 func (s *Store) join(ctx context.Context) error {
 	err := s.eng.write(ctx, func(q queries) error {
 		at := dbtype.At(now())
-		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: s.lease.id(), StartedAt: at})
+		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: s.lease.id(), Host: s.lease.host, Process: s.lease.process, StartedAt: at})
 	})
 	if err != nil && s.eng.problem(err) == problemUnique {
 		return fmt.Errorf("another process serves the database as instance %q", s.lease.id())

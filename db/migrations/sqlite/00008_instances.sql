@@ -5,6 +5,10 @@
 -- here and closes what it left open, and from then on it may write no more.
 CREATE TABLE instances (
     id         text        NOT NULL PRIMARY KEY,
+    -- the machine and the process, for others on the same machine; empty where
+    -- that cannot be said
+    host       text        NOT NULL,
+    process    text        NOT NULL,
     beats      bigint      NOT NULL,
     beat_at    datetime NOT NULL,
     started_at datetime NOT NULL,

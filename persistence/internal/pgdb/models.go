@@ -40,6 +40,8 @@ type Call struct {
 
 type Instance struct {
 	ID        string
+	Host      string
+	Process   string
 	Beats     int64
 	BeatAt    dbtype.Time
 	StartedAt dbtype.Time

@@ -79,16 +79,24 @@ func (q *Queries) HoldInstance(ctx context.Context, arg HoldInstanceParams) (str
 }
 
 const joinInstance = `-- name: JoinInstance :exec
-INSERT INTO instances (id, beats, beat_at, started_at) VALUES (?1, 0, ?2, ?2)
+INSERT INTO instances (id, host, process, beats, beat_at, started_at)
+VALUES (?1, ?2, ?3, 0, ?4, ?4)
 `
 
 type JoinInstanceParams struct {
 	ID        string
+	Host      string
+	Process   string
 	StartedAt dbtype.Time
 }
 
 func (q *Queries) JoinInstance(ctx context.Context, arg JoinInstanceParams) error {
-	_, err := q.exec(ctx, q.joinInstanceStmt, joinInstance, arg.ID, arg.StartedAt)
+	_, err := q.exec(ctx, q.joinInstanceStmt, joinInstance,
+		arg.ID,
+		arg.Host,
+		arg.Process,
+		arg.StartedAt,
+	)
 	return err
 }
 
@@ -107,7 +115,7 @@ func (q *Queries) LeaveInstance(ctx context.Context, arg LeaveInstanceParams) er
 }
 
 const listInstances = `-- name: ListInstances :many
-SELECT id, beats, beat_at, started_at, ended_at FROM instances
+SELECT id, host, process, beats, beat_at, started_at, ended_at FROM instances
 `
 
 func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
@@ -121,6 +129,8 @@ func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
 		var i Instance
 		if err := rows.Scan(
 			&i.ID,
+			&i.Host,
+			&i.Process,
 			&i.Beats,
 			&i.BeatAt,
 			&i.StartedAt,

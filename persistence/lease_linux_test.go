@@ -1,7 +1,10 @@
 package persistence
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -42,5 +45,43 @@ func TestLease(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestProcessGone(t *testing.T) {
+	t.Parallel()
+	_, process := thisProcess()
+	if processGone(process) {
+		t.Errorf("this process, %q, is gone", process)
+	}
+	for _, other := range []string{"", "x", "1", "99999999999999999999 1"} {
+		if processGone(other) {
+			t.Errorf("of %q nothing is known", other)
+		}
+	}
+	if process == "" {
+		return // this system does not say
+	}
+	child := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	began, err := processStart(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprint(child.Process.Pid, " ", began)
+	if processGone(name) {
+		t.Error("a living child is gone")
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+	if !processGone(name) {
+		t.Error("a dead child is not gone")
+	}
+	if !processGone(fmt.Sprint(os.Getpid(), " 1")) {
+		t.Error("a process whose id another has is not gone")
 	}
 }

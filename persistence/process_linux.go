@@ -1,0 +1,52 @@
+package persistence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// thisProcess names the machine since its start, with the space of process ids, and
+// the process in it. Both are empty where /proc does not say.
+func thisProcess() (host, process string) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, linkErr := os.Readlink("/proc/self/ns/pid")
+	pid := os.Getpid()
+	began, statErr := processStart(pid)
+	if errors.Join(err, linkErr, statErr) != nil {
+		return "", ""
+	}
+	return strings.TrimSpace(string(boot)) + " " + space, fmt.Sprint(pid, " ", began)
+}
+
+// processGone says that a process of this machine is not there any more: its id is
+// free, or another's.
+func processGone(process string) bool {
+	var pid int
+	var began string
+	if _, err := fmt.Sscan(process, &pid, &began); err != nil {
+		return false
+	}
+	now, err := processStart(pid)
+	return errors.Is(err, os.ErrNotExist) || err == nil && now != began
+}
+
+// processStart is when a process began, as /proc/PID/stat has it (proc_pid_stat(5),
+// field 22). A zombie counts as gone.
+func processStart(pid int) (string, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	// The name of the program, in brackets, may hold blanks and brackets.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return "", fmt.Errorf("/proc/%d/stat has another form", pid)
+	}
+	if state := string(fields[0]); state == "Z" || state == "X" {
+		return "", os.ErrNotExist
+	}
+	return string(fields[19]), nil
+}
