@@ -22,11 +22,18 @@ type answer struct {
 // chosenCall is a call of a tool that is declared.
 type chosenCall struct{ name, arguments string }
 
+// chooser decides what is answered.
+type chooser struct {
+	script *Script
+	items  *items
+	follow map[string]*Reply // by call id: what follows its output
+}
+
 // choose decides what a response says: about the outputs of function calls if
 // they are new, else about what the user said last.
-func (s *Session) choose(r *response) answer {
+func (c *chooser) choose(r *response) answer {
 	var outputs []*item
-	for _, it := range slices.Backward(s.conv.items) {
+	for _, it := range slices.Backward(c.items.items) {
 		switch {
 		case it.kind == realtime.ItemFunctionCallOutput:
 			outputs = append(outputs, it)
@@ -35,36 +42,36 @@ func (s *Session) choose(r *response) answer {
 			continue
 		case len(outputs) > 0:
 		case it.role == "user":
-			return s.resolve(r, s.replyTo(it))
+			return c.resolve(r, c.replyTo(it))
 		case it.role == "system":
 			continue
 		}
 		break
 	}
 	if len(outputs) > 0 {
-		return s.speakAbout(outputs)
+		return c.speakAbout(outputs)
 	}
-	return s.resolve(r, &s.cfg.Script.Otherwise)
+	return c.resolve(r, &c.script.Otherwise)
 }
 
-func (s *Session) replyTo(it *item) *Reply {
+func (c *chooser) replyTo(it *item) *Reply {
 	if it.reply != nil {
 		return it.reply
 	}
-	for i := range s.cfg.Script.Typed {
-		if rule := &s.cfg.Script.Typed[i]; rule.Match.MatchString(it.words) {
+	for i := range c.script.Typed {
+		if rule := &c.script.Typed[i]; rule.Match.MatchString(it.words) {
 			return &rule.Reply
 		}
 	}
-	return &s.cfg.Script.Otherwise
+	return &c.script.Otherwise
 }
 
 // speakAbout is the answer after tools: the failure of one is the news.
-func (s *Session) speakAbout(outputs []*item) answer {
+func (c *chooser) speakAbout(outputs []*item) answer {
 	say := ""
 	for _, out := range outputs {
-		reply := s.follow[out.callID]
-		delete(s.follow, out.callID)
+		reply := c.follow[out.callID]
+		delete(c.follow, out.callID)
 		then, failed := textToolDone, textToolFailed
 		if reply != nil {
 			if reply.Then != "" {
@@ -75,11 +82,11 @@ func (s *Session) speakAbout(outputs []*item) answer {
 			}
 		}
 		if tellsError(out.output) {
-			return answer{say: s.fill(failed)}
+			return answer{say: c.fill(failed)}
 		}
 		say = then
 	}
-	return answer{say: s.fill(say)}
+	return answer{say: c.fill(say)}
 }
 
 // tellsError recognises the forms in which tools report failure to a model.
@@ -96,14 +103,14 @@ func tellsError(output string) bool {
 }
 
 // resolve turns a reply into an answer whose tools are all declared.
-func (s *Session) resolve(r *response, reply *Reply) answer {
-	if forced, ok := s.forcedCall(r); ok {
+func (c *chooser) resolve(r *response, reply *Reply) answer {
+	if forced, ok := c.forcedCall(r); ok {
 		return answer{calls: []chosenCall{forced}, reply: &Reply{Then: textToolDone, Failed: textToolFailed}}
 	}
 	for reply != nil {
 		calls, ok := pickCalls(r, reply.Calls)
 		if ok {
-			return answer{say: s.fill(reply.Say), calls: calls, reply: reply}
+			return answer{say: c.fill(reply.Say), calls: calls, reply: reply}
 		}
 		if reply.Else == nil {
 			break
@@ -115,7 +122,7 @@ func (s *Session) resolve(r *response, reply *Reply) answer {
 
 // forcedCall obeys a tool_choice that leaves no choice, as long as the user has
 // the word: after the outputs the model may speak again.
-func (s *Session) forcedCall(r *response) (chosenCall, bool) {
+func (c *chooser) forcedCall(r *response) (chosenCall, bool) {
 	if len(r.tools) == 0 {
 		return chosenCall{}, false
 	}
@@ -154,8 +161,8 @@ func pickCalls(r *response, wanted []Call) ([]chosenCall, bool) {
 	return calls, true
 }
 
-func (s *Session) fill(text string) string {
-	return strings.NewReplacer("{previous}", s.conv.before(), "{everything}", s.conv.everything()).Replace(text)
+func (c *chooser) fill(text string) string {
+	return strings.NewReplacer("{previous}", c.items.before(), "{everything}", c.items.everything()).Replace(text)
 }
 
 // sampleArguments makes up arguments that a JSON schema accepts: its required

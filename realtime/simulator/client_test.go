@@ -134,6 +134,23 @@ func (s *sink) counts() (packets, loud, errs int) {
 	return len(s.packets), s.loud, s.errors
 }
 
+// await waits for so many packets: on a busy machine they come after the event
+// that they have been played. It returns the counts.
+func (s *sink) await(ctx context.Context, n int) (packets, loud, errs int) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if packets, loud, errs = s.counts(); packets >= n {
+			return packets, loud, errs
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return packets, loud, errs
+		}
+	}
+}
+
 const sessionAudio = `{"type":"realtime","model":"gpt-realtime-2.1","output_modalities":["audio"],"audio":{"input":{"transcription":{"model":"gpt-transcribe"},"turn_detection":{"type":"server_vad","silence_duration_ms":400}}}}`
 
 // dial connects a caller with the given session.

@@ -23,6 +23,9 @@
 // the routes by which a running simulator gets them (Config.Control). Each Session keeps what it
 // received and sent, and tells whoever waits for it.
 //
-// One goroutine owns each session's state (Session.run); HTTP handlers, Pion's
-// callbacks and the hearing goroutine post closures to its mailbox.
+// One goroutine owns each session and its parts (Session.run); HTTP handlers, Pion's
+// callbacks and the hearing goroutine post closures to its mailbox:
+//
+//	client events → Session → items, responder, player, listener → wire → client
+//	caller's sound → ear → listener → responder → player → wire → caller
 package simulator

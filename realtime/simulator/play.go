@@ -1,13 +1,11 @@
 package simulator
 
 import (
-	"errors"
 	"time"
 
 	"github.com/pion/rtp"
 
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
 )
 
 // utterance is the audio of one assistant item.
@@ -29,23 +27,28 @@ type player struct {
 	sequence  uint16
 	timestamp uint32
 	packet    rtp.Packet
+	spoken    bool // there was sound: the voice is locked
+
+	wire  *wire
+	items *items
+	more  func(response string) bool // whether sound may still come
+	quiet func()                     // told when a response was heard to its end
 }
 
 func (p *player) active() bool { return len(p.queue) > 0 || p.response != "" }
 
-// queueAudio adds an utterance to the output buffer; if nothing plays, its first
+// add adds an utterance to the output buffer; if nothing plays, its first
 // frame is sent now.
-func (s *Session) queueAudio(u *utterance) {
-	p := &s.play
+func (p *player) add(u *utterance) {
 	idle := !p.active()
 	p.queue = append(p.queue, u)
-	s.spoken = true
+	p.spoken = true
 	if !idle {
 		return
 	}
 	now := time.Now()
 	p.resume(now)
-	s.playFrame()
+	p.frame()
 }
 
 // resume continues the RTP clock after silence: the timestamp moves on by the
@@ -60,39 +63,33 @@ func (p *player) resume(now time.Time) {
 	p.next = now
 }
 
-// playFrame sends the frame that is due. When the buffer is empty and its
+// frame sends the frame that is due. When the buffer is empty and its
 // response has no more to come, the buffer has stopped.
-func (s *Session) playFrame() {
-	p := &s.play
+func (p *player) frame() {
 	for len(p.queue) > 0 && p.queue[0].pos >= len(p.queue[0].frames) {
 		p.queue = p.queue[1:]
 	}
 	if len(p.queue) == 0 {
-		if s.resp != nil && s.resp.id == p.response {
+		if p.more(p.response) {
 			// More may come; the clock goes on in silence.
 			p.next = p.next.Add(frameLength)
 			p.timestamp += frameSamples
 			p.packet.Marker = true
 			return
 		}
-		s.stopped()
+		p.stopped()
 		return
 	}
 	u := p.queue[0]
 	if u.response != p.response {
-		s.stopped()
+		p.stopped()
 		p.response = u.response
-		s.emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": u.response})
+		p.wire.emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": u.response})
 	}
 	p.packet.Version, p.packet.SSRC = 2, 1
 	p.packet.SequenceNumber, p.packet.Timestamp = p.sequence, p.timestamp
 	p.packet.Payload = u.frames[u.pos]
-	if !s.silent {
-		if err := s.peer.WriteRTP(&p.packet); err != nil && !errors.Is(err, rtc.ErrClosed) {
-			s.log.Debug("audio packet not sent", "error", err)
-		}
-		s.played.Add(1)
-	}
+	p.wire.sound(&p.packet)
 	u.pos++
 	p.sequence++
 	p.timestamp += frameSamples
@@ -101,20 +98,19 @@ func (s *Session) playFrame() {
 }
 
 // stopped ends the playback of a response that was heard to its end.
-func (s *Session) stopped() {
-	if s.play.response == "" {
+func (p *player) stopped() {
+	if p.response == "" {
 		return
 	}
-	id := s.play.response
-	s.play.response = ""
-	s.emit(object{"type": realtime.TypeOutputBufferStopped, "response_id": id})
-	s.armIdle()
+	id := p.response
+	p.response = ""
+	p.wire.emit(object{"type": realtime.TypeOutputBufferStopped, "response_id": id})
+	p.quiet()
 }
 
 // flush drops what has not been played, at once, and says so: cleared for the
 // response, truncated for each of its items that was not heard to its end.
-func (s *Session) flush() {
-	p := &s.play
+func (p *player) flush() {
 	if !p.active() {
 		return
 	}
@@ -123,21 +119,21 @@ func (s *Session) flush() {
 	if response == "" {
 		response = queue[0].response
 	}
-	s.emit(object{"type": realtime.TypeOutputBufferCleared, "response_id": response})
+	p.wire.emit(object{"type": realtime.TypeOutputBufferCleared, "response_id": response})
 	for _, u := range queue {
 		if u.pos < len(u.frames) {
-			s.truncated(u.item, u.playedMS())
+			p.items.truncated(u.item, u.playedMS())
 		}
 	}
 }
 
-// clearOutput answers output_audio_buffer.clear.
-func (s *Session) clearOutput() {
-	if s.play.active() {
-		s.flush()
+// clear answers output_audio_buffer.clear.
+func (p *player) clear() {
+	if p.active() {
+		p.flush()
 		return
 	}
-	s.emit(object{"type": realtime.TypeOutputBufferCleared})
+	p.wire.emit(object{"type": realtime.TypeOutputBufferCleared})
 }
 
 // limit cuts the audio of an item to what was generated.

@@ -74,12 +74,7 @@ func (s *Session) receive(raw []byte) {
 	}
 	refusal.EventID = e.EventID
 	s.received.refuse(number, refusal.Code)
-	s.fail(refusal)
-}
-
-func (s *Session) fail(e *realtime.Error) {
-	s.log.Debug("event refused", "code", e.Code, "param", e.Param)
-	s.emit(object{"type": realtime.TypeError, "error": *e})
+	s.wire.refuse(refusal)
 }
 
 func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
@@ -123,31 +118,26 @@ func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 	case realtime.TypeSessionUpdate:
 		return s.updateSession(o)
 	case realtime.TypeItemCreate:
-		return s.createItem(e, o)
+		return s.items.create(e, o)
 	case realtime.TypeItemRetrieve:
-		return s.retrieveItem(e.ItemID)
+		return s.items.retrieve(e.ItemID)
 	case realtime.TypeItemDelete:
-		return s.deleteItem(e.ItemID)
+		return s.items.delete(e.ItemID)
 	case realtime.TypeItemTruncate:
-		return s.truncateItem(e)
+		return s.items.truncate(e)
 	case realtime.TypeResponseCreate:
 		params, _ := o["response"].(object)
-		return s.requestResponse(params)
+		return s.responder.request(params)
 	case realtime.TypeResponseCancel:
-		if s.resp == nil || (e.ResponseID != "" && e.ResponseID != s.resp.id) {
-			return refuse("response_cancel_not_active", "", "Cancellation failed: no active response found")
-		}
-		s.cancelResponse("client_cancelled")
+		return s.responder.cancelByClient(e.ResponseID)
 	case realtime.TypeOutputBufferClear:
-		s.clearOutput()
+		s.player.clear()
 	case realtime.TypeInputAppend:
 		return refuse("invalid_value", "type", "Audio comes by RTP on a WebRTC connection, not by '%s'.", e.Type)
 	case realtime.TypeInputCommit:
-		return s.commitInput()
+		return s.listener.commitInput()
 	case realtime.TypeInputClear:
-		s.ear.clear()
-		s.speaking = false
-		s.emit(object{"type": realtime.TypeInputCleared})
+		s.listener.clear()
 	}
 	return nil
 }
@@ -157,26 +147,25 @@ func (s *Session) updateSession(o object) *realtime.Error {
 	if !ok {
 		return refuse("missing_required_parameter", "session", "Missing required parameter: 'session'.")
 	}
-	if s.updateRefused < s.faults.RejectSessionUpdate {
-		s.updateRefused++
+	if s.refused < s.faults.RejectSessionUpdate {
+		s.refused++
 		return refuse("invalid_value", "session", "The update was refused on purpose.")
 	}
 	_, changesTurns := lookup(patch, "audio", "input", "turn_detection")
-	if err := s.set.update(patch, true, s.spoken); err != nil {
+	if err := s.set.update(patch, true, s.player.spoken); err != nil {
 		return err
 	}
 	if !s.updated {
 		s.updated = true
-		s.early.Store(s.ear.packets.Load())
+		s.early.Store(s.AudioPackets())
 	}
 	if changesTurns {
-		s.speaking = false
-		s.ear.configure(s.set.turns)
+		s.listener.configure()
 	}
 	if s.faults.MuteUpdates {
 		return nil
 	}
-	s.emit(object{"type": realtime.TypeSessionUpdated, "session": s.set.shown})
+	s.wire.emit(object{"type": realtime.TypeSessionUpdated, "session": s.set.shown})
 	return nil
 }
 
@@ -191,73 +180,4 @@ func lookup(o object, path ...string) (any, bool) {
 	}
 	v, ok := o[path[len(path)-1]]
 	return v, ok
-}
-
-func (s *Session) createItem(e realtime.Event, o object) *realtime.Error {
-	raw, ok := o["item"].(object)
-	if !ok {
-		return refuse("missing_required_parameter", "item", "Missing required parameter: 'item'.")
-	}
-	if s.itemsRefused < s.faults.RejectItems {
-		s.itemsRefused++
-		return refuse("invalid_value", "item", "The item was refused on purpose.")
-	}
-	it, err := s.conv.newItem(raw)
-	if err != nil {
-		return err
-	}
-	if err := s.conv.insert(it, e.PreviousItemID); err != nil {
-		return err
-	}
-	s.emitItem(realtime.TypeItemAdded, it)
-	s.emitItem(realtime.TypeItemDone, it)
-	return nil
-}
-
-// emitItem announces an item with its actual predecessor.
-func (s *Session) emitItem(kind string, it *item) {
-	s.emit(object{"type": kind, "previous_item_id": s.conv.previous(it.id), "item": it.shown()})
-}
-
-func (s *Session) retrieveItem(id string) *realtime.Error {
-	it := s.conv.find(id)
-	if it == nil {
-		return refuse("item_retrieve_invalid_item_id", "item_id", "Error retrieving item: the item with id '%s' does not exist.", id)
-	}
-	s.emit(object{"type": realtime.TypeItemRetrieved, "item": it.shown()})
-	return nil
-}
-
-func (s *Session) deleteItem(id string) *realtime.Error {
-	if !s.conv.remove(id) {
-		return refuse("item_delete_invalid_item_id", "item_id", "Error deleting item: the item with id '%s' does not exist.", id)
-	}
-	s.emit(object{"type": realtime.TypeItemDeleted, "item_id": id})
-	return nil
-}
-
-// truncateItem is for clients that play by themselves; on WebRTC the server
-// truncates, so that this is a race at best. Only assistant audio can be cut.
-func (s *Session) truncateItem(e realtime.Event) *realtime.Error {
-	it := s.conv.find(e.ItemID)
-	if it == nil || it.role != "assistant" || len(it.content) == 0 || it.content[0]["type"] != realtime.ContentOutputAudio {
-		return refuse("item_truncate_invalid_item_id", "item_id", "Error truncating item: only assistant audio can be truncated.")
-	}
-	if e.AudioEndMS > it.audioMS {
-		return refuse("item_truncate_invalid_audio_end_ms", "audio_end_ms",
-			"Audio content of %dms is already shorter than %dms", it.audioMS, e.AudioEndMS)
-	}
-	s.truncated(it, e.AudioEndMS)
-	return nil
-}
-
-// truncated cuts an item's audio and deletes its transcript, as the API does.
-func (s *Session) truncated(it *item, audioEndMS int64) {
-	it.audioMS = audioEndMS
-	if len(it.content) > 0 {
-		it.content = []object{{"type": realtime.ContentOutputAudio}}
-	}
-	s.emit(object{
-		"type": realtime.TypeItemTruncated, "item_id": it.id, "content_index": 0, "audio_end_ms": audioEndMS,
-	})
 }

@@ -8,57 +8,23 @@ import (
 	"voicebridge/realtime"
 )
 
-// response is what is being generated. Its steps run one after the other, Pace
-// apart; whoever cancels it stops them.
-type response struct {
-	id       string
-	aside    bool // conversation none: no items, no audio
-	modality string
-	voice    any
-	metadata any
-	tools    []tool
-	choice   any
+// responder generates responses, one at a time.
+type responder struct {
+	wire    *wire
+	clock   *clock
+	set     *settings
+	items   *items
+	player  *player
+	chooser chooser
+	voice   *voice
+	pace    Pace
+	faults  Faults
 
-	items  []*item
-	status string
-	reason string
-	err    *realtime.Error
-	steps  []func()
-
-	// open is the item that is being generated and what of it there is so far.
-	open      *item
-	openPart  bool
-	generated string
-	frames    int // of audio for the whole open item
-	whole     string
-}
-
-func (r *response) shown(convID string) object {
-	output := make([]any, len(r.items))
-	for i, it := range r.items {
-		output[i] = it.shown()
-	}
-	var details any
-	if r.reason != "" || r.err != nil {
-		d := object{"type": r.status}
-		if r.reason != "" {
-			d["reason"] = r.reason
-		}
-		if r.err != nil {
-			d["error"] = object{"type": r.err.Type, "code": r.err.Code, "message": r.err.Message}
-		}
-		details = d
-	}
-	o := object{
-		"id": r.id, "object": "realtime.response", "status": r.status, "status_details": details, "output": output,
-		"conversation_id": convID, "output_modalities": []any{r.modality}, "max_output_tokens": "inf",
-		"audio": object{"output": object{"format": object{"type": "audio/pcm", "rate": 24000}, "voice": r.voice}},
-		"usage": nil, "metadata": r.metadata,
-	}
-	if r.aside {
-		o["conversation_id"] = nil
-	}
-	return o
+	conversationID string
+	active         *response
+	failed         int    // responses that failed on purpose
+	begins         func() // told when a response begins
+	quiet          func() // told when one is done and nothing is heard
 }
 
 func activeResponse(id string) *realtime.Error {
@@ -66,22 +32,27 @@ func activeResponse(id string) *realtime.Error {
 		"Conversation already has an active response in progress: %s. Wait until the response is finished before creating a new one.", id)
 }
 
-// requestResponse answers response.create.
-func (s *Session) requestResponse(params object) *realtime.Error {
-	if s.resp != nil {
-		return activeResponse(s.resp.id)
+// generates reports whether the response is still being generated.
+func (g *responder) generates(response string) bool {
+	return g.active != nil && g.active.id == response
+}
+
+// request answers response.create.
+func (g *responder) request(params object) *realtime.Error {
+	if g.active != nil {
+		return activeResponse(g.active.id)
 	}
-	s.startResponse(params)
+	g.start(params)
 	return nil
 }
 
-// startResponse begins a response; params are the overrides of response.create.
-func (s *Session) startResponse(params object) {
-	s.idle++
+// start begins a response; params are the overrides of response.create.
+func (g *responder) start(params object) {
+	g.begins()
 	r := &response{
-		id: newID("resp_"), status: realtime.ResponseInProgress, modality: s.set.modality,
-		voice: voiceOf(s.set.shown), metadata: params["metadata"],
-		aside: params["conversation"] == "none", tools: s.set.tools, choice: s.set.choice,
+		id: newID("resp_"), status: realtime.ResponseInProgress, modality: g.set.modality,
+		voice: voiceOf(g.set.shown), metadata: params["metadata"],
+		aside: params["conversation"] == "none", tools: g.set.tools, choice: g.set.choice,
 	}
 	if m, ok := params["output_modalities"].([]any); ok {
 		r.modality = m[0].(string)
@@ -92,136 +63,119 @@ func (s *Session) startResponse(params object) {
 	if c, ok := params["tool_choice"]; ok {
 		r.choice = c
 	}
-	s.resp = r
-	s.injectOddities()
-	s.emit(object{"type": realtime.TypeResponseCreated, "response": r.shown(s.convID)})
-	s.emitRateLimits()
-	s.after(s.cfg.Pace.Think, func() {
-		if s.resp != r {
+	g.active = r
+	g.injectOddities()
+	g.wire.emit(object{"type": realtime.TypeResponseCreated, "response": r.shown(g.conversationID)})
+	g.emitRateLimits()
+	g.clock.after(g.pace.Think, func() {
+		if g.active != r {
 			return
 		}
-		s.plan(r)
-		s.step(r)
+		g.plan(r)
+		g.step(r)
 	})
 }
 
-func (s *Session) emitRateLimits() {
-	s.emit(object{"type": realtime.TypeRateLimitsUpdated, "rate_limits": []any{
+func (g *responder) emitRateLimits() {
+	g.wire.emit(object{"type": realtime.TypeRateLimitsUpdated, "rate_limits": []any{
 		object{"name": "requests", "limit": 1000, "remaining": 999, "reset_seconds": 0.06},
 		object{"name": "tokens", "limit": 50000, "remaining": 49500, "reset_seconds": 0.6},
 	}})
 }
 
 // plan asks the script what to say and makes the steps of it.
-func (s *Session) plan(r *response) {
-	if s.failed < s.faults.FailResponses {
-		s.failed++
-		code := s.faults.FailCode
+func (g *responder) plan(r *response) {
+	if g.failed < g.faults.FailResponses {
+		g.failed++
+		code := g.faults.FailCode
 		if code == "" {
 			code = "rate_limit_exceeded"
 		}
 		r.steps = []func(){func() {
 			r.status = realtime.ResponseFailed
 			r.err = &realtime.Error{Type: "rate_limit_error", Code: code, Message: "The response failed on purpose."}
-			s.finish(r)
+			g.finish(r)
 		}}
 		return
 	}
-	answer := s.choose(r)
+	answer := g.chooser.choose(r)
 	if answer.say != "" {
-		s.planMessage(r, answer.say)
+		g.planMessage(r, answer.say)
 	}
 	for _, c := range answer.calls {
-		s.planCall(r, c, answer.reply)
+		g.planCall(r, c, answer.reply)
 	}
 	r.steps = append(r.steps, func() {
 		r.status = realtime.ResponseCompleted
-		s.finish(r)
+		g.finish(r)
 	})
 }
 
 // step runs the next step now and the one after it in Pace.Step.
-func (s *Session) step(r *response) {
-	if s.resp != r || len(r.steps) == 0 {
+func (g *responder) step(r *response) {
+	if g.active != r || len(r.steps) == 0 {
 		return
 	}
 	f := r.steps[0]
 	r.steps = r.steps[1:]
 	f()
-	if s.resp == r {
-		s.after(s.cfg.Pace.Step, func() { s.step(r) })
+	if g.active == r {
+		g.clock.after(g.pace.Step, func() { g.step(r) })
 	}
-}
-
-// where is the address of an event inside a response.
-func (r *response) where(kind string, it *item) object {
-	index := 0
-	for i, other := range r.items {
-		if other == it {
-			index = i
-		}
-	}
-	return object{"type": kind, "response_id": r.id, "item_id": it.id, "output_index": index}
-}
-
-func (r *response) whereContent(kind string, it *item) object {
-	o := r.where(kind, it)
-	o["content_index"] = 0
-	return o
 }
 
 // addItem announces a new output item, empty and in progress.
-func (s *Session) addItem(r *response, it *item) {
+func (g *responder) addItem(r *response, it *item) {
 	it.status = "in_progress"
 	r.items = append(r.items, it)
 	r.open, r.openPart, r.generated = it, false, ""
-	s.emitOutputItem(realtime.TypeOutputItemAdded, r, it)
+	g.emitOutputItem(realtime.TypeOutputItemAdded, r, it)
 	if !r.aside {
-		s.conv.append(it)
-		s.emitItem(realtime.TypeItemAdded, it)
+		g.items.append(it)
+		g.items.announce(realtime.TypeItemAdded, it)
 	}
 }
 
-func (s *Session) emitOutputItem(kind string, r *response, it *item) {
+func (g *responder) emitOutputItem(kind string, r *response, it *item) {
 	o := r.where(kind, it)
 	delete(o, "item_id")
 	o["item"] = it.shown()
-	s.emit(o)
+	g.wire.emit(o)
 }
 
 // doneItem closes the open item.
-func (s *Session) doneItem(r *response, status string) {
+func (g *responder) doneItem(r *response, status string) {
 	it := r.open
 	it.status = status
 	r.open = nil
-	s.emitOutputItem(realtime.TypeOutputItemDone, r, it)
+	g.emitOutputItem(realtime.TypeOutputItemDone, r, it)
 	if !r.aside {
-		s.emitItem(realtime.TypeItemDone, it)
+		g.items.announce(realtime.TypeItemDone, it)
 	}
 }
 
 // planMessage makes the steps of a message: spoken, or written in a text session.
-func (s *Session) planMessage(r *response, text string) {
+func (g *responder) planMessage(r *response, text string) {
 	it := &item{id: newID("item_"), kind: realtime.ItemMessage, role: "assistant"}
 	part, delta := "audio", realtime.TypeAudioTranscriptDelta
 	if r.modality == "text" {
 		part, delta = "text", realtime.TypeOutputTextDelta
 	}
 	r.steps = append(r.steps, func() {
-		s.addItem(r, it)
+		g.addItem(r, it)
 		o := r.whereContent(realtime.TypeContentPartAdded, it)
 		if part == "audio" {
 			o["part"] = object{"type": "audio", "transcript": ""}
 		} else {
 			o["part"] = object{"type": "text", "text": ""}
 		}
-		s.emit(o)
+		g.wire.emit(o)
 		r.openPart, r.whole = true, text
 		if part == "audio" && !r.aside {
-			frames := s.voice.say(text)
+			frames := g.voice.say(text)
 			r.frames = len(frames)
 			it.audioMS = int64(len(frames)) * frameMS
-			s.queueAudio(&utterance{response: r.id, item: it, frames: frames})
+			g.player.add(&utterance{response: r.id, item: it, frames: frames})
 		}
 	})
 	for _, chunk := range chunks(text) {
@@ -229,18 +183,18 @@ func (s *Session) planMessage(r *response, text string) {
 			r.generated += chunk
 			o := r.whereContent(delta, it)
 			o["delta"] = chunk
-			s.emit(o)
+			g.wire.emit(o)
 		})
 	}
 	r.steps = append(r.steps, func() {
-		s.closePart(r)
-		s.doneItem(r, "completed")
+		g.closePart(r)
+		g.doneItem(r, "completed")
 	})
 }
 
 // closePart sends the done events of the open message's content, with what was
 // generated of it.
-func (s *Session) closePart(r *response) {
+func (g *responder) closePart(r *response) {
 	it, text := r.open, r.generated
 	it.words = text
 	part := object{"type": "audio", "transcript": text}
@@ -249,29 +203,29 @@ func (s *Session) closePart(r *response) {
 		part = object{"type": "text", "text": text}
 		o := r.whereContent(realtime.TypeOutputTextDone, it)
 		o["text"] = text
-		s.emit(o)
+		g.wire.emit(o)
 	} else {
 		it.content = []object{{"type": realtime.ContentOutputAudio, "transcript": text}}
-		s.emit(r.whereContent(realtime.TypeOutputAudioDone, it))
+		g.wire.emit(r.whereContent(realtime.TypeOutputAudioDone, it))
 		o := r.whereContent(realtime.TypeAudioTranscriptDone, it)
 		o["transcript"] = text
-		s.emit(o)
+		g.wire.emit(o)
 	}
 	o := r.whereContent(realtime.TypeContentPartDone, it)
 	o["part"] = part
-	s.emit(o)
+	g.wire.emit(o)
 	r.openPart = false
 }
 
 // planCall makes the steps of a function call.
-func (s *Session) planCall(r *response, c chosenCall, reply *Reply) {
+func (g *responder) planCall(r *response, c chosenCall, reply *Reply) {
 	arguments := c.arguments
-	if s.faults.BadArguments {
+	if g.faults.BadArguments {
 		arguments = arguments[:len(arguments)/2]
 	}
 	it := &item{id: newID("item_"), kind: realtime.ItemFunctionCall, callID: newID("call_"), name: c.name}
 	r.steps = append(r.steps, func() {
-		s.addItem(r, it)
+		g.addItem(r, it)
 		r.whole = arguments
 	})
 	for part := range strings.SplitSeq(arguments, ",") {
@@ -282,69 +236,78 @@ func (s *Session) planCall(r *response, c chosenCall, reply *Reply) {
 			r.generated += part
 			o := r.where(realtime.TypeFunctionArgumentsDelta, it)
 			o["call_id"], o["delta"] = it.callID, part
-			s.emit(o)
+			g.wire.emit(o)
 		})
 	}
 	r.steps = append(r.steps, func() {
-		s.follow[it.callID] = reply
-		s.closeCall(r)
-		s.doneItem(r, "completed")
+		g.chooser.follow[it.callID] = reply
+		g.closeCall(r)
+		g.doneItem(r, "completed")
 	})
 }
 
-func (s *Session) closeCall(r *response) {
+func (g *responder) closeCall(r *response) {
 	it := r.open
 	it.arguments = r.generated
 	o := r.where(realtime.TypeFunctionArgumentsDone, it)
 	o["call_id"], o["name"], o["arguments"] = it.callID, it.name, it.arguments
-	s.emit(o)
+	g.wire.emit(o)
 }
 
-// cancelResponse stops the generation and closes what is open: the events of an
+// cancelByClient answers response.cancel; an empty id is that of any response.
+func (g *responder) cancelByClient(id string) *realtime.Error {
+	if g.active == nil || (id != "" && id != g.active.id) {
+		return refuse("response_cancel_not_active", "", "Cancellation failed: no active response found")
+	}
+	g.cancel("client_cancelled")
+	return nil
+}
+
+// cancel stops the generation and closes what is open: the events of an
 // ordinary end, with items that are incomplete.
-func (s *Session) cancelResponse(reason string) {
-	r := s.resp
+func (g *responder) cancel(reason string) {
+	r := g.active
 	r.status, r.reason = realtime.ResponseCancelled, reason
 	if it := r.open; it != nil {
 		if it.kind == realtime.ItemFunctionCall {
-			s.closeCall(r)
+			g.closeCall(r)
 		} else {
 			if r.openPart {
-				s.limitAudio(r)
-				s.closePart(r)
+				g.limitAudio(r)
+				g.closePart(r)
 			}
 		}
-		s.doneItem(r, "incomplete")
+		g.doneItem(r, "incomplete")
 	}
-	s.finish(r)
+	g.finish(r)
 }
 
 // limitAudio leaves of the open item only the audio of the words that were
 // generated: what was never generated cannot be played.
-func (s *Session) limitAudio(r *response) {
+func (g *responder) limitAudio(r *response) {
 	if r.whole == "" {
 		return
 	}
-	s.play.limit(r.open, r.frames*len(r.generated)/len(r.whole))
+	g.player.limit(r.open, r.frames*len(r.generated)/len(r.whole))
 }
 
 // finish ends a response, whatever its status.
-func (s *Session) finish(r *response) {
-	s.resp = nil
-	o := r.shown(s.convID)
+func (g *responder) finish(r *response) {
+	g.active = nil
+	o := r.shown(g.conversationID)
 	if r.status != realtime.ResponseFailed {
-		o["usage"] = s.usage(r)
+		o["usage"] = g.usage(r)
 	}
-	s.emit(object{"type": realtime.TypeResponseDone, "response": o})
-	if !s.play.active() {
-		s.armIdle()
+	g.wire.emit(object{"type": realtime.TypeResponseDone, "response": o})
+	if !g.player.active() {
+		g.quiet()
 	}
 }
 
 // usage estimates tokens: four characters each for text, 20 per second of audio.
-func (s *Session) usage(r *response) object {
+func (g *responder) usage(r *response) object {
 	var inText, inAudio, outText, outAudio int
-	for _, it := range s.conv.items {
+	for _, it := range g.items.items {
 		n := (len(it.words)+len(it.arguments)+len(it.output))/4 + 4
 		switch {
 		case containsItem(r.items, it):
@@ -356,7 +319,7 @@ func (s *Session) usage(r *response) object {
 			inText += n
 		}
 	}
-	instructions, _ := s.set.shown["instructions"].(string)
+	instructions, _ := g.set.shown["instructions"].(string)
 	inText += len(instructions) / 4
 	in, out := inText+inAudio, outText+outAudio
 	return object{
@@ -374,11 +337,11 @@ func containsItem(list []*item, it *item) bool {
 }
 
 // injectOddities sends what the faults ask for before a response.
-func (s *Session) injectOddities() {
-	if s.faults.InjectUnknown {
-		s.emit(object{"type": "response.hologram.delta", "response_id": newID("resp_"), "frames": []any{1, object{"a": nil}}})
+func (g *responder) injectOddities() {
+	if g.faults.InjectUnknown {
+		g.wire.emit(object{"type": "response.hologram.delta", "response_id": newID("resp_"), "frames": []any{1, object{"a": nil}}})
 	}
-	if !s.faults.InjectMalformed {
+	if !g.faults.InjectMalformed {
 		return
 	}
 	for _, raw := range []string{
@@ -388,6 +351,6 @@ func (s *Session) injectOddities() {
 		`{"type":"conversation.item.done","event_id":"event_null_item","item":null}`,
 		`{"type":"error","error":{"code":null,"message":null}}`,
 	} {
-		s.sendRaw(json.RawMessage(raw))
+		g.wire.raw(json.RawMessage(raw))
 	}
 }

@@ -166,19 +166,11 @@ var errFull = errors.New("too many sessions")
 
 // start makes the peer and runs the session. It returns the SDP answer.
 func (s *Server) start(ctx context.Context, offer string, set *settings, faults Faults) (*Session, string, error) {
-	ses := &Session{
-		id: newID("rtc_"), began: time.Now(), cfg: &s.cfg, faults: faults, voice: s.voice, mail: newMailbox(),
-		done: make(chan struct{}), set: set, convID: newID("conv_"), follow: make(map[string]*Reply),
-	}
-	ses.log = s.log.With("call_id", ses.id)
-	ses.early.Store(-1)
 	set.shown["expires_at"] = json.Number(fmt.Sprint(time.Now().Add(s.cfg.MaxDuration).Unix()))
-	ear, err := newEar(s.cfg.Deaf, func(h heard) { ses.mail.post(func() { ses.hearing(h) }) })
+	ses, err := newSession(&s.cfg, s.voice, set, faults)
 	if err != nil {
 		return nil, "", err
 	}
-	ses.ear = ear
-	ear.configure(set.turns)
 	peer, answer, err := s.api.Answer(ctx, offer, rtc.Handlers{
 		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
 		Open:    func() { ses.mail.post(ses.open) },
@@ -191,7 +183,7 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	if err != nil {
 		return nil, "", err
 	}
-	ses.peer = peer
+	ses.wire.peer = peer
 	if err := s.adopt(ses); err != nil {
 		return nil, "", errors.Join(err, peer.Close())
 	}

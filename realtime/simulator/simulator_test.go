@@ -60,8 +60,9 @@ func TestTypedTurn(t *testing.T) {
 	if deltas < 3 || text.String() != "Good to see you again. What shall we look at today?" {
 		t.Errorf("%d deltas of %q", deltas, text.String())
 	}
-	packets, loud, errs := c.ear.counts()
-	if sent := int(c.ses.PacketsPlayed()); packets < sent*9/10 || sent < 150 || loud < packets/3 || errs != 0 {
+	sent := int(c.ses.PacketsPlayed())
+	packets, loud, errs := c.ear.await(c.ctx, sent*9/10)
+	if packets < sent*9/10 || sent < 150 || loud < packets/3 || errs != 0 {
 		t.Errorf("heard %d packets of %d, %d loud, %d errors", packets, sent, loud, errs)
 	}
 	checkRTP(t, c.ear)

@@ -7,106 +7,126 @@ import (
 	"voicebridge/realtime"
 )
 
+// listener makes turns of what the caller says.
+type listener struct {
+	wire      *wire
+	clock     *clock
+	set       *settings
+	items     *items
+	player    *player
+	responder *responder
+	ear       *ear
+	script    *Script
+	pace      Pace
+	faults    Faults
+
+	turns    int      // spoken so far: their rotation in the script
+	userItem string   // the future item of the speech that goes on
+	speaking bool     // the user speaks
+	idle     int      // generation of the idle timer
+	heldBack []func() // transcripts that wait for a second one
+}
+
 // hearing is told by the ear.
-func (s *Session) hearing(h heard) {
-	if !s.opened || s.set.turns == nil || !s.ear.current(h.cycle) {
+func (l *listener) hearing(h heard) {
+	if l.set.turns == nil || !l.ear.current(h.cycle) {
 		return
 	}
 	if h.started {
-		s.speechStarted(h.atMS)
-		s.watchSpeech()
-	} else if s.speaking {
-		s.speechStopped(h.atMS)
+		l.speechStarted(h.atMS)
+		l.watchSpeech()
+	} else if l.speaking {
+		l.speechStopped(h.atMS)
 	}
 }
 
 // watchSpeech looks after speech whose packets no longer come.
-func (s *Session) watchSpeech() {
-	s.after(100*time.Millisecond, func() {
-		if s.ear.starved(time.Now()) {
-			s.watchSpeech()
+func (l *listener) watchSpeech() {
+	l.clock.after(100*time.Millisecond, func() {
+		if l.ear.starved(time.Now()) {
+			l.watchSpeech()
 		}
 	})
 }
 
-func (s *Session) speechStarted(atMS int64) {
-	s.speaking = true
-	s.idle++
-	s.userItem = newID("item_")
-	s.emit(object{"type": realtime.TypeInputSpeechStarted, "item_id": s.userItem, "audio_start_ms": atMS})
-	if t := s.set.turns; t == nil || !t.interrupt {
+func (l *listener) speechStarted(atMS int64) {
+	l.speaking = true
+	l.idle++
+	l.userItem = newID("item_")
+	l.wire.emit(object{"type": realtime.TypeInputSpeechStarted, "item_id": l.userItem, "audio_start_ms": atMS})
+	if t := l.set.turns; t == nil || !t.interrupt {
 		return
 	}
-	if s.resp != nil && !s.resp.aside {
-		s.cancelResponse("turn_detected")
+	if l.responder.active != nil && !l.responder.active.aside {
+		l.responder.cancel("turn_detected")
 	}
-	s.flush()
+	l.player.flush()
 }
 
-func (s *Session) speechStopped(atMS int64) {
-	s.speaking = false
-	s.emit(object{"type": realtime.TypeInputSpeechStopped, "item_id": s.userItem, "audio_end_ms": atMS})
-	s.commit(s.userItem)
-	if s.set.turns == nil || !s.set.turns.create {
+func (l *listener) speechStopped(atMS int64) {
+	l.speaking = false
+	l.wire.emit(object{"type": realtime.TypeInputSpeechStopped, "item_id": l.userItem, "audio_end_ms": atMS})
+	l.commit(l.userItem)
+	if l.set.turns == nil || !l.set.turns.create {
 		return
 	}
-	if s.resp != nil {
-		s.fail(activeResponse(s.resp.id))
+	if l.responder.active != nil {
+		l.wire.refuse(activeResponse(l.responder.active.id))
 		return
 	}
-	s.startResponse(nil)
+	l.responder.start(nil)
 }
 
 // commitInput answers input_audio_buffer.commit.
-func (s *Session) commitInput() *realtime.Error {
-	if s.ear.decoder != nil {
-		if ms := s.ear.commit(); ms < minCommitMS {
+func (l *listener) commitInput() *realtime.Error {
+	if l.ear.decoder != nil {
+		if ms := l.ear.commit(); ms < minCommitMS {
 			return refuse("input_audio_buffer_commit_empty", "",
 				"Error committing input audio buffer: buffer too small. Expected at least %dms of audio, but buffer only has %d.00ms of audio.", minCommitMS, ms)
 		}
 	}
 	id := newID("item_")
-	if s.speaking {
-		id, s.speaking = s.userItem, false
+	if l.speaking {
+		id, l.speaking = l.userItem, false
 	}
-	s.commit(id)
+	l.commit(id)
 	return nil
 }
 
 // commit makes a user item of the audio that was heard.
-func (s *Session) commit(id string) {
-	reply := &s.cfg.Script.Spoken[s.turnNo%len(s.cfg.Script.Spoken)]
-	s.turnNo++
+func (l *listener) commit(id string) {
+	reply := &l.script.Spoken[l.turns%len(l.script.Spoken)]
+	l.turns++
 	it := &item{
 		id: id, kind: realtime.ItemMessage, role: "user", status: "completed", spoken: true,
 		words: reply.Heard, reply: reply,
 		content: []object{{"type": realtime.ContentInputAudio, "transcript": nil}},
 	}
-	s.conv.append(it)
-	previous := s.conv.previous(id)
-	s.emit(object{"type": realtime.TypeInputCommitted, "item_id": id, "previous_item_id": previous})
+	l.items.append(it)
+	previous := l.items.previous(id)
+	l.wire.emit(object{"type": realtime.TypeInputCommitted, "item_id": id, "previous_item_id": previous})
 	announce := func() {
-		s.emit(object{"type": realtime.TypeItemAdded, "previous_item_id": previous, "item": it.shown()})
-		s.emit(object{"type": realtime.TypeItemDone, "previous_item_id": previous, "item": it.shown()})
+		l.wire.emit(object{"type": realtime.TypeItemAdded, "previous_item_id": previous, "item": it.shown()})
+		l.wire.emit(object{"type": realtime.TypeItemDone, "previous_item_id": previous, "item": it.shown()})
 	}
-	if s.faults.ItemsOutOfOrder {
-		s.after(s.cfg.Pace.Think+4*s.cfg.Pace.Step, announce)
+	if l.faults.ItemsOutOfOrder {
+		l.clock.after(l.pace.Think+4*l.pace.Step, announce)
 	} else {
 		announce()
 	}
-	if s.set.transcribe {
-		s.transcribe(it)
+	if l.set.transcribe {
+		l.transcribe(it)
 	}
 }
 
 // transcribe sends the transcript of a spoken turn, asynchronously.
-func (s *Session) transcribe(it *item) {
-	send := func() { s.sendTranscript(it) }
-	switch s.faults.Transcripts {
+func (l *listener) transcribe(it *item) {
+	send := func() { l.sendTranscript(it) }
+	switch l.faults.Transcripts {
 	case TranscriptNever:
 	case TranscriptFailed:
-		s.after(s.cfg.Pace.Transcript, func() {
-			s.emit(object{
+		l.clock.after(l.pace.Transcript, func() {
+			l.wire.emit(object{
 				"type": realtime.TypeTranscriptionFailed, "item_id": it.id, "content_index": 0,
 				"error": object{
 					"type": "transcription_error", "code": "audio_unintelligible",
@@ -115,30 +135,30 @@ func (s *Session) transcribe(it *item) {
 			})
 		})
 	case TranscriptLate:
-		s.after(s.cfg.Pace.Transcript+s.cfg.Pace.Think+2*time.Second, send)
+		l.clock.after(l.pace.Transcript+l.pace.Think+2*time.Second, send)
 	case TranscriptReversed:
-		s.heldBack = append(s.heldBack, send)
-		if len(s.heldBack) < 2 {
+		l.heldBack = append(l.heldBack, send)
+		if len(l.heldBack) < 2 {
 			return
 		}
-		first, second := s.heldBack[0], s.heldBack[1]
-		s.heldBack = nil
-		s.after(s.cfg.Pace.Transcript, func() { second(); first() })
+		first, second := l.heldBack[0], l.heldBack[1]
+		l.heldBack = nil
+		l.clock.after(l.pace.Transcript, func() { second(); first() })
 	default:
-		s.after(s.cfg.Pace.Transcript, send)
+		l.clock.after(l.pace.Transcript, send)
 	}
 }
 
-func (s *Session) sendTranscript(it *item) {
-	if s.conv.find(it.id) == nil {
+func (l *listener) sendTranscript(it *item) {
+	if l.items.find(it.id) == nil {
 		return
 	}
 	for _, delta := range chunks(it.words) {
-		s.emit(object{"type": realtime.TypeTranscriptionDelta, "item_id": it.id, "content_index": 0, "delta": delta})
+		l.wire.emit(object{"type": realtime.TypeTranscriptionDelta, "item_id": it.id, "content_index": 0, "delta": delta})
 	}
 	it.content[0]["transcript"] = it.words
 	words := len(strings.Fields(it.words))
-	s.emit(object{
+	l.wire.emit(object{
 		"type": realtime.TypeTranscriptionCompleted, "item_id": it.id, "content_index": 0, "transcript": it.words,
 		"usage": object{
 			"type": "tokens", "total_tokens": 12*words + words, "input_tokens": 12 * words, "output_tokens": words,
@@ -147,25 +167,48 @@ func (s *Session) sendTranscript(it *item) {
 	})
 }
 
+// pretend behaves as if the user had spoken and stopped.
+func (l *listener) pretend() {
+	at := l.ear.position()
+	l.speechStarted(at)
+	l.speechStopped(at + 1000)
+}
+
+// configure takes over the turn detection of the settings.
+func (l *listener) configure() {
+	l.speaking = false
+	l.ear.configure(l.set.turns)
+}
+
+// clear answers input_audio_buffer.clear.
+func (l *listener) clear() {
+	l.ear.clear()
+	l.speaking = false
+	l.wire.emit(object{"type": realtime.TypeInputCleared})
+}
+
+// disarmIdle ends the wait for a caller who says nothing.
+func (l *listener) disarmIdle() { l.idle++ }
+
 // armIdle starts the wait for a caller who says nothing (idle_timeout_ms).
-func (s *Session) armIdle() {
-	s.idle++
-	t := s.set.turns
+func (l *listener) armIdle() {
+	l.idle++
+	t := l.set.turns
 	if t == nil || t.idleMS == 0 {
 		return
 	}
-	mine := s.idle
-	s.after(time.Duration(t.idleMS)*time.Millisecond, func() {
-		if s.idle != mine || s.speaking || s.resp != nil || s.play.active() {
+	mine := l.idle
+	l.clock.after(time.Duration(t.idleMS)*time.Millisecond, func() {
+		if l.idle != mine || l.speaking || l.responder.active != nil || l.player.active() {
 			return
 		}
-		at := s.ear.position()
+		at := l.ear.position()
 		id := newID("item_")
-		s.emit(object{
+		l.wire.emit(object{
 			"type": realtime.TypeInputTimeoutTriggered, "item_id": id, "audio_start_ms": max(0, at-t.idleMS), "audio_end_ms": at,
 		})
-		s.commit(id)
-		s.startResponse(nil)
+		l.commit(id)
+		l.responder.start(nil)
 	})
 }
 

@@ -1,0 +1,62 @@
+package simulator
+
+import (
+	"container/heap"
+	"time"
+)
+
+// timer is work that is due at a time.
+type timer struct {
+	at  time.Time
+	seq int // equal times fire in the order of their making
+	f   func()
+}
+
+type timers []timer
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	return t[i].at.Before(t[j].at) || (t[i].at.Equal(t[j].at) && t[i].seq < t[j].seq)
+}
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+
+// Push implements heap.Interface.
+func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
+
+// Pop implements heap.Interface.
+func (t *timers) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	old[len(old)-1] = timer{}
+	*t = old[:len(old)-1]
+	return last
+}
+
+// clock does work when it is due. It belongs to the session's goroutine.
+type clock struct {
+	timers timers
+	made   int
+}
+
+// after has f called by fire when d has passed.
+func (c *clock) after(d time.Duration, f func()) {
+	c.made++
+	heap.Push(&c.timers, timer{at: time.Now().Add(d), seq: c.made, f: f})
+}
+
+// next is the time until something is due, an hour at most.
+func (c *clock) next(now time.Time) time.Duration {
+	if len(c.timers) == 0 {
+		return time.Hour
+	}
+	return c.timers[0].at.Sub(now)
+}
+
+// fire does the first thing that is due; false says that there is none.
+func (c *clock) fire(now time.Time) bool {
+	if len(c.timers) == 0 || c.timers[0].at.After(now) {
+		return false
+	}
+	heap.Pop(&c.timers).(timer).f()
+	return true
+}

@@ -1,0 +1,80 @@
+package simulator
+
+import "voicebridge/realtime"
+
+// items is the conversation as the client sees and edits it.
+type items struct {
+	conversation
+
+	wire     *wire
+	rejected int // so many creations to come are refused on purpose
+}
+
+func (l *items) create(e realtime.Event, o object) *realtime.Error {
+	raw, ok := o["item"].(object)
+	if !ok {
+		return refuse("missing_required_parameter", "item", "Missing required parameter: 'item'.")
+	}
+	if l.rejected > 0 {
+		l.rejected--
+		return refuse("invalid_value", "item", "The item was refused on purpose.")
+	}
+	it, err := l.newItem(raw)
+	if err != nil {
+		return err
+	}
+	if err := l.insert(it, e.PreviousItemID); err != nil {
+		return err
+	}
+	l.announce(realtime.TypeItemAdded, it)
+	l.announce(realtime.TypeItemDone, it)
+	return nil
+}
+
+// announce tells an item with its actual predecessor.
+func (l *items) announce(kind string, it *item) {
+	l.wire.emit(object{"type": kind, "previous_item_id": l.previous(it.id), "item": it.shown()})
+}
+
+func (l *items) retrieve(id string) *realtime.Error {
+	it := l.find(id)
+	if it == nil {
+		return refuse("item_retrieve_invalid_item_id", "item_id", "Error retrieving item: the item with id '%s' does not exist.", id)
+	}
+	l.wire.emit(object{"type": realtime.TypeItemRetrieved, "item": it.shown()})
+	return nil
+}
+
+func (l *items) delete(id string) *realtime.Error {
+	if !l.remove(id) {
+		return refuse("item_delete_invalid_item_id", "item_id", "Error deleting item: the item with id '%s' does not exist.", id)
+	}
+	l.wire.emit(object{"type": realtime.TypeItemDeleted, "item_id": id})
+	return nil
+}
+
+// truncateItem is for clients that play by themselves; on WebRTC the server
+// truncates, so that this is a race at best. Only assistant audio can be cut.
+func (l *items) truncate(e realtime.Event) *realtime.Error {
+	it := l.find(e.ItemID)
+	if it == nil || it.role != "assistant" || len(it.content) == 0 || it.content[0]["type"] != realtime.ContentOutputAudio {
+		return refuse("item_truncate_invalid_item_id", "item_id", "Error truncating item: only assistant audio can be truncated.")
+	}
+	if e.AudioEndMS > it.audioMS {
+		return refuse("item_truncate_invalid_audio_end_ms", "audio_end_ms",
+			"Audio content of %dms is already shorter than %dms", it.audioMS, e.AudioEndMS)
+	}
+	l.truncated(it, e.AudioEndMS)
+	return nil
+}
+
+// truncated cuts an item's audio and deletes its transcript, as the API does.
+func (l *items) truncated(it *item, audioEndMS int64) {
+	it.audioMS = audioEndMS
+	if len(it.content) > 0 {
+		it.content = []object{{"type": realtime.ContentOutputAudio}}
+	}
+	l.wire.emit(object{
+		"type": realtime.TypeItemTruncated, "item_id": it.id, "content_index": 0, "audio_end_ms": audioEndMS,
+	})
+}

@@ -1,0 +1,73 @@
+package simulator
+
+import "voicebridge/realtime"
+
+// response is what is being generated. Its steps run one after the other, Pace
+// apart; whoever cancels it stops them.
+type response struct {
+	id       string
+	aside    bool // conversation none: no items, no audio
+	modality string
+	voice    any
+	metadata any
+	tools    []tool
+	choice   any
+
+	items  []*item
+	status string
+	reason string
+	err    *realtime.Error
+	steps  []func()
+
+	// open is the item that is being generated and what of it there is so far.
+	open      *item
+	openPart  bool
+	generated string
+	frames    int // of audio for the whole open item
+	whole     string
+}
+
+func (r *response) shown(convID string) object {
+	output := make([]any, len(r.items))
+	for i, it := range r.items {
+		output[i] = it.shown()
+	}
+	var details any
+	if r.reason != "" || r.err != nil {
+		d := object{"type": r.status}
+		if r.reason != "" {
+			d["reason"] = r.reason
+		}
+		if r.err != nil {
+			d["error"] = object{"type": r.err.Type, "code": r.err.Code, "message": r.err.Message}
+		}
+		details = d
+	}
+	o := object{
+		"id": r.id, "object": "realtime.response", "status": r.status, "status_details": details, "output": output,
+		"conversation_id": convID, "output_modalities": []any{r.modality}, "max_output_tokens": "inf",
+		"audio": object{"output": object{"format": object{"type": "audio/pcm", "rate": 24000}, "voice": r.voice}},
+		"usage": nil, "metadata": r.metadata,
+	}
+	if r.aside {
+		o["conversation_id"] = nil
+	}
+	return o
+}
+
+// where is the address of an event inside a response.
+func (r *response) where(kind string, it *item) object {
+	index := 0
+	for i, other := range r.items {
+		if other == it {
+			index = i
+		}
+	}
+	return object{"type": kind, "response_id": r.id, "item_id": it.id, "output_index": index}
+}
+
+func (r *response) whereContent(kind string, it *item) object {
+	o := r.where(kind, it)
+	o["content_index"] = 0
+	return o
+}
