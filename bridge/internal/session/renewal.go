@@ -17,6 +17,9 @@ const (
 	forceBefore = 2 * time.Minute
 	// firstRetry and lastRetry bound the wait before another try.
 	firstRetry, lastRetry = 250 * time.Millisecond, 4 * time.Second
+	// renewalPause is the least time between two planned renewals, for an upstream
+	// whose sessions are hardly longer than the time before their end.
+	renewalPause = 2 * time.Second
 	// plannedRetry is the wait after a planned renewal has failed.
 	plannedRetry = 30 * time.Second
 	// giveUpAfter is how long a lost upstream is sought.
@@ -85,8 +88,11 @@ func (s *State) schedule() {
 	if s.up.expires.IsZero() || s.RenewBefore <= 0 || left <= 0 {
 		return
 	}
-	// Of a session that is short from the start the last part is used.
-	r.planAt = s.now.Add(max(left-s.RenewBefore, left/2))
+	wait := left - s.RenewBefore
+	if wait <= 0 {
+		wait = left / 2 // short from the start: its second half is used
+	}
+	r.planAt = s.now.Add(max(wait, renewalPause))
 	r.forceAt = s.now.Add(max(left-forceBefore, left*3/4))
 }
 
