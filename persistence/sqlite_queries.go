@@ -48,6 +48,10 @@ func (s sqliteQueries) CloseTextApprovals(ctx context.Context, arg pgdb.CloseTex
 	return s.q.CloseTextApprovals(ctx, sqlitedb.CloseTextApprovalsParams(arg))
 }
 
+func (s sqliteQueries) CountAccessTokens(ctx context.Context, arg pgdb.CountAccessTokensParams) (int64, error) {
+	return s.q.CountAccessTokens(ctx, sqlitedb.CountAccessTokensParams(arg))
+}
+
 func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedParams) (int64, error) {
 	return s.q.CountQueued(ctx, sqlitedb.CountQueuedParams(arg))
 }
@@ -59,6 +63,18 @@ func (s sqliteQueries) CountUnsent(ctx context.Context, arg pgdb.CountUnsentPara
 func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
 	return pgdb.Thread(r), err
+}
+
+func (s sqliteQueries) DeleteAccessToken(ctx context.Context, arg pgdb.DeleteAccessTokenParams) (int64, error) {
+	return s.q.DeleteAccessToken(ctx, sqlitedb.DeleteAccessTokenParams(arg))
+}
+
+func (s sqliteQueries) DeleteAccessTokensOf(ctx context.Context, arg pgdb.DeleteAccessTokensOfParams) (int64, error) {
+	return s.q.DeleteAccessTokensOf(ctx, sqlitedb.DeleteAccessTokensOfParams(arg))
+}
+
+func (s sqliteQueries) DeleteExpiredAccessTokens(ctx context.Context, arg pgdb.DeleteExpiredAccessTokensParams) error {
+	return s.q.DeleteExpiredAccessTokens(ctx, sqlitedb.DeleteExpiredAccessTokensParams(arg))
 }
 
 func (s sqliteQueries) DeleteLegs(ctx context.Context, arg pgdb.DeleteLegsParams) error {
@@ -103,6 +119,10 @@ func (s sqliteQueries) EndTurn(ctx context.Context, arg pgdb.EndTurnParams) (int
 	return s.q.EndTurn(ctx, sqlitedb.EndTurnParams(arg))
 }
 
+func (s sqliteQueries) EnsureThread(ctx context.Context, arg pgdb.EnsureThreadParams) (int64, error) {
+	return s.q.EnsureThread(ctx, sqlitedb.EnsureThreadParams(arg))
+}
+
 func (s sqliteQueries) FailOpenResponses(ctx context.Context, arg pgdb.FailOpenResponsesParams) error {
 	return s.q.FailOpenResponses(ctx, sqlitedb.FailOpenResponsesParams(arg))
 }
@@ -130,6 +150,11 @@ func (s sqliteQueries) ForgetInstances(ctx context.Context, arg pgdb.ForgetInsta
 
 func (s sqliteQueries) ForgetLegs(ctx context.Context, arg pgdb.ForgetLegsParams) error {
 	return s.q.ForgetLegs(ctx, sqlitedb.ForgetLegsParams(arg))
+}
+
+func (s sqliteQueries) GetAccessToken(ctx context.Context, arg pgdb.GetAccessTokenParams) (pgdb.AccessToken, error) {
+	r, err := s.q.GetAccessToken(ctx, sqlitedb.GetAccessTokenParams(arg))
+	return pgdb.AccessToken(r), err
 }
 
 func (s sqliteQueries) GetApproval(ctx context.Context, arg pgdb.GetApprovalParams) (pgdb.GetApprovalRow, error) {
@@ -166,6 +191,11 @@ func (s sqliteQueries) GetQueuedByKey(ctx context.Context, arg pgdb.GetQueuedByK
 	return pgdb.QueuedMessage(r), err
 }
 
+func (s sqliteQueries) GetSharedSecret(ctx context.Context, arg pgdb.GetSharedSecretParams) (pgdb.SharedSecret, error) {
+	r, err := s.q.GetSharedSecret(ctx, sqlitedb.GetSharedSecretParams(arg))
+	return pgdb.SharedSecret(r), err
+}
+
 func (s sqliteQueries) GetTextSession(ctx context.Context, arg pgdb.GetTextSessionParams) (pgdb.TextSession, error) {
 	r, err := s.q.GetTextSession(ctx, sqlitedb.GetTextSessionParams(arg))
 	return pgdb.TextSession(r), err
@@ -190,6 +220,10 @@ func (s sqliteQueries) HoldInstance(ctx context.Context, arg pgdb.HoldInstancePa
 	return s.q.HoldInstance(ctx, sqlitedb.HoldInstanceParams(arg))
 }
 
+func (s sqliteQueries) InsertAccessToken(ctx context.Context, arg pgdb.InsertAccessTokenParams) error {
+	return s.q.InsertAccessToken(ctx, sqlitedb.InsertAccessTokenParams(arg))
+}
+
 func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (pgdb.Message, error) {
 	r, err := s.q.InsertMessage(ctx, sqlitedb.InsertMessageParams(arg))
 	return pgdb.Message(r), err
@@ -202,6 +236,10 @@ func (s sqliteQueries) InsertQueued(ctx context.Context, arg pgdb.InsertQueuedPa
 
 func (s sqliteQueries) JoinInstance(ctx context.Context, arg pgdb.JoinInstanceParams) error {
 	return s.q.JoinInstance(ctx, sqlitedb.JoinInstanceParams(arg))
+}
+
+func (s sqliteQueries) KeepSharedSecret(ctx context.Context, arg pgdb.KeepSharedSecretParams) error {
+	return s.q.KeepSharedSecret(ctx, sqlitedb.KeepSharedSecretParams(arg))
 }
 
 func (s sqliteQueries) KeepTurn(ctx context.Context, arg pgdb.KeepTurnParams) (pgdb.Turn, error) {
@@ -374,6 +412,10 @@ func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitlePa
 
 func (s sqliteQueries) TitleQueued(ctx context.Context, arg pgdb.TitleQueuedParams) (int64, error) {
 	return s.q.TitleQueued(ctx, sqlitedb.TitleQueuedParams(arg))
+}
+
+func (s sqliteQueries) TrimAccessTokens(ctx context.Context, arg pgdb.TrimAccessTokensParams) error {
+	return s.q.TrimAccessTokens(ctx, sqlitedb.TrimAccessTokensParams(arg))
 }
 
 func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessageParams) (pgdb.Message, error) {

@@ -185,7 +185,7 @@ func TestJWKS(t *testing.T) {
 	}
 	keys := &keyServer{}
 	b := setup(t, func(c *Config) {
-		c.Auth = access.Auth{JWKSURL: "https://keys.example/jwks", JWTIssuer: "https://issuer.example", JWTAudience: "voicebridge", HTTP: &http.Client{Transport: keys}}
+		c.Auth = access.Auth{Secret: c.Auth.Secret, JWKSURL: "https://keys.example/jwks", JWTIssuer: "https://issuer.example", JWTAudience: "voicebridge", HTTP: &http.Client{Transport: keys}}
 	})
 	claims := jwt.MapClaims{"sub": "dave", "iss": "https://issuer.example", "aud": []string{"other", "voicebridge"}, "exp": b.clock.now().Add(24 * time.Hour).Unix()}
 	get := func(token string) *answer { return b.do(t, "GET", "/api/config", "", as(token)) }
@@ -303,7 +303,7 @@ func TestAnUnknownKeyHoldsUpNobody(t *testing.T) {
 	keys.serve(t, webKeyOf(t, "ec", &key.PublicKey))
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
 	b := setup(t, func(c *Config) {
-		c.Auth = access.Auth{JWKSURL: "https://keys.example/jwks", JWTIssuer: "i", JWTAudience: "a", HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		c.Auth = access.Auth{Secret: c.Auth.Secret, JWKSURL: "https://keys.example/jwks", JWTIssuer: "i", JWTAudience: "a", HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			if keys.fetched.Load() > 0 {
 				asked <- struct{}{}
 				<-answer

@@ -24,6 +24,10 @@ type calls struct {
 	calls   voiceCalls
 	limits  *access.Allowances
 	metrics *Metrics
+	threads interface {
+		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
+	}
+	remove *remover
 }
 
 func (h *calls) routes(r router) {
@@ -102,21 +106,26 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 // placeWithSecret keeps the call to the secret's thread and gives it the
 // secret's session: what the application's server fixed, its page cannot change.
 func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
-	thread, release, err := secret.Bind(ctx)
-	if err != nil {
-		return bridge.Started{}, err
-	}
-	made := ""
-	defer func() { release(made) }()
-	if start.ThreadID != "" && start.ThreadID != thread {
+	if start.ThreadID != "" && start.ThreadID != secret.Thread {
 		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
 	}
-	start.ThreadID = thread
+	start.ThreadID = secret.Thread
 	if secret.Session != nil {
 		start.Session = secret.Session
 	}
+	if !secret.MakesThread {
+		return h.place(ctx, start)
+	}
+	key := persistence.Key{Owner: start.Owner, Thread: secret.Thread}
+	made, err := h.threads.EnsureThread(ctx, key)
+	if err != nil {
+		return bridge.Started{}, orThread(err)
+	}
 	started, err := h.place(ctx, start)
-	made = started.ThreadID
+	if err != nil && made {
+		// Nothing was said on it.
+		err = errors.Join(err, h.remove.thread(context.WithoutCancel(ctx), key))
+	}
 	return started, err
 }
 
@@ -148,12 +157,7 @@ func (h *calls) hangUp(c echo.Context) error {
 		return noCall
 	}
 	if who.Secret != nil {
-		thread, release, err := who.Secret.Bind(ctx)
-		if err != nil {
-			return err
-		}
-		release("")
-		if live, ok := h.calls.Live(who.Owner, thread); thread == "" || !ok || live != id {
+		if live, ok := h.calls.Live(who.Owner, who.Secret.Thread); !ok || live != id {
 			return noCall
 		}
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -14,23 +15,26 @@ import (
 	"voicebridge/web/problem"
 )
 
-// clientSecrets answers the route that mints short-lived tokens.
+// How long a client secret lives, in seconds.
+const (
+	secretDefaultTTL = 600
+	secretMinTTL     = 10
+	secretMaxTTL     = 7200
+)
+
+// clientSecrets answers the routes about short-lived tokens.
 type clientSecrets struct {
-	secrets *access.SecretStore
-	store   threadReader
-	model   string // of calls, as the answers name it
-	now     func() time.Time
+	auth   *access.Authenticator
+	store  threadReader
+	model  string // of calls, as the answers name it
+	now    func() time.Time
+	events securityLog
 }
 
 func (h *clientSecrets) routes(r router) {
 	r.POST("/v1/realtime/client_secrets", h.create, r.user)
+	r.DELETE("/v1/realtime/client_secrets", h.revoke, r.user)
 }
-
-const (
-	secretDefaultTTL = 600  // seconds
-	secretMinTTL     = 10   // seconds
-	secretMaxTTL     = 7200 // seconds
-)
 
 type secretRequest struct {
 	ExpiresAfter *struct {
@@ -58,24 +62,49 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	secret := &access.ClientSecret{Owner: caller(c).Owner, Expires: h.now().Add(ttl)}
+	secret := access.ClientSecret{Owner: caller(c).Owner, Expires: h.now().Add(ttl)}
 	if secret.Session, err = sessionObject(body.Session); err != nil {
 		return err
 	}
 	if body.ThreadID != nil {
-		if secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID); err != nil {
-			return err
-		}
+		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
+	} else {
+		// The id is known from the start, so that all instances open the same thread.
+		secret.Thread, secret.MakesThread = persistence.NewID(), true
+	}
+	if err != nil {
+		return err
 	}
 	shown, err := h.shownSession(secret.Session)
 	if err != nil {
 		return err
 	}
-	token, err := h.secrets.Add(secret)
+	token, err := h.auth.Secrets.Add(c.Request().Context(), secret)
 	if err != nil {
 		return err
 	}
+	h.events.note(c, "client secret made", secret.Owner, "expires_at", secret.Expires.UTC())
 	return c.JSON(http.StatusOK, secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: shown, ThreadID: body.ThreadID})
+}
+
+// revoke ends a client secret of the caller, which stands in the body and not in the
+// path: paths are logged.
+func (h *clientSecrets) revoke(c echo.Context) error {
+	var body struct {
+		Value string `json:"value"`
+	}
+	if err := input.JSON(c, &body, false); err != nil {
+		return err
+	}
+	err := h.auth.Secrets.Revoke(c.Request().Context(), caller(c).Owner, body.Value)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return problem.NotFound("secret_not_found", "There is no such client secret, or it has ended.")
+	}
+	if err != nil {
+		return err
+	}
+	h.events.note(c, "client secret revoked", caller(c).Owner)
+	return c.NoContent(http.StatusNoContent)
 }
 
 func (r secretRequest) ttl() (time.Duration, error) {

@@ -51,7 +51,7 @@ func (h *conductors) conduct(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.door.upgrade(c, key.Owner, "connect again", func(ctx context.Context, k *socket.Socket) error {
+	return h.door.upgrade(c, "connect again", func(ctx context.Context, k *socket.Socket) error {
 		return h.sessions.Serve(ctx, key, tools, k)
 	})
 }

@@ -112,7 +112,7 @@ func (h *threadSockets) watch(c echo.Context) error {
 	if id, ok := h.calls.Live(key.Owner, key.Thread); ok {
 		hello.CallID = &id
 	}
-	return h.door.upgrade(c, key.Owner, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
+	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = -1 // take refuses what is too large and goes on
 		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
 		return k.Run(ctx, func(ctx context.Context) error { return tell(k, watch.Events(ctx, after), hello) })

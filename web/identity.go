@@ -19,11 +19,14 @@ type router struct {
 }
 
 // identified lets a request through when its caller is known.
-func identified(auth *access.Authenticator, secretsToo bool) echo.MiddlewareFunc {
+func identified(auth *access.Authenticator, events securityLog, secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			who, err := auth.Identify(c.Request(), access.CallerOf(c.Request(), c.RealIP()), secretsToo)
 			if err != nil {
+				if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
+					events.refused(c, "token refused", err)
+				}
 				return err
 			}
 			c.Set(identityKey, who)

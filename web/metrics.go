@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 	"voicebridge/web/socket"
 )
 
@@ -118,6 +119,8 @@ func (m *Metrics) socketClosed(cause error) {
 	switch {
 	case errors.Is(cause, socket.ErrShutdown), errors.Is(cause, persistence.ErrClosed):
 		reason = "shutdown"
+	case errors.Is(cause, access.ErrEnded):
+		reason = "signed_out"
 	case errors.Is(cause, socket.ErrSlow):
 		reason = "slow"
 	case errors.Is(cause, socket.ErrGone):

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,8 +32,19 @@ type store interface {
 	watcher
 	usageStore
 	pinger
+	tokenStore
+	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
+}
+
+// tokenStore keeps page sessions and client secrets.
+type tokenStore interface {
+	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
+	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
+	CountAccessTokens(ctx context.Context, owner, kind string) (int, error)
+	DeleteAccessToken(ctx context.Context, owner, kind, id string) error
+	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
 }
 
 // Config is what a [Server] is made of. Calls, Chat, Queue, Store and Page are needed.
@@ -108,6 +120,7 @@ type Server struct {
 	echo     *echo.Echo
 	pipeline *pipeline
 	page     *page
+	auth     *access.Authenticator
 	metrics  *Metrics
 	door     *socketDoor
 	streams  *streams
@@ -138,7 +151,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
 	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Auth.Required(), now)
-	auth, errAuth := access.New(cfg.Auth, limits.Guesses, now)
+	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Store, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
 	spec, errSpec := openAPIDocument()
@@ -148,13 +161,13 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	}
 	live := &liveCall{cfg.Calls, cfg.Store}
 	s := &Server{
-		page: files, metrics: cfg.Metrics, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
+		page: files, auth: auth, metrics: cfg.Metrics, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
 		pipeline: &pipeline{
 			origins: origins, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
 			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), log: cfg.Logger,
 		},
-		door:    &socketDoor{origins: origins, limit: limits.Sockets, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
-		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, uistream.DefaultTiming(), cfg.Logger},
+		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
+		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, auth, uistream.DefaultTiming(), cfg.Logger},
 		conductors: conductor.New(conductor.Config{
 			Chat: cfg.Chat, RefuseInCall: live.refuse, Now: now, Logger: cfg.Logger,
 			Explain: func(err error) *problem.Error { return classify(orThread(err)) },
@@ -162,13 +175,14 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	}
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
+	events := securityLog{cfg.Logger}
 	remove := &remover{cfg.Calls, cfg.Chat}
-	r := router{Echo: s.echo, user: identified(auth, false), userOrSecret: identified(auth, true)}
+	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
-		&calls{cfg.Calls, limits, cfg.Metrics},
-		&clientSecrets{auth.Secrets, cfg.Store, cfg.Upstream.Model, now},
-		&threads{cfg.Store, cfg.Calls, remove},
+		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, remove},
+		&clientSecrets{auth, cfg.Store, cfg.Upstream.Model, now, events},
+		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},
 		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams},
 		s.streams,
@@ -177,7 +191,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&queues{cfg.Queue, now},
 		&textSessionRoutes{cfg.Chat, live, remove},
 		&conductors{cfg.Store, s.conductors, s.door},
-		&pageSessions{auth, limits, now},
+		&pageSessions{auth, limits, now, events},
 		&pageSettings{cfg},
 		&tools{cfg.Tools},
 		&models{cfg.Upstream, cfg.TextModels},
@@ -226,6 +240,11 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	if isPlain(ln) {
 		s.log.Warn("no TLS: tokens and words travel in the clear, and browsers give no microphone to the page; put a TLS proxy in front", "address", ln.Addr().String())
 	}
+	var side sync.WaitGroup
+	watching, stopWatching := context.WithCancel(ctx)
+	side.Go(func() { s.auth.Run(watching) })
+	defer side.Wait()
+	defer stopWatching()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	select {

@@ -118,7 +118,7 @@ func TestNewChecksItsConfig(t *testing.T) {
 		}
 	}
 	b := setup(t, nil)
-	good := Config{Calls: b.calls, Chat: b.chat, Queue: b.queue, Store: b.db, Page: testPage, Loopback: true}
+	good := Config{Calls: b.calls, Chat: b.chat, Queue: b.queue, Store: b.db, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
 	if _, err := New(good); err != nil {
 		t.Error(err)
 	}

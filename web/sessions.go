@@ -16,6 +16,7 @@ type pageSessions struct {
 	auth   *access.Authenticator
 	limits *access.Allowances
 	now    func() time.Time
+	events securityLog
 }
 
 func (h *pageSessions) routes(r router) {
@@ -23,7 +24,8 @@ func (h *pageSessions) routes(r router) {
 	r.DELETE("/api/session", h.signOut)
 }
 
-// signIn exchanges a token for the page's session cookie.
+// signIn exchanges a token for the page's session cookie. Without authentication
+// there is nothing to keep.
 func (h *pageSessions) signIn(c echo.Context) error {
 	by := access.CallerOf(c.Request(), c.RealIP())
 	var body struct {
@@ -32,30 +34,40 @@ func (h *pageSessions) signIn(c echo.Context) error {
 	if err := input.JSON(c, &body, false); err != nil {
 		return err
 	}
-	expires := h.now().Add(access.SessionLifetime)
-	owner := access.LocalOwner
-	if h.auth.Required {
-		var until time.Time
-		var err error
-		if owner, until, err = h.auth.Owner(c.Request().Context(), by, body.Token); err != nil {
-			return err
-		}
-		if !until.IsZero() && until.Before(expires) {
-			expires = until
-		}
+	if !h.auth.Required {
+		expires := h.now().Add(access.SessionLifetime)
+		return c.JSON(http.StatusOK, map[string]any{"owner": access.LocalOwner, "expires_at": expires.UTC().Truncate(time.Second)})
+	}
+	value, owner, expires, err := h.auth.SignIn(c.Request().Context(), by, body.Token)
+	if err != nil {
+		h.events.refused(c, "sign-in refused", err)
+		return err
 	}
 	if err := h.limits.SignIns.Take(by.Client); err != nil {
 		return err
 	}
-	h.auth.Sessions.Remove(c.Request())
-	value := h.auth.Sessions.Add(owner, expires)
+	if _, err := h.auth.SignOut(c.Request(), false); err != nil { // of the session before
+		return err
+	}
+	h.events.note(c, "signed in", owner)
 	c.SetCookie(newSessionCookie(c.Request(), value, int(expires.Sub(h.now()).Seconds())))
 	return c.JSON(http.StatusOK, map[string]any{"owner": owner, "expires_at": expires.UTC().Truncate(time.Second)})
 }
 
-// signOut ends the page's session. Without one it does nothing.
+// signOut ends the page's session, and with ?everywhere=true all sessions and client
+// secrets of its owner. Without one it does nothing.
 func (h *pageSessions) signOut(c echo.Context) error {
-	h.auth.Sessions.Remove(c.Request())
+	everywhere, err := input.Bool(c, "everywhere")
+	if err != nil {
+		return err
+	}
+	owner, err := h.auth.SignOut(c.Request(), everywhere)
+	if err != nil {
+		return err
+	}
+	if owner != "" {
+		h.events.note(c, "signed out", owner, "everywhere", everywhere)
+	}
 	c.SetCookie(newSessionCookie(c.Request(), "", -1))
 	return c.NoContent(http.StatusNoContent)
 }

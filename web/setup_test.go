@@ -180,6 +180,7 @@ type bundle struct {
 	queue *queue.Queue
 	db    *persistence.Store
 	clock *clock
+	cfg   Config
 	log   *logBuffer
 }
 
@@ -225,15 +226,32 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	cfg := Config{
 		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Page: testPage, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
+		Auth:     access.Auth{Secret: access.NewSecret("a secret that only tests know")},
 		Logger:   slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(&cfg)
 	}
+	b.cfg = cfg
 	if b.Server, err = newServer(cfg, b.clock.now); err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// neighbour makes a second server on the same database, as another machine has one.
+func (b *bundle) neighbour(t *testing.T, change func(*Config)) *bundle {
+	t.Helper()
+	other, cfg := *b, b.cfg
+	cfg.Metrics = nil
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	if other.Server, err = newServer(cfg, b.clock.now); err != nil {
+		t.Fatal(err)
+	}
+	return &other
 }
 
 // startChat runs a coordinator until the test ends.

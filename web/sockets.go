@@ -17,6 +17,7 @@ import (
 type socketDoor struct {
 	origins *access.Origins
 	limit   *access.CountLimit
+	auth    *access.Authenticator
 	open    *socket.Set
 	metrics *Metrics
 	timing  socket.Timing
@@ -35,17 +36,19 @@ func (d *socketDoor) check(c echo.Context) error {
 
 // upgrade makes the connection a socket within the owner's limits and runs it
 // until it ends. again says how a client comes back.
-func (d *socketDoor) upgrade(c echo.Context, owner, again string, run func(context.Context, *socket.Socket) error) error {
-	release, ok := d.limit.Take(owner)
+func (d *socketDoor) upgrade(c echo.Context, again string, run func(context.Context, *socket.Socket) error) error {
+	leaveLimit, ok := d.limit.Take(caller(c).Owner)
 	if !ok {
 		return problem.TooMany("too_many_sockets", "Too many sockets are open. Close one first.", problem.RetryFull)
 	}
-	defer release()
+	defer leaveLimit()
 	ctx, leave, ok := d.open.Enter(context.WithoutCancel(c.Request().Context()))
 	if !ok {
 		return problem.ErrShuttingDown
 	}
 	defer leave()
+	ctx, release := d.auth.Hold(ctx, caller(c))
+	defer release()
 	conn, err := websocket.Accept(c.Response(), c.Request(), &websocket.AcceptOptions{OriginPatterns: d.origins.Patterns()})
 	if err != nil {
 		// Accept has answered the client.

@@ -24,6 +24,7 @@ type streams struct {
 	chat   textTurns
 	store  threadReader
 	limit  *access.CountLimit
+	auth   *access.Authenticator
 	timing uistream.Timing
 	log    *slog.Logger
 }
@@ -111,7 +112,9 @@ func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(c.Request().Context())
+	held, letGo := h.auth.Hold(c.Request().Context(), caller(c))
+	defer letGo()
+	ctx, cancel := context.WithCancel(held)
 	defer cancel()
 	w := uistream.New(c.Response(), h.timing, t.ID(), explain)
 	err = w.Follow(t.Events(ctx, int(after)+1), cancel)

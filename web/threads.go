@@ -27,6 +27,7 @@ type threads struct {
 	store  threadStore
 	calls  interface{ Forget(key persistence.Key) }
 	remove *remover
+	events securityLog
 }
 
 func (h *threads) routes(r router) {
@@ -159,6 +160,7 @@ func (h *threads) delete(c echo.Context) error {
 	if err := h.remove.thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
+	h.events.note(c, "thread deleted", key.Owner, "thread_id", key.Thread)
 	return c.NoContent(http.StatusNoContent)
 }
 

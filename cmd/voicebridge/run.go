@@ -17,6 +17,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web"
+	"voicebridge/web/access"
 )
 
 // recoverEvery is how often dead neighbours are looked for: they count as dead
@@ -100,7 +101,14 @@ func (a *app) openCalls(context.Context) (err error) {
 	return err
 }
 
-func (a *app) openWeb(context.Context) (err error) {
+func (a *app) openWeb(ctx context.Context) (err error) {
+	if !a.cfg.Secrets.Signing.IsSet() {
+		secret, err := a.store.SigningSecret(ctx)
+		if err != nil {
+			return err
+		}
+		a.cfg.Secrets.Signing = access.NewSecret(secret)
+	}
 	a.server, err = web.New(a.webConfig())
 	return err
 }

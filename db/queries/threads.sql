@@ -35,3 +35,9 @@ RETURNING *;
 UPDATE threads SET next_seq = next_seq + 1, updated_at = @updated_at
 WHERE id = @id AND owner = @owner
 RETURNING *;
+
+-- EnsureThread changes nothing when there is a thread with the id, whoever owns it.
+-- name: EnsureThread :execrows
+INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
+VALUES (@id, @owner, '', '', '', 1, 0, @created_at, @created_at)
+ON CONFLICT (id) DO NOTHING;

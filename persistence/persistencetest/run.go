@@ -28,6 +28,9 @@ type suite struct {
 func Run(t *testing.T, newURL func(testing.TB) string) {
 	s := suite{newURL: newURL}
 	tests := map[string]func(*testing.T){
+		"access tokens":        s.accessTokens,
+		"signing secret":       s.signingSecret,
+		"ensure thread":        s.ensureThread,
 		"threads":              s.threads,
 		"thread pages":         s.threadPages,
 		"search":               s.search,

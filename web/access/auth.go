@@ -38,6 +38,9 @@ type Auth struct {
 	// JWTMayClaim names owners that a JWT may be of although they are [LocalOwner] or
 	// have a static token.
 	JWTMayClaim []string
+	// Secret signs the sessions of the page and client secrets. All instances on one
+	// database need the same.
+	Secret Secret
 	// HTTP fetches the keys; nil uses a client with a time limit.
 	HTTP *http.Client
 }
@@ -65,6 +68,9 @@ func (a Auth) Validate() error {
 	if a.JWKSURL != "" && (a.JWTIssuer == "" || a.JWTAudience == "") {
 		problems = append(problems, errors.New("a JWKS address needs JWT issuer and audience: its issuer signs tokens for others, too"))
 	}
+	if !a.Secret.IsSet() {
+		problems = append(problems, errors.New("the secret that signs sessions is missing"))
+	}
 	return errors.Join(problems...)
 }
 
@@ -85,6 +91,9 @@ type Identity struct {
 	Owner string
 	// Secret is set when the caller showed one of our short-lived secrets.
 	Secret *ClientSecret
+	// Until is when what the caller showed ends; zero for never.
+	Until   time.Time
+	session string // its id, of a session of the page
 }
 
 // Authenticator finds the Identity of a request. Safe for concurrent use.
@@ -95,8 +104,10 @@ type Authenticator struct {
 
 	// Required says whether any authentication is configured.
 	Required bool
-	Secrets  *SecretStore
-	Sessions *SessionStore
+	Secrets  *Secrets
+	sessions *mint
+	prints   map[string]bool // fingerprints of the static tokens
+	held     *held
 }
 
 type hashedToken struct {
@@ -105,15 +116,26 @@ type hashedToken struct {
 }
 
 // New checks the configuration and returns an authenticator by the clock now.
-func New(a Auth, guesses *Guesses, now func() time.Time) (*Authenticator, error) {
+func New(a Auth, guesses *Guesses, store tokenStore, now func() time.Time) (*Authenticator, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
 	}
-	out := &Authenticator{Required: a.Required(), guesses: guesses, Secrets: newSecretStore(now), Sessions: newSessionStore(now)}
+	out := &Authenticator{Required: a.Required(), guesses: guesses, held: newHeld(), prints: make(map[string]bool)}
 	for _, t := range a.Tokens {
 		out.tokens = append(out.tokens, hashedToken{sha256.Sum256([]byte(t.Token.Reveal())), t.Owner})
 	}
 	var err error
+	if out.sessions, err = newMint(kindSession, a.Secret, store, now); err != nil {
+		return nil, err
+	}
+	secrets, err := newMint(kindSecret, a.Secret, store, now)
+	if err != nil {
+		return nil, err
+	}
+	out.Secrets = &Secrets{secrets}
+	for _, t := range a.Tokens {
+		out.prints[out.sessions.fingerprint(t.Token.Reveal())] = true
+	}
 	if out.jwt, err = newJWTVerifier(a, now); err != nil {
 		return nil, err
 	}
@@ -137,22 +159,19 @@ func (a *Authenticator) Identify(r *http.Request, by Caller, secretsToo bool) (I
 		if !secretsToo {
 			return Identity{}, problem.Unauthorized("A client secret opens and ends calls and nothing else.")
 		}
-		who, err := a.Secrets.identify(token)
-		if err != nil {
-			return who, a.guesses.wrong(by, err)
+		who, err := a.Secrets.identify(r.Context(), token)
+		if isRefusal(err) {
+			err = a.guesses.wrong(by, err)
 		}
-		return who, nil
+		return who, err
 	case !a.Required:
 		// Clients of the Realtime API always send some key: it means nothing here.
 		return Identity{Owner: LocalOwner}, nil
 	case shown:
-		owner, _, err := a.Owner(r.Context(), by, token)
-		return Identity{Owner: owner}, err
+		owner, until, err := a.Owner(r.Context(), by, token)
+		return Identity{Owner: owner, Until: until}, err
 	}
-	if owner, ok := a.Sessions.owner(r); ok {
-		return Identity{Owner: owner}, nil
-	}
-	return Identity{}, problem.Unauthorized("Authentication is needed: send Authorization: Bearer, or sign in on the page.")
+	return a.session(r)
 }
 
 // bearer returns the token of the Authorization header and whether there was one.

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 )
 
 // Reasons for which a socket ends, as causes of its context.
@@ -93,6 +94,8 @@ func (k *Socket) closeReason(err error) (websocket.StatusCode, string) {
 	switch {
 	case errors.Is(err, ErrShutdown), errors.Is(err, persistence.ErrClosed):
 		return websocket.StatusGoingAway, ErrShutdown.Error()
+	case errors.Is(err, access.ErrEnded):
+		return websocket.StatusPolicyViolation, access.ErrEnded.Error()
 	case errors.Is(err, ErrSlow):
 		return websocket.StatusTryAgainLater, "too slow: " + k.again
 	case errors.Is(err, ErrTaken):

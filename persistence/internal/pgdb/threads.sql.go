@@ -128,6 +128,27 @@ func (q *Queries) DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (T
 	return i, err
 }
 
+const ensureThread = `-- name: EnsureThread :execrows
+INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
+VALUES ($1, $2, '', '', '', 1, 0, $3, $3)
+ON CONFLICT (id) DO NOTHING
+`
+
+type EnsureThreadParams struct {
+	ID        string
+	Owner     string
+	CreatedAt dbtype.Time
+}
+
+// EnsureThread changes nothing when there is a thread with the id, whoever owns it.
+func (q *Queries) EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error) {
+	result, err := q.db.Exec(ctx, ensureThread, arg.ID, arg.Owner, arg.CreatedAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const getThread = `-- name: GetThread :one
 SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by FROM threads WHERE id = $1 AND owner = $2
 `

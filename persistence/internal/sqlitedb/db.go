@@ -51,6 +51,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.closeTextApprovalsStmt, err = db.PrepareContext(ctx, closeTextApprovals); err != nil {
 		return nil, fmt.Errorf("error preparing query CloseTextApprovals: %w", err)
 	}
+	if q.countAccessTokensStmt, err = db.PrepareContext(ctx, countAccessTokens); err != nil {
+		return nil, fmt.Errorf("error preparing query CountAccessTokens: %w", err)
+	}
 	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
 	}
@@ -59,6 +62,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.createThreadStmt, err = db.PrepareContext(ctx, createThread); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateThread: %w", err)
+	}
+	if q.deleteAccessTokenStmt, err = db.PrepareContext(ctx, deleteAccessToken); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteAccessToken: %w", err)
+	}
+	if q.deleteAccessTokensOfStmt, err = db.PrepareContext(ctx, deleteAccessTokensOf); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteAccessTokensOf: %w", err)
+	}
+	if q.deleteExpiredAccessTokensStmt, err = db.PrepareContext(ctx, deleteExpiredAccessTokens); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteExpiredAccessTokens: %w", err)
 	}
 	if q.deleteLegsStmt, err = db.PrepareContext(ctx, deleteLegs); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteLegs: %w", err)
@@ -90,6 +102,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.endTurnStmt, err = db.PrepareContext(ctx, endTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query EndTurn: %w", err)
 	}
+	if q.ensureThreadStmt, err = db.PrepareContext(ctx, ensureThread); err != nil {
+		return nil, fmt.Errorf("error preparing query EnsureThread: %w", err)
+	}
 	if q.failOpenResponsesStmt, err = db.PrepareContext(ctx, failOpenResponses); err != nil {
 		return nil, fmt.Errorf("error preparing query FailOpenResponses: %w", err)
 	}
@@ -110,6 +125,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.forgetLegsStmt, err = db.PrepareContext(ctx, forgetLegs); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetLegs: %w", err)
+	}
+	if q.getAccessTokenStmt, err = db.PrepareContext(ctx, getAccessToken); err != nil {
+		return nil, fmt.Errorf("error preparing query GetAccessToken: %w", err)
 	}
 	if q.getApprovalStmt, err = db.PrepareContext(ctx, getApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query GetApproval: %w", err)
@@ -132,6 +150,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getQueuedByKeyStmt, err = db.PrepareContext(ctx, getQueuedByKey); err != nil {
 		return nil, fmt.Errorf("error preparing query GetQueuedByKey: %w", err)
 	}
+	if q.getSharedSecretStmt, err = db.PrepareContext(ctx, getSharedSecret); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSharedSecret: %w", err)
+	}
 	if q.getTextSessionStmt, err = db.PrepareContext(ctx, getTextSession); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTextSession: %w", err)
 	}
@@ -147,6 +168,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.holdInstanceStmt, err = db.PrepareContext(ctx, holdInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query HoldInstance: %w", err)
 	}
+	if q.insertAccessTokenStmt, err = db.PrepareContext(ctx, insertAccessToken); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertAccessToken: %w", err)
+	}
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
 	}
@@ -155,6 +179,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.joinInstanceStmt, err = db.PrepareContext(ctx, joinInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query JoinInstance: %w", err)
+	}
+	if q.keepSharedSecretStmt, err = db.PrepareContext(ctx, keepSharedSecret); err != nil {
+		return nil, fmt.Errorf("error preparing query KeepSharedSecret: %w", err)
 	}
 	if q.keepTurnStmt, err = db.PrepareContext(ctx, keepTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepTurn: %w", err)
@@ -270,6 +297,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.titleQueuedStmt, err = db.PrepareContext(ctx, titleQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query TitleQueued: %w", err)
 	}
+	if q.trimAccessTokensStmt, err = db.PrepareContext(ctx, trimAccessTokens); err != nil {
+		return nil, fmt.Errorf("error preparing query TrimAccessTokens: %w", err)
+	}
 	if q.updateMessageStmt, err = db.PrepareContext(ctx, updateMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateMessage: %w", err)
 	}
@@ -326,6 +356,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing closeTextApprovalsStmt: %w", cerr)
 		}
 	}
+	if q.countAccessTokensStmt != nil {
+		if cerr := q.countAccessTokensStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countAccessTokensStmt: %w", cerr)
+		}
+	}
 	if q.countQueuedStmt != nil {
 		if cerr := q.countQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countQueuedStmt: %w", cerr)
@@ -339,6 +374,21 @@ func (q *Queries) Close() error {
 	if q.createThreadStmt != nil {
 		if cerr := q.createThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing createThreadStmt: %w", cerr)
+		}
+	}
+	if q.deleteAccessTokenStmt != nil {
+		if cerr := q.deleteAccessTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteAccessTokenStmt: %w", cerr)
+		}
+	}
+	if q.deleteAccessTokensOfStmt != nil {
+		if cerr := q.deleteAccessTokensOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteAccessTokensOfStmt: %w", cerr)
+		}
+	}
+	if q.deleteExpiredAccessTokensStmt != nil {
+		if cerr := q.deleteExpiredAccessTokensStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteExpiredAccessTokensStmt: %w", cerr)
 		}
 	}
 	if q.deleteLegsStmt != nil {
@@ -391,6 +441,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing endTurnStmt: %w", cerr)
 		}
 	}
+	if q.ensureThreadStmt != nil {
+		if cerr := q.ensureThreadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing ensureThreadStmt: %w", cerr)
+		}
+	}
 	if q.failOpenResponsesStmt != nil {
 		if cerr := q.failOpenResponsesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing failOpenResponsesStmt: %w", cerr)
@@ -424,6 +479,11 @@ func (q *Queries) Close() error {
 	if q.forgetLegsStmt != nil {
 		if cerr := q.forgetLegsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing forgetLegsStmt: %w", cerr)
+		}
+	}
+	if q.getAccessTokenStmt != nil {
+		if cerr := q.getAccessTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getAccessTokenStmt: %w", cerr)
 		}
 	}
 	if q.getApprovalStmt != nil {
@@ -461,6 +521,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getQueuedByKeyStmt: %w", cerr)
 		}
 	}
+	if q.getSharedSecretStmt != nil {
+		if cerr := q.getSharedSecretStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSharedSecretStmt: %w", cerr)
+		}
+	}
 	if q.getTextSessionStmt != nil {
 		if cerr := q.getTextSessionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getTextSessionStmt: %w", cerr)
@@ -486,6 +551,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing holdInstanceStmt: %w", cerr)
 		}
 	}
+	if q.insertAccessTokenStmt != nil {
+		if cerr := q.insertAccessTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertAccessTokenStmt: %w", cerr)
+		}
+	}
 	if q.insertMessageStmt != nil {
 		if cerr := q.insertMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertMessageStmt: %w", cerr)
@@ -499,6 +569,11 @@ func (q *Queries) Close() error {
 	if q.joinInstanceStmt != nil {
 		if cerr := q.joinInstanceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing joinInstanceStmt: %w", cerr)
+		}
+	}
+	if q.keepSharedSecretStmt != nil {
+		if cerr := q.keepSharedSecretStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keepSharedSecretStmt: %w", cerr)
 		}
 	}
 	if q.keepTurnStmt != nil {
@@ -691,6 +766,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing titleQueuedStmt: %w", cerr)
 		}
 	}
+	if q.trimAccessTokensStmt != nil {
+		if cerr := q.trimAccessTokensStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing trimAccessTokensStmt: %w", cerr)
+		}
+	}
 	if q.updateMessageStmt != nil {
 		if cerr := q.updateMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing updateMessageStmt: %w", cerr)
@@ -738,181 +818,201 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                       DBTX
-	tx                       *sql.Tx
-	answerApprovalStmt       *sql.Stmt
-	beatStmt                 *sql.Stmt
-	changeQueuedStmt         *sql.Stmt
-	claimLegStmt             *sql.Stmt
-	claimTurnStmt            *sql.Stmt
-	clearQueuedStmt          *sql.Stmt
-	closeApprovalStmt        *sql.Stmt
-	closeOpenApprovalsStmt   *sql.Stmt
-	closeTextApprovalsStmt   *sql.Stmt
-	countQueuedStmt          *sql.Stmt
-	countUnsentStmt          *sql.Stmt
-	createThreadStmt         *sql.Stmt
-	deleteLegsStmt           *sql.Stmt
-	deleteQueuedStmt         *sql.Stmt
-	deleteThreadStmt         *sql.Stmt
-	drawSeqStmt              *sql.Stmt
-	drawSeqForNewStmt        *sql.Stmt
-	endInstanceStmt          *sql.Stmt
-	endOpenCallsStmt         *sql.Stmt
-	endOpenLegsStmt          *sql.Stmt
-	endOpenTurnsStmt         *sql.Stmt
-	endTurnStmt              *sql.Stmt
-	failOpenResponsesStmt    *sql.Stmt
-	failOpenToolCallsStmt    *sql.Stmt
-	failTextResponsesStmt    *sql.Stmt
-	failTextToolCallsStmt    *sql.Stmt
-	firstMessageAfterStmt    *sql.Stmt
-	forgetInstancesStmt      *sql.Stmt
-	forgetLegsStmt           *sql.Stmt
-	getApprovalStmt          *sql.Stmt
-	getLiveCallStmt          *sql.Stmt
-	getMessageStmt           *sql.Stmt
-	getOwnerStmt             *sql.Stmt
-	getQueuePauseStmt        *sql.Stmt
-	getQueuedStmt            *sql.Stmt
-	getQueuedByKeyStmt       *sql.Stmt
-	getTextSessionStmt       *sql.Stmt
-	getThreadStmt            *sql.Stmt
-	getToolCallStmt          *sql.Stmt
-	getTurnStmt              *sql.Stmt
-	holdInstanceStmt         *sql.Stmt
-	insertMessageStmt        *sql.Stmt
-	insertQueuedStmt         *sql.Stmt
-	joinInstanceStmt         *sql.Stmt
-	keepTurnStmt             *sql.Stmt
-	lastMessageStmt          *sql.Stmt
-	lastTurnStmt             *sql.Stmt
-	leaveInstanceStmt        *sql.Stmt
-	legHungUpStmt            *sql.Stmt
-	listChangesStmt          *sql.Stmt
-	listDueQueuesStmt        *sql.Stmt
-	listInstancesStmt        *sql.Stmt
-	listLegsStmt             *sql.Stmt
-	listLegsToHangUpStmt     *sql.Stmt
-	listMessagesStmt         *sql.Stmt
-	listOpenApprovalsStmt    *sql.Stmt
-	listOpenCallsStmt        *sql.Stmt
-	listOpenInstancesStmt    *sql.Stmt
-	listOpenMessagesStmt     *sql.Stmt
-	listOpenTextMessagesStmt *sql.Stmt
-	listPausedQueuesStmt     *sql.Stmt
-	listQueuedStmt           *sql.Stmt
-	listReplayStmt           *sql.Stmt
-	listThreadsStmt          *sql.Stmt
-	listWaitingToolCallsStmt *sql.Stmt
-	lockInstanceStmt         *sql.Stmt
-	pauseQueueStmt           *sql.Stmt
-	renameThreadStmt         *sql.Stmt
-	requeueOpenStmt          *sql.Stmt
-	resetThreadStmt          *sql.Stmt
-	resumeQueueStmt          *sql.Stmt
-	saveApprovalStmt         *sql.Stmt
-	saveCallStmt             *sql.Stmt
-	saveLegStmt              *sql.Stmt
-	saveResponseStmt         *sql.Stmt
-	saveTextSessionStmt      *sql.Stmt
-	saveToolCallStmt         *sql.Stmt
-	searchMessagesStmt       *sql.Stmt
-	shiftMessagesStmt        *sql.Stmt
-	stopTurnStmt             *sql.Stmt
-	suggestTitleStmt         *sql.Stmt
-	titleQueuedStmt          *sql.Stmt
-	updateMessageStmt        *sql.Stmt
-	usageByDayStmt           *sql.Stmt
+	db                            DBTX
+	tx                            *sql.Tx
+	answerApprovalStmt            *sql.Stmt
+	beatStmt                      *sql.Stmt
+	changeQueuedStmt              *sql.Stmt
+	claimLegStmt                  *sql.Stmt
+	claimTurnStmt                 *sql.Stmt
+	clearQueuedStmt               *sql.Stmt
+	closeApprovalStmt             *sql.Stmt
+	closeOpenApprovalsStmt        *sql.Stmt
+	closeTextApprovalsStmt        *sql.Stmt
+	countAccessTokensStmt         *sql.Stmt
+	countQueuedStmt               *sql.Stmt
+	countUnsentStmt               *sql.Stmt
+	createThreadStmt              *sql.Stmt
+	deleteAccessTokenStmt         *sql.Stmt
+	deleteAccessTokensOfStmt      *sql.Stmt
+	deleteExpiredAccessTokensStmt *sql.Stmt
+	deleteLegsStmt                *sql.Stmt
+	deleteQueuedStmt              *sql.Stmt
+	deleteThreadStmt              *sql.Stmt
+	drawSeqStmt                   *sql.Stmt
+	drawSeqForNewStmt             *sql.Stmt
+	endInstanceStmt               *sql.Stmt
+	endOpenCallsStmt              *sql.Stmt
+	endOpenLegsStmt               *sql.Stmt
+	endOpenTurnsStmt              *sql.Stmt
+	endTurnStmt                   *sql.Stmt
+	ensureThreadStmt              *sql.Stmt
+	failOpenResponsesStmt         *sql.Stmt
+	failOpenToolCallsStmt         *sql.Stmt
+	failTextResponsesStmt         *sql.Stmt
+	failTextToolCallsStmt         *sql.Stmt
+	firstMessageAfterStmt         *sql.Stmt
+	forgetInstancesStmt           *sql.Stmt
+	forgetLegsStmt                *sql.Stmt
+	getAccessTokenStmt            *sql.Stmt
+	getApprovalStmt               *sql.Stmt
+	getLiveCallStmt               *sql.Stmt
+	getMessageStmt                *sql.Stmt
+	getOwnerStmt                  *sql.Stmt
+	getQueuePauseStmt             *sql.Stmt
+	getQueuedStmt                 *sql.Stmt
+	getQueuedByKeyStmt            *sql.Stmt
+	getSharedSecretStmt           *sql.Stmt
+	getTextSessionStmt            *sql.Stmt
+	getThreadStmt                 *sql.Stmt
+	getToolCallStmt               *sql.Stmt
+	getTurnStmt                   *sql.Stmt
+	holdInstanceStmt              *sql.Stmt
+	insertAccessTokenStmt         *sql.Stmt
+	insertMessageStmt             *sql.Stmt
+	insertQueuedStmt              *sql.Stmt
+	joinInstanceStmt              *sql.Stmt
+	keepSharedSecretStmt          *sql.Stmt
+	keepTurnStmt                  *sql.Stmt
+	lastMessageStmt               *sql.Stmt
+	lastTurnStmt                  *sql.Stmt
+	leaveInstanceStmt             *sql.Stmt
+	legHungUpStmt                 *sql.Stmt
+	listChangesStmt               *sql.Stmt
+	listDueQueuesStmt             *sql.Stmt
+	listInstancesStmt             *sql.Stmt
+	listLegsStmt                  *sql.Stmt
+	listLegsToHangUpStmt          *sql.Stmt
+	listMessagesStmt              *sql.Stmt
+	listOpenApprovalsStmt         *sql.Stmt
+	listOpenCallsStmt             *sql.Stmt
+	listOpenInstancesStmt         *sql.Stmt
+	listOpenMessagesStmt          *sql.Stmt
+	listOpenTextMessagesStmt      *sql.Stmt
+	listPausedQueuesStmt          *sql.Stmt
+	listQueuedStmt                *sql.Stmt
+	listReplayStmt                *sql.Stmt
+	listThreadsStmt               *sql.Stmt
+	listWaitingToolCallsStmt      *sql.Stmt
+	lockInstanceStmt              *sql.Stmt
+	pauseQueueStmt                *sql.Stmt
+	renameThreadStmt              *sql.Stmt
+	requeueOpenStmt               *sql.Stmt
+	resetThreadStmt               *sql.Stmt
+	resumeQueueStmt               *sql.Stmt
+	saveApprovalStmt              *sql.Stmt
+	saveCallStmt                  *sql.Stmt
+	saveLegStmt                   *sql.Stmt
+	saveResponseStmt              *sql.Stmt
+	saveTextSessionStmt           *sql.Stmt
+	saveToolCallStmt              *sql.Stmt
+	searchMessagesStmt            *sql.Stmt
+	shiftMessagesStmt             *sql.Stmt
+	stopTurnStmt                  *sql.Stmt
+	suggestTitleStmt              *sql.Stmt
+	titleQueuedStmt               *sql.Stmt
+	trimAccessTokensStmt          *sql.Stmt
+	updateMessageStmt             *sql.Stmt
+	usageByDayStmt                *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                       tx,
-		tx:                       tx,
-		answerApprovalStmt:       q.answerApprovalStmt,
-		beatStmt:                 q.beatStmt,
-		changeQueuedStmt:         q.changeQueuedStmt,
-		claimLegStmt:             q.claimLegStmt,
-		claimTurnStmt:            q.claimTurnStmt,
-		clearQueuedStmt:          q.clearQueuedStmt,
-		closeApprovalStmt:        q.closeApprovalStmt,
-		closeOpenApprovalsStmt:   q.closeOpenApprovalsStmt,
-		closeTextApprovalsStmt:   q.closeTextApprovalsStmt,
-		countQueuedStmt:          q.countQueuedStmt,
-		countUnsentStmt:          q.countUnsentStmt,
-		createThreadStmt:         q.createThreadStmt,
-		deleteLegsStmt:           q.deleteLegsStmt,
-		deleteQueuedStmt:         q.deleteQueuedStmt,
-		deleteThreadStmt:         q.deleteThreadStmt,
-		drawSeqStmt:              q.drawSeqStmt,
-		drawSeqForNewStmt:        q.drawSeqForNewStmt,
-		endInstanceStmt:          q.endInstanceStmt,
-		endOpenCallsStmt:         q.endOpenCallsStmt,
-		endOpenLegsStmt:          q.endOpenLegsStmt,
-		endOpenTurnsStmt:         q.endOpenTurnsStmt,
-		endTurnStmt:              q.endTurnStmt,
-		failOpenResponsesStmt:    q.failOpenResponsesStmt,
-		failOpenToolCallsStmt:    q.failOpenToolCallsStmt,
-		failTextResponsesStmt:    q.failTextResponsesStmt,
-		failTextToolCallsStmt:    q.failTextToolCallsStmt,
-		firstMessageAfterStmt:    q.firstMessageAfterStmt,
-		forgetInstancesStmt:      q.forgetInstancesStmt,
-		forgetLegsStmt:           q.forgetLegsStmt,
-		getApprovalStmt:          q.getApprovalStmt,
-		getLiveCallStmt:          q.getLiveCallStmt,
-		getMessageStmt:           q.getMessageStmt,
-		getOwnerStmt:             q.getOwnerStmt,
-		getQueuePauseStmt:        q.getQueuePauseStmt,
-		getQueuedStmt:            q.getQueuedStmt,
-		getQueuedByKeyStmt:       q.getQueuedByKeyStmt,
-		getTextSessionStmt:       q.getTextSessionStmt,
-		getThreadStmt:            q.getThreadStmt,
-		getToolCallStmt:          q.getToolCallStmt,
-		getTurnStmt:              q.getTurnStmt,
-		holdInstanceStmt:         q.holdInstanceStmt,
-		insertMessageStmt:        q.insertMessageStmt,
-		insertQueuedStmt:         q.insertQueuedStmt,
-		joinInstanceStmt:         q.joinInstanceStmt,
-		keepTurnStmt:             q.keepTurnStmt,
-		lastMessageStmt:          q.lastMessageStmt,
-		lastTurnStmt:             q.lastTurnStmt,
-		leaveInstanceStmt:        q.leaveInstanceStmt,
-		legHungUpStmt:            q.legHungUpStmt,
-		listChangesStmt:          q.listChangesStmt,
-		listDueQueuesStmt:        q.listDueQueuesStmt,
-		listInstancesStmt:        q.listInstancesStmt,
-		listLegsStmt:             q.listLegsStmt,
-		listLegsToHangUpStmt:     q.listLegsToHangUpStmt,
-		listMessagesStmt:         q.listMessagesStmt,
-		listOpenApprovalsStmt:    q.listOpenApprovalsStmt,
-		listOpenCallsStmt:        q.listOpenCallsStmt,
-		listOpenInstancesStmt:    q.listOpenInstancesStmt,
-		listOpenMessagesStmt:     q.listOpenMessagesStmt,
-		listOpenTextMessagesStmt: q.listOpenTextMessagesStmt,
-		listPausedQueuesStmt:     q.listPausedQueuesStmt,
-		listQueuedStmt:           q.listQueuedStmt,
-		listReplayStmt:           q.listReplayStmt,
-		listThreadsStmt:          q.listThreadsStmt,
-		listWaitingToolCallsStmt: q.listWaitingToolCallsStmt,
-		lockInstanceStmt:         q.lockInstanceStmt,
-		pauseQueueStmt:           q.pauseQueueStmt,
-		renameThreadStmt:         q.renameThreadStmt,
-		requeueOpenStmt:          q.requeueOpenStmt,
-		resetThreadStmt:          q.resetThreadStmt,
-		resumeQueueStmt:          q.resumeQueueStmt,
-		saveApprovalStmt:         q.saveApprovalStmt,
-		saveCallStmt:             q.saveCallStmt,
-		saveLegStmt:              q.saveLegStmt,
-		saveResponseStmt:         q.saveResponseStmt,
-		saveTextSessionStmt:      q.saveTextSessionStmt,
-		saveToolCallStmt:         q.saveToolCallStmt,
-		searchMessagesStmt:       q.searchMessagesStmt,
-		shiftMessagesStmt:        q.shiftMessagesStmt,
-		stopTurnStmt:             q.stopTurnStmt,
-		suggestTitleStmt:         q.suggestTitleStmt,
-		titleQueuedStmt:          q.titleQueuedStmt,
-		updateMessageStmt:        q.updateMessageStmt,
-		usageByDayStmt:           q.usageByDayStmt,
+		db:                            tx,
+		tx:                            tx,
+		answerApprovalStmt:            q.answerApprovalStmt,
+		beatStmt:                      q.beatStmt,
+		changeQueuedStmt:              q.changeQueuedStmt,
+		claimLegStmt:                  q.claimLegStmt,
+		claimTurnStmt:                 q.claimTurnStmt,
+		clearQueuedStmt:               q.clearQueuedStmt,
+		closeApprovalStmt:             q.closeApprovalStmt,
+		closeOpenApprovalsStmt:        q.closeOpenApprovalsStmt,
+		closeTextApprovalsStmt:        q.closeTextApprovalsStmt,
+		countAccessTokensStmt:         q.countAccessTokensStmt,
+		countQueuedStmt:               q.countQueuedStmt,
+		countUnsentStmt:               q.countUnsentStmt,
+		createThreadStmt:              q.createThreadStmt,
+		deleteAccessTokenStmt:         q.deleteAccessTokenStmt,
+		deleteAccessTokensOfStmt:      q.deleteAccessTokensOfStmt,
+		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
+		deleteLegsStmt:                q.deleteLegsStmt,
+		deleteQueuedStmt:              q.deleteQueuedStmt,
+		deleteThreadStmt:              q.deleteThreadStmt,
+		drawSeqStmt:                   q.drawSeqStmt,
+		drawSeqForNewStmt:             q.drawSeqForNewStmt,
+		endInstanceStmt:               q.endInstanceStmt,
+		endOpenCallsStmt:              q.endOpenCallsStmt,
+		endOpenLegsStmt:               q.endOpenLegsStmt,
+		endOpenTurnsStmt:              q.endOpenTurnsStmt,
+		endTurnStmt:                   q.endTurnStmt,
+		ensureThreadStmt:              q.ensureThreadStmt,
+		failOpenResponsesStmt:         q.failOpenResponsesStmt,
+		failOpenToolCallsStmt:         q.failOpenToolCallsStmt,
+		failTextResponsesStmt:         q.failTextResponsesStmt,
+		failTextToolCallsStmt:         q.failTextToolCallsStmt,
+		firstMessageAfterStmt:         q.firstMessageAfterStmt,
+		forgetInstancesStmt:           q.forgetInstancesStmt,
+		forgetLegsStmt:                q.forgetLegsStmt,
+		getAccessTokenStmt:            q.getAccessTokenStmt,
+		getApprovalStmt:               q.getApprovalStmt,
+		getLiveCallStmt:               q.getLiveCallStmt,
+		getMessageStmt:                q.getMessageStmt,
+		getOwnerStmt:                  q.getOwnerStmt,
+		getQueuePauseStmt:             q.getQueuePauseStmt,
+		getQueuedStmt:                 q.getQueuedStmt,
+		getQueuedByKeyStmt:            q.getQueuedByKeyStmt,
+		getSharedSecretStmt:           q.getSharedSecretStmt,
+		getTextSessionStmt:            q.getTextSessionStmt,
+		getThreadStmt:                 q.getThreadStmt,
+		getToolCallStmt:               q.getToolCallStmt,
+		getTurnStmt:                   q.getTurnStmt,
+		holdInstanceStmt:              q.holdInstanceStmt,
+		insertAccessTokenStmt:         q.insertAccessTokenStmt,
+		insertMessageStmt:             q.insertMessageStmt,
+		insertQueuedStmt:              q.insertQueuedStmt,
+		joinInstanceStmt:              q.joinInstanceStmt,
+		keepSharedSecretStmt:          q.keepSharedSecretStmt,
+		keepTurnStmt:                  q.keepTurnStmt,
+		lastMessageStmt:               q.lastMessageStmt,
+		lastTurnStmt:                  q.lastTurnStmt,
+		leaveInstanceStmt:             q.leaveInstanceStmt,
+		legHungUpStmt:                 q.legHungUpStmt,
+		listChangesStmt:               q.listChangesStmt,
+		listDueQueuesStmt:             q.listDueQueuesStmt,
+		listInstancesStmt:             q.listInstancesStmt,
+		listLegsStmt:                  q.listLegsStmt,
+		listLegsToHangUpStmt:          q.listLegsToHangUpStmt,
+		listMessagesStmt:              q.listMessagesStmt,
+		listOpenApprovalsStmt:         q.listOpenApprovalsStmt,
+		listOpenCallsStmt:             q.listOpenCallsStmt,
+		listOpenInstancesStmt:         q.listOpenInstancesStmt,
+		listOpenMessagesStmt:          q.listOpenMessagesStmt,
+		listOpenTextMessagesStmt:      q.listOpenTextMessagesStmt,
+		listPausedQueuesStmt:          q.listPausedQueuesStmt,
+		listQueuedStmt:                q.listQueuedStmt,
+		listReplayStmt:                q.listReplayStmt,
+		listThreadsStmt:               q.listThreadsStmt,
+		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
+		lockInstanceStmt:              q.lockInstanceStmt,
+		pauseQueueStmt:                q.pauseQueueStmt,
+		renameThreadStmt:              q.renameThreadStmt,
+		requeueOpenStmt:               q.requeueOpenStmt,
+		resetThreadStmt:               q.resetThreadStmt,
+		resumeQueueStmt:               q.resumeQueueStmt,
+		saveApprovalStmt:              q.saveApprovalStmt,
+		saveCallStmt:                  q.saveCallStmt,
+		saveLegStmt:                   q.saveLegStmt,
+		saveResponseStmt:              q.saveResponseStmt,
+		saveTextSessionStmt:           q.saveTextSessionStmt,
+		saveToolCallStmt:              q.saveToolCallStmt,
+		searchMessagesStmt:            q.searchMessagesStmt,
+		shiftMessagesStmt:             q.shiftMessagesStmt,
+		stopTurnStmt:                  q.stopTurnStmt,
+		suggestTitleStmt:              q.suggestTitleStmt,
+		titleQueuedStmt:               q.titleQueuedStmt,
+		trimAccessTokensStmt:          q.trimAccessTokensStmt,
+		updateMessageStmt:             q.updateMessageStmt,
+		usageByDayStmt:                q.usageByDayStmt,
 	}
 }

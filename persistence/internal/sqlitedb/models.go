@@ -8,6 +8,15 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
+type AccessToken struct {
+	ID        string
+	Kind      string
+	Owner     string
+	Data      string
+	CreatedAt dbtype.Time
+	ExpiresAt dbtype.Time
+}
+
 type Approval struct {
 	ID         string
 	ThreadID   string
@@ -121,6 +130,12 @@ type Response struct {
 	Instance          string
 	CreatedAt         dbtype.Time
 	FinishedAt        *dbtype.Time
+}
+
+type SharedSecret struct {
+	Name      string
+	Value     string
+	CreatedAt dbtype.Time
 }
 
 type TextSession struct {

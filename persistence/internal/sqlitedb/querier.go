@@ -24,10 +24,14 @@ type Querier interface {
 	CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error)
 	CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error
 	CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error
+	CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
 	// CountUnsent is CountQueued with what is being answered.
 	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
+	DeleteAccessToken(ctx context.Context, arg DeleteAccessTokenParams) (int64, error)
+	DeleteAccessTokensOf(ctx context.Context, arg DeleteAccessTokensOfParams) (int64, error)
+	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
 	DeleteLegs(ctx context.Context, arg DeleteLegsParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteThread(ctx context.Context, arg DeleteThreadParams) (int64, error)
@@ -42,6 +46,8 @@ type Querier interface {
 	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
+	// EnsureThread changes nothing when there is a thread with the id, whoever owns it.
+	EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error)
 	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error
@@ -50,6 +56,7 @@ type Querier interface {
 	ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error
 	// ForgetLegs removes what is left of threads that are gone.
 	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
+	GetAccessToken(ctx context.Context, arg GetAccessTokenParams) (AccessToken, error)
 	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
 	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
 	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
@@ -57,6 +64,7 @@ type Querier interface {
 	GetQueuePause(ctx context.Context, arg GetQueuePauseParams) (QueuePause, error)
 	GetQueued(ctx context.Context, arg GetQueuedParams) (QueuedMessage, error)
 	GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) (QueuedMessage, error)
+	GetSharedSecret(ctx context.Context, arg GetSharedSecretParams) (SharedSecret, error)
 	GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error)
 	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
 	// GetToolCall gives the latest call that the model named so.
@@ -65,6 +73,7 @@ type Querier interface {
 	// HoldInstance gives no row when the instance was ended by others. A transaction of
 	// SQLite is alone anyway.
 	HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error)
+	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
 	// The thread is looked up together with its owner: for a stranger the value is
 	// NULL, which the column refuses. Of an id that is taken no row comes back: an
 	// error would end a transaction of PostgreSQL.
@@ -72,6 +81,7 @@ type Querier interface {
 	// InsertQueued adds a row of the owner's thread, whose row the caller holds.
 	InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error)
 	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
+	KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error
 	KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	// LastTurn is the text turn that runs on a thread, or ran last.
@@ -140,6 +150,8 @@ type Querier interface {
 	// SuggestTitle changes nothing when the title is a user's, or better already.
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
+	// TrimAccessTokens keeps the newest.
+	TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error
 	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (Message, error)
 	// UsageByDay sums what the owner's responses took, by thread and UTC day, the
 	// latest day first. priced counts the responses whose cost is known, unpriced

@@ -52,7 +52,9 @@ type Secrets struct {
 	OllamaKey                          access.Secret
 	ExaKey, TavilyKey, BraveKey        access.Secret
 	JWTSecret                          access.Secret
-	Tokens                             []access.StaticToken
+	// Signing signs page sessions and client secrets; unset, one is kept in the database.
+	Signing access.Secret
+	Tokens  []access.StaticToken
 	// DatabaseURL takes the place of the key when it holds a password.
 	DatabaseURL access.Secret
 	ICEServers  []web.ICEServer

@@ -57,6 +57,7 @@ var secretVariables = map[string]func(*Secrets, string) error{
 	"EXA_API_KEY":             func(s *Secrets, v string) error { s.ExaKey = access.NewSecret(v); return checkKey(v) },
 	"TAVILY_API_KEY":          func(s *Secrets, v string) error { s.TavilyKey = access.NewSecret(v); return checkKey(v) },
 	"BRAVE_API_KEY":           func(s *Secrets, v string) error { s.BraveKey = access.NewSecret(v); return checkKey(v) },
+	"VOICEBRIDGE_SECRET":      func(s *Secrets, v string) error { s.Signing = access.NewSecret(v); return nil },
 	"VOICEBRIDGE_JWT_SECRET":  parseJWTSecret,
 	"VOICEBRIDGE_API_TOKENS":  parseTokens,
 	"VOICEBRIDGE_ICE_SERVERS": parseICEServers,

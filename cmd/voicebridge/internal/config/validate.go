@@ -220,7 +220,7 @@ func (c *Config) checkNumbers(w *checks) {
 // Auth is how callers prove who they are.
 func (c *Config) Auth() access.Auth {
 	return access.Auth{Tokens: c.Secrets.Tokens, JWTSecret: c.Secrets.JWTSecret, JWKSURL: c.JWTJWKSURL,
-		JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience, JWTMayClaim: c.JWTMayClaim}
+		JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience, JWTMayClaim: c.JWTMayClaim, Secret: c.Secrets.Signing}
 }
 
 // Proxies are the networks whose word on where a request comes from is believed.

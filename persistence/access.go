@@ -1,0 +1,126 @@
+package persistence
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// AccessToken is a session of the page or a client secret, as it is saved. Its id
+// alone opens nothing.
+type AccessToken struct {
+	ID    string
+	Kind  string
+	Owner string
+	// Data is JSON in a form that the kind has.
+	Data      string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// SigningSecret returns the secret that all instances on this database share. The
+// first that asks makes it at random.
+func (s *Store) SigningSecret(ctx context.Context) (string, error) {
+	const name = "signing"
+	var made [32]byte
+	_, _ = rand.Read(made[:]) // never fails (crypto/rand)
+	var row pgdb.SharedSecret
+	err := s.write(ctx, func(q queries) (err error) {
+		err = q.KeepSharedSecret(ctx, pgdb.KeepSharedSecretParams{
+			Name: name, Value: base64.RawURLEncoding.EncodeToString(made[:]), CreatedAt: dbtype.At(now()),
+		})
+		if err != nil {
+			return err
+		}
+		row, err = q.GetSharedSecret(ctx, pgdb.GetSharedSecretParams{Name: name})
+		return err
+	})
+	return row.Value, s.fail("read signing secret", err)
+}
+
+// SaveAccessToken saves a new token and drops those of everybody that have ended by
+// the time it was created. Of its owner and kind only the newest keep stay.
+func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) error {
+	if !validID(t.ID) || !validID(t.Owner) {
+		return fmt.Errorf("save access token: %w id or owner", ErrInvalid)
+	}
+	return s.fail("save access token", s.write(ctx, func(q queries) error {
+		if err := q.DeleteExpiredAccessTokens(ctx, pgdb.DeleteExpiredAccessTokensParams{ExpiredAt: dbtype.At(t.CreatedAt)}); err != nil {
+			return err
+		}
+		if err := q.InsertAccessToken(ctx, pgdb.InsertAccessTokenParams{
+			ID: t.ID, Kind: t.Kind, Owner: t.Owner, Data: t.Data, CreatedAt: dbtype.At(t.CreatedAt), ExpiresAt: dbtype.At(t.ExpiresAt),
+		}); err != nil {
+			return err
+		}
+		return q.TrimAccessTokens(ctx, pgdb.TrimAccessTokensParams{Owner: t.Owner, Kind: t.Kind, Keep: int64(keep)})
+	}))
+}
+
+// AccessToken reads a token, also one that has ended; ErrNotFound when there is none
+// of the kind.
+func (s *Store) AccessToken(ctx context.Context, kind, id string) (AccessToken, error) {
+	if !validID(id) {
+		return AccessToken{}, fmt.Errorf("read access token: %w", ErrNotFound)
+	}
+	r, err := s.eng.read().GetAccessToken(ctx, pgdb.GetAccessTokenParams{ID: id, Kind: kind})
+	if err != nil {
+		return AccessToken{}, s.fail("read access token", err)
+	}
+	return AccessToken{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time}, nil
+}
+
+// CountAccessTokens returns how many of a kind an owner has.
+func (s *Store) CountAccessTokens(ctx context.Context, owner, kind string) (int, error) {
+	n, err := s.eng.read().CountAccessTokens(ctx, pgdb.CountAccessTokensParams{Owner: owner, Kind: kind})
+	return int(n), s.fail("count access tokens", err)
+}
+
+// DeleteAccessToken revokes a token of the owner; ErrNotFound when there is none.
+func (s *Store) DeleteAccessToken(ctx context.Context, owner, kind, id string) error {
+	if !validID(id) || !validID(owner) {
+		return fmt.Errorf("revoke access token: %w", ErrNotFound)
+	}
+	return s.fail("revoke access token", s.write(ctx, func(q queries) error {
+		n, err := q.DeleteAccessToken(ctx, pgdb.DeleteAccessTokenParams{ID: id, Kind: kind, Owner: owner})
+		if err == nil && n == 0 {
+			return ErrNotFound
+		}
+		return err
+	}))
+}
+
+// DeleteAccessTokens revokes all tokens of an owner and returns how many there were.
+func (s *Store) DeleteAccessTokens(ctx context.Context, owner string) (int, error) {
+	var n int64
+	err := s.write(ctx, func(q queries) (err error) {
+		n, err = q.DeleteAccessTokensOf(ctx, pgdb.DeleteAccessTokensOfParams{Owner: owner})
+		return err
+	})
+	return int(n), s.fail("revoke access tokens", err)
+}
+
+// EnsureThread makes an empty thread with the id, unless the owner has it already.
+// An id that another owner has is ErrNotFound.
+func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err error) {
+	if err := key.check(); err != nil {
+		return false, fmt.Errorf("ensure thread: %w", err)
+	}
+	err = s.write(ctx, func(q queries) error {
+		n, err := q.EnsureThread(ctx, pgdb.EnsureThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(now())})
+		if err != nil {
+			return err
+		}
+		if created = n > 0; created {
+			return nil
+		}
+		_, err = q.GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
+		return err
+	})
+	return created, s.fail("ensure thread", err)
+}

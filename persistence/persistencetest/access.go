@@ -1,0 +1,97 @@
+package persistencetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+)
+
+func (s suite) accessTokens(t *testing.T) {
+	store, ctx := Open(t, s.newURL(t), persistence.Options{}), t.Context()
+	start := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	token := func(i int) persistence.AccessToken {
+		return persistence.AccessToken{
+			ID: fmt.Sprint("t", i), Kind: "session", Owner: "alice", Data: `{"a":"\u0000"}`,
+			CreatedAt: start.Add(time.Duration(i) * time.Minute), ExpiresAt: start.Add(time.Hour),
+		}
+	}
+	for i := range 4 {
+		if err := store.SaveAccessToken(ctx, token(i), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := token(9)
+	other.Owner = "bob"
+	if err := store.SaveAccessToken(ctx, other, 3); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.AccessToken(ctx, "session", "t3"); err != nil || !cmp.Equal(got, token(3)) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	// The oldest made room, and another kind is another token.
+	for _, c := range []struct{ kind, id string }{{"session", "t0"}, {"client_secret", "t3"}, {"session", "\x00"}, {"session", "none"}} {
+		if _, err := store.AccessToken(ctx, c.kind, c.id); !errors.Is(err, persistence.ErrNotFound) {
+			t.Errorf("%q %q: %v", c.kind, c.id, err)
+		}
+	}
+	if n, err := store.CountAccessTokens(ctx, "alice", "session"); err != nil || n != 3 {
+		t.Errorf("%d tokens, %v", n, err)
+	}
+	if err := store.DeleteAccessToken(ctx, "bob", "session", "t3"); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("a stranger revokes: %v", err)
+	}
+	if err := store.DeleteAccessToken(ctx, "alice", "session", "t3"); err != nil {
+		t.Error(err)
+	}
+	if n, err := store.DeleteAccessTokens(ctx, "alice"); err != nil || n != 2 {
+		t.Errorf("%d revoked, %v", n, err)
+	}
+	late := token(0)
+	late.ID, late.CreatedAt, late.ExpiresAt = "late", start.Add(2*time.Hour), start.Add(3*time.Hour)
+	if err := store.SaveAccessToken(ctx, late, 3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.AccessToken(ctx, "session", "t9"); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("what has ended is kept: %v", err)
+	}
+}
+
+func (s suite) signingSecret(t *testing.T) {
+	url := s.newURL(t)
+	store := Open(t, url, persistence.Options{})
+	first, err := store.SigningSecret(t.Context())
+	if err != nil || len(first) < 32 {
+		t.Fatalf("%q, %v", first, err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(t, url, persistence.Options{}).SigningSecret(t.Context())
+	if err != nil || again != first {
+		t.Errorf("another secret the second time, %v", err)
+	}
+}
+
+func (s suite) ensureThread(t *testing.T) {
+	store, ctx := Open(t, s.newURL(t), persistence.Options{}), t.Context()
+	key := persistence.Key{Owner: "alice", Thread: "my-own_id"}
+	for i, want := range []bool{true, false} {
+		if created, err := store.EnsureThread(ctx, key); err != nil || created != want {
+			t.Errorf("time %d: created %v, %v", i, created, err)
+		}
+	}
+	if thread, err := store.Thread(ctx, key); err != nil || thread.ID != key.Thread {
+		t.Errorf("thread %+v, %v", thread, err)
+	}
+	if _, err := store.EnsureThread(ctx, persistence.Key{Owner: "bob", Thread: key.Thread}); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("a stranger gets %v", err)
+	}
+	if _, err := store.EnsureThread(ctx, persistence.Key{Owner: "alice", Thread: "a\x00"}); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("an odd id gives %v", err)
+	}
+}

@@ -1,0 +1,269 @@
+package access
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/web/problem"
+)
+
+// tokenStore keeps the tokens that this server makes, for all that share its
+// database; *persistence.Store does.
+type tokenStore interface {
+	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
+	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
+	CountAccessTokens(ctx context.Context, owner, kind string) (int, error)
+	DeleteAccessToken(ctx context.Context, owner, kind, id string) error
+	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
+}
+
+// The kinds of tokens that this server makes.
+const (
+	kindSession = "session"
+	kindSecret  = "client_secret"
+)
+
+const (
+	idBytes  = 16
+	macBytes = 16
+)
+
+var errForged = errors.New("not signed by this server")
+
+// mint makes and reads tokens of one kind. A token is an id and its signature, so
+// that a forged one costs no look into the database, and who reads the database
+// cannot make one.
+type mint struct {
+	kind  string
+	key   []byte
+	store tokenStore
+	now   func() time.Time
+}
+
+func newMint(kind string, secret Secret, store tokenStore, now func() time.Time) (*mint, error) {
+	key, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "voicebridge "+kind, 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive key: %w", err)
+	}
+	return &mint{kind: kind, key: key, store: store, now: now}, nil
+}
+
+func (m *mint) sign(id []byte) []byte {
+	h := hmac.New(sha256.New, m.key)
+	h.Write(id)
+	return h.Sum(nil)[:macBytes]
+}
+
+// fingerprint names a text without showing it.
+func (m *mint) fingerprint(text string) string {
+	h := hmac.New(sha256.New, m.key)
+	h.Write([]byte("fingerprint "))
+	h.Write([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:macBytes])
+}
+
+// issue saves a new token of the owner and returns it. Of its tokens the newest keep
+// stay.
+func (m *mint) issue(ctx context.Context, owner string, data any, expires time.Time, keep int) (string, error) {
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		return "", fmt.Errorf("encode token: %w", err)
+	}
+	var id [idBytes]byte
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	err = m.store.SaveAccessToken(ctx, persistence.AccessToken{
+		ID: base64.RawURLEncoding.EncodeToString(id[:]), Kind: m.kind, Owner: owner, Data: string(encoded), CreatedAt: m.now(), ExpiresAt: expires,
+	}, keep)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(append(id[:], m.sign(id[:])...)), nil
+}
+
+// id returns the id of a token that this server has signed.
+func (m *mint) id(token string) (string, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(raw) != idBytes+macBytes || !hmac.Equal(raw[idBytes:], m.sign(raw[:idBytes])) {
+		return "", errForged
+	}
+	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), nil
+}
+
+// read returns what was saved with a token; persistence.ErrNotFound or errForged for
+// one that opens nothing (any more).
+func (m *mint) read(ctx context.Context, token string, data any) (persistence.AccessToken, error) {
+	id, err := m.id(token)
+	if err != nil {
+		return persistence.AccessToken{}, err
+	}
+	saved, err := m.store.AccessToken(ctx, m.kind, id)
+	if err != nil {
+		return persistence.AccessToken{}, err
+	}
+	if !saved.ExpiresAt.After(m.now()) {
+		return persistence.AccessToken{}, persistence.ErrNotFound
+	}
+	if err := json.Unmarshal([]byte(saved.Data), data); err != nil {
+		return persistence.AccessToken{}, fmt.Errorf("read token: %w", err)
+	}
+	return saved, nil
+}
+
+func opensNothing(err error) bool {
+	return errors.Is(err, errForged) || errors.Is(err, persistence.ErrNotFound)
+}
+
+// SecretPrefix is how a client secret begins.
+const SecretPrefix = "ek_"
+
+// MaxSecretsPerOwner is how many living client secrets one owner may have.
+const MaxSecretsPerOwner = 1_000
+
+// ClientSecret is a short-lived token with which a browser opens calls on one
+// thread of one owner. It may open several calls, one after the other, until it
+// expires; its end does not end a call.
+type ClientSecret struct {
+	Owner   string    `json:"-"`
+	Expires time.Time `json:"-"`
+	// Session is what calls made with the secret have; may be nil.
+	Session json.RawMessage `json:"session,omitempty"`
+	// Fixed says that an authenticated caller gave the session: clients may change
+	// only what MayChange names.
+	Fixed     bool     `json:"fixed,omitempty"`
+	MayChange []string `json:"may_change,omitempty"`
+	// Thread is the only one that the secret opens. A secret that leaks never opens
+	// another thread of its owner.
+	Thread string `json:"thread"`
+	// MakesThread says that the thread is made by the first call.
+	MakesThread bool `json:"makes_thread,omitempty"`
+}
+
+// Secrets mints, reads and revokes client secrets. Safe for concurrent use.
+type Secrets struct{ mint *mint }
+
+// Add mints a token for the secret. Too many living ones of its owner are a 429.
+func (s *Secrets) Add(ctx context.Context, secret ClientSecret) (string, error) {
+	n, err := s.mint.store.CountAccessTokens(ctx, secret.Owner, kindSecret)
+	if err != nil {
+		return "", err
+	}
+	if n >= MaxSecretsPerOwner {
+		return "", problem.TooMany("too_many_secrets", "Too many client secrets are alive. They end by themselves.", problem.RetryFull)
+	}
+	token, err := s.mint.issue(ctx, secret.Owner, secret, secret.Expires, MaxSecretsPerOwner)
+	return SecretPrefix + token, err
+}
+
+// Revoke ends a secret of the owner; persistence.ErrNotFound when there is none.
+func (s *Secrets) Revoke(ctx context.Context, owner, token string) error {
+	id, err := s.mint.id(strings.TrimPrefix(token, SecretPrefix))
+	if err != nil {
+		return persistence.ErrNotFound
+	}
+	return s.mint.store.DeleteAccessToken(ctx, owner, kindSecret, id)
+}
+
+func (s *Secrets) identify(ctx context.Context, token string) (Identity, error) {
+	var secret ClientSecret
+	saved, err := s.mint.read(ctx, strings.TrimPrefix(token, SecretPrefix), &secret)
+	if opensNothing(err) {
+		return Identity{}, problem.Unauthorized("This client secret is not known or has expired.")
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	secret.Owner, secret.Expires = saved.Owner, saved.ExpiresAt
+	return Identity{Owner: saved.Owner, Secret: &secret, Until: saved.ExpiresAt}, nil
+}
+
+// The page's sessions.
+const (
+	SessionCookie       = "voicebridge_session"
+	SessionLifetime     = 7 * 24 * time.Hour
+	maxSessionsPerOwner = 100
+)
+
+// sessionData is what is saved with a session of the page.
+type sessionData struct {
+	// Token is the fingerprint of the static token that it was made from: with that
+	// token the session is gone, too.
+	Token string `json:"token,omitempty"`
+}
+
+func (a *Authenticator) session(r *http.Request) (Identity, error) {
+	refused := problem.Unauthorized("Authentication is needed: send Authorization: Bearer, or sign in on the page.")
+	cookie, err := r.Cookie(SessionCookie)
+	if err != nil {
+		return Identity{}, refused
+	}
+	var data sessionData
+	saved, err := a.sessions.read(r.Context(), cookie.Value, &data)
+	if opensNothing(err) || err == nil && data.Token != "" && !a.prints[data.Token] {
+		return Identity{}, refused
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{Owner: saved.Owner, Until: saved.ExpiresAt, session: saved.ID}, nil
+}
+
+// SignIn exchanges a token of the operator's for a session of the page: the value of
+// [SessionCookie].
+func (a *Authenticator) SignIn(ctx context.Context, by Caller, token string) (value, owner string, expires time.Time, err error) {
+	owner, until, err := a.Owner(ctx, by, token)
+	if err != nil {
+		return "", "", time.Time{}, err
+	}
+	var data sessionData
+	if until.IsZero() {
+		data.Token = a.sessions.fingerprint(token)
+	}
+	expires = a.sessions.now().Add(SessionLifetime)
+	if !until.IsZero() && until.Before(expires) {
+		expires = until
+	}
+	value, err = a.sessions.issue(ctx, owner, data, expires, maxSessionsPerOwner)
+	return value, owner, expires, err
+}
+
+// SignOut ends the session of a request, if it has one, and all that it holds open.
+// With everywhere it ends all sessions and client secrets of the owner. It returns
+// whose session it was.
+func (a *Authenticator) SignOut(r *http.Request, everywhere bool) (owner string, err error) {
+	who, err := a.session(r)
+	if isRefusal(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if everywhere {
+		return who.Owner, a.RevokeAll(r.Context(), who.Owner)
+	}
+	err = a.sessions.store.DeleteAccessToken(r.Context(), who.Owner, kindSession, who.session)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return "", err
+	}
+	a.held.end(func(session string, _ string) bool { return session == who.session })
+	return who.Owner, nil
+}
+
+// RevokeAll ends all sessions and client secrets of an owner.
+func (a *Authenticator) RevokeAll(ctx context.Context, owner string) error {
+	if _, err := a.sessions.store.DeleteAccessTokens(ctx, owner); err != nil {
+		return err
+	}
+	a.held.end(func(session, of string) bool { return session != "" && of == owner })
+	return nil
+}
