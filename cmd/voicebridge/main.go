@@ -4,16 +4,21 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"voicebridge/toolkit/code"
+	"voicebridge/toolkit/mcptool"
 )
 
 func main() {
 	if code.IsChild(os.Args) {
 		os.Exit(code.RunChild(os.Args, os.Stdin, os.Stdout))
+	}
+	if err := mcptool.HideProcess(); err != nil { // its environment holds keys
+		fmt.Fprintln(os.Stderr, "warning:", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the second one ends the process at once.

@@ -46,6 +46,8 @@ func TestMain(m *testing.M) {
 			"tools/list": `{"tools":[{"name":"long","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},` +
 				`{"name":"either","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},{"name":"plain","inputSchema":{"type":"object"}}]}`,
 		})
+	case "host":
+		serveHost()
 	case "garbage":
 		fmt.Println("Welcome to this server!")
 		_, _ = io.Copy(io.Discard, os.Stdin)
