@@ -130,7 +130,7 @@ func TestEveryCallHasARow(t *testing.T) {
 			b.call.writer, b.call.thread = newWriter(log, b.call.log, b.call.saved), log
 		})
 		b.ready()
-		b.call.post(session.BrowserEvent{Data: []byte(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"theme"}]}}`)})
+		b.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"theme"}]}}`)})
 		b.upEvent(`{"type":"session.updated","session":{"type":"realtime"}}`)
 		for _, c := range [][3]string{
 			{"good", "echo", `{"api_key":"hush","body":"{\"password\":\"hush\"}","n":1}`},
@@ -151,9 +151,9 @@ func TestEveryCallHasARow(t *testing.T) {
 			b.upEvent(auditCall(c[0], c[1], c[2]))
 		}
 		synctest.Wait()
-		b.call.post(session.BrowserEvent{Data: fmt.Appendf(nil, `{"type":"bridge.tool.deny","tool_call_id":"denied","nonce":%q}`, b.nonceOf("denied"))})
-		b.call.post(session.BrowserEvent{Data: []byte(`{"type":"bridge.tool.cancel","tool_call_id":"cancelled"}`)})
-		b.call.post(session.BrowserEvent{Data: []byte(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":"client","output":"{\"cookie\":\"hush\"}"}}`)})
+		b.call.post(session.BrowserEvent{Gen: 1, Data: fmt.Appendf(nil, `{"type":"bridge.tool.deny","tool_call_id":"denied","nonce":%q}`, b.nonceOf("denied"))})
+		b.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"bridge.tool.cancel","tool_call_id":"cancelled"}`)})
+		b.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":"client","output":"{\"cookie\":\"hush\"}"}}`)})
 		time.Sleep(2 * time.Minute) // virtual: what has a limit is over
 		b.upEvent(auditCall("hung up", "waits_long", `{}`))
 		b.upEvent(`{"type":"input_audio_buffer.committed","item_id":"u1","previous_item_id":null}`)

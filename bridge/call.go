@@ -35,14 +35,21 @@ type call struct {
 	itemPrefix string
 	first      *upLeg
 	ending     sync.WaitGroup // upstream legs that end, and dials
+	leaving    sync.WaitGroup // browser legs that end
 	toUp       rtc.Switch
 	saveLeg    func(ctx context.Context, rec persistence.UpstreamLeg) error
-	heard      atomic.Uint64 // packets of the models
+	down       atomic.Uint64 // packets of the models
 
-	browser  leg
+	browser  *browserLeg // the first one
+	joined   chan *browserLeg
+	peer     atomic.Pointer[browserLeg] // the newest one
 	toUser   rtc.Switch
-	fromUser rtc.Flow // the gate of the caller's audio
-	events   *outbox  // for the browser
+	fromUser rtc.Flow    // the gate of the caller's audio
+	waiting  atomic.Bool // it waits for its browser
+	// joining is held while a browser comes back; it guards browserGen, the newest
+	// generation.
+	joining    sync.Mutex
+	browserGen int
 
 	writer  *writer
 	writing running
@@ -65,7 +72,7 @@ type publisher interface {
 func newCall(id string, key persistence.Key, log *slog.Logger) *call {
 	return &call{
 		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
-		inbox: make(chan session.Input, maxInbox), dialed: make(chan dialResult), quit: make(chan struct{}), done: make(chan struct{}),
+		inbox: make(chan session.Input, maxInbox), browserGen: 1, dialed: make(chan dialResult), joined: make(chan *browserLeg), quit: make(chan struct{}), done: make(chan struct{}),
 		onTurn: func(persistence.Key) {}, onCount: func(session.Counter) {},
 		saveLeg: func(context.Context, persistence.UpstreamLeg) error { return nil },
 	}
@@ -92,13 +99,13 @@ func (c *call) offer(in session.Input) {
 func (c *call) stop(reason EndReason) { c.post(session.Stop{Reason: reason}) }
 
 // browserHandlers and upstreamHandlers hop from the legs' goroutines to the loop.
-func (c *call) browserHandlers() rtc.Handlers {
+func (c *call) browserHandlers(gen int) rtc.Handlers {
 	return rtc.Handlers{
-		Message:  func(data []byte) { c.post(session.BrowserEvent{Data: data}) },
-		TooLarge: func(size int) { c.post(session.BrowserTooLarge{Size: size}) },
+		Message:  func(data []byte) { c.post(session.BrowserEvent{Gen: gen, Data: data}) },
+		TooLarge: func(size int) { c.post(session.BrowserTooLarge{Gen: gen, Size: size}) },
 		State: func(state rtc.State) {
 			if s := connection(state); s != 0 {
-				c.post(session.BrowserState{State: s})
+				c.post(session.BrowserState{Gen: gen, State: s})
 			}
 		},
 	}
@@ -139,10 +146,8 @@ func (c *call) run(s *session.State) EndReason {
 	// first.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	c.toUser.Set(c.browser)
 	c.toUp.Set(c.first.leg)
-	pumped := background(func() { c.pump(c.browser.Forward(ctx, &c.toUp, &c.fromUser), "browser") })
-	told := background(func() { c.events.run(ctx, c.browser) })
+	c.startBrowser(ctx, c.browser)
 	c.writing = c.writer.start()
 
 	w := newWorker(ctx, c, s)
@@ -151,15 +156,12 @@ func (c *call) run(s *session.State) EndReason {
 	w.legs.endAll(reason)
 	c.writer.close()
 	await(c.writing.done, saveTimeout)
-	c.events.close()
-	await(told, outboxTimeout)
+	c.endBrowser(c.peer.Load())
+	c.leaving.Wait()
 	cancel()
-	c.report("browser", c.browser.Close())
-	<-told
-	<-pumped
 	c.tools.Wait()
 	c.log.Info("call ended", "reason", reason, "turns", s.Turns(), "gated", c.fromUser.Gated.Load(),
-		"packets_up", c.fromUser.Packets.Load(), "packets_down", c.heard.Load())
+		"packets_up", c.fromUser.Packets.Load(), "packets_down", c.down.Load())
 	return reason
 }
 
@@ -192,7 +194,7 @@ func await(done <-chan struct{}, limit time.Duration) {
 // saved hears of each message that is in the thread now.
 func (c *call) saved(m persistence.Message) {
 	c.waiters.tell(m)
-	if !c.events.push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress) {
+	if !c.peer.Load().out.push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress) {
 		c.stop(EndBrowserStalled)
 	}
 }

@@ -52,6 +52,10 @@ type Config struct {
 	ClientPlaces map[string]clienttool.Place
 	// FillerAfter is when the voice says that a tool still runs; 0 is never.
 	FillerAfter time.Duration
+	// CloseGrace and LossGrace are how long a call waits for its browser to come back:
+	// after a polite end of the connection, which a page that is loaded again makes
+	// too, and after its loss. 0 ends the call at once.
+	CloseGrace, LossGrace time.Duration
 	// RenewBefore is how long before the upstream's time limit a call gets another
 	// upstream session, at a quiet moment; 0 waits for the limit.
 	RenewBefore time.Duration
@@ -223,10 +227,8 @@ func (c *Calls) find(key persistence.Key) *call {
 // away it waits 10 s for that. A call that is not
 // there, or is a stranger's, is persistence.ErrNotFound.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
-	c.mu.Lock()
-	live := c.byID[callID]
-	c.mu.Unlock()
-	if live == nil || live.key.Owner != owner {
+	live := c.ofOwner(owner, callID)
+	if live == nil {
 		return fmt.Errorf("hang up call: %w", persistence.ErrNotFound)
 	}
 	live.stop(EndHangup)
@@ -274,7 +276,7 @@ func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
 	case c.byID[live.id] == nil:
 		return "", true
 	default:
-		return live.id, live.talking.Load() || live.ends.Load()
+		return live.id, live.talking.Load() || live.ends.Load() || live.waiting.Load()
 	}
 }
 
@@ -288,6 +290,9 @@ func (c *Calls) say(ctx context.Context, key persistence.Key, in session.ServerT
 			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), session.MaxInputText)}
 	}
 	noCall := &Error{Code: CodeNoCall, Message: "There is no live call on this thread."}
+	if err := c.Free(ctx, key); err != nil {
+		return persistence.Message{}, err
+	}
 	live := c.find(key)
 	if live == nil {
 		return persistence.Message{}, noCall
@@ -360,7 +365,7 @@ func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 		switch {
 		case old.ends.Load():
 			// Who has hung up may call again at once.
-		case !takeover:
+		case !takeover && !old.waiting.Load():
 			return errCallActive
 		default:
 			old.stop(EndTakenOver)

@@ -51,7 +51,7 @@ func (c *call) endLeg(l *upLeg, reason EndReason) {
 	l.cancel()
 	<-l.sent
 	<-l.pumped
-	c.heard.Add(l.flow.Packets.Load())
+	c.down.Add(l.flow.Packets.Load())
 }
 
 // hangUp ends a session at the upstream.
@@ -113,6 +113,8 @@ type legs struct {
 	dials map[int]context.CancelFunc
 	early map[int][]session.Input // of a session whose dial has not returned
 
+	heard   int    // the generation that is heard
+	silent  bool   // nothing is to be heard
 	release func() // ends the passing on of held sound
 }
 
@@ -194,11 +196,14 @@ func (w *legs) switchTo(gen int) {
 	for _, l := range w.byGen {
 		l.flow.Shut()
 	}
+	w.heard = gen
 	l := w.of(gen)
 	if l == nil {
 		return
 	}
-	l.flow.Open()
+	if !w.silent {
+		l.flow.Open()
+	}
 	w.stopRelease()
 	ctx, cancel := context.WithCancel(w.ctx)
 	done := background(func() {
@@ -249,6 +254,13 @@ func (w *legs) endAll(reason EndReason) {
 		w.ending.Go(func() { w.endLeg(l, reason) })
 	}
 	w.ending.Wait()
+}
+
+// open lets the session be heard that is the call's.
+func (w *legs) open() {
+	if l := w.of(w.heard); l != nil {
+		l.flow.Open()
+	}
 }
 
 // shut ends the sound of all sessions.

@@ -53,11 +53,12 @@ func newFakeLeg(name string, d *diary) *fakeLeg {
 	return &fakeLeg{name: name, diary: d, closed: make(chan struct{})}
 }
 
-func (l *fakeLeg) ID() string                            { return "rtc_1" }
-func (l *fakeLeg) Opening() [][]byte                     { return nil }
-func (l *fakeLeg) Append([]persistence.Message) [][]byte { return nil }
-func (l *fakeLeg) WriteRTP(*rtp.Packet) error            { return nil }
-func (l *fakeLeg) MaxMessageSize() int                   { return 64 << 10 }
+func (l *fakeLeg) ID() string                                      { return "rtc_1" }
+func (l *fakeLeg) Opening() [][]byte                               { return nil }
+func (l *fakeLeg) Append([]persistence.Message) [][]byte           { return nil }
+func (l *fakeLeg) WriteRTP(*rtp.Packet) error                      { return nil }
+func (l *fakeLeg) Restart(context.Context, string) (string, error) { return "", rtc.ErrOtherPeer }
+func (l *fakeLeg) MaxMessageSize() int                             { return 64 << 10 }
 
 func (l *fakeLeg) Send(ctx context.Context, data []byte) error {
 	select {
@@ -186,9 +187,9 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 		Cost:    func(realtime.Usage) *float64 { return nil },
 		NewID:   func() string { ids++; return fmt.Sprintf("id-%d", ids) },
 	}
-	c.upstream, c.browser, c.thread, c.itemPrefix = &fakeUpstream{diary: d}, b.browser, fakeThread{}, "vb"
+	c.upstream, c.thread, c.itemPrefix = &fakeUpstream{diary: d}, fakeThread{}, "vb"
+	c.browser = c.newBrowser(1, b.browser, func(int) {})
 	c.first = &upLeg{gen: 1, leg: b.up, out: newOutbox("upstream", c.log, func(int) {}), record: persistence.UpstreamLeg{CallID: c.id, Generation: 1}}
-	c.events = newOutbox("browser", c.log, func(int) {})
 	c.writer = newWriter(b.thread, c.log, c.saved)
 	c.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{})
 	c.client = b.client
@@ -262,21 +263,21 @@ func TestEnds(t *testing.T) {
 		act    func(*bubble)
 		want   EndReason
 	}{
-		{"a browser that never comes", nil, func(b *bubble) { b.call.post(session.BrowserState{State: session.Failed}) }, EndNeverConnected},
+		{"a browser that never comes", nil, func(b *bubble) { b.call.post(session.BrowserState{Gen: 1, State: session.Failed}) }, EndNeverConnected},
 		{"a tab that is closed", nil, func(b *bubble) {
 			b.ready()
-			b.call.post(session.BrowserState{State: session.Connected})
-			b.call.post(session.BrowserState{State: session.Closed})
+			b.call.post(session.BrowserState{Gen: 1, State: session.Connected})
+			b.call.post(session.BrowserState{Gen: 1, State: session.Closed})
 		}, EndBrowserClosed},
 		{"a browser that vanishes", nil, func(b *bubble) {
-			b.call.post(session.BrowserState{State: session.Connected})
-			b.call.post(session.BrowserState{State: session.Disconnected})
-			b.call.post(session.BrowserState{State: session.Failed})
+			b.call.post(session.BrowserState{Gen: 1, State: session.Connected})
+			b.call.post(session.BrowserState{Gen: 1, State: session.Disconnected})
+			b.call.post(session.BrowserState{Gen: 1, State: session.Failed})
 		}, EndBrowserLost},
 		{"a browser that comes back", nil, func(b *bubble) {
-			b.call.post(session.BrowserState{State: session.Connected})
-			b.call.post(session.BrowserState{State: session.Disconnected})
-			b.call.post(session.BrowserState{State: session.Connected})
+			b.call.post(session.BrowserState{Gen: 1, State: session.Connected})
+			b.call.post(session.BrowserState{Gen: 1, State: session.Disconnected})
+			b.call.post(session.BrowserState{Gen: 1, State: session.Connected})
 			b.call.stop(EndHangup)
 		}, EndHangup},
 		{"an upstream that never gets ready", nil, func(*bubble) {}, EndUpstreamSetup},

@@ -59,7 +59,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 var errDialTimeout = errors.New("the upstream did not answer in time")
 
 func (s *setup) answerBrowser(ctx context.Context) error {
-	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.start.Offer, s.call.browserHandlers())
+	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.start.Offer, s.call.browserHandlers(1))
 	switch {
 	case err == nil:
 		s.browser, s.answer = peer, answer
@@ -141,14 +141,10 @@ func (s *setup) read(ctx context.Context) (err error) {
 // state puts the parts together.
 func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
-	c.first, c.browser = s.up, s.browser
+	c.first, c.browser = s.up, c.newBrowser(1, s.browser, cfg.OnDraftsDropped)
 	c.thread, c.onTurn, c.onCount = cfg.Store, cfg.OnTurn, cfg.OnCount
 	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {
 		return cfg.Store.SaveLeg(ctx, c.key, rec)
-	}
-	c.events = newOutbox("browser", c.log, cfg.OnDraftsDropped)
-	if s.browser.MaxMessageSize() == 0 {
-		c.events.close() // it has no data channel and hears only
 	}
 	c.writer = newWriter(storeLog{cfg.Store, c.key}, c.log, c.saved)
 	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
@@ -158,7 +154,7 @@ func (s *setup) state(now time.Time) *session.State {
 		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
 		UpstreamLimit: s.up.leg.MaxMessageSize(), BrowserLimit: s.browser.MaxMessageSize(),
 		Approve: approvals(cfg.ApproveTools), FillerAfter: cfg.FillerAfter,
-		Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, ItemPrefix: c.itemPrefix, NewID: persistence.NewID,
+		Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: c.itemPrefix, NewID: persistence.NewID,
 	}, s.record, s.registry, c.client, now)
 }
 

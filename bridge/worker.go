@@ -33,6 +33,7 @@ func newWorker(ctx context.Context, c *call, s *session.State) *worker {
 	}}
 	w.toolCtx, w.cancelTools = context.WithCancel(ctx)
 	c.startLeg(ctx, c.first)
+	w.legs.heard = c.first.gen
 	c.first.flow.Open()
 	return w
 }
@@ -50,7 +51,10 @@ func (w *worker) loop() EndReason {
 			if w.legs.isEarly(in) {
 				continue
 			}
+			w.browserEnds(in)
 			inputs = []session.Input{in}
+		case b := <-w.joined:
+			inputs = []session.Input{w.join(b)}
 		case r := <-w.dialed:
 			inputs = w.legs.add(r)
 		case <-timer.C:
@@ -61,6 +65,13 @@ func (w *worker) loop() EndReason {
 				return reason
 			}
 		}
+	}
+}
+
+// browserEnds lets no more events wait for a browser that has closed its connection.
+func (w *worker) browserEnds(in session.Input) {
+	if s, ok := in.(session.BrowserState); ok && s.State == session.Closed && s.Gen == w.peer.Load().gen {
+		w.peer.Load().out.close()
 	}
 }
 
@@ -87,6 +98,7 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 			delete(w.cancels, end.CallID)
 		}
 		w.ends.Store(w.state.Ending())
+		w.waiting.Store(w.state.Waiting())
 		in = nil
 		if w.failed != session.EndNone {
 			in, w.failed = session.Stop{Reason: w.failed}, session.EndNone
@@ -145,7 +157,7 @@ func (w *worker) perform(e session.Effect) {
 	case session.HangUp:
 		w.legs.end(e)
 	case session.ToBrowser:
-		w.check(w.events.push(e.Data, e.Draft), EndBrowserStalled)
+		w.check(w.peer.Load().out.push(e.Data, e.Draft), EndBrowserStalled)
 	case session.Gate:
 		w.openGate(e.Open)
 	case session.Publish:
@@ -217,8 +229,10 @@ func (w *worker) check(ok bool, reason EndReason) {
 
 // openGate lets the caller be heard, or ends all audio.
 func (w *worker) openGate(open bool) {
+	w.legs.silent = !open
 	if open {
 		w.fromUser.Open()
+		w.legs.open()
 		return
 	}
 	w.fromUser.Shut()

@@ -1,7 +1,7 @@
 package chat
 
-// AlignStart lets tests reach alignStart.
-var AlignStart = alignStart
+// Anchored lets tests reach anchored.
+var Anchored = anchored
 
 // LocalTitle and CleanTitle let tests reach the makers of titles.
 var (

@@ -32,6 +32,7 @@ type calls struct {
 
 func (h *calls) routes(r router) {
 	r.POST("/v1/realtime/calls", h.start, r.userOrSecret)
+	r.POST("/v1/realtime/calls/:call_id/reconnect", h.reconnect, r.userOrSecret)
 	r.POST("/v1/realtime/calls/:call_id/hangup", h.hangUp, r.userOrSecret)
 }
 
@@ -49,7 +50,9 @@ const headerThreadID = "X-Thread-Id"
 // voiceCalls is what the routes need of the live calls; *bridge.Calls is one.
 type voiceCalls interface {
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
+	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
 	Hangup(ctx context.Context, owner, callID string) error
+	Free(ctx context.Context, key persistence.Key) error
 	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error)
 	Forget(key persistence.Key)
@@ -148,26 +151,61 @@ func (h *calls) place(ctx context.Context, start bridge.Start) (bridge.Started, 
 	return started, nil
 }
 
-// hangUp ends a call of the caller's. A client secret ends calls of its own
-// thread only.
+// reconnect gives a live call its browser back: the one that was connected, from
+// another network, or another one of the same owner.
+func (h *calls) reconnect(c echo.Context) error {
+	id, err := h.callOf(c)
+	if err != nil {
+		return err
+	}
+	if err := h.limits.SetUp(c.RealIP()); err != nil {
+		return err
+	}
+	o, err := readOffer(c)
+	if err != nil {
+		return err
+	}
+	answer, err := h.calls.Reconnect(c.Request().Context(), caller(c).Owner, id, o.sdp)
+	if err != nil {
+		return orCall(err)
+	}
+	return c.Blob(http.StatusOK, "application/sdp", []byte(answer))
+}
+
+// hangUp ends a call of the caller's.
 func (h *calls) hangUp(c echo.Context) error {
-	id, who, ctx := c.Param("call_id"), caller(c), c.Request().Context()
-	noCall := problem.NotFound("call_not_found", "There is no such call.")
+	id, err := h.callOf(c)
+	if err != nil {
+		return err
+	}
+	if err := h.calls.Hangup(c.Request().Context(), caller(c).Owner, id); err != nil {
+		return orCall(err)
+	}
+	return c.NoContent(http.StatusOK)
+}
+
+var errNoCall = problem.NotFound("call_not_found", "There is no such call.")
+
+func orCall(err error) error {
+	if classify(err).Status == http.StatusNotFound {
+		return errNoCall
+	}
+	return err
+}
+
+// callOf reads which call a request is about. A client secret is for calls on its own
+// thread only.
+func (h *calls) callOf(c echo.Context) (id string, err error) {
+	id, who := c.Param("call_id"), caller(c)
 	if !input.ValidID(id, maxCallID) {
-		return noCall
+		return "", errNoCall
 	}
 	if who.Secret != nil {
 		if live, ok := h.calls.Live(who.Owner, who.Secret.Thread); !ok || live != id {
-			return noCall
+			return "", errNoCall
 		}
 	}
-	if err := h.calls.Hangup(ctx, who.Owner, id); err != nil {
-		if classify(err).Status == http.StatusNotFound {
-			return noCall
-		}
-		return err
-	}
-	return c.NoContent(http.StatusOK)
+	return id, nil
 }
 
 // readOffer reads the body of a call: a bare SDP offer, or a form with the parts

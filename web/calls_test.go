@@ -176,6 +176,19 @@ func TestCallLimits(t *testing.T) {
 		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", ""), 200)
 		wantStatus(t, start(t, b, ""), 201)
 	})
+	t.Run("reconnect takes none", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })
+		wantStatus(t, start(t, b, ""), 201)
+		r := b.do(t, "POST", callsPath+"/call-1/reconnect", sdpOffer, sdpType)
+		wantStatus(t, r, 200)
+		if got := r.Header.Get("Content-Type"); got != "application/sdp" {
+			t.Errorf("the answer is %s", got)
+		}
+		wantError(t, b.do(t, "POST", callsPath+"/call-2/reconnect", sdpOffer, sdpType), 404, "call_not_found")
+		wantError(t, b.do(t, "POST", callsPath+"/call-1/reconnect", "", sdpType), 400, "bad_sdp")
+		wantError(t, b.do(t, "POST", callsPath+"/call-1/reconnect", "{}"), 415, "unsupported_media_type")
+	})
 	t.Run("by owner", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, func(c *Config) { tokens(c); c.Limits.MaxCallsPerOwner = 1 })

@@ -14,6 +14,7 @@ import (
 type liveCall struct {
 	calls interface {
 		Live(owner, threadID string) (callID string, ok bool)
+		Free(ctx context.Context, key persistence.Key) error
 	}
 	store interface {
 		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
@@ -21,8 +22,12 @@ type liveCall struct {
 }
 
 // refuse returns an error when the thread has a live call, in any process:
-// its conversation is the call's, and an answer beside it would be another one.
+// its conversation is the call's, and an answer beside it would be another one. A call
+// that waits for its browser does not hold the thread: it ends.
 func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
+	if err := l.calls.Free(ctx, key); err != nil {
+		return err
+	}
 	if _, ok := l.calls.Live(key.Owner, key.Thread); ok {
 		return errCallLive
 	}

@@ -90,6 +90,19 @@ func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
 }
 
+func (f *fakeCalls) Reconnect(_ context.Context, owner, callID, _ string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, id := range f.live {
+		if id == callID && strings.HasPrefix(key, owner+"/") {
+			return "v=0\r\nanother answer", nil
+		}
+	}
+	return "", fmt.Errorf("reconnect: %w", persistence.ErrNotFound)
+}
+
+func (f *fakeCalls) Free(context.Context, persistence.Key) error { return nil }
+
 func (f *fakeCalls) Live(owner, threadID string) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -102,6 +102,9 @@ func (h *turns) post(c echo.Context) error {
 // reports false when there is no such call.
 func (h *turns) say(c echo.Context, key persistence.Key, text string, instructions []string) (bool, error) {
 	ctx := c.Request().Context()
+	if err := h.calls.Free(ctx, key); err != nil {
+		return false, err
+	}
 	callID, ok := h.calls.Live(key.Owner, key.Thread)
 	if !ok {
 		_, err := h.live.store.LiveCall(ctx, key)

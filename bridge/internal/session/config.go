@@ -33,6 +33,9 @@ type Config struct {
 	// in bytes.
 	UpstreamLimit, BrowserLimit int
 	MaxDuration                 time.Duration
+	// CloseGrace and LossGrace are how long a call waits for its browser after a
+	// polite end of its connection and after its loss; 0 ends the call at once.
+	CloseGrace, LossGrace time.Duration
 	// RenewBefore is how long before its end an upstream session is replaced; 0
 	// waits for the end.
 	RenewBefore time.Duration

@@ -27,6 +27,7 @@ type core struct {
 	now     time.Time
 	phase   phase
 	up      *upstream
+	away    bool // the browser is not there
 	record  persistence.CallRecord
 	effects []Effect
 	counter int

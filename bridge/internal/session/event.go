@@ -16,6 +16,11 @@ func MessageEvent(m persistence.Message) []byte {
 	}{"bridge.message", m})
 }
 
+// EndedEvent tells a browser that the call has ended for it: bridge.ended.
+func EndedEvent(reason EndReason) []byte {
+	return encode(endedEvent{Type: "bridge.ended", Reason: reason})
+}
+
 // The bridge's own events on the browser's data channel.
 type (
 	readyEvent struct {

@@ -74,7 +74,8 @@ func (s *State) event(ev realtime.Event) []byte {
 	switch ev.Type {
 	case realtime.TypeSessionCreated:
 		s.opened(ev)
-		return s.settings.redact(ev)
+		s.settings.created = s.settings.redact(ev)
+		return s.settings.created
 	case realtime.TypeSessionUpdated:
 		return s.updated(ev)
 	case realtime.TypeError:

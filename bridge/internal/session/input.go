@@ -29,16 +29,26 @@ type (
 		Gen  int
 		Data []byte
 	}
-	BrowserEvent struct{ Data []byte }
+	BrowserEvent struct {
+		Gen  int
+		Data []byte
+	}
 	// BrowserTooLarge is a message of the browser that was too large to be taken,
 	// in bytes.
-	BrowserTooLarge struct{ Size int }
+	BrowserTooLarge struct{ Gen, Size int }
 	// UpstreamState and BrowserState are changes of the connections.
 	UpstreamState struct {
 		Gen   int
 		State Connection
 	}
-	BrowserState struct{ State Connection }
+	BrowserState struct {
+		Gen   int
+		State Connection
+	}
+	// BrowserJoined says that another connection is the browser's from now on: of a
+	// page that was loaded again, or of another device. Limit is that of
+	// Config.BrowserLimit.
+	BrowserJoined struct{ Gen, Limit int }
 	// UpstreamDialed and UpstreamDialFailed are the ends of a Dial.
 	UpstreamDialed struct {
 		Gen   int
@@ -85,6 +95,7 @@ func (BrowserEvent) isInput()       {}
 func (BrowserTooLarge) isInput()    {}
 func (UpstreamState) isInput()      {}
 func (BrowserState) isInput()       {}
+func (BrowserJoined) isInput()      {}
 func (UpstreamDialed) isInput()     {}
 func (UpstreamDialFailed) isInput() {}
 func (ToolProgress) isInput()       {}

@@ -23,14 +23,19 @@ func (s *State) opened(ev realtime.Event) {
 // ready lets the caller be heard.
 func (s *State) ready() {
 	s.phase, s.up.stage = live, ready
-	replayed := len(s.History)
 	s.record.ReadyAt = new(s.now)
-	s.record.Replayed = int64(replayed)
-	s.do(Gate{Open: true})
+	s.record.Replayed = int64(len(s.History))
+	if !s.away {
+		s.do(Gate{Open: true})
+	}
 	s.saveCall()
-	s.tell(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: replayed})
+	s.tellReady()
 	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
 	s.release()
+}
+
+func (s *State) tellReady() {
+	s.tell(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)})
 }
 
 // release takes what has waited for a session.
@@ -41,22 +46,6 @@ func (s *State) release() {
 	}
 	for _, t := range texts {
 		s.say(t)
-	}
-}
-
-func (s *State) browserIs(state Connection) {
-	switch state {
-	case Connected:
-		s.connected = true
-	case Closed:
-		s.end(EndBrowserClosed)
-	case Failed:
-		if !s.connected {
-			s.end(EndNeverConnected)
-			return
-		}
-		s.end(EndBrowserLost)
-	case Disconnected:
 	}
 }
 

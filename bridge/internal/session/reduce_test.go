@@ -33,7 +33,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 //	up {…}       an event of the upstream that is heard; up1, up2 … name a session
 //	up2 dialed   that session is made; up2 refused, up2 fatal: it is not
-//	br {…}       an event of the browser
+//	br {…}       an event of the browser; br joins: another browser takes over
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
 //	wrote ID M   a tool says that it writes the message M
@@ -187,14 +187,16 @@ func (c *scripted) play(line string) {
 		default:
 			c.reduce(UpstreamEvent{gen, []byte(rest)})
 		}
+	case verb == "br" && rest == "joins":
+		c.reduce(BrowserJoined{c.s.browserLeg.gen + 1, 64 << 10})
 	case verb == "up" && isState:
 		c.reduce(UpstreamState{c.s.up.gen, states[state]})
 	case verb == "br" && isState:
-		c.reduce(BrowserState{states[state]})
+		c.reduce(BrowserState{c.s.browserLeg.gen, states[state]})
 	case verb == "up":
 		c.reduce(UpstreamEvent{c.s.up.gen, []byte(rest)})
 	case verb == "br":
-		c.reduce(BrowserEvent{[]byte(rest)})
+		c.reduce(BrowserEvent{c.s.browserLeg.gen, []byte(rest)})
 	case verb == "tool":
 		id, output, _ := strings.Cut(rest, " ")
 		result := toolkit.Result{Output: json.RawMessage(output)}
@@ -228,7 +230,7 @@ func (c *scripted) play(line string) {
 	}
 }
 
-var states = map[string]Connection{"connected": Connected, "closed": Closed, "failed": Failed}
+var states = map[string]Connection{"connected": Connected, "closed": Closed, "failed": Failed, "disconnected": Disconnected}
 
 // pass lets time pass and wakes the state when it asked for it.
 func (c *scripted) pass(text string) {

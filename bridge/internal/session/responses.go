@@ -151,7 +151,7 @@ func (q *responses) need(n need) { q.needs = append(q.needs, n) }
 
 // askForAnswer sends the one response.create that is due, if any is.
 func (q *responses) askForAnswer() {
-	if !q.listening() || q.busy() || !slices.ContainsFunc(q.needs, q.ripe) {
+	if !q.listening() || q.away || q.busy() || !slices.ContainsFunc(q.needs, q.ripe) {
 		return
 	}
 	id := q.up.eventID(sentEvent{kind: sentCreate})

@@ -35,8 +35,9 @@ type settings struct {
 	revision int
 	// rejected says that the upstream has refused the bridge's own settings.
 	rejected bool
-	// last is the newest session.updated as the client may see it.
-	last []byte
+	// created and last are the session.created and the newest session.updated, as the
+	// client may see them.
+	created, last []byte
 	// noReply says that the upstream does not answer spoken turns by itself.
 	noReply bool
 }

@@ -24,12 +24,12 @@ type State struct {
 	// heard; nil while there is none.
 	next *upstream
 
-	reason    EndReason
-	endBy     time.Time
-	drainBy   time.Time
-	connected bool // the browser has been connected once
-	turn      bool // watchers were told of a turn that goes on
-	held      held
+	reason     EndReason
+	endBy      time.Time
+	drainBy    time.Time
+	browserLeg browserLeg
+	turn       bool // watchers were told of a turn that goes on
+	held       held
 }
 
 // New returns the state of a call whose first upstream session is dialled.
@@ -37,7 +37,7 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	c := &core{Config: cfg, now: now, record: record}
 	c.up = c.newUpstream(1)
 	c.up.id = record.UpstreamCallID
-	s := &State{core: c, known: make(owners)}
+	s := &State{core: c, known: make(owners), browserLeg: browserLeg{gen: 1}}
 	script := newTranscript(c)
 	s.script = &script
 	answers := newResponses(c, s.script)
@@ -53,6 +53,9 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 
 // Ending says that the call will end soon, whatever comes.
 func (s *State) Ending() bool { return s.phase >= draining }
+
+// Waiting says that the call waits for its browser to come back.
+func (s *State) Waiting() bool { return s.away && s.phase < draining }
 
 // Over says that the call has ended: nothing changes it any more.
 func (s *State) Over() bool { return s.phase == ended }
@@ -88,8 +91,13 @@ func (s *State) take(in Input) {
 	case UpstreamEvent:
 		s.upstreamEvent(in.Gen, in.Data)
 	case BrowserEvent:
-		s.browser(in.Data)
+		if in.Gen == s.browserLeg.gen {
+			s.browser(in.Data)
+		}
 	case BrowserTooLarge:
+		if in.Gen != s.browserLeg.gen {
+			return
+		}
 		s.refuse("", "event_too_large", fmt.Sprintf("The event of %d bytes is too large and was not read.", in.Size), "")
 	case UpstreamState:
 		s.upstreamIs(in.Gen, in.State)
@@ -98,7 +106,9 @@ func (s *State) take(in Input) {
 	case UpstreamDialFailed:
 		s.dialFailed(in)
 	case BrowserState:
-		s.browserIs(in.State)
+		s.browserIs(in.Gen, in.State)
+	case BrowserJoined:
+		s.browserJoined(in)
 	case ToolProgress:
 		s.tools.progressed(in.CallID, in.Chunk)
 	case ToolEnd:
@@ -130,6 +140,7 @@ func (s *State) Deadline() time.Time {
 	at = until(at, s.renewalDeadline())
 	if s.phase < draining {
 		at = until(at, s.endBy)
+		at = until(at, s.browserLeg.by)
 	}
 	if s.phase < live {
 		at = until(at, s.up.by)
@@ -143,6 +154,8 @@ func (s *State) onTime() {
 		s.end(EndUpstreamSetup)
 	case s.due(s.endBy):
 		s.end(EndMaxDuration)
+	case s.phase < draining && s.due(s.browserLeg.by):
+		s.end(s.browserLeg.why)
 	}
 	s.script.onTime()
 	if s.due(s.answers.activeBy) {

@@ -1,0 +1,112 @@
+package session
+
+import "time"
+
+// joinGrace is the least time that a browser has to connect again.
+const joinGrace = 12 * time.Second
+
+// browserLeg is the connection of the caller's browser. A call outlives it for a while.
+type browserLeg struct {
+	gen       int
+	connected bool // it has been connected once
+	// by is when a call without its browser ends, because of why.
+	by  time.Time
+	why EndReason
+}
+
+// browserIs takes the state of a browser's connection.
+func (s *State) browserIs(gen int, state Connection) {
+	b := &s.browserLeg
+	if gen != b.gen {
+		return
+	}
+	switch state {
+	case Connected:
+		b.connected = true
+		s.browserBack()
+	case Closed:
+		s.browserGone(EndBrowserClosed, s.CloseGrace)
+	case Failed:
+		if !b.connected && gen == 1 {
+			s.end(EndNeverConnected)
+			return
+		}
+		s.browserGone(EndBrowserLost, s.LossGrace)
+	case Disconnected:
+	}
+}
+
+// browserGone waits for a browser that has gone. Nobody is heard meanwhile, and nothing
+// is said into the void: an answer stops, and is made anew when the browser is back.
+func (s *State) browserGone(why EndReason, grace time.Duration) {
+	if s.phase >= draining || s.away {
+		return
+	}
+	if grace <= 0 {
+		s.end(why)
+		return
+	}
+	s.away, s.browserLeg.by, s.browserLeg.why = true, s.now.Add(grace), why
+	s.do(Gate{Open: false})
+	if !s.listening() {
+		return
+	}
+	making, playing := s.answers.active, s.playback.playing
+	if making != "" {
+		s.up.cancel(making)
+	}
+	if playing != "" {
+		s.up.clearAudio()
+	}
+	s.leaveAnswer(making, true)
+	if playing != making {
+		s.leaveAnswer(playing, false)
+	}
+	s.playback.reset()
+}
+
+// browserBack goes on with a browser that is back.
+func (s *State) browserBack() {
+	if !s.away {
+		return
+	}
+	s.away, s.browserLeg.by = false, time.Time{}
+	if s.phase == live {
+		s.do(Gate{Open: true})
+	}
+}
+
+// browserJoined takes another connection for the browser's. It is told what the one
+// before knows: the session, that the call is ready, and which tools run or wait.
+func (s *State) browserJoined(in BrowserJoined) {
+	if s.phase >= draining {
+		return
+	}
+	s.browserLeg.gen, s.browserLeg.connected, s.BrowserLimit = in.Gen, false, in.Limit
+	if s.away {
+		s.browserLeg.by = s.now.Add(max(s.LossGrace, joinGrace))
+		s.browserLeg.why = EndBrowserLost
+	}
+	for _, event := range [][]byte{s.settings.created, s.settings.last} {
+		if event != nil {
+			s.do(ToBrowser{Data: event})
+		}
+	}
+	if s.phase != live {
+		return
+	}
+	s.tellReady()
+	for _, run := range s.tools.unfinished() {
+		s.tools.tellAgain(run)
+	}
+}
+
+// tellAgain tells a browser of a call that another one was told of.
+func (t *tools) tellAgain(run *toolRun) {
+	e := run.event("bridge.tool.started")
+	if run.waits() {
+		e.Type, e.Nonce = "bridge.tool.approval_required", run.nonce
+	}
+	e.Input = run.message.tools[run.part].Input
+	t.tell(e)
+}

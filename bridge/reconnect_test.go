@@ -1,0 +1,129 @@
+package bridge_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// waits lets a call wait for its browser.
+var waits = benchConfig{bridge: bridge.Config{CloseGrace: testTimeout, LossGrace: testTimeout}}
+
+// rejoin connects another browser to a call.
+func (b *bench) rejoin(old *browser) *browser {
+	b.t.Helper()
+	c, offer := b.offer()
+	answer, err := b.calls.Reconnect(b.ctx, owner, old.CallID, offer)
+	if err != nil {
+		b.t.Fatalf("reconnect: %v", err)
+	}
+	c.Started = old.Started
+	if err := c.peer.Accept(b.ctx, answer); err != nil {
+		b.t.Fatal(err)
+	}
+	c.flow.Open()
+	go func() { c.pumped <- c.peer.Forward(b.ctx, c, &c.flow) }()
+	return c
+}
+
+// TestReload closes a browser in the middle of an answer. The one that comes after it
+// is in the same call: what was cut off is answered again, and the model knows the rest.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), waits)
+	first := b.dial(bridge.Start{})
+	first.next("bridge.ready")
+	first.say("Tell me a long story")
+	first.next(realtime.TypeOutputBufferStarted)
+	first.waitHeard(20)
+	first.leave()
+
+	second := b.rejoin(first)
+	second.next(realtime.TypeSessionCreated)
+	second.next(realtime.TypeSessionUpdated)
+	second.next("bridge.ready")
+	second.next(realtime.TypeOutputBufferStarted)
+	second.waitHeard(20)
+	if stopped, err := b.calls.Interrupt(b.ctx, second.key()); !stopped || err != nil {
+		t.Errorf("Interrupt() = %v, %v", stopped, err)
+	}
+	second.next(realtime.TypeOutputBufferCleared)
+	second.say("What did I say before?")
+	second.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(second)
+	all := b.messages(second.key())
+	if len(all) != 5 || all[1].Metadata.Status != persistence.StatusInterrupted || all[2].Role != persistence.RoleAssistant {
+		t.Errorf("thread:\n%s", b.script(second.key()))
+	}
+	if n := len(b.sim.Sessions()); n != 1 {
+		t.Errorf("%d upstream sessions", n)
+	}
+}
+
+// TestHandOff moves a call to another browser while the first one is there.
+func TestHandOff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), waits)
+	first := b.dial(bridge.Start{})
+	first.next("bridge.ready")
+	if _, err := b.calls.Reconnect(b.ctx, "eve", first.CallID, "v=0"); err == nil {
+		t.Error("a stranger's offer was taken")
+	}
+	_, offer := b.offer()
+	if _, err := b.calls.Reconnect(b.ctx, "eve", first.CallID, offer); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("a stranger reconnects: %v", err)
+	}
+	second := b.rejoin(first)
+	if got := first.ended(); got != bridge.EndTakenOver {
+		t.Errorf("the first browser was told %s", got)
+	}
+	second.next("bridge.ready")
+	second.say("Hello")
+	second.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(second)
+	if _, err := b.calls.Reconnect(b.ctx, owner, first.CallID, offer); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("reconnect after the end: %v", err)
+	}
+}
+
+// TestWaitingCallYields has a call without its browser make room for a new call and for
+// a typed turn.
+func TestWaitingCallYields(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), waits)
+	first := b.dial(bridge.Start{})
+	first.next("bridge.ready")
+	first.leave()
+	b.untilWaiting(first)
+	second := b.dial(bridge.Start{ThreadID: first.ThreadID})
+	second.next("bridge.ready")
+	second.leave()
+	b.untilWaiting(second)
+	if _, err := b.calls.Say(b.ctx, owner, first.ThreadID, "typed"); !isCode(err, bridge.CodeNoCall) {
+		t.Errorf("Say() in a call without a browser = %v", err)
+	}
+	if n := b.calls.Count(); n != 0 {
+		t.Errorf("%d calls are left", n)
+	}
+}
+
+// untilWaiting waits until the call has noticed that its browser is gone.
+func (b *bench) untilWaiting(c *browser) {
+	b.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, busy := b.calls.Call(c.key()); busy {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-b.ctx.Done():
+			b.t.Fatal("the call does not wait for its browser")
+		}
+	}
+}
