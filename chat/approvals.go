@@ -1,10 +1,7 @@
 package chat
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"voicebridge/persistence"
@@ -21,135 +18,107 @@ type closedEvent struct {
 	Reason     string `json:"reason"`
 }
 
-// Decision is a user's answer to the question whether a tool may run.
-type Decision struct {
-	// ToolCallID and Nonce are those of the question.
-	ToolCallID string
-	Nonce      string
-	Approved   bool
-	// By is who answers, for the record.
-	By string
+// questions are the calls of a turn that wait for the user's word. Each is a row, to
+// which the answer is written by whatever instance it comes to.
+type questions struct {
+	draft *draft
+	tell  func(persistence.Event)
+	open  []*call
 }
 
-// Decide takes a user's answer for the turn that waits for it: here at once, on
-// another instance within a few seconds. ErrNotAsked says that no question with
-// this nonce is open for the call.
-func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decision) error {
-	err := c.cfg.Store.AnswerApproval(ctx, key, d.ToolCallID, d.Nonce, d.By, d.Approved)
-	if errors.Is(err, persistence.ErrNotFound) {
-		return &CallError{d.ToolCallID, ErrNotAsked}
-	}
-	if err != nil {
-		return fmt.Errorf("decide on tool call: %w", err)
-	}
-	c.mu.Lock()
-	t := c.turns[key]
-	c.mu.Unlock()
-	if t != nil {
-		select {
-		case t.decision <- struct{}{}:
-		default:
-		}
-	}
-	return nil
+// ask makes the question for a call. It is saved together with the call.
+func (q *questions) ask(c *call) {
+	c.ask()
+	q.open = append(q.open, c)
 }
 
-// ask makes the question for a call that needs one. It is saved together with
-// the call.
-func (t *Turn) ask(run *callRun) {
-	if !run.Known() || !t.c.cfg.ApproveTools.HasCall(run.Invocation) || run.Entry.Executor == toolkit.ExecutorClient || t.round >= t.c.cfg.MaxToolRounds {
-		return
-	}
-	run.Ask(rand.Text(), run.Record().StartedAt)
-	t.asking = append(t.asking, run)
+// asked is a question on its way to the database.
+type asked struct {
+	question persistence.Approval
+	record   persistence.ToolCall
+	saved    bool
 }
 
-// savedApproval is the question about a call as the database has it.
-func savedApproval(run *callRun) persistence.Approval {
-	a, _ := run.Approval()
-	r := run.Record()
-	return persistence.Approval{
-		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: a.Nonce, AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt,
-		Outcome: persistence.ApprovalOutcome(a.Outcome), Name: r.Name, Executor: r.Executor, Input: r.Input,
+// snapshot returns the open questions, for another goroutine to save.
+func (q *questions) snapshot() []asked {
+	all := make([]asked, len(q.open))
+	for i, c := range q.open {
+		all[i] = asked{question: c.question(), record: c.record(q.draft.msg.ID), saved: c.asked}
 	}
+	return all
 }
 
-// consult saves the questions that are not, and gives what came of the others.
-func (t *Turn) consult(b *persistence.Batch) (answers []persistence.Approval, err error) {
-	for _, run := range t.asking {
-		a := savedApproval(run)
-		if !run.asked {
-			if err := b.SaveToolCall(t.record(run)); err != nil {
+// saveQuestions saves the questions that are not, and returns what came of the others.
+func saveQuestions(b *persistence.Batch, all []asked) (answers []persistence.Approval, err error) {
+	for _, a := range all {
+		if !a.saved {
+			if err := b.SaveToolCall(a.record); err != nil {
 				return nil, err
 			}
-			if err := b.SaveApproval(a); err != nil {
+			if err := b.SaveApproval(a.question); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if !time.Now().Before(a.ExpiresAt) {
-			if err := b.CloseApproval(a.ID, persistence.ApprovalTimeout); err != nil {
+		if !time.Now().Before(a.question.ExpiresAt) {
+			if err := b.CloseApproval(a.question.ID, persistence.ApprovalTimeout); err != nil {
 				return nil, err
 			}
 		}
-		if a, err = b.Approval(a.ID); err != nil {
+		answer, err := b.Approval(a.question.ID)
+		if err != nil {
 			return nil, err
 		}
-		answers = append(answers, a)
+		answers = append(answers, answer)
 	}
 	return answers, nil
 }
 
-// consulted takes what consult found, when it is committed.
-func (t *Turn) consulted(answers []persistence.Approval) {
-	asking := t.asking
-	t.asking = nil
-	for _, run := range asking {
-		if !run.asked {
-			run.asked = true
-			a := savedApproval(run)
-			t.c.cfg.Store.Publish(t.ctx, t.req.Key, a.Event())
-			e := t.describe(run)
-			e.Nonce = a.Nonce
-			t.emit(Event{Type: EventToolApproval, Call: e})
+// saved takes what saveQuestions did, when it is committed: new questions are
+// told, and answers taken.
+func (q *questions) saved(all []asked, answers []persistence.Approval) {
+	for _, c := range slices.Clone(q.open) {
+		if !c.asked && slices.ContainsFunc(all, func(a asked) bool { return a.question.ID == c.ID }) {
+			c.asked = true
+			a := c.question()
+			q.tell(a.Event())
+			e := c.event()
+			e.Input, e.Nonce = c.Part().Input, a.Nonce
+			q.draft.emit(Event{Type: EventToolApproval, Call: e})
 		}
 		for _, a := range answers {
-			if a.ID == run.ID {
-				t.decided(run, toolkit.Outcome(a.Outcome))
+			if a.ID == c.ID {
+				q.decide(c, toolkit.Outcome(a.Outcome))
 			}
 		}
-		if run.Asking() {
-			t.asking = append(t.asking, run)
-		}
 	}
 }
 
-// decided takes what came of a question.
-func (t *Turn) decided(run *callRun, outcome toolkit.Outcome) {
-	if !run.Close(outcome) {
+// decide takes what came of a question.
+func (q *questions) decide(c *call, outcome toolkit.Outcome) {
+	if !c.Close(outcome) {
 		return
 	}
-	t.msg.Parts[run.part] = savedPart(run.Part())
-	t.changed()
-	if !run.asked {
+	q.open = slices.DeleteFunc(q.open, func(other *call) bool { return other == c })
+	q.draft.set(c.part, savedPart(c.Part()))
+	if !c.asked {
 		return // nobody has heard of it
 	}
-	a, _ := run.Approval()
-	t.publish(eventApprovalClosed, closedEvent{ToolCallID: run.Call.ID, Approved: a.Approved(), Reason: a.Reason()})
-	e := t.describe(run)
-	e.Input = nil
+	a, _ := c.Approval()
+	q.draft.publish(eventApprovalClosed, closedEvent{ToolCallID: c.Call.ID, Approved: a.Approved(), Reason: a.Reason()})
+	e := c.event()
 	e.Approved, e.Reason = a.Approved(), a.Reason()
-	t.emit(Event{Type: EventToolDecided, Call: e})
+	q.draft.emit(Event{Type: EventToolDecided, Call: e})
 }
 
-// stopAsking gives up a question to which no answer is waited for any more.
-func (t *Turn) stopAsking(run *callRun) { t.decided(run, toolkit.ApprovalInterrupted) }
+// drop gives up a question to which no answer is waited for any more.
+func (q *questions) drop(c *call) { q.decide(c, toolkit.ApprovalInterrupted) }
 
-// closeApproval saves that a question is over, if an earlier save did not.
-func closeApproval(b *persistence.Batch, run *callRun) error {
-	a, asked := run.Approval()
-	if !asked || run.Asking() {
+// closeQuestion saves that a question is over, if an earlier save did not.
+func closeQuestion(b *persistence.Batch, c *call) error {
+	a, asked := c.Approval()
+	if !asked || c.Asking() {
 		return nil
 	}
-	return b.CloseApproval(run.ID, persistence.ApprovalOutcome(a.Outcome))
+	return b.CloseApproval(c.ID, persistence.ApprovalOutcome(a.Outcome))
 }

@@ -330,9 +330,19 @@ func TestNotAsked(t *testing.T) {
 		})
 		t.Run("an answer that breaks off", func(t *testing.T) {
 			risky, ran := counted("risky")
-			b := start(t, open(t), asks(t, deltas(calls("a", "risky", "{}")[:1]), risky))
+			heard := make(chan struct{})
+			provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+				if yield(calls("a", "risky", "{}")[0], nil) {
+					select {
+					case <-heard:
+					case <-ctx.Done():
+					}
+				}
+			}}
+			b := start(t, open(t), asks(t, provider, risky))
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			b.question(turn)
+			close(heard)
 			if r := b.wait(turn); r.Err == nil || ran.Load() != 0 || kept(t, r.Message, "a") != "no interrupted" {
 				t.Errorf("Wait() = %+v", r)
 			}

@@ -47,8 +47,7 @@ func (r ToolResult) result() toolkit.Result {
 // caller holds the tools that the caller of a turn runs, and the calls that wait
 // for it.
 type caller struct {
-	turn     *Turn
-	wait     bool
+	tell     func(*EventCall) // that the caller must run a tool
 	timeout  time.Duration
 	declared map[string]bool
 
@@ -65,9 +64,12 @@ type waiting struct {
 	given    bool // answered
 }
 
-func newCaller(t *Turn, wait bool, timeout time.Duration) *caller {
-	return &caller{turn: t, wait: wait, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
+func newCaller(tell func(*EventCall), timeout time.Duration) *caller {
+	return &caller{tell: tell, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
 }
+
+// has says whether the caller has declared a tool.
+func (c *caller) has(name string) bool { return c.declared[name] }
 
 // declare adds the caller's tools to those of the server.
 func (c *caller) declare(registry *toolkit.Registry, defs []toolkit.Definition) error {
@@ -118,7 +120,7 @@ func (c *caller) ask(call toolkit.Call) *waiting {
 	c.open[call.ID] = w
 	c.order = append(c.order, call.ID)
 	c.mu.Unlock()
-	c.turn.emit(Event{Type: EventToolAsked, Call: &w.call})
+	c.tell(&w.call)
 	return w
 }
 
@@ -133,14 +135,11 @@ func (c *caller) settle(w *waiting) toolkit.Result {
 	return w.result
 }
 
-// Deliver hands over the result of a call that the turn waits for. The errors
-// are a [CallError] with ErrUnknownCall (never asked, or not waited for any more)
-// or ErrAnswered, and ErrTooLarge: the call has then failed with these words.
-func (t *Turn) Deliver(r ToolResult) error {
-	if t.caller == nil {
+// deliver is [Turn.Deliver].
+func (c *caller) deliver(r ToolResult) error {
+	if c == nil {
 		return &CallError{r.CallID, ErrUnknownCall}
 	}
-	c := t.caller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.open[r.CallID]
@@ -160,12 +159,11 @@ func (t *Turn) Deliver(r ToolResult) error {
 	return err
 }
 
-// Waiting lists the calls that wait for the caller now, the oldest first.
-func (t *Turn) Waiting() []EventCall {
-	if t.caller == nil {
+// waiting is [Turn.Waiting].
+func (c *caller) waiting() []EventCall {
+	if c == nil {
 		return nil
 	}
-	c := t.caller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var calls []EventCall

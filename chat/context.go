@@ -3,26 +3,26 @@ package chat
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 )
 
-// contextTimeout is how long a turn waits for its context.
-const contextTimeout = 2 * time.Second
-
-// ContextBuilder says what the model should know in one turn only. It may be
-// called concurrently.
+// ContextBuilder says what the model should know when it reads a message of the user.
+// It may be called concurrently.
 type ContextBuilder interface {
-	// Context gives words that stand before the user's text in the request of
-	// this turn, and are saved nowhere; empty for none. A failure is logged and
-	// the turn goes on without.
+	// Context returns words that stand before the user's text in requests; empty for
+	// none. They are saved with the message and sent again as they are in later turns:
+	// providers keep the beginning of a conversation that does not change. A failure
+	// is logged and the turn goes on without.
 	Context(ctx context.Context, in ContextInput) (string, error)
 }
 
@@ -49,19 +49,19 @@ type TurnReport struct {
 	Closed bool
 }
 
-// Clock is the built-in [ContextBuilder]: it tells the date and the time and,
+// DefaultContext is the built-in [ContextBuilder]: it tells the date and the time and,
 // with Memories, what was said about the same things in the owner's other threads.
-type Clock struct {
+type DefaultContext struct {
 	// Location is the zone of the times; nil is that of the machine.
 	Location *time.Location
-	// Memories is where to look; nil switches it off.
-	Memories Memories
+	// Memories searches for them; nil switches it off.
+	Memories MessageSearcher
 	// MaxMemories is how many are told; 0 means 3.
 	MaxMemories int
 }
 
-// Memories finds what was said in other threads; a Store does.
-type Memories interface {
+// MessageSearcher finds what was said in other threads; a Store does.
+type MessageSearcher interface {
 	SearchMessages(ctx context.Context, key persistence.Key, words []string, limit int) ([]persistence.Found, error)
 }
 
@@ -73,7 +73,7 @@ const (
 )
 
 // Context implements [ContextBuilder].
-func (c *Clock) Context(ctx context.Context, in ContextInput) (string, error) {
+func (c *DefaultContext) Context(ctx context.Context, in ContextInput) (string, error) {
 	zone := cmp.Or(c.Location, time.Local)
 	now := in.Now.In(zone).Format("Monday, 2 January 2006, 15:04 MST")
 	text := "date and time: " + now
@@ -92,8 +92,8 @@ func (c *Clock) Context(ctx context.Context, in ContextInput) (string, error) {
 }
 
 // recall finds the best memories: those that hold at least half of the words.
-func (c *Clock) recall(ctx context.Context, in ContextInput) ([]persistence.Found, error) {
-	words := tellingWords(in.Text)
+func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persistence.Found, error) {
+	words := keywords(in.Text)
 	if len(words) == 0 {
 		return nil, nil
 	}
@@ -104,21 +104,21 @@ func (c *Clock) recall(ctx context.Context, in ContextInput) ([]persistence.Foun
 	return slices.DeleteFunc(found, func(f persistence.Found) bool { return 2*f.Hits < len(words) }), nil
 }
 
-// tellingWords are the longest words of a text, which say most of what it is about.
-func tellingWords(text string) []string {
+// keywords are the longest words of a text, which say most of what it is about.
+func keywords(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(cutRunes(text, 2000)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	words = slices.DeleteFunc(words, func(w string) bool {
 		n := utf8.RuneCountInString(w)
 		return n < minWordRunes && n == len(w) || n > 40
 	})
 	slices.SortStableFunc(words, func(a, b string) int { return utf8.RuneCountInString(b) - utf8.RuneCountInString(a) })
-	var telling []string
+	var distinct []string
 	for _, w := range words {
-		if !slices.Contains(telling, w) {
-			telling = append(telling, w)
+		if !slices.Contains(distinct, w) {
+			distinct = append(distinct, w)
 		}
 	}
-	return telling[:min(len(telling), maxMemoryWords)]
+	return distinct[:min(len(distinct), maxMemoryWords)]
 }
 
 // oneLine makes text fit between the brackets of a context.
@@ -135,28 +135,24 @@ func oneLine(text string) string {
 	return strings.TrimSuffix(cutRunes(text, maxMemoryRunes), cutMark)
 }
 
-// addContext puts the context before the user's last text.
-func (t *Turn) addContext(messages []llm.Message) {
-	last := len(messages) - 1
-	if last < 0 || messages[last].Role != llm.RoleUser {
-		return
+// withContext notes the words that stand before a message of the user in requests.
+func withContext(m persistence.Message, note string) persistence.Message {
+	if note == "" {
+		return m
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, contextTimeout)
-	defer cancel()
-	text, err := t.buildContext(ctx, ContextInput{Key: t.req.Key, Text: messages[last].Content, Now: time.Now()})
-	if err != nil {
-		t.log.Warn("no context for the turn", "error", err)
+	m.Metadata.Extra = maps.Clone(m.Metadata.Extra)
+	if m.Metadata.Extra == nil {
+		m.Metadata.Extra = map[string]json.RawMessage{}
 	}
-	if text != "" {
-		messages[last].Content = text + "\n\n" + messages[last].Content
-	}
+	m.Metadata.Extra[extraContext] = toolkit.Encode(note)
+	return m
 }
 
-func (t *Turn) buildContext(ctx context.Context, in ContextInput) (text string, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			text, err = "", fmt.Errorf("build context: panic: %v", p)
-		}
-	}()
-	return t.c.cfg.Context.Context(ctx, in)
+// contextOf returns the words that stand before a message of the user in requests.
+func contextOf(m *persistence.Message) string {
+	var note string
+	if raw := m.Metadata.Extra[extraContext]; m.Role != persistence.RoleUser || json.Unmarshal(raw, &note) != nil {
+		return ""
+	}
+	return note
 }

@@ -37,13 +37,30 @@ type converter struct {
 func (c *converter) message(m *persistence.Message) {
 	switch m.Role {
 	case persistence.RoleUser, persistence.RoleSystem:
-		if text := strings.TrimSpace(m.Text()); text != "" {
-			c.entries = append(c.entries, entry{Message: llm.Message{Role: llm.Role(m.Role), Content: m.Text()}, from: m})
-		}
+		c.said(m)
 	case persistence.RoleAssistant:
-		c.lastAssistant = m
-		c.assistant(m)
+		if string(m.Metadata.Extra[extraDiscarded]) != "true" {
+			c.lastAssistant = m
+			c.assistant(m)
+		}
 	}
+}
+
+// said takes what a user or the operator says, if it is anything.
+func (c *converter) said(m *persistence.Message) {
+	e := entry{Message: llm.Message{Role: llm.Role(m.Role), Content: m.Text()}, from: m}
+	for i := range m.Parts {
+		if image, ok := imageOf(&m.Parts[i]); ok && m.Role == persistence.RoleUser {
+			e.images = append(e.images, image)
+		}
+	}
+	if strings.TrimSpace(e.Content) == "" && len(e.images) == 0 {
+		return
+	}
+	if note := contextOf(m); note != "" {
+		e.Content = strings.TrimSpace(note + "\n\n" + e.Content)
+	}
+	c.entries = append(c.entries, e)
 }
 
 func (c *converter) assistant(m *persistence.Message) {

@@ -1,129 +1,18 @@
 package chat
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
-	"voicebridge/llm"
 	"voicebridge/persistence"
-	"voicebridge/toolkit"
 )
 
-// Defaults of [Config].
-const (
-	DefaultMaxToolRounds = 8
-	DefaultFirstByte     = 30 * time.Second
-	DefaultIdle          = 60 * time.Second
-	DefaultAttempts      = 3
-	DefaultCallerTimeout = 30 * time.Second
-)
-
-const (
-	// maxTokensWithTools bounds the limit of an answer that may call tools.
-	maxTokensWithTools = 4096
-	// lease is how long a turn that is not heard of holds its thread.
-	lease = 30 * time.Second
-	// keepFinished is how long a turn can be followed after its end.
-	keepFinished = time.Minute
-)
-
-// Config says how turns are made. Store and Providers are needed.
-type Config struct {
-	Store *persistence.Store
-	// Providers can be chosen by their names.
-	Providers []llm.Provider
-	// Provider is the name of the one that answers unless told otherwise; empty
-	// means the first.
-	Provider string
-	// Models are the models to use, by the name of the provider.
-	Models map[string]string
-	// Tools returns the server's tools for a turn on a thread; nil for none.
-	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	// ApproveTools are the server's tools, or calls of them, that ask the user before each run.
-	ApproveTools toolkit.Names
-	// ToolLimits are those of every tool call.
-	ToolLimits toolkit.RouterConfig
-	// Instructions is the system prompt.
-	Instructions string
-	// MaxTokens limits an answer; 0 leaves it to the provider. Where tools may be
-	// called it is raised to four times as much, up to 4096.
-	MaxTokens int
-	History   HistoryConfig
-	// MaxToolRounds is how often in a turn tools may run; 0 means 8.
-	MaxToolRounds int
-	// FirstByte is how long a provider may take to begin to answer, Idle how long
-	// it may pause later; 0 means 30 s and 60 s.
-	FirstByte, Idle time.Duration
-	// Attempts is how often a request is tried when the failure is transient and
-	// nothing came yet; 0 means 3.
-	Attempts int
-	// CallerTimeout is how long a caller may take for a tool that it runs while
-	// the turn waits; 0 means 30 s.
-	CallerTimeout time.Duration
-	// Context says what varies from turn to turn; nil means the date and time.
-	Context ContextBuilder
-	// Observers are told of every finished turn.
-	Observers []TurnObserver
-	// Cost is what a request took, in US dollars; nil, or a nil result, is unknown.
-	Cost func(provider, model string, usage llm.Usage) *float64
-	// NoTitles leaves threads without titles.
-	NoTitles bool
-	Logger   *slog.Logger
-}
-
-func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	if c.Store == nil {
-		errs = append(errs, errors.New("chat: Config.Store is missing"))
-	}
-	if len(c.Providers) == 0 {
-		errs = append(errs, errors.New("chat: Config.Providers is empty"))
-	} else {
-		c.Provider = cmp.Or(c.Provider, c.Providers[0].Name())
-		if _, err := c.provider(c.Provider); err != nil {
-			errs = append(errs, fmt.Errorf("chat: Config.Provider: %w", err))
-		}
-	}
-	for name, n := range map[string]int{
-		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts, "FirstByte": int(c.FirstByte),
-		"Idle": int(c.Idle), "CallerTimeout": int(c.CallerTimeout), "History.MaxTurns": c.History.MaxTurns,
-		"History.MaxTokens": c.History.MaxTokens, "History.TrimChunkTokens": c.History.TrimChunkTokens,
-	} {
-		if n < 0 {
-			errs = append(errs, fmt.Errorf("chat: Config.%s is negative", name))
-		}
-	}
-	c.History = c.History.withDefaults()
-	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, DefaultMaxToolRounds)
-	c.FirstByte, c.Idle = cmp.Or(c.FirstByte, DefaultFirstByte), cmp.Or(c.Idle, DefaultIdle)
-	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
-	c.CallerTimeout = cmp.Or(c.CallerTimeout, DefaultCallerTimeout)
-	if c.Context == nil {
-		c.Context = &Clock{}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, errors.Join(errs...)
-}
-
-// provider finds a provider by its name.
-func (c Config) provider(name string) (llm.Provider, error) {
-	names := make([]string, len(c.Providers))
-	for i, p := range c.Providers {
-		if names[i] = p.Name(); names[i] == name {
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %q is not set up; there is %s", ErrProvider, name, strings.Join(names, ", "))
-}
+// keepFinished is how long a turn can be followed after its end.
+const keepFinished = time.Minute
 
 // Coordinator runs text turns, one at a time on each thread. Its methods may be
 // called concurrently.
@@ -131,6 +20,9 @@ type Coordinator struct {
 	cfg    Config
 	log    *slog.Logger
 	titles *titles
+	// ending is done when the server stops; end makes it so.
+	ending context.Context
+	end    context.CancelFunc
 
 	mu      sync.Mutex
 	closing bool
@@ -147,6 +39,7 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, err
 	}
 	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[persistence.Key]*Turn{}, finished: map[persistence.Key]*Turn{}}
+	c.ending, c.end = context.WithCancel(context.Background())
 	c.titles = newTitles(c)
 	return c, nil
 }
@@ -171,6 +64,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		t.stop(errShutdown)
 	}
 	c.mu.Unlock()
+	c.end()
 	c.running.Wait()
 	titling.Wait()
 	return nil
@@ -248,7 +142,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 		return nil, fmt.Errorf("begin turn: %w", err)
 	}
 	t := &Turn{
-		c: c, req: req, id: persistence.NewID(), begun: time.Now(), done: make(chan struct{}), decision: make(chan struct{}, 1),
+		cfg: &c.cfg, req: req, id: persistence.NewID(), begun: time.Now(), ending: c.ending, done: make(chan struct{}), decided: make(chan struct{}, 1),
 		log: c.log.With("thread_id", req.Key.Thread),
 	}
 	t.ctx, t.stop = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -268,9 +162,13 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 		c.running.Done()
 		return nil, fmt.Errorf("begin turn: %w", err)
 	}
+	if t.user.ID != "" {
+		c.running.Go(func() { c.titles.fromWords(req.Key, req.Text) })
+	}
 	go func() {
 		defer c.running.Done()
-		t.run()
+		t.run(func() { c.leave(t, true) })
+		c.titles.ask(req.Key)
 	}()
 	return t, nil
 }
@@ -311,56 +209,35 @@ func (c *Coordinator) leave(t *Turn, finished bool) {
 	}
 }
 
-// prepare finds what the turn needs: provider, model, tools.
-func (t *Turn) prepare(ctx context.Context) error {
-	c, req := t.c, t.req
-	session, err := c.cfg.Store.TextSession(ctx, req.Key)
-	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-		return err
-	}
-	name := cmp.Or(req.Provider, session.Provider, c.cfg.Provider)
-	if t.provider, err = c.cfg.provider(name); err != nil {
-		return err
-	}
-	t.model = req.Model
-	if t.model == "" && (req.Provider == "" || req.Provider == session.Provider) {
-		t.model = session.Model
-	}
-	t.model = cmp.Or(t.model, c.cfg.Models[name])
-	t.system = strings.TrimSpace(c.cfg.Instructions + "\n\n" + req.System)
+// Decision is a user's answer to the question whether a tool may run.
+type Decision struct {
+	// ToolCallID and Nonce are those of the question.
+	ToolCallID string
+	Nonce      string
+	Approved   bool
+	// By is who answers, for the record.
+	By string
+}
 
-	registry := toolkit.NewRegistry()
-	if c.cfg.Tools != nil && !req.NoServerTools {
-		if registry, err = c.cfg.Tools(ctx, req.Key.Owner, req.Key.Thread); err != nil {
-			return fmt.Errorf("list tools: %w", err)
-		}
-		registry = registry.Clone()
+// Decide takes a user's answer for the turn that waits for it: here at once, on
+// another instance within a few seconds. ErrNotAsked says that no question with
+// this nonce is open for the call.
+func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decision) error {
+	err := c.cfg.Store.AnswerApproval(ctx, key, d.ToolCallID, d.Nonce, d.By, d.Approved)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return &CallError{d.ToolCallID, ErrNotAsked}
 	}
-	if req.Caller != nil {
-		t.caller = newCaller(t, req.Caller.Wait, c.cfg.CallerTimeout)
-		if err := t.caller.declare(registry, req.Caller.Tools); err != nil {
-			return err
-		}
-	}
-	limits := c.cfg.ToolLimits
-	if limits.Logger == nil {
-		limits.Logger = c.log
-	}
-	t.registry, t.router = registry, toolkit.NewRouter(registry, limits)
-	ofSession, err := readDefaults(json.RawMessage(session.Defaults))
 	if err != nil {
-		return err
+		return fmt.Errorf("decide on tool call: %w", err)
 	}
-	t.maxTokens = answerTokens(cmp.Or(req.MaxTokens, ofSession, c.cfg.MaxTokens), registry.Len() > 0)
+	c.mu.Lock()
+	t := c.turns[key]
+	c.mu.Unlock()
+	if t != nil {
+		select {
+		case t.decided <- struct{}{}:
+		default:
+		}
+	}
 	return nil
 }
-
-// answerTokens is the limit of an answer: calls of tools need room.
-func answerTokens(configured int, tools bool) int {
-	if configured == 0 || !tools {
-		return configured
-	}
-	return max(configured, min(4*configured, maxTokensWithTools))
-}
-
-// newID gives a UUIDv7. It panics only when the system has no random numbers.

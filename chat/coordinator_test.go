@@ -52,8 +52,8 @@ assistant completed: | "again"`)
 				t.Errorf("request %+v", q)
 			}
 		}
-		if c := requests[1].Messages[2].Content; !strings.HasPrefix(c, "[CONTEXT: date and time: ") || strings.Contains(requests[1].Messages[0].Content, "CONTEXT") {
-			t.Errorf("the context is not before the last text alone: %q", c)
+		if c := requests[1].Messages[2].Content; !strings.HasPrefix(c, "[CONTEXT: date and time: ") || requests[1].Messages[0].Content != requests[0].Messages[0].Content {
+			t.Errorf("the context is not before each text as it was: %q", c)
 		}
 		m := b.messages()[1]
 		if m.Metadata.Model != "m1" || m.Metadata.LatencyMS["total"] < m.Metadata.LatencyMS["first_token"] || string(m.Metadata.Extra["provider"]) != `"fake"` {

@@ -19,9 +19,11 @@
 // words that say why.
 //
 // While it runs, the text so far is told to the thread's watchers some eight times
-// a second and saved once a second; each save renews the lease and is refused when
-// the turn has lost its thread. [Turn.Events] gives the same turn piece by piece to
-// any number of readers, from any event on.
+// a second and saved once a second, beside the stream, which a slow database does not hold
+// up; each save renews the lease and is refused when the turn has lost its thread. An end that
+// falls into an outage is told at once and saved when the database is back.
+// [Turn.Events] gives the same turn piece by piece to any number of readers, from
+// any event on.
 //
 // A tool of Config.ApproveTools waits for the user's yes. The question is a row that
 // is saved with the call, and told to the thread's watchers; the answer, which
@@ -43,6 +45,7 @@
 //	EventTextStart    {"type":"text-start","id":TextID}
 //	EventTextDelta    {"type":"text-delta","id":TextID,"delta":Delta}
 //	EventTextEnd      {"type":"text-end","id":TextID}; with Notice the words are those of Result.Err
+//	EventReasoning…   {"type":"reasoning-start|-delta|-end"}, as those of text
 //	EventToolInput    {"type":"tool-input-available","toolCallId","toolName","input","dynamic":Call.Dynamic}
 //	EventToolApproval {"type":"data-tool-approval","id":Call.ID,"data":{…},"transient":true}
 //	EventToolDecided  the same, with the answer
@@ -52,7 +55,7 @@
 //	EventToolAsked    nothing: it is for callers that run tools
 //	EventStepFinish   {"type":"finish-step"}
 //	EventFinish       {"type":"error","errorText"} when Result.Err is set, else {"type":"abort"} when
-//	                  Result.Finish is FinishInterrupted; then {"type":"finish"} and data: [DONE]
+//	                  Result.Finish is FinishInterrupted; then {"type":"finish","finishReason"} and data: [DONE]
 //
 // Text sessions: the Session methods of Coordinator do all of it.
 //

@@ -23,6 +23,8 @@ var (
 	ErrProvider = errors.New("no such provider")
 	// ErrTools says that declared tools cannot be used; the text names the reason.
 	ErrTools = errors.New("bad tools")
+	// ErrImages says that images cannot be taken; the text names the reason.
+	ErrImages = errors.New("bad images")
 	// ErrUnknownCall says that no message asked for a call. It comes in a [CallError].
 	ErrUnknownCall = errors.New("no open tool call has this id")
 	// ErrAnswered says that a call has its result. It comes in a [CallError].

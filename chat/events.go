@@ -21,18 +21,22 @@ type EventType string
 // The kinds of events, in the order in which a turn has them. A step is one
 // request to the model, with the calls that it asks for.
 const (
-	EventStart        EventType = "start"
-	EventStepStart    EventType = "step-start"
-	EventTextStart    EventType = "text-start" // of the block TextID
-	EventTextDelta    EventType = "text-delta"
-	EventTextEnd      EventType = "text-end"
-	EventToolInput    EventType = "tool-input"    // the model calls Call
-	EventToolApproval EventType = "tool-approval" // the user is asked whether Call may run
-	EventToolDecided  EventType = "tool-decided"  // the user has answered that, or nobody will
-	EventToolAsked    EventType = "tool-asked"    // the caller must run Call now, and deliver its result
-	EventToolProgress EventType = "tool-progress" // of Call
-	EventToolOutput   EventType = "tool-output"   // Call has its result, or an error
-	EventStepFinish   EventType = "step-finish"
+	EventStart     EventType = "start"
+	EventStepStart EventType = "step-start"
+	EventTextStart EventType = "text-start" // of the block TextID
+	EventTextDelta EventType = "text-delta"
+	EventTextEnd   EventType = "text-end"
+	// What the model thinks, where its provider tells that; blocks as those of text.
+	EventReasoningStart EventType = "reasoning-start"
+	EventReasoningDelta EventType = "reasoning-delta"
+	EventReasoningEnd   EventType = "reasoning-end"
+	EventToolInput      EventType = "tool-input"    // the model calls Call
+	EventToolApproval   EventType = "tool-approval" // the user is asked whether Call may run
+	EventToolDecided    EventType = "tool-decided"  // the user has answered that, or nobody will
+	EventToolAsked      EventType = "tool-asked"    // the caller must run Call now, and deliver its result
+	EventToolProgress   EventType = "tool-progress" // of Call
+	EventToolOutput     EventType = "tool-output"   // Call has its result, or an error
+	EventStepFinish     EventType = "step-finish"
 	// EventFinish is the last one, with Result. Nothing follows it.
 	EventFinish EventType = "finish"
 )

@@ -1,7 +1,7 @@
 package chat
 
-// Anchored lets tests reach anchored.
-var Anchored = anchored
+// AlignStart lets tests reach alignStart.
+var AlignStart = alignStart
 
 // LocalTitle and CleanTitle let tests reach the makers of titles.
 var (

@@ -56,26 +56,34 @@ func (h HistoryConfig) withDefaults() HistoryConfig {
 // turns are left out from the beginning, all but their system messages. The
 // same thread with more turns gives the same beginning until the next trim.
 func (h HistoryConfig) Messages(thread []persistence.Message, provider string) []llm.Message {
+	kept := h.entries(thread, provider)
+	messages := make([]llm.Message, len(kept))
+	for i, e := range kept {
+		messages[i] = e.Message
+	}
+	return messages
+}
+
+// entries is Messages, with the images still to be read.
+func (h HistoryConfig) entries(thread []persistence.Message, provider string) []entry {
 	h = h.withDefaults()
 	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4}
 	for i := range thread {
 		c.message(&thread[i])
 	}
 	kept := h.trim(c.entries)
-	messages := make([]llm.Message, len(kept))
 	for i, e := range kept {
-		messages[i] = e.Message
 		// The model may see the last results for the first time: they are whole.
 		if e.full != "" && e.from == c.lastAssistant {
-			messages[i].Content = e.full
+			kept[i].Content = e.full
 		}
 	}
-	return messages
+	return kept
 }
 
-// anchored drops messages from the beginning of a thread of which only the last
+// alignStart drops messages from the beginning of a thread of which only the last
 // are known, so that trimming starts at the same message for many turns.
-func anchored(thread []persistence.Message) []persistence.Message {
+func alignStart(thread []persistence.Message) []persistence.Message {
 	if len(thread) < 2 {
 		return thread
 	}
@@ -118,12 +126,13 @@ func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 type entry struct {
 	llm.Message
 	// full is the whole output of a tool message that was cut.
-	full string
-	from *persistence.Message
+	full   string
+	images []Image
+	from   *persistence.Message
 }
 
 // tokens counts by the heuristic.
-func (e entry) tokens() int { return tokens(e.Message) }
+func (e entry) tokens() int { return tokens(e.Message) + len(e.images)*imageTokens }
 
 func tokens(m llm.Message) int {
 	n := utf8.RuneCountInString(m.Content)

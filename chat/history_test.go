@@ -237,7 +237,7 @@ func TestAnchor(t *testing.T) {
 		m.Seq = seq
 		thread = append(thread, m)
 		window := thread[max(0, len(thread)-400):]
-		got := chat.Anchored(window)
+		got := chat.AlignStart(window)
 		if len(got) == 0 || got[len(got)-1].Seq != seq || len(window) > 10 && len(got) < len(window)/3 {
 			t.Fatalf("of %d messages %d are left", len(window), len(got))
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"voicebridge/persistence"
@@ -24,6 +25,8 @@ type TurnRequest struct {
 	Key persistence.Key
 	// Text is what the user writes.
 	Text string
+	// Images are shown with the text.
+	Images []Image
 	// MessageID is the id that the user's message gets, empty for a new one; with
 	// Saved, the id that it has.
 	MessageID string
@@ -46,6 +49,8 @@ type TurnRequest struct {
 	// thread's text session says, else the settings.
 	Provider, Model string
 	MaxTokens       int
+	// Discard has a turn that fails leave nothing of the assistant to later requests.
+	Discard bool
 	// NoServerTools leaves only the caller's tools.
 	NoServerTools bool
 	// Caller has the tools that the caller runs; nil for none.
@@ -76,15 +81,34 @@ func (t CallerTools) Validate() error {
 	return nil
 }
 
-func (r TurnRequest) validate() error {
-	if r.Saved && (r.Text != "" || r.MessageID == "") {
+// says reports whether the user says something, in words or pictures.
+func (r *TurnRequest) says() bool { return strings.TrimSpace(r.Text) != "" || len(r.Images) > 0 }
+
+// message is what the user says, with the note that stands before it in requests.
+func (r *TurnRequest) message(note string) persistence.Message {
+	m := persistence.Message{ID: r.MessageID, Role: persistence.RoleUser}
+	for _, i := range r.Images {
+		m.Parts = append(m.Parts, i.part())
+	}
+	if strings.TrimSpace(r.Text) != "" {
+		m.Parts = append(m.Parts, persistence.TextPart(r.Text))
+	}
+	m.Metadata.Extra = maps.Clone(r.Extra)
+	return withContext(m, note)
+}
+
+func (r *TurnRequest) validate() error {
+	if r.Saved && (r.says() || r.MessageID == "") {
 		return errors.New("a turn for a message that is saved has its id, and no text")
 	}
-	if asks := r.AskedBy != ""; asks != (r.Question != "") || asks && (r.Saved || r.Text != "") {
+	if asks := r.AskedBy != ""; asks != (r.Question != "") || asks && (r.Saved || r.says()) {
 		return errors.New("a question goes with the call that asks it, and without a text")
 	}
-	if strings.TrimSpace(r.Text+r.Question) == "" && len(r.Instructions) == 0 && !r.Saved {
+	if !r.says() && strings.TrimSpace(r.Question) == "" && len(r.Instructions) == 0 && !r.Saved {
 		return ErrEmpty
+	}
+	if err := checkImages(r.Images); err != nil {
+		return err
 	}
 	size := len(r.Text) + len(r.Question)
 	for _, i := range r.Instructions {

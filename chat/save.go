@@ -3,154 +3,277 @@ package chat
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
-	"voicebridge/llm"
 	"voicebridge/persistence"
-	"voicebridge/toolkit"
 )
 
-// finalTimeout is how long a turn tries to save its end.
-const finalTimeout = 20 * time.Second
+const (
+	// keepEvery is how often a turn with nothing to save renews its lease.
+	keepEvery = 2 * time.Second
+	// saveTimeout is how long one save may take while the turn goes on.
+	saveTimeout = 10 * time.Second
+	// lease is how long a turn that is not heard of holds its thread.
+	lease = 30 * time.Second
+)
 
-// changed notes that the message has grown.
-func (t *Turn) changed() {
-	now := time.Now()
-	if t.flushAt.IsZero() {
-		t.flushAt = now.Add(flushEvery)
-	}
-	if t.draftAt.IsZero() {
-		t.draftAt = t.drafted.Add(draftEvery)
-	}
+// write is a change that is saved with the turn.
+type write func(*persistence.Batch) error
+
+// keeper saves a turn while it runs, and keeps its thread. It saves beside the
+// turn, one save at a time: a slow database holds up neither the model's words nor
+// a tool. It belongs to the turn's goroutine.
+type keeper struct {
+	ctx       context.Context // of the turn
+	stop      context.CancelCauseFunc
+	store     *persistence.Store
+	key       persistence.Key
+	id        string // of the turn
+	log       *slog.Logger
+	draft     *draft
+	questions *questions
+	side      *sync.WaitGroup
+
+	wake    chan struct{} // something may be due
+	pending []write       // to be saved, in their order
+	job     *job          // under way; nil for none
+	retryAt time.Time     // after a failure
+	keptAt  time.Time     // the last save
 }
 
-// next is when the turn has something to do by itself.
-func (t *Turn) next() time.Time {
-	at := t.keptAt.Add(keepEvery)
-	for _, other := range []time.Time{t.flushAt, t.draftAt} {
-		if !other.IsZero() && other.Before(at) {
-			at = other
-		}
-	}
-	return at
+// job is one save.
+type job struct {
+	message   *persistence.Message // nil if it has not changed
+	writes    []write
+	questions []asked
+
+	// What follows is read after done.
+	done    chan struct{}
+	stop    bool // somebody has asked to stop the turn
+	answers []persistence.Approval
+	err     error
 }
 
-// waitFor calls wait until something came. In between, when wait's clock ticks,
-// it tells and saves what is due. The error is errLost.
-func (t *Turn) waitFor(wait func(clock <-chan time.Time) bool) error {
+// write saves a change soon.
+func (k *keeper) write(w write) { k.pending = append(k.pending, w) }
+
+// look asks for the user's answers now.
+func (k *keeper) look() { k.keptAt = time.Time{} }
+
+// waitFor calls wait until something came. Whenever the turn may have something
+// to do by itself, wait hears of it and returns false; what is due is told and saved.
+// The error is errLost.
+func (k *keeper) waitFor(wait func(wake <-chan struct{}) bool) error {
 	for {
-		timer := time.NewTimer(time.Until(t.next()))
-		came := wait(timer.C)
+		timer := time.AfterFunc(time.Until(k.next()), k.awake)
+		came := wait(k.wake)
 		timer.Stop()
-		if err := t.tick(); err != nil {
+		if err := k.tick(); err != nil || came {
 			return err
-		}
-		if came {
-			return nil
 		}
 	}
 }
 
 // pause waits, and keeps the turn alive meanwhile.
-func (t *Turn) pause(d time.Duration) error {
+func (k *keeper) pause(d time.Duration) error {
 	over := time.After(d)
-	return errors.Join(t.waitFor(func(clock <-chan time.Time) bool {
+	return errors.Join(k.waitFor(func(wake <-chan struct{}) bool {
 		select {
 		case <-over:
-		case <-t.ctx.Done():
-		case <-clock:
+		case <-k.ctx.Done():
+		case <-wake:
 			return false
 		}
 		return true
-	}), context.Cause(t.ctx))
+	}), context.Cause(k.ctx))
+}
+
+func (k *keeper) awake() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next is when there is something to do.
+func (k *keeper) next() time.Time {
+	if k.ctx.Err() != nil {
+		return time.Now().Add(keepEvery) // the end saves all
+	}
+	at := k.keptAt.Add(keepEvery)
+	if k.job != nil {
+		at = time.Now().Add(keepEvery) // its end wakes
+	} else if due := k.saveDue(); !due.IsZero() && due.Before(at) {
+		at = due
+	}
+	if t := k.draft.tellAt; !t.IsZero() && t.Before(at) {
+		at = t
+	}
+	return at
+}
+
+// saveDue is when there is something to save, zero for nothing.
+func (k *keeper) saveDue() time.Time {
+	due := k.draft.saveAt
+	if len(k.pending) > 0 || k.unasked() {
+		due = k.keptAt // now
+	}
+	if !due.IsZero() && due.Before(k.retryAt) {
+		due = k.retryAt
+	}
+	return due
+}
+
+// unasked says whether there is a question that nobody has heard of.
+func (k *keeper) unasked() bool {
+	for _, c := range k.questions.open {
+		if !c.asked {
+			return true
+		}
+	}
+	return false
 }
 
 // tick tells and saves what is due.
-func (t *Turn) tick() error {
-	if t.ctx.Err() != nil {
+func (k *keeper) tick() error {
+	if err := k.collect(); err != nil {
+		return err
+	}
+	if k.ctx.Err() != nil {
 		return nil //nolint:nilerr // the end saves all
 	}
 	now := time.Now()
-	if !t.draftAt.IsZero() && !now.Before(t.draftAt) {
-		t.draftAt, t.drafted = time.Time{}, now
-		t.publish("message_delta", deltaEvent{ID: t.msg.ID, Text: t.msg.Text()})
-	}
-	if !t.flushAt.IsZero() && !now.Before(t.flushAt) || !now.Before(t.keptAt.Add(keepEvery)) {
-		return t.save(nil)
+	k.draft.tell(now)
+	due := k.saveDue()
+	if k.job == nil && (!due.IsZero() && !now.Before(due) || !now.Before(k.keptAt.Add(keepEvery))) {
+		k.begin(now)
 	}
 	return nil
 }
 
-// deltaEvent is the data of message_delta: the text so far.
-type deltaEvent struct {
-	ID   string `json:"id"`
-	Text string `json:"text"`
+// begin saves what there is to save, beside the turn.
+func (k *keeper) begin(now time.Time) {
+	j := &job{writes: k.pending, questions: k.questions.snapshot(), done: make(chan struct{})}
+	if !k.draft.saveAt.IsZero() {
+		j.message = new(k.draft.snapshot())
+	}
+	k.job, k.pending, k.draft.saveAt, k.keptAt = j, nil, time.Time{}, now
+	k.side.Go(func() {
+		defer k.awake()
+		defer close(j.done)
+		ctx, cancel := context.WithTimeout(k.ctx, saveTimeout)
+		defer cancel()
+		j.err = k.store.Batch(ctx, k.key, func(b *persistence.Batch) error { return k.save(b, j) })
+	})
 }
 
-// save renews the lease and saves the message, if it has changed, and what more
-// writes, and asks for the user's answers. It gives up only when the turn has lost its thread (errLost); a
-// database that is away for a moment loses nothing, since the end saves all.
-func (t *Turn) save(more func(*persistence.Batch) error) error {
-	stop := false
-	var answers []persistence.Approval
-	err := t.c.cfg.Store.Batch(t.ctx, t.req.Key, func(b *persistence.Batch) (err error) {
-		if stop, err = b.KeepTurn(t.id, lease); err != nil {
+func (k *keeper) save(b *persistence.Batch, j *job) (err error) {
+	if j.stop, err = b.KeepTurn(k.id, lease); err != nil {
+		return err
+	}
+	if j.message != nil {
+		if _, err := b.UpdateMessage(*j.message); err != nil {
 			return err
 		}
-		if !t.flushAt.IsZero() {
-			if _, err := b.UpdateMessage(t.msg); err != nil {
-				return err
-			}
+	}
+	for _, w := range j.writes {
+		if err := w(b); err != nil {
+			return err
 		}
-		if more != nil {
-			if err := more(b); err != nil {
-				return err
-			}
+	}
+	j.answers, err = saveQuestions(b, j.questions)
+	return err
+}
+
+// collect takes what came of a save that is done. It gives up only when the turn
+// has lost its thread (errLost); a database that is away for a moment loses
+// nothing, since everything is saved again.
+func (k *keeper) collect() error {
+	j := k.job
+	if j == nil {
+		return nil
+	}
+	select {
+	case <-j.done:
+	default:
+		return nil
+	}
+	k.job = nil
+	if j.err == nil {
+		k.retryAt = time.Time{}
+		k.questions.saved(j.questions, j.answers)
+		if j.stop {
+			k.stop(errInterrupted)
 		}
-		answers, err = t.consult(b)
-		return err
-	})
-	now := time.Now()
-	t.keptAt = now
+		return nil
+	}
+	if errors.Is(j.err, persistence.ErrInvalid) {
+		k.log.Error("record not saved", "error", j.err) // and never will be
+	} else {
+		k.pending = append(j.writes, k.pending...)
+	}
+	if k.draft.saveAt.IsZero() && j.message != nil {
+		k.draft.saveAt = time.Now()
+	}
 	switch {
-	case err == nil:
-		t.flushAt = time.Time{}
-		t.consulted(answers)
-	case t.ctx.Err() != nil:
-		return nil //nolint:nilerr // the end saves all
-	case errors.Is(err, persistence.ErrNotFound):
-		t.stop(errLost)
+	case k.ctx.Err() != nil: // the end saves all
+	case errors.Is(j.err, persistence.ErrNotFound):
+		k.stop(errLost)
 		return errLost
 	default:
-		t.log.Warn("turn not saved, trying again", "error", err)
-		t.flushAt = now.Add(flushEvery)
-	}
-	if stop {
-		t.stop(errInterrupted)
+		k.log.Warn("turn not saved, trying again", "error", j.err)
+		k.retryAt = time.Now().Add(saveEvery)
 	}
 	return nil
 }
 
-// saveFinal saves what must be saved, also of a turn that was stopped: it tries
-// for some time, and not again when it can never be.
-func (t *Turn) saveFinal(write func(*persistence.Batch) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), finalTimeout)
-	defer cancel()
+// flush saves all there is, once, and waits for that: a tool does not run before its
+// call is on record. The error is errLost.
+func (k *keeper) flush() error {
+	for range 2 { // the save under way, and one with the rest
+		if k.job == nil && k.ctx.Err() == nil && (len(k.pending) > 0 || k.unasked()) && !time.Now().Before(k.retryAt) {
+			k.begin(time.Now())
+		}
+		if k.job == nil {
+			return nil
+		}
+		<-k.job.done
+		if err := k.collect(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// final saves the end of the turn, and what is pending: it tries until that is done
+// or can never be, or ctx ends.
+func (k *keeper) final(ctx context.Context, end write) error {
+	if k.job != nil {
+		<-k.job.done // it is over soon: it has its own time limit
+		_ = k.collect()
+	}
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
 	for {
-		err := t.c.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
-			if _, err := b.KeepTurn(t.id, lease); err != nil {
+		err := k.store.Batch(ctx, k.key, func(b *persistence.Batch) error {
+			if _, err := b.KeepTurn(k.id, lease); err != nil {
 				return err
 			}
-			return write(b)
+			for _, w := range k.pending {
+				if err := w(b); err != nil {
+					return err
+				}
+			}
+			return end(b)
 		})
 		if err == nil || errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrInvalid) || errors.Is(err, persistence.ErrConflict) {
 			return err
 		}
-		t.log.Warn("turn not saved, trying again", "error", err)
+		k.log.Warn("turn not saved, trying again", "error", err)
 		timer := time.NewTimer(wait.NextBackOff())
 		select {
 		case <-timer.C:
@@ -158,110 +281,5 @@ func (t *Turn) saveFinal(write func(*persistence.Batch) error) error {
 			timer.Stop()
 			return err
 		}
-	}
-}
-
-// conclude ends the turn: it closes what is open and saves all.
-func (t *Turn) conclude(finish FinishReason, err error) {
-	t.endText()
-	status := persistence.StatusCompleted
-	var failure *llm.Error
-	switch {
-	case err != nil && t.ctx.Err() != nil:
-		status, finish = persistence.StatusInterrupted, FinishInterrupted
-		t.closeCalls(context.Cause(t.ctx).Error())
-	case err != nil:
-		failure = asError(t.provider.Name(), err)
-		status, finish = persistence.StatusFailed, FinishError
-		t.log.Warn("turn failed", "error", failure, "cause", failure.Err)
-		t.closeCalls("the answer broke off before this call could run")
-		t.msg.Metadata.Extra[extraError] = toolkit.Encode(map[string]string{"kind": string(failure.Kind), "message": failure.Message})
-		if t.said == 0 {
-			t.failing = true
-			t.notice(failure.Message)
-		}
-	}
-	t.finishStep()
-	if len(t.msg.Parts) == 1 {
-		t.msg.Parts = append(t.msg.Parts, persistence.TextPart("")) // interrupted before the first word
-	}
-	t.latency["total"] = time.Since(t.begun).Milliseconds()
-	d := &t.msg.Metadata
-	d.Status, d.LatencyMS = status, t.latency
-	d.Extra[extraFinish] = toolkit.Encode(finish)
-	d.Usage = toolkit.Encode(map[string]int64{
-		"input_tokens": t.usage.InputTokens, "output_tokens": t.usage.OutputTokens, "cached_tokens": t.usage.CachedTokens,
-		"total_tokens": t.usage.InputTokens + t.usage.OutputTokens,
-	})
-	r := &t.result
-	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.msg.ID, t.msg.Text(), t.usage
-	r.Status, r.Finish, r.Err, r.Provider, r.Model = status, finish, failure, t.provider.Name(), t.model
-	r.Shutdown = status == persistence.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
-	r.Message = t.saveEnd()
-}
-
-// saveEnd saves the finished message and gives the thread free.
-func (t *Turn) saveEnd() persistence.Message {
-	var saved persistence.Message
-	write := func(b *persistence.Batch) (err error) {
-		if saved, err = b.UpdateMessage(t.msg); err != nil {
-			return err
-		}
-		for _, run := range t.calls {
-			if err := errors.Join(b.SaveToolCall(t.record(run)), closeApproval(b, run)); err != nil {
-				return err
-			}
-		}
-		if t.req.Closing != nil {
-			if err := t.req.Closing(b, t.result); err != nil {
-				return err
-			}
-		}
-		return b.EndTurn(t.id)
-	}
-	err := t.saveFinal(write)
-	if errors.Is(err, persistence.ErrInvalid) {
-		t.log.Error("message cannot be saved, shortening it", "error", err)
-		t.shrink()
-		err = t.saveFinal(write)
-	}
-	if err != nil {
-		t.log.Error("end of the turn not saved", "error", err)
-		return persistence.Message{ID: t.msg.ID, Role: t.msg.Role, Metadata: t.msg.Metadata}
-	}
-	return saved
-}
-
-// abandon ends a turn of which nobody knows whether it has begun: the connection
-// may have broken after the commit.
-func (t *Turn) abandon() {
-	t.msg.Metadata.Status = persistence.StatusFailed
-	t.msg.Metadata.Extra[extraNotice] = toolkit.Encode(true)
-	t.msg.Parts = append(t.msg.Parts, persistence.TextPart("The turn could not begin."))
-	err := t.saveFinal(func(b *persistence.Batch) error {
-		if _, err := b.UpdateMessage(t.msg); err != nil {
-			return err
-		}
-		return b.EndTurn(t.id)
-	})
-	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-		t.log.Error("turn that did not begin not ended", "error", err)
-	}
-}
-
-// shrink makes a message that the store refuses as small as it must be.
-func (t *Turn) shrink() {
-	const enough = 100_000 // characters of all texts, and of all inputs
-	left := enough
-	for i := range t.msg.Parts {
-		p := &t.msg.Parts[i]
-		if p.Type == "text" {
-			p.Text = cutRunes(p.Text, max(left, 0))
-			left -= len(p.Text)
-		}
-	}
-	for _, run := range t.calls {
-		run.Discard()
-		t.msg.Parts[run.part] = savedPart(run.Part())
 	}
 }

@@ -24,8 +24,8 @@ type SessionRequest struct {
 	Instructions []string
 	// Tools are run by the caller.
 	Tools []toolkit.Definition
-	// Defaults is a JSON object, kept and given back. Of its keys max_tokens (or
-	// maxTokens) is understood.
+	// Defaults is a JSON object with max_tokens, temperature and top_p, or some of
+	// them.
 	Defaults json.RawMessage
 }
 
@@ -84,10 +84,10 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 	if err := (CallerTools{Tools: req.Tools}).Validate(); err != nil {
 		return Session{}, fmt.Errorf("create session: %w", err)
 	}
-	if err := (TurnRequest{Text: "x", Instructions: req.Instructions}).validate(); err != nil {
+	if err := (&TurnRequest{Text: "x", Instructions: req.Instructions}).validate(); err != nil {
 		return Session{}, fmt.Errorf("create session: %w", err)
 	}
-	if _, err := readDefaults(req.Defaults); err != nil {
+	if err := checkDefaults(req.Defaults); err != nil {
 		return Session{}, fmt.Errorf("create session: %w", err)
 	}
 	saved := persistence.TextSession{Provider: req.Provider, Model: req.Model, Defaults: string(req.Defaults)}
@@ -164,8 +164,8 @@ func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) er
 
 // SessionMessage appends instructions, if any, and the user's message, and
 // answers with the full history. Calls that are still open are closed. The
-// errors are those of Turn, and an *Error when the model failed: what was said
-// is in the thread all the same.
+// errors are those of Turn, and an *llm.Error when the model failed: nothing of the
+// assistant is appended then.
 func (c *Coordinator) SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (SessionResult, Session, error) {
 	if strings.TrimSpace(content) == "" {
 		return SessionResult{}, Session{}, fmt.Errorf("answer message: %w", ErrEmpty)
@@ -184,7 +184,7 @@ func (c *Coordinator) sessionTurn(ctx context.Context, req TurnRequest) (Session
 	if err != nil {
 		return result, Session{}, err
 	}
-	req.NoServerTools = true
+	req.NoServerTools, req.Discard = true, true
 	req.Caller = &CallerTools{Tools: settings.tools}
 	t, err := c.Turn(ctx, req)
 	if err != nil {
@@ -285,34 +285,13 @@ func (c *Coordinator) settings(ctx context.Context, key persistence.Key) (settin
 	return s, nil
 }
 
-// readDefaults checks the defaults of a session and returns max_tokens, 0 for none.
-func readDefaults(raw json.RawMessage) (maxTokens int, err error) {
-	if len(raw) == 0 {
-		return 0, nil
-	}
-	var d struct {
-		MaxTokens *int `json:"max_tokens"`
-		Camel     *int `json:"maxTokens"`
-	}
-	if err := json.Unmarshal(raw, &d); err != nil || string(raw) == "null" {
-		return 0, fmt.Errorf("%w defaults: they are a JSON object, max_tokens a whole number", persistence.ErrInvalid)
-	}
-	for _, n := range []*int{d.Camel, d.MaxTokens} {
-		if n == nil {
-			continue
-		}
-		if *n < 1 || *n > 1<<20 {
-			return 0, fmt.Errorf("%w defaults: max_tokens is %d, it must be at least 1", persistence.ErrInvalid, *n)
-		}
-		maxTokens = *n
-	}
-	return maxTokens, nil
-}
-
 // snapshot is a message of a thread, seen as text.
 func snapshot(m *persistence.Message) []SessionMessage {
 	if m.Role != persistence.RoleAssistant {
 		return []SessionMessage{{Role: llm.Role(m.Role), Content: m.Text()}}
+	}
+	if string(m.Metadata.Extra[extraDiscarded]) == "true" {
+		return nil
 	}
 	var all []SessionMessage
 	var texts []string

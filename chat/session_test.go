@@ -44,9 +44,9 @@ func TestSession(t *testing.T) {
 			cfg := chat.Config{Providers: []llm.Provider{other, provider}, Tools: tools(t, echo), Models: map[string]string{"fake": "m"}}
 			b := start(t, persistencetest.Open(t, url, persistence.Options{}), cfg)
 			s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{
-				Provider: "fake", Instructions: []string{"Be short."}, Tools: define("look"), Defaults: json.RawMessage(`{"b":1,"a":2,"max_tokens":50}`),
+				Provider: "fake", Instructions: []string{"Be short."}, Tools: define("look"), Defaults: json.RawMessage(`{"top_p":0.5,"temperature":0,"max_tokens":50}`),
 			})
-			if err != nil || s.ID == "" || s.Provider != "fake" || s.Model != "m" || len(s.Tools) != 1 || string(s.Defaults) != `{"b":1,"a":2,"max_tokens":50}` {
+			if err != nil || s.ID == "" || s.Provider != "fake" || s.Model != "m" || len(s.Tools) != 1 || string(s.Defaults) != `{"top_p":0.5,"temperature":0,"max_tokens":50}` {
 				t.Fatalf("CreateSession() = %+v, %v", s, err)
 			}
 			if got := string(s.Tools[0].Parameters); strings.Index(got, `"z"`) > strings.Index(got, `"a"`) {
@@ -206,9 +206,9 @@ func TestSessionRefusals(t *testing.T) {
 		}
 		_, err := b.c.SessionToolOutput(t.Context(), b.key, []chat.ToolResult{{CallID: "x", Output: strings.Repeat("x", chat.MaxToolOutput+1)}})
 		wantCall(t, "SessionToolOutput() of too much", err, "x", chat.ErrTooLarge)
-		// What failed is in the history all the same.
+		// A failure appends nothing of the assistant.
 		_, s, err := b.c.SessionMessage(t.Context(), b.key, "Hi", nil)
-		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindUnavailable || len(s.Messages) != 2 {
+		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindUnavailable || len(s.Messages) != 1 {
 			t.Errorf("SessionMessage() = %v\n%s", err, seenAs(s))
 		}
 	})

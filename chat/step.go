@@ -2,17 +2,16 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
-	"strings"
+	"sync"
 	"time"
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
-	"voicebridge/toolkit"
 )
 
 const (
@@ -22,40 +21,48 @@ const (
 	maxRetryAfter = 20 * time.Second
 	// maxCalls is how many calls one answer may hold.
 	maxCalls = 64
-	// maxArguments is the size of a call's arguments that a message keeps, in bytes.
-	maxArguments = 64 << 10
 )
 
-// received is what a provider's sequence yields.
-type received struct {
-	delta llm.Delta
-	err   error
+// steps makes the requests of a turn, and takes the answers into its message. It
+// belongs to the turn's goroutine.
+type steps struct {
+	ctx      context.Context // of the turn
+	log      *slog.Logger
+	provider llm.Provider
+	request  llm.Request // what all requests of the turn have in common
+	attempts int         // of a request that fails before anything came
+	first    time.Duration
+	idle     time.Duration
+	cost     func(provider, model string, usage llm.Usage) *float64
+	draft    *draft
+	keeper   *keeper
+	tools    *tools
+	side     *sync.WaitGroup
+
+	begun   time.Time // of the turn
+	usage   llm.Usage // of all requests
+	firstMS int64     // from the beginning of the turn to the first piece, 0 for none
 }
 
-// step makes one request, several times if it has to, and takes the answer into
-// the message.
-func (t *Turn) step(round int) ([]*callRun, llm.StopReason, error) {
-	if round > 0 {
-		t.msg.Parts = append(t.msg.Parts, persistence.StepStart())
-	}
-	t.inStep, t.round = true, round
-	t.emit(Event{Type: EventStepStart})
+// step makes one request, several times if it has to. last says that calls in its answer
+// will not be run.
+func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason, error) {
 	for attempt := 1; ; attempt++ {
-		a := &answer{t: t, begun: time.Now()}
-		err := a.run()
+		a := &answer{s: s, last: last, begun: time.Now()}
+		err := a.run(messages)
 		if err == nil {
 			return a.calls, a.stop, nil
 		}
-		failure := asError(t.provider.Name(), err)
+		failure := asError(s.provider.Name(), err)
 		switch {
-		case t.ctx.Err() != nil:
-			return nil, "", context.Cause(t.ctx)
-		case a.came || !failure.Transient() || attempt >= t.c.cfg.Attempts || failure.RetryAfter > maxRetryAfter:
+		case s.ctx.Err() != nil:
+			return nil, "", context.Cause(s.ctx)
+		case a.came || !failure.Transient() || attempt >= s.attempts || failure.RetryAfter > maxRetryAfter:
 			return nil, "", failure
 		}
 		pause := max(failure.RetryAfter, retryFirst<<(attempt-1)+rand.N(retryFirst/2))
-		t.log.Warn("language model failed, trying again", "error", failure, "attempt", attempt, "pause", pause)
-		if err := t.pause(pause); err != nil {
+		s.log.Warn("language model failed, trying again", "error", failure, "attempt", attempt, "pause", pause)
+		if err := s.keeper.pause(pause); err != nil {
 			return nil, "", err
 		}
 	}
@@ -63,91 +70,88 @@ func (t *Turn) step(round int) ([]*callRun, llm.StopReason, error) {
 
 // answer is one attempt of a request.
 type answer struct {
-	t     *Turn
+	s     *steps
+	last  bool
 	begun time.Time
 	// came says that something came: a second attempt would say it again.
 	came   bool
-	calls  []*callRun
+	calls  []*call
 	stop   llm.StopReason
 	usage  llm.Usage
 	record persistence.ResponseRecord
 }
 
 // run makes the request and keeps a record of it.
-func (a *answer) run() error {
-	t := a.t
+func (a *answer) run(messages []llm.Message) error {
 	a.record = persistence.ResponseRecord{
-		ID: persistence.NewID(), MessageID: t.msg.ID, Model: t.model, Status: "in_progress", CreatedAt: a.begun,
+		ID: persistence.NewID(), MessageID: a.s.draft.msg.ID, Model: a.s.request.Model, Status: "in_progress", CreatedAt: a.begun,
 	}
-	if err := t.save(func(b *persistence.Batch) error { return b.SaveResponse(a.record) }); err != nil {
-		return err
-	}
-	err := a.stream()
-	t.endText()
+	a.save()
+	err := a.stream(messages)
+	a.s.draft.endBlock()
 	a.close(err)
 	return err
 }
 
+// save saves the record as it is now.
+func (a *answer) save() {
+	record := a.record
+	a.s.keeper.write(func(b *persistence.Batch) error { return b.SaveResponse(record) })
+}
+
 // close completes the record.
 func (a *answer) close(err error) {
-	t, r := a.t, &a.record
+	s, r := a.s, &a.record
 	r.Status = "completed"
 	switch {
-	case err != nil && t.ctx.Err() != nil:
-		r.Status, r.StatusReason = "cancelled", context.Cause(t.ctx).Error()
+	case err != nil && s.ctx.Err() != nil:
+		r.Status, r.StatusReason = "cancelled", context.Cause(s.ctx).Error()
 	case err != nil:
-		r.Status, r.StatusReason = "failed", string(asError(t.provider.Name(), err).Kind)
+		r.Status, r.StatusReason = "failed", string(asError(s.provider.Name(), err).Kind)
 	case a.stop == llm.StopLength || a.stop == llm.StopFilter:
 		r.Status, r.StatusReason = "incomplete", string(a.stop)
 	}
 	r.FinishedAt = new(time.Now())
 	r.RawUsage = a.usage.Raw
 	r.Usage = persistence.Usage{InputTokens: a.usage.InputTokens, OutputTokens: a.usage.OutputTokens, CachedTokens: a.usage.CachedTokens}
-	if t.c.cfg.Cost != nil {
-		r.CostUSD = t.c.cfg.Cost(t.provider.Name(), t.model, a.usage)
+	if s.cost != nil {
+		r.CostUSD = s.cost(s.provider.Name(), s.request.Model, a.usage)
 	}
-	t.usage.InputTokens += a.usage.InputTokens
-	t.usage.OutputTokens += a.usage.OutputTokens
-	t.usage.CachedTokens += a.usage.CachedTokens
-	if err := t.saveFinal(func(b *persistence.Batch) error { return b.SaveResponse(*r) }); err != nil {
-		t.log.Error("response not saved", "error", err)
-	}
+	s.usage.InputTokens += a.usage.InputTokens
+	s.usage.OutputTokens += a.usage.OutputTokens
+	s.usage.CachedTokens += a.usage.CachedTokens
+	a.save()
 }
 
-// offered are the tools of a registry as a language model is told about them.
-func offered(r *toolkit.Registry) []llm.Tool {
-	definitions := r.Definitions()
-	all := make([]llm.Tool, len(definitions))
-	for i, d := range definitions {
-		all[i] = llm.Tool(d)
-	}
-	return all
+// received is what a provider's sequence yields.
+type received struct {
+	delta llm.Delta
+	err   error
 }
 
 // stream takes the answer as it comes.
-func (a *answer) stream() error {
-	t := a.t
-	ctx, cancel := context.WithCancel(t.ctx)
+func (a *answer) stream(messages []llm.Message) error {
+	s := a.s
+	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	deltas := make(chan received)
-	request := llm.Request{
-		Model: t.model, System: t.system, Messages: t.request, Tools: offered(t.registry), MaxTokens: t.maxTokens,
-	}
-	t.side.Go(func() { t.pull(ctx, request, deltas) })
-	limit := time.NewTimer(t.c.cfg.FirstByte)
+	request := s.request
+	request.Messages = messages
+	s.side.Go(func() { s.pull(ctx, request, deltas) })
+	limit := time.NewTimer(s.first)
 	defer limit.Stop()
 	var in received
 	open := true
 	for a.stop == "" {
-		err := t.waitFor(func(clock <-chan time.Time) bool {
+		err := s.keeper.waitFor(func(wake <-chan struct{}) bool {
 			select {
 			case in, open = <-deltas:
 			case <-limit.C:
 				in, open = received{err: a.late()}, true
-			case <-clock:
+			case <-wake:
 				return false
-			case <-t.ctx.Done():
-				in = received{err: context.Cause(t.ctx)}
+			case <-s.ctx.Done():
+				in = received{err: context.Cause(s.ctx)}
 			}
 			return true
 		})
@@ -155,11 +159,11 @@ func (a *answer) stream() error {
 		case err != nil:
 			return err
 		case !open:
-			return &llm.Error{Kind: llm.KindUnavailable, Provider: t.provider.Name(), Message: "The answer broke off."}
+			return &llm.Error{Kind: llm.KindUnavailable, Provider: s.provider.Name(), Message: "The answer broke off."}
 		case in.err != nil:
 			return in.err
 		}
-		limit.Reset(t.c.cfg.Idle)
+		limit.Reset(s.idle)
 		if err := a.take(in.delta); err != nil {
 			return err
 		}
@@ -173,11 +177,11 @@ func (a *answer) late() error {
 	if a.came {
 		text = "The language model stopped in the middle of its answer."
 	}
-	return &llm.Error{Kind: llm.KindTimeout, Provider: a.t.provider.Name(), Message: text}
+	return &llm.Error{Kind: llm.KindTimeout, Provider: a.s.provider.Name(), Message: text}
 }
 
 // pull ranges over the provider's sequence.
-func (t *Turn) pull(ctx context.Context, req llm.Request, deltas chan<- received) {
+func (s *steps) pull(ctx context.Context, req llm.Request, deltas chan<- received) {
 	defer close(deltas)
 	send := func(r received) bool {
 		select {
@@ -189,11 +193,11 @@ func (t *Turn) pull(ctx context.Context, req llm.Request, deltas chan<- received
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			t.log.Error("provider panicked", "provider", t.provider.Name(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			send(received{err: &llm.Error{Kind: llm.KindBadRequest, Provider: t.provider.Name(), Message: "The program made a mistake with this request.", Err: errors.New("panic")}})
+			s.log.Error("provider panicked", "provider", s.provider.Name(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			send(received{err: &llm.Error{Kind: llm.KindBadRequest, Provider: s.provider.Name(), Message: "The program made a mistake with this request.", Err: errors.New("panic")}})
 		}
 	}()
-	for d, err := range t.provider.Stream(ctx, req) {
+	for d, err := range s.provider.Stream(ctx, req) {
 		if !send(received{delta: d, err: err}) {
 			return
 		}
@@ -202,27 +206,24 @@ func (t *Turn) pull(ctx context.Context, req llm.Request, deltas chan<- received
 
 // take puts a piece of the answer into the message.
 func (a *answer) take(d llm.Delta) error {
-	t := a.t
 	if d.Usage != nil {
 		a.usage = *d.Usage
 	}
-	if d.Text != "" || d.ToolCall != nil {
+	if d.Text != "" || d.Reasoning != "" || d.ToolCall != nil {
 		a.arrived()
 	}
-	if d.Text != "" && !t.say(d.Text) {
+	if d.Reasoning != "" {
+		a.s.draft.think(d.Reasoning)
+	}
+	if d.Text != "" && !a.s.draft.say(d.Text) {
 		a.stop = llm.StopLength
 		return nil
 	}
 	if d.ToolCall != nil {
-		t.endText()
 		if len(a.calls) >= maxCalls {
-			return &llm.Error{Kind: llm.KindBadRequest, Provider: t.provider.Name(), Message: fmt.Sprintf("The language model asked for more than %d tools at once.", maxCalls)}
+			return &llm.Error{Kind: llm.KindBadRequest, Provider: a.s.provider.Name(), Message: fmt.Sprintf("The language model asked for more than %d tools at once.", maxCalls)}
 		}
-		run, err := t.invoke(*d.ToolCall)
-		if err != nil {
-			return err
-		}
-		a.calls = append(a.calls, run)
+		a.calls = append(a.calls, a.s.tools.invoke(*d.ToolCall, a.last))
 	}
 	a.stop = d.Stop
 	return nil
@@ -234,48 +235,8 @@ func (a *answer) arrived() {
 		return
 	}
 	a.came = true
-	took := time.Since(a.begun).Milliseconds()
-	a.record.FirstTokenMS = &took
-	if _, ok := a.t.latency["first_token"]; !ok {
-		a.t.latency["first_token"] = time.Since(a.t.begun).Milliseconds()
+	a.record.FirstTokenMS = new(time.Since(a.begun).Milliseconds())
+	if s := a.s; s.firstMS == 0 {
+		s.firstMS = max(1, time.Since(s.begun).Milliseconds())
 	}
-}
-
-// say adds words to the message. It reports false when there is no more room.
-func (t *Turn) say(text string) bool {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if t.said+len(text) > maxAnswer {
-		return false
-	}
-	t.said += len(text)
-	if t.textID == "" {
-		t.texts++
-		t.textID = fmt.Sprintf("text-%d", t.texts)
-		t.text.Reset()
-		t.msg.Parts = append(t.msg.Parts, persistence.TextPart(""))
-		t.emit(Event{Type: EventTextStart, TextID: t.textID})
-	}
-	t.text.WriteString(text)
-	t.msg.Parts[len(t.msg.Parts)-1].Text = t.text.String()
-	t.emit(Event{Type: EventTextDelta, TextID: t.textID, Delta: text})
-	t.changed()
-	return true
-}
-
-// endText ends the text that grows.
-func (t *Turn) endText() {
-	if t.textID != "" {
-		t.emit(Event{Type: EventTextEnd, TextID: t.textID})
-		t.textID = ""
-	}
-}
-
-// notice says something in our own words.
-func (t *Turn) notice(text string) {
-	if t.said == 0 {
-		t.msg.Metadata.Extra[extraNotice] = json.RawMessage("true")
-	}
-	t.endText()
-	t.say(text)
-	t.endText()
 }

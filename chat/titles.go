@@ -90,8 +90,8 @@ func (w *titles) run(ctx context.Context) {
 	}
 }
 
-// words gives a thread the title that needs no model.
-func (w *titles) words(key persistence.Key, text string) {
+// fromWords gives a thread the title that needs no model.
+func (w *titles) fromWords(key persistence.Key, text string) {
 	title := localTitle(text)
 	if w.c.cfg.NoTitles || title == "" {
 		return
@@ -205,15 +205,15 @@ func (w *titles) think(ctx context.Context, key persistence.Key, said []persiste
 // Title asks the thread's model for a title of a text, as the instructions say,
 // and gives it cleaned and cut. What it took is recorded with the thread.
 func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
-	t := &Turn{c: c, req: TurnRequest{Key: key, NoServerTools: true}}
-	if err := t.prepare(ctx); err != nil {
+	m, err := c.cfg.model(ctx, &TurnRequest{Key: key})
+	if err != nil {
 		return "", err
 	}
-	record := persistence.ResponseRecord{ID: persistence.NewID(), Model: t.model, Status: "completed", StatusReason: "title", CreatedAt: time.Now()}
-	req := llm.Request{Model: t.model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens}
+	record := persistence.ResponseRecord{ID: persistence.NewID(), Model: m.request.Model, Status: "completed", StatusReason: "title", CreatedAt: time.Now()}
+	req := llm.Request{Model: m.request.Model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens}
 	var answer strings.Builder
 	var usage llm.Usage
-	for d, err := range t.provider.Stream(ctx, req) {
+	for d, err := range m.provider.Stream(ctx, req) {
 		if err != nil {
 			return "", fmt.Errorf("ask for a title: %w", err)
 		}
@@ -227,7 +227,7 @@ func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructio
 	record.Usage = persistence.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens}
 	record.RawUsage, record.FinishedAt = usage.Raw, new(time.Now())
 	if c.cfg.Cost != nil {
-		record.CostUSD = c.cfg.Cost(t.provider.Name(), t.model, usage)
+		record.CostUSD = c.cfg.Cost(m.provider.Name(), m.request.Model, usage)
 	}
 	if err := c.cfg.Store.SaveResponse(ctx, key, record); err != nil {
 		c.log.Warn("response not saved", "thread_id", key.Thread, "error", err)

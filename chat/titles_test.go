@@ -228,7 +228,7 @@ func TestMemories(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		store := open(t)
 		zone := time.FixedZone("CET", 3600)
-		clock := &chat.Clock{Location: zone, Memories: store}
+		clock := &chat.DefaultContext{Location: zone, Memories: store}
 		thread, err := store.CreateThread(t.Context(), "anna", "")
 		if err != nil {
 			t.Fatal(err)

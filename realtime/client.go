@@ -43,7 +43,13 @@ var ErrBadAnswer = errors.New("upstream sent no usable SDP answer")
 // while it is used; its methods may run concurrently.
 type Client struct {
 	BaseURL string // such as https://api.openai.com/v1
-	APIKey  string // sent as bearer; may be empty for servers that need none
+	// CallsURL is the whole address of the calls route, of servers where it is not
+	// {BaseURL}/realtime/calls. Its query, if it has one, is sent with every request.
+	CallsURL string
+	APIKey   string // may be empty for servers that need none
+	// KeyHeader is the header with the key, such as api-key for Azure; empty means
+	// Authorization, with Bearer before the key.
+	KeyHeader string
 	// HTTP is used for the requests; nil means http.DefaultTransport. Redirects
 	// are never followed: a redirected creation would be a second creation.
 	HTTP *http.Client
@@ -52,7 +58,7 @@ type Client struct {
 	SafetyIdentifier string
 	// Timeout limits one request; zero means 20 s.
 	Timeout time.Duration
-	// Header holds further headers, such as api-key for Azure; may be nil.
+	// Header holds further headers; may be nil.
 	Header http.Header
 }
 
@@ -91,7 +97,7 @@ func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	res, err := c.post(ctx, "realtime/calls", contentType, body)
+	res, err := c.post(ctx, "", contentType, body)
 	if err != nil {
 		return Call{}, fmt.Errorf("create call: %w", err)
 	}
@@ -147,7 +153,7 @@ func (c *Client) Hangup(ctx context.Context, callID string) error {
 func (c *Client) hangup(ctx context.Context, callID string) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	res, err := c.post(ctx, "realtime/calls/"+url.PathEscape(callID)+"/hangup", "", nil)
+	res, err := c.post(ctx, "/"+url.PathEscape(callID)+"/hangup", "", nil)
 	if err != nil {
 		return true, err
 	}
@@ -158,8 +164,21 @@ func (c *Client) hangup(ctx context.Context, callID string) (again bool, err err
 	return res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500, c.apiError(res)
 }
 
-func (c *Client) post(ctx context.Context, route, contentType string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.BaseURL, "/")+"/"+route, bytes.NewReader(body))
+// address is that of the calls route with something below it.
+func (c *Client) address(below string) string {
+	if c.CallsURL == "" {
+		return strings.TrimSuffix(c.BaseURL, "/") + "/realtime/calls" + below
+	}
+	address, query, has := strings.Cut(c.CallsURL, "?")
+	address = strings.TrimSuffix(address, "/") + below
+	if has {
+		address += "?" + query
+	}
+	return address
+}
+
+func (c *Client) post(ctx context.Context, below, contentType string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address(below), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +188,12 @@ func (c *Client) post(ctx context.Context, route, contentType string, body []byt
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
-	if c.APIKey != "" {
+	switch {
+	case c.APIKey == "":
+	case c.KeyHeader == "" || strings.EqualFold(c.KeyHeader, "Authorization"):
 		req.Header.Set("Authorization", "Bearer "+c.APIKey)
+	default:
+		req.Header.Set(c.KeyHeader, c.APIKey)
 	}
 	if c.SafetyIdentifier != "" {
 		req.Header.Set("OpenAI-Safety-Identifier", c.SafetyIdentifier)

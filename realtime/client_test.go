@@ -286,3 +286,37 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 }
+
+// TestClientAddress has the calls route anywhere, and the key in any header.
+func TestClientAddress(t *testing.T) {
+	t.Parallel()
+	type request struct{ path, query, authorization, key string }
+	asked := make(chan request, 2)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- request{r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), r.Header.Get("Api-Key")}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(s.Close)
+	for name, tt := range map[string]struct {
+		client       Client
+		call, hangup request
+	}{
+		"a base":         {Client{BaseURL: s.URL + "/v1/", APIKey: "k"}, request{"/v1/realtime/calls", "", "Bearer k", ""}, request{"/v1/realtime/calls/c/hangup", "", "Bearer k", ""}},
+		"a whole":        {Client{BaseURL: "http://else", CallsURL: s.URL + "/calls"}, request{path: "/calls"}, request{path: "/calls/c/hangup"}},
+		"with a query":   {Client{CallsURL: s.URL + "/a/calls?v=1", APIKey: "k", KeyHeader: "api-key"}, request{"/a/calls", "v=1", "", "k"}, request{"/a/calls/c/hangup", "v=1", "", "k"}},
+		"a named header": {Client{CallsURL: s.URL + "/", APIKey: "k", KeyHeader: "authorization"}, request{"", "", "Bearer k", ""}, request{"/c/hangup", "", "Bearer k", ""}},
+	} {
+		if _, err := tt.client.CreateCall(t.Context(), "v=0", nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if got := <-asked; got != tt.call && (got.path != "/" || tt.call.path != "") {
+			t.Errorf("%s: asked %+v, want %+v", name, got, tt.call)
+		}
+		if err := tt.client.Hangup(t.Context(), "c"); err != nil { // 404: it is gone
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := <-asked; got != tt.hangup {
+			t.Errorf("%s: asked %+v, want %+v", name, got, tt.hangup)
+		}
+	}
+}

@@ -274,6 +274,7 @@ var (
 	anyID      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	anyNonce   = regexp.MustCompile(`[A-Z2-7]{26}`)
 	anyTime    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	anyContext = regexp.MustCompile(`\[CONTEXT:[^\]]*\]`)
 	anyLatency = regexp.MustCompile(`((?:first_token|total|[a-z_]+)\\?": ?)\d+(,|\s*\n?\s*\}|\})`)
 	latencies  = regexp.MustCompile(`(?s)latency_ms\\?": ?\{.*?\}`)
 )
@@ -289,6 +290,7 @@ func steady(text string) string {
 			return ids[id]
 		})
 	}
+	text = anyContext.ReplaceAllString(text, "[CONTEXT: now]")
 	text = anyTime.ReplaceAllString(text, "2026-01-02T03:04:05Z")
 	text = latencies.ReplaceAllStringFunc(text, func(all string) string { return anyLatency.ReplaceAllString(all, "${1}1$2") })
 	return text

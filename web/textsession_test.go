@@ -61,10 +61,10 @@ func TestTextSession(t *testing.T) {
 	t.Parallel()
 	cfg, provider := scriptedChat(words("Ready."), toolCalls("One moment.", "c1", "weather", `{"city":"Rome"}`, "c2", "weather", `{"city":"Oslo"}`), words("Warm and cold."))
 	b := setupChat(t, cfg, nil)
-	path := b.textSession(t, `{"instructions":["Be brief.","Be kind."],"tools":[`+weatherTool+`,{"name":"bare"}],"defaults":{"max_tokens":99,"x":[1]}}`)
+	path := b.textSession(t, `{"instructions":["Be brief.","Be kind."],"tools":[`+weatherTool+`,{"name":"bare"}],"defaults":{"max_tokens":99,"top_p":0.5}}`)
 	made := decode[sessionReply](t, b.do(t, "GET", path, ""))
 	wantLines(t, made.Session, "system: Be brief.", "system: Be kind.")
-	if s := made.Session; len(s.Tools) != 2 || s.Tools[0].Name != "weather" || string(s.Defaults) != `{"max_tokens":99,"x":[1]}` || s.Provider != "script" {
+	if s := made.Session; len(s.Tools) != 2 || s.Tools[0].Name != "weather" || string(s.Defaults) != `{"max_tokens":99,"top_p":0.5}` || s.Provider != "script" {
 		t.Errorf("session %+v", s)
 	}
 
@@ -158,6 +158,7 @@ func TestTextSessionRefuses(t *testing.T) {
 		"schema":            {tools(`{"name":"a","parameters":[]}`), 400, "invalid_value"},
 		"many tools":        {tools(strings.Split(strings.Repeat(weatherTool+";", 64)+weatherTool, ";")...), 400, "invalid_value"},
 		"defaults":          {`{"defaults":[]}`, 400, "invalid_value"},
+		"unknown default":   {`{"defaults":{"x":[1]}}`, 400, "invalid_value"},
 		"max_tokens":        {`{"defaults":{"max_tokens":0}}`, 400, "invalid_value"},
 		"blank instruction": {`{"instructions":[""]}`, 400, "empty_content"},
 		"instructions":      {`{"instructions":7}`, 400, "invalid_value"},

@@ -22,9 +22,6 @@ func (a *app) mediaConfig() rtc.Config {
 	return out
 }
 
-// renewBefore is how long before the upstream's time limit a call gets another session.
-const renewBefore = 10 * time.Minute
-
 // bridgeConfig has calls take their settings, and say when they are over and when the
 // next queued message may be spoken.
 func (a *app) bridgeConfig() bridge.Config {
@@ -43,8 +40,8 @@ func (a *app) bridgeConfig() bridge.Config {
 		FillerAfter:    time.Duration(a.cfg.Tools.FillerSeconds) * time.Second,
 		ClientPlaces:   a.tools.clientPlaces(a.cfg),
 		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,
-		RenewBefore:    renewBefore,
-		MaxDuration:    time.Duration(a.cfg.Limits.MaxCallMinutes) * time.Minute,
+		RenewBefore:    time.Duration(a.cfg.Calls.RenewBeforeMinutes) * time.Minute,
+		MaxDuration:    time.Duration(a.cfg.Calls.MaxMinutes) * time.Minute,
 		Cost:           a.cfg.VoiceCost,
 		OnTurn: func(key persistence.Key) {
 			a.texts.Talked(key) // spoken threads get titles, too

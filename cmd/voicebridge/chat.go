@@ -78,7 +78,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		Logger:        log,
 	}
 	if cfg.Text.Memories {
-		out.Context = &chat.Clock{Memories: store}
+		out.Context = &chat.DefaultContext{Memories: store}
 	}
 	for _, name := range cfg.TextProviders() {
 		p, err := openProvider(&cfg, name)

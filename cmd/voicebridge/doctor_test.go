@@ -127,7 +127,7 @@ func TestDoctorOnAFreshMachine(t *testing.T) {
 	wantLines(t, report, "ok: settings: ", "ok: database: ", "ok: web address: 127.0.0.1:0 is free", "warning: voice model: a simulator answers: set OPENAI_API_KEY",
 		"warning: typed messages: a simulator answers", "ok: media (UDP): ", "ok: ICE: two peers on this machine reach each other", "ok: microphone: ",
 		"ok: programs of the model: JavaScript works", "ok: MCP servers: there is no mcp.json")
-	if n := strings.Count(report, "\n"); n != 10 {
+	if n := strings.Count(report, "\n"); n != 11 {
 		t.Errorf("%d lines:\n%s", n, report)
 	}
 }

@@ -32,10 +32,14 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slo
 	if cfg.Driver() == config.UpstreamSimulator {
 		return openSimulator(ctx, cfg, api, log)
 	}
-	if u, err := url.Parse(cfg.OpenAIBaseURL); err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && cfg.Secrets.OpenAIKey.IsSet() {
-		log.Warn("the API key travels unencrypted", "base_url", cfg.OpenAIBaseURL)
+	key := cfg.VoiceKey()
+	if u, err := url.Parse(cfg.CallsURL()); err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
+		log.Warn("the API key travels unencrypted", "host", u.Host)
 	}
-	client := &realtime.Client{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.Secrets.OpenAIKey.Reveal()}
+	if _, ok := cfg.Price(cfg.Realtime.Model); !ok {
+		log.Warn("the cost of calls is not known: the model has no price", "model", cfg.Realtime.Model)
+	}
+	client := &realtime.Client{CallsURL: cfg.CallsURL(), APIKey: key.Reveal(), KeyHeader: cfg.Realtime.APIKeyHeader}
 	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}, nil
 }
 
@@ -76,7 +80,7 @@ func needsLoopback(cfg config.Config) bool {
 	if cfg.Driver() == config.UpstreamSimulator {
 		return true
 	}
-	u, err := url.Parse(cfg.OpenAIBaseURL)
+	u, err := url.Parse(cfg.CallsURL())
 	return err == nil && config.IsLoopback(u.Hostname())
 }
 

@@ -24,6 +24,8 @@ type Chunk struct {
 	Dynamic    bool            `json:"dynamic,omitempty"`
 	Data       any             `json:"data,omitempty"`
 	Transient  bool            `json:"transient,omitempty"`
+	// FinishReason is one of those that all generations of the SDK know.
+	FinishReason string `json:"finishReason,omitempty"`
 }
 
 // progressData is the data of a data-tool-progress Chunk.
@@ -62,6 +64,12 @@ func (w *Writer) chunksOf(e chat.Event) []Chunk {
 		return []Chunk{{Type: "text-delta", ID: e.TextID, Delta: &e.Delta}}
 	case chat.EventTextEnd:
 		return []Chunk{{Type: "text-end", ID: e.TextID}}
+	case chat.EventReasoningStart:
+		return []Chunk{{Type: "reasoning-start", ID: e.TextID}}
+	case chat.EventReasoningDelta:
+		return []Chunk{{Type: "reasoning-delta", ID: e.TextID, Delta: &e.Delta}}
+	case chat.EventReasoningEnd:
+		return []Chunk{{Type: "reasoning-end", ID: e.TextID}}
 	case chat.EventToolInput:
 		return []Chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
 	case chat.EventToolApproval:
@@ -98,11 +106,29 @@ func (w *Writer) lastChunks(r *chat.Result) []Chunk {
 	case r.Finish == chat.FinishInterrupted:
 		out = append(out, Chunk{Type: "abort"})
 	}
-	finish := Chunk{Type: "finish"}
+	finish := Chunk{Type: "finish", FinishReason: finishReason(r.Finish)}
 	if r.Message.Parts != nil {
 		finish.Metadata = r.Message.Metadata
 	}
 	return append(out, finish)
+}
+
+// finishReason translates why a turn ended.
+func finishReason(r chat.FinishReason) string {
+	switch r {
+	case chat.FinishStop:
+		return "stop"
+	case chat.FinishLength:
+		return "length"
+	case chat.FinishFilter:
+		return "content-filter"
+	case chat.FinishToolCalls:
+		return "tool-calls"
+	case chat.FinishError:
+		return "error"
+	case chat.FinishInterrupted, chat.FinishToolRounds:
+	}
+	return "other"
 }
 
 func orNull(raw json.RawMessage) json.RawMessage {

@@ -3,8 +3,6 @@
 package config
 
 import (
-	"github.com/knadh/koanf/v2"
-
 	"voicebridge/web"
 	"voicebridge/web/access"
 )
@@ -35,7 +33,14 @@ type Config struct {
 	GeminiBaseURL    string `koanf:"gemini_base_url"`
 	OllamaHost       string `koanf:"ollama_host"`
 
+	// TLS serves https without a proxy.
+	TLS TLS `koanf:"tls"`
+	// TURN servers that share a secret with us, VOICEBRIDGE_TURN_SECRET.
+	TURN TURN `koanf:"turn"`
+
 	Realtime        Realtime      `koanf:"realtime"`
+	Calls           Calls         `koanf:"calls"`
+	Budget          Budget        `koanf:"budget"`
 	Conversations   Conversations `koanf:"conversations"`
 	Tools           Tools         `koanf:"tools"`
 	Limits          Limits        `koanf:"limits"`
@@ -47,14 +52,19 @@ type Config struct {
 	Secrets Secrets `koanf:"-"`
 }
 
+// Secrets are what only the environment may hold.
 type Secrets struct {
 	OpenAIKey, AnthropicKey, GeminiKey access.Secret
 	OllamaKey                          access.Secret
 	ExaKey, TavilyKey, BraveKey        access.Secret
 	JWTSecret                          access.Secret
-	// Signing signs page sessions and client secrets; unset, one is kept in the database.
-	Signing access.Secret
-	Tokens  []access.StaticToken
+	// RealtimeKey is for voice calls that go elsewhere than text; else OpenAIKey is.
+	RealtimeKey access.Secret
+	// Signing is what signs page sessions and client secrets on all instances of a
+	// database; unset, one is made at random and kept there.
+	Signing    access.Secret
+	TURNSecret access.Secret
+	Tokens     []access.StaticToken
 	// DatabaseURL takes the place of the key when it holds a password.
 	DatabaseURL access.Secret
 	ICEServers  []web.ICEServer
@@ -63,11 +73,13 @@ type Secrets struct {
 	badTokens bool
 }
 
+// ICEServer is a STUN server for browsers, or a TURN server without a password.
 type ICEServer struct {
 	URLs     []string `koanf:"urls"`
 	Username string   `koanf:"username"`
 }
 
+// Text is who answers typed messages, and how.
 type Text struct {
 	Provider     string `koanf:"provider"`
 	Model        string `koanf:"model"`
@@ -80,19 +92,85 @@ type Text struct {
 	Memories bool `koanf:"memories"`
 }
 
+// Realtime is the voice model and what it is told.
 type Realtime struct {
 	Model                   string `koanf:"model"`
 	Voice                   string `koanf:"voice"`
 	TranscriptionModel      string `koanf:"transcription_model"`
 	Instructions            string `koanf:"instructions"`
 	AllowClientInstructions bool   `koanf:"allow_client_instructions"`
+	// URL is the whole address of the calls route, where that is not below
+	// openai_base_url; APIKeyHeader is where the key goes: Authorization, with
+	// Bearer before it, or another, such as api-key for Azure.
+	URL            string        `koanf:"url"`
+	APIKeyHeader   string        `koanf:"api_key_header"`
+	TurnDetection  TurnDetection `koanf:"turn_detection"`
+	NoiseReduction string        `koanf:"noise_reduction"` // near_field, far_field, or empty: off
+	Language       string        `koanf:"language"`        // of the transcription, ISO 639-1; empty: any
 }
 
+// TurnDetection is when the caller's turn is over. The fields are those of the Realtime
+// API; what is nil or empty is left to it.
+type TurnDetection struct {
+	Type              string   `koanf:"type"`                // server_vad, semantic_vad, none: push to talk
+	Threshold         *float64 `koanf:"threshold"`           // server_vad, 0 to 1
+	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms"`   // server_vad
+	SilenceDurationMS *int     `koanf:"silence_duration_ms"` // server_vad
+	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms"`     // server_vad
+	Eagerness         string   `koanf:"eagerness"`           // semantic_vad: low, medium, high, auto
+	CreateResponse    *bool    `koanf:"create_response"`
+	InterruptResponse *bool    `koanf:"interrupt_response"`
+}
+
+// The types of turn detection.
+const (
+	ServerVAD   = "server_vad"
+	SemanticVAD = "semantic_vad"
+	PushToTalk  = "none"
+)
+
+// Calls is how long calls live and wait.
+type Calls struct {
+	// RenewBeforeMinutes is how long before the end of an upstream session another
+	// takes its place.
+	RenewBeforeMinutes int `koanf:"renew_before_minutes"`
+	// GraceSeconds is how long a call waits for a browser that was lost,
+	// CloseGraceSeconds for one that went away politely.
+	GraceSeconds      int `koanf:"grace_seconds"`
+	CloseGraceSeconds int `koanf:"close_grace_seconds"`
+	IdleMinutes       int `koanf:"idle_minutes"`    // without speech, answer or tool; 0: never
+	MaxMinutes        int `koanf:"max_minutes"`     // 0: no limit
+	MaxToolRounds     int `koanf:"max_tool_rounds"` // of one spoken turn
+}
+
+// Budget is what may be spent, in US dollars; 0 is no limit.
+type Budget struct {
+	CallUSD     float64 `koanf:"call_usd"`
+	OwnerDayUSD float64 `koanf:"owner_day_usd"`
+	WarnPercent int     `koanf:"warn_percent"`
+}
+
+// TLS names the files of a certificate with its chain and of its key, in PEM. Both or
+// none are set.
+type TLS struct {
+	CertFile string `koanf:"cert_file"`
+	KeyFile  string `koanf:"key_file"`
+}
+
+// TURN are servers whose passwords are made for each call from a shared secret
+// (static-auth-secret of coturn) and last for TTLMinutes.
+type TURN struct {
+	URLs       []string `koanf:"urls"`
+	TTLMinutes int      `koanf:"ttl_minutes"`
+}
+
+// Conversations are the rules of threads.
 type Conversations struct {
 	Queue   Queue   `koanf:"queue"`
 	History History `koanf:"history"`
 }
 
+// Queue is what happens to messages that are typed while the assistant is busy.
 type Queue struct {
 	Enabled            bool `koanf:"enabled"`
 	DelaySeconds       int  `koanf:"delay_seconds"`
@@ -100,6 +178,7 @@ type Queue struct {
 	AutoGenerateTitles bool `koanf:"auto_generate_titles"`
 }
 
+// History is how much of a thread models are told.
 type History struct {
 	ReplayMessages  int `koanf:"replay_messages"`
 	MaxTurns        int `koanf:"max_turns"`
@@ -108,6 +187,7 @@ type History struct {
 	MaxToolRounds   int `koanf:"max_tool_rounds"`
 }
 
+// Tools are the tools that models may call.
 type Tools struct {
 	Toolkits       []string `koanf:"toolkits"` // artifacts, code, web, http, agent
 	TimeoutSeconds int      `koanf:"timeout_seconds"`
@@ -121,6 +201,7 @@ type Tools struct {
 	Web     WebTools `koanf:"web"`
 }
 
+// Code is how programs of the model run.
 type Code struct {
 	TimeoutSeconds int  `koanf:"timeout_seconds"`
 	MemoryMB       int  `koanf:"memory_mb"`
@@ -135,6 +216,7 @@ type Code struct {
 	Pyodide string `koanf:"pyodide"`
 }
 
+// WebTools is what tools may reach.
 type WebTools struct {
 	Search       string   `koanf:"search"` // searxng, exa, tavily, brave; empty: the first that is configured
 	SearXNGURL   string   `koanf:"searxng_url"`
@@ -152,16 +234,29 @@ const (
 	ToolkitAgent     = "agent"
 )
 
+// Limits protect the process.
 type Limits struct {
 	MaxCalls         int `koanf:"max_calls"`
 	MaxCallsPerOwner int `koanf:"max_calls_per_owner"`
-	MaxCallMinutes   int `koanf:"max_call_minutes"` // 0: the upstream's own limit
 	SetupsPerMinute  int `koanf:"setups_per_minute_per_ip"`
 	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"`
 	MaxSockets       int `koanf:"max_sockets"`
 	SocketsPerOwner  int `koanf:"max_sockets_per_owner"`
 }
 
+// Price is what a model costs, in US dollars for a million tokens. Audio and
+// cached tokens that have no price of their own cost as much as the others.
+type Price struct {
+	Model       string   `koanf:"model"`
+	Input       float64  `koanf:"input"`
+	Output      float64  `koanf:"output"`
+	CachedInput *float64 `koanf:"cached_input"`
+	AudioInput  *float64 `koanf:"audio_input"`
+	CachedAudio *float64 `koanf:"cached_audio_input"`
+	AudioOutput *float64 `koanf:"audio_output"`
+}
+
+// Log is what is logged, and how.
 type Log struct {
 	Level  string `koanf:"level"`  // debug, info, warn, error
 	Format string `koanf:"format"` // text, json
@@ -173,22 +268,6 @@ const (
 	OpenAIURL         = "https://api.openai.com/v1"
 )
 
-const defaultInstructions = `You are a warm, quick and helpful assistant in a spoken conversation.
-
-Speak as people do: short sentences, plain words, no lists, no markup, no emoji, nothing that only works on a screen. One or two sentences are usually enough; give more when you are asked for more. Use the language that the user speaks, and change with the user. Say numbers, dates and units the way they are spoken.
-
-If you did not hear something clearly, say so and ask; never guess names, numbers or addresses. If you do not know something, say that you do not know. When the user interrupts you, stop and listen.
-
-You have tools. Use one when it answers better than words: draw a chart or a table when the user asks to see figures, and then say the main point of it in one sentence instead of reading the data aloud. Before a tool that may take a while, say in a few words what you are doing. If a tool fails, say plainly what went wrong and what can be done. Never claim to have done something that you have not done.
-
-Messages from earlier calls on this conversation may come first. Use what you know from them without repeating it.`
-
-const defaultTextInstructions = `You are a warm, quick and helpful assistant in a written conversation. The user may also call you on the same thread and speak: what was said there stands in the history like everything else.
-
-Write plainly and to the point, in the language that the user writes. Use Markdown where it helps to read, and not otherwise. If you do not know something, say that you do not know; never guess names, numbers or addresses.
-
-You have tools. Use one when it answers better than words: draw a chart or a table when the user asks to see figures, and then say the main point of it instead of repeating the data. If a tool fails, say plainly what went wrong and what can be done. Never claim to have done something that you have not done.`
-
 // Defaults are the settings of an empty environment. The names of realtime models
 // and voices stand here and nowhere else; those of text models in textModels.
 func Defaults() Config {
@@ -198,8 +277,12 @@ func Defaults() Config {
 		OpenAIBaseURL: OpenAIURL,
 		Realtime: Realtime{
 			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: defaultInstructions,
+			APIKeyHeader: "Authorization", TurnDetection: TurnDetection{Type: ServerVAD},
 		},
-		Text: Text{Instructions: defaultTextInstructions, TimeoutSeconds: 30},
+		Calls:  Calls{RenewBeforeMinutes: 10, GraceSeconds: 30, CloseGraceSeconds: 8, IdleMinutes: 10, MaxToolRounds: 20},
+		Budget: Budget{WarnPercent: 80},
+		TURN:   TURN{TTLMinutes: 120},
+		Text:   Text{Instructions: defaultTextInstructions, TimeoutSeconds: 30},
 		Conversations: Conversations{
 			Queue:   Queue{Enabled: true, MaxSize: 10, AutoGenerateTitles: true},
 			History: History{ReplayMessages: 20, MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000, MaxToolRounds: 8},
@@ -215,37 +298,4 @@ func Defaults() Config {
 		Log:             Log{Level: "info", Format: "text"},
 		ShutdownSeconds: 10,
 	}
-}
-
-// Sources are where settings come from.
-type Sources struct {
-	// File is the path of the YAML file that was asked for; empty takes
-	// VOICEBRIDGE_CONFIG, else voicebridge.yaml if it is there.
-	File string
-	// Environ is the environment as os.Environ returns it.
-	Environ []string
-	// Flags are the flags that were given, by their keys.
-	Flags map[string]any
-}
-
-const defaultFile = "voicebridge.yaml"
-
-// Load reads and checks the settings. The error names everything that is
-// wrong, not only the first.
-func Load(src Sources) (Config, error) {
-	l := loader{k: koanf.New("."), cfg: Defaults(), refused: map[string]bool{}}
-	l.readFile(src)
-	l.readEnvironment(src.Environ)
-	for key, value := range src.Flags {
-		l.note(l.k.Set(key, value))
-		if key == "database_url" {
-			l.cfg.Secrets.DatabaseURL = access.Secret{} // the flag comes before the environment
-		}
-	}
-	l.decode()
-	l.problems = append(l.problems, l.cfg.validate()...)
-	if len(l.problems) > 0 {
-		return Config{}, &Error{l.problems}
-	}
-	return l.cfg, nil
 }

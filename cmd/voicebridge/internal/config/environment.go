@@ -1,261 +1,196 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"regexp"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
-
-	"voicebridge/web"
-	"voicebridge/web/access"
 )
 
-// variable is a variable of the environment that sets a key.
-type variable struct {
-	key   string
-	parse func(string) (any, error)
+// variables are those whose name is not made from the path of their key. All others
+// are: VOICEBRIDGE_ and the path in capitals, its parts joined by two underscores.
+var variables = map[string]string{
+	"OPENAI_BASE_URL":                          "openai_base_url",
+	"ANTHROPIC_BASE_URL":                       "anthropic_base_url",
+	"GEMINI_BASE_URL":                          "gemini_base_url",
+	"OLLAMA_HOST":                              "ollama_host",
+	"VOICEBRIDGE_REALTIME_URL":                 "realtime.url",
+	"VOICEBRIDGE_REALTIME_API_KEY_HEADER":      "realtime.api_key_header",
+	"VOICEBRIDGE_REALTIME_MODEL":               "realtime.model",
+	"VOICEBRIDGE_REALTIME_VOICE":               "realtime.voice",
+	"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL": "realtime.transcription_model",
+	"VOICEBRIDGE_VOICE":                        "realtime.voice",
+	"VOICEBRIDGE_TRANSCRIPTION_MODEL":          "realtime.transcription_model",
+	"VOICEBRIDGE_TEXT_PROVIDER":                "text.provider",
+	"VOICEBRIDGE_TEXT_MODEL":                   "text.model",
+	"VOICEBRIDGE_SEARXNG_URL":                  "tools.web.searxng_url",
 }
 
-// variables are those that are no secrets.
-var variables = map[string]variable{
-	"VOICEBRIDGE_LISTEN":                       {"listen", asText},
-	"OPENAI_BASE_URL":                          {"openai_base_url", asText},
-	"VOICEBRIDGE_REALTIME_MODEL":               {"realtime.model", asText},
-	"VOICEBRIDGE_REALTIME_VOICE":               {"realtime.voice", asText},
-	"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL": {"realtime.transcription_model", asText},
-	"VOICEBRIDGE_UPSTREAM":                     {"upstream", asText},
-	"VOICEBRIDGE_TEXT_PROVIDER":                {"text.provider", asText},
-	"VOICEBRIDGE_TEXT_MODEL":                   {"text.model", asText},
-	"ANTHROPIC_BASE_URL":                       {"anthropic_base_url", asText},
-	"GEMINI_BASE_URL":                          {"gemini_base_url", asText},
-	"OLLAMA_HOST":                              {"ollama_host", asText},
-	"VOICEBRIDGE_JWT_JWKS_URL":                 {"jwt_jwks_url", asText},
-	"VOICEBRIDGE_JWT_ISSUER":                   {"jwt_issuer", asText},
-	"VOICEBRIDGE_JWT_AUDIENCE":                 {"jwt_audience", asText},
-	"VOICEBRIDGE_ALLOWED_ORIGINS":              {"allowed_origins", asList},
-	"VOICEBRIDGE_UDP_PORT":                     {"udp_port", asNumber},
-	"VOICEBRIDGE_PUBLIC_IPS":                   {"public_ips", asList},
-	"VOICEBRIDGE_MCP_CONFIG":                   {"mcp_config", asText},
-	"VOICEBRIDGE_SEARXNG_URL":                  {"tools.web.searxng_url", asText},
+const prefix = "VOICEBRIDGE_"
+
+// otherNames are the secrets that are known by a second name.
+var otherNames = map[string]string{prefix + "DATABASE_URL": "DATABASE_URL"}
+
+// injected reports whether Kubernetes puts the variable into every pod beside a
+// service that is called voicebridge.
+func injected(name string) bool {
+	return name == prefix+"PORT" || strings.HasPrefix(name, prefix+"PORT_") || strings.HasPrefix(name, prefix+"SERVICE_")
 }
 
-// otherNames are variables that may be written in a shorter way.
-var otherNames = map[string]string{
-	"VOICEBRIDGE_VOICE":               "VOICEBRIDGE_REALTIME_VOICE",
-	"VOICEBRIDGE_TRANSCRIPTION_MODEL": "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL",
-}
-
-// secretVariables are those that are, or may hold, secrets.
-var secretVariables = map[string]func(*Secrets, string) error{
-	"OPENAI_API_KEY":          func(s *Secrets, v string) error { s.OpenAIKey = access.NewSecret(v); return checkKey(v) },
-	"ANTHROPIC_API_KEY":       func(s *Secrets, v string) error { s.AnthropicKey = access.NewSecret(v); return checkKey(v) },
-	"GEMINI_API_KEY":          func(s *Secrets, v string) error { s.GeminiKey = access.NewSecret(v); return checkKey(v) },
-	"OLLAMA_API_KEY":          func(s *Secrets, v string) error { s.OllamaKey = access.NewSecret(v); return checkKey(v) },
-	"EXA_API_KEY":             func(s *Secrets, v string) error { s.ExaKey = access.NewSecret(v); return checkKey(v) },
-	"TAVILY_API_KEY":          func(s *Secrets, v string) error { s.TavilyKey = access.NewSecret(v); return checkKey(v) },
-	"BRAVE_API_KEY":           func(s *Secrets, v string) error { s.BraveKey = access.NewSecret(v); return checkKey(v) },
-	"VOICEBRIDGE_SECRET":      func(s *Secrets, v string) error { s.Signing = access.NewSecret(v); return nil },
-	"VOICEBRIDGE_JWT_SECRET":  parseJWTSecret,
-	"VOICEBRIDGE_API_TOKENS":  parseTokens,
-	"VOICEBRIDGE_ICE_SERVERS": parseICEServers,
-	"DATABASE_URL":            func(s *Secrets, v string) error { s.DatabaseURL = access.NewSecret(v); return nil },
-}
-
-func asText(v string) (any, error) { return v, nil }
-
-func asNumber(v string) (any, error) {
-	n, err := strconv.Atoi(v)
-	if err != nil {
-		return nil, errors.New("it must be a whole number")
+// keyOf is the key that a variable sets; empty for a variable that is none of ours.
+func keyOf(name string) string {
+	if key, ok := variables[name]; ok {
+		return key
 	}
-	return n, nil
+	path, ours := strings.CutPrefix(name, prefix)
+	if !ours || name == prefix+"CONFIG" || injected(name) {
+		return ""
+	}
+	return strings.ToLower(strings.ReplaceAll(path, "__", "."))
 }
 
-// asList splits at commas.
-func asList(v string) (any, error) {
-	list := splitList(v)
-	out := make([]any, 0, len(list))
-	for _, item := range list {
-		out = append(out, item)
+// typeOf is the type of the field that a key sets.
+func typeOf(key string) (reflect.Type, bool) {
+	t := reflect.TypeFor[Config]()
+	for part := range strings.SplitSeq(key, ".") {
+		if t.Kind() != reflect.Struct {
+			return nil, false
+		}
+		field, ok := fieldFor(t, part)
+		if !ok {
+			return nil, false
+		}
+		t = field
+	}
+	return t, true
+}
+
+// readEnvironment takes the variables of the environment: secrets to where they
+// belong, settings under their keys. A setting under two names must say the same.
+func (l *loader) readEnvironment(environ []string) {
+	values := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = strings.TrimSpace(value) // of several the last one counts, as for os/exec
+	}
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
+	from := map[string]string{} // the variable that set a key, or a secret
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value, target := values[name], cmp.Or(otherNames[name], name)
+		set, secret := secretVariables[target]
+		if !secret {
+			if target = keyOf(name); target == "" {
+				continue
+			}
+		}
+		if other, twice := from[target]; twice && values[other] != value {
+			l.note(fmt.Errorf("%s: it says something else than %s, which is the same setting", name, other))
+			continue
+		}
+		from[target] = name
+		var err error
+		if secret {
+			err = set(&l.cfg.Secrets, value)
+		} else {
+			err = l.set(target, value)
+		}
+		if err != nil {
+			l.note(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+}
+
+// set puts the text of a variable under a key.
+func (l *loader) set(key, text string) error {
+	t, ok := typeOf(key)
+	if !ok {
+		return errors.New("there is no such setting")
+	}
+	value, err := parse(t, text)
+	if err != nil {
+		return err
+	}
+	return l.k.Set(key, value)
+}
+
+// parse reads a value of a type: lists with commas, structures as JSON.
+func parse(t reflect.Type, text string) (any, error) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return parse(t.Elem(), text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return nil, errors.New("it must be true or false")
+		}
+		return text == "true", nil
+	case reflect.Int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, errors.New("it must be a whole number")
+		}
+		return n, nil
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
+			return nil, errors.New("it must be a number")
+		}
+		return n, nil
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Struct {
+			return parseList(t.Elem(), text)
+		}
+		return parseJSON[[]any](text, "a list, written as JSON")
+	case reflect.Struct:
+		return parseJSON[map[string]any](text, "a group of settings, written as JSON")
+	default:
+		return text, nil
+	}
+}
+
+// parseList splits at commas.
+func parseList(t reflect.Type, text string) (any, error) {
+	items := splitList(text)
+	out := make([]any, 0, len(items))
+	for _, item := range items {
+		value, err := parse(t, item)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", item, err)
+		}
+		out = append(out, value)
 	}
 	return out, nil
 }
 
-func splitList(v string) []string {
-	var out []string
-	for item := range strings.SplitSeq(v, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
+// parseJSON reads a structure. Errors do not repeat it.
+func parseJSON[T any](text, what string) (any, error) {
+	var value T
+	if json.Unmarshal([]byte(text), &value) != nil || reflect.ValueOf(value).IsNil() {
+		return nil, errors.New("it must be " + what)
 	}
-	return out
+	return whole(value), nil
 }
 
-// checkKey refuses a key that cannot stand in a header, such as one that was
-// pasted with a line break in it.
-func checkKey(v string) error {
-	if strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("the key holds characters that no key has (a space, a line break?)")
-	}
-	return nil
-}
-
-// parseJWTSecret refuses a secret that can be guessed.
-func parseJWTSecret(s *Secrets, v string) error {
-	if len(v) < access.MinJWTSecret {
-		s.badTokens = true
-		return fmt.Errorf("it has less than %d bytes, so it could be guessed", access.MinJWTSecret)
-	}
-	s.JWTSecret = access.NewSecret(v)
-	return nil
-}
-
-// parseTokens reads owner:token pairs. Errors count the pairs and never repeat
-// them.
-func parseTokens(s *Secrets, v string) error {
-	var problems []error
-	seen := map[string]bool{}
-	for i, pair := range splitList(v) {
-		owner, token, ok := strings.Cut(pair, ":")
-		owner, token = strings.TrimSpace(owner), strings.TrimSpace(token)
-		switch {
-		case !ok || owner == "" || token == "":
-			problems = append(problems, fmt.Errorf("entry %d must be owner:token", i+1))
-		case strings.HasPrefix(token, "ek_"):
-			problems = append(problems, fmt.Errorf("entry %d: tokens that begin with ek_ are client secrets", i+1))
-		case checkKey(token) != nil:
-			problems = append(problems, fmt.Errorf("entry %d: the token holds characters that cannot be sent", i+1))
-		case len(token) < access.MinToken:
-			problems = append(problems, fmt.Errorf("entry %d: a token of less than %d characters could be guessed", i+1, access.MinToken))
-		case seen[token]:
-			problems = append(problems, fmt.Errorf("entry %d has the token of another entry", i+1))
-		default:
-			seen[token] = true
-			s.Tokens = append(s.Tokens, access.StaticToken{Owner: owner, Token: access.NewSecret(token)})
-		}
-	}
-	if len(problems) == 0 && len(s.Tokens) == 0 {
-		problems = append(problems, errors.New("there is no token in it"))
-	}
-	s.badTokens = len(problems) > 0
-	return errors.Join(problems...)
-}
-
-// parseICEServers reads URLs with commas between them, or for servers with a
-// password JSON in the form of the browser's RTCIceServer.
-func parseICEServers(s *Secrets, v string) error {
-	if !strings.HasPrefix(v, "[") {
-		for _, u := range splitList(v) {
-			if strings.HasPrefix(u, "turn") {
-				return errors.New(`a TURN server needs a password: write [{"urls":["turn:…"],"username":"…","credential":"…"}]`)
-			}
-			s.ICEServers = append(s.ICEServers, web.ICEServer{URLs: []string{u}})
-		}
-		return checkICEServers(s.ICEServers)
-	}
-	var list []struct {
-		URLs       oneOrMore `json:"urls"`
-		Username   string    `json:"username"`
-		Credential string    `json:"credential"`
-	}
-	decoder := json.NewDecoder(strings.NewReader(v))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&list); err != nil || decoder.More() {
-		// The decoder's words may repeat a password.
-		return errors.New(`it must be JSON of the form [{"urls":["turn:…"],"username":"…","credential":"…"}]`)
-	}
-	for _, i := range list {
-		s.ICEServers = append(s.ICEServers, web.ICEServer{URLs: i.URLs, Username: i.Username, Credential: access.NewSecret(i.Credential)})
-	}
-	return checkICEServers(s.ICEServers)
-}
-
-// oneOrMore is a text or a list of texts, as RTCIceServer.urls is.
-type oneOrMore []string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (o *oneOrMore) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil {
-		*o = []string{one}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]string)(o))
-}
-
-func checkICEServers(servers []web.ICEServer) error {
-	for i, server := range servers {
-		if len(server.URLs) == 0 {
-			return fmt.Errorf("server %d has no urls", i+1)
-		}
-		for _, u := range server.URLs {
-			scheme, rest, _ := strings.Cut(u, ":")
-			switch scheme {
-			case "stun", "stuns":
-			case "turn", "turns":
-				if server.Username == "" || !server.Credential.IsSet() {
-					return fmt.Errorf("server %d is a TURN server without username and credential", i+1)
-				}
-			default:
-				return fmt.Errorf("server %d: the schemes of URLs are stun, stuns, turn and turns", i+1)
-			}
-			if rest == "" || strings.HasPrefix(rest, "//") {
-				return fmt.Errorf("server %d: a URL must be of the form stun:host:port", i+1)
-			}
-		}
-	}
-	return nil
-}
-
-// secretKey finds keys of the file that ask for a secret.
-var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|password|passwd|credentials?)$`)
-
-// secretNames are where the secrets belong that have a variable.
-var secretNames = map[string]string{
-	"openai_api_key": "OPENAI_API_KEY", "anthropic_api_key": "ANTHROPIC_API_KEY", "gemini_api_key": "GEMINI_API_KEY", "ollama_api_key": "OLLAMA_API_KEY",
-	"exa_api_key": "EXA_API_KEY", "tavily_api_key": "TAVILY_API_KEY", "brave_api_key": "BRAVE_API_KEY",
-	"jwt_secret": "VOICEBRIDGE_JWT_SECRET", "api_tokens": "VOICEBRIDGE_API_TOKENS",
-	"database_url": "DATABASE_URL", "ice_servers": "VOICEBRIDGE_ICE_SERVERS",
-}
-
-// refuseSecrets notes every secret in the file. Keys that are settings, such as
-// max_tokens, are not asked.
-func (l *loader) refuseSecrets(raw map[string]any) { l.refuseSecretsIn("", raw) }
-
-func (l *loader) refuseSecretsIn(path string, value any) {
+// whole makes the numbers of JSON without a fraction whole numbers, as those of YAML are.
+func whole(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			l.refuseSecretsIn(strings.TrimPrefix(path+"."+key, "."), inner)
+			v[key] = whole(inner)
 		}
-		return
 	case []any:
 		for i, inner := range v {
-			l.refuseSecretsIn(fmt.Sprintf("%s[%d]", path, i), inner)
+			v[i] = whole(inner)
 		}
-		return
-	case string:
-		if u, err := url.Parse(v); err == nil && u.User != nil {
-			if _, has := u.User.Password(); has {
-				l.refuseSecret(path)
-				return
-			}
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return int(v)
 		}
 	}
-	if secretKey.MatchString(path) && !strings.HasSuffix(path, ".max_tokens") && !strings.HasSuffix(path, "_chunk_tokens") {
-		l.refuseSecret(path)
-	}
-}
-
-func (l *loader) refuseSecret(path string) {
-	l.refused[path] = true
-	top, _, _ := strings.Cut(strings.ToLower(path), "[")
-	where := "the environment"
-	if name, ok := secretNames[top]; ok {
-		where = name + " in the environment"
-	}
-	l.note(fmt.Errorf("%s: secrets do not belong into the file: use %s", path, where))
+	return value
 }

@@ -12,10 +12,44 @@ import (
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
+
+	"voicebridge/web/access"
 )
+
+// Sources are where settings come from.
+type Sources struct {
+	// File is the path of the YAML file that was asked for; empty takes
+	// VOICEBRIDGE_CONFIG, else voicebridge.yaml if it is there.
+	File string
+	// Environ is the environment as os.Environ returns it.
+	Environ []string
+	// Flags are the flags that were given, by their keys.
+	Flags map[string]any
+}
+
+const defaultFile = "voicebridge.yaml"
+
+// Load reads and checks the settings. The error names everything that is
+// wrong, not only the first.
+func Load(src Sources) (Config, error) {
+	l := loader{k: koanf.New("."), cfg: Defaults(), refused: map[string]bool{}}
+	l.readFile(src)
+	l.readEnvironment(src.Environ)
+	for key, value := range src.Flags {
+		l.note(l.k.Set(key, value))
+		if key == "database_url" {
+			l.cfg.Secrets.DatabaseURL = access.Secret{} // the flag comes before the environment
+		}
+	}
+	l.decode()
+	l.problems = append(l.problems, l.cfg.validate()...)
+	if len(l.problems) > 0 {
+		return Config{}, &Error{l.problems}
+	}
+	return l.cfg, nil
+}
 
 // Error is all that is wrong with the settings.
 type Error struct {
@@ -79,57 +113,6 @@ func lookup(environ []string, name string) string {
 		}
 	}
 	return ""
-}
-
-func (l *loader) readEnvironment(environ []string) {
-	provider := env.Provider(".", env.Opt{
-		EnvironFunc: func() []string { return environ },
-		TransformFunc: func(name, value string) (string, any) {
-			value = strings.TrimSpace(value)
-			return l.variable(l.fullName(environ, name, value), value)
-		},
-	})
-	l.note(l.k.Load(provider, nil))
-}
-
-// fullName returns the name by which a variable is known here. Under two names
-// it must say the same.
-func (l *loader) fullName(environ []string, name, value string) string {
-	full, ok := otherNames[name]
-	if !ok {
-		return name
-	}
-	if other := strings.TrimSpace(lookup(environ, full)); value != "" && other != "" && other != value {
-		l.note(fmt.Errorf("%s: it says something else than %s, which is the same setting", name, full))
-	}
-	return full
-}
-
-// variable takes one variable of the environment: its key and value, or an empty
-// key when it is a secret, empty, wrong or not ours.
-func (l *loader) variable(name, value string) (string, any) {
-	if value == "" {
-		return "", nil
-	}
-	if set, ok := secretVariables[name]; ok {
-		if err := set(&l.cfg.Secrets, value); err != nil {
-			l.note(fmt.Errorf("%s: %w", name, err))
-		}
-		return "", nil
-	}
-	v, ok := variables[name]
-	if !ok {
-		if strings.HasPrefix(name, "VOICEBRIDGE_") && name != "VOICEBRIDGE_CONFIG" {
-			l.note(fmt.Errorf("%s: there is no such setting", name))
-		}
-		return "", nil
-	}
-	parsed, err := v.parse(value)
-	if err != nil {
-		l.note(fmt.Errorf("%s: %w", name, err))
-		return "", nil
-	}
-	return v.key, parsed
 }
 
 // decode puts the collected values into the config; keys that are not known and

@@ -2,22 +2,12 @@ package config
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 
 	"voicebridge/llm"
 	"voicebridge/realtime"
 )
-
-// Price is what a model costs, in US dollars for a million tokens. Audio and
-// cached tokens that have no price of their own cost as much as the others.
-type Price struct {
-	Model       string   `koanf:"model"`
-	Input       float64  `koanf:"input"`
-	Output      float64  `koanf:"output"`
-	CachedInput *float64 `koanf:"cached_input"`
-	AudioInput  *float64 `koanf:"audio_input"`
-	CachedAudio *float64 `koanf:"cached_audio_input"`
-	AudioOutput *float64 `koanf:"audio_output"`
-}
 
 // or is the price p, or else if there is none.
 func or(p *float64, otherwise float64) float64 {
@@ -45,22 +35,63 @@ func (p Price) sum(u realtime.Usage) float64 {
 	return dollars / 1e6
 }
 
+// PricesRead is the day on which the prices that come with the program were read from
+// the vendors' pages. They may have changed since.
+const PricesRead = "2026-11-22"
+
+// shippedPrices are the list prices of PricesRead, without discounts for batches, regions
+// or long prompts.
+//
+// Source: the model pages of developers.openai.com, platform.claude.com and
+// ai.google.dev.
+func shippedPrices() []Price {
+	voice := func(model string, input, cached, output, audioIn, audioCached, audioOut float64) Price {
+		return Price{Model: model, Input: input, CachedInput: &cached, Output: output, AudioInput: &audioIn, CachedAudio: &audioCached, AudioOutput: &audioOut}
+	}
+	text := func(model string, input, cached, output float64) Price {
+		return Price{Model: model, Input: input, CachedInput: &cached, Output: output}
+	}
+	return []Price{
+		voice("gpt-realtime-2.1", 4, 0.4, 24, 32, 0.4, 64),
+		voice("gpt-realtime-2", 4, 0.4, 24, 32, 0.4, 64),
+		voice("gpt-realtime-2.1-mini", 0.6, 0.06, 2.4, 10, 0.3, 20),
+		voice("gpt-realtime-1.5", 4, 0.4, 16, 32, 0.4, 64),
+		text("gpt-5.4", 2.5, 0.25, 15),
+		text("gpt-5.4-mini", 0.75, 0.075, 4.5),
+		text("claude-sonnet-5", 2, 0.2, 10),
+		text("gemini-3.8-flash", 0.75, 0.075, 3.75),
+	}
+}
+
+// snapshot is the date at the end of the name of a fixed version of a model.
+var snapshot = regexp.MustCompile(`-\d{4}-?\d{2}-?\d{2}$`)
+
+// Price is what a model costs: by the operator's entries, else by those that come with
+// the program; ok is false for a model of which nobody has said. A dated version costs
+// what its model does.
+func (c *Config) Price(model string) (p Price, ok bool) {
+	for _, name := range []string{model, snapshot.ReplaceAllString(model, "")} {
+		for _, p := range slices.Concat(c.Prices, shippedPrices()) {
+			if p.Model == name {
+				return p, true
+			}
+		}
+	}
+	return Price{}, false
+}
+
 // VoiceCost is what a response of the voice model takes; nil when nobody has said.
 func (c *Config) VoiceCost(u realtime.Usage) *float64 {
-	for _, p := range c.Prices {
-		if p.Model == c.Realtime.Model {
-			return new(p.sum(u))
-		}
+	if p, ok := c.Price(c.Realtime.Model); ok {
+		return new(p.sum(u))
 	}
 	return nil
 }
 
 // TextCost is what a request of a text turn takes; nil when nobody has said.
 func (c *Config) TextCost(_, model string, u llm.Usage) *float64 {
-	for _, p := range c.Prices {
-		if p.Model == model {
-			return new(p.text(u))
-		}
+	if p, ok := c.Price(model); ok {
+		return new(p.text(u))
 	}
 	return nil
 }

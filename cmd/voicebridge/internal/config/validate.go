@@ -1,9 +1,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -16,57 +13,6 @@ import (
 	"voicebridge/web/access"
 )
 
-// named returns a key together with the variable that sets it, if there is one.
-func named(key string) string {
-	for name, v := range variables {
-		if v.key == key {
-			return key + " (" + name + ")"
-		}
-	}
-	for top, name := range secretNames {
-		if top == key {
-			return key + " (" + name + ")"
-		}
-	}
-	return key
-}
-
-// checks collects what is wrong with values, by key.
-type checks []error
-
-func (c *checks) wrong(key, format string, args ...any) {
-	*c = append(*c, fmt.Errorf(named(key)+": "+format, args...))
-}
-
-func (c *checks) oneOf(key, value string, allowed ...string) {
-	if !slices.Contains(allowed, value) {
-		c.wrong(key, "%q is not one of %s", value, strings.Join(slices.DeleteFunc(allowed, func(s string) bool { return s == "" }), ", "))
-	}
-}
-
-func (c *checks) between(key string, value, low, high int) {
-	if value < low || value > high {
-		c.wrong(key, "%d is not between %d and %d", value, low, high)
-	}
-}
-
-func (c *checks) present(key, value string) {
-	if strings.TrimSpace(value) == "" {
-		c.wrong(key, "it must not be empty")
-	}
-}
-
-func (c *checks) httpURL(key, value string) {
-	u, err := url.Parse(value)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		c.wrong(key, "it must be an address of the form https://host/path")
-		return
-	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		c.wrong(key, "it must not hold a user, a query or a fragment")
-	}
-}
-
 // validate returns everything that is wrong with the settings, and moves what
 // the database and ICE settings say to where the secrets are.
 func (c *Config) validate() []error {
@@ -78,6 +24,8 @@ func (c *Config) validate() []error {
 	c.checkNetwork(&w)
 	c.checkUpstream(&w)
 	c.checkNumbers(&w)
+	c.checkServing(&w)
+	c.checkCalls(&w)
 	c.checkText(&w)
 	c.Log.check(&w)
 	for key, list := range map[string][]string{"allow": c.Tools.Allow, "deny": c.Tools.Deny, "approve": c.Tools.Approve} {
@@ -168,7 +116,7 @@ const maxInstructions = 32 << 10
 func (c *Config) checkUpstream(w *checks) {
 	w.oneOf("upstream", c.Upstream, "", UpstreamOpenAI, UpstreamSimulator)
 	w.httpURL("openai_base_url", c.OpenAIBaseURL)
-	if c.Upstream == UpstreamOpenAI && !c.Secrets.OpenAIKey.IsSet() && c.OpenAIBaseURL == OpenAIURL {
+	if c.Upstream == UpstreamOpenAI && !c.Secrets.OpenAIKey.IsSet() && !c.Secrets.RealtimeKey.IsSet() && c.OpenAIBaseURL == OpenAIURL && c.Realtime.URL == "" {
 		w.wrong("upstream", "openai needs OPENAI_API_KEY")
 	}
 	w.present("realtime.model", c.Realtime.Model)
@@ -209,70 +157,11 @@ func (c *Config) checkNumbers(w *checks) {
 	}
 	w.between("limits.max_calls", l.MaxCalls, 1, 100_000)
 	w.between("limits.max_calls_per_owner", l.MaxCallsPerOwner, 1, 100_000)
-	w.between("limits.max_call_minutes", l.MaxCallMinutes, 0, 24*60)
 	w.between("limits.setups_per_minute_per_ip", l.SetupsPerMinute, 1, 100_000)
 	w.between("limits.sign_ins_per_minute_per_ip", l.SignInsPerMinute, 1, 100_000)
 	w.between("limits.max_sockets", l.MaxSockets, 1, 1_000_000)
 	w.between("limits.max_sockets_per_owner", l.SocketsPerOwner, 1, 1_000_000)
 	w.between("shutdown_seconds", c.ShutdownSeconds, 1, 600)
-}
-
-// Auth is how callers prove who they are.
-func (c *Config) Auth() access.Auth {
-	return access.Auth{Tokens: c.Secrets.Tokens, JWTSecret: c.Secrets.JWTSecret, JWKSURL: c.JWTJWKSURL,
-		JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience, JWTMayClaim: c.JWTMayClaim, Secret: c.Secrets.Signing}
-}
-
-// Proxies are the networks whose word on where a request comes from is believed.
-func (c *Config) Proxies() []netip.Prefix {
-	out, _ := prefixes(c.TrustedProxies) // checked by validate
-	return out
-}
-
-// Driver returns which upstream is used: openai or simulator.
-func (c *Config) Driver() string {
-	switch {
-	case c.Upstream != "":
-		return c.Upstream
-	case c.Secrets.OpenAIKey.IsSet():
-		return UpstreamOpenAI
-	default:
-		return UpstreamSimulator
-	}
-}
-
-// Loopback reports whether only this machine can reach the server.
-func (c *Config) Loopback() bool {
-	host, _, err := net.SplitHostPort(c.Listen)
-	return err == nil && IsLoopback(host)
-}
-
-// IsLoopback reports whether a host is this machine, by its name or address.
-func IsLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
-}
-
-// prefixes reads addresses and networks.
-func prefixes(list []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	var problems []error
-	for _, text := range list {
-		if addr, err := netip.ParseAddr(text); err == nil {
-			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
-			continue
-		}
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%q is not an address or a network", text))
-			continue
-		}
-		out = append(out, p)
-	}
-	return out, errors.Join(problems...)
 }
 
 // Validate says what is wrong with the settings of the log, for commands that read no
@@ -289,13 +178,4 @@ func (c *Log) Validate() error {
 func (c *Log) check(w *checks) {
 	w.oneOf("log.level", c.Level, "debug", "info", "warn", "error")
 	w.oneOf("log.format", c.Format, "text", "json")
-}
-
-// Slog is the level in the terms of the logger.
-func (c *Log) Slog() slog.Level {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-		return slog.LevelInfo
-	}
-	return level
 }

@@ -23,6 +23,7 @@ func (d *doctor) calls(ctx context.Context) {
 	case c.Driver() == config.UpstreamSimulator:
 		d.say(warning, aboutCalls, "a simulator answers: set OPENAI_API_KEY to talk to a real model")
 	}
+	d.callsRoute(ctx)
 	if !slices.Contains(c.TextProviders(), config.ProviderOpenAI) {
 		return // there is neither a key nor an address
 	}
@@ -30,12 +31,51 @@ func (d *doctor) calls(ctx context.Context) {
 	if err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && c.Secrets.OpenAIKey.IsSet() {
 		d.say(warning, aboutCalls, "OPENAI_API_KEY travels unencrypted to %s: use https", c.OpenAIBaseURL)
 	}
-	status, body, err := ask(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", c.Secrets.OpenAIKey.Reveal())
+	status, body, err := ask(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", "Authorization", c.Secrets.OpenAIKey.Reveal())
 	if err != nil {
 		d.say(problem, aboutCalls, "%s does not answer: is there a way to it, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
 		return
 	}
 	d.report(judgeModels(c, status, body))
+}
+
+// callsRoute asks the route of voice calls, where it has an address of its own, in a way
+// that makes no call.
+func (d *doctor) callsRoute(ctx context.Context) {
+	const about = "voice calls"
+	c := &d.cfg
+	if c.Realtime.URL == "" {
+		return
+	}
+	status, _, err := ask(ctx, c.Realtime.URL, c.Realtime.APIKeyHeader, c.VoiceKey().Reveal())
+	switch {
+	case err != nil:
+		d.say(problem, about, "%s does not answer: is VOICEBRIDGE_REALTIME_URL right? (%v)", c.Realtime.URL, err)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		d.say(problem, about, "%s refuses the key (%d): look at VOICEBRIDGE_REALTIME_API_KEY and VOICEBRIDGE_REALTIME_API_KEY_HEADER", c.Realtime.URL, status)
+	default:
+		d.say(fine, about, "%s answers (%d)", c.Realtime.URL, status)
+	}
+}
+
+// prices says of which models the cost is not known.
+func (d *doctor) prices(context.Context) {
+	const about = "prices"
+	c := &d.cfg
+	var unknown []string
+	if _, ok := c.Price(c.Realtime.Model); !ok && c.Driver() != config.UpstreamSimulator {
+		unknown = append(unknown, c.Realtime.Model)
+	}
+	if name := c.TextProvider(); name != config.ProviderSimulator && name != config.ProviderOllama {
+		if _, ok := c.Price(c.TextModel(name)); !ok {
+			unknown = append(unknown, c.TextModel(name))
+		}
+	}
+	if len(unknown) == 0 {
+		d.say(fine, about, "they are known (list prices of %s, where prices: says nothing)", config.PricesRead)
+		return
+	}
+	d.say(warning, about, "nobody has said what %s costs, so no budget holds for it: write it under prices:", strings.Join(unknown, " and "))
 }
 
 // judgeModels is what the answer to a question for the list of models means.

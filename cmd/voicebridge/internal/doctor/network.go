@@ -23,7 +23,7 @@ const (
 
 // ask sends one request and returns the status and the body. The key goes to the
 // address alone: redirects are not followed.
-func ask(ctx context.Context, address, key string) (status int, body []byte, err error) {
+func ask(ctx context.Context, address, header, key string) (status int, body []byte, err error) {
 	client := &http.Client{
 		Timeout: answerPatience, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -32,8 +32,12 @@ func ask(ctx context.Context, address, key string) (status int, body []byte, err
 	if err != nil {
 		return 0, nil, err
 	}
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
+	switch {
+	case key == "":
+	case strings.EqualFold(header, "Authorization"):
+		req.Header.Set(header, "Bearer "+key)
+	default:
+		req.Header.Set(header, key)
 	}
 	res, err := client.Do(req)
 	if err != nil {
@@ -61,7 +65,7 @@ func (d *doctor) listening(ctx context.Context) {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	status, body, errAsked := ask(ctx, "http://"+net.JoinHostPort(host, port)+"/healthz", "")
+	status, body, errAsked := ask(ctx, "http://"+net.JoinHostPort(host, port)+"/healthz", "", "")
 	if errAsked == nil && status == http.StatusOK && strings.TrimSpace(string(body)) == `{"status":"ok"}` {
 		d.running = true
 		d.say(fine, aboutListening, "a voicebridge runs on %s already", d.cfg.Listen)

@@ -1,0 +1,154 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"voicebridge/llm"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// maxTokensWithTools bounds the limit of an answer that may call tools.
+const maxTokensWithTools = 4096
+
+// prepare finds what the turn needs: provider, model, tools, context.
+func (t *Turn) prepare(ctx context.Context) error {
+	model, err := t.cfg.model(ctx, &t.req)
+	if err != nil {
+		return err
+	}
+	registry := toolkit.NewRegistry()
+	if t.cfg.Tools != nil && !t.req.NoServerTools {
+		if registry, err = t.cfg.Tools(ctx, t.req.Key.Owner, t.req.Key.Thread); err != nil {
+			return fmt.Errorf("list tools: %w", err)
+		}
+		registry = registry.Clone()
+	}
+	left := func(string) bool { return false }
+	if t.req.Caller != nil {
+		t.caller = newCaller(t.tellAsked, t.cfg.CallerTimeout)
+		if err := t.caller.declare(registry, t.req.Caller.Tools); err != nil {
+			return err
+		}
+		if !t.req.Caller.Wait {
+			left = t.caller.has
+		}
+	}
+	if words := strings.TrimSpace(t.req.Text + t.req.Question); words != "" || t.req.Saved {
+		if t.note, err = contextNote(ctx, t.cfg.Context, ContextInput{Key: t.req.Key, Text: words, Now: time.Now()}); err != nil {
+			t.log.Warn("no context for the turn", "error", err)
+		}
+	}
+	model.request.Tools = offered(registry)
+	model.request.MaxTokens = answerTokens(model.request.MaxTokens, registry.Len() > 0)
+	t.assemble(model, registry, left)
+	return nil
+}
+
+// assemble puts the parts of the turn together.
+func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) bool) {
+	name := m.provider.Name()
+	meta := persistence.Metadata{Model: m.request.Model, Extra: map[string]json.RawMessage{extraProvider: toolkit.Encode(name)}}
+	if t.req.AskedBy != "" {
+		meta.Extra[persistence.MetadataAskedBy] = toolkit.Encode(t.req.AskedBy)
+	}
+	t.draft = newDraft(meta, &t.events, t.publish)
+	t.message = t.draft.msg.ID
+	questions := &questions{draft: t.draft, tell: func(e persistence.Event) { t.cfg.Store.Publish(t.ctx, t.req.Key, e) }}
+	t.keeper = &keeper{
+		ctx: t.ctx, stop: t.stop, store: t.cfg.Store, key: t.req.Key, id: t.id, log: t.log,
+		draft: t.draft, questions: questions, side: &t.side, wake: make(chan struct{}, 1), keptAt: t.begun,
+	}
+	limits := t.cfg.ToolLimits
+	limits.Logger = cmp.Or(limits.Logger, t.cfg.Logger)
+	t.tools = &tools{
+		ctx: t.ctx, key: t.req.Key, provider: name, registry: registry, router: toolkit.NewRouter(registry, limits),
+		approve: t.cfg.ApproveTools, left: left, decided: t.decided, draft: t.draft, keeper: t.keeper, side: &t.side,
+	}
+	t.steps = &steps{
+		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.FirstByte,
+		idle: t.cfg.Idle, cost: t.cfg.Cost, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
+	}
+	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, images: t.cfg.Images, log: t.log}
+}
+
+// offered are the tools of a registry as a language model is told about them.
+func offered(r *toolkit.Registry) []llm.Tool {
+	definitions := r.Definitions()
+	all := make([]llm.Tool, len(definitions))
+	for i, d := range definitions {
+		all[i] = llm.Tool(d)
+	}
+	return all
+}
+
+// answerTokens is the limit of an answer: calls of tools need room.
+func answerTokens(configured int, tools bool) int {
+	if configured == 0 || !tools {
+		return configured
+	}
+	return max(configured, min(4*configured, maxTokensWithTools))
+}
+
+// open begins the turn in the database.
+func (t *Turn) open(ctx context.Context) error {
+	busy := false
+	err := t.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
+		if err := b.ClaimTurn(t.id, lease); err != nil {
+			busy = errors.Is(err, persistence.ErrConflict)
+			return err
+		}
+		if err := closeWaiting(b); err != nil {
+			return err
+		}
+		if t.req.Opening != nil {
+			if err := t.req.Opening(b); err != nil {
+				return err
+			}
+		}
+		return t.openMessages(b)
+	})
+	if busy {
+		return ErrBusy
+	}
+	return err
+}
+
+// openMessages saves what the user writes, and the beginning of the answer.
+func (t *Turn) openMessages(b *persistence.Batch) (err error) {
+	for _, text := range t.req.Instructions {
+		m := persistence.Message{Role: persistence.RoleSystem, Parts: []persistence.Part{persistence.TextPart(text)}}
+		if _, err := b.AppendMessage(m); err != nil {
+			return err
+		}
+	}
+	if t.req.Saved {
+		if err := t.openSaved(b); err != nil {
+			return err
+		}
+	}
+	if t.req.says() {
+		if t.user, err = b.AppendMessage(t.req.message(t.note)); err != nil {
+			return err
+		}
+	}
+	saved, err := b.AppendMessage(t.draft.msg)
+	t.draft.msg.Metadata.CreatedAt = saved.Metadata.CreatedAt
+	return err
+}
+
+// openSaved gives a message that is saved its context, if it has none.
+func (t *Turn) openSaved(b *persistence.Batch) error {
+	m, err := b.Message(t.req.MessageID)
+	if err != nil || m.Role != persistence.RoleUser || contextOf(&m) != "" || t.note == "" {
+		return err
+	}
+	_, err = b.UpdateMessage(withContext(m, t.note))
+	return err
+}

@@ -1,0 +1,183 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"voicebridge/llm"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// Defaults of [Config].
+const (
+	DefaultMaxToolRounds = 8
+	DefaultFirstByte     = 30 * time.Second
+	DefaultIdle          = 60 * time.Second
+	DefaultAttempts      = 3
+	DefaultCallerTimeout = 30 * time.Second
+)
+
+// Config says how turns are made. Store and Providers are needed.
+type Config struct {
+	Store *persistence.Store
+	// Providers can be chosen by their names.
+	Providers []llm.Provider
+	// Provider is the name of the one that answers unless told otherwise; empty
+	// means the first.
+	Provider string
+	// Models are the models to use, by the name of the provider.
+	Models map[string]string
+	// Tools returns the server's tools for a turn on a thread; nil for none.
+	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	// ApproveTools are the server's tools, or calls of them, that ask the user before each run.
+	ApproveTools toolkit.Names
+	// ToolLimits are those of every tool call.
+	ToolLimits toolkit.RouterConfig
+	// Instructions is the system prompt.
+	Instructions string
+	// MaxTokens limits an answer; 0 leaves it to the provider. Where tools may be
+	// called it is raised to four times as much, up to 4096.
+	MaxTokens int
+	History   HistoryConfig
+	// MaxToolRounds is how often in a turn tools may run; 0 means 8.
+	MaxToolRounds int
+	// FirstByte is how long a provider may take to begin to answer, Idle how long
+	// it may pause later; 0 means 30 s and 60 s.
+	FirstByte, Idle time.Duration
+	// Attempts is how often a request is tried when the failure is transient and
+	// nothing came yet; 0 means 3.
+	Attempts int
+	// CallerTimeout is how long a caller may take for a tool that it runs while
+	// the turn waits; 0 means 30 s.
+	CallerTimeout time.Duration
+	// Context says what varies from turn to turn; nil means the date and time.
+	Context ContextBuilder
+	// Images reads the images of messages; nil for none but data URLs.
+	Images ImageReader
+	// Observers are told of every finished turn.
+	Observers []TurnObserver
+	// Cost is what a request took, in US dollars; nil, or a nil result, is unknown.
+	Cost func(provider, model string, usage llm.Usage) *float64
+	// NoTitles leaves threads without titles.
+	NoTitles bool
+	Logger   *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	if c.Store == nil {
+		errs = append(errs, errors.New("chat: Config.Store is missing"))
+	}
+	if len(c.Providers) == 0 {
+		errs = append(errs, errors.New("chat: Config.Providers is empty"))
+	} else {
+		c.Provider = cmp.Or(c.Provider, c.Providers[0].Name())
+		if _, err := c.provider(c.Provider); err != nil {
+			errs = append(errs, fmt.Errorf("chat: Config.Provider: %w", err))
+		}
+	}
+	for name, n := range map[string]int{
+		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts, "FirstByte": int(c.FirstByte),
+		"Idle": int(c.Idle), "CallerTimeout": int(c.CallerTimeout), "History.MaxTurns": c.History.MaxTurns,
+		"History.MaxTokens": c.History.MaxTokens, "History.TrimChunkTokens": c.History.TrimChunkTokens,
+	} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("chat: Config.%s is negative", name))
+		}
+	}
+	c.History = c.History.withDefaults()
+	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, DefaultMaxToolRounds)
+	c.FirstByte, c.Idle = cmp.Or(c.FirstByte, DefaultFirstByte), cmp.Or(c.Idle, DefaultIdle)
+	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
+	c.CallerTimeout = cmp.Or(c.CallerTimeout, DefaultCallerTimeout)
+	if c.Context == nil {
+		c.Context = &DefaultContext{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(errs...)
+}
+
+// provider finds a provider by its name.
+func (c Config) provider(name string) (llm.Provider, error) {
+	names := make([]string, len(c.Providers))
+	for i, p := range c.Providers {
+		if names[i] = p.Name(); names[i] == name {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %q is not set up; there is %s", ErrProvider, name, strings.Join(names, ", "))
+}
+
+// model is a language model, and what all requests of a turn to it have in common.
+type model struct {
+	provider llm.Provider
+	request  llm.Request
+}
+
+// model finds what answers a turn: what it asks for, else what the thread's session
+// says, else the settings.
+func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
+	session, err := c.Store.TextSession(ctx, req.Key)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return model{}, err
+	}
+	name := cmp.Or(req.Provider, session.Provider, c.Provider)
+	provider, err := c.provider(name)
+	if err != nil {
+		return model{}, err
+	}
+	asked := req.Model
+	if asked == "" && (req.Provider == "" || req.Provider == session.Provider) {
+		asked = session.Model
+	}
+	var defaults defaults
+	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // it was checked; an old one may have more
+	return model{provider: provider, request: llm.Request{
+		Model:       cmp.Or(asked, c.Models[name]),
+		System:      strings.TrimSpace(c.Instructions + "\n\n" + req.System),
+		MaxTokens:   cmp.Or(req.MaxTokens, defaults.MaxTokens, c.MaxTokens),
+		Temperature: defaults.Temperature, TopP: defaults.TopP,
+	}}, nil
+}
+
+// defaults are those of a text session.
+type defaults struct {
+	MaxTokens   int      `json:"max_tokens"`
+	Temperature *float64 `json:"temperature"`
+	TopP        *float64 `json:"top_p"`
+}
+
+// checkDefaults says why the defaults of a session cannot be taken
+// (persistence.ErrInvalid).
+func checkDefaults(raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var d defaults
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d); err != nil || string(raw) == "null" {
+		return fmt.Errorf("%w defaults: they are a JSON object with max_tokens, temperature and top_p: %v", persistence.ErrInvalid, err)
+	}
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &given) // it has just been read
+	switch {
+	case given["max_tokens"] != nil && (d.MaxTokens < 1 || d.MaxTokens > 1<<20):
+		return fmt.Errorf("%w defaults: max_tokens is %d, it must be from 1 to %d", persistence.ErrInvalid, d.MaxTokens, 1<<20)
+	case d.Temperature != nil && (*d.Temperature < 0 || *d.Temperature > 2):
+		return fmt.Errorf("%w defaults: temperature is %v, it must be from 0 to 2", persistence.ErrInvalid, *d.Temperature)
+	case d.TopP != nil && (*d.TopP < 0 || *d.TopP > 1):
+		return fmt.Errorf("%w defaults: top_p is %v, it must be from 0 to 1", persistence.ErrInvalid, *d.TopP)
+	}
+	return nil
+}

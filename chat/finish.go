@@ -1,0 +1,155 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"voicebridge/llm"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+const (
+	// finalTimeout is how long those who wait for a turn wait for its end to be
+	// saved, and how long a server that stops tries to.
+	finalTimeout = 20 * time.Second
+	// outageTimeout is how long a turn goes on trying to save its end.
+	outageTimeout = time.Hour
+)
+
+// conclude ends the turn: it closes what is open.
+func (t *Turn) conclude(finish FinishReason, err error) {
+	d := t.draft
+	d.endBlock()
+	status := persistence.StatusCompleted
+	var failure *llm.Error
+	switch {
+	case err != nil && t.ctx.Err() != nil:
+		status, finish = persistence.StatusInterrupted, FinishInterrupted
+		t.tools.close(context.Cause(t.ctx).Error())
+	case err != nil:
+		failure = asError(t.prompt.provider, err)
+		status, finish = persistence.StatusFailed, FinishError
+		t.log.Warn("turn failed", "error", failure, "cause", failure.Err)
+		t.fail(failure)
+	}
+	d.finishStep()
+	if len(d.msg.Parts) == 1 {
+		d.add(persistence.TextPart("")) // interrupted before the first word
+	}
+	usage := t.steps.usage
+	meta := &d.msg.Metadata
+	meta.Status = status
+	meta.LatencyMS = map[string]int64{"total": time.Since(t.begun).Milliseconds()}
+	if t.steps.firstMS > 0 {
+		meta.LatencyMS["first_token"] = t.steps.firstMS
+	}
+	d.note(extraFinish, finish)
+	meta.Usage = toolkit.Encode(map[string]int64{
+		"input_tokens": usage.InputTokens, "output_tokens": usage.OutputTokens, "cached_tokens": usage.CachedTokens,
+		"total_tokens": usage.InputTokens + usage.OutputTokens,
+	})
+	r := &t.result
+	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.message, d.msg.Text(), usage
+	r.Status, r.Finish, r.Err, r.Provider, r.Model = status, finish, failure, t.prompt.provider, meta.Model
+	r.Shutdown = status == persistence.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
+}
+
+// fail says in the message why the turn failed.
+func (t *Turn) fail(failure *llm.Error) {
+	t.tools.close("the answer broke off before this call could run")
+	t.draft.note(extraError, map[string]string{"kind": string(failure.Kind), "message": failure.Message})
+	if t.req.Discard {
+		t.draft.note(extraDiscarded, true)
+		t.draft.note(extraNotice, true)
+	}
+	if t.draft.size == 0 {
+		t.draft.failing = true
+		t.draft.notice(failure.Message)
+	}
+}
+
+// saveEnd saves the finished message and gives up the thread. It reports false when
+// the database was away for as long as patience.
+func (t *Turn) saveEnd(patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), patience)
+	defer cancel()
+	err := t.writeEnd(ctx)
+	if err != nil {
+		t.log.Error("end of the turn not saved", "error", err)
+	}
+	return err == nil || ctx.Err() == nil
+}
+
+// insist goes on trying to save the end of a turn after all who waited for it have
+// their answer. A server that stops gives up after some time.
+func (t *Turn) insist() {
+	t.log.Warn("the database is away, the end of the turn waits for it")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), outageTimeout)
+	defer cancel()
+	defer context.AfterFunc(t.ending, func() {
+		timer := time.AfterFunc(finalTimeout, cancel)
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})()
+	if err := t.writeEnd(ctx); err != nil {
+		t.log.Error("end of the turn lost", "error", err)
+	}
+}
+
+// writeEnd saves the end until that is done, can never be, or ctx ends.
+func (t *Turn) writeEnd(ctx context.Context) error {
+	result := t.result
+	result.Message = persistence.Message{ID: t.message, Role: t.draft.msg.Role, Metadata: t.draft.msg.Metadata}
+	var saved persistence.Message
+	write := func(b *persistence.Batch) (err error) {
+		if saved, err = b.UpdateMessage(t.draft.snapshot()); err != nil {
+			return err
+		}
+		if err := t.tools.save(b); err != nil {
+			return err
+		}
+		if t.req.Closing != nil {
+			if err := t.req.Closing(b, t.result); err != nil {
+				return err
+			}
+		}
+		return b.EndTurn(t.id)
+	}
+	err := t.keeper.final(ctx, write)
+	if errors.Is(err, persistence.ErrInvalid) {
+		t.log.Error("message cannot be saved, shortening it", "error", err)
+		t.draft.shrink()
+		t.tools.discard()
+		t.keeper.pending = nil
+		err = t.keeper.final(ctx, write)
+	}
+	if err == nil {
+		result.Message = saved
+	}
+	select {
+	case <-t.done: // it has been told
+	default:
+		t.result = result
+	}
+	return err
+}
+
+// abandon ends a turn of which nobody knows whether it has begun: the connection
+// may have broken after the commit.
+func (t *Turn) abandon() {
+	t.draft.msg.Metadata.Status = persistence.StatusFailed
+	t.draft.note(extraNotice, true)
+	t.draft.add(persistence.TextPart("The turn could not begin."))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), finalTimeout)
+	defer cancel()
+	err := t.keeper.final(ctx, func(b *persistence.Batch) error {
+		if _, err := b.UpdateMessage(t.draft.msg); err != nil {
+			return err
+		}
+		return b.EndTurn(t.id)
+	})
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		t.log.Error("turn that did not begin not ended", "error", err)
+	}
+}

@@ -1,0 +1,124 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"voicebridge/llm"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+// Limits of images.
+const (
+	// MaxImages is how many images one message may have.
+	MaxImages = 10
+	// maxShown is how many images of a conversation a model is shown, the last ones,
+	// and maxShownBytes their size together.
+	maxShown      = 20
+	maxShownBytes = 20 << 20
+	// imageTokens is what an image counts by the heuristic.
+	imageTokens = 800
+
+	lostImage = "(An image that cannot be shown any more.)"
+)
+
+// imageTypes are the media types that all providers take.
+var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
+
+// Image is a picture of a message: a part {"type":"file","mediaType","url"} of the AI
+// SDK's UIMessage.
+type Image struct {
+	MediaType string `json:"mediaType"`
+	// URL is a data URL, or an address that the [ImageReader] knows.
+	URL string `json:"url"`
+}
+
+// ImageReader reads the images of a thread that are saved beside it.
+type ImageReader interface {
+	// ReadImage reads the image that a part has the address of; its media type may
+	// be empty.
+	ReadImage(ctx context.Context, key persistence.Key, url string) (mediaType string, data []byte, err error)
+}
+
+func (i Image) part() persistence.Part {
+	return persistence.Part{Type: "file", Raw: toolkit.Encode(map[string]string{"type": "file", "mediaType": i.MediaType, "url": i.URL})}
+}
+
+// data reads a data URL; ok is false for another one.
+func (i Image) data() (mediaType string, data []byte, ok bool) {
+	rest, ok := strings.CutPrefix(i.URL, "data:")
+	if !ok {
+		return "", nil, false
+	}
+	head, text, _ := strings.Cut(rest, ",")
+	mediaType, ok = strings.CutSuffix(head, ";base64")
+	data, err := base64.StdEncoding.DecodeString(text)
+	return mediaType, data, ok && err == nil
+}
+
+// imageOf returns the image that a part is; ok is false for another part.
+func imageOf(p *persistence.Part) (i Image, ok bool) {
+	if p.Type != "file" || json.Unmarshal(p.Raw, &i) != nil {
+		return Image{}, false
+	}
+	return i, slices.Contains(imageTypes, i.MediaType)
+}
+
+// checkImages says why images cannot be taken (ErrImages).
+func checkImages(images []Image) error {
+	if len(images) > MaxImages {
+		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, len(images), MaxImages)
+	}
+	for _, i := range images {
+		if !slices.Contains(imageTypes, i.MediaType) {
+			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType, strings.Join(imageTypes, ", "))
+		}
+		if _, data, ok := i.data(); strings.HasPrefix(i.URL, "data:") && (!ok || len(data) == 0) {
+			return fmt.Errorf("%w: a data URL cannot be read", ErrImages)
+		}
+	}
+	return nil
+}
+
+// show puts the last images into the messages that have them. What cannot be read is
+// said in words.
+func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry) []llm.Message {
+	messages := make([]llm.Message, len(entries))
+	shown, size := 0, 0
+	for at := len(entries) - 1; at >= 0; at-- {
+		messages[at] = entries[at].Message
+		for _, image := range entries[at].images {
+			if shown++; shown > maxShown {
+				break
+			}
+			mediaType, data, err := p.read(ctx, key, image)
+			if size += len(data); err == nil && size > maxShownBytes {
+				err = ErrTooLarge
+			}
+			if err != nil {
+				p.log.Warn("image not shown to the model", "error", err)
+				messages[at].Content = strings.TrimSpace(lostImage + "\n" + messages[at].Content)
+				continue
+			}
+			messages[at].Images = append(messages[at].Images, llm.Image{MediaType: mediaType, Data: data})
+		}
+	}
+	return messages
+}
+
+func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (string, []byte, error) {
+	if mediaType, data, ok := i.data(); ok {
+		return cmp.Or(mediaType, i.MediaType), data, nil
+	}
+	if p.images == nil {
+		return "", nil, fmt.Errorf("read image: %w", persistence.ErrNotFound)
+	}
+	mediaType, data, err := p.images.ReadImage(ctx, key, i.URL)
+	return cmp.Or(mediaType, i.MediaType), data, err
+}

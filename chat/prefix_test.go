@@ -1,0 +1,153 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/chat"
+	"voicebridge/llm"
+	"voicebridge/persistence"
+)
+
+// written is a request as a provider's cache sees it.
+func written(r llm.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%v\n", r.System, r.Tools)
+	for _, m := range r.Messages {
+		fmt.Fprintf(&b, "%s %q %v %s\n", m.Role, m.Content, m.ToolCalls, m.ToolCallID)
+	}
+	return b.String()
+}
+
+// common is the length of what two requests begin with.
+func common(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// TestStablePrefix counts over ten turns with tools what a provider's cache would
+// keep: each request begins with all of the one before it.
+func TestStablePrefix(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		var answers [][]llm.Delta
+		for n := range 10 {
+			answers = append(answers, calls(fmt.Sprint("c", n), "echo", `{"n":1}`), says("Well, ", fmt.Sprint(n)))
+		}
+		provider := deltas(answers...)
+		b := start(t, open(t), chat.Config{
+			Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Instructions: "Be kind.",
+			Context: &chat.DefaultContext{Memories: forgetful{}},
+		})
+		for n := range 10 {
+			b.say(fmt.Sprintf("Something about elephants, number %d", n))
+		}
+		sent, cached := 0, 0
+		requests := provider.seen()
+		for i, r := range requests {
+			text := written(r)
+			sent += len(text)
+			if i == 0 {
+				continue
+			}
+			before := written(requests[i-1])
+			kept := common(before, text)
+			cached += kept
+			if kept < len(before) {
+				t.Errorf("request %d differs from the one before it at byte %d: %.80q, was %.80q", i, kept, text[kept:], before[kept:])
+			}
+		}
+		t.Logf("%d requests of %d bytes, %d of them cached", len(requests), sent, cached)
+		if len(requests) != 20 || cached < sent*8/10 {
+			t.Errorf("%d requests, %d of %d bytes cached", len(requests), cached, sent)
+		}
+	})
+}
+
+// forgetful remembers another thing each time.
+type forgetful struct{}
+
+func (forgetful) SearchMessages(context.Context, persistence.Key, []string, int) ([]persistence.Found, error) {
+	return []persistence.Found{{Role: persistence.RoleUser, Text: persistence.NewID(), CreatedAt: time.Now(), Hits: 9}}, nil
+}
+
+// TestImages shows pictures to the model, by data URL and by address, and says which
+// are lost.
+func TestImages(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(says("A dot."))
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Images: shelf{}})
+		inline := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte("dot"))}
+		b.wait(b.turn(chat.TurnRequest{Text: "What is this?", Images: []chat.Image{inline, {MediaType: "image/gif", URL: "/kept"}}}))
+		b.wait(b.turn(chat.TurnRequest{Images: []chat.Image{{MediaType: "image/webp", URL: "/lost"}}}))
+		got := provider.seen()[1].Messages
+		want := []llm.Image{{MediaType: "image/png", Data: []byte("dot")}, {MediaType: "image/gif", Data: []byte("kept")}}
+		if diff := cmp.Diff(want, got[0].Images); diff != "" {
+			t.Errorf("images (-want +got):\n%s", diff)
+		}
+		if c := got[2].Content; !strings.HasPrefix(c, "(An image that cannot be shown any more.)") || got[2].Images != nil {
+			t.Errorf("the lost image is %q", c)
+		}
+		if p := b.messages()[0].Parts; len(p) != 3 || p[0].Type != "file" || !strings.Contains(string(p[1].Raw), "/kept") {
+			t.Errorf("parts %+v", p)
+		}
+		for name, images := range map[string][]chat.Image{
+			"a type": {{MediaType: "image/svg+xml", URL: "/x"}}, "no data": {{MediaType: "image/png", URL: "data:image/png;base64,"}},
+			"broken data": {{MediaType: "image/png", URL: "data:image/png;base64,%%%"}}, "too many": make([]chat.Image, chat.MaxImages+1),
+		} {
+			if _, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Images: images}); !errors.Is(err, chat.ErrImages) {
+				t.Errorf("%s: Turn() = %v", name, err)
+			}
+		}
+	})
+}
+
+// shelf has one image.
+type shelf struct{}
+
+func (shelf) ReadImage(_ context.Context, _ persistence.Key, url string) (string, []byte, error) {
+	if url != "/kept" {
+		return "", nil, persistence.ErrNotFound
+	}
+	return "image/gif", []byte("kept"), nil
+}
+
+// TestReasoning keeps what the model thinks as a part, and does not send it back.
+func TestReasoning(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(
+			append([]llm.Delta{{Reasoning: "Let me "}, {Reasoning: "think."}, {Text: "Look: "}, {Reasoning: "More."}}, calls("a", "echo", "{}")...), says("Done."))
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		b.wait(turn)
+		var events []string
+		for _, e := range b.follow(turn, 0) {
+			if e.TextID != "" {
+				events = append(events, strings.TrimSpace(string(e.Type)+" "+e.TextID+" "+e.Delta))
+			}
+		}
+		want := []string{
+			"reasoning-start reasoning-1", "reasoning-delta reasoning-1 Let me", "reasoning-delta reasoning-1 think.", "reasoning-end reasoning-1",
+			"text-start text-1", "text-delta text-1 Look:", "text-end text-1",
+			"reasoning-start reasoning-2", "reasoning-delta reasoning-2 More.", "reasoning-end reasoning-2",
+			"text-start text-2", "text-delta text-2 Done.", "text-end text-2",
+		}
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		parts := b.messages()[1].Parts
+		if got := strings.ReplaceAll(string(parts[1].Raw), " ", ""); parts[1].Type != "reasoning" || !strings.Contains(got, `"text":"Letmethink."`) || len(parts) != 7 {
+			t.Errorf("parts %+v", parts)
+		}
+		checkText(t, "the second request", talk(provider.seen()[1].Messages), "user: Go\nassistant: Look:  a=echo({})\ntool: {} <- a echo")
+	})
+}

@@ -1,0 +1,77 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"voicebridge/llm"
+	"voicebridge/persistence"
+)
+
+// contextTimeout is how long a turn waits for its context.
+const contextTimeout = 2 * time.Second
+
+// prompt makes the messages of a turn's requests out of its thread.
+type prompt struct {
+	store    *persistence.Store
+	history  HistoryConfig
+	provider string
+	images   ImageReader // nil for none
+	log      *slog.Logger
+}
+
+// build reads what was said, with what the request asks at its end.
+func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]llm.Message, error) {
+	thread, err := p.store.Replay(ctx, req.Key, maxReplay)
+	if err != nil {
+		return nil, err
+	}
+	if len(thread) == maxReplay {
+		thread = alignStart(thread)
+	}
+	thread = persistence.WithoutEchoes(thread)
+	switch {
+	case req.Saved:
+		asked, err := p.store.Message(ctx, req.Key, req.MessageID)
+		if err != nil {
+			return nil, err
+		}
+		thread = append(withoutAnswers(thread, asked.ID), asked)
+	case req.Question != "":
+		thread = append(withoutOpenCalls(thread), (&TurnRequest{Text: req.Question}).message(note))
+	}
+	return p.show(ctx, req.Key, p.history.entries(thread, p.provider)), nil
+}
+
+// remember returns a step with calls as later turns will read it, but with all
+// secrets: the model needs them to go on.
+func (p *prompt) remember(d *draft, calls []*call) []llm.Message {
+	parts, first := d.step(calls[0].part)
+	for _, c := range calls {
+		parts[c.part-first] = savedPart(c.WholePart())
+	}
+	h := HistoryConfig{MaxTokens: 1 << 30} // the last message is never cut anyway
+	step := persistence.Message{Role: persistence.RoleAssistant, Parts: parts}
+	messages := h.Messages([]persistence.Message{step}, p.provider)
+	// The ids are those of the provider, which it may want to see again.
+	for i := range messages[0].ToolCalls {
+		messages[0].ToolCalls[i].ID = calls[i].Call.ID
+		messages[i+1].ToolCallID = calls[i].Call.ID
+	}
+	return messages
+}
+
+// contextNote asks a builder for the note of a turn. A failure is no reason not to
+// answer.
+func contextNote(ctx context.Context, builder ContextBuilder, in ContextInput) (text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, contextTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			text, err = "", fmt.Errorf("build context: panic: %v", p)
+		}
+	}()
+	return builder.Context(ctx, in)
+}

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// named returns a key together with the variable that sets it, where that has a name of
+// its own or the key is on the top level.
+func named(key string) string {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if variables[name] == key {
+			return key + " (" + name + ")"
+		}
+	}
+	if name, ok := secretNames[key]; ok {
+		return key + " (" + name + ")"
+	}
+	if _, ok := typeOf(key); ok && !strings.Contains(key, ".") {
+		return key + " (" + prefix + strings.ToUpper(key) + ")"
+	}
+	return key
+}
+
+// checks collects what is wrong with values, by key.
+type checks []error
+
+func (c *checks) wrong(key, format string, args ...any) {
+	*c = append(*c, fmt.Errorf(named(key)+": "+format, args...))
+}
+
+func (c *checks) oneOf(key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		c.wrong(key, "%q is not one of %s", value, strings.Join(slices.DeleteFunc(allowed, func(s string) bool { return s == "" }), ", "))
+	}
+}
+
+func (c *checks) between(key string, value, low, high int) {
+	if value < low || value > high {
+		c.wrong(key, "%d is not between %d and %d", value, low, high)
+	}
+}
+
+func (c *checks) present(key, value string) {
+	if strings.TrimSpace(value) == "" {
+		c.wrong(key, "it must not be empty")
+	}
+}
+
+func (c *checks) httpURL(key, value string) {
+	u, err := url.Parse(value)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		c.wrong(key, "it must be an address of the form https://host/path")
+		return
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		c.wrong(key, "it must not hold a user, a query or a fragment")
+	}
+}
+
+func (c *checks) number(key string, value, low, high float64) {
+	if !(value >= low && value <= high) {
+		c.wrong(key, "%v is not between %v and %v", value, low, high)
+	}
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+
+	"voicebridge/web/access"
+)
+
+// Auth is how callers prove who they are.
+func (c *Config) Auth() access.Auth {
+	return access.Auth{Tokens: c.Secrets.Tokens, JWTSecret: c.Secrets.JWTSecret, JWKSURL: c.JWTJWKSURL,
+		JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience, JWTMayClaim: c.JWTMayClaim, Secret: c.Secrets.Signing}
+}
+
+// Proxies are the networks whose word on where a request comes from is believed.
+func (c *Config) Proxies() []netip.Prefix {
+	out, _ := prefixes(c.TrustedProxies) // checked by validate
+	return out
+}
+
+// Driver returns which upstream is used: openai or simulator.
+func (c *Config) Driver() string {
+	switch {
+	case c.Upstream != "":
+		return c.Upstream
+	case c.VoiceKey().IsSet():
+		return UpstreamOpenAI
+	default:
+		return UpstreamSimulator
+	}
+}
+
+// VoiceKey is the key for voice calls: their own, or that of text.
+func (c *Config) VoiceKey() access.Secret {
+	if c.Secrets.RealtimeKey.IsSet() {
+		return c.Secrets.RealtimeKey
+	}
+	return c.Secrets.OpenAIKey
+}
+
+// CallsURL is the address of the calls route.
+func (c *Config) CallsURL() string {
+	return cmp.Or(c.Realtime.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/realtime/calls")
+}
+
+// Loopback reports whether only this machine can reach the server.
+func (c *Config) Loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && IsLoopback(host)
+}
+
+// IsLoopback reports whether a host is this machine, by its name or address.
+func IsLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// prefixes reads addresses and networks.
+func prefixes(list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	var problems []error
+	for _, text := range list {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%q is not an address or a network", text))
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, errors.Join(problems...)
+}
+
+// Slog is the level in the terms of the logger.
+func (c *Log) Slog() slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// secretKey finds keys of the file that ask for a secret.
+var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|password|passwd|credentials?)$`)
+
+// secretNames are where the secrets belong that have a variable.
+var secretNames = map[string]string{
+	"openai_api_key": "OPENAI_API_KEY", "anthropic_api_key": "ANTHROPIC_API_KEY", "gemini_api_key": "GEMINI_API_KEY", "ollama_api_key": "OLLAMA_API_KEY",
+	"exa_api_key": "EXA_API_KEY", "tavily_api_key": "TAVILY_API_KEY", "brave_api_key": "BRAVE_API_KEY",
+	"jwt_secret": "VOICEBRIDGE_JWT_SECRET", "api_tokens": "VOICEBRIDGE_API_TOKENS",
+	"database_url": "DATABASE_URL", "ice_servers": "VOICEBRIDGE_ICE_SERVERS",
+}
+
+// refuseSecrets notes every secret in the file. Keys that are settings, such as
+// max_tokens, are not asked.
+func (l *loader) refuseSecrets(raw map[string]any) { l.refuseSecretsIn("", raw) }
+
+func (l *loader) refuseSecretsIn(path string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			l.refuseSecretsIn(strings.TrimPrefix(path+"."+key, "."), inner)
+		}
+		return
+	case []any:
+		for i, inner := range v {
+			l.refuseSecretsIn(fmt.Sprintf("%s[%d]", path, i), inner)
+		}
+		return
+	case string:
+		if u, err := url.Parse(v); err == nil && u.User != nil {
+			if _, has := u.User.Password(); has {
+				l.refuseSecret(path)
+				return
+			}
+		}
+	}
+	if secretKey.MatchString(path) && !strings.HasSuffix(path, ".max_tokens") && !strings.HasSuffix(path, "_chunk_tokens") {
+		l.refuseSecret(path)
+	}
+}
+
+func (l *loader) refuseSecret(path string) {
+	l.refused[path] = true
+	top, _, _ := strings.Cut(strings.ToLower(path), "[")
+	where := "the environment"
+	if name, ok := secretNames[top]; ok {
+		where = name + " in the environment"
+	}
+	l.note(fmt.Errorf("%s: secrets do not belong into the file: use %s", path, where))
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"voicebridge/web"
+	"voicebridge/web/access"
+)
+
+// secretVariables are those that are, or may hold, secrets.
+var secretVariables = map[string]func(*Secrets, string) error{
+	"OPENAI_API_KEY":               func(s *Secrets, v string) error { s.OpenAIKey = access.NewSecret(v); return checkKey(v) },
+	"ANTHROPIC_API_KEY":            func(s *Secrets, v string) error { s.AnthropicKey = access.NewSecret(v); return checkKey(v) },
+	"GEMINI_API_KEY":               func(s *Secrets, v string) error { s.GeminiKey = access.NewSecret(v); return checkKey(v) },
+	"OLLAMA_API_KEY":               func(s *Secrets, v string) error { s.OllamaKey = access.NewSecret(v); return checkKey(v) },
+	"EXA_API_KEY":                  func(s *Secrets, v string) error { s.ExaKey = access.NewSecret(v); return checkKey(v) },
+	"TAVILY_API_KEY":               func(s *Secrets, v string) error { s.TavilyKey = access.NewSecret(v); return checkKey(v) },
+	"BRAVE_API_KEY":                func(s *Secrets, v string) error { s.BraveKey = access.NewSecret(v); return checkKey(v) },
+	"VOICEBRIDGE_REALTIME_API_KEY": func(s *Secrets, v string) error { s.RealtimeKey = access.NewSecret(v); return checkKey(v) },
+	"VOICEBRIDGE_SECRET":           func(s *Secrets, v string) error { s.Signing = access.NewSecret(v); return checkLength(v) },
+	"VOICEBRIDGE_TURN_SECRET":      func(s *Secrets, v string) error { s.TURNSecret = access.NewSecret(v); return nil },
+	"VOICEBRIDGE_JWT_SECRET":       parseJWTSecret,
+	"VOICEBRIDGE_API_TOKENS":       parseTokens,
+	"VOICEBRIDGE_ICE_SERVERS":      parseICEServers,
+	"DATABASE_URL":                 func(s *Secrets, v string) error { s.DatabaseURL = access.NewSecret(v); return nil },
+}
+
+func splitList(v string) []string {
+	var out []string
+	for item := range strings.SplitSeq(v, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// checkKey refuses a key that cannot stand in a header, such as one that was
+// pasted with a line break in it.
+func checkKey(v string) error {
+	if strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the key holds characters that no key has (a space, a line break?)")
+	}
+	return nil
+}
+
+// minSecret is the least length of VOICEBRIDGE_SECRET, in bytes.
+const minSecret = 32
+
+// checkLength refuses a secret that can be guessed.
+func checkLength(v string) error {
+	if len(v) < minSecret {
+		return fmt.Errorf("it has less than %d bytes, so it could be guessed", minSecret)
+	}
+	return nil
+}
+
+// parseJWTSecret refuses a secret that can be guessed.
+func parseJWTSecret(s *Secrets, v string) error {
+	if len(v) < access.MinJWTSecret {
+		s.badTokens = true
+		return fmt.Errorf("it has less than %d bytes, so it could be guessed", access.MinJWTSecret)
+	}
+	s.JWTSecret = access.NewSecret(v)
+	return nil
+}
+
+// parseTokens reads owner:token pairs. Errors count the pairs and never repeat
+// them.
+func parseTokens(s *Secrets, v string) error {
+	var problems []error
+	seen := map[string]bool{}
+	for i, pair := range splitList(v) {
+		owner, token, ok := strings.Cut(pair, ":")
+		owner, token = strings.TrimSpace(owner), strings.TrimSpace(token)
+		switch {
+		case !ok || owner == "" || token == "":
+			problems = append(problems, fmt.Errorf("entry %d must be owner:token", i+1))
+		case strings.HasPrefix(token, "ek_"):
+			problems = append(problems, fmt.Errorf("entry %d: tokens that begin with ek_ are client secrets", i+1))
+		case checkKey(token) != nil:
+			problems = append(problems, fmt.Errorf("entry %d: the token holds characters that cannot be sent", i+1))
+		case len(token) < access.MinToken:
+			problems = append(problems, fmt.Errorf("entry %d: a token of less than %d characters could be guessed", i+1, access.MinToken))
+		case seen[token]:
+			problems = append(problems, fmt.Errorf("entry %d has the token of another entry", i+1))
+		default:
+			seen[token] = true
+			s.Tokens = append(s.Tokens, access.StaticToken{Owner: owner, Token: access.NewSecret(token)})
+		}
+	}
+	if len(problems) == 0 && len(s.Tokens) == 0 {
+		problems = append(problems, errors.New("there is no token in it"))
+	}
+	s.badTokens = len(problems) > 0
+	return errors.Join(problems...)
+}
+
+// parseICEServers reads URLs with commas between them, or for servers with a
+// password JSON in the form of the browser's RTCIceServer.
+func parseICEServers(s *Secrets, v string) error {
+	if !strings.HasPrefix(v, "[") {
+		for _, u := range splitList(v) {
+			if strings.HasPrefix(u, "turn") {
+				return errors.New(`a TURN server needs a password: write [{"urls":["turn:…"],"username":"…","credential":"…"}]`)
+			}
+			s.ICEServers = append(s.ICEServers, web.ICEServer{URLs: []string{u}})
+		}
+		return checkICEServers(s.ICEServers)
+	}
+	var list []struct {
+		URLs       oneOrMore `json:"urls"`
+		Username   string    `json:"username"`
+		Credential string    `json:"credential"`
+	}
+	decoder := json.NewDecoder(strings.NewReader(v))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&list); err != nil || decoder.More() {
+		// The decoder's words may repeat a password.
+		return errors.New(`it must be JSON of the form [{"urls":["turn:…"],"username":"…","credential":"…"}]`)
+	}
+	for _, i := range list {
+		s.ICEServers = append(s.ICEServers, web.ICEServer{URLs: i.URLs, Username: i.Username, Credential: access.NewSecret(i.Credential)})
+	}
+	return checkICEServers(s.ICEServers)
+}
+
+// oneOrMore is a text or a list of texts, as RTCIceServer.urls is.
+type oneOrMore []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (o *oneOrMore) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*o = []string{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(o))
+}
+
+func checkICEServers(servers []web.ICEServer) error {
+	for i, server := range servers {
+		if len(server.URLs) == 0 {
+			return fmt.Errorf("server %d has no urls", i+1)
+		}
+		for _, u := range server.URLs {
+			scheme, rest, _ := strings.Cut(u, ":")
+			switch scheme {
+			case "stun", "stuns":
+			case "turn", "turns":
+				if server.Username == "" || !server.Credential.IsSet() {
+					return fmt.Errorf("server %d is a TURN server without username and credential", i+1)
+				}
+			default:
+				return fmt.Errorf("server %d: the schemes of URLs are stun, stuns, turn and turns", i+1)
+			}
+			if rest == "" || strings.HasPrefix(rest, "//") {
+				return fmt.Errorf("server %d: a URL must be of the form stun:host:port", i+1)
+			}
+		}
+	}
+	return nil
+}

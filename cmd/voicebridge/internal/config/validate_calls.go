@@ -1,0 +1,87 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.1
+	languageCode = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
+)
+
+// checkCalls says what is wrong with the settings of voice calls.
+func (c *Config) checkCalls(w *checks) {
+	r := c.Realtime
+	if r.URL != "" {
+		address, _, _ := strings.Cut(r.URL, "?") // such as ?api-version=… of Azure
+		w.httpURL("realtime.url", address)
+	}
+	if !headerName.MatchString(r.APIKeyHeader) {
+		w.wrong("realtime.api_key_header", "%q is no name of a header", r.APIKeyHeader)
+	}
+	w.oneOf("realtime.noise_reduction", r.NoiseReduction, "", "near_field", "far_field")
+	if r.Language != "" && !languageCode.MatchString(r.Language) {
+		w.wrong("realtime.language", "%q is no code of a language, such as en or de", r.Language)
+	}
+	r.TurnDetection.check(w)
+	l := c.Calls
+	w.between("calls.renew_before_minutes", l.RenewBeforeMinutes, 2, 50)
+	w.between("calls.grace_seconds", l.GraceSeconds, 0, 600)
+	w.between("calls.close_grace_seconds", l.CloseGraceSeconds, 0, 600)
+	w.between("calls.idle_minutes", l.IdleMinutes, 0, 24*60)
+	w.between("calls.max_minutes", l.MaxMinutes, 0, 7*24*60)
+	w.between("calls.max_tool_rounds", l.MaxToolRounds, 1, 1000)
+	w.number("budget.call_usd", c.Budget.CallUSD, 0, 1e6)
+	w.number("budget.owner_day_usd", c.Budget.OwnerDayUSD, 0, 1e6)
+	w.between("budget.warn_percent", c.Budget.WarnPercent, 1, 100)
+}
+
+func (t TurnDetection) check(w *checks) {
+	const key = "realtime.turn_detection."
+	w.oneOf(key+"type", t.Type, ServerVAD, SemanticVAD, PushToTalk)
+	for name, field := range map[string]struct {
+		set  bool
+		only string
+	}{
+		"threshold": {t.Threshold != nil, ServerVAD}, "prefix_padding_ms": {t.PrefixPaddingMS != nil, ServerVAD},
+		"silence_duration_ms": {t.SilenceDurationMS != nil, ServerVAD}, "idle_timeout_ms": {t.IdleTimeoutMS != nil, ServerVAD},
+		"eagerness": {t.Eagerness != "", SemanticVAD},
+	} {
+		if field.set && t.Type != field.only {
+			w.wrong(key+name, "it belongs to the type %s", field.only)
+		}
+	}
+	w.oneOf(key+"eagerness", t.Eagerness, "", "low", "medium", "high", "auto")
+	if t.Threshold != nil {
+		w.number(key+"threshold", *t.Threshold, 0, 1)
+	}
+	for name, field := range map[string]struct {
+		value     *int
+		low, high int
+	}{
+		"prefix_padding_ms": {t.PrefixPaddingMS, 0, 10_000}, "silence_duration_ms": {t.SilenceDurationMS, 0, 30_000},
+		"idle_timeout_ms": {t.IdleTimeoutMS, 5000, 30_000},
+	} {
+		if field.value != nil {
+			w.between(key+name, *field.value, field.low, field.high)
+		}
+	}
+}
+
+// checkServing says what is wrong with how others reach the server.
+func (c *Config) checkServing(w *checks) {
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		w.wrong("tls", "cert_file and key_file belong together")
+	}
+	if (len(c.TURN.URLs) > 0) != c.Secrets.TURNSecret.IsSet() {
+		w.wrong("turn.urls", "they need VOICEBRIDGE_TURN_SECRET, and it needs them")
+	}
+	for _, address := range c.TURN.URLs {
+		scheme, rest, _ := strings.Cut(address, ":")
+		if scheme != "turn" && scheme != "turns" || rest == "" || strings.HasPrefix(rest, "//") {
+			w.wrong("turn.urls", "%q is not of the form turn:host:port", address)
+		}
+	}
+	w.between("turn.ttl_minutes", c.TURN.TTLMinutes, 1, 24*60)
+}
