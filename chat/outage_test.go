@@ -1,0 +1,120 @@
+package chat_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/llm"
+	"voicebridge/persistence"
+)
+
+// hold keeps everybody else from writing to a database until release is called.
+func hold(t *testing.T, b *bench) (release func()) {
+	t.Helper()
+	other, err := b.store.CreateThread(t.Context(), "ben", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = b.store.Batch(context.Background(), persistence.Key{Owner: "ben", Thread: other.ID}, func(w *persistence.Batch) error {
+			if _, err := w.AppendMessage(persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("x")}}); err != nil {
+				t.Errorf("AppendMessage() = %v", err)
+			}
+			close(held)
+			<-free
+			return nil
+		})
+	}()
+	<-held
+	return func() {
+		close(free)
+		<-done
+	}
+}
+
+// TestSlowDatabase has a database that stands still while an answer is told: its words
+// go on.
+func TestSlowDatabase(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		const words, pace = 300, 50 * time.Millisecond // fifteen seconds
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			for range words {
+				if sleep(ctx, pace) != nil || !yield(llm.Delta{Text: "word "}, nil) {
+					return
+				}
+			}
+			yield(llm.Delta{Stop: llm.StopEnd}, nil)
+		}}
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		release := hold(t, b)
+		begun := time.Now()
+		told := 0
+		for e, err := range turn.Events(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == chat.EventTextDelta {
+				told++
+			}
+			if told == words-50 && release != nil {
+				if took := time.Since(begun); took > (words-40)*pace {
+					t.Errorf("%d words took %v", told, took)
+				}
+				release()
+				release = nil
+			}
+		}
+		r, _ := turn.Wait(t.Context())
+		if took := time.Since(begun); r.Status != persistence.StatusCompleted || r.Message.Parts == nil || took > (words+20)*pace {
+			t.Errorf("Wait() = %+v after %v", r, took)
+		}
+		if got := b.messages()[1]; strings.Count(got.Text(), "word") != words {
+			t.Errorf("%d words are saved", strings.Count(got.Text(), "word"))
+		}
+		b.stop()
+	})
+}
+
+// TestOutage has a database that is away for a minute while a turn ends: who waits
+// hears the answer, and it is saved when the database is back.
+func TestOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		said, end := make(chan struct{}), make(chan struct{})
+		provider := &fake{name: "fake", answer: func(_ context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			if n == 0 {
+				yield(llm.Delta{Text: "Forty-two."}, nil)
+				close(said)
+				<-end
+			}
+			yield(llm.Delta{Text: "!", Stop: llm.StopEnd}, nil)
+		}}
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		<-said
+		release := hold(t, b)
+		begun := time.Now()
+		close(end)
+		r, err := turn.Wait(t.Context())
+		if took := time.Since(begun); err != nil || r.Text != "Forty-two.!" || r.Status != persistence.StatusCompleted || r.Message.Parts != nil || took > 40*time.Second {
+			t.Errorf("Wait() = %+v, %v after %v", r, err, took)
+		}
+		if err := sleep(t.Context(), time.Until(begun.Add(time.Minute))); err != nil {
+			t.Fatal(err)
+		}
+		release()
+		if err := sleep(t.Context(), 15*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant completed: | \"Forty-two.!\"")
+		if r := b.say("Again"); r.Text != "!" {
+			t.Errorf("the next turn says %q", r.Text)
+		}
+		b.stop()
+	})
+}
