@@ -131,7 +131,7 @@ func (m *model) forget() {
 }
 
 const queueSettings = "limits:\n  setups_per_minute_per_ip: 100000\n" +
-	"conversations:\n  queue: {max_size: 0, auto_generate_titles: false}\n"
+	"conversations:\n  auto_generate_titles: false\n  queue: {max_size: 0, auto_generate_titles: false}\n"
 
 // post sends JSON to the program and reads the answer into v.
 func (p *program) post(t *testing.T, path, body string, status int, v any) {

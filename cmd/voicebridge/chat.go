@@ -72,7 +72,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		MaxTokens:     cfg.Text.MaxTokens,
 		FirstByte:     time.Duration(cfg.Text.TimeoutSeconds) * time.Second,
 		MaxToolRounds: h.MaxToolRounds,
-		NoTitles:      !cfg.Conversations.Queue.AutoGenerateTitles,
+		NoTitles:      !cfg.Conversations.AutoGenerateTitles,
 		Observers:     observers,
 		Cost:          cfg.TextCost,
 		Logger:        log,

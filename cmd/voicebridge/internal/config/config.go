@@ -166,8 +166,10 @@ type TURN struct {
 
 // Conversations are the rules of threads.
 type Conversations struct {
-	Queue   Queue   `koanf:"queue"`
-	History History `koanf:"history"`
+	// AutoGenerateTitles gives threads titles, by their first words and then by the model.
+	AutoGenerateTitles bool    `koanf:"auto_generate_titles"`
+	Queue              Queue   `koanf:"queue"`
+	History            History `koanf:"history"`
 }
 
 // Queue is what happens to messages that are typed while the assistant is busy.
@@ -284,6 +286,8 @@ func Defaults() Config {
 		TURN:   TURN{TTLMinutes: 120},
 		Text:   Text{Instructions: defaultTextInstructions, TimeoutSeconds: 30},
 		Conversations: Conversations{
+			AutoGenerateTitles: true,
+
 			Queue:   Queue{Enabled: true, MaxSize: 10, AutoGenerateTitles: true},
 			History: History{ReplayMessages: 20, MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000, MaxToolRounds: 8},
 		},
