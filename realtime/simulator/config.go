@@ -41,6 +41,10 @@ type Config struct {
 	// Deaf counts the caller's audio without decoding it, so that a load test
 	// measures others and not this package.
 	Deaf bool
+	// Drive, when set, is called for each session before it runs. Its sink takes the
+	// caller's audio in place of the simulator's ear; its model answers. Both may be
+	// nil.
+	Drive func(*Session) (rtc.AudioSink, Model)
 	// Logger may be nil.
 	Logger *slog.Logger
 }

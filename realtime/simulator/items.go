@@ -7,7 +7,8 @@ type items struct {
 	conversation
 
 	wire     *wire
-	rejected int // so many creations to come are refused on purpose
+	rejected int   // so many creations to come are refused on purpose
+	model    Model // may be nil
 }
 
 func (l *items) create(e realtime.Event, o object) *realtime.Error {
@@ -20,15 +21,26 @@ func (l *items) create(e realtime.Event, o object) *realtime.Error {
 		return refuse("invalid_value", "item", "The item was refused on purpose.")
 	}
 	it, err := l.newItem(raw)
-	if err != nil {
-		return err
+	if err == nil {
+		err = l.insert(it, e.PreviousItemID)
 	}
-	if err := l.insert(it, e.PreviousItemID); err != nil {
+	if err != nil {
+		l.output(raw)
 		return err
 	}
 	l.announce(realtime.TypeItemAdded, it)
 	l.announce(realtime.TypeItemDone, it)
+	l.output(raw)
 	return nil
+}
+
+// output tells the model of an item if it is the output of a function call.
+func (l *items) output(raw object) {
+	if l.model != nil && raw["type"] == realtime.ItemFunctionCallOutput {
+		callID, _ := raw["call_id"].(string)
+		output, _ := raw["output"].(string)
+		l.model.Output(callID, output)
+	}
 }
 
 // announce tells an item with its actual predecessor.

@@ -126,6 +126,9 @@ func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 	case realtime.TypeItemTruncate:
 		return s.items.truncate(e)
 	case realtime.TypeResponseCreate:
+		if s.items.model != nil && s.items.model.Respond() {
+			return nil
+		}
 		params, _ := o["response"].(object)
 		return s.responder.request(params)
 	case realtime.TypeResponseCancel:

@@ -184,7 +184,16 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 		return nil, "", err
 	}
 	ses.wire.peer = peer
+	if s.cfg.Drive != nil {
+		sound, model := s.cfg.Drive(ses)
+		if sound != nil {
+			ses.sound = sound
+		}
+		ses.items.model = model
+	}
 	if err := s.adopt(ses); err != nil {
+		ses.err = err
+		close(ses.done)
 		return nil, "", errors.Join(err, peer.Close())
 	}
 	return ses, answer, nil

@@ -44,6 +44,7 @@ type Session struct {
 	err      error // valid when done is closed
 	early    atomic.Int64
 
+	sound     rtc.AudioSink // takes the caller's audio
 	wire      wire
 	clock     clock
 	set       *settings
@@ -78,6 +79,7 @@ func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, 
 		return nil, err
 	}
 	ear.configure(set.turns)
+	s.sound = ear
 	s.wire = wire{end: func(err error) { s.end(err) }, log: s.log, duplicate: faults.DuplicateEvents}
 	s.items = items{wire: &s.wire, rejected: faults.RejectItems}
 	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle}
@@ -167,7 +169,7 @@ func (s *Session) run(parent context.Context) {
 	var flow rtc.Flow
 	flow.Open()
 	wg.Go(func() {
-		if err := s.wire.peer.Forward(s.ctx, s.listener.ear, &flow); err != nil {
+		if err := s.wire.peer.Forward(s.ctx, s.sound, &flow); err != nil {
 			s.log.Debug("caller's audio ended", "error", err)
 		}
 	})

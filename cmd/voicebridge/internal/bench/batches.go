@@ -31,25 +31,26 @@ const callPrefix = "call_"
 //
 // It holds the other side to the rules: each call has one output, which is that of
 // its own tool, and each batch one response.create, behind its response.done and
-// its last output. Like the conversation it is used by one goroutine, but for
-// answered and finished.
+// its last output. It is used by the session's goroutine, but for answered and
+// finished.
 type batches struct {
-	of   *conversation
+	of   stage
 	uses []use // of which the calls are in turn
 	size int   // calls of a batch
 	// fail is told what breaks a rule. Nothing is asked for after that.
 	fail func(error)
 	took histogram // from the first event of a batch to its response.create
 
-	batch    uint64 // from 1
-	began    time.Time
-	response string // the response of the batch
-	made     []any  // its function calls
-	asked    uint64 // calls until now
-	missing  map[string]string
-	speaking bool // response.done is not sent yet
-	last     bool // there will be no other batch
-	failed   bool
+	batch     uint64 // from 1
+	began     time.Time
+	response  string // the response of the batch
+	responses int    // made so far
+	made      []any  // its function calls
+	asked     uint64 // calls until now
+	missing   map[string]string
+	speaking  bool // response.done is not sent yet
+	last      bool // there will be no other batch
+	failed    bool
 
 	// answered is how many calls have their output.
 	answered atomic.Uint64
@@ -57,40 +58,42 @@ type batches struct {
 	finished chan struct{}
 }
 
-func newBatches(of *conversation, uses []use, size int, fail func(error)) *batches {
+// stage is what the model speaks through; *simulator.Session is one.
+type stage interface {
+	Emit(event map[string]any)
+	AddCall(id, callID, name string)
+	Forget()
+}
+
+func newBatches(of stage, uses []use, size int, fail func(error)) *batches {
 	return &batches{of: of, uses: uses, size: size, fail: fail, missing: map[string]string{}, finished: make(chan struct{})}
 }
 
 // next begins a batch.
-func (b *batches) next() [][]byte {
-	c := b.of
+func (b *batches) next() {
 	// The batches before are answered; a long run must not grow with them.
-	c.forget()
+	b.of.Forget()
 	b.batch++
 	b.began = time.Now()
-	b.response, b.made, b.speaking = c.newID("resp_"), nil, true
-	events := [][]byte{b.responseEvent(realtime.TypeResponseCreated, realtime.ResponseInProgress)}
+	b.newResponse()
+	b.speaking = true
+	b.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress)
 	for i := range b.size {
 		u := b.useOf(i)
 		b.asked++
-		callID := callPrefix + strconv.FormatUint(b.asked, 10)
+		id, callID := fmt.Sprintf("fc_%d", b.asked), callPrefix+strconv.FormatUint(b.asked, 10)
 		b.missing[callID] = u.name
-		call := func(status, arguments string) object {
-			return object{
-				"id": fmt.Sprintf("fc_%d", b.asked), "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": status,
-				"call_id": callID, "name": u.name, "arguments": arguments,
-			}
+		call := object{
+			"id": id, "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": realtime.ResponseCompleted,
+			"call_id": callID, "name": u.name, "arguments": text(u.arguments(markOf(callID))),
 		}
-		done := call(realtime.ResponseCompleted, text(u.arguments(markOf(callID))))
-		b.made = append(b.made, done)
-		events = append(events, c.append(call(realtime.ResponseInProgress, "")), c.event(object{
-			"type": realtime.TypeOutputItemDone, "response_id": b.response, "output_index": i, "item": done,
-		}))
+		b.made = append(b.made, call)
+		b.of.AddCall(id, callID, u.name)
+		b.of.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": b.response, "output_index": i, "item": call})
 	}
 	if b.batch%holdEvery != 0 {
-		events = append(events, b.done())
+		b.done()
 	}
-	return events
 }
 
 // useOf is what call i of a batch is of, from 0.
@@ -101,18 +104,19 @@ func (b *batches) useOf(i int) use { return b.uses[i%len(b.uses)] }
 func (b *batches) held() bool { return b.speaking && len(b.missing) == 0 && !b.failed }
 
 // done ends the response of the batch.
-func (b *batches) done() []byte {
+func (b *batches) done() {
 	b.speaking = false
-	return b.responseEvent(realtime.TypeResponseDone, realtime.ResponseCompleted)
+	b.respond(realtime.TypeResponseDone, realtime.ResponseCompleted)
 }
 
-func (b *batches) responseEvent(kind, status string) []byte {
-	output := b.made
-	if output == nil {
-		output = []any{}
-	}
-	return b.of.event(object{"type": kind, "response": object{
-		"object": "realtime.response", "id": b.response, "status": status, "output": output,
+func (b *batches) newResponse() {
+	b.responses++
+	b.response, b.made = fmt.Sprintf("resp_%d", b.responses), []any{}
+}
+
+func (b *batches) respond(kind, status string) {
+	b.of.Emit(object{"type": kind, "response": object{
+		"object": "realtime.response", "id": b.response, "status": status, "output": b.made,
 	}})
 }
 
@@ -139,8 +143,8 @@ func (b *batches) was(callID string) bool {
 	return ours && err == nil && n >= 1 && n <= b.asked
 }
 
-// create takes a response.create and returns the response, and the next batch.
-func (b *batches) create() [][]byte {
+// create takes a response.create: it makes the response, and the next batch.
+func (b *batches) create() {
 	switch {
 	case b.over():
 		b.broken("there is a response.create after the last batch was answered")
@@ -151,19 +155,17 @@ func (b *batches) create() [][]byte {
 		b.broken("there is a response.create before the response.done of batch %d", b.batch)
 	}
 	if b.failed {
-		return nil
+		return
 	}
 	b.took.record(time.Since(b.began))
-	b.response, b.made = b.of.newID("resp_"), nil
-	events := [][]byte{
-		b.responseEvent(realtime.TypeResponseCreated, realtime.ResponseInProgress),
-		b.responseEvent(realtime.TypeResponseDone, realtime.ResponseCompleted),
-	}
+	b.newResponse()
+	b.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress)
+	b.respond(realtime.TypeResponseDone, realtime.ResponseCompleted)
 	if b.last {
 		close(b.finished)
-		return events
+		return
 	}
-	return append(events, b.next()...)
+	b.next()
 }
 
 func (b *batches) over() bool {

@@ -14,27 +14,46 @@ import (
 	"voicebridge/realtime"
 )
 
-// model is a conversation whose model uses tools, and what a bridge does with it.
+// model is one that uses tools, and what a bridge does with it. It is the stage of
+// its batches.
 type model struct {
-	t *testing.T
-	*conversation
+	t        *testing.T
+	batches  *batches
+	events   []object // since they were looked at
 	failures []error
 }
 
 func newModel(t *testing.T, size int) *model {
 	t.Helper()
-	m := &model{t: t, conversation: newConversation("rtc_1", object{"type": "realtime", "model": "m"})}
-	m.batches = newBatches(m.conversation, uses, size, func(err error) { m.failures = append(m.failures, err) })
+	m := &model{t: t}
+	m.batches = newBatches(m, uses, size, func(err error) { m.failures = append(m.failures, err) })
 	return m
 }
 
-// lines is a line for each event.
-func (m *model) lines(events [][]byte) []string {
+// Emit implements stage.
+func (m *model) Emit(event map[string]any) { m.events = append(m.events, event) }
+
+// AddCall implements stage.
+func (m *model) AddCall(id, callID, name string) {
+	m.Emit(object{"type": realtime.TypeItemAdded, "item": object{
+		"id": id, "type": realtime.ItemFunctionCall, "status": realtime.ResponseInProgress, "call_id": callID, "name": name,
+	}})
+}
+
+// Forget implements stage.
+func (m *model) Forget() {}
+
+// lines is a line for each event that is new.
+func (m *model) lines() []string {
 	m.t.Helper()
 	var out []string
-	for _, raw := range events {
+	for _, event := range m.events {
+		raw, err := json.Marshal(event)
+		if err != nil {
+			m.t.Fatal(err)
+		}
 		e, err := realtime.Decode(raw)
-		if err != nil || e.Malformed != nil || e.EventID == "" {
+		if err != nil || e.Malformed != nil {
 			m.t.Fatalf("event %s: %v, %v", raw, err, e.Malformed)
 		}
 		line := e.Type
@@ -44,18 +63,17 @@ func (m *model) lines(events [][]byte) []string {
 			if err != nil {
 				m.t.Fatal(err)
 			}
-			line += fmt.Sprintf(" %s %s %s after %q", it.CallID, it.Name, it.Status, e.PreviousItemID)
+			line += fmt.Sprintf(" %s %s %s", it.CallID, it.Name, it.Status)
 		case e.Response != nil:
 			r, err := realtime.DecodeResponse(e.Response)
 			if err != nil {
 				m.t.Fatal(err)
 			}
 			line += fmt.Sprintf(" %s %s with %d", r.ID, r.Status, len(r.Output))
-		case e.Error != nil:
-			line += " " + e.Error.Code
 		}
 		out = append(out, line)
 	}
+	m.events = nil
 	return out
 }
 
@@ -67,14 +85,12 @@ func success(callID string) string {
 	return fmt.Sprintf(`{"summary":%q,"chartId":"x"}`, markOf(callID))
 }
 
-func (m *model) answer(callID, output string) []string {
-	m.t.Helper()
-	return m.lines(m.receive(realtime.FunctionCallOutput("ev_"+callID, "", callID, output)))
-}
+func (m *model) answer(callID, output string) { m.batches.output(callID, output) }
 
 func (m *model) ask() []string {
 	m.t.Helper()
-	return m.lines(m.receive(realtime.ResponseCreate("ev_ask")))
+	m.batches.create()
+	return m.lines()
 }
 
 // serve answers all that is missing and asks for the next response.
@@ -84,7 +100,8 @@ func (m *model) serve() []string {
 		m.answer(callID, success(callID))
 	}
 	if m.batches.held() {
-		m.lines([][]byte{m.batches.done()})
+		m.batches.done()
+		m.lines()
 	}
 	return m.ask()
 }
@@ -94,25 +111,24 @@ func TestBatch(t *testing.T) {
 	m := newModel(t, 3)
 	want := []string{
 		`response.created resp_1 in_progress with 0`,
-		`conversation.item.added call_1 mini-javascript-execution in_progress after ""`,
-		`response.output_item.done call_1 mini-javascript-execution completed after ""`,
-		`conversation.item.added call_2 create_bar_chart in_progress after "fc_1"`,
-		`response.output_item.done call_2 create_bar_chart completed after ""`,
-		`conversation.item.added call_3 mini-javascript-execution in_progress after "fc_2"`,
-		`response.output_item.done call_3 mini-javascript-execution completed after ""`,
+		`conversation.item.added call_1 mini-javascript-execution in_progress`,
+		`response.output_item.done call_1 mini-javascript-execution completed`,
+		`conversation.item.added call_2 create_bar_chart in_progress`,
+		`response.output_item.done call_2 create_bar_chart completed`,
+		`conversation.item.added call_3 mini-javascript-execution in_progress`,
+		`response.output_item.done call_3 mini-javascript-execution completed`,
 		`response.done resp_1 completed with 3`,
 	}
-	if diff := cmp.Diff(want, m.lines(m.batches.next())); diff != "" {
+	m.batches.next()
+	if diff := cmp.Diff(want, m.lines()); diff != "" {
 		t.Fatalf("batch (-want +got):\n%s", diff)
 	}
 	for _, callID := range []string{"call_2", "call_3", "call_1"} {
-		if got := m.answer(callID, success(callID)); len(got) != 2 || !strings.HasPrefix(got[0], "conversation.item.added "+callID) {
-			t.Errorf("output of %s: %q", callID, got)
-		}
+		m.answer(callID, success(callID))
 	}
 	got := m.ask()
 	if len(got) != 2+len(want) || got[0][:len("response.created")] != "response.created" || !strings.HasSuffix(got[1], "completed with 0") ||
-		!strings.Contains(got[3], "conversation.item.added call_4 mini-javascript-execution in_progress after") {
+		!strings.Contains(got[3], "conversation.item.added call_4 mini-javascript-execution in_progress") {
 		t.Errorf("answer %q", got)
 	}
 	m.batches.last = true
@@ -126,11 +142,12 @@ func TestBatch(t *testing.T) {
 }
 
 // TestSomeBatchesEndTheirResponseLate finds that response.done waits for all
-// outputs in each fourth batch, and that a long run does not grow.
+// outputs in each fourth batch.
 func TestSomeBatchesEndTheirResponseLate(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 2)
-	events := m.lines(m.batches.next())
+	m.batches.next()
+	events := m.lines()
 	for n := uint64(1); n <= 3*holdEvery; n++ {
 		late := !slices.ContainsFunc(events[max(len(events)-5, 0):], func(line string) bool {
 			return strings.HasPrefix(line, realtime.TypeResponseDone) && strings.HasSuffix(line, "with 2")
@@ -144,8 +161,8 @@ func TestSomeBatchesEndTheirResponseLate(t *testing.T) {
 		}
 		events = m.serve()
 	}
-	if len(m.failures) != 0 || len(m.items) > 10 {
-		t.Errorf("%v, %d items", m.failures, len(m.items))
+	if len(m.failures) != 0 {
+		t.Error(m.failures)
 	}
 }
 
@@ -176,6 +193,7 @@ func TestBrokenRules(t *testing.T) {
 		m := newModel(t, 2)
 		m.batches.next()
 		c.do(m)
+		m.lines()
 		if len(m.failures) != 1 || !strings.Contains(m.failures[0].Error(), c.want) || len(m.failures[0].Error()) > 500 {
 			t.Errorf("%s: %v, want %q", name, m.failures, c.want)
 		}
@@ -215,8 +233,8 @@ func TestOffered(t *testing.T) {
 		`{"tools":[{"name":"create_bar_chart"},{"name":"mini-javascript-execution"}]}`:   "mini-javascript-execution create_bar_chart",
 		`{"tools":[{"name":["create_bar_chart"]},{"name":"mini-javascript-execution"}]}`: "mini-javascript-execution",
 	} {
-		session, err := readObject([]byte(raw))
-		if err != nil {
+		var session object
+		if err := json.Unmarshal([]byte(raw), &session); err != nil {
 			t.Fatal(err)
 		}
 		var names []string
@@ -264,20 +282,20 @@ func openToolTalk(t *testing.T) (*talk, func(event []byte)) {
 	}
 	tools := []object{{"type": "function", "name": uses[0].name}, {"type": "function", "name": uses[1].name}}
 	send(realtime.SessionUpdate("ev", object{"type": "realtime", "tools": tools}))
-	await(t, k, func(c *conversation) bool { return len(offered(c.session)) == 2 })
+	await(t, k, func(c *upstreamCall) bool { return len(offered(c.session.Settings())) == 2 })
 	if err := k.startTools(2); err != nil {
 		t.Fatal(err)
 	}
 	return k, send
 }
 
-// await waits until what was sent has come to the conversation of a call.
-func await(t *testing.T, k *talk, there func(*conversation) bool) {
+// await waits until what was sent has come to the upstream's end of a call.
+func await(t *testing.T, k *talk, there func(*upstreamCall) bool) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for done := false; !done; <-look.C {
-		if err := k.calls[0].order(k.alive, func(c *conversation) [][]byte { done = there(c); return nil }); err != nil {
+		if err := k.calls[0].order(k.alive, func() { done = there(k.calls[0]) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -290,11 +308,11 @@ func TestToolsOfACall(t *testing.T) {
 		send(realtime.FunctionCallOutput("", "", callID, success(callID)))
 	}
 	send(realtime.ResponseCreate(""))
-	await(t, k, func(c *conversation) bool { return c.batches.batch == 2 })
+	await(t, k, func(c *upstreamCall) bool { return c.batches.batch == 2 })
 	for _, callID := range []string{"call_3", "call_4"} {
 		send(realtime.FunctionCallOutput("", "", callID, success(callID)))
 	}
-	await(t, k, func(c *conversation) bool { return len(c.batches.missing) == 0 })
+	await(t, k, func(c *upstreamCall) bool { return len(c.batches.missing) == 0 })
 	if err := k.stopTools(time.Millisecond); err == nil || !strings.Contains(err.Error(), "batch 2 has all its outputs and no response.create") {
 		t.Errorf("a bridge that does not ask: %v", err)
 	}

@@ -19,7 +19,9 @@ const (
 )
 
 // offeredSession is what a browser asks for. The bridge has a model of its own.
-var offeredSession = []byte(`{"type":"realtime","model":"load"}`)
+var offeredSession = []byte(`{"type":"realtime","model":"` + offeredModel + `"}`)
+
+const offeredModel = "load"
 
 // browser is the caller's end of one call. Like a page it offers; where its
 // offer goes decides whether there is a bridge between.

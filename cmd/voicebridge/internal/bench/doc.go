@@ -9,6 +9,7 @@
 //	browsers (they offer)  ◀──UDP──▶  the bridge   ◀──UDP──▶  the upstream (it answers)
 //	browsers               ◀──────────────UDP────────────▶    the upstream      the reference, without the bridge
 //
+// The upstream is the simulator, whose ears, mouths and model are the measurement's.
 // Both ways are measured one after the other in each round, because only what
 // the same machine did in the same minute can be compared. Packets are sent on a
 // fixed schedule whether or not earlier ones arrived, as microphones do.

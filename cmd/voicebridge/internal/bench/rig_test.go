@@ -1,13 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"mime/multipart"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -80,7 +76,7 @@ func TestALostCallEndsTheMeasurement(t *testing.T) {
 	}
 	ctx, end := r.whole(browsers)
 	defer end(nil)
-	r.up.standing()[0].end(errHungUp)
+	r.up.standing()[0].session.Drop()
 	err = wait(ctx, time.Now().Add(time.Hour))
 	if err == nil || !strings.Contains(err.Error(), "of 2 ended while it was measured: connection closed") {
 		t.Errorf("%v", err)
@@ -113,73 +109,6 @@ func TestACancelledMeasurementLeavesNothing(t *testing.T) {
 	}
 }
 
-func post(t *testing.T, url, contentType, body string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", contentType)
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	res, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
-}
-
-func form(t *testing.T, parts ...string) (contentType, body string) {
-	t.Helper()
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	for i := 0; i < len(parts); i += 2 {
-		if err := w.WriteField(parts[i], parts[i+1]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return w.FormDataContentType(), b.String()
-}
-
-func TestUpstreamRefuses(t *testing.T) {
-	t.Parallel()
-	r := openDirect(t, 0)
-	calls := r.up.url + "/realtime/calls"
-	for name, c := range map[string]struct {
-		parts []string
-		want  string
-	}{
-		"no session":      {[]string{"sdp", "v=0"}, "session.model"},
-		"no model":        {[]string{"sdp", "v=0", "session", `{"type":"realtime"}`}, "session.model"},
-		"a list":          {[]string{"sdp", "v=0", "session", `[]`}, "session.model"},
-		"no offer":        {[]string{"session", `{"model":"m"}`}, "invalid_offer"},
-		"half an offer":   {[]string{"sdp", "v=0\r\n", "session", `{"model":"m"}`}, "invalid_offer"},
-		"a large session": {[]string{"sdp", "v=0", "session", strings.Repeat("x", 2*maxBody)}, "invalid_request"},
-	} {
-		contentType, body := form(t, c.parts...)
-		if status, text := post(t, calls, contentType, body); status != http.StatusBadRequest || !strings.Contains(text, `{"error":{`) || !strings.Contains(text, c.want) {
-			t.Errorf("%s: %d %s", name, status, text)
-		}
-	}
-	if status, text := post(t, calls, "text/plain", "v=0"); status != http.StatusBadRequest || !strings.Contains(text, "invalid_request") {
-		t.Errorf("no form: %d %s", status, text)
-	}
-	if status, _ := post(t, calls+"/rtc_99/hangup", "", ""); status != http.StatusNotFound {
-		t.Errorf("hang up of nothing: %d", status)
-	}
-	if n := len(r.up.standing()); n != 0 {
-		t.Errorf("%d calls stand", n)
-	}
-}
-
 func TestBrowserTellsWhyItsCallEnded(t *testing.T) {
 	t.Parallel()
 	r := openDirect(t, 0)
@@ -187,21 +116,17 @@ func TestBrowserTellsWhyItsCallEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.up.mu.Lock()
-	call := r.up.calls[b.id]
-	r.up.mu.Unlock()
+	call := r.up.standing()[0].session
 	for _, event := range []string{
 		"{", `{"type":"response.done"}`, string(realtime.ErrorEvent("e", realtime.Error{Code: "rate_limit_exceeded", Message: "slow"})),
 		`{"type":"bridge.ended","reason":"upstream_lost"}`, `{"type":"test.done"}`,
 	} {
-		if err := call.peer.Send(t.Context(), []byte(event)); err != nil {
-			t.Fatal(err)
-		}
+		call.Inject([]byte(event))
 	}
 	if err := b.await(t.Context(), &b.opened, &b.ready); err != nil {
 		t.Fatal(err)
 	}
-	call.end(errHungUp)
+	call.Drop()
 	<-b.alive.Done()
 	if cause := context.Cause(b.alive); !strings.Contains(cause.Error(), "the bridge ended the call: upstream_lost") {
 		t.Errorf("%v", cause)

@@ -88,14 +88,14 @@ func (t *talk) half(c Config, beside *talk) (h Half, err error) {
 func (t *talk) startTools(atOnce int) error {
 	call := t.calls[0]
 	var b *batches
-	err := call.order(t.alive, func(c *conversation) [][]byte {
-		uses := offered(c.session)
+	err := call.order(t.alive, func() {
+		uses := offered(call.session.Settings())
 		if len(uses) == 0 {
-			return nil
+			return
 		}
-		b = newBatches(c, uses, atOnce, t.end)
-		c.batches = b
-		return b.next()
+		b = newBatches(call.session, uses, atOnce, t.end)
+		call.batches = b
+		b.next()
 	})
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (t *talk) startTools(atOnce int) error {
 // patience, and a while longer for what must not come any more.
 func (t *talk) stopTools(patience time.Duration) error {
 	call, b := t.calls[0], t.batches
-	if err := call.order(t.alive, func(*conversation) [][]byte { b.last = true; return nil }); err != nil {
+	if err := call.order(t.alive, func() { b.last = true }); err != nil {
 		return err
 	}
 	limit := time.NewTimer(patience)
@@ -124,6 +124,6 @@ func (t *talk) stopTools(patience time.Duration) error {
 	case <-limit.C:
 	}
 	var overdue error
-	err := call.order(t.alive, func(*conversation) [][]byte { overdue = b.overdue(); return nil })
+	err := call.order(t.alive, func() { overdue = b.overdue() })
 	return errors.Join(err, fmt.Errorf("after %s: %w", patience, overdue))
 }

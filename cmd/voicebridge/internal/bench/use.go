@@ -86,7 +86,7 @@ func text(o object) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(o); err != nil {
-		panic("load: encode arguments: " + err.Error()) // they are strings and numbers
+		panic("bench: encode arguments: " + err.Error()) // they are strings and numbers
 	}
 	return strings.TrimSpace(b.String())
 }
