@@ -34,6 +34,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		Session: bridge.SessionConfig{
 			Model: r.Model, Voice: r.Voice, TranscriptionModel: r.TranscriptionModel,
 			Instructions: r.Instructions, AllowClientInstructions: r.AllowClientInstructions,
+			TurnDetection: r.TurnDetection.Object(), NoiseReduction: r.NoiseObject(), Language: r.Language,
 		},
 		ReplayMessages: a.cfg.Conversations.History.ReplayMessages,
 		ApproveTools:   a.cfg.Tools.Approve,
@@ -41,6 +42,8 @@ func (a *app) bridgeConfig() bridge.Config {
 		ClientPlaces:   a.tools.clientPlaces(a.cfg),
 		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,
 		RenewBefore:    time.Duration(a.cfg.Calls.RenewBeforeMinutes) * time.Minute,
+		CloseGrace:     time.Duration(a.cfg.Calls.CloseGraceSeconds) * time.Second,
+		LossGrace:      time.Duration(a.cfg.Calls.GraceSeconds) * time.Second,
 		MaxDuration:    time.Duration(a.cfg.Calls.MaxMinutes) * time.Minute,
 		Cost:           a.cfg.VoiceCost,
 		OnTurn: func(key persistence.Key) {

@@ -13,6 +13,11 @@ type Defaults struct {
 	Voice              string
 	TranscriptionModel string
 	Instructions       string
+	// TurnDetection and NoiseReduction are objects of the Realtime API in JSON, or null:
+	// push to talk, and no reduction. Empty, they are server_vad and what the upstream does.
+	TurnDetection, NoiseReduction string
+	// Language is that of the transcription, ISO 639-1; empty is any.
+	Language string
 	// AllowClientInstructions lets a client replace the instructions.
 	AllowClientInstructions bool
 }

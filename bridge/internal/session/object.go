@@ -55,7 +55,13 @@ func (c *settings) object(u *update) sessionObject {
 			in.Transcription = c.transcription(json.RawMessage("{}"))
 		}
 		if in.Turns == nil {
+			in.Turns = json.RawMessage(c.Session.TurnDetection)
+		}
+		if len(in.Turns) == 0 {
 			in.Turns = json.RawMessage(`{"type":"server_vad"}`)
+		}
+		if in.Noise == nil && c.Session.NoiseReduction != "" {
+			in.Noise = json.RawMessage(c.Session.NoiseReduction)
 		}
 		if out.Voice == nil && c.Session.Voice != "" {
 			out.Voice = encode(c.Session.Voice)
@@ -96,6 +102,9 @@ func (c *settings) transcription(raw json.RawMessage) json.RawMessage {
 		return raw // the upstream will say what is wrong with it
 	}
 	fields["model"] = encode(c.Session.TranscriptionModel)
+	if c.Session.Language != "" && notNull(fields["language"]) == nil {
+		fields["language"] = encode(c.Session.Language)
+	}
 	return encode(fields)
 }
 

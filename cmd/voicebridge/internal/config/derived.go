@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"voicebridge/realtime"
 	"voicebridge/web/access"
 )
 
@@ -47,6 +49,27 @@ func (c *Config) VoiceKey() access.Secret {
 // CallsURL is the address of the calls route.
 func (c *Config) CallsURL() string {
 	return cmp.Or(c.Realtime.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/realtime/calls")
+}
+
+// Object is the turn detection as an object of the Realtime API; null is push to talk.
+func (t TurnDetection) Object() string {
+	if t.Type == PushToTalk {
+		return "null"
+	}
+	raw, _ := json.Marshal(realtime.TurnDetection{ // has no value that cannot be written
+		Type: t.Type, Threshold: t.Threshold, PrefixPaddingMS: t.PrefixPaddingMS, SilenceDurationMS: t.SilenceDurationMS,
+		IdleTimeoutMS: t.IdleTimeoutMS, Eagerness: t.Eagerness, CreateResponse: t.CreateResponse, InterruptResponse: t.InterruptResponse,
+	})
+	return string(raw)
+}
+
+// NoiseObject is the noise reduction as an object of the Realtime API; empty where
+// nothing was said.
+func (r Realtime) NoiseObject() string {
+	if r.NoiseReduction == "" {
+		return ""
+	}
+	return fmt.Sprintf(`{"type":%q}`, r.NoiseReduction)
 }
 
 // Loopback reports whether only this machine can reach the server.
