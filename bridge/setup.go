@@ -150,7 +150,7 @@ func (s *setup) state(now time.Time) *session.State {
 	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
 	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout, Places: cfg.ClientPlaces})
 	return session.New(session.Config{
-		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch,
+		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch, Fixed: s.start.Fixed, MayChange: s.start.MayChange,
 		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
 		UpstreamLimit: s.up.leg.MaxMessageSize(), BrowserLimit: s.browser.MaxMessageSize(),
 		Approve: approvals(cfg.ApproveTools), FillerAfter: cfg.FillerAfter,

@@ -22,6 +22,12 @@ type Start struct {
 	// Session is the client's session object, which is merged like a
 	// session.update; may be nil.
 	Session json.RawMessage
+	// Fixed says that the session is that of the application's server and not of its
+	// page: its instructions, max_output_tokens and output_modalities are taken, too,
+	// and clients cannot change what it names, but for MayChange, of "instructions",
+	// "tools" and "voice".
+	Fixed     bool
+	MayChange []string
 	// Takeover ends a live call on the thread.
 	Takeover bool
 }
@@ -72,6 +78,9 @@ func (c *Calls) check(start Start) (session.Patch, error) {
 		return session.Patch{}, nil
 	}
 	p, err := session.ReadPatch(start.Session, c.cfg.Session.AllowClientInstructions)
+	if start.Fixed {
+		p, err = session.ReadFixed(start.Session)
+	}
 	if err != nil {
 		return session.Patch{}, &Error{Code: CodeBadSession, Message: err.Error() + ".", Param: "session", Err: err}
 	}

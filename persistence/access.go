@@ -122,5 +122,8 @@ func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err er
 		_, err = q.GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
 		return err
 	})
+	if created && err == nil {
+		s.threadChanged(ctx, EventThreadCreated, key)
+	}
 	return created, s.fail("ensure thread", err)
 }

@@ -44,7 +44,11 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 		})
 		return err
 	})
-	return threadFromRow(row), s.fail("create thread", err)
+	if err != nil {
+		return Thread{}, s.fail("create thread", err)
+	}
+	s.tellOwner(ctx, EventThreadCreated, Key{Owner: owner, Thread: row.ID}, threadNews{row.ID, threadFromRow(row)})
+	return threadFromRow(row), nil
 }
 
 // Thread reads a thread; ErrNotFound also for a stranger's.
@@ -154,7 +158,11 @@ func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread
 		})
 		return err
 	})
-	return threadFromRow(row), s.fail("rename thread", err)
+	if err != nil {
+		return Thread{}, s.fail("rename thread", err)
+	}
+	s.tellOwner(ctx, EventThreadUpdated, key, threadNews{row.ID, threadFromRow(row)})
+	return threadFromRow(row), nil
 }
 
 // titleByUser is who gives a title that the user writes: whoever writes none
@@ -187,6 +195,9 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 		})
 		return err
 	})
+	if n > 0 && err == nil {
+		s.threadChanged(ctx, EventThreadUpdated, key)
+	}
 	return n > 0, s.fail("suggest title", err)
 }
 
@@ -205,6 +216,7 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	}
 	s.hub.gone(key)
 	s.eng.tell(note{Type: noteGone, Key: key})
+	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
 	return nil
 }
 
@@ -214,6 +226,9 @@ func (s *Store) ResetThread(ctx context.Context, key Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		return q.ResetThread(ctx, pgdb.ResetThreadParams{ID: key.Thread, Owner: key.Owner})
 	})
+	if err == nil {
+		s.threadChanged(ctx, EventThreadUpdated, key)
+	}
 	return s.fail("reset thread", err)
 }
 

@@ -19,10 +19,11 @@ const (
 )
 
 // Publish passes an event on to the present watchers of the thread, on all
-// instances that serve it. It is not saved, never waits, and a slow watcher
+// instances that serve it; that a call or a turn starts or ends is also told to the
+// watchers of the owner. It is not saved, never waits, and a slow watcher
 // loses it (see Dropped). On its way to another instance an event of more than
 // some 7,000 bytes is lost too.
-func (s *Store) Publish(_ context.Context, key Key, e Event) {
+func (s *Store) Publish(ctx context.Context, key Key, e Event) {
 	e.Seq = 0
 	if len(e.Data) == 0 {
 		e.Data = json.RawMessage("{}")
@@ -35,6 +36,7 @@ func (s *Store) Publish(_ context.Context, key Key, e Event) {
 	e.Data = bytes.ToValidUTF8(e.Data, []byte("\ufffd"))
 	s.hub.draft(key, e)
 	s.eng.tell(note{Type: string(e.Type), Key: key, Data: e.Data})
+	s.passOn(ctx, key, e)
 }
 
 // announce tells the watchers what a transaction changed.

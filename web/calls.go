@@ -31,6 +31,7 @@ type calls struct {
 }
 
 func (h *calls) routes(r router) {
+	r.POST("/v1", notHere)
 	r.POST("/v1/realtime/calls", h.start, r.userOrSecret)
 	r.POST("/v1/realtime/calls/:call_id/reconnect", h.reconnect, r.userOrSecret)
 	r.POST("/v1/realtime/calls/:call_id/hangup", h.hangUp, r.userOrSecret)
@@ -64,6 +65,11 @@ type voiceCalls interface {
 type offer struct {
 	sdp     string
 	session json.RawMessage
+}
+
+// notHere tells a client whose base URL is too short where calls are set up.
+func notHere(echo.Context) error {
+	return problem.NotFound("not_found", "Calls are set up by POST /v1/realtime/calls. A client that takes the whole address, as OpenAI's JavaScript SDK does, needs it with this path: https://HOST/v1/realtime/calls.")
 }
 
 // start answers an SDP offer with a live call (POST /v1/realtime/calls of
@@ -114,7 +120,7 @@ func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret 
 	}
 	start.ThreadID = secret.Thread
 	if secret.Session != nil {
-		start.Session = secret.Session
+		start.Session, start.Fixed, start.MayChange = secret.Session, secret.Fixed, secret.MayChange
 	}
 	if !secret.MakesThread {
 		return h.place(ctx, start)

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -43,6 +46,8 @@ type secretRequest struct {
 	} `json:"expires_after"`
 	Session  json.RawMessage `json:"session"`
 	ThreadID *string         `json:"thread_id"`
+	// MayChange is what clients may change of Session, which is fixed for them.
+	MayChange []string `json:"client_may_change"`
 }
 
 type secretAnswer struct {
@@ -66,6 +71,11 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if secret.Session, err = sessionObject(body.Session); err != nil {
 		return err
 	}
+	if err := body.checkMayChange(); err != nil {
+		return err
+	}
+	// A page's session is a wish like any other of a client.
+	secret.Fixed, secret.MayChange = secret.Session != nil && caller(c).IsProgram(), body.MayChange
 	if body.ThreadID != nil {
 		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
 	} else {
@@ -75,7 +85,7 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	shown, err := h.shownSession(secret.Session)
+	shown, err := h.shownSession(secret)
 	if err != nil {
 		return err
 	}
@@ -105,6 +115,18 @@ func (h *clientSecrets) revoke(c echo.Context) error {
 	}
 	h.events.note(c, "client secret revoked", caller(c).Owner)
 	return c.NoContent(http.StatusNoContent)
+}
+
+// changeable are the parts of a fixed session that clients may be allowed to change.
+var changeable = []string{"instructions", "tools", "voice"}
+
+func (r secretRequest) checkMayChange() error {
+	for _, name := range r.MayChange {
+		if !slices.Contains(changeable, name) {
+			return problem.BadRequest("invalid_value", "client_may_change", fmt.Sprintf("client_may_change must be a list of %s.", strings.Join(changeable, ", ")))
+		}
+	}
+	return nil
 }
 
 func (r secretRequest) ttl() (time.Duration, error) {
@@ -154,13 +176,21 @@ func sessionObject(raw json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// shownSession is the session as the answer shows it: what was asked for, with
-// the model that this server uses.
-func (h *clientSecrets) shownSession(session json.RawMessage) (json.RawMessage, error) {
-	fields := map[string]json.RawMessage{}
-	if session != nil {
-		if err := json.Unmarshal(session, &fields); err != nil {
-			return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object.")
+// shownSession is the session as the answer shows it: what of it calls will have,
+// with the model that this server uses.
+func (h *clientSecrets) shownSession(secret access.ClientSecret) (json.RawMessage, error) {
+	fields, err := keep(secret.Session, "audio", "tools")
+	if err == nil && secret.Fixed {
+		var more map[string]json.RawMessage
+		more, err = keep(secret.Session, "instructions", "max_output_tokens", "output_modalities")
+		maps.Copy(fields, more)
+	}
+	if err != nil {
+		return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object.")
+	}
+	if fields["audio"] != nil {
+		if fields["audio"], err = shownAudio(fields["audio"]); err != nil {
+			return nil, problem.BadRequest("invalid_value", "session.audio", "session.audio must be an object with input and output.")
 		}
 	}
 	model, err := json.Marshal(h.model)
@@ -169,4 +199,33 @@ func (h *clientSecrets) shownSession(session json.RawMessage) (json.RawMessage, 
 	}
 	fields["type"], fields["object"], fields["model"] = json.RawMessage(`"realtime"`), json.RawMessage(`"realtime.session"`), model
 	return json.Marshal(fields)
+}
+
+func shownAudio(raw json.RawMessage) (json.RawMessage, error) {
+	audio, errAudio := keep(raw, "input", "output")
+	in, errIn := keep(audio["input"], "noise_reduction", "transcription", "turn_detection")
+	out, errOut := keep(audio["output"], "voice", "speed")
+	if err := errors.Join(errAudio, errIn, errOut); err != nil {
+		return nil, err
+	}
+	shown := map[string]any{}
+	if audio["input"] != nil {
+		shown["input"] = in
+	}
+	if audio["output"] != nil {
+		shown["output"] = out
+	}
+	return json.Marshal(shown)
+}
+
+// keep returns the named fields of a JSON object; none of one that is missing.
+func keep(raw json.RawMessage, names ...string) (map[string]json.RawMessage, error) {
+	fields := map[string]json.RawMessage{}
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			return nil, err
+		}
+	}
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return !slices.Contains(names, name) })
+	return fields, nil
 }

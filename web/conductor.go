@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"regexp"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,6 +18,7 @@ import (
 type conductors struct {
 	store interface {
 		threadReader
+		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 		TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
 	}
 	sessions *conductor.Conductors
@@ -40,8 +42,8 @@ func (h *conductors) conduct(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	if _, err := h.store.Thread(ctx, key); err != nil {
-		return orThread(err)
+	if err := h.ensure(ctx, key); err != nil {
+		return err
 	}
 	session, err := h.store.TextSession(ctx, key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
@@ -54,4 +56,20 @@ func (h *conductors) conduct(c echo.Context) error {
 	return h.door.upgrade(c, "connect again", func(ctx context.Context, k *socket.Socket) error {
 		return h.sessions.Serve(ctx, key, tools, k)
 	})
+}
+
+// newSession are the ids that an app may choose for a session of its own.
+var newSession = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// ensure finds the app's session, or makes one with the id that the app has chosen.
+func (h *conductors) ensure(ctx context.Context, key persistence.Key) error {
+	_, err := h.store.Thread(ctx, key)
+	if !errors.Is(err, persistence.ErrNotFound) {
+		return err
+	}
+	if !newSession.MatchString(key.Thread) {
+		return problem.BadRequest("invalid_value", "session_id", "session_id must be 1 to 64 letters, digits, - and _.")
+	}
+	_, err = h.store.EnsureThread(ctx, key)
+	return orThread(err)
 }

@@ -425,7 +425,9 @@ func TestConductorRefuses(t *testing.T) {
 	}{
 		"fine":              {"?session_id=" + key.Thread, alice, 101},
 		"no session":        {"", alice, 400},
-		"an unknown one":    {"?session_id=unknown", alice, 404},
+		"a new one":         {"?session_id=My-own_1", alice, 101},
+		"a long new one":    {"?session_id=" + strings.Repeat("a", 65), alice, 404},
+		"an odd new one":    {"?session_id=a.b", alice, 400},
 		"an impossible one": {"?session_id=a%00b", alice, 404},
 		"a stranger's":      {"?session_id=" + key.Thread, []string{"Authorization", "Bearer bob-token-of-tests"}, 404},
 		"nobody":            {"?session_id=" + key.Thread, nil, 401},

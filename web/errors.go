@@ -215,7 +215,7 @@ func (w errorWriter) write(err error, c echo.Context) {
 		h.Set(echo.HeaderWWWAuthenticate, `Bearer realm="voicebridge"`)
 	}
 	var body any = plainErrorBody{Error: e.Code, Message: e.Message, Param: e.Param}
-	if strings.HasPrefix(c.Request().URL.Path, "/v1/") {
+	if strings.HasPrefix(c.Request().URL.Path+"/", "/v1/") {
 		o := openAIError{Type: errorType(e.Status), Code: e.Code, Message: e.Message}
 		if e.Param != "" {
 			o.Param = &e.Param

@@ -149,6 +149,7 @@ func responseHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set(echo.HeaderReferrerPolicy, "no-referrer")
 		h.Set("Permissions-Policy", "microphone=(self), camera=(), geolocation=()")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set(echo.HeaderContentSecurityPolicy, apiCSP)
 		h.Set(echo.HeaderCacheControl, "no-store")
 		return next(c)

@@ -1,10 +1,14 @@
 package web
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// pageCSP lets the page run its own scripts and talk to its own server, and
-// nothing else. Styles may be inline: the charts set style attributes.
-const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self' ws: wss:; " +
+// pageCSP lets the page run its own scripts, have its own styles and talk to its own
+// server, and nothing else. Its one argument is more of connect-src: browsers before
+// CSP 3 do not count the sockets of a host as 'self'.
+const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'%s; " +
 	"img-src 'self' data: blob:; media-src 'self' blob:; worker-src 'self'; font-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
@@ -27,11 +31,19 @@ type pagePolicy struct {
 func (p pagePolicy) of(name, host string) string {
 	switch {
 	case !strings.HasPrefix(name, workerFolder):
-		return pageCSP
+		return fmt.Sprintf(pageCSP, socketSources(host))
 	case name == workerFolder+"python.js" && p.pyodide.Offered():
 		from := p.pyodide.sources(host, p.origins)
 		return "default-src 'none'; script-src 'wasm-unsafe-eval' " + from + "; connect-src " + from + "; sandbox allow-scripts"
 	default:
 		return workerCSP
 	}
+}
+
+// socketSources are the sockets of the host by which the browser knows this server.
+func socketSources(host string) string {
+	if hostname := strings.ToLower(host); sourceList.MatchString(hostname) {
+		return " ws://" + hostname + " wss://" + hostname
+	}
+	return ""
 }

@@ -165,7 +165,7 @@ func TestPolicyOfPython(t *testing.T) {
 		if got := s.of("worker/javascript.js", c.host); got != workerCSP {
 			t.Errorf("JavaScript's policy is %q", got)
 		}
-		if got := s.of("index.html", c.host); got != pageCSP {
+		if got := s.of("index.html", c.host); !strings.HasPrefix(got, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'") || strings.Contains(got, "unsafe") || strings.Contains(got, "*") {
 			t.Errorf("the page's policy is %q", got)
 		}
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,5 +149,45 @@ func TestSecretWithoutThreadStaysOnTheOneItMade(t *testing.T) {
 	wantStatus(t, second, 201)
 	if a, z := first.Header.Get("X-Thread-Id"), second.Header.Get("X-Thread-Id"); a != z || a == other.Thread {
 		t.Errorf("threads %q and %q", a, z)
+	}
+}
+
+// TestFixedSession has an application's server that mints a secret with a session.
+func TestFixedSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	cookie := header("Cookie", signIn(t, b, "alice-token-of-tests"))
+	const session = `"session":{"type":"realtime","model":"x","instructions":"Be short.","tracing":"auto","tools":[],"max_output_tokens":5,"audio":{"output":{"voice":"ash","format":{"type":"x"}}}}`
+	for name, c := range map[string]struct {
+		body  string
+		as    option
+		fixed bool
+		may   []string
+		shown string
+	}{
+		"a server's": {`{` + session + `}`, as("alice-token-of-tests"), true, nil,
+			`{"audio":{"output":{"voice":"ash"}},"instructions":"Be short.","max_output_tokens":5,"model":"model-1","object":"realtime.session","tools":[],"type":"realtime"}`},
+		"with more room": {`{` + session + `,"client_may_change":["tools","instructions"]}`, as("alice-token-of-tests"), true, []string{"tools", "instructions"},
+			`{"audio":{"output":{"voice":"ash"}},"instructions":"Be short.","max_output_tokens":5,"model":"model-1","object":"realtime.session","tools":[],"type":"realtime"}`},
+		"a page's": {`{` + session + `}`, cookie, false, nil,
+			`{"audio":{"output":{"voice":"ash"}},"model":"model-1","object":"realtime.session","tools":[],"type":"realtime"}`},
+		"none": {`{}`, as("alice-token-of-tests"), false, nil, `{"model":"model-1","object":"realtime.session","type":"realtime"}`},
+	} {
+		got := mint(t, b, c.body, c.as)
+		if string(got.Session) != c.shown {
+			t.Errorf("%s: shown %s", name, got.Session)
+		}
+		wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(got.Value)), 201)
+		all := b.calls.started()
+		if start := all[len(all)-1]; start.Fixed != c.fixed || !slices.Equal(start.MayChange, c.may) {
+			t.Errorf("%s: the bridge got %+v", name, start)
+		}
+	}
+	wantError(t, b.do(t, "POST", secretsPath, `{"client_may_change":["model"]}`, as("alice-token-of-tests")), 400, "invalid_value")
+	wantError(t, b.do(t, "POST", secretsPath, `{"client_may_change":"tools"}`, as("alice-token-of-tests")), 400, "invalid_value")
+	r := b.do(t, "POST", "/v1", sdpOffer, sdpType)
+	wantError(t, r, 404, "not_found")
+	if !strings.Contains(r.body, "/v1/realtime/calls") {
+		t.Errorf("it is told %s", r.body)
 	}
 }

@@ -32,6 +32,7 @@ type store interface {
 	watcher
 	usageStore
 	pinger
+	ownerWatcher
 	tokenStore
 	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
@@ -188,6 +189,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
 		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, s.door, cfg.Logger},
+		&ownerSockets{cfg.Store, s.door},
 		&queues{cfg.Queue, now},
 		&textSessionRoutes{cfg.Chat, live, remove},
 		&conductors{cfg.Store, s.conductors, s.door},

@@ -159,7 +159,8 @@ func (h *textSessionRoutes) postMessage(c echo.Context) error {
 	})
 }
 
-// postInstructions appends instructions, and answers.
+// postInstructions appends instructions, and answers. A text or a list of texts may
+// be the body itself.
 func (h *textSessionRoutes) postInstructions(c echo.Context) error {
 	key, err := sessionKey(c)
 	if err != nil {
@@ -168,7 +169,7 @@ func (h *textSessionRoutes) postInstructions(c echo.Context) error {
 	var body struct {
 		Instructions texts `json:"instructions"`
 	}
-	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
+	if err := readBare(c, maxMessageBody, `["`, &body, &body.Instructions); err != nil {
 		return err
 	}
 	if len(body.Instructions) == 0 {
@@ -177,6 +178,19 @@ func (h *textSessionRoutes) postInstructions(c echo.Context) error {
 	return h.answer(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
 		return h.chat.SessionInstructions(ctx, key, body.Instructions)
 	})
+}
+
+// readBare reads a JSON object into body, or into field what stands bare in its
+// place: a value that begins with one of the given characters.
+func readBare(c echo.Context, limit int64, begins string, body, field any) error {
+	raw, err := input.JSONValue(c, limit)
+	if err != nil {
+		return err
+	}
+	if !strings.ContainsRune(begins, rune(raw[0])) {
+		return input.Object(raw, body)
+	}
+	return input.Value(raw, field)
 }
 
 // answer runs a turn of a session and answers with what came of it. The
@@ -194,6 +208,13 @@ func (h *textSessionRoutes) answer(c echo.Context, key persistence.Key, turn fun
 	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Result: &result, Session: &session})
 }
 
+// toolOutput is the result of a call that the caller has run.
+type toolOutput struct {
+	CallID string          `json:"callId"`
+	Output json.RawMessage `json:"output"`
+	Error  string          `json:"error"`
+}
+
 // postToolOutput appends the results of calls that the caller has run, all of
 // them or none. It generates nothing.
 func (h *textSessionRoutes) postToolOutput(c echo.Context) error {
@@ -202,13 +223,9 @@ func (h *textSessionRoutes) postToolOutput(c echo.Context) error {
 		return err
 	}
 	var body struct {
-		ToolOutputs []struct {
-			CallID string          `json:"callId"`
-			Output json.RawMessage `json:"output"`
-			Error  string          `json:"error"`
-		} `json:"toolOutputs"`
+		ToolOutputs []toolOutput `json:"toolOutputs"`
 	}
-	if err := input.JSONOf(c, &body, input.MaxBody, false); err != nil {
+	if err := readBare(c, input.MaxBody, "[", &body, &body.ToolOutputs); err != nil {
 		return err
 	}
 	if n := len(body.ToolOutputs); n == 0 || n > maxToolOutputs {

@@ -215,3 +215,25 @@ func TestSessionBodiesAreChecked(t *testing.T) {
 	}
 	wantStatus(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":null}]}`), 200)
 }
+
+// TestBareBodies has clients that send a text or a list without a name around it.
+func TestBareBodies(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	base := "/text/session/" + decode[sessionAnswer](t, b.do(t, "POST", "/text/session", `{}`)).Session.ID
+	jsonType := header("Content-Type", "application/json")
+	for body, status := range map[string]int{
+		`"Be short."`: 200, `["Be short.","Be kind."]`: 200, ` {"instructions":"Be short."}`: 200, `{"instructions":["Be short."]}`: 200,
+		`""`: 400, `[]`: 400, `[7]`: 400, `7`: 400, `"x`: 400, `null`: 400, `"a""b"`: 400, ``: 400, "\"\xff\"": 400,
+	} {
+		if r := b.do(t, "POST", base+"/instructions", body, jsonType); r.StatusCode != status {
+			t.Errorf("instructions %s: status %d, want %d: %s", body, r.StatusCode, status, r.body)
+		}
+	}
+	for body, code := range map[string]string{
+		`[{"callId":"c1","output":"1"}]`: "unknown_call", `{"toolOutputs":[{"callId":"c1","output":"1"}]}`: "unknown_call",
+		`[]`: "invalid_value", `["x"]`: "invalid_value", `[{"output":1}]`: "missing_value", `"x"`: "invalid_json",
+	} {
+		wantError(t, b.do(t, "POST", base+"/tool-output", body, jsonType), 400, code)
+	}
+}

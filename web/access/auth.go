@@ -94,7 +94,12 @@ type Identity struct {
 	// Until is when what the caller showed ends; zero for never.
 	Until   time.Time
 	session string // its id, of a session of the page
+	program bool
 }
+
+// IsProgram reports whether the caller showed a token of the operator's or a JWT: it
+// is an application's server and not a page.
+func (i Identity) IsProgram() bool { return i.program }
 
 // Authenticator finds the Identity of a request. Safe for concurrent use.
 type Authenticator struct {
@@ -166,10 +171,10 @@ func (a *Authenticator) Identify(r *http.Request, by Caller, secretsToo bool) (I
 		return who, err
 	case !a.Required:
 		// Clients of the Realtime API always send some key: it means nothing here.
-		return Identity{Owner: LocalOwner}, nil
+		return Identity{Owner: LocalOwner, program: true}, nil
 	case shown:
 		owner, until, err := a.Owner(r.Context(), by, token)
-		return Identity{Owner: owner, Until: until}, err
+		return Identity{Owner: owner, Until: until, program: err == nil}, err
 	}
 	return a.session(r)
 }

@@ -4,6 +4,7 @@ package input
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,30 +76,55 @@ func JSON(c echo.Context, dst any, optional bool) error {
 
 // JSONOf is JSON with a limit of its own.
 func JSONOf(c echo.Context, dst any, limit int64, optional bool) error {
-	body, err := Body(c, limit, "")
-	if err != nil {
+	body, err := jsonBody(c, limit, optional)
+	if err != nil || len(body) == 0 {
 		return err
 	}
-	if len(bytes.TrimSpace(body)) == 0 && optional {
-		return nil
-	}
-	if t, _ := MediaType(c.Request().Header.Get(echo.HeaderContentType)); t != echo.MIMEApplicationJSON {
-		return problem.UnsupportedMedia("Send the body as application/json.")
-	}
-	return decodeObject(body, dst)
+	return Object(body, dst)
 }
 
-// decodeObject decodes exactly one JSON object.
-func decodeObject(body []byte, dst any) error {
+// JSONValue reads the body as JSON of any kind: at least one byte, without space
+// before it. It is not decoded yet.
+func JSONValue(c echo.Context, limit int64) ([]byte, error) {
+	body, err := jsonBody(c, limit, false)
+	if err == nil && len(body) == 0 {
+		err = problem.BadRequest("invalid_json", "", "The body is empty.")
+	}
+	return body, err
+}
+
+func jsonBody(c echo.Context, limit int64, optional bool) ([]byte, error) {
+	body, err := Body(c, limit, "")
+	if err != nil {
+		return nil, err
+	}
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 && optional {
+		return nil, nil
+	}
+	if t, _ := MediaType(c.Request().Header.Get(echo.HeaderContentType)); t != echo.MIMEApplicationJSON {
+		return nil, problem.UnsupportedMedia("Send the body as application/json.")
+	}
+	return body, nil
+}
+
+// Object decodes exactly one JSON object.
+func Object(body []byte, dst any) error {
+	if utf8.Valid(body) && !IsObject(body) {
+		return problem.BadRequest("invalid_json", "", "The body must be one JSON object.")
+	}
+	return Value(body, dst)
+}
+
+// Value decodes exactly one JSON value.
+func Value(body []byte, dst any) error {
 	if !utf8.Valid(body) {
 		return problem.BadRequest("invalid_json", "", "The body is not valid UTF-8.")
 	}
-	if !IsObject(body) {
-		return problem.BadRequest("invalid_json", "", "The body must be one JSON object.")
-	}
 	err := json.Unmarshal(body, dst)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return problem.BadRequest("invalid_value", e.Field, fmt.Sprintf("%s must be a %s, not a %s.", e.Field, jsonKind(e.Type.Kind().String()), e.Value))
+		field := cmp.Or(e.Field, "the body")
+		return problem.BadRequest("invalid_value", e.Field, fmt.Sprintf("%s must be a %s, not a %s.", field, jsonKind(e.Type.Kind().String()), e.Value))
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e

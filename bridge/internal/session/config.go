@@ -29,6 +29,10 @@ type Config struct {
 	Session Defaults
 	// Patch is what the client asked for when it started the call.
 	Patch Patch
+	// Fixed says that clients cannot change what Patch names, but for MayChange, of
+	// "instructions", "tools" and "voice".
+	Fixed     bool
+	MayChange []string
 	// History are the thread's last messages when the call began, of which a session
 	// is told ReplayMessages; LastMessage is the id of the last one.
 	History        []persistence.Message

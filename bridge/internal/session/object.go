@@ -24,6 +24,8 @@ type sessionObject struct {
 	Audio        *sessionAudio   `json:"audio,omitempty"`
 	Tools        []realtime.Tool `json:"tools,omitzero"`
 	ToolChoice   string          `json:"tool_choice,omitempty"`
+	MaxTokens    json.RawMessage `json:"max_output_tokens,omitempty"`
+	Modalities   json.RawMessage `json:"output_modalities,omitempty"`
 }
 
 type sessionAudio struct {
@@ -46,7 +48,7 @@ func (c *settings) object(u *update) sessionObject {
 	w := u.patch
 	in := sessionInput{Noise: w.noise, Transcription: c.transcription(w.transcription), Turns: w.turns}
 	out := sessionOutput{Voice: w.voice, Speed: w.speed}
-	o := sessionObject{Type: "realtime", Instructions: w.instructions}
+	o := sessionObject{Type: "realtime", Instructions: w.instructions, MaxTokens: w.maxTokens, Modalities: w.modalities}
 	if u.first {
 		if o.Instructions == nil {
 			o.Instructions = &c.Session.Instructions

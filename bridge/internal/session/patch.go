@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"voicebridge/toolkit"
 )
@@ -14,6 +15,7 @@ import (
 type Patch struct {
 	noise, transcription, turns json.RawMessage
 	voice, speed                json.RawMessage
+	maxTokens, modalities       json.RawMessage // of a fixed session only
 	instructions                *string
 	tools                       []toolkit.Definition
 	hasTools                    bool
@@ -74,6 +76,47 @@ func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
 	return p, err
 }
 
+// ReadFixed reads the session object that an application's server has fixed: all of
+// it is taken that a call can use.
+func ReadFixed(raw json.RawMessage) (Patch, error) {
+	p, err := ReadPatch(raw, true)
+	if err != nil {
+		return p, err
+	}
+	var more struct {
+		MaxTokens  json.RawMessage `json:"max_output_tokens"`
+		Modalities json.RawMessage `json:"output_modalities"`
+	}
+	if err := json.Unmarshal(raw, &more); err != nil {
+		return Patch{}, fmt.Errorf("session cannot be read: %w", err)
+	}
+	p.maxTokens, p.modalities = notNull(more.MaxTokens), notNull(more.Modalities)
+	return p, nil
+}
+
+// without leaves out what the fixed session names, but for what may be changed, and
+// instructions that the client may not give at all.
+func (p Patch) without(fixed Patch, may []string, instructions bool) Patch {
+	for _, f := range []struct {
+		name        string
+		mine, fixed *json.RawMessage
+	}{
+		{"voice", &p.voice, &fixed.voice}, {"speed", &p.speed, &fixed.speed}, {"noise_reduction", &p.noise, &fixed.noise},
+		{"transcription", &p.transcription, &fixed.transcription}, {"turn_detection", &p.turns, &fixed.turns},
+	} {
+		if *f.fixed != nil && !slices.Contains(may, f.name) {
+			*f.mine = nil
+		}
+	}
+	if !slices.Contains(may, "instructions") && (fixed.instructions != nil || !instructions) {
+		p.instructions = nil
+	}
+	if !slices.Contains(may, "tools") && fixed.hasTools {
+		p.tools, p.hasTools = nil, false
+	}
+	return p
+}
+
 // readTools reads the functions that a client declares. Tools of other types,
 // such as remote MCP servers, are not taken.
 func readTools(raw json.RawMessage) ([]toolkit.Definition, error) {
@@ -114,14 +157,14 @@ func notNull(raw json.RawMessage) json.RawMessage {
 // empty says that nothing of the client's update is taken.
 func (p *Patch) empty() bool {
 	return p.noise == nil && p.transcription == nil && p.turns == nil && p.voice == nil && p.speed == nil &&
-		p.instructions == nil && !p.hasTools
+		p.maxTokens == nil && p.modalities == nil && p.instructions == nil && !p.hasTools
 }
 
 // add puts a later Patch on top.
 func (p *Patch) add(later Patch) {
 	for _, f := range []struct{ to, from *json.RawMessage }{
 		{&p.noise, &later.noise}, {&p.transcription, &later.transcription}, {&p.turns, &later.turns},
-		{&p.voice, &later.voice}, {&p.speed, &later.speed},
+		{&p.voice, &later.voice}, {&p.speed, &later.speed}, {&p.maxTokens, &later.maxTokens}, {&p.modalities, &later.modalities},
 	} {
 		if *f.from != nil {
 			*f.to = *f.from

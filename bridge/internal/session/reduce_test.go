@@ -46,7 +46,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 // and the indented lines below it are the effects. The file "thread" holds the
 // messages that the call has found, "filler" when the voice speaks for a tool, "limit"
-// how many bytes an event for the upstream may have. The tool create_line_chart asks
+// how many bytes an event for the upstream may have, "fixed" the session that clients
+// may not change, but for what "may change" names. The tool create_line_chart asks
 // the user first, and a client may declare its own in its place.
 func TestCalls(t *testing.T) {
 	t.Parallel()
@@ -110,6 +111,12 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	}
 	if filler := section(archive, "filler"); filler != "" {
 		if c.s.FillerAfter, err = time.ParseDuration(strings.TrimSpace(filler)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fixed := section(archive, "fixed"); fixed != "" {
+		c.s.Fixed, c.s.MayChange = true, strings.Fields(section(archive, "may change"))
+		if c.s.Patch, err = ReadFixed([]byte(fixed)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -81,10 +81,13 @@ func (c *settings) onTime() {
 // asks takes a client's session.update. spoken says that the model has made audio,
 // which locks its voice.
 func (c *settings) asks(clientID string, raw json.RawMessage, spoken bool) {
-	p, err := ReadPatch(raw, c.Session.AllowClientInstructions)
+	p, err := ReadPatch(raw, c.Session.AllowClientInstructions || c.Fixed)
 	if err != nil {
 		c.refuse(clientID, "invalid_value", err.Error(), "session")
 		return
+	}
+	if c.Fixed {
+		p = p.without(c.Patch, c.MayChange, c.Session.AllowClientInstructions)
 	}
 	p.eventIDs = []string{clientID}
 	if spoken {

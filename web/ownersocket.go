@@ -1,0 +1,62 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/persistence"
+	"voicebridge/web/socket"
+)
+
+// ownerWatcher is what the owner's socket needs of the store.
+type ownerWatcher interface {
+	WatchOwner(owner string) *persistence.OwnerWatch
+}
+
+// ownerSockets answers the route of the socket that tells everything that the caller
+// owns: its threads, their calls and their turns.
+type ownerSockets struct {
+	store ownerWatcher
+	door  *socketDoor
+}
+
+func (h *ownerSockets) routes(r router) { r.GET("/api/ws", h.watch, r.user) }
+
+func (h *ownerSockets) watch(c echo.Context) error {
+	if err := h.door.check(c); err != nil {
+		return err
+	}
+	owner := caller(c).Owner
+	watch := h.store.WatchOwner(owner) // first listen, then greet
+	defer watch.Close()
+	return h.door.upgrade(c, "connect again and read the threads", func(ctx context.Context, k *socket.Socket) error {
+		k.Limit = maxSocketRead
+		return k.Run(ctx, func(ctx context.Context) error { return tellOwner(k, owner, watch.Events(ctx)) })
+	})
+}
+
+func tellOwner(k *socket.Socket, owner string, events func(func(persistence.Event, error) bool)) error {
+	hello, err := json.Marshal(map[string]string{"owner": owner})
+	if err != nil {
+		return fmt.Errorf("encode greeting: %w", err)
+	}
+	if err := k.Write(persistence.Event{Type: "connected", Data: hello}); err != nil {
+		return err
+	}
+	for event, err := range events {
+		if errors.Is(err, persistence.ErrSlow) {
+			return socket.ErrSlow
+		}
+		if err != nil {
+			return err
+		}
+		if err := k.Write(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package web
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+)
+
+// TestOwnerSocket follows all threads of one owner.
+func TestOwnerSocket(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	address, _ := b.run(t)
+	alice := open(t, "ws://"+address+"/api/ws", "Authorization", "Bearer alice-token-of-tests")
+	if e := next(t, alice); e.Type != "connected" {
+		t.Fatalf("first %+v", e)
+	}
+	b.thread(t, "bob") // nothing of a stranger is told
+	key := b.thread(t, "alice")
+	base := "/api/threads/" + key.Thread
+	wantStatus(t, b.do(t, "PATCH", base, `{"title":"Named"}`, as("alice-token-of-tests")), 200)
+	wantStatus(t, b.do(t, "POST", base+"/messages", `{"content":"hi"}`, as("alice-token-of-tests")), 200)
+	b.db.Publish(t.Context(), key, persistence.Event{Type: "call_started", Data: json.RawMessage(`{"call_id":"c1"}`)})
+	b.db.Publish(t.Context(), key, persistence.Event{Type: "message_delta", Data: json.RawMessage(`{"text":"x"}`)})
+	wantStatus(t, b.do(t, "DELETE", base, "", as("alice-token-of-tests")), 204)
+	var got []string
+	for len(got) == 0 || got[len(got)-1] != "thread_deleted" {
+		e := next(t, alice)
+		var data struct {
+			ThreadID string              `json:"thread_id"`
+			CallID   string              `json:"call_id"`
+			Thread   *persistence.Thread `json:"thread"`
+		}
+		if err := json.Unmarshal(e.Data, &data); err != nil || data.ThreadID != key.Thread {
+			t.Errorf("%s %s, %v", e.Type, e.Data, err)
+		}
+		if e.Type == "call_started" && data.CallID != "c1" || e.Type == "thread_created" && data.Thread == nil {
+			t.Errorf("%s %s", e.Type, e.Data)
+		}
+		got = append(got, string(e.Type))
+	}
+	want := []string{"thread_created", "thread_updated", "turn_started", "turn_finished", "call_started", "thread_deleted"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if _, status, err := dial(t, "ws://"+address+"/api/ws"); err == nil || status != 401 {
+		t.Errorf("without a token: status %d, %v", status, err)
+	}
+	if _, status, err := dial(t, "ws://"+address+"/api/ws", "Authorization", "Bearer alice-token-of-tests", "Origin", "https://evil.example"); err == nil || status != 403 {
+		t.Errorf("from a foreign page: status %d, %v", status, err)
+	}
+	wantStatus(t, b.do(t, "GET", "/api/ws", "", as("alice-token-of-tests")), 426)
+}
