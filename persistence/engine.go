@@ -16,9 +16,11 @@ type engine interface {
 	read() queries
 	// write runs fn in one transaction, which an error of fn rolls back.
 	write(ctx context.Context, fn func(queries) error) error
-	// serve takes the lock of a file that only one process may serve, or starts to
-	// follow what other instances do.
-	serve(ctx context.Context, l *lease) error
+	// lock takes the lock of a file that only one process may serve.
+	lock() error
+	// follow begins to tell others only what they want to hear and, if listen, to
+	// hear them. errNoNotes says that nothing will come.
+	follow(ctx context.Context, l *lease, listen bool) error
 	// tell passes on what happened to other instances, without waiting.
 	tell(n note)
 	// problem names what an error of the driver means.

@@ -8,7 +8,7 @@ import (
 // Hurry makes a store look for what others did, and test its line to them, more
 // often. It is called before Serve and Watch.
 func Hurry(s *Store, every time.Duration) {
-	s.poll = every
+	s.poll.Store(int64(every))
 	s.eng.(*postgresEngine).testEvery = every
 }
 
@@ -17,3 +17,11 @@ func Silence(s *Store) { s.lease.every = time.Hour }
 
 // Beat says that a store lives.
 func Beat(ctx context.Context, s *Store) error { return s.beat(ctx) }
+
+// Sent counts the notes that a store has sent to others, or is about to.
+func Sent(s *Store) int64 {
+	o := s.eng.(*postgresEngine).outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.count
+}

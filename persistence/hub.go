@@ -17,11 +17,77 @@ const (
 type hub struct {
 	dropped atomic.Int64
 
+	// shards, commands and joined have room for one signal each: that another shard
+	// is watched, that there is a command for this process, and that other
+	// instances have come, or listen to something else.
+	shards, commands, joined chan struct{}
+
 	mu       sync.Mutex
 	watchers map[Key]map[*watcher]struct{}
+	// answers has those who wait for the answer to a command, by its id.
+	answers map[string]chan struct{}
 }
 
-func newHub() *hub { return &hub{watchers: map[Key]map[*watcher]struct{}{}} }
+func newHub() *hub {
+	return &hub{
+		shards: make(chan struct{}, 1), commands: make(chan struct{}, 1), joined: make(chan struct{}, 1),
+		watchers: map[Key]map[*watcher]struct{}{}, answers: map[string]chan struct{}{},
+	}
+}
+
+// signal never waits.
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// watchedShards gives the shards of all threads that are watched.
+func (h *hub) watchedShards() (set shardSet) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key := range h.watchers {
+		set = set.with(shardOf(key.Thread))
+	}
+	return set
+}
+
+// hintShards says that there may be something new in any thread of the shards.
+func (h *hub) hintShards(set shardSet) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, watchers := range h.watchers {
+		if set.has(shardOf(key.Thread)) {
+			for w := range watchers {
+				w.set(&w.behind)
+			}
+		}
+	}
+}
+
+// await gives a channel that gets a signal when the command is answered.
+func (h *hub) await(command string) chan struct{} {
+	answered := make(chan struct{}, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answers[command] = answered
+	return answered
+}
+
+func (h *hub) forget(command string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.answers, command)
+}
+
+func (h *hub) answered(command string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if to := h.answers[command]; to != nil {
+		signal(to)
+	}
+}
 
 // commit is what a transaction changed: the events of all changes after prev and
 // up to next.
@@ -64,6 +130,7 @@ func (h *hub) add(key Key) *watcher {
 	defer h.mu.Unlock()
 	if h.watchers[key] == nil {
 		h.watchers[key] = map[*watcher]struct{}{}
+		signal(h.shards)
 	}
 	h.watchers[key][w] = struct{}{}
 	return w
@@ -119,15 +186,7 @@ func (h *hub) hint(key Key) { h.each(key, func(w *watcher) { w.set(&w.behind) })
 func (h *hub) gone(key Key) { h.each(key, func(w *watcher) { w.set(&w.gone) }) }
 
 // hintAll says that anything may be new.
-func (h *hub) hintAll() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, watchers := range h.watchers {
-		for w := range watchers {
-			w.set(&w.behind)
-		}
-	}
-}
+func (h *hub) hintAll() { h.hintShards(^shardSet(0)) }
 
 // put adds to the queue unless it is full. An empty queue takes anything.
 func (w *watcher) put(i item) bool {
@@ -150,12 +209,7 @@ func (w *watcher) set(flag *bool) {
 	w.signal()
 }
 
-func (w *watcher) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
+func (w *watcher) signal() { signal(w.wake) }
 
 // take empties the queue.
 func (w *watcher) take() (items []item, behind, gone bool) {

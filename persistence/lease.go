@@ -37,6 +37,9 @@ type lease struct {
 	fenced   chan struct{} // closed when others have ended this instance
 	looked   time.Time     // the last successful look
 	seen     map[string]sighting
+	// others says whether other instances live, and heard what they listen to.
+	others bool
+	heard  shardSet
 }
 
 // sighting is when the beats of an instance were first seen at this number.
@@ -101,6 +104,7 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	}
 	l.looked = at
 	seen := make(map[string]sighting, len(rows))
+	l.others, l.heard = false, 0
 	for _, r := range rows {
 		s, known := l.seen[r.ID]
 		if !known || s.beats != r.Beats {
@@ -108,8 +112,19 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 		}
 		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == l.host && processGone(r.Process)
 		seen[r.ID] = s
+		if !s.ended && r.ID != l.instance {
+			l.others = true
+			l.heard |= shardSet(r.Shards) //nolint:gosec // bits
+		}
 	}
 	l.seen = seen
+}
+
+// listens says whether another instance wants to hear the note.
+func (l *lease) listens(n note) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return n.forAll() && l.others || l.heard.has(shardOf(n.Key.Thread))
 }
 
 // dead says whether the instance may be ended, and at which beat. One without a
@@ -128,7 +143,7 @@ func (l *lease) dead(instance string) (beats int64, dead bool) {
 func (s *Store) join(ctx context.Context) error {
 	err := s.eng.write(ctx, func(q queries) error {
 		at := dbtype.At(now())
-		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: s.lease.id(), Host: s.lease.host, Process: s.lease.process, StartedAt: at})
+		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: s.lease.id(), Host: s.lease.host, Process: s.lease.process, StartedAt: at, Shards: int64(s.hub.watchedShards())})
 	})
 	if err != nil && s.eng.problem(err) == problemUnique {
 		return fmt.Errorf("another process serves the database as instance %q", s.lease.id())
@@ -170,6 +185,11 @@ func (s *Store) keepBeating(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.hub.joined:
+			if err := s.look(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("could not look which other processes live", "error", err)
+			}
+			continue
 		case <-tick.C:
 		}
 		beatCtx, cancel := context.WithTimeout(ctx, max(s.lease.every, s.lease.deadAfter/3))

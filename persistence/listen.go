@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"voicebridge/persistence/internal/pgdb"
 )
 
 const (
@@ -16,18 +19,34 @@ const (
 	lineTestEvery = 10 * time.Second
 	// maxReconnect is the longest pause between two attempts to reconnect.
 	maxReconnect = 15 * time.Second
+	// freshFor is how long others may take to learn what an instance listens to.
+	freshFor = time.Second
 )
 
 // line is the connection beside the pool on which an instance listens.
-type line struct{ conn *pgx.Conn }
+type line struct {
+	conn *pgx.Conn
+	// heard are the shards that it listens to; those of fresh are so new that others
+	// may not have known it a moment ago, until.
+	heard, fresh shardSet
+	until        time.Time
+}
 
-// serve opens the line and follows it until close.
-func (e *postgresEngine) serve(ctx context.Context, _ *lease) error {
-	l, err := e.listen(ctx)
-	if err != nil {
-		return fmt.Errorf("serve database: %w", err)
+// errNoNotes says that notifications do not arrive, as behind a pooler that gives
+// every transaction another connection.
+var errNoNotes = errors.New("notifications do not come back")
+
+// follow opens the line and follows it until close.
+func (e *postgresEngine) follow(ctx context.Context, l *lease, listen bool) error {
+	e.lease.Store(l)
+	if !listen {
+		return errNoNotes
 	}
-	e.running.Go(func() { e.follow(e.life, l) })
+	line, err := e.listen(ctx)
+	if err != nil {
+		return err
+	}
+	e.running.Go(func() { e.keepFollowing(e.life, line) })
 	return nil
 }
 
@@ -37,10 +56,36 @@ func (e *postgresEngine) listen(ctx context.Context) (*line, error) {
 		return nil, postgresOpenError(e.pool.Config().ConnConfig, err)
 	}
 	l := &line{conn: conn}
-	if _, err = conn.Exec(ctx, "LISTEN "+channel); err != nil {
+	if err := e.tryLine(ctx, l); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
+}
+
+// tryLine listens, and looks whether a note that goes another way arrives.
+func (e *postgresEngine) tryLine(ctx context.Context, l *line) error {
+	if _, err := l.conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return err
+	}
+	payload := "test " + NewID()
+	if _, err := e.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, payload); err != nil {
+		return err
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	for {
+		n, err := l.conn.WaitForNotification(waitCtx)
+		switch {
+		case err == nil && n.Payload == payload:
+			return nil
+		case err == nil:
+			e.hear(n.Payload)
+		case ctx.Err() == nil && waitCtx.Err() != nil:
+			return errNoNotes
+		default:
+			return err
+		}
+	}
 }
 
 func (l *line) close() error {
@@ -49,9 +94,9 @@ func (l *line) close() error {
 	return l.conn.Close(ctx)
 }
 
-// follow passes on what other instances tell, until ctx ends. It opens a new
-// line when one breaks; what was missed in between the table has.
-func (e *postgresEngine) follow(ctx context.Context, l *line) {
+// keepFollowing passes on what other instances tell, until ctx ends. It opens a
+// new line when one breaks; what was missed in between the table has.
+func (e *postgresEngine) keepFollowing(ctx context.Context, l *line) {
 	pause := backoff.NewExponentialBackOff()
 	pause.MaxInterval = maxReconnect
 	for {
@@ -77,6 +122,7 @@ func (e *postgresEngine) follow(ctx context.Context, l *line) {
 		}
 		e.log.Info("line to other instances is back")
 		e.hub.hintAll()
+		signal(e.hub.commands)
 	}
 }
 
@@ -85,6 +131,9 @@ func (e *postgresEngine) follow(ctx context.Context, l *line) {
 func (e *postgresEngine) receive(ctx context.Context, l *line) error {
 	tested := time.Now()
 	for {
+		if err := e.tune(ctx, l); err != nil {
+			return err
+		}
 		wait := e.testEvery - time.Since(tested)
 		if wait <= 0 {
 			if err := e.test(ctx, l); err != nil {
@@ -93,10 +142,10 @@ func (e *postgresEngine) receive(ctx context.Context, l *line) error {
 			tested = time.Now()
 			continue
 		}
-		waitCtx, cancel := context.WithTimeout(ctx, wait)
-		n, err := l.conn.WaitForNotification(waitCtx)
-		quiet := waitCtx.Err() != nil
-		cancel()
+		if l.fresh != 0 {
+			wait = min(wait, time.Until(l.until))
+		}
+		n, quiet, err := e.hearOne(ctx, l, wait)
 		switch {
 		case err == nil:
 			e.hear(n.Payload)
@@ -104,6 +153,59 @@ func (e *postgresEngine) receive(ctx context.Context, l *line) error {
 			return err
 		}
 	}
+}
+
+// hearOne waits for a note. quiet says that none came in time, or that other shards
+// are watched now.
+func (e *postgresEngine) hearOne(ctx context.Context, l *line, wait time.Duration) (n *pgconn.Notification, quiet bool, err error) {
+	waitCtx, cancel := context.WithTimeout(ctx, wait)
+	var waking sync.WaitGroup
+	waking.Go(func() {
+		select {
+		case <-e.hub.shards:
+			cancel()
+		case <-waitCtx.Done():
+		}
+	})
+	n, err = l.conn.WaitForNotification(waitCtx)
+	quiet = waitCtx.Err() != nil
+	cancel()
+	waking.Wait()
+	return n, quiet, err
+}
+
+// tune listens to the shards that are watched, and tells others so. What others
+// saved before they knew it is looked up.
+func (e *postgresEngine) tune(ctx context.Context, l *line) error {
+	if l.fresh != 0 && !time.Now().Before(l.until) {
+		e.hub.hintShards(l.fresh)
+		l.fresh = 0
+	}
+	watched := e.hub.watchedShards()
+	missing := watched.minus(l.heard)
+	if missing == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	for _, shard := range l.heard.minus(watched).list() {
+		if _, err := l.conn.Exec(ctx, "UNLISTEN "+shardChannel(shard)); err != nil {
+			return err
+		}
+	}
+	for _, shard := range missing.list() {
+		if _, err := l.conn.Exec(ctx, "LISTEN "+shardChannel(shard)); err != nil {
+			return err
+		}
+	}
+	err := pgdb.New(e.pool).ListenTo(ctx, pgdb.ListenToParams{ID: e.lease.Load().id(), Shards: int64(watched)}) //nolint:gosec // bits
+	if err != nil {
+		return err
+	}
+	e.outbox.put(note{Type: noteShards})
+	l.heard, l.fresh, l.until = watched, l.fresh|missing, time.Now().Add(freshFor)
+	e.hub.hintShards(missing)
+	return nil
 }
 
 func (e *postgresEngine) test(ctx context.Context, l *line) error {
@@ -120,6 +222,14 @@ func (e *postgresEngine) hear(payload string) {
 	}
 	switch {
 	case n.Instance == e.origin:
+	case n.Type == noteShards:
+		signal(e.hub.joined)
+	case n.Type == noteCommand:
+		if n.To == e.lease.Load().id() {
+			signal(e.hub.commands)
+		}
+	case n.Type == noteAnswer:
+		e.hub.answered(n.To)
 	case n.Type == noteGone:
 		e.hub.gone(n.Key)
 	case n.Data == nil:

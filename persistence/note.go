@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// channel is what the instances listen to.
+	// channel is what all instances listen to; that of a shard has its number added.
 	channel = "voicebridge"
 	// maxPayload is below the 8,000 bytes at which PostgreSQL refuses a NOTIFY.
 	maxPayload = 7900
@@ -22,6 +22,12 @@ const (
 
 	// noteGone is the type of the note that a thread was deleted.
 	noteGone = "thread_deleted"
+	// noteShards says that the sender wants to hear of other shards.
+	noteShards = "shards"
+	// noteCommand says that there is a command for the instance To, noteAnswer that
+	// the command To has its answer.
+	noteCommand = "command"
+	noteAnswer  = "answer"
 )
 
 // note is what one instance tells the others. Without data it is a hint that
@@ -31,27 +37,36 @@ type note struct {
 	Key      Key    `json:"key"`
 	Type     string `json:"type"`
 	Seq      int64  `json:"seq,omitempty"`
+	To       string `json:"to,omitempty"`
 	// Count tells equal notes apart, of which PostgreSQL would deliver one.
 	Count int64           `json:"count"`
 	Data  json.RawMessage `json:"data,omitempty"`
 }
+
+// forAll says that every instance has to hear the note.
+func (n note) forAll() bool {
+	return n.Type == noteShards || n.Type == noteCommand || n.Type == noteAnswer
+}
+
+// letter is a note on its way.
+type letter struct{ channel, payload string }
 
 // outbox sends notes in their order, in the background.
 type outbox struct {
 	instance string
 	log      *slog.Logger
 	dropped  func()
-	send     func(ctx context.Context, payloads []string) error
+	send     func(ctx context.Context, letters []letter) error
 
 	mu    sync.Mutex
 	count int64
-	queue []string
+	queue []letter
 	// hints are those that found the queue full: the last word on each thread.
 	hints map[Key]note
 	wake  chan struct{}
 }
 
-func newOutbox(instance string, log *slog.Logger, dropped func(), send func(context.Context, []string) error) *outbox {
+func newOutbox(instance string, log *slog.Logger, dropped func(), send func(context.Context, []letter) error) *outbox {
 	return &outbox{instance: instance, log: log, dropped: dropped, send: send, hints: map[Key]note{}, wake: make(chan struct{}, 1)}
 }
 
@@ -83,11 +98,15 @@ func (o *outbox) add(n note) {
 		o.dropped()
 		return
 	}
-	o.queue = append(o.queue, string(payload))
+	to := channel
+	if !n.forAll() {
+		to = shardChannel(shardOf(n.Key.Thread))
+	}
+	o.queue = append(o.queue, letter{channel: to, payload: string(payload)})
 }
 
 // take gives the next notes to send.
-func (o *outbox) take() []string {
+func (o *outbox) take() []letter {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) == 0 {
@@ -97,9 +116,9 @@ func (o *outbox) take() []string {
 		clear(o.hints)
 	}
 	n := min(len(o.queue), notesPerSend)
-	payloads := o.queue[:n:n]
+	letters := o.queue[:n:n]
 	o.queue = o.queue[n:]
-	return payloads
+	return letters
 }
 
 // run sends until ctx ends. What the database does not take is dropped: the
@@ -111,16 +130,16 @@ func (o *outbox) run(ctx context.Context) {
 			return
 		case <-o.wake:
 		}
-		for payloads := o.take(); len(payloads) > 0; payloads = o.take() {
+		for letters := o.take(); len(letters) > 0; letters = o.take() {
 			sendCtx, cancel := context.WithTimeout(ctx, sendTimeout)
-			err := o.send(sendCtx, payloads)
+			err := o.send(sendCtx, letters)
 			cancel()
 			if ctx.Err() != nil {
 				return
 			}
 			if err != nil {
-				o.log.Warn("could not tell other instances", "notes", len(payloads), "error", err)
-				for range payloads {
+				o.log.Warn("could not tell other instances", "notes", len(letters), "error", err)
+				for range letters {
 					o.dropped()
 				}
 			}

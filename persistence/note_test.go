@@ -33,13 +33,13 @@ func TestOutboxOverflow(t *testing.T) {
 		if len(p) > notesPerSend {
 			t.Fatalf("%d notes at once", len(p))
 		}
-		for _, payload := range p {
+		for _, l := range p {
 			var n note
-			if err := json.Unmarshal([]byte(payload), &n); err != nil {
+			if err := json.Unmarshal([]byte(l.payload), &n); err != nil {
 				t.Fatal(err)
 			}
 			if n.Count != int64(len(sent)+1) || n.Instance != "me" {
-				t.Fatalf("note %d is %s", len(sent), payload)
+				t.Fatalf("note %d is %s", len(sent), l.payload)
 			}
 			sent = append(sent, n)
 		}
@@ -58,9 +58,9 @@ func TestOutboxOverflow(t *testing.T) {
 func TestOutboxFailure(t *testing.T) {
 	t.Parallel()
 	dropped := make(chan struct{}, 10)
-	sent := make(chan []string)
+	sent := make(chan []letter)
 	fail := true
-	o := newOutbox("me", slog.New(slog.DiscardHandler), func() { dropped <- struct{}{} }, func(_ context.Context, p []string) error {
+	o := newOutbox("me", slog.New(slog.DiscardHandler), func() { dropped <- struct{}{} }, func(_ context.Context, p []letter) error {
 		if fail {
 			fail = false
 			return errors.New("no")
@@ -76,7 +76,7 @@ func TestOutboxFailure(t *testing.T) {
 	o.put(note{Type: "large", Data: json.RawMessage(`"` + strings.Repeat("x", maxPayload) + `"`)})
 	<-dropped
 	o.put(note{Type: "kept", Data: json.RawMessage("1")})
-	if p := <-sent; len(p) != 1 || !strings.Contains(p[0], `"kept"`) {
+	if p := <-sent; len(p) != 1 || !strings.Contains(p[0].payload, `"kept"`) {
 		t.Errorf("sent %q", p)
 	}
 	cancel()

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,12 +24,15 @@ import (
 
 type postgresEngine struct {
 	pool   *pgxpool.Pool
+	pooled bool   // a pooler stands before the server
 	origin string // tells our notes from those of others
 	hub    *hub
 	log    *slog.Logger
 	outbox *outbox
 	// testEvery is lineTestEvery.
 	testEvery time.Duration
+	// lease is set when this process serves.
+	lease atomic.Pointer[lease]
 
 	life    context.Context // of the goroutines; close ends it
 	stop    context.CancelFunc
@@ -44,19 +49,44 @@ func openPostgres(ctx context.Context, url string, h *hub, log *slog.Logger) (*p
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "voicebridge"
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	pool, pooled, err := connect(ctx, cfg)
 	if err != nil {
 		return nil, postgresOpenError(cfg.ConnConfig, err)
 	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, postgresOpenError(cfg.ConnConfig, err)
-	}
-	e := &postgresEngine{pool: pool, origin: NewID(), hub: h, log: log, testEvery: lineTestEvery}
+	e := &postgresEngine{pool: pool, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: lineTestEvery}
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.outbox = newOutbox(e.origin, log, func() { h.dropped.Add(1) }, e.send)
 	e.running.Go(func() { e.outbox.run(e.life) })
 	return e, nil
+}
+
+// connect makes the pool of connections. pooled says that another pooler, such as
+// PgBouncer, stands before the server: then no statement is prepared, because the
+// next transaction may be given another connection.
+func connect(ctx context.Context, cfg *pgxpool.Config) (pool *pgxpool.Pool, pooled bool, err error) {
+	if pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return nil, false, err
+	}
+	err = pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		answers, err := c.Conn().PgConn().Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
+		if err != nil {
+			return err
+		}
+		// A pooler gives its clients numbers of its own.
+		pid := string(answers[0].Rows[0][0])
+		pooled = pid != strconv.FormatUint(uint64(c.Conn().PgConn().PID()), 10)
+		return nil
+	})
+	if err == nil && !pooled {
+		return pool, false, nil
+	}
+	pool.Close()
+	if err != nil {
+		return nil, false, err
+	}
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool, err = pgxpool.NewWithConfig(ctx, cfg)
+	return pool, true, err
 }
 
 // postgresOpenError says what to do about a failed connection. It leaves the
@@ -81,13 +111,24 @@ func postgresOpenError(cfg *pgx.ConnConfig, err error) error {
 }
 
 func (e *postgresEngine) migrate(ctx context.Context) error {
-	locker, err := lock.NewPostgresSessionLocker()
+	option, err := e.migrationLock()
 	if err != nil {
 		return err
 	}
 	conn := stdlib.OpenDBFromPool(e.pool)
-	err = migrate(ctx, goose.DialectPostgres, "postgres", conn, goose.WithSessionLocker(locker))
+	err = migrate(ctx, goose.DialectPostgres, "postgres", conn, option)
 	return errors.Join(err, conn.Close())
+}
+
+// migrationLock keeps two processes from migrating at once: by a lock of the
+// session, or by a table where there is none.
+func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
+	if e.pooled {
+		locker, err := lock.NewPostgresTableLocker()
+		return goose.WithLocker(locker), err
+	}
+	locker, err := lock.NewPostgresSessionLocker()
+	return goose.WithSessionLocker(locker), err
 }
 
 func (e *postgresEngine) read() queries { return pgdb.New(e.pool) }
@@ -96,10 +137,23 @@ func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) erro
 	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
 }
 
-func (e *postgresEngine) tell(n note) { e.outbox.put(n) }
+func (e *postgresEngine) lock() error { return nil }
 
-func (e *postgresEngine) send(ctx context.Context, payloads []string) error {
-	_, err := e.pool.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads)
+// tell sends nothing that nobody listens to. Who does not serve does not know who
+// does.
+func (e *postgresEngine) tell(n note) {
+	if l := e.lease.Load(); l != nil && !l.listens(n) {
+		return
+	}
+	e.outbox.put(n)
+}
+
+func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
+	channels, payloads := make([]string, len(letters)), make([]string, len(letters))
+	for i, l := range letters {
+		channels[i], payloads[i] = l.channel, l.payload
+	}
+	_, err := e.pool.Exec(ctx, "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)", channels, payloads)
 	return err
 }
 

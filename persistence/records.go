@@ -42,6 +42,19 @@ func (s *Store) LiveCall(ctx context.Context, key Key) (CallRecord, error) {
 	return callFromRow(row, key.Owner), nil
 }
 
+// Call reads a call of the owner by its id, whether it has ended or not, and
+// whichever instance has it.
+func (s *Store) Call(ctx context.Context, owner, id string) (CallRecord, error) {
+	if !validID(owner) || !validID(id) {
+		return CallRecord{}, fmt.Errorf("read call: %w", ErrNotFound)
+	}
+	row, err := s.eng.read().GetCall(ctx, pgdb.GetCallParams{ID: id, Owner: owner})
+	if err != nil {
+		return CallRecord{}, s.fail("read call", err)
+	}
+	return callFromRow(row, owner), nil
+}
+
 // SaveToolCall is Store.SaveToolCall.
 func (b *Batch) SaveToolCall(c ToolCall) error {
 	return b.save("save tool call", c.ID, func() (int64, error) {

@@ -92,6 +92,7 @@ func callFromRow(r pgdb.Call, owner string) CallRecord {
 		ID: r.ID, Owner: owner, ThreadID: r.ThreadID, Upstream: r.Upstream, UpstreamCallID: r.UpstreamCallID,
 		Model: r.Model, Voice: r.Voice, StartedAt: r.StartedAt.Time, ReadyAt: r.ReadyAt.Ptr(), EndedAt: r.EndedAt.Ptr(),
 		EndReason: r.EndReason, Turns: r.Turns, Interruptions: r.Interruptions, Replayed: r.Replayed,
+		Instance: r.Instance,
 	}
 }
 

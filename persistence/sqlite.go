@@ -29,7 +29,7 @@ type sqliteEngine struct {
 	// there: parsing takes a third of the time of a write.
 	writes *sqlitedb.Queries
 	reads  *sqlitedb.Queries
-	lock   *os.File // held while this process serves
+	held   *os.File // the lock, while this process serves
 }
 
 // openSQLite opens the file and creates it and its folder where needed.
@@ -104,7 +104,9 @@ func (e *sqliteEngine) write(ctx context.Context, fn func(queries) error) error 
 	return tx.Commit()
 }
 
-func (e *sqliteEngine) serve(context.Context, *lease) error {
+func (e *sqliteEngine) follow(context.Context, *lease, bool) error { return nil }
+
+func (e *sqliteEngine) lock() error {
 	lock, err := filelock.Open(e.path + ".lock")
 	if errors.Is(err, filelock.ErrLocked) {
 		return fmt.Errorf("serve database %s: %w: stop it, or give this one its own with DATABASE_URL", e.path, ErrServed)
@@ -112,7 +114,7 @@ func (e *sqliteEngine) serve(context.Context, *lease) error {
 	if err != nil {
 		return fmt.Errorf("serve database %s: %w", e.path, err)
 	}
-	e.lock = lock
+	e.held = lock
 	return nil
 }
 
@@ -150,8 +152,8 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 func (e *sqliteEngine) close() error {
 	// The writer is last: it folds the write-ahead log into the file.
 	errs := []error{e.reads.Close(), e.writes.Close(), e.reader.Close(), e.writer.Close()}
-	if e.lock != nil {
-		errs = append(errs, e.lock.Close())
+	if e.held != nil {
+		errs = append(errs, e.held.Close())
 	}
 	return errors.Join(errs...)
 }

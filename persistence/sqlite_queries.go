@@ -16,6 +16,10 @@ func (s sqliteQueries) AnswerApproval(ctx context.Context, arg pgdb.AnswerApprov
 	return s.q.AnswerApproval(ctx, sqlitedb.AnswerApprovalParams(arg))
 }
 
+func (s sqliteQueries) AnswerCommand(ctx context.Context, arg pgdb.AnswerCommandParams) error {
+	return s.q.AnswerCommand(ctx, sqlitedb.AnswerCommandParams(arg))
+}
+
 func (s sqliteQueries) Beat(ctx context.Context, arg pgdb.BeatParams) (int64, error) {
 	return s.q.Beat(ctx, sqlitedb.BeatParams(arg))
 }
@@ -71,6 +75,10 @@ func (s sqliteQueries) DeleteAccessToken(ctx context.Context, arg pgdb.DeleteAcc
 
 func (s sqliteQueries) DeleteAccessTokensOf(ctx context.Context, arg pgdb.DeleteAccessTokensOfParams) (int64, error) {
 	return s.q.DeleteAccessTokensOf(ctx, sqlitedb.DeleteAccessTokensOfParams(arg))
+}
+
+func (s sqliteQueries) DeleteCommand(ctx context.Context, arg pgdb.DeleteCommandParams) error {
+	return s.q.DeleteCommand(ctx, sqlitedb.DeleteCommandParams(arg))
 }
 
 func (s sqliteQueries) DeleteExpiredAccessTokens(ctx context.Context, arg pgdb.DeleteExpiredAccessTokensParams) error {
@@ -160,6 +168,21 @@ func (s sqliteQueries) GetAccessToken(ctx context.Context, arg pgdb.GetAccessTok
 func (s sqliteQueries) GetApproval(ctx context.Context, arg pgdb.GetApprovalParams) (pgdb.GetApprovalRow, error) {
 	r, err := s.q.GetApproval(ctx, sqlitedb.GetApprovalParams(arg))
 	return pgdb.GetApprovalRow(r), err
+}
+
+func (s sqliteQueries) GetCall(ctx context.Context, arg pgdb.GetCallParams) (pgdb.Call, error) {
+	r, err := s.q.GetCall(ctx, sqlitedb.GetCallParams(arg))
+	return pgdb.Call(r), err
+}
+
+func (s sqliteQueries) GetCommand(ctx context.Context, arg pgdb.GetCommandParams) (pgdb.Command, error) {
+	r, err := s.q.GetCommand(ctx, sqlitedb.GetCommandParams(arg))
+	return pgdb.Command(r), err
+}
+
+func (s sqliteQueries) GetImage(ctx context.Context, arg pgdb.GetImageParams) (pgdb.Image, error) {
+	r, err := s.q.GetImage(ctx, sqlitedb.GetImageParams(arg))
+	return pgdb.Image(r), err
 }
 
 func (s sqliteQueries) GetLiveCall(ctx context.Context, arg pgdb.GetLiveCallParams) (pgdb.Call, error) {
@@ -269,6 +292,11 @@ func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesPara
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
+func (s sqliteQueries) ListCommands(ctx context.Context, arg pgdb.ListCommandsParams) ([]pgdb.Command, error) {
+	r, err := s.q.ListCommands(ctx, sqlitedb.ListCommandsParams(arg))
+	return rows(r, err, func(r sqlitedb.Command) pgdb.Command { return pgdb.Command(r) })
+}
+
 func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
 	r, err := s.q.ListDueQueues(ctx, sqlitedb.ListDueQueuesParams(arg))
 	return rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
@@ -343,6 +371,10 @@ func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWa
 	return rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
+func (s sqliteQueries) ListenTo(ctx context.Context, arg pgdb.ListenToParams) error {
+	return s.q.ListenTo(ctx, sqlitedb.ListenToParams(arg))
+}
+
 func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstanceParams) (int64, error) {
 	return s.q.LockInstance(ctx, sqlitedb.LockInstanceParams(arg))
 }
@@ -376,6 +408,14 @@ func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (i
 	return s.q.SaveCall(ctx, sqlitedb.SaveCallParams(arg))
 }
 
+func (s sqliteQueries) SaveCommand(ctx context.Context, arg pgdb.SaveCommandParams) error {
+	return s.q.SaveCommand(ctx, sqlitedb.SaveCommandParams(arg))
+}
+
+func (s sqliteQueries) SaveImage(ctx context.Context, arg pgdb.SaveImageParams) (string, error) {
+	return s.q.SaveImage(ctx, sqlitedb.SaveImageParams(arg))
+}
+
 func (s sqliteQueries) SaveLeg(ctx context.Context, arg pgdb.SaveLegParams) (int64, error) {
 	return s.q.SaveLeg(ctx, sqlitedb.SaveLegParams(arg))
 }
@@ -406,8 +446,16 @@ func (s sqliteQueries) StopTurn(ctx context.Context, arg pgdb.StopTurnParams) (i
 	return s.q.StopTurn(ctx, sqlitedb.StopTurnParams(arg))
 }
 
+func (s sqliteQueries) StoredImages(ctx context.Context, arg pgdb.StoredImagesParams) (int64, error) {
+	return s.q.StoredImages(ctx, sqlitedb.StoredImagesParams(arg))
+}
+
 func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitleParams) (int64, error) {
 	return s.q.SuggestTitle(ctx, sqlitedb.SuggestTitleParams(arg))
+}
+
+func (s sqliteQueries) TakeCommand(ctx context.Context, arg pgdb.TakeCommandParams) (int64, error) {
+	return s.q.TakeCommand(ctx, sqlitedb.TakeCommandParams(arg))
 }
 
 func (s sqliteQueries) TitleQueued(ctx context.Context, arg pgdb.TitleQueuedParams) (int64, error) {

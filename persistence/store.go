@@ -40,6 +40,9 @@ type Options struct {
 	// DeadAfter is how long another process must have said nothing before this one
 	// takes it for dead; 0 is 15 s. Every process of a database should have the same.
 	DeadAfter time.Duration
+	// NoListen does without PostgreSQL's notifications, for poolers that do not pass
+	// them on. Serve finds that out by itself, in some seconds.
+	NoListen bool
 }
 
 // Store is one database.
@@ -50,9 +53,11 @@ type Store struct {
 	lease *lease
 	// shared says that other processes may serve the database too.
 	shared bool
-	// poll is how often a watcher looks for changes that no hint came for; zero
-	// is never, where no other process writes.
-	poll time.Duration
+	// noListen is Options.NoListen.
+	noListen bool
+	// poll is how often a watcher looks for changes that no hint came for, as a
+	// time.Duration; zero is never, where no other process writes.
+	poll atomic.Int64
 
 	health  health
 	serving atomic.Bool
@@ -74,7 +79,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if !validID(opts.Instance) {
 		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
 	}
-	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), closed: make(chan struct{})}
+	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, closed: make(chan struct{})}
 	if err := s.openEngine(ctx, url); err != nil {
 		return nil, err
 	}
@@ -100,7 +105,8 @@ func (s *Store) openEngine(ctx context.Context, url string) error {
 		if err != nil {
 			return err
 		}
-		s.eng, s.poll, s.shared = e, pollEvery, true
+		s.eng, s.shared = e, true
+		s.poll.Store(int64(pollEvery))
 		return nil
 	}
 	return errors.New("open database: DATABASE_URL must be sqlite:PATH or postgres://user:password@host/name")
@@ -168,7 +174,7 @@ func (s *Store) Serve(ctx context.Context) error {
 	if s.serving.Load() {
 		return nil
 	}
-	if err := s.eng.serve(ctx, s.lease); err != nil {
+	if err := s.eng.lock(); err != nil {
 		return err
 	}
 	if err := s.eng.migrate(ctx); err != nil {
@@ -184,6 +190,9 @@ func (s *Store) Serve(ctx context.Context) error {
 	if err := s.look(ctx); err != nil {
 		return fmt.Errorf("serve database: %w", err)
 	}
+	if err := s.follow(ctx); err != nil {
+		return fmt.Errorf("serve database: %w", err)
+	}
 	s.beating.Go(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -196,6 +205,18 @@ func (s *Store) Serve(ctx context.Context) error {
 		}()
 		s.keepBeating(ctx)
 	})
+	return nil
+}
+
+// follow begins to hear what other instances tell. Where no notifications come it
+// asks the database more often instead.
+func (s *Store) follow(ctx context.Context) error {
+	err := s.eng.follow(ctx, s.lease, !s.noListen)
+	if !errors.Is(err, errNoNotes) {
+		return err
+	}
+	s.poll.Store(int64(pollFast))
+	s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: other processes are asked twice a second instead")
 	return nil
 }
 

@@ -177,6 +177,8 @@ type CallRecord struct {
 	Turns          int64
 	Interruptions  int64
 	Replayed       int64
+	// Instance is the process that has the call. It is read only.
+	Instance string `json:",omitempty"`
 }
 
 // ResponseRecord is the record of one upstream response.

@@ -14,6 +14,8 @@ import (
 const (
 	// pollEvery backs up the hints of other instances.
 	pollEvery = 10 * time.Second
+	// pollFast is instead of them.
+	pollFast = 500 * time.Millisecond
 	// changesPerRead is how many messages a watch reads at once.
 	changesPerRead = 100
 )
@@ -130,8 +132,8 @@ func (v *view) run(ctx context.Context, after int64) error {
 		return err
 	}
 	var poll <-chan time.Time
-	if v.s.poll > 0 {
-		ticker := time.NewTicker(v.s.poll)
+	if every := time.Duration(v.s.poll.Load()); every > 0 {
+		ticker := time.NewTicker(every)
 		defer ticker.Stop()
 		poll = ticker.C
 	}

@@ -1,6 +1,6 @@
 -- name: JoinInstance :exec
-INSERT INTO instances (id, host, process, beats, beat_at, started_at)
-VALUES (@id, @host, @process, 0, @started_at, @started_at);
+INSERT INTO instances (id, host, process, beats, beat_at, started_at, shards)
+VALUES (@id, @host, @process, 0, @started_at, @started_at, @shards);
 
 -- Beat changes nothing when the instance was ended by another.
 -- name: Beat :execrows

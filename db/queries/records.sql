@@ -75,3 +75,8 @@ SELECT c.* FROM tool_calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.thread_id = @thread_id AND t.owner = @owner AND c.status = 'waiting'
 ORDER BY c.started_at, c.id;
+
+-- name: GetCall :one
+SELECT c.* FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.id = @id AND t.owner = @owner;

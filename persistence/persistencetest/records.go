@@ -37,6 +37,14 @@ func (s suite) records(t *testing.T) {
 		}
 	}
 	live, err := b.store.LiveCall(ctx, b.key)
+	call.Instance = b.store.Instance()
+	if byID, err := b.store.Call(ctx, "anna", "c"); err != nil || diff(call, byID) != "" {
+		t.Errorf("Call() = %+v, %v", byID, err)
+	}
+	for _, name := range [][2]string{{"bert", "c"}, {"anna", "d"}, {"", "c"}, {"anna", ""}} {
+		_, err := b.store.Call(ctx, name[0], name[1])
+		wantErr(t, fmt.Sprintf("Call(%q)", name), err, persistence.ErrNotFound)
+	}
 	if d := diff(call, live); err != nil || d != "" {
 		t.Errorf("LiveCall() = %v, differs (-want +got):\n%s", err, d)
 	}

@@ -103,6 +103,8 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"changes":              s.changes,
 		"lost changes":         s.lostChanges,
 		"superseded turn":      s.supersededTurn,
+		"commands":             s.commands,
+		"images":               s.images,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

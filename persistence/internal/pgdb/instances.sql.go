@@ -79,8 +79,8 @@ func (q *Queries) HoldInstance(ctx context.Context, arg HoldInstanceParams) (str
 }
 
 const joinInstance = `-- name: JoinInstance :exec
-INSERT INTO instances (id, host, process, beats, beat_at, started_at)
-VALUES ($1, $2, $3, 0, $4, $4)
+INSERT INTO instances (id, host, process, beats, beat_at, started_at, shards)
+VALUES ($1, $2, $3, 0, $4, $4, $5)
 `
 
 type JoinInstanceParams struct {
@@ -88,6 +88,7 @@ type JoinInstanceParams struct {
 	Host      string
 	Process   string
 	StartedAt dbtype.Time
+	Shards    int64
 }
 
 func (q *Queries) JoinInstance(ctx context.Context, arg JoinInstanceParams) error {
@@ -96,6 +97,7 @@ func (q *Queries) JoinInstance(ctx context.Context, arg JoinInstanceParams) erro
 		arg.Host,
 		arg.Process,
 		arg.StartedAt,
+		arg.Shards,
 	)
 	return err
 }
@@ -115,7 +117,7 @@ func (q *Queries) LeaveInstance(ctx context.Context, arg LeaveInstanceParams) er
 }
 
 const listInstances = `-- name: ListInstances :many
-SELECT id, host, process, beats, beat_at, started_at, ended_at FROM instances
+SELECT id, host, process, beats, beat_at, started_at, ended_at, shards FROM instances
 `
 
 func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
@@ -135,6 +137,7 @@ func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
 			&i.BeatAt,
 			&i.StartedAt,
 			&i.EndedAt,
+			&i.Shards,
 		); err != nil {
 			return nil, err
 		}

@@ -47,6 +47,32 @@ type Call struct {
 	Instance       string
 }
 
+type Command struct {
+	ID         string
+	Instance   string
+	Owner      string
+	ThreadID   string
+	Kind       string
+	Body       string
+	CreatedAt  dbtype.Time
+	ExpiresAt  dbtype.Time
+	TakenAt    *dbtype.Time
+	AnsweredAt *dbtype.Time
+	Reply      string
+	Error      string
+}
+
+type Image struct {
+	ID        string
+	ThreadID  string
+	MediaType string
+	Width     int64
+	Height    int64
+	Size      int64
+	Data      []byte
+	CreatedAt dbtype.Time
+}
+
 type Instance struct {
 	ID        string
 	Host      string
@@ -55,6 +81,7 @@ type Instance struct {
 	BeatAt    dbtype.Time
 	StartedAt dbtype.Time
 	EndedAt   *dbtype.Time
+	Shards    int64
 }
 
 type Message struct {

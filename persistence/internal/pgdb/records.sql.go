@@ -11,6 +11,39 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
+const getCall = `-- name: GetCall :one
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.id = $1 AND t.owner = $2
+`
+
+type GetCallParams struct {
+	ID    string
+	Owner string
+}
+
+func (q *Queries) GetCall(ctx context.Context, arg GetCallParams) (Call, error) {
+	row := q.db.QueryRow(ctx, getCall, arg.ID, arg.Owner)
+	var i Call
+	err := row.Scan(
+		&i.ID,
+		&i.ThreadID,
+		&i.Upstream,
+		&i.UpstreamCallID,
+		&i.Model,
+		&i.Voice,
+		&i.StartedAt,
+		&i.ReadyAt,
+		&i.EndedAt,
+		&i.EndReason,
+		&i.Turns,
+		&i.Interruptions,
+		&i.Replayed,
+		&i.Instance,
+	)
+	return i, err
+}
+
 const getLiveCall = `-- name: GetLiveCall :one
 SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id

@@ -27,6 +27,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.answerApprovalStmt, err = db.PrepareContext(ctx, answerApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query AnswerApproval: %w", err)
 	}
+	if q.answerCommandStmt, err = db.PrepareContext(ctx, answerCommand); err != nil {
+		return nil, fmt.Errorf("error preparing query AnswerCommand: %w", err)
+	}
 	if q.beatStmt, err = db.PrepareContext(ctx, beat); err != nil {
 		return nil, fmt.Errorf("error preparing query Beat: %w", err)
 	}
@@ -68,6 +71,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.deleteAccessTokensOfStmt, err = db.PrepareContext(ctx, deleteAccessTokensOf); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteAccessTokensOf: %w", err)
+	}
+	if q.deleteCommandStmt, err = db.PrepareContext(ctx, deleteCommand); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteCommand: %w", err)
 	}
 	if q.deleteExpiredAccessTokensStmt, err = db.PrepareContext(ctx, deleteExpiredAccessTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteExpiredAccessTokens: %w", err)
@@ -131,6 +137,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getApprovalStmt, err = db.PrepareContext(ctx, getApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query GetApproval: %w", err)
+	}
+	if q.getCallStmt, err = db.PrepareContext(ctx, getCall); err != nil {
+		return nil, fmt.Errorf("error preparing query GetCall: %w", err)
+	}
+	if q.getCommandStmt, err = db.PrepareContext(ctx, getCommand); err != nil {
+		return nil, fmt.Errorf("error preparing query GetCommand: %w", err)
+	}
+	if q.getImageStmt, err = db.PrepareContext(ctx, getImage); err != nil {
+		return nil, fmt.Errorf("error preparing query GetImage: %w", err)
 	}
 	if q.getLiveCallStmt, err = db.PrepareContext(ctx, getLiveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query GetLiveCall: %w", err)
@@ -201,6 +216,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listChangesStmt, err = db.PrepareContext(ctx, listChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ListChanges: %w", err)
 	}
+	if q.listCommandsStmt, err = db.PrepareContext(ctx, listCommands); err != nil {
+		return nil, fmt.Errorf("error preparing query ListCommands: %w", err)
+	}
 	if q.listDueQueuesStmt, err = db.PrepareContext(ctx, listDueQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDueQueues: %w", err)
 	}
@@ -246,6 +264,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listWaitingToolCallsStmt, err = db.PrepareContext(ctx, listWaitingToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListWaitingToolCalls: %w", err)
 	}
+	if q.listenToStmt, err = db.PrepareContext(ctx, listenTo); err != nil {
+		return nil, fmt.Errorf("error preparing query ListenTo: %w", err)
+	}
 	if q.lockInstanceStmt, err = db.PrepareContext(ctx, lockInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query LockInstance: %w", err)
 	}
@@ -270,6 +291,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.saveCallStmt, err = db.PrepareContext(ctx, saveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveCall: %w", err)
 	}
+	if q.saveCommandStmt, err = db.PrepareContext(ctx, saveCommand); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveCommand: %w", err)
+	}
+	if q.saveImageStmt, err = db.PrepareContext(ctx, saveImage); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveImage: %w", err)
+	}
 	if q.saveLegStmt, err = db.PrepareContext(ctx, saveLeg); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveLeg: %w", err)
 	}
@@ -291,8 +318,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.stopTurnStmt, err = db.PrepareContext(ctx, stopTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query StopTurn: %w", err)
 	}
+	if q.storedImagesStmt, err = db.PrepareContext(ctx, storedImages); err != nil {
+		return nil, fmt.Errorf("error preparing query StoredImages: %w", err)
+	}
 	if q.suggestTitleStmt, err = db.PrepareContext(ctx, suggestTitle); err != nil {
 		return nil, fmt.Errorf("error preparing query SuggestTitle: %w", err)
+	}
+	if q.takeCommandStmt, err = db.PrepareContext(ctx, takeCommand); err != nil {
+		return nil, fmt.Errorf("error preparing query TakeCommand: %w", err)
 	}
 	if q.titleQueuedStmt, err = db.PrepareContext(ctx, titleQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query TitleQueued: %w", err)
@@ -314,6 +347,11 @@ func (q *Queries) Close() error {
 	if q.answerApprovalStmt != nil {
 		if cerr := q.answerApprovalStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing answerApprovalStmt: %w", cerr)
+		}
+	}
+	if q.answerCommandStmt != nil {
+		if cerr := q.answerCommandStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing answerCommandStmt: %w", cerr)
 		}
 	}
 	if q.beatStmt != nil {
@@ -384,6 +422,11 @@ func (q *Queries) Close() error {
 	if q.deleteAccessTokensOfStmt != nil {
 		if cerr := q.deleteAccessTokensOfStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteAccessTokensOfStmt: %w", cerr)
+		}
+	}
+	if q.deleteCommandStmt != nil {
+		if cerr := q.deleteCommandStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteCommandStmt: %w", cerr)
 		}
 	}
 	if q.deleteExpiredAccessTokensStmt != nil {
@@ -489,6 +532,21 @@ func (q *Queries) Close() error {
 	if q.getApprovalStmt != nil {
 		if cerr := q.getApprovalStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getApprovalStmt: %w", cerr)
+		}
+	}
+	if q.getCallStmt != nil {
+		if cerr := q.getCallStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getCallStmt: %w", cerr)
+		}
+	}
+	if q.getCommandStmt != nil {
+		if cerr := q.getCommandStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getCommandStmt: %w", cerr)
+		}
+	}
+	if q.getImageStmt != nil {
+		if cerr := q.getImageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getImageStmt: %w", cerr)
 		}
 	}
 	if q.getLiveCallStmt != nil {
@@ -606,6 +664,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listChangesStmt: %w", cerr)
 		}
 	}
+	if q.listCommandsStmt != nil {
+		if cerr := q.listCommandsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listCommandsStmt: %w", cerr)
+		}
+	}
 	if q.listDueQueuesStmt != nil {
 		if cerr := q.listDueQueuesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDueQueuesStmt: %w", cerr)
@@ -681,6 +744,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listWaitingToolCallsStmt: %w", cerr)
 		}
 	}
+	if q.listenToStmt != nil {
+		if cerr := q.listenToStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listenToStmt: %w", cerr)
+		}
+	}
 	if q.lockInstanceStmt != nil {
 		if cerr := q.lockInstanceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lockInstanceStmt: %w", cerr)
@@ -721,6 +789,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing saveCallStmt: %w", cerr)
 		}
 	}
+	if q.saveCommandStmt != nil {
+		if cerr := q.saveCommandStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveCommandStmt: %w", cerr)
+		}
+	}
+	if q.saveImageStmt != nil {
+		if cerr := q.saveImageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveImageStmt: %w", cerr)
+		}
+	}
 	if q.saveLegStmt != nil {
 		if cerr := q.saveLegStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveLegStmt: %w", cerr)
@@ -756,9 +834,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing stopTurnStmt: %w", cerr)
 		}
 	}
+	if q.storedImagesStmt != nil {
+		if cerr := q.storedImagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing storedImagesStmt: %w", cerr)
+		}
+	}
 	if q.suggestTitleStmt != nil {
 		if cerr := q.suggestTitleStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing suggestTitleStmt: %w", cerr)
+		}
+	}
+	if q.takeCommandStmt != nil {
+		if cerr := q.takeCommandStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing takeCommandStmt: %w", cerr)
 		}
 	}
 	if q.titleQueuedStmt != nil {
@@ -821,6 +909,7 @@ type Queries struct {
 	db                            DBTX
 	tx                            *sql.Tx
 	answerApprovalStmt            *sql.Stmt
+	answerCommandStmt             *sql.Stmt
 	beatStmt                      *sql.Stmt
 	changeQueuedStmt              *sql.Stmt
 	claimLegStmt                  *sql.Stmt
@@ -835,6 +924,7 @@ type Queries struct {
 	createThreadStmt              *sql.Stmt
 	deleteAccessTokenStmt         *sql.Stmt
 	deleteAccessTokensOfStmt      *sql.Stmt
+	deleteCommandStmt             *sql.Stmt
 	deleteExpiredAccessTokensStmt *sql.Stmt
 	deleteLegsStmt                *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
@@ -856,6 +946,9 @@ type Queries struct {
 	forgetLegsStmt                *sql.Stmt
 	getAccessTokenStmt            *sql.Stmt
 	getApprovalStmt               *sql.Stmt
+	getCallStmt                   *sql.Stmt
+	getCommandStmt                *sql.Stmt
+	getImageStmt                  *sql.Stmt
 	getLiveCallStmt               *sql.Stmt
 	getMessageStmt                *sql.Stmt
 	getOwnerStmt                  *sql.Stmt
@@ -879,6 +972,7 @@ type Queries struct {
 	leaveInstanceStmt             *sql.Stmt
 	legHungUpStmt                 *sql.Stmt
 	listChangesStmt               *sql.Stmt
+	listCommandsStmt              *sql.Stmt
 	listDueQueuesStmt             *sql.Stmt
 	listInstancesStmt             *sql.Stmt
 	listLegsStmt                  *sql.Stmt
@@ -894,6 +988,7 @@ type Queries struct {
 	listReplayStmt                *sql.Stmt
 	listThreadsStmt               *sql.Stmt
 	listWaitingToolCallsStmt      *sql.Stmt
+	listenToStmt                  *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
 	renameThreadStmt              *sql.Stmt
@@ -902,6 +997,8 @@ type Queries struct {
 	resumeQueueStmt               *sql.Stmt
 	saveApprovalStmt              *sql.Stmt
 	saveCallStmt                  *sql.Stmt
+	saveCommandStmt               *sql.Stmt
+	saveImageStmt                 *sql.Stmt
 	saveLegStmt                   *sql.Stmt
 	saveResponseStmt              *sql.Stmt
 	saveTextSessionStmt           *sql.Stmt
@@ -909,7 +1006,9 @@ type Queries struct {
 	searchMessagesStmt            *sql.Stmt
 	shiftMessagesStmt             *sql.Stmt
 	stopTurnStmt                  *sql.Stmt
+	storedImagesStmt              *sql.Stmt
 	suggestTitleStmt              *sql.Stmt
+	takeCommandStmt               *sql.Stmt
 	titleQueuedStmt               *sql.Stmt
 	trimAccessTokensStmt          *sql.Stmt
 	updateMessageStmt             *sql.Stmt
@@ -921,6 +1020,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		db:                            tx,
 		tx:                            tx,
 		answerApprovalStmt:            q.answerApprovalStmt,
+		answerCommandStmt:             q.answerCommandStmt,
 		beatStmt:                      q.beatStmt,
 		changeQueuedStmt:              q.changeQueuedStmt,
 		claimLegStmt:                  q.claimLegStmt,
@@ -935,6 +1035,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		createThreadStmt:              q.createThreadStmt,
 		deleteAccessTokenStmt:         q.deleteAccessTokenStmt,
 		deleteAccessTokensOfStmt:      q.deleteAccessTokensOfStmt,
+		deleteCommandStmt:             q.deleteCommandStmt,
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
 		deleteLegsStmt:                q.deleteLegsStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
@@ -956,6 +1057,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		forgetLegsStmt:                q.forgetLegsStmt,
 		getAccessTokenStmt:            q.getAccessTokenStmt,
 		getApprovalStmt:               q.getApprovalStmt,
+		getCallStmt:                   q.getCallStmt,
+		getCommandStmt:                q.getCommandStmt,
+		getImageStmt:                  q.getImageStmt,
 		getLiveCallStmt:               q.getLiveCallStmt,
 		getMessageStmt:                q.getMessageStmt,
 		getOwnerStmt:                  q.getOwnerStmt,
@@ -979,6 +1083,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		leaveInstanceStmt:             q.leaveInstanceStmt,
 		legHungUpStmt:                 q.legHungUpStmt,
 		listChangesStmt:               q.listChangesStmt,
+		listCommandsStmt:              q.listCommandsStmt,
 		listDueQueuesStmt:             q.listDueQueuesStmt,
 		listInstancesStmt:             q.listInstancesStmt,
 		listLegsStmt:                  q.listLegsStmt,
@@ -994,6 +1099,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listReplayStmt:                q.listReplayStmt,
 		listThreadsStmt:               q.listThreadsStmt,
 		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
+		listenToStmt:                  q.listenToStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,
 		renameThreadStmt:              q.renameThreadStmt,
@@ -1002,6 +1108,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		resumeQueueStmt:               q.resumeQueueStmt,
 		saveApprovalStmt:              q.saveApprovalStmt,
 		saveCallStmt:                  q.saveCallStmt,
+		saveCommandStmt:               q.saveCommandStmt,
+		saveImageStmt:                 q.saveImageStmt,
 		saveLegStmt:                   q.saveLegStmt,
 		saveResponseStmt:              q.saveResponseStmt,
 		saveTextSessionStmt:           q.saveTextSessionStmt,
@@ -1009,7 +1117,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		searchMessagesStmt:            q.searchMessagesStmt,
 		shiftMessagesStmt:             q.shiftMessagesStmt,
 		stopTurnStmt:                  q.stopTurnStmt,
+		storedImagesStmt:              q.storedImagesStmt,
 		suggestTitleStmt:              q.suggestTitleStmt,
+		takeCommandStmt:               q.takeCommandStmt,
 		titleQueuedStmt:               q.titleQueuedStmt,
 		trimAccessTokensStmt:          q.trimAccessTokensStmt,
 		updateMessageStmt:             q.updateMessageStmt,

@@ -11,6 +11,7 @@ import (
 type Querier interface {
 	// AnswerApproval changes nothing unless the question is open and the nonce its own.
 	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
+	AnswerCommand(ctx context.Context, arg AnswerCommandParams) error
 	// Beat changes nothing when the instance was ended by another.
 	Beat(ctx context.Context, arg BeatParams) (int64, error)
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
@@ -31,6 +32,7 @@ type Querier interface {
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
 	DeleteAccessToken(ctx context.Context, arg DeleteAccessTokenParams) (int64, error)
 	DeleteAccessTokensOf(ctx context.Context, arg DeleteAccessTokensOfParams) (int64, error)
+	DeleteCommand(ctx context.Context, arg DeleteCommandParams) error
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
 	DeleteLegs(ctx context.Context, arg DeleteLegsParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
@@ -58,6 +60,9 @@ type Querier interface {
 	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
 	GetAccessToken(ctx context.Context, arg GetAccessTokenParams) (AccessToken, error)
 	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
+	GetCall(ctx context.Context, arg GetCallParams) (Call, error)
+	GetCommand(ctx context.Context, arg GetCommandParams) (Command, error)
+	GetImage(ctx context.Context, arg GetImageParams) (Image, error)
 	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
 	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
 	GetOwner(ctx context.Context, arg GetOwnerParams) (string, error)
@@ -89,6 +94,7 @@ type Querier interface {
 	LeaveInstance(ctx context.Context, arg LeaveInstanceParams) error
 	LegHungUp(ctx context.Context, arg LegHungUpParams) error
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
+	ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error)
 	// ListDueQueues names the threads, of all owners, on which this process may send
 	// something now, the latest used first. It is for the dispatcher and never
 	// answers a caller of the API.
@@ -122,6 +128,7 @@ type Querier interface {
 	// lower case) is found in the title or in some message.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
+	ListenTo(ctx context.Context, arg ListenToParams) error
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
 	PauseQueue(ctx context.Context, arg PauseQueueParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
@@ -135,6 +142,8 @@ type Querier interface {
 	// another thread, and fail on a stranger's thread (NULL in thread_id).
 	// Once a call has ended it stays so: whoever ended it first is right.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
+	SaveCommand(ctx context.Context, arg SaveCommandParams) error
+	SaveImage(ctx context.Context, arg SaveImageParams) (string, error)
 	// SaveLeg is idempotent. A leg that has ended, or is hung up, stays so, and
 	// changes nothing when it is another thread's. It fails on a stranger's thread.
 	SaveLeg(ctx context.Context, arg SaveLegParams) (int64, error)
@@ -147,8 +156,12 @@ type Querier interface {
 	// ShiftMessages gives the messages from a place on new numbers, in their order.
 	ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error)
 	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)
+	// StoredImages sums the sizes of all images of an owner.
+	StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error)
 	// SuggestTitle changes nothing when the title is a user's, or better already.
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
+	// TakeCommand changes nothing when it was taken before.
+	TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error)
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	// TrimAccessTokens keeps the newest.
 	TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error

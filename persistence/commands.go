@@ -1,0 +1,185 @@
+package persistence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	// commandLife is how long a command may wait when whoever asks has no deadline.
+	commandLife = 10 * time.Second
+	// commandPoll backs up the notes of commands.
+	commandPoll = 5 * time.Second
+	// answerPoll backs up the notes of answers.
+	answerPoll = 500 * time.Millisecond
+	// maxCommandBytes is the size of a command's body, and of its answer.
+	maxCommandBytes = 1 << 20
+)
+
+// Command asks the instance that has a thread's call or turn to do something with it.
+type Command struct {
+	ID       string // filled in by Ask
+	Instance string // who shall do it: CallRecord.Instance, TurnRecord.Instance
+	Key      Key
+	Kind     string          // what to do, as the two sides call it
+	Body     json.RawMessage // what is to be known for it; nil for nothing
+	// ExpiresAt is when nobody waits for the answer any more. It is filled in by Ask.
+	ExpiresAt time.Time
+}
+
+// CommandError is the failure of a command on the other instance.
+type CommandError struct{ Message string }
+
+func (e *CommandError) Error() string { return e.Message }
+
+// Ask has a command carried out by another instance, or by this one, and returns
+// its answer. An instance that does not live, or does not hear, is the error of
+// ctx; what it did then is not known. CommandError is its own error.
+func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
+	if err := c.Key.check(); err != nil || !validID(c.Instance) || !validID(c.Kind) || len(c.Body) > maxCommandBytes {
+		return nil, fmt.Errorf("ask instance: %w command", ErrInvalid)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandLife)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	c.ID, c.ExpiresAt = NewID(), now().Add(time.Until(deadline))
+	answered := s.hub.await(c.ID)
+	defer s.hub.forget(c.ID)
+	err := s.write(ctx, func(q queries) error {
+		return q.SaveCommand(ctx, pgdb.SaveCommandParams{
+			ID: c.ID, Instance: c.Instance, Owner: c.Key.Owner, ThreadID: c.Key.Thread, Kind: cleanText(c.Kind),
+			Body: cleanText(string(c.Body)), CreatedAt: dbtype.At(now()), ExpiresAt: dbtype.At(c.ExpiresAt),
+		})
+	})
+	if err != nil {
+		return nil, s.fail("ask instance", err)
+	}
+	defer s.forgetCommand(context.WithoutCancel(ctx), c.ID)
+	if c.Instance == s.Instance() {
+		signal(s.hub.commands)
+	} else {
+		s.eng.tell(note{Type: noteCommand, To: c.Instance})
+	}
+	return s.awaitAnswer(ctx, c.ID, answered)
+}
+
+func (s *Store) awaitAnswer(ctx context.Context, id string, answered <-chan struct{}) (json.RawMessage, error) {
+	poll := time.NewTicker(answerPoll)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("ask instance: %w", context.Cause(ctx))
+		case <-answered:
+		case <-poll.C:
+		}
+		row, err := s.eng.read().GetCommand(ctx, pgdb.GetCommandParams{ID: id})
+		switch {
+		case err != nil:
+			return nil, s.fail("ask instance", err)
+		case row.AnsweredAt == nil:
+		case row.Error != "":
+			return nil, fmt.Errorf("ask instance: %w", &CommandError{Message: row.Error})
+		case row.Reply == "":
+			return nil, nil
+		default:
+			return json.RawMessage(row.Reply), nil
+		}
+	}
+}
+
+// forgetCommand removes a command that nobody waits for, and those whose askers died.
+func (s *Store) forgetCommand(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if err := s.write(ctx, func(q queries) error {
+		return q.DeleteCommand(ctx, pgdb.DeleteCommandParams{ID: id, Before: dbtype.At(now().Add(-time.Minute))})
+	}); err != nil {
+		s.log.Warn("a command of another instance was not removed", "error", err)
+	}
+}
+
+// HandleCommands carries out what other instances ask this one for, each command
+// once and in a goroutine of its own, until ctx ends. The context of handle ends
+// when nobody waits for the answer any more.
+func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context, Command) (json.RawMessage, error)) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	every := commandPoll
+	if p := time.Duration(s.poll.Load()); p > 0 {
+		every = min(every, p)
+	}
+	poll := time.NewTicker(every)
+	defer poll.Stop()
+	for {
+		commands, err := s.takeCommands(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("could not look for commands of other instances", "error", err)
+		}
+		for _, c := range commands {
+			running.Go(func() { s.carryOut(ctx, c, handle) })
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.closed:
+			return ErrClosed
+		case <-s.hub.commands:
+		case <-poll.C:
+		}
+	}
+}
+
+func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
+	at := now()
+	rows, err := s.eng.read().ListCommands(ctx, pgdb.ListCommandsParams{Instance: s.Instance(), Now: dbtype.At(at)})
+	var taken []Command
+	for _, r := range rows {
+		var n int64
+		if err = s.write(ctx, func(q queries) (err error) {
+			n, err = q.TakeCommand(ctx, pgdb.TakeCommandParams{ID: r.ID, TakenAt: new(dbtype.At(at))})
+			return err
+		}); err != nil {
+			break
+		}
+		if n == 0 {
+			continue
+		}
+		c := Command{ID: r.ID, Instance: r.Instance, Key: Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind, ExpiresAt: r.ExpiresAt.Time}
+		if r.Body != "" {
+			c.Body = json.RawMessage(r.Body)
+		}
+		taken = append(taken, c)
+	}
+	return taken, err
+}
+
+func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) {
+	handleCtx, cancel := context.WithDeadline(ctx, c.ExpiresAt)
+	reply, err := handle(handleCtx, c)
+	cancel()
+	if err == nil && len(reply) > maxCommandBytes {
+		err = errors.New("the answer is too large")
+	}
+	params := pgdb.AnswerCommandParams{ID: c.ID, AnsweredAt: new(dbtype.At(now()))}
+	if err != nil {
+		params.Error = cleanText(err.Error())
+	} else {
+		params.Reply = cleanText(string(reply))
+	}
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if err := s.write(ctx, func(q queries) error { return q.AnswerCommand(ctx, params) }); err != nil {
+		s.log.Warn("a command of another instance was not answered", "kind", c.Kind, "error", err)
+		return
+	}
+	s.hub.answered(c.ID)
+	s.eng.tell(note{Type: noteAnswer, To: c.ID})
+}

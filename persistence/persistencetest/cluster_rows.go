@@ -1,0 +1,114 @@
+package persistencetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// commands: what one store asks another does once, and hears its answer.
+func (s suite) commands(t *testing.T) {
+	b := s.setup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var handling sync.WaitGroup
+	handling.Go(func() {
+		err := b.store.HandleCommands(ctx, func(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
+			if _, ok := ctx.Deadline(); !ok {
+				t.Error("a command has no deadline")
+			}
+			switch c.Kind {
+			case "echo":
+				return c.Body, nil
+			case "nothing":
+				return nil, nil
+			case "slow":
+				<-ctx.Done()
+			}
+			return nil, errors.New("cannot " + c.Kind + " " + c.Key.Thread)
+		})
+		if err != nil {
+			t.Errorf("HandleCommands() = %v", err)
+		}
+	})
+	defer handling.Wait()
+	defer stop()
+	other := b.store
+	if strings.HasPrefix(b.url, "postgres:") {
+		other = Open(t, b.url, persistence.Options{})
+	}
+	ask := func(kind, body string) (json.RawMessage, error) {
+		return other.Ask(within(t), persistence.Command{Instance: b.store.Instance(), Key: b.key, Kind: kind, Body: json.RawMessage(body)})
+	}
+	for range 3 {
+		if reply, err := ask("echo", `{"a":"\u0000é"}`); err != nil || string(reply) != `{"a":"\u0000é"}` {
+			t.Errorf("Ask() = %s, %v", reply, err)
+		}
+	}
+	if reply, err := ask("nothing", ""); err != nil || reply != nil {
+		t.Errorf("Ask() = %s, %v", reply, err)
+	}
+	_, err := ask("fly", "")
+	if failed, ok := errors.AsType[*persistence.CommandError](err); !ok || failed.Message != "cannot fly "+b.key.Thread {
+		t.Errorf("Ask() = %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = other.Ask(short, persistence.Command{Instance: "nobody", Key: b.key, Kind: "echo"})
+	wantErr(t, "Ask() of nobody", err, context.DeadlineExceeded)
+	for what, c := range map[string]persistence.Command{
+		"no kind":      {Instance: "x", Key: b.key},
+		"no instance":  {Kind: "x", Key: b.key},
+		"no thread":    {Kind: "x", Instance: "x"},
+		"a large body": {Kind: "x", Instance: "x", Key: b.key, Body: make([]byte, 2<<20)},
+	} {
+		_, err := other.Ask(t.Context(), c)
+		wantErr(t, "Ask() with "+what, err, persistence.ErrInvalid)
+	}
+	wantRows(t, b.url, "SELECT id FROM commands") // nothing stays
+}
+
+func (s suite) images(t *testing.T) {
+	b := s.setup(t)
+	ctx := t.Context()
+	image := persistence.Image{MediaType: "image/png", Width: 2, Height: 3, Data: []byte("\x89PNG\x00\xff")}
+	saved, err := b.store.SaveImage(ctx, b.key, image, 10)
+	if err != nil || saved.ID == "" {
+		t.Fatalf("SaveImage() = %+v, %v", saved, err)
+	}
+	if got, err := b.store.Image(ctx, b.key, saved.ID); err != nil || diff(saved, got) != "" {
+		t.Errorf("Image() = %+v, %v", got, err)
+	}
+	_, err = b.store.SaveImage(ctx, newThread(t, b.store, "anna"), image, 11)
+	wantErr(t, "SaveImage() above the quota", err, persistence.ErrQuota)
+	other := newThread(t, b.store, "bert")
+	if _, err := b.store.SaveImage(ctx, other, image, 6); err != nil {
+		t.Errorf("SaveImage() of another owner = %v", err)
+	}
+	_, err = b.store.SaveImage(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, image, 0)
+	wantErr(t, "SaveImage() in a stranger's thread", err, persistence.ErrNotFound)
+	for _, key := range []persistence.Key{other, {Owner: "bert", Thread: b.key.Thread}, {}} {
+		_, err = b.store.Image(ctx, key, saved.ID)
+		wantErr(t, "Image() of a stranger", err, persistence.ErrNotFound)
+	}
+	for what, change := range map[string]func(*persistence.Image){
+		"no data":             func(i *persistence.Image) { i.Data = nil },
+		"too much data":       func(i *persistence.Image) { i.Data = make([]byte, persistence.MaxImageBytes+1) },
+		"another media type":  func(i *persistence.Image) { i.MediaType = "image/svg+xml" },
+		"an impossible width": func(i *persistence.Image) { i.Width = 0 },
+	} {
+		bad := image
+		change(&bad)
+		_, err := b.store.SaveImage(ctx, b.key, bad, 0)
+		wantErr(t, "SaveImage() with "+what, err, persistence.ErrInvalid)
+	}
+	if err := b.store.DeleteThread(ctx, b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	wantRows(t, b.url, "SELECT count(*) FROM images", "1")
+}

@@ -1,0 +1,38 @@
+package persistence
+
+import (
+	"fmt"
+	"hash/fnv"
+)
+
+// shards is how many channels the news of threads is spread over. An instance
+// listens to those of the threads that somebody watches here, and says so in its
+// row, so that others tell it nothing else.
+const shards = 64
+
+// shardOf gives the channel of a thread's news.
+func shardOf(thread string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(thread)) // never fails
+	return int(h.Sum32() % shards)
+}
+
+func shardChannel(shard int) string { return fmt.Sprintf("%s_%02d", channel, shard) }
+
+// shardSet is a set of shards.
+type shardSet uint64
+
+func (s shardSet) has(shard int) bool        { return s&(1<<shard) != 0 }
+func (s shardSet) with(shard int) shardSet   { return s | 1<<shard }
+func (s shardSet) minus(o shardSet) shardSet { return s &^ o }
+
+// list gives the shards in their order.
+func (s shardSet) list() []int {
+	var list []int
+	for shard := range shards {
+		if s.has(shard) {
+			list = append(list, shard)
+		}
+	}
+	return list
+}
