@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const maxTokensWithTools = 4096
 func (t *Turn) prepare(ctx context.Context) error {
 	model, err := t.cfg.model(ctx, &t.req)
 	if err != nil {
+		return err
+	}
+	if err := t.findReplaced(ctx); err != nil {
 		return err
 	}
 	registry := toolkit.NewRegistry()
@@ -143,12 +147,46 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	return err
 }
 
-// openSaved gives a message that is saved its context, if it has none.
+// openSaved gives a message that is saved its context, if it has none, and drops what
+// was answered to it before, if that is to be replaced.
 func (t *Turn) openSaved(b *persistence.Batch) error {
 	m, err := b.Message(t.req.MessageID)
-	if err != nil || m.Role != persistence.RoleUser || contextOf(&m) != "" || t.note == "" {
+	if err != nil {
 		return err
 	}
-	_, err = b.UpdateMessage(withContext(m, t.note))
-	return err
+	if m.Role == persistence.RoleUser && contextOf(&m) == "" && t.note != "" {
+		if _, err := b.UpdateMessage(withContext(m, t.note)); err != nil {
+			return err
+		}
+	}
+	for _, id := range t.replaced {
+		m, err := b.Message(id)
+		if err != nil {
+			return err
+		}
+		m.Metadata.Extra = maps.Clone(m.Metadata.Extra)
+		if m.Metadata.Extra == nil {
+			m.Metadata.Extra = map[string]json.RawMessage{}
+		}
+		m.Metadata.Extra[extraDiscarded] = toolkit.Encode(true)
+		if _, err := b.UpdateMessage(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findReplaced finds what was answered to the message before.
+func (t *Turn) findReplaced(ctx context.Context) error {
+	if !t.req.Saved || !t.req.Replace {
+		return nil
+	}
+	thread, err := t.cfg.Store.Replay(ctx, t.req.Key, maxReplay)
+	if err != nil {
+		return err
+	}
+	for _, m := range answersTo(thread, t.req.MessageID) {
+		t.replaced = append(t.replaced, m.ID)
+	}
+	return nil
 }

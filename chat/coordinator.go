@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -113,6 +114,26 @@ func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, erro
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// Asked finds the message of the user that is to be answered again: that of the id, or
+// the one that the message of the id answers; without such a message, the last one. ErrEmpty
+// says that the user has said nothing.
+func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID string) (string, error) {
+	thread, err := c.cfg.Store.Replay(ctx, key, maxReplay)
+	if err != nil {
+		return "", fmt.Errorf("find message: %w", err)
+	}
+	at := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == messageID })
+	if at < 0 {
+		at = len(thread) - 1
+	}
+	for ; at >= 0; at-- {
+		if thread[at].Role == persistence.RoleUser {
+			return thread[at].ID, nil
+		}
+	}
+	return "", fmt.Errorf("find message: %w", ErrEmpty)
 }
 
 // Interrupt stops the turn that runs on a thread, on whatever instance: here at

@@ -97,17 +97,26 @@ func alignStart(thread []persistence.Message) []persistence.Message {
 	return thread[i:]
 }
 
-// withoutAnswers leaves out a message of the user, and what was answered to it.
-func withoutAnswers(thread []persistence.Message, id string) []persistence.Message {
-	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id })
-	if begin < 0 { // a reset has put it out of sight, or it is long ago
-		return thread
+// answersTo are what was answered to a message of the user, next to it.
+func answersTo(thread []persistence.Message, id string) []persistence.Message {
+	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id }) + 1
+	if begin == 0 { // a reset has put it out of sight, or it is long ago
+		return nil
 	}
-	end := begin + 1
+	end := begin
 	for end < len(thread) && thread[end].Role == persistence.RoleAssistant {
 		end++
 	}
-	return slices.Concat(thread[:begin], thread[end:])
+	return thread[begin:end]
+}
+
+// withoutAnswers leaves out a message of the user, and what was answered to it.
+func withoutAnswers(thread []persistence.Message, id string) []persistence.Message {
+	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id })
+	if begin < 0 {
+		return thread
+	}
+	return slices.Concat(thread[:begin], thread[begin+1+len(answersTo(thread, id)):])
 }
 
 // withoutOpenCalls leaves out the calls without a result: they run while the

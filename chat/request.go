@@ -35,6 +35,9 @@ type TurnRequest struct {
 	// Saved says that the user's message is in the thread already, and wants another
 	// answer: in the request it comes last, without what was answered to it before.
 	Saved bool
+	// Replace, with Saved, leaves what was answered to it before out of later requests,
+	// too.
+	Replace bool
 	// Question is asked for a tool call that has it as its input, and is saved
 	// nowhere else: it is the last message of the user in the requests of this turn.
 	Question string

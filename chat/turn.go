@@ -50,6 +50,8 @@ type Turn struct {
 	tools  *tools
 	prompt *prompt
 	note   string // the context of this turn
+	// replaced are the ids of earlier answers that this turn's takes the place of.
+	replaced []string
 }
 
 // ID is the turn's id.

@@ -197,7 +197,11 @@ func (p *pipeline) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 			rc := http.NewResponseController(c.Response())
 			// Not every ResponseWriter of a test has deadlines.
 			_ = rc.SetReadDeadline(time.Now().Add(p.bodyTimeout))
-			r.Body = http.MaxBytesReader(c.Response(), r.Body, input.MaxBody)
+			limit := int64(input.MaxBody)
+			if c.Path() == "/api/threads/:id/messages" {
+				limit = maxChatBody
+			}
+			r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
 		}
 		return next(c)
 	}

@@ -254,7 +254,7 @@ func compare(t *testing.T, name, stream, page string) {
 	if err := encoder.Encode(transcript{stream, read.Messages}); err != nil {
 		t.Fatal(err)
 	}
-	got := steady(buf.String())
+	got := steady(strings.ReplaceAll(buf.String(), `: keep-alive\n\n`, "")) // on a busy machine
 	file := filepath.Join("testdata", "uistream", name+".json")
 	if *update {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644)); err != nil {

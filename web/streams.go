@@ -103,6 +103,11 @@ func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 // follow follows a turn until it ends or the client goes away, which changes
 // nothing for the turn. An error before the first event is an ordinary answer.
 func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error)) error {
+	return h.followAs(c, key, after, turn, streamForm{})
+}
+
+// followAs is follow in a form that the client has chosen.
+func (h *streams) followAs(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error), form streamForm) error {
 	release, ok := h.limit.Take(key.Owner)
 	if !ok {
 		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.", problem.RetryFull)
@@ -117,7 +122,10 @@ func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn 
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
 	w := uistream.New(c.Response(), h.timing, t.ID(), explain)
-	err = w.Follow(t.Events(ctx, int(after)+1), cancel)
+	if form.inStates {
+		w.AskInStates()
+	}
+	err = w.Follow(rest(t.Events(ctx, int(after)+1), form.after), cancel)
 	if err != nil && w.Begun() {
 		h.log.Debug("stream ended early", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
 		return nil

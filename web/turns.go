@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,6 +45,7 @@ type textTurns interface {
 	Busy(ctx context.Context, key persistence.Key) (bool, error)
 	Interrupt(ctx context.Context, key persistence.Key) error
 	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error
+	Asked(ctx context.Context, key persistence.Key, messageID string) (string, error)
 	Count() int
 }
 
@@ -71,11 +73,20 @@ func (h *turns) post(c echo.Context) error {
 		return err
 	}
 	var body struct {
-		Content      string `json:"content"`
-		Instructions texts  `json:"instructions"`
+		Content      string          `json:"content"`
+		Instructions texts           `json:"instructions"`
+		Messages     json.RawMessage `json:"messages"` // of useChat
+		Trigger      string          `json:"trigger"`
+		MessageID    string          `json:"messageId"`
 	}
-	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
+	if err := input.JSONOf(c, &body, maxChatBody, false); err != nil {
 		return err
+	}
+	if chat, ok, err := readUseChat(body.Messages, body.Trigger, body.MessageID); ok || err != nil {
+		if err != nil {
+			return err
+		}
+		return h.postChat(c, key, chat, body.Instructions)
 	}
 	if strings.TrimSpace(body.Content) == "" {
 		return problem.BadRequest("empty_content", "content", "content is empty.")

@@ -21,6 +21,7 @@ type Chunk struct {
 	Input      json.RawMessage `json:"input,omitempty"`
 	Output     json.RawMessage `json:"output,omitempty"`
 	ErrorText  *string         `json:"errorText,omitempty"`
+	ApprovalID string          `json:"approvalId,omitempty"`
 	Dynamic    bool            `json:"dynamic,omitempty"`
 	Data       any             `json:"data,omitempty"`
 	Transient  bool            `json:"transient,omitempty"`
@@ -73,9 +74,17 @@ func (w *Writer) chunksOf(e chat.Event) []Chunk {
 	case chat.EventToolInput:
 		return []Chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
 	case chat.EventToolApproval:
+		if w.inStates {
+			w.asked = true
+			return []Chunk{{Type: "tool-approval-request", ApprovalID: e.Call.Nonce, ToolCallID: e.Call.ID}}
+		}
 		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Nonce: e.Call.Nonce}
 		return []Chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolDecided:
+		if w.inStates {
+			w.asked = false // somebody has answered meanwhile, perhaps elsewhere
+			return nil
+		}
 		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Approved: &e.Call.Approved, Reason: e.Call.Reason}
 		return []Chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolProgress:

@@ -42,7 +42,18 @@ type Writer struct {
 	// explain puts a failure into words for the client.
 	explain func(error) string
 	begun   bool // the headers are sent
+	// inStates has approvals as states of a tool's part; asked says that the user is
+	// asked now, and the stream about to end.
+	inStates, asked bool
 }
+
+// askSoon is how long the stream goes on after a question, for others of the same step.
+const askSoon = 250 * time.Millisecond
+
+// AskInStates has the stream ask for approvals as the AI SDK does from version 6 on: as
+// a state of the tool's part, at which the stream ends. The client sends the answer
+// with its next request.
+func (w *Writer) AskInStates() { w.inStates = true }
 
 // New returns a writer of the events of a turn; explain puts a failure into words
 // for the client.
@@ -92,13 +103,27 @@ func (w *Writer) Follow(events iter.Seq2[chat.Event, error], stop func()) error 
 				err = w.event(n.event)
 			}
 		case <-tick.C:
+			if w.asked {
+				return w.endAsking()
+			}
 			err = w.flush([]byte(": keep-alive\n\n"))
 		}
 		tick.Reset(w.timing.KeepAlive)
+		if w.asked {
+			tick.Reset(askSoon)
+		}
 		if err != nil {
 			return w.broken(err)
 		}
 	}
+}
+
+// endAsking ends the stream at a question to the user.
+func (w *Writer) endAsking() error {
+	if err := w.Write("", Chunk{Type: "finish-step"}, Chunk{Type: "finish", FinishReason: "tool-calls"}); err != nil {
+		return err
+	}
+	return w.Done()
 }
 
 // broken tells a client that is still there why its stream ends early.

@@ -1,0 +1,213 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+)
+
+// maxChatBody is the body of a request of useChat, which has the whole conversation with
+// its images in it. Only its last message is read.
+const maxChatBody = 16 << 20
+
+// useChat is what the AI SDK's useChat sends by itself:
+// https://ai-sdk.dev/docs/ai-sdk-ui/transport.
+type useChat struct {
+	Messages  []uiMessage `json:"messages"`
+	Trigger   string      `json:"trigger"`
+	MessageID string      `json:"messageId"`
+}
+
+const triggerRegenerate = "regenerate-message"
+
+// uiMessage is a message of the AI SDK, as far as a request needs it.
+type uiMessage struct {
+	ID    string   `json:"id"`
+	Role  string   `json:"role"`
+	Parts []uiPart `json:"parts"`
+}
+
+type uiPart struct {
+	Type       string `json:"type"`
+	Text       string `json:"text"`
+	MediaType  string `json:"mediaType"`
+	URL        string `json:"url"`
+	ToolCallID string `json:"toolCallId"`
+	State      string `json:"state"`
+	Approval   struct {
+		ID       string `json:"id"`
+		Approved *bool  `json:"approved"`
+	} `json:"approval"`
+}
+
+// said returns the words and the images of a message.
+func (m *uiMessage) said() (text string, images []chat.Image) {
+	var texts []string
+	for _, p := range m.Parts {
+		switch p.Type {
+		case "text":
+			texts = append(texts, p.Text)
+		case "file":
+			images = append(images, chat.Image{MediaType: p.MediaType, URL: p.URL})
+		}
+	}
+	return strings.Join(texts, "\n"), images
+}
+
+// decisions returns the user's answers to the questions in a message of the assistant.
+func (m *uiMessage) decisions(by string) []chat.Decision {
+	var all []chat.Decision
+	for _, p := range m.Parts {
+		if p.State == "approval-responded" && p.Approval.Approved != nil {
+			all = append(all, chat.Decision{ToolCallID: p.ToolCallID, Nonce: p.Approval.ID, Approved: *p.Approval.Approved, By: by})
+		}
+	}
+	return all
+}
+
+// postChat answers useChat, always by a stream. When the client goes away, which is
+// how its stop works, the turn ends.
+func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, instructions []string) error {
+	if len(body.Messages) == 0 {
+		return problem.BadRequest("empty_content", "messages", "messages is empty.")
+	}
+	inStates, err := sdkAsksInStates(c)
+	if err != nil {
+		return err
+	}
+	last := &body.Messages[len(body.Messages)-1]
+	if decided := last.decisions(key.Owner); last.Role == string(persistence.RoleAssistant) && body.Trigger != triggerRegenerate {
+		if len(decided) == 0 {
+			return problem.BadRequest("invalid_value", "messages", "The last message must be one of the user, or hold answers to approvals.")
+		}
+		return h.goOn(c, key, decided)
+	}
+	text, images := last.said()
+	if body.Trigger != triggerRegenerate && len(images) == 0 {
+		if said, err := h.say(c, key, text, instructions); said || err != nil {
+			return orThread(err)
+		}
+	}
+	var turn *chat.Turn
+	begin := func() (t *chat.Turn, err error) {
+		turn, err = h.beginChat(c.Request().Context(), key, body, chat.TurnRequest{Key: key, Text: text, Images: images, Instructions: instructions})
+		return turn, orThread(err)
+	}
+	err = h.streams.followAs(c, key, -1, begin, streamForm{inStates: inStates})
+	if turn != nil && c.Request().Context().Err() != nil {
+		turn.Interrupt()
+	}
+	return err
+}
+
+// beginChat begins the turn that useChat asks for. A message that is in the thread
+// already, because the request is a second try, is not said twice.
+func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (*chat.Turn, error) {
+	last := &body.Messages[len(body.Messages)-1]
+	if body.Trigger == triggerRegenerate {
+		asked, err := h.chat.Asked(ctx, key, body.MessageID)
+		if err != nil {
+			return nil, err
+		}
+		return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked, Instructions: req.Instructions})
+	}
+	if input.ValidID(last.ID, persistence.MaxIDBytes) {
+		req.MessageID = last.ID
+		asked, err := h.chat.Asked(ctx, key, last.ID)
+		if err == nil && asked == last.ID {
+			return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked, Instructions: req.Instructions})
+		}
+	}
+	t, err := h.chat.Turn(ctx, req)
+	if errors.Is(err, persistence.ErrConflict) { // somebody else's message has this id
+		req.MessageID = ""
+		t, err = h.chat.Turn(ctx, req)
+	}
+	return t, err
+}
+
+// goOn takes the answers to approvals, and goes on with the stream that ended at the
+// questions.
+func (h *turns) goOn(c echo.Context, key persistence.Key, decided []chat.Decision) error {
+	answered := map[string]bool{}
+	for _, d := range decided {
+		err := h.chat.Decide(c.Request().Context(), key, d)
+		if err != nil && !errors.Is(err, chat.ErrNotAsked) { // those of earlier turns stay in the message
+			return orThread(err)
+		}
+		if err == nil {
+			answered[d.ToolCallID] = true
+		}
+	}
+	t := h.chat.Running(key)
+	if t == nil || len(answered) == 0 {
+		return &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
+	}
+	err := h.streams.followAs(c, key, -1, func() (*chat.Turn, error) { return t, nil }, streamForm{inStates: true, after: answered})
+	if c.Request().Context().Err() != nil {
+		t.Interrupt()
+	}
+	return err
+}
+
+// sdkAsksInStates reads ?sdk=N, the generation of the AI SDK: from 6 on, approvals are
+// states of a tool's part. The generations before break at them.
+func sdkAsksInStates(c echo.Context) (bool, error) {
+	generation := c.QueryParam("sdk")
+	if generation == "" {
+		return false, nil
+	}
+	n, err := strconv.Atoi(generation)
+	if err != nil || n < 5 || n > 99 {
+		return false, problem.BadRequest("invalid_value", "sdk", "sdk must be the generation of the AI SDK: 5, 6 or 7.")
+	}
+	return n >= 6, nil
+}
+
+// streamForm says how a turn is told.
+type streamForm struct {
+	inStates bool            // approvals are states of a tool's part, at which the stream ends
+	after    map[string]bool // calls: what came before their questions was told already
+}
+
+// rest leaves out of a turn's events what was told before the questions about some
+// calls were asked, but for the beginning of the message.
+func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[chat.Event, error] {
+	return func(yield func(chat.Event, error) bool) {
+		left := len(after)
+		for e, err := range events {
+			told := left > 0
+			if e.Type == chat.EventToolApproval && after[e.Call.ID] {
+				left--
+			}
+			if told && err == nil && e.Type != chat.EventStart && e.Type != chat.EventFinish {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// readUseChat reads the body of useChat out of a request's; ok is false for another.
+func readUseChat(messages json.RawMessage, trigger, messageID string) (body *useChat, ok bool, err error) {
+	if len(messages) == 0 {
+		return nil, false, nil
+	}
+	body = &useChat{Trigger: trigger, MessageID: messageID}
+	if json.Unmarshal(messages, &body.Messages) != nil {
+		return nil, true, problem.BadRequest("invalid_value", "messages", "messages must be a list of the AI SDK's UIMessages.")
+	}
+	return body, true, nil
+}

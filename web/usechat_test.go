@@ -1,0 +1,140 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web/access"
+)
+
+// uiSaid is what useChat sends for a text.
+func uiSaid(id, text string) string {
+	return fmt.Sprintf(`{"id":"chat-1","messages":[{"id":"other","role":"assistant","parts":[{"type":"data-odd","x":1}]},`+
+		`{"id":%q,"role":"user","parts":[{"type":"text","text":%q}]}],"trigger":"submit-message"}`, id, text)
+}
+
+// TestUseChat sends what useChat sends by itself, and has an answer made again.
+func TestUseChat(t *testing.T) {
+	t.Parallel()
+	cfg, script := scriptedChat(words("One."), words("Two."), words("Three."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	r := b.do(t, "POST", messagesPath(key), uiSaid("mine", "hello"), header("Accept", "*/*"))
+	wantStatus(t, r, 200)
+	if events := parseStream(t, r.body); kinds(events) != "start start-step text-start text-delta text-end finish-step finish" || events[6].body["finishReason"] != "stop" {
+		t.Errorf("the stream is %s", r.body)
+	}
+	saved := b.messages(t, key)
+	if len(saved) != 2 || saved[0].ID != "mine" || saved[0].Text() != "hello" {
+		t.Fatalf("saved %+v", saved)
+	}
+	// The answer is made again: by its id, and without one.
+	for _, id := range []string{saved[1].ID, ""} {
+		body := fmt.Sprintf(`{"id":"chat-1","messages":[{"id":"mine","role":"user","parts":[{"type":"text","text":"hello"}]}],"trigger":"regenerate-message","messageId":%q}`, id)
+		wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
+	}
+	// The same request once more says nothing twice.
+	wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("mine", "hello")), 200)
+	wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("next", "and?")), 200)
+	var got []string
+	for _, m := range b.messages(t, key) {
+		got = append(got, fmt.Sprintf("%s %s %s", m.Role, m.Text(), m.Metadata.Extra["discarded"]))
+	}
+	want := "user hello |assistant One. true|assistant Two. true|assistant Three. true|assistant Three. |user and? |assistant Three. "
+	if strings.Join(got, "|") != want {
+		t.Errorf("the thread is %q", strings.Join(got, "|"))
+	}
+	script.mu.Lock()
+	last := script.requests[len(script.requests)-1].Messages
+	script.mu.Unlock()
+	if len(last) != 3 || last[1].Content != "Three." {
+		t.Errorf("the model reads %+v", last)
+	}
+	// The id of another thread's message is not taken.
+	other := b.thread(t, access.LocalOwner)
+	wantStatus(t, b.do(t, "POST", messagesPath(other), uiSaid("mine", "hello")), 200)
+	if m := b.messages(t, other)[0]; m.ID == "mine" || m.Text() != "hello" {
+		t.Errorf("saved %+v", m)
+	}
+}
+
+// TestUseChatStops goes away in the middle of an answer: the turn ends.
+func TestUseChatStops(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(held("One.", nil))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	f := follow(t, b.listen(t), "POST", messagesPath(key), uiSaid("mine", "hello"))
+	f.until("text-delta")
+	turn := b.chat.Running(key)
+	f.stop()
+	result, err := turn.Wait(within(t))
+	if err != nil || result.Finish != chat.FinishInterrupted || result.Text != "One." {
+		t.Errorf("turn %+v, %v", result, err)
+	}
+}
+
+// TestUseChatApproves asks for approvals in the states of the AI SDK's parts.
+func TestUseChatApproves(t *testing.T) {
+	t.Parallel()
+	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`, "c2", "broken", `{}`), words("Done."))
+	key := b.thread(t, access.LocalOwner)
+	path := messagesPath(key) + "?sdk=7"
+	r := b.do(t, "POST", path, uiSaid("mine", "hello"))
+	wantStatus(t, r, 200)
+	events := parseStream(t, r.body)
+	if got := kinds(events); got != "start start-step tool-input-available tool-input-available tool-approval-request tool-approval-request finish-step finish" {
+		t.Fatalf("the stream is %s", got)
+	}
+	id := events[0].body["messageId"]
+	answer := func(first, second any) string {
+		return fmt.Sprintf(`{"messages":[{"id":%q,"role":"assistant","parts":[`+
+			`{"type":"tool-add","toolCallId":"c1","state":"approval-responded","approval":{"id":%q,"approved":true}},`+
+			`{"type":"tool-broken","toolCallId":"c2","state":"approval-responded","approval":{"id":%q,"approved":false}}]}],"trigger":"submit-message"}`, id, first, second)
+	}
+	wantError(t, b.do(t, "POST", path, answer("guess", "guess")), 409, "approval_not_pending")
+	r = b.do(t, "POST", path, answer(events[4].body["approvalId"], events[5].body["approvalId"]))
+	wantStatus(t, r, 200)
+	events = parseStream(t, r.body)
+	got := kinds(events)
+	if !strings.HasPrefix(got, "start ") || !strings.Contains(got, "tool-output-available") || !strings.Contains(got, "tool-output-error") ||
+		!strings.HasSuffix(got, "start-step text-start text-delta text-end finish-step finish") || strings.Contains(got, "tool-input") || events[0].body["messageId"] != id {
+		t.Errorf("the stream goes on with %s", got)
+	}
+	if all := b.messages(t, key); len(all) != 2 || all[1].Metadata.Status != persistence.StatusCompleted {
+		t.Errorf("the thread has %d messages", len(all))
+	}
+}
+
+func TestUseChatRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, access.LocalOwner)
+	message := func(role, parts string) string {
+		return `{"messages":[{"id":"a","role":"` + role + `","parts":` + parts + `}]}`
+	}
+	for name, c := range map[string]struct {
+		query, body string
+		status      int
+		code        string
+	}{
+		"no messages":       {"", `{"messages":[]}`, 400, "empty_content"},
+		"no list":           {"", `{"messages":{}}`, 400, "invalid_value"},
+		"odd parts":         {"", message("user", `{"a":1}`), 400, "invalid_value"},
+		"no parts":          {"", message("user", `[]`), 400, "empty_content"},
+		"an image":          {"", message("user", `[{"type":"file","mediaType":"image/tiff","url":"data:,"}]`), 400, "invalid_value"},
+		"of the assistant":  {"", message("assistant", `[{"type":"text","text":"x"}]`), 400, "invalid_value"},
+		"approval of none":  {"", message("assistant", `[{"type":"tool-x","toolCallId":"c","state":"approval-responded","approval":{"id":"n","approved":true}}]`), 409, "approval_not_pending"},
+		"nothing to repeat": {"", `{"messages":[{"id":"a","role":"user"}],"trigger":"regenerate-message"}`, 400, "empty_content"},
+		"a generation":      {"?sdk=x", message("user", `[{"type":"text","text":"x"}]`), 400, "invalid_value"},
+		"too much":          {"", `{"messages":"` + strings.Repeat("a", maxChatBody) + `"}`, 413, "too_large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantError(t, b.do(t, "POST", messagesPath(key)+c.query, c.body), c.status, c.code)
+		})
+	}
+}
