@@ -45,8 +45,8 @@ type Config struct {
 	ReplayMessages int
 	// ToolTimeout is the limit of a tool call; 0 means 30 s.
 	ToolTimeout time.Duration
-	// ApproveTools names the tools that ask the user before each run.
-	ApproveTools []string
+	// ApproveTools are the tools, or calls of them, that ask the user before each run.
+	ApproveTools toolkit.Names
 	// ClientPlaces are the tools, by name, that a client may declare although the
 	// server has them: in its call the client's takes the place of the server's.
 	ClientPlaces map[string]clienttool.Place

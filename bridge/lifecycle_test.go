@@ -183,7 +183,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	b.cfg = session.Config{
 		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ReplayMessages: 20, ItemPrefix: "vb",
 		Session: session.Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"},
-		Approve: approvals([]string{"create_line_chart"}),
+		Approve: toolkit.MustNames("create_line_chart"),
 		Cost:    func(realtime.Usage) *float64 { return nil },
 		NewID:   func() string { ids++; return fmt.Sprintf("id-%d", ids) },
 	}

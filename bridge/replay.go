@@ -117,7 +117,7 @@ func (h *history) tool(name string, p *persistence.Part) {
 	var output string
 	switch p.State {
 	case persistence.ToolOutputAvailable:
-		output = modelOutput(p.Output)
+		output = toolkit.ResultText(p.Output, p.Raw)
 	case persistence.ToolOutputError:
 		b := toolkit.Encode(map[string]string{"error": p.ErrorText})
 		output = string(b)
@@ -193,37 +193,6 @@ func toolName(p *persistence.Part) (string, bool) {
 		name = "unknown"
 	}
 	return name[:min(len(name), maxNameLen)], true
-}
-
-// modelOutput is what the model reads of a saved result. A chart's result is
-// stored whole for the page; the model gets its summary and id, as it did when
-// the chart was made.
-func modelOutput(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return "{}"
-	}
-	var text string
-	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
-		return text // already words: not encoded twice
-	}
-	var chart struct {
-		ChartID   string          `json:"chartId"`
-		ChartData json.RawMessage `json:"chartData"`
-		Message   string          `json:"message"`
-		Title     string          `json:"title"`
-	}
-	if json.Unmarshal(raw, &chart) == nil && chart.ChartID != "" && chart.ChartData != nil {
-		summary := chart.Message
-		if summary == "" {
-			summary = chart.Title
-		}
-		b := toolkit.Encode(struct {
-			Summary string `json:"summary"`
-			ChartID string `json:"chartId"`
-		}{summary, chart.ChartID})
-		return string(b)
-	}
-	return string(raw)
 }
 
 // heardText hands out the heard words of an interrupted answer along the parts

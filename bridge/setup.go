@@ -153,17 +153,9 @@ func (s *setup) state(now time.Time) *session.State {
 		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch, Fixed: s.start.Fixed, MayChange: s.start.MayChange,
 		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
 		UpstreamLimit: s.up.leg.MaxMessageSize(), BrowserLimit: s.browser.MaxMessageSize(),
-		Approve: approvals(cfg.ApproveTools), FillerAfter: cfg.FillerAfter,
+		Approve: cfg.ApproveTools, FillerAfter: cfg.FillerAfter,
 		Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: c.itemPrefix, NewID: persistence.NewID,
 	}, s.record, s.registry, c.client, now)
-}
-
-func approvals(names []string) map[string]bool {
-	ask := make(map[string]bool, len(names))
-	for _, name := range names {
-		ask[name] = true
-	}
-	return ask
 }
 
 // undo ends what was made of a call that will not be.

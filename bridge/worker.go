@@ -254,12 +254,7 @@ func (w *worker) startTool(tc toolkit.Call) {
 			c.offer(session.ToolProgress{CallID: tc.ID, Chunk: chunk})
 		})
 		c.client.Forget(tc.ID)
-		// What is kept and shown is without secrets; the model gets all.
-		if !result.Failed() {
-			result.Model = result.ForModel()
-		}
-		result.Output = toolkit.Mask(result.Output)
-		c.post(session.ToolEnd{CallID: tc.ID, Result: result})
+		c.post(session.ToolEnd{CallID: tc.ID, Result: result, Masked: result.Masked()})
 	})
 }
 

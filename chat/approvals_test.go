@@ -28,11 +28,7 @@ func counted(name string) (tool, *atomic.Int32) {
 
 // asks is the configuration of a bench whose tool risky asks first.
 func asks(t *testing.T, provider llm.Provider, list ...toolkit.Tool) chat.Config {
-	approve, err := toolkit.ParseNames([]string{"risk*", "none"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, list...), ApproveTools: approve, NoTitles: true}
+	return chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, list...), ApproveTools: toolkit.MustNames("risk*", "none"), NoTitles: true}
 }
 
 // question waits until the user is asked about a call.

@@ -74,7 +74,7 @@ func TestMessages(t *testing.T) {
 		"metadata":       {[]persistence.Message{text(assistant, signed)}, "assistant:  a=t({}){\"thoughtSignature\":\"s\"}\ntool: short <- a t"},
 		"plain metadata": {[]persistence.Message{text(assistant, plain)}, "assistant:  a=t({})\"s\"\ntool: x <- a t"},
 		"chart": {[]persistence.Message{text(assistant, toolPart("a", "t", persistence.ToolOutputAvailable, `{}`, `{"chartId":"7","chartData":[1,2],"title":"Sales"}`))},
-			"assistant:  a=t({})\ntool: {\"chartId\":\"7\",\"summary\":\"Sales\"} <- a t"},
+			"assistant:  a=t({})\ntool: {\"summary\":\"Sales\",\"chartId\":\"7\"} <- a t"},
 		"unknown parts": {[]persistence.Message{text(user, persistence.Part{Type: "file"}, persistence.TextPart("u"))}, "user: u"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ const (
 	ApprovalDenied      Outcome = "denied"
 	ApprovalTimedOut    Outcome = "timeout"
 	ApprovalInterrupted Outcome = "interrupted"
+	ApprovalCancelled   Outcome = "cancelled" // by the user, who ended the call instead of answering
 )
 
 // Approval is one question to the user whether a tool may run.

@@ -142,30 +142,37 @@ func (v *Invocation) Leave() { v.status = StatusWaiting }
 // Finish ends the call with the result of its tool. It reports false, and changes
 // nothing, when the call has one already.
 func (v *Invocation) Finish(result Result, now time.Time) bool {
+	return v.FinishMasked(result, result.Masked(), now)
+}
+
+// FinishMasked is Finish for who has masked the result already: a large one takes its time.
+func (v *Invocation) FinishMasked(result, masked Result, now time.Time) bool {
 	status := StatusDone
 	if result.Failed() {
 		status = StatusFailed
 	}
-	return v.finish(status, result, now)
+	return v.finish(status, result, masked, now)
 }
 
 // Cancel ends the call because nobody waits for its tool any more; a result that the tool
 // has given nonetheless may be passed. The report is that of Finish.
 func (v *Invocation) Cancel(result Result, now time.Time) bool {
-	return v.finish(StatusCancelled, result, now)
+	return v.finish(StatusCancelled, result, result.Masked(), now)
 }
 
-func (v *Invocation) finish(status Status, result Result, now time.Time) bool {
+func (v *Invocation) finish(status Status, result, masked Result, now time.Time) bool {
 	if v.Done() {
 		return false
 	}
 	v.Close(ApprovalInterrupted)
 	v.status, v.finishedAt = status, now
-	v.wholeResult = result
-	v.result = Result{
-		Output: Mask(result.Output), Model: string(Mask([]byte(result.Model))), Error: MaskArguments(result.Error),
-	}
+	v.wholeResult, v.result = result, masked
 	return true
+}
+
+// Masked returns the result without secrets, as it is kept and shown.
+func (r Result) Masked() Result {
+	return Result{Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error)}
 }
 
 // Discard drops the arguments and the result of a call whose message turned out too large to

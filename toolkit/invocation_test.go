@@ -170,7 +170,7 @@ func TestResultText(t *testing.T) {
 		"nothing":         {"", "", "{}"},
 		"a text":          {`"two words"`, "", "two words"},
 		"white space":     {`{ "a" : [1, 2] }`, "", `{"a":[1,2]}`},
-		"a chart":         {`{"chartId":"c","chartData":{},"message":"Made","title":"T"}`, "", `{"chartId":"c","summary":"Made"}`},
+		"a chart":         {`{"chartId":"c","chartData":{},"message":"Made","title":"T"}`, "", `{"summary":"Made","chartId":"c"}`},
 		"own words":       {`{"a":1}`, `{"callProviderMetadata":{"voicebridge":{"result":"one"}}}`, "one"},
 		"another's":       {`{"a":1}`, `{"callProviderMetadata":{"google":{"result":"one"}}}`, `{"a":1}`},
 		"hostile fields":  {`{"a":1}`, `{"callProviderMetadata":[]}`, `{"a":1}`},

@@ -39,6 +39,15 @@ func ParseNames(list []string) (Names, error) {
 	return n, nil
 }
 
+// MustNames is ParseNames for names that are constants of a program. It panics on a bad one.
+func MustNames(list ...string) Names {
+	n, err := ParseNames(list)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
 // Empty reports whether the list has no entries.
 func (n Names) Empty() bool { return len(n.entries) == 0 }
 

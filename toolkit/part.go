@@ -153,7 +153,10 @@ func ModelOutput(output json.RawMessage) string {
 		Title     string          `json:"title"`
 	}
 	if json.Unmarshal(output, &chart) == nil && chart.ChartID != "" && chart.ChartData != nil {
-		return string(Encode(map[string]string{"summary": cmp.Or(chart.Message, chart.Title), "chartId": chart.ChartID}))
+		return string(Encode(struct {
+			Summary string `json:"summary"`
+			ChartID string `json:"chartId"`
+		}{cmp.Or(chart.Message, chart.Title), chart.ChartID}))
 	}
 	// Without white space, which one database adds and the other does not.
 	var compact bytes.Buffer

@@ -19,11 +19,7 @@ import (
 func asking(t *testing.T, change func(*Config), answers ...scripted) *bundle {
 	t.Helper()
 	cfg, _ := scriptedChat(answers...)
-	approve, err := toolkit.ParseNames([]string{"add", "broken"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Tools, cfg.ApproveTools = streamTools(t), approve
+	cfg.Tools, cfg.ApproveTools = streamTools(t), toolkit.MustNames("add", "broken")
 	return setupChat(t, cfg, change)
 }
 

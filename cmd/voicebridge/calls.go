@@ -37,7 +37,7 @@ func (a *app) bridgeConfig() bridge.Config {
 			TurnDetection: r.TurnDetection.Object(), NoiseReduction: r.NoiseObject(), Language: r.Language,
 		},
 		ReplayMessages: a.cfg.Conversations.History.ReplayMessages,
-		ApproveTools:   a.cfg.Tools.Approve,
+		ApproveTools:   a.tools.approve,
 		FillerAfter:    time.Duration(a.cfg.Tools.FillerSeconds) * time.Second,
 		ClientPlaces:   a.tools.clientPlaces(a.cfg),
 		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,

@@ -1,30 +1,34 @@
 package session
 
 import (
-	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
 
-// approvalTimeout is how long the user may think about a tool call.
-const approvalTimeout = time.Minute
-
 // askUser asks for the approval of a call before its tool runs. The answer is
 // bound to the call by a nonce that only this browser has.
 func (t *tools) askUser(run *toolRun) {
-	run.nonce, run.askBy = t.NewID(), t.now.Add(approvalTimeout)
+	nonce := t.NewID()
+	run.Ask(nonce, t.now)
 	e := run.event("bridge.tool.approval_required")
-	e.Input, e.Nonce = run.message.tools[run.part].Input, run.nonce
+	e.Input, e.Nonce = run.message.tools[run.part].Input, nonce
 	t.tell(e)
 	e.Nonce = ""
 	t.watch(e)
+}
+
+// askBy is until when the user may answer, zero where nobody is asked.
+func (r *toolRun) askBy() time.Time {
+	if a, _ := r.Approval(); r.Asking() {
+		return a.ExpiresAt
+	}
+	return time.Time{}
 }
 
 // toolDecision is an event of the browser about a tool call.
@@ -40,17 +44,29 @@ func (t *tools) decide(ev realtime.Event, approved bool) {
 		return
 	}
 	run := t.byID[d.ToolCallID]
-	if run == nil || !run.waits() || subtle.ConstantTimeCompare([]byte(run.nonce), []byte(d.Nonce)) != 1 {
+	if run == nil || !run.Answers(d.Nonce) {
 		t.refuse(ev.EventID, "approval_not_pending", fmt.Sprintf(
 			"The tool call %q does not wait for an approval with this nonce.", clip(d.ToolCallID)), "nonce")
 		return
 	}
-	t.decided(run, approved, "")
+	outcome := toolkit.ApprovalDenied
 	if approved {
+		outcome = toolkit.ApprovalApproved
+	}
+	t.decided(run, outcome)
+}
+
+// decided takes what came of the question: the tool runs, or the model reads why not.
+func (t *tools) decided(run *toolRun, outcome toolkit.Outcome) {
+	run.Close(outcome)
+	if outcome == toolkit.ApprovalApproved {
+		t.update(run)
 		t.start(run)
 		return
 	}
-	t.fail(run, "The user refused this tool call. Do not try it again unless the user asks for it.")
+	run.Refuse(t.now)
+	t.close(run)
+	t.answer(run)
 }
 
 func (t *tools) readDecision(ev realtime.Event) (toolDecision, bool) {
@@ -62,32 +78,6 @@ func (t *tools) readDecision(ev realtime.Event) (toolDecision, bool) {
 	return d, true
 }
 
-// approval is the user's decision about a tool call, in the form of the AI SDK's
-// tool parts (v6, ToolUIPart.approval).
-type approval struct {
-	ID       string `json:"id"`
-	Approved bool   `json:"approved"`
-	Reason   string `json:"reason,omitempty"`
-}
-
-// decided saves the decision with the call. The AI SDK takes an approval only with
-// a call that was allowed and is finished, so until then, and of a call that was
-// refused, it stands in the part's metadata.
-func (t *tools) decided(run *toolRun, approved bool, reason string) {
-	run.approval = &approval{run.nonce, approved, reason}
-	run.nonce, run.askBy = "", time.Time{}
-	run.message.tools[run.part].Raw = encode(map[string]any{
-		"callProviderMetadata": map[string]any{"voicebridge": map[string]any{"approval": run.approval}},
-	})
-	t.script.write(run.message)
-}
-
-// fail answers a call whose tool does not run.
-func (t *tools) fail(run *toolRun, words string) {
-	t.close(run, persistence.ToolCallFailed, toolkit.Result{Error: words})
-	t.answer(run)
-}
-
 // cancel ends a tool because the user says so.
 func (t *tools) cancel(ev realtime.Event) {
 	d, ok := t.readDecision(ev)
@@ -95,7 +85,7 @@ func (t *tools) cancel(ev realtime.Event) {
 		return
 	}
 	run := t.byID[d.ToolCallID]
-	if run == nil || run.done {
+	if run == nil || run.Done() {
 		t.refuse(ev.EventID, "tool_not_running", fmt.Sprintf("The tool call %q does not run.", clip(d.ToolCallID)), "tool_call_id")
 		return
 	}
@@ -104,12 +94,10 @@ func (t *tools) cancel(ev realtime.Event) {
 
 // cancelRun ends one run. The model hears of it.
 func (t *tools) cancelRun(run *toolRun) {
-	if run.waits() {
-		t.decided(run, false, "cancelled")
-	} else {
-		t.do(CancelTool{run.call.ID})
+	if !run.Close(toolkit.ApprovalCancelled) {
+		t.do(CancelTool{run.Call.ID})
 	}
-	t.close(run, persistence.ToolCallCancelled, toolkit.Result{Error: "The user cancelled this tool call."})
+	t.cancelled(run, toolkit.WhyCancelled)
 	t.answer(run)
 }
 
@@ -122,7 +110,7 @@ func (t *tools) cancelRunning(run *toolRun) {
 	var names []string
 	for _, other := range t.unfinished() {
 		if other != run {
-			names = append(names, other.call.Name)
+			names = append(names, other.Call.Name)
 			t.cancelRun(other)
 		}
 	}
@@ -130,22 +118,23 @@ func (t *tools) cancelRunning(run *toolRun) {
 	if len(names) > 0 {
 		summary = "Cancelled: " + strings.Join(names, ", ") + "."
 	}
-	t.close(run, persistence.ToolCallDone, toolkit.Result{Output: encode(map[string]any{"summary": summary, "cancelled": len(names)})})
+	run.Finish(toolkit.Result{Output: encode(map[string]any{"summary": summary, "cancelled": len(names)})}, t.now)
+	t.close(run)
 	t.answer(run)
 }
 
 // clientOutput takes the client's answer to a tool call.
 func (t *tools) clientOutput(clientID, callID, output string) {
 	run := t.byID[callID]
-	if run != nil && run.entry.Executor == toolkit.ExecutorClient {
+	if run != nil && run.Entry.Executor == toolkit.ExecutorClient {
 		// The client will ask for a response, too. The bridge asks by itself, when
 		// all calls are answered.
 		t.answers.clientAsks, t.answers.asksTill = true, time.Time{}
 	}
 	switch {
-	case run == nil || run.entry.Executor != toolkit.ExecutorClient:
+	case run == nil || run.Entry.Executor != toolkit.ExecutorClient:
 		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
-	case run.done || run.delivered:
+	case run.Done() || run.delivered:
 		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q is answered already.", clip(callID)), "item.call_id")
 	default:
 		if len(output) > clienttool.MaxOutput {
@@ -153,7 +142,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 				"The output has %d bytes; the limit is %d. The tool call has failed.", len(output), clienttool.MaxOutput), "item.output")
 		}
 		run.delivered = true
-		if run.waits() {
+		if run.Asking() {
 			run.early = &output
 		} else {
 			t.do(DeliverTool{callID, output})
@@ -165,7 +154,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 // onItsWay says that a client's answer is still with its tool.
 func (t *tools) onItsWay() bool {
 	for _, r := range t.open {
-		if r.delivered && !r.done {
+		if r.delivered && !r.Done() {
 			return true
 		}
 	}

@@ -104,8 +104,8 @@ func (s *State) browserJoined(in BrowserJoined) {
 // tellAgain tells a browser of a call that another one was told of.
 func (t *tools) tellAgain(run *toolRun) {
 	e := run.event("bridge.tool.started")
-	if run.waits() {
-		e.Type, e.Nonce = "bridge.tool.approval_required", run.nonce
+	if a, _ := run.Approval(); run.Asking() {
+		e.Type, e.Nonce = "bridge.tool.approval_required", a.Nonce
 	}
 	e.Input = run.message.tools[run.part].Input
 	t.tell(e)

@@ -5,6 +5,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/toolkit"
 )
 
 // Defaults are the settings of every call's session, as the operator wants them.
@@ -50,7 +51,7 @@ type Config struct {
 	RenewBefore time.Duration
 	// Approve names the tools that the user must allow each time; FillerAfter is
 	// when the voice says that a tool still runs, 0 for never.
-	Approve     map[string]bool
+	Approve     toolkit.Names
 	FillerAfter time.Duration
 	// Cost is what a response took, in US dollars; nil when it is unknown.
 	Cost func(realtime.Usage) *float64

@@ -68,7 +68,7 @@ func (s *State) forgettable(it *item) bool {
 		r := it.message.of()
 		return n.id == it.id || r != nil && n.batch == r.id
 	}
-	runs := func(r *toolRun) bool { return !r.done && r.message == it.message }
+	runs := func(r *toolRun) bool { return !r.Done() && r.message == it.message }
 	switch m := it.message; {
 	case it.forgotten, it.raw.Type == "" && !it.seeded:
 		return false

@@ -66,9 +66,10 @@ type (
 		CallID string
 		Chunk  toolkit.Chunk
 	}
+	// Masked is Result as it is kept and shown.
 	ToolEnd struct {
-		CallID string
-		Result toolkit.Result
+		CallID         string
+		Result, Masked toolkit.Result
 	}
 	// ServerText is a user's text that goes into the call from elsewhere. It is
 	// saved together with what With writes; where that is set, a text that the call

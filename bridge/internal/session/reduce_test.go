@@ -147,7 +147,7 @@ func newTestState(t testing.TB, f Config) *State {
 		t.Fatal(err)
 	}
 	n := 0
-	f.Approve = map[string]bool{"create_line_chart": true}
+	f.Approve = toolkit.MustNames("create_line_chart")
 	f.CallID, f.Key = "call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}
 	f.Session = Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
 	f.UpstreamLimit, f.BrowserLimit, f.ReplayMessages = 256<<10, 64<<10, 20
@@ -210,7 +210,7 @@ func (c *scripted) play(line string) {
 		if words, failed := strings.CutPrefix(output, "!"); failed {
 			result = toolkit.Result{Error: words}
 		}
-		c.reduce(ToolEnd{id, result})
+		c.reduce(ToolEnd{id, result, result.Masked()})
 	case verb == "wrote":
 		id, message, _ := strings.Cut(rest, " ")
 		c.reduce(ToolProgress{id, toolkit.Chunk{Message: "It writes.", MessageID: message}})

@@ -376,7 +376,7 @@ func (s *State) catchUp() {
 		s.do(Append{Gen: s.up.gen, Messages: since})
 	}
 	for _, run := range s.up.open {
-		if run.done && s.up.told[run.message.id] {
+		if run.Done() && s.up.told[run.message.id] {
 			s.tools.sendOutput(run, s.nextItemID())
 		}
 	}

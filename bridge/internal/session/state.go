@@ -112,7 +112,7 @@ func (s *State) take(in Input) {
 	case ToolProgress:
 		s.tools.progressed(in.CallID, in.Chunk)
 	case ToolEnd:
-		s.tools.ended(in.CallID, in.Result)
+		s.tools.ended(in.CallID, in.Result, in.Masked)
 	case ServerText:
 		s.say(in)
 	case Interrupt:

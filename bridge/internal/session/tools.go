@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -28,15 +27,12 @@ type tools struct {
 
 // toolRun is one function call of the model.
 type toolRun struct {
-	call      toolkit.Call
-	entry     toolkit.Entry
-	record    persistence.ToolCall
+	*toolkit.Invocation
 	message   *message
 	part      int // index into message.tools
 	response  *response
 	gen       int  // of the upstream session that has the call
 	delivered bool // the client has answered
-	done      bool
 	// output is what the model reads, when the run is done.
 	output string
 
@@ -44,17 +40,9 @@ type toolRun struct {
 	// run a function as soon as they see the call.
 	early *string
 
-	// nonce and askBy are set while the user is asked for an approval.
-	nonce string
-	askBy time.Time
-	// approval is what the user has decided; nil when nobody was asked.
-	approval *approval
 	// fillAt is when the voice says that the tool still runs; zero is never.
 	fillAt time.Time
 }
-
-// waits says whether the run waits for the user's approval.
-func (r *toolRun) waits() bool { return r.nonce != "" && !r.done }
 
 // called starts the tool of a completed function call, once.
 func (t *tools) called(it *item, raw *realtime.Item, r *response) {
@@ -64,44 +52,61 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	if r == nil {
 		r = t.answers.of("")
 	}
-	entry, known := t.registry.Lookup(raw.Name)
-	if !known {
-		entry.Executor = toolkit.ExecutorApp // the router says that there is no such tool
-	}
-	run := &toolRun{entry: entry, response: r, gen: it.gen, call: toolkit.Call{
+	run := &toolRun{response: r, gen: it.gen, Invocation: t.registry.Invoke("", toolkit.Call{
 		ID: raw.CallID, Name: raw.Name, Arguments: raw.Arguments,
 		Owner: t.Key.Owner, ThreadID: t.Key.Thread, CallID: t.CallID,
-	}}
+	}, 0, t.now)}
 	t.byID[raw.CallID] = run
 	t.open = append(t.open, run)
 	if r != nil {
 		r.tools++
 		r.open++
 	}
-	arguments := toolkit.MaskArguments(raw.Arguments) // what is kept and shown
-	t.show(it, run, known, arguments)
-	run.record = persistence.ToolCall{
-		ID: t.NewID(), MessageID: run.message.id, CallID: t.CallID, ToolCallID: raw.CallID, Name: raw.Name,
-		Executor: string(entry.Executor), Server: entry.Server, Status: persistence.ToolCallRunning,
-		Input: arguments, StartedAt: t.now,
-	}
-	t.save(SaveTool{run.record})
+	t.show(it, run)
+	run.ID = t.NewID()
+	t.save(SaveTool{run.saved()})
 	switch {
 	case t.phase >= draining: // it came too late to be run
-		t.close(run, persistence.ToolCallCancelled, toolkit.Result{Error: tooLateForTools})
+		t.cancelled(run, toolkit.WhyCallEnded)
 	case raw.Name == CancelToolName:
 		t.cancelRunning(run)
-	case known && t.Approve[raw.Name]:
+	case run.Known() && t.Approve.HasCall(run.Invocation):
 		t.askUser(run)
 	default:
 		t.start(run)
 	}
 }
 
+// saved is what the table of tool calls has of a run.
+func (r *toolRun) saved() persistence.ToolCall {
+	v := r.Record()
+	return persistence.ToolCall{
+		ID: v.ID, MessageID: r.message.id, CallID: v.CallID, ToolCallID: v.ToolCallID, Name: v.Name, Executor: v.Executor, Server: v.Server,
+		Status: persistence.ToolCallStatus(v.Status), Input: v.Input, Output: v.Output, Error: v.Error,
+		StartedAt: v.StartedAt, FinishedAt: v.FinishedAt,
+	}
+}
+
+// update puts a run as it is now into its message.
+func (t *tools) update(run *toolRun) {
+	p := run.Part()
+	part := persistence.ToolPart(p.Name)
+	if p.Dynamic {
+		part = persistence.DynamicToolPart(p.Name)
+	}
+	part.ToolCallID, part.State, part.Raw = p.CallID, persistence.ToolState(p.State), p.Fields
+	part.Input, part.Output, part.ErrorText = p.Input, p.Output, p.ErrorText
+	run.message.tools[run.part] = part
+	if len(p.Output) > 0 && partsSize(run.message.parts()) > maxParts {
+		run.message.tools[run.part].Output = encode(map[string]any{"omitted": true, "bytes": len(p.Output)})
+	}
+	t.script.write(run.message)
+}
+
 // start runs the tool of a call.
 func (t *tools) start(run *toolRun) {
-	if run.entry.Executor == toolkit.ExecutorClient {
-		t.do(ExpectTool{run.call.ID})
+	if run.Entry.Executor == toolkit.ExecutorClient {
+		t.do(ExpectTool{run.Call.ID})
 	}
 	if t.FillerAfter > 0 {
 		run.fillAt = t.now.Add(t.FillerAfter)
@@ -110,15 +115,15 @@ func (t *tools) start(run *toolRun) {
 	e.Input = run.message.tools[run.part].Input
 	t.tell(e)
 	t.watch(e)
-	t.do(StartTool{run.call})
+	t.do(StartTool{run.Call})
 	if run.early != nil {
-		t.do(DeliverTool{run.call.ID, *run.early})
+		t.do(DeliverTool{run.Call.ID, *run.early})
 	}
 }
 
 // show puts the call into the message of the same response that stands right
 // before it, or into one of its own.
-func (t *tools) show(it *item, run *toolRun, known bool, arguments string) {
+func (t *tools) show(it *item, run *toolRun) {
 	m := it.message
 	if m == nil && run.response != nil && len(run.response.messages) > 0 {
 		m = run.response.messages[len(run.response.messages)-1]
@@ -128,15 +133,9 @@ func (t *tools) show(it *item, run *toolRun, known bool, arguments string) {
 		m = t.answers.message(it, responseID(run.response))
 		m.meta.Status = persistence.StatusCompleted
 	}
-	part := persistence.DynamicToolPart(cmp.Or(run.call.Name, "unknown")) // a part has a name
-	if known && run.entry.Executor == toolkit.ExecutorApp {
-		part = persistence.ToolPart(run.call.Name)
-	}
-	part.ToolCallID, part.State = run.call.ID, persistence.ToolInputAvailable
-	part.Input = inputOf(arguments)
 	run.message, run.part = m, len(m.tools)
-	m.tools = append(m.tools, part)
-	t.script.write(m)
+	m.tools = append(m.tools, persistence.Part{})
+	t.update(run)
 }
 
 func responseID(r *response) string {
@@ -146,18 +145,9 @@ func responseID(r *response) string {
 	return r.id
 }
 
-// inputOf is a call's arguments as JSON: what the model wrote, or that text as a
-// string when it is no JSON.
-func inputOf(arguments string) json.RawMessage {
-	if json.Valid([]byte(arguments)) {
-		return json.RawMessage(arguments)
-	}
-	return encode(arguments)
-}
-
 func (r *toolRun) event(kind string) toolEvent {
 	return toolEvent{
-		Type: kind, ToolCallID: r.call.ID, Name: r.call.Name, Executor: r.entry.Executor, Server: r.entry.Server,
+		Type: kind, ToolCallID: r.Call.ID, Name: r.Call.Name, Executor: r.Entry.Executor, Server: r.Entry.Server,
 	}
 }
 
@@ -167,7 +157,7 @@ func (t *tools) progressed(callID string, c toolkit.Chunk) {
 		t.script.standsHere(c.MessageID)
 	}
 	run := t.byID[callID]
-	if run == nil || run.done {
+	if run == nil || run.Done() {
 		return
 	}
 	e := run.event("bridge.tool.progress")
@@ -183,51 +173,35 @@ func (t *tools) watch(e toolEvent) {
 	t.do(Publish{kind, e})
 }
 
-// ended records the result and answers the model.
-func (t *tools) ended(callID string, result toolkit.Result) {
-	run := t.byID[callID]
-	if run == nil || run.done {
-		return
+// ended records the result and answers the model. masked is the result as it is kept and
+// shown.
+func (t *tools) ended(callID string, result, masked toolkit.Result) {
+	if run := t.byID[callID]; run != nil && run.FinishMasked(result, masked, t.now) {
+		t.close(run)
+		t.answer(run)
 	}
-	status := persistence.ToolCallDone
-	if result.Failed() {
-		status = persistence.ToolCallFailed
-	}
-	t.close(run, status, result)
-	t.answer(run)
 }
 
 // maxParts is how many bytes of results a message holds, below the store's limit of
 // a message. What is above stays in the records of the calls.
 const maxParts = 3 << 20
 
-// close writes what came of a tool.
-func (t *tools) close(run *toolRun, status persistence.ToolCallStatus, result toolkit.Result) {
-	run.done, run.early, run.output = true, nil, result.ForModel()
+// close writes what came of a run that is done.
+func (t *tools) close(run *toolRun) {
+	run.early, run.output = nil, run.Result().ForModel()
 	if run.response != nil {
 		run.response.open--
 	}
-	result.Error = toolkit.MaskArguments(result.Error) // the model gets all
-	part := &run.message.tools[run.part]
-	if run.approval != nil && run.approval.Approved {
-		part.Raw = encode(map[string]any{"approval": run.approval})
-	}
+	t.update(run)
+	record := run.saved()
+	t.save(SaveTool{record})
 	e := run.event("bridge.tool.done")
-	if result.Failed() {
-		part.State, part.ErrorText = persistence.ToolOutputError, result.Error
-		e.Type, e.Message, e.Error = "bridge.tool.failed", result.Error, result.Error
-		e.Cancelled = status == persistence.ToolCallCancelled
+	if record.Error != "" {
+		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error
+		e.Cancelled = record.Status == persistence.ToolCallCancelled
 	} else {
-		part.State, part.Output = persistence.ToolOutputAvailable, result.Output
-		if partsSize(run.message.parts()) > maxParts {
-			part.Output = encode(map[string]any{"omitted": true, "bytes": len(result.Output)})
-		}
-		e.Output = result.Output
+		e.Output = json.RawMessage(record.Output)
 	}
-	t.script.write(run.message)
-	rec := &run.record
-	rec.Status, rec.Output, rec.Error, rec.FinishedAt = status, string(result.Output), result.Error, new(t.now)
-	t.save(SaveTool{*rec})
 	data := encode(e)
 	if t.BrowserLimit > 0 && len(data) > t.BrowserLimit {
 		e.Output, e.OutputOmitted = nil, true
@@ -250,7 +224,7 @@ func (t *tools) answer(run *toolRun) {
 // sendOutput tells the upstream the output of a call, together with the call when the
 // upstream session is another one than that which made it.
 func (t *tools) sendOutput(run *toolRun, itemID string) {
-	callID := t.up.names.theirs(run.call.ID)
+	callID := t.up.names.theirs(run.Call.ID)
 	if run.gen != t.up.gen {
 		callID = t.repeatCall(run)
 	}
@@ -268,14 +242,14 @@ func (t *tools) sendOutput(run *toolRun, itemID string) {
 // one that this session will not use for a call of its own.
 func (t *tools) repeatCall(run *toolRun) (callID string) {
 	callID = t.nextItemID()
-	t.up.names.link(run.call.ID, callID)
-	arguments := run.call.Arguments
+	t.up.names.link(run.Call.ID, callID)
+	arguments := run.Call.Arguments
 	if !isObject(json.RawMessage(arguments)) || !json.Valid([]byte(arguments)) || len(arguments) > t.up.limit/2 {
 		arguments = "{}"
 	}
 	seed := t.up.SeedPrefix(t.up.gen) + "c" + callID[len(t.ItemPrefix):] // hidden from the browser, which has seen the call
 	t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
-		ID: seed, Type: realtime.ItemFunctionCall, CallID: callID, Name: run.call.Name, Arguments: arguments,
+		ID: seed, Type: realtime.ItemFunctionCall, CallID: callID, Name: run.Call.Name, Arguments: arguments,
 	}, ""))
 	return callID
 }
@@ -290,33 +264,35 @@ func shorten(text string, n int) string {
 
 // running says whether any tool runs.
 func (t *tools) running() bool {
-	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return !r.done })
+	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return !r.Done() })
 }
 
 // unfinished are the calls without a result.
 func (t *tools) unfinished() []*toolRun {
-	return slices.DeleteFunc(slices.Clone(t.open), func(r *toolRun) bool { return r.done })
+	return slices.DeleteFunc(slices.Clone(t.open), func(r *toolRun) bool { return r.Done() })
 }
-
-// tooLateForTools is the result of a tool call that the end of the call cut off.
-const tooLateForTools = "The call ended before the tool did."
 
 // end closes what runs when the call ends.
 func (t *tools) end() {
 	t.do(CancelTools{})
 	for _, run := range t.unfinished() {
-		t.close(run, persistence.ToolCallCancelled, toolkit.Result{Error: tooLateForTools})
+		t.cancelled(run, toolkit.WhyCallEnded)
 	}
+}
+
+// cancelled closes a run for which nobody waits.
+func (t *tools) cancelled(run *toolRun, why string) {
+	run.Cancel(toolkit.Result{Error: why}, t.now)
+	t.close(run)
 }
 
 // onTime takes the deadlines of tool calls. quiet says that nobody speaks.
 func (t *tools) onTime(quiet bool) {
 	for _, run := range t.open {
-		if run.waits() && t.due(run.askBy) {
-			t.decided(run, false, "timeout")
-			t.fail(run, "The user was asked to approve this tool call and did not answer in time.")
+		if t.due(run.askBy()) {
+			t.decided(run, toolkit.ApprovalTimedOut)
 		}
-		if t.due(run.fillAt) && !run.done {
+		if t.due(run.fillAt) && !run.Done() {
 			run.fillAt = time.Time{}
 			if quiet && !t.answers.busy() && t.listening() {
 				t.answers.fill() // the voice says that the tool still runs
@@ -329,8 +305,8 @@ func (t *tools) onTime(quiet bool) {
 func (t *tools) deadline() time.Time {
 	var at time.Time
 	for _, run := range t.open {
-		if !run.done {
-			at = until(at, run.askBy)
+		if !run.Done() {
+			at = until(at, run.askBy())
 			at = until(at, run.fillAt)
 		}
 	}
