@@ -25,7 +25,7 @@ test: ## Install what the tests need (Debian), then check and test everything
 	@bash .ci/test
 
 .PHONY: gen
-gen: go-version ## Make the generated code again: queries (sqlc) and the built page
+gen: go-version ## Make the generated files again: queries (sqlc), docs/reference, the built page
 	$(GO) tool -modfile=tools.mod sqlc generate
 	$(GO) generate ./persistence
 	cd web/ui && npm ci && npm run build

@@ -42,7 +42,7 @@ var (
 	heading     = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
 	link        = regexp.MustCompile(`\]\(([^)\s]+)(?: "[^"]*")?\)|(?m)^\[[^\]]+\]: +(\S+)|(?:src|href)="([^"]+)"`)
 	makeTarget  = regexp.MustCompile(`(?m)(?:^|[;&|] *)(?:\$ )?make +([a-z][a-z-]*)`)
-	setting     = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
+	setting     = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:__?[A-Z0-9]+)+\b`)
 	sqlSource   = regexp.MustCompile(`(?i)\b(?:from|join)\s+([a-z_]+)`)
 	sqlText     = regexp.MustCompile(`(?i)\bselect\b`)
 	sqlObject   = regexp.MustCompile(`(?i)\bcreate\s+(?:or replace\s+)?(?:virtual\s+)?(?:table|view)\s+(?:if not exists\s+)?([a-z_]+)`)
@@ -91,7 +91,7 @@ func (t tree) check(d document) []string {
 		found = append(found, fmt.Sprintf("%s: nothing puts the program of %q into the PATH: it is bin/voicebridge", d.name, m[1]))
 	}
 	for _, name := range setting.FindAllString(d.code, -1) {
-		if !slices.Contains(notSettings, name) && !regexp.MustCompile(`\b`+name+`\b`).MatchString(t.sources) {
+		if !slices.Contains(notSettings, name) && !t.hasKey(name) && !regexp.MustCompile(`\b`+name+`\b`).MatchString(t.sources) {
 			found = append(found, fmt.Sprintf("%s: no source reads the environment variable %s", d.name, name))
 		}
 	}
@@ -105,6 +105,16 @@ func (t tree) check(d document) []string {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
+}
+
+// hasKey reports whether the variable is made from the path of a setting: VOICEBRIDGE_
+// and the path in capitals, its parts joined by two underscores.
+func (t tree) hasKey(name string) bool {
+	path, ours := strings.CutPrefix(name, "VOICEBRIDGE_")
+	for part := range strings.SplitSeq(strings.ToLower(path), "__") {
+		ours = ours && strings.Contains(t.sources, "`koanf:\""+part+"\"`")
+	}
+	return ours
 }
 
 // checkLinks follows the links that stay inside of the project.
@@ -248,7 +258,7 @@ func TestDocumentsFail(t *testing.T) {
 			"CONTRIBUTING.md": {}, ".ci/run": {}, ".ci/install": {},
 		},
 		targets:  []string{"run", "test"},
-		sources:  `env:"DATABASE_URL" VOICEBRIDGE_LISTEN_MORE`,
+		sources:  "env:\"DATABASE_URL\" VOICEBRIDGE_LISTEN_MORE `koanf:\"calls\"` `koanf:\"deep\"`",
 		tables:   []string{"call_summary", "threads"},
 		headings: map[string][]string{"CONTRIBUTING.md": {"tests"}},
 	}
@@ -259,7 +269,7 @@ func TestDocumentsFail(t *testing.T) {
 		{name: "all is there", text: "# What it is, why\n\n" +
 			"See [how](CONTRIBUTING.md#tests), [why](#what-it-is-why), [Go](https://go.dev/x.md) and `.ci/run`, `application/sdp`,\n" +
 			"`internal/{a,b}`, `.ci/{run,install}`. Make up your mind from nothing.\n" +
-			"```sh\nmake run\n$ make test # all\nexport DATABASE_URL=x\npsql -c 'SELECT * FROM call_summary JOIN threads'\n```\n"},
+			"```sh\nmake run\n$ make test # all\nexport DATABASE_URL=x VOICEBRIDGE_CALLS__DEEP=1\npsql -c 'SELECT * FROM call_summary JOIN threads'\n```\n"},
 		{name: "links", text: "[a](MISSING.md) [b](CONTRIBUTING.md#nothing) [c](#nowhere)\n\n[d]: ./gone.png\n<img src=\"docs/page.png\">", wants: []string{
 			"D.md: the link #nowhere names no heading",
 			"D.md: the link ./gone.png leads nowhere",
@@ -279,7 +289,8 @@ func TestDocumentsFail(t *testing.T) {
 			"D.md: nothing puts the program of \"voicebridge --help\" into the PATH: it is bin/voicebridge",
 			"D.md: nothing puts the program of \"voicebridge doctor\" into the PATH: it is bin/voicebridge",
 		}},
-		{name: "settings", text: "`VOICEBRIDGE_LISTEN`", wants: []string{
+		{name: "settings", text: "`VOICEBRIDGE_LISTEN`, `VOICEBRIDGE_CALLS__IDLE`", wants: []string{
+			"D.md: no source reads the environment variable VOICEBRIDGE_CALLS__IDLE",
 			"D.md: no source reads the environment variable VOICEBRIDGE_LISTEN",
 		}},
 		{name: "views", text: "```sql\nselect text from spoken_words;\n```", wants: []string{

@@ -71,6 +71,8 @@ func newRig(t *testing.T, cfg rigConfig) *rig {
 	r.environ = append([]string{
 		"DATABASE_URL=" + r.database, "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + write(t, rigSettings),
 		"OPENAI_BASE_URL=" + upstream, "OPENAI_API_KEY=key-of-the-tests",
+		// A browser that goes does not come back, unless a test says so.
+		"VOICEBRIDGE_CALLS__GRACE_SECONDS=0", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=0",
 	}, cfg.environ...)
 	r.start()
 	return r

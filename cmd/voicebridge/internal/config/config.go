@@ -10,43 +10,49 @@ import (
 // Config is what an operator can set, by flag, environment, voicebridge.yaml or
 // not at all, in this order. The keys of the file are the koanf names.
 type Config struct {
-	Listen         string   `koanf:"listen"`
+	// Address of the page and the API, host:port. Off loopback the start is refused without authentication.
+	Listen string `koanf:"listen"`
+	// `sqlite:PATH` or `postgres://…`; with a password only as DATABASE_URL.
 	DatabaseURL    string   `koanf:"database_url"`
-	Upstream       string   `koanf:"upstream"` // openai, simulator, or empty: by whether there is a key
-	OpenAIBaseURL  string   `koanf:"openai_base_url"`
-	AllowedOrigins []string `koanf:"allowed_origins"`
-	TrustedProxies []string `koanf:"trusted_proxies"` // addresses or networks
-	JWTJWKSURL     string   `koanf:"jwt_jwks_url"`
-	JWTIssuer      string   `koanf:"jwt_issuer"`
-	JWTAudience    string   `koanf:"jwt_audience"`
-	JWTMayClaim    []string `koanf:"jwt_may_claim"` // owners, beside those that only JWTs have
+	Upstream       string   `koanf:"upstream"`        // `openai`, `simulator`, or empty: by whether there is a key
+	OpenAIBaseURL  string   `koanf:"openai_base_url"` // Base of text and, unless realtime.url is set, of voice calls
+	AllowedOrigins []string `koanf:"allowed_origins"` // Origins beside our own whose pages may use the API
+	// Addresses or networks of proxies whose X-Forwarded-For is believed.
+	TrustedProxies []string `koanf:"trusted_proxies"`
+	JWTJWKSURL     string   `koanf:"jwt_jwks_url"` // Public keys that verify JWTs (RFC 7517)
+	JWTIssuer      string   `koanf:"jwt_issuer"`   // What `iss` of a JWT must be; needed with jwt_jwks_url
+	JWTAudience    string   `koanf:"jwt_audience"` // What `aud` of a JWT must be; needed with jwt_jwks_url
+	// Owners that a JWT may be of although they have a static token, or are `local`.
+	JWTMayClaim []string `koanf:"jwt_may_claim"`
 
-	UDPPort    int         `koanf:"udp_port"`
-	PublicIPs  []string    `koanf:"public_ips"`
-	ICEServers []ICEServer `koanf:"ice_servers"`
+	UDPPort    int         `koanf:"udp_port"`    // One UDP port for all media; 0: any
+	PublicIPs  []string    `koanf:"public_ips"`  // Addresses that browsers reach this machine by, behind NAT
+	ICEServers []ICEServer `koanf:"ice_servers"` // STUN servers for browsers, `{urls: […]}`
 
-	MCPConfig string `koanf:"mcp_config"`
+	MCPConfig string `koanf:"mcp_config"` // File with MCP servers; empty: mcp.json if it is there
 
 	// Text turns: which provider answers a typed message outside a call.
 	Text             Text   `koanf:"text"`
-	AnthropicBaseURL string `koanf:"anthropic_base_url"`
-	GeminiBaseURL    string `koanf:"gemini_base_url"`
-	OllamaHost       string `koanf:"ollama_host"`
+	AnthropicBaseURL string `koanf:"anthropic_base_url"` // Empty: the vendor's
+	GeminiBaseURL    string `koanf:"gemini_base_url"`    // Empty: the vendor's
+	OllamaHost       string `koanf:"ollama_host"`        // Such as http://127.0.0.1:11434
 
 	// TLS serves https without a proxy.
 	TLS TLS `koanf:"tls"`
 	// TURN servers that share a secret with us, VOICEBRIDGE_TURN_SECRET.
 	TURN TURN `koanf:"turn"`
 
-	Realtime        Realtime      `koanf:"realtime"`
-	Calls           Calls         `koanf:"calls"`
-	Budget          Budget        `koanf:"budget"`
-	Conversations   Conversations `koanf:"conversations"`
-	Tools           Tools         `koanf:"tools"`
-	Limits          Limits        `koanf:"limits"`
-	Log             Log           `koanf:"log"`
-	Prices          []Price       `koanf:"prices"`
-	ShutdownSeconds int           `koanf:"shutdown_seconds"`
+	Realtime      Realtime      `koanf:"realtime"`
+	Calls         Calls         `koanf:"calls"`
+	Budget        Budget        `koanf:"budget"`
+	Conversations Conversations `koanf:"conversations"`
+	Tools         Tools         `koanf:"tools"`
+	Limits        Limits        `koanf:"limits"`
+	Log           Log           `koanf:"log"`
+	// What models cost, in US dollars for a million tokens; these come before those of the program.
+	Prices []Price `koanf:"prices"`
+	// How long calls and requests may take to end when the process is told to stop.
+	ShutdownSeconds int `koanf:"shutdown_seconds"`
 
 	// Secrets come from the environment only.
 	Secrets Secrets `koanf:"-"`
@@ -81,28 +87,26 @@ type ICEServer struct {
 
 // Text is who answers typed messages, and how.
 type Text struct {
-	Provider     string `koanf:"provider"`
-	Model        string `koanf:"model"`
-	Instructions string `koanf:"instructions"`
-	// MaxTokens limits an answer; 0 leaves it to the provider.
-	MaxTokens int `koanf:"max_tokens"`
-	// TimeoutSeconds is how long a provider may take to begin to answer.
-	TimeoutSeconds int `koanf:"timeout_seconds"`
-	// Memories tells the model what the owner's other threads say of the same.
+	// `openai`, `anthropic`, `google`, `ollama`, `simulator`; empty: the first that is configured.
+	Provider       string `koanf:"provider"`
+	Model          string `koanf:"model"`           // Empty: one that suits the provider
+	Instructions   string `koanf:"instructions"`    // What the model is told
+	MaxTokens      int    `koanf:"max_tokens"`      // Of an answer; 0: the provider decides
+	TimeoutSeconds int    `koanf:"timeout_seconds"` // How long a provider may take to begin to answer
+	// Whether the model is told what the owner's other threads say of the same.
 	Memories bool `koanf:"memories"`
 }
 
 // Realtime is the voice model and what it is told.
 type Realtime struct {
-	Model                   string `koanf:"model"`
-	Voice                   string `koanf:"voice"`
-	TranscriptionModel      string `koanf:"transcription_model"`
-	Instructions            string `koanf:"instructions"`
-	AllowClientInstructions bool   `koanf:"allow_client_instructions"`
-	// URL is the whole address of the calls route, where that is not below
-	// openai_base_url; APIKeyHeader is where the key goes: Authorization, with
-	// Bearer before it, or another, such as api-key for Azure.
-	URL            string        `koanf:"url"`
+	Model                   string `koanf:"model"`                     // Of voice calls
+	Voice                   string `koanf:"voice"`                     // Of the assistant
+	TranscriptionModel      string `koanf:"transcription_model"`       // Writes down what the user says
+	Instructions            string `koanf:"instructions"`              // What the model is told
+	AllowClientInstructions bool   `koanf:"allow_client_instructions"` // Whether a client may set the instructions of its own calls
+	// The whole address of the calls route, where that is not below openai_base_url.
+	URL string `koanf:"url"`
+	// Where the key goes: Authorization, with Bearer before it, or another, such as api-key for Azure.
 	APIKeyHeader   string        `koanf:"api_key_header"`
 	TurnDetection  TurnDetection `koanf:"turn_detection"`
 	NoiseReduction string        `koanf:"noise_reduction"` // near_field, far_field, or empty: off
@@ -131,37 +135,36 @@ const (
 
 // Calls is how long calls live and wait.
 type Calls struct {
-	// RenewBeforeMinutes is how long before the end of an upstream session another
-	// takes its place.
+	// How long before the end of an upstream session another takes its place.
 	RenewBeforeMinutes int `koanf:"renew_before_minutes"`
-	// GraceSeconds is how long a call waits for a browser that was lost,
-	// CloseGraceSeconds for one that went away politely.
-	GraceSeconds      int `koanf:"grace_seconds"`
+	GraceSeconds       int `koanf:"grace_seconds"` // How long a call waits for a browser that was lost
+	// How long it waits for one that closed its connection, as a page that is reloaded does.
 	CloseGraceSeconds int `koanf:"close_grace_seconds"`
-	IdleMinutes       int `koanf:"idle_minutes"`    // without speech, answer or tool; 0: never
-	MaxMinutes        int `koanf:"max_minutes"`     // 0: no limit
-	MaxToolRounds     int `koanf:"max_tool_rounds"` // of one spoken turn
+	// A call ends after so long without speech, answer or tool; 0: never.
+	IdleMinutes   int `koanf:"idle_minutes"`
+	MaxMinutes    int `koanf:"max_minutes"`     // Of a call; 0: no limit
+	MaxToolRounds int `koanf:"max_tool_rounds"` // Of one spoken turn
 }
 
 // Budget is what may be spent, in US dollars; 0 is no limit.
 type Budget struct {
-	CallUSD     float64 `koanf:"call_usd"`
-	OwnerDayUSD float64 `koanf:"owner_day_usd"`
-	WarnPercent int     `koanf:"warn_percent"`
+	CallUSD     float64 `koanf:"call_usd"`      // Of one call
+	OwnerDayUSD float64 `koanf:"owner_day_usd"` // Of one owner on one day
+	WarnPercent int     `koanf:"warn_percent"`  // The caller is told when so much of a limit is spent
 }
 
 // TLS names the files of a certificate with its chain and of its key, in PEM. Both or
 // none are set.
 type TLS struct {
-	CertFile string `koanf:"cert_file"`
-	KeyFile  string `koanf:"key_file"`
+	CertFile string `koanf:"cert_file"` // The certificate with its chain
+	KeyFile  string `koanf:"key_file"`  // Its key
 }
 
 // TURN are servers whose passwords are made for each call from a shared secret
 // (static-auth-secret of coturn) and last for TTLMinutes.
 type TURN struct {
-	URLs       []string `koanf:"urls"`
-	TTLMinutes int      `koanf:"ttl_minutes"`
+	URLs       []string `koanf:"urls"`        // Such as turn:turn.example.org:3478
+	TTLMinutes int      `koanf:"ttl_minutes"` // How long a password lasts; at least as long as a call
 }
 
 // Conversations are the rules of threads.
@@ -174,42 +177,40 @@ type Conversations struct {
 
 // Queue is what happens to messages that are typed while the assistant is busy.
 type Queue struct {
-	Enabled            bool `koanf:"enabled"`
-	DelaySeconds       int  `koanf:"delay_seconds"`
-	MaxSize            int  `koanf:"max_size"`
-	AutoGenerateTitles bool `koanf:"auto_generate_titles"`
+	Enabled            bool `koanf:"enabled"`              // Whether what waits is sent by itself
+	DelaySeconds       int  `koanf:"delay_seconds"`        // How long a message waits at least
+	MaxSize            int  `koanf:"max_size"`             // 0: no limit
+	AutoGenerateTitles bool `koanf:"auto_generate_titles"` // Whether messages that wait get titles
 }
 
 // History is how much of a thread models are told.
 type History struct {
-	ReplayMessages  int `koanf:"replay_messages"`
-	MaxTurns        int `koanf:"max_turns"`
-	MaxTokens       int `koanf:"max_tokens"`
-	TrimChunkTokens int `koanf:"trim_chunk_tokens"`
-	MaxToolRounds   int `koanf:"max_tool_rounds"`
+	ReplayMessages  int `koanf:"replay_messages"`   // How many messages a new call is told
+	MaxTurns        int `koanf:"max_turns"`         // How many turns a text model is told
+	MaxTokens       int `koanf:"max_tokens"`        // And how many tokens, roughly
+	TrimChunkTokens int `koanf:"trim_chunk_tokens"` // What is cut off at once, so that prompts stay cached
+	MaxToolRounds   int `koanf:"max_tool_rounds"`   // Of one turn
 }
 
 // Tools are the tools that models may call.
 type Tools struct {
-	Toolkits       []string `koanf:"toolkits"` // artifacts, code, web, http, agent
-	TimeoutSeconds int      `koanf:"timeout_seconds"`
-	FillerSeconds  int      `koanf:"filler_seconds"` // the voice says that a tool still runs; 0: never
-	// Allow, Deny and Approve are names and patterns as in toolkit.Names: only these, where
-	// there are any; never these; only after the user has said yes.
-	Allow   []string `koanf:"allow"`
-	Deny    []string `koanf:"deny"`
-	Approve []string `koanf:"approve"`
-	Code    Code     `koanf:"code"`
-	Web     WebTools `koanf:"web"`
+	Toolkits       []string `koanf:"toolkits"`        // artifacts, code, web, http, agent
+	TimeoutSeconds int      `koanf:"timeout_seconds"` // Of one tool call
+	FillerSeconds  int      `koanf:"filler_seconds"`  // When the voice says that a tool still runs; 0: never
+	Allow          []string `koanf:"allow"`           // Only these, where there are any: names, or patterns with a *
+	Deny           []string `koanf:"deny"`            // Never these
+	Approve        []string `koanf:"approve"`         // Only after the user has said yes
+	Code           Code     `koanf:"code"`
+	Web            WebTools `koanf:"web"`
 }
 
 // Code is how programs of the model run.
 type Code struct {
-	TimeoutSeconds int  `koanf:"timeout_seconds"`
-	MemoryMB       int  `koanf:"memory_mb"`
-	MaxParallel    int  `koanf:"max_parallel"`
-	Python         bool `koanf:"python"`     // in bubblewrap, where the host can do it
-	Unconfined     bool `koanf:"unconfined"` // JavaScript also where the kernel cannot confine its process
+	TimeoutSeconds int  `koanf:"timeout_seconds"` // Of one program
+	MemoryMB       int  `koanf:"memory_mb"`       // Of one program
+	MaxParallel    int  `koanf:"max_parallel"`    // Programs at once
+	Python         bool `koanf:"python"`          // in bubblewrap, where the host can do it
+	Unconfined     bool `koanf:"unconfined"`      // JavaScript also where the kernel cannot confine its process
 	// PreferBrowser lets a caller's browser run the programs; one that cannot leaves
 	// them to the server.
 	PreferBrowser bool `koanf:"prefer_browser"`
@@ -220,8 +221,8 @@ type Code struct {
 
 // WebTools is what tools may reach.
 type WebTools struct {
-	Search       string   `koanf:"search"` // searxng, exa, tavily, brave; empty: the first that is configured
-	SearXNGURL   string   `koanf:"searxng_url"`
+	Search       string   `koanf:"search"`         // searxng, exa, tavily, brave; empty: the first that is configured
+	SearXNGURL   string   `koanf:"searxng_url"`    // A SearXNG server
 	AllowNetwork []string `koanf:"allow_networks"` // addresses or networks that are open although they are not public
 	DenyNetwork  []string `koanf:"deny_networks"`  // those that are closed although they are public
 	AllowPorts   []int    `koanf:"allow_ports"`    // besides 80 and 443
@@ -238,12 +239,12 @@ const (
 
 // Limits protect the process.
 type Limits struct {
-	MaxCalls         int `koanf:"max_calls"`
-	MaxCallsPerOwner int `koanf:"max_calls_per_owner"`
-	SetupsPerMinute  int `koanf:"setups_per_minute_per_ip"`
-	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"`
-	MaxSockets       int `koanf:"max_sockets"`
-	SocketsPerOwner  int `koanf:"max_sockets_per_owner"`
+	MaxCalls         int `koanf:"max_calls"`                  // Live calls of this process
+	MaxCallsPerOwner int `koanf:"max_calls_per_owner"`        // Not applied to the one local user
+	SetupsPerMinute  int `koanf:"setups_per_minute_per_ip"`   // Calls that are set up
+	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"` // Wrong ones, and tokens
+	MaxSockets       int `koanf:"max_sockets"`                // WebSockets of this process
+	SocketsPerOwner  int `koanf:"max_sockets_per_owner"`      // WebSockets of one owner
 }
 
 // Price is what a model costs, in US dollars for a million tokens. Audio and

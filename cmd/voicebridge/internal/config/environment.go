@@ -55,6 +55,20 @@ func keyOf(name string) string {
 	return strings.ToLower(strings.ReplaceAll(path, "__", "."))
 }
 
+// Variable is the variable that sets a key: the one with a name of its own, or the one
+// that is made from the path.
+func Variable(key string) string {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if variables[name] == key {
+			return name
+		}
+	}
+	return prefix + strings.ToUpper(strings.ReplaceAll(key, ".", "__"))
+}
+
+// SecretVariables are the names of the variables that are, or may hold, secrets.
+func SecretVariables() []string { return slices.Sorted(maps.Keys(secretVariables)) }
+
 // typeOf is the type of the field that a key sets.
 func typeOf(key string) (reflect.Type, bool) {
 	t := reflect.TypeFor[Config]()

@@ -1,0 +1,319 @@
+// Package reference makes the pages of docs/reference from the code: the settings, the
+// events of a call, and the HTTP API. Its test fails when a page is stale; with -update
+// it writes the pages.
+package reference
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/knadh/koanf/parsers/yaml"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+)
+
+var update = flag.Bool("update", false, "write the pages anew")
+
+const root = "../../../.."
+
+func TestReference(t *testing.T) {
+	t.Parallel()
+	for name, page := range map[string]string{
+		"settings.md": settings(t), "events.md": events(t), "api.md": api(t),
+	} {
+		path := filepath.Join(root, "docs/reference", name)
+		if *update {
+			if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		have, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(have), page); diff != "" {
+			t.Errorf("%s is stale, run make gen (-have +want):\n%s", name, diff)
+		}
+	}
+}
+
+// structs are the types of the struct kind in some files, with their comments.
+func structs(t *testing.T, pattern string) map[string]declared {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files %s: %v", pattern, err)
+	}
+	out := map[string]declared{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			group, ok := d.(*ast.GenDecl)
+			if !ok || group.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range group.Specs {
+				spec := spec.(*ast.TypeSpec)
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					doc := spec.Doc
+					if doc == nil {
+						doc = group.Doc
+					}
+					out[spec.Name.Name] = declared{sentence(oneLine(doc.Text()), spec.Name.Name), s.Fields.List}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// declared is a struct type.
+type declared struct {
+	doc    string
+	fields []*ast.Field
+}
+
+// comment is what the code says about a field, before it or behind it.
+func comment(f *ast.Field) string {
+	text := oneLine(f.Doc.Text() + " " + f.Comment.Text())
+	for _, name := range f.Names {
+		text = sentence(text, name.Name)
+	}
+	return text
+}
+
+// sentence is a comment of the code without the name that it begins with.
+func sentence(text, name string) string {
+	rest, ok := strings.CutPrefix(text, name+" ")
+	if !ok {
+		return text
+	}
+	for _, verb := range []string{"is ", "are ", "says "} {
+		rest = strings.TrimPrefix(rest, verb)
+	}
+	return strings.ToUpper(rest[:1]) + rest[1:]
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// cell is a text inside of a table.
+func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }
+
+func tag(f *ast.Field, key string) string {
+	if f.Tag == nil {
+		return ""
+	}
+	raw, err := strconv.Unquote(f.Tag.Value)
+	if err != nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(reflect.StructTag(raw).Get(key), ",")
+	return name
+}
+
+// settings is the page of the settings: each with its variable, default and meaning.
+func settings(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(`# Settings
+
+Made from the code by ` + "`make gen`" + `. Flags come before the environment, the environment before the file
+([voicebridge.example.yaml](../../voicebridge.example.yaml)), the file before these defaults. In the environment lists have commas and
+structures are JSON. Secrets have variables only, and stand at the end.
+`)
+	writeSettings(&b, structs(t, "cmd/voicebridge/internal/config/*.go"), "", "Config", reflect.ValueOf(config.Defaults()))
+	b.WriteString("\n## Secrets\n\n")
+	for _, name := range config.SecretVariables() {
+		fmt.Fprintf(&b, "- `%s`\n", name)
+	}
+	return b.String()
+}
+
+// writeSettings writes the table of one group and then the groups inside of it.
+func writeSettings(b *strings.Builder, types map[string]declared, path, name string, defaults reflect.Value) {
+	title := "The top level"
+	if path != "" {
+		title = "`" + path + "`"
+	}
+	group := types[name]
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| setting | variable | default | |\n|---|---|---|---|\n", title, group.doc)
+	var inner []func()
+	for _, f := range group.fields {
+		key := tag(f, "koanf")
+		if key == "" || key == "-" {
+			continue
+		}
+		full := strings.TrimPrefix(path+"."+key, ".")
+		value := defaults.FieldByName(f.Names[0].Name)
+		if value.Kind() == reflect.Struct {
+			inner = append(inner, func() { writeSettings(b, types, full, value.Type().Name(), value) })
+			continue
+		}
+		fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", key, config.Variable(full), defaultOf(value), cell(comment(f)))
+	}
+	for _, write := range inner {
+		write()
+	}
+}
+
+func defaultOf(v reflect.Value) string {
+	text := ""
+	switch {
+	case v.Kind() == reflect.Pointer, v.IsZero() && v.Kind() != reflect.Int && v.Kind() != reflect.Bool && v.Kind() != reflect.Float64:
+		return ""
+	case v.Kind() == reflect.Slice:
+		var items []string
+		for i := range v.Len() {
+			items = append(items, fmt.Sprint(v.Index(i)))
+		}
+		text = strings.Join(items, ",")
+	default:
+		text = fmt.Sprint(v)
+	}
+	if len(text) > 60 {
+		return "a text that comes with the program"
+	}
+	return "`" + text + "`"
+}
+
+// events is the page of the bridge's own events and of the reasons for which a call ends.
+func events(t *testing.T) string {
+	t.Helper()
+	const source = "bridge/internal/session/*.go"
+	var b strings.Builder
+	b.WriteString(`# Events of a call
+
+Made from the code by ` + "`make gen`" + `. The data channel ` + "`oai-events`" + ` carries the Realtime API's own events and, beside them, those of the bridge.
+Fields that are empty are left out.
+`)
+	types := structs(t, source)
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		kind := ""
+		var rows []string
+		for _, f := range types[name].fields {
+			key := tag(f, "json")
+			if key == "type" {
+				kind = comment(f)
+			} else if key != "" {
+				rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", key, cell(comment(f))))
+			}
+		}
+		if !strings.HasPrefix(kind, "bridge.") {
+			continue
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n| field | |\n|---|---|\n%s", ticked(kind), strings.Join(rows, ""))
+	}
+	b.WriteString("\n## Why calls end\n\nThe `reason` of `bridge.ended`, also in the table `calls`.\n\n| reason | |\n|---|---|\n")
+	for _, c := range constants(t, source, "EndReason") {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", c.value, cell(c.comment))
+	}
+	return b.String()
+}
+
+// ticked writes "bridge.tool.started, progress" as two names of events.
+func ticked(kinds string) string {
+	var out []string
+	base := ""
+	for kind := range strings.SplitSeq(kinds, ", ") {
+		if strings.HasPrefix(kind, "bridge.") {
+			base = kind[:strings.LastIndex(kind, ".")+1]
+		} else {
+			kind = base + kind
+		}
+		out = append(out, "`"+kind+"`")
+	}
+	return strings.Join(out, ", ")
+}
+
+type constant struct{ value, comment string }
+
+// constants are the constants of a type in some files, in their order.
+func constants(t *testing.T, pattern, kind string) []constant {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []constant
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			ident, named := spec.Type.(*ast.Ident)
+			literal, text := spec.Values[0].(*ast.BasicLit)
+			if named && text && ident.Name == kind {
+				if value, err := strconv.Unquote(literal.Value); err == nil && value != "" && spec.Comment != nil {
+					out = append(out, constant{value, spec.Comment.Text()})
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// api is the page of the routes, from the description that the server gives out itself.
+func api(t *testing.T) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, "web/openapi.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := yaml.Parser().Unmarshal(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString(`# HTTP API
+
+Made by ` + "`make gen`" + ` from the description that a running server gives at ` + "`/openapi.json`" + `, which says more: bodies, answers and errors.
+`)
+	paths, _ := doc["paths"].(map[string]any)
+	byTag := map[string][]string{}
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		operations, _ := paths[path].(map[string]any)
+		for _, method := range []string{"get", "post", "put", "patch", "delete"} {
+			o, ok := operations[method].(map[string]any)
+			if !ok {
+				continue
+			}
+			tags, _ := o["tags"].([]any)
+			for _, tag := range tags {
+				name := fmt.Sprint(tag)
+				byTag[name] = append(byTag[name], fmt.Sprintf("| `%s %s` | %v |\n", strings.ToUpper(method), path, o["summary"]))
+			}
+		}
+	}
+	list, _ := doc["tags"].([]any)
+	for _, entry := range list {
+		about, _ := entry.(map[string]any)
+		name := fmt.Sprint(about["name"])
+		fmt.Fprintf(&b, "\n## %v\n\n| route | |\n|---|---|\n%s", about["description"], strings.Join(byTag[name], ""))
+	}
+	return b.String()
+}

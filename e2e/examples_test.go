@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+// TestExampleClient builds the client in Go and calls with it.
+func TestExampleClient(t *testing.T) {
+	t.Parallel()
+	client := filepath.Join(t.TempDir(), "client")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "../examples/client").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := newRig(t, rigConfig{})
+	out, err := command(t, client, nil, "-server", r.url, "-say", chartPlease).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if want := "You: " + chartPlease + "\n(it used create_pie_chart)\nIt: " + chartAnswer + "\n"; string(out) != want {
+		t.Errorf("it printed %q, want %q", out, want)
+	}
+	r.quiet()
+	if rows := r.rows(t, "SELECT end_reason FROM calls"); len(rows) != 1 || rows[0] != "hangup" {
+		t.Errorf("calls ended with %q", rows)
+	}
+	if out, err := command(t, client, nil, "-server", r.url+"/nowhere").CombinedOutput(); err == nil || !strings.Contains(string(out), "404") {
+		t.Errorf("a wrong address: %v, %s", err, out)
+	}
+}
+
+// TestExamplePage calls from the page of the examples, which comes from another origin.
+func TestExamplePage(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.FileServer(http.Dir("../examples")))
+	t.Cleanup(site.Close)
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, site.URL+"/page.html?server="+s.url)
+	p.do(t, "press Talk", chromedp.Click(chromedp.CSS("#talk")))
+	for _, words := range []string{"(the call is ready)", "You: " + heardWords, "It: " + greeting} {
+		p.until(t, words, "document.getElementById('said').innerText.includes('"+words+"')")
+	}
+	p.do(t, "press Hang up", chromedp.Click(chromedp.CSS("#end")))
+	p.until(t, "the end", "document.getElementById('said').innerText.includes('(the call ended: hangup)')")
+	s.untilEnded(t, 1)
+}
