@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 GO ?= go
 BENCH ?= .
 BENCH_CALLS ?= --seconds 5 --setups 10
+SOAK ?= -soak.for 10m -soak.calls 20
 
 .PHONY: help
 help: ## List the commands
@@ -38,6 +39,10 @@ lint: go-version ## Run golangci-lint with .golangci.yaml
 bench: go-version ## Run the benchmarks (BENCH=regexp chooses some), then measure calls with and without the bridge
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 	$(GO) run ./cmd/voicebridge bench $(BENCH_CALLS)
+
+.PHONY: soak
+soak: go-version ## Hold calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one)
+	$(GO) test -race ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
 
 .PHONY: go-version
 go-version:

@@ -70,18 +70,26 @@ func (c *cluster) start(bin string) error {
 	if err != nil {
 		return err
 	}
-	data := filepath.Join(c.dir, "data")
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata="+data, "--username=postgres",
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata="+filepath.Join(c.dir, "data"), "--username=postgres",
 		"--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
 	initdb.Dir, initdb.SysProcAttr = c.dir, attr
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
+	return c.launch(bin)
+}
+
+// launch starts the server on its data and returns when it takes connections.
+func (c *cluster) launch(bin string) error {
+	attr, err := serverUser(c.dir)
+	if err != nil {
+		return err
+	}
 	// Durability is not under test, but may be measured; the odd time zone is.
 	fsync := cmp.Or(os.Getenv("TEST_POSTGRES_FSYNC"), "off")
-	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", c.dir, "-c", "listen_addresses=",
+	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-k", c.dir, "-c", "listen_addresses=",
 		"-c", "fsync="+fsync, "-c", "full_page_writes="+fsync, "-c", "max_connections=300", "-c", "shared_buffers=32MB",
 		"-c", "timezone=Asia/Kathmandu", "-c", "lc_messages=C")
 	cmd.Dir, cmd.SysProcAttr = c.dir, attr
@@ -109,7 +117,7 @@ func (c *cluster) start(bin string) error {
 	select {
 	case err := <-started:
 		return err
-	case <-ctx.Done():
+	case <-time.After(startTimeout):
 		return errors.New("start postgres: it was not ready in time")
 	}
 }
@@ -128,8 +136,13 @@ func waitReady(log io.Reader) error {
 
 // stop ends the server at once and removes its data.
 func (c *cluster) stop() error {
+	return errors.Join(c.halt(os.Interrupt), os.RemoveAll(c.dir)) // a fast shutdown
+}
+
+// halt ends the server by a signal and waits for its end.
+func (c *cluster) halt(how os.Signal) error {
 	var errs []error
-	if err := c.proc.Signal(os.Interrupt); err != nil { // fast shutdown
+	if err := c.proc.Signal(how); err != nil {
 		errs = append(errs, err)
 	}
 	select {
@@ -137,5 +150,5 @@ func (c *cluster) stop() error {
 	case <-time.After(startTimeout):
 		errs = append(errs, errors.New("postgres did not stop in time"), c.proc.Kill(), <-c.exit)
 	}
-	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+	return errors.Join(errs...)
 }

@@ -26,7 +26,7 @@ func (c *Config) checkCalls(w *checks) {
 	}
 	r.TurnDetection.check(w)
 	l := c.Calls
-	w.between("calls.renew_before_minutes", l.RenewBeforeMinutes, 2, 50)
+	w.between("calls.renew_before_minutes", l.RenewBeforeMinutes, 0, 24*60)
 	w.between("calls.grace_seconds", l.GraceSeconds, 0, 600)
 	w.between("calls.close_grace_seconds", l.CloseGraceSeconds, 0, 600)
 	w.between("calls.idle_minutes", l.IdleMinutes, 0, 24*60)

@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime/simulator"
+)
+
+// `make soak` sets these; what they are here is for every run of the tests.
+var (
+	soakFor   = flag.Duration("soak.for", 2*time.Minute, "how long TestSoak goes on")
+	soakCalls = flag.Int("soak.calls", 6, "how many calls TestSoak holds at a time")
+	soakSeed  = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 chooses one and prints it")
+)
+
+// soakPace is that of a calm conversation: there is always an answer that a fault can
+// interrupt.
+var soakPace = simulator.Pace{Think: 100 * time.Millisecond, Step: 20 * time.Millisecond, Transcript: 200 * time.Millisecond}
+
+// soak is a time of calls under random faults.
+type soak struct {
+	*rig
+	base   string // the program's address, which stays
+	server *persistencetest.Server
+	seed   uint64
+	stop   chan struct{}
+
+	mu     sync.Mutex
+	deaths []time.Time // when the program was killed
+	faults map[string]int
+}
+
+// TestSoak holds calls for a while: people type, speak and ask for charts, reload the
+// page, hang up and call again, on ways that lose packets and let them overtake each
+// other. Meanwhile sessions of the upstream are dropped and expire, it refuses calls,
+// the database crashes, and the program is killed. Afterwards the thread of each is
+// compared with what its caller was told: nothing is lost, doubled or out of order.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	seed := *soakSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-soak.for %v -soak.calls %d -soak.seed %d", *soakFor, *soakCalls, seed)
+	server := persistencetest.NewServer(t)
+	s := &soak{server: server, seed: seed, stop: make(chan struct{}), faults: map[string]int{}, rig: newRig(t, rigConfig{
+		database: server.URL(), simulator: simulator.Config{Pace: soakPace},
+		environ: []string{"VOICEBRIDGE_CALLS__GRACE_SECONDS=10", "VOICEBRIDGE_CALLS__RENEW_BEFORE_MINUTES=59"},
+	})}
+	s.base = s.url
+	before := s.metrics()
+	var wg sync.WaitGroup
+	people := make([]*person, *soakCalls)
+	for i := range people {
+		people[i] = newPerson(t, s, i)
+		wg.Go(people[i].live)
+	}
+	s.disturb(rand.New(rand.NewPCG(seed, 0)))
+	close(s.stop)
+	wg.Wait()
+	s.allOver()
+	total := tally{}
+	for _, p := range people {
+		total.add(p.check())
+	}
+	s.quiet()
+	after := s.metrics()
+	t.Logf("faults %v", s.faults)
+	t.Logf("ledger: %+v", total)
+	t.Logf("heap of the process: %.1f MB at first, %.1f MB at last", before["go_memstats_heap_inuse_bytes"]/1e6, after["go_memstats_heap_inuse_bytes"]/1e6)
+	if total.Texts == 0 || total.Answers == 0 {
+		t.Error("nothing was said or nothing was answered")
+	}
+}
+
+// disturb makes faults until the time is over.
+func (s *soak) disturb(rng *rand.Rand) {
+	end := time.After(*soakFor)
+	kinds := []struct {
+		name   string
+		weight int
+		do     func(*rand.Rand)
+	}{
+		{"session dropped", 8, s.session((*simulator.Session).Drop)},
+		{"session expired", 8, s.session((*simulator.Session).Expire)},
+		{"somebody speaks", 16, s.session((*simulator.Session).Hear)},
+		{"upstream refuses", 3, s.refuse},
+		{"database crashed", 2, s.crash},
+		{"program killed", 2, s.murder},
+	}
+	sum := 0
+	for _, k := range kinds {
+		sum += k.weight
+	}
+	for {
+		wait := time.NewTimer(time.Duration(200+rng.IntN(1200)) * time.Millisecond)
+		select {
+		case <-end:
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+		n := rng.IntN(sum)
+		for _, k := range kinds {
+			if n -= k.weight; n < 0 {
+				s.faults[k.name]++
+				k.do(rng)
+				break
+			}
+		}
+	}
+}
+
+// session does something to a session of the upstream that is live.
+func (s *soak) session(do func(*simulator.Session)) func(*rand.Rand) {
+	return func(rng *rand.Rand) {
+		var live []*simulator.Session
+		for _, ses := range s.sim.Sessions() {
+			select {
+			case <-ses.Done():
+			default:
+				live = append(live, ses)
+			}
+		}
+		if len(live) > 0 {
+			do(live[rng.IntN(len(live))])
+		}
+	}
+}
+
+// refuse has the upstream refuse new sessions for a while.
+func (s *soak) refuse(rng *rand.Rand) {
+	s.rig.faults.Store(&simulator.Faults{RefuseStatus: 503})
+	s.pass(time.Duration(500+rng.IntN(2000)) * time.Millisecond)
+	s.rig.faults.Store(&simulator.Faults{})
+}
+
+func (s *soak) crash(rng *rand.Rand) {
+	s.server.Crash()
+	s.pass(time.Duration(500+rng.IntN(4000)) * time.Millisecond)
+	s.server.Start()
+}
+
+func (s *soak) murder(rng *rand.Rand) {
+	s.mu.Lock()
+	s.deaths = append(s.deaths, time.Now())
+	s.mu.Unlock()
+	s.kill()
+	s.pass(time.Duration(rng.IntN(1000)) * time.Millisecond)
+	s.startAgain()
+}
+
+// pass lets time pass in which a fault lasts.
+func (s *soak) pass(d time.Duration) { <-time.After(d) }
+
+// justBefore says that the program was killed soon after that moment.
+func (s *soak) justBefore(at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, death := range s.deaths {
+		if d := death.Sub(at); d > -time.Second && d < flushed {
+			return true
+		}
+	}
+	return false
+}
+
+// allOver waits until nothing goes on, neither here nor at the upstream.
+func (s *soak) allOver() {
+	s.t.Helper()
+	limit := time.After(patience)
+	for _, ses := range s.sim.Sessions() {
+		select {
+		case <-ses.Done():
+		case <-limit:
+			s.t.Fatalf("the upstream's session %s goes on", ses.ID())
+		}
+	}
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		open := 0
+		for _, query := range []string{
+			"SELECT id FROM calls WHERE ended_at IS NULL", "SELECT call_id FROM upstream_legs WHERE hung_up_at IS NULL",
+			"SELECT id FROM messages WHERE status = 'in_progress'", "SELECT id FROM tool_calls WHERE status = 'running'",
+			"SELECT id FROM responses WHERE status = 'in_progress'",
+		} {
+			open += len(s.rows(s.t, query))
+		}
+		if open == 0 {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-limit:
+			s.t.Fatalf("%d rows of calls, sessions, messages, tool calls and responses are open", open)
+		}
+	}
+}
+
+// tally counts what a ledger holds.
+type tally struct{ Texts, Unconfirmed, Answers, Spoken, Charts, Messages, Calls, Reloads int }
+
+func (t *tally) add(o tally) {
+	t.Texts += o.Texts
+	t.Unconfirmed += o.Unconfirmed
+	t.Answers += o.Answers
+	t.Spoken += o.Spoken
+	t.Charts += o.Charts
+	t.Messages += o.Messages
+	t.Calls += o.Calls
+	t.Reloads += o.Reloads
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d texts (%d not confirmed), %d answers, %d spoken turns, %d charts in %d messages; %d calls, %d reloads",
+		t.Texts, t.Unconfirmed, t.Answers, t.Spoken, t.Charts, t.Messages, t.Calls, t.Reloads)
+}

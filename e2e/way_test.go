@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Of a hundred packets of a way so many are lost, and so many are overtaken by the next.
+const (
+	lostOf100      = 2
+	overtakenOf100 = 2
+)
+
+// way is a path between a browser and the program that is not a good one: some packets
+// are lost, and some come later than the one behind them.
+type way struct {
+	browserSide *net.UDPConn
+	programSide *net.UDPConn
+	done        sync.WaitGroup
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	browser *net.UDPAddr // where packets come from
+}
+
+var candidatePattern = regexp.MustCompile(`(?m)^a=candidate:\S+ 1 udp \d+ (\S+) (\d+) typ host.*$`)
+
+// newWay opens a path to where an SDP answer leads, and returns the answer that leads
+// to the path instead.
+func newWay(answer string, rng *rand.Rand) (*way, string, error) {
+	found := candidatePattern.FindStringSubmatch(answer)
+	if found == nil {
+		return nil, "", fmt.Errorf("no candidate in %q", answer)
+	}
+	target, err := net.ResolveUDPAddr("udp", net.JoinHostPort(found[1], found[2]))
+	if err != nil {
+		return nil, "", err
+	}
+	near, errNear := net.ListenUDP("udp", &net.UDPAddr{IP: target.IP})
+	far, errFar := net.DialUDP("udp", nil, target)
+	if err := errors.Join(errNear, errFar); err != nil {
+		return nil, "", err
+	}
+	w := &way{browserSide: near, programSide: far, rng: rng}
+	w.done.Go(func() { w.carry(near, true, far.Write) })
+	w.done.Go(func() { w.carry(far, false, w.toBrowser) })
+	port := near.LocalAddr().(*net.UDPAddr).Port
+	candidate := fmt.Sprintf("a=candidate:1 1 udp 2130706431 %s %d typ host", target.IP, port)
+	lines := slices.DeleteFunc(strings.Split(answer, "\r\n"), isCandidate)
+	for i, line := range lines {
+		if strings.HasPrefix(line, "a=ice-ufrag:") {
+			lines = slices.Insert(lines, i, candidate)
+			break
+		}
+	}
+	return w, strings.Join(lines, "\r\n"), nil
+}
+
+func isCandidate(line string) bool { return strings.HasPrefix(line, "a=candidate:") }
+
+// withoutCandidates makes an offer that tells no address: the browser is found by the
+// way that its packets take.
+func withoutCandidates(sdp string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(sdp, "\r\n"), isCandidate), "\r\n")
+}
+
+// carry takes packets from one side to the other until the way is closed.
+func (w *way) carry(from *net.UDPConn, browser bool, write func([]byte) (int, error)) {
+	buf := make([]byte, 2048)
+	var late []byte
+	for {
+		n, addr, err := from.ReadFromUDP(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // the other side has closed its port
+		}
+		w.mu.Lock()
+		if browser {
+			w.browser = addr
+		}
+		chance := w.rng.IntN(100)
+		w.mu.Unlock()
+		switch {
+		case chance < lostOf100:
+		case chance < lostOf100+overtakenOf100 && late == nil:
+			late = slices.Clone(buf[:n])
+		default:
+			_, _ = write(buf[:n]) // it may be lost, too
+			if late != nil {
+				_, _ = write(late)
+				late = nil
+			}
+		}
+	}
+}
+
+func (w *way) toBrowser(packet []byte) (int, error) {
+	w.mu.Lock()
+	addr := w.browser
+	w.mu.Unlock()
+	if addr == nil {
+		return 0, nil
+	}
+	return w.browserSide.WriteToUDP(packet, addr)
+}
+
+func (w *way) close() {
+	_ = w.browserSide.Close()
+	_ = w.programSide.Close()
+	w.done.Wait()
+}
+
+func TestWay(t *testing.T) {
+	t.Parallel()
+	const answer = "v=0\r\nm=audio 9 UDP/TLS/RTP/SAVPF 111\r\na=ice-ufrag:x\r\na=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
+	w, changed, err := newWay(answer, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	if strings.Count(changed, "a=candidate:") != 1 || strings.Contains(changed, "127.0.0.1 9 typ") {
+		t.Errorf("the answer leads to %q", changed)
+	}
+	if _, _, err := newWay("v=0\r\n", nil); err == nil {
+		t.Error("an answer that leads nowhere was taken")
+	}
+}

@@ -1,0 +1,52 @@
+package persistencetest
+
+import (
+	"syscall"
+	"testing"
+)
+
+// Server is a PostgreSQL server of the test's own, which the test may take away from
+// who uses it and bring back.
+type Server struct {
+	t       testing.TB
+	cluster *cluster
+}
+
+// NewServer starts a PostgreSQL server, which ends with the test.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	c, err := startCluster()
+	if err != nil {
+		t.Fatalf("start a PostgreSQL server of the test's own: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.stop(); err != nil {
+			t.Errorf("stop PostgreSQL: %v", err)
+		}
+	})
+	return &Server{t, c}
+}
+
+// URL names the server's database, which is empty at first.
+func (s *Server) URL() string { return s.cluster.url }
+
+// Crash ends the server at once, as a failure of its machine does, without a word to
+// those who are connected. It recovers when it is started again.
+func (s *Server) Crash() {
+	s.t.Helper()
+	if err := s.cluster.halt(syscall.SIGQUIT); err != nil { // an immediate shutdown
+		s.t.Errorf("crash PostgreSQL: %v", err)
+	}
+}
+
+// Start brings the server back after a Crash.
+func (s *Server) Start() {
+	s.t.Helper()
+	bin, err := findPostgres()
+	if err == nil {
+		err = s.cluster.launch(bin)
+	}
+	if err != nil {
+		s.t.Fatalf("start PostgreSQL again: %v", err)
+	}
+}
