@@ -128,7 +128,7 @@ type API struct {
 	log        *slog.Logger
 	maxMessage int
 	browser    *webrtc.API
-	upstream   *webrtc.API
+	upstream   webrtc.SettingEngine
 	servers    func(context.Context) ([]ICEServer, error) // of the browser leg
 	candidates candidateRule                              // for offers
 	cert       webrtc.Certificate

@@ -1,7 +1,9 @@
 package rtc
 
 import (
+	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -79,6 +81,62 @@ func (r candidateRule) trim(text string) (trimmed string, dropped int) {
 		out.WriteString(line)
 	}
 	return out.String(), dropped
+}
+
+// routes are the local addresses from which a remote's candidates can be reached.
+// Each local candidate costs a socket, a goroutine, buffers, and checks with each
+// of the remote's.
+type routes struct {
+	all, v4, v6 bool
+	loopback    bool // nothing else
+}
+
+// routesTo looks at the candidates of a trimmed answer. A remote that names
+// loopback addresses and, beside them, no address that is not ours too runs on
+// this machine.
+func routesTo(answer string, local []net.Addr) (r routes) {
+	var own []netip.Addr
+	for _, a := range local {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			own = append(own, prefix.Addr().Unmap())
+		}
+	}
+	foreign, v4Loopback := false, false
+	for line := range strings.Lines(answer) {
+		value, ok := strings.CutPrefix(line, "a=candidate:")
+		if !ok {
+			continue
+		}
+		address, err := netip.ParseAddr(strings.Fields(value)[4]) // trim has seen to it
+		if err != nil {
+			continue
+		}
+		address = address.Unmap()
+		r.v4, r.v6 = r.v4 || address.Is4(), r.v6 || !address.Is4()
+		r.loopback = r.loopback || address.IsLoopback()
+		v4Loopback = v4Loopback || (address.IsLoopback() && address.Is4())
+		foreign = foreign || (!address.IsLoopback() && !slices.Contains(own, address))
+	}
+	r.all = !r.v4 && !r.v6
+	r.loopback = r.loopback && !foreign
+	if r.loopback && v4Loopback {
+		r.v6 = false
+	}
+	return r
+}
+
+// allow says whether a local address is used.
+func (r routes) allow(ip net.IP) bool {
+	switch v4 := ip.To4() != nil; {
+	case r.all:
+		return true
+	case r.loopback && !ip.IsLoopback():
+		return false
+	case v4:
+		return r.v4
+	default:
+		return r.v6
+	}
 }
 
 // isPublic says whether one of the addresses is reached from the whole internet.

@@ -166,3 +166,37 @@ func TestTURNCredential(t *testing.T) {
 		t.Errorf("without a name: %q", name)
 	}
 }
+
+// TestRoutes finds the local addresses that lead to a remote.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	local := []net.Addr{
+		&net.IPNet{IP: net.ParseIP("127.0.0.1"), Mask: net.CIDRMask(8, 32)}, &net.IPNet{IP: net.ParseIP("::1"), Mask: net.CIDRMask(128, 128)},
+		&net.IPNet{IP: net.ParseIP("198.51.100.7"), Mask: net.CIDRMask(24, 32)}, &net.IPNet{IP: net.ParseIP("2001:db8::7"), Mask: net.CIDRMask(64, 128)},
+	}
+	for _, tt := range []struct {
+		name   string
+		remote []string
+		want   string // of 127.0.0.1, ::1, 198.51.100.7, 2001:db8::7: y is used
+	}{
+		{"an upstream with IPv4", []string{"203.0.113.1", "203.0.113.2"}, "ynyn"},
+		{"an upstream with IPv6", []string{"2001:db8:1::1"}, "nyny"},
+		{"an upstream with both", []string{"203.0.113.1", "2001:db8:1::1"}, "yyyy"},
+		{"this machine", []string{"127.0.0.1", "::1", "198.51.100.7", "2001:db8::7"}, "ynnn"},
+		{"this machine with IPv6 alone", []string{"::1", "2001:db8::7"}, "nynn"},
+		{"another machine that names its loopback", []string{"127.0.0.1", "203.0.113.1"}, "ynyn"},
+		{"no candidates", nil, "yyyy"},
+	} {
+		answer := ""
+		for _, address := range tt.remote {
+			answer += "a=candidate:1 1 udp 1 " + address + " 3478 typ host\r\n"
+		}
+		r, got := routesTo(answer, local), ""
+		for _, a := range local {
+			got += map[bool]string{true: "y", false: "n"}[r.allow(a.(*net.IPNet).IP)]
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 
 const (
 	// readBuffer holds most events; larger messages get a slice of their own.
-	readBuffer = 8 << 10
+	readBuffer = 2 << 10
 	// maxRefused is the number of data channels that a remote may open in vain.
 	maxRefused = 16
 )

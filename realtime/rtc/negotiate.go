@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/pion/webrtc/v4"
@@ -143,10 +144,18 @@ func (a *API) Offer(ctx context.Context, h Handlers) (*Peer, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("make offer: %w", context.Cause(ctx))
 	}
-	p, err := a.newPeer(legKind{name: "upstream", pion: a.upstream, maxMessage: maxUpstreamMessage}, h)
+	routes := new(routes)
+	settings := a.upstream
+	settings.SetIPFilter(func(ip net.IP) bool { return routes.allow(ip) })
+	pion, err := newPionAPI(settings)
 	if err != nil {
 		return nil, "", err
 	}
+	p, err := a.newPeer(legKind{name: "upstream", pion: pion, maxMessage: maxUpstreamMessage}, h)
+	if err != nil {
+		return nil, "", err
+	}
+	p.routes = routes
 	offer, err := p.offer()
 	if err != nil {
 		return nil, "", errors.Join(err, p.Close())
@@ -164,9 +173,8 @@ func (p *Peer) offer() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make offer: %w", err)
 	}
-	if err := p.pc.SetLocalDescription(desc); err != nil {
-		return "", fmt.Errorf("set offer: %w", err)
-	}
+	// Set, it would make Pion gather candidates, before it is known which are of use.
+	p.offered = desc
 	return desc.SDP, nil
 }
 
@@ -186,10 +194,23 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
+	p.negotiation.Lock()
+	defer p.negotiation.Unlock()
+	if p.pc.SignalingState() != webrtc.SignalingStateStable || p.pc.RemoteDescription() != nil {
+		return fmt.Errorf("read answer: %w: there is one already", ErrBadSDP)
+	}
 	p.channel.limit.Store(int64(remote.maxMessageSize))
 	answer, dropped := candidateRule{loopback: true}.trim(answer)
 	if dropped > 0 {
 		p.log.Debug("candidates of the upstream not used", "dropped", dropped)
+	}
+	local, err := net.InterfaceAddrs()
+	if err != nil {
+		p.log.Debug("own addresses not known", "error", err) // then no remote is taken for one of this machine
+	}
+	*p.routes = routesTo(answer, local)
+	if err := p.pc.SetLocalDescription(p.offered); err != nil {
+		return fmt.Errorf("set offer: %w", err)
 	}
 	return p.setRemote(webrtc.SDPTypeAnswer, answer)
 }

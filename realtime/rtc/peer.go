@@ -87,6 +87,10 @@ type Peer struct {
 	// restarts says that the peer outlives a lost ICE connection.
 	restarts bool
 
+	// of a peer that Offer made
+	offered webrtc.SessionDescription
+	routes  *routes // set by Accept, before Pion gathers
+
 	negotiation sync.Mutex        // held while descriptions are exchanged anew
 	remote      remoteDescription // of a peer that Answer made
 

@@ -58,9 +58,7 @@ func (a *API) build(cfg Config) error {
 	if err == nil {
 		a.browser, err = newPionAPI(browser)
 	}
-	if err == nil {
-		a.upstream, err = newPionAPI(upstreamSettings(cfg))
-	}
+	a.upstream = upstreamSettings(cfg)
 	if err != nil {
 		if a.mux != nil {
 			_ = a.mux.Close() // the first error is the one to tell
