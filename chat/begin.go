@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,11 @@ func (t *Turn) prepare(ctx context.Context) error {
 	if err := t.findReplaced(ctx); err != nil {
 		return err
 	}
+	saved, err := savedImages(ctx, t.cfg.Store, t.req.Key, t.req.ImageIDs)
+	if err != nil {
+		return err
+	}
+	t.req.Images = append(slices.Clone(t.req.Images), saved...)
 	registry := toolkit.NewRegistry()
 	if t.cfg.Tools != nil && !t.req.NoServerTools {
 		if registry, err = t.cfg.Tools(ctx, t.req.Key.Owner, t.req.Key.Thread); err != nil {
@@ -79,7 +85,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.FirstByte,
 		idle: t.cfg.Idle, cost: t.cfg.Cost, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
 	}
-	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, images: t.cfg.Images, log: t.log}
+	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, log: t.log}
 }
 
 // offered are the tools of a registry as a language model is told about them.

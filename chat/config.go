@@ -60,8 +60,6 @@ type Config struct {
 	CallerTimeout time.Duration
 	// Context says what varies from turn to turn; nil means the date and time.
 	Context ContextBuilder
-	// Images reads the images of messages; nil for none but data URLs.
-	Images ImageReader
 	// Observers are told of every finished turn.
 	Observers []TurnObserver
 	// Cost is what a request took, in US dollars; nil, or a nil result, is unknown.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -35,15 +37,25 @@ var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 // SDK's UIMessage.
 type Image struct {
 	MediaType string `json:"mediaType"`
-	// URL is a data URL, or an address that the [ImageReader] knows.
+	// URL is a data URL, or the address of an image of the thread.
 	URL string `json:"url"`
 }
 
-// ImageReader reads the images of a thread that are saved beside it.
-type ImageReader interface {
-	// ReadImage reads the image that a part has the address of; its media type may
-	// be empty.
-	ReadImage(ctx context.Context, key persistence.Key, url string) (mediaType string, data []byte, err error)
+// imagePath is where the images of a thread are read (GET).
+func imagePath(thread string) string { return "/api/threads/" + thread + "/images/" }
+
+// savedImages are images of the thread by their ids. One that is not there any more is
+// in the message all the same, which says so.
+func savedImages(ctx context.Context, store *persistence.Store, key persistence.Key, ids []string) ([]Image, error) {
+	all := make([]Image, 0, len(ids))
+	for _, id := range ids {
+		saved, err := store.Image(ctx, key, id)
+		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			return nil, err
+		}
+		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, imageTypes[0]), URL: imagePath(key.Thread) + url.PathEscape(id)})
+	}
+	return all, nil
 }
 
 func (i Image) part() persistence.Part {
@@ -71,9 +83,9 @@ func imageOf(p *persistence.Part) (i Image, ok bool) {
 }
 
 // checkImages says why images cannot be taken (ErrImages).
-func checkImages(images []Image) error {
-	if len(images) > MaxImages {
-		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, len(images), MaxImages)
+func checkImages(images []Image, saved int) error {
+	if n := len(images) + saved; n > MaxImages {
+		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, n, MaxImages)
 	}
 	for _, i := range images {
 		if !slices.Contains(imageTypes, i.MediaType) {
@@ -116,9 +128,10 @@ func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (string
 	if mediaType, data, ok := i.data(); ok {
 		return cmp.Or(mediaType, i.MediaType), data, nil
 	}
-	if p.images == nil {
+	id, ok := strings.CutPrefix(i.URL, imagePath(key.Thread))
+	if !ok {
 		return "", nil, fmt.Errorf("read image: %w", persistence.ErrNotFound)
 	}
-	mediaType, data, err := p.images.ReadImage(ctx, key, i.URL)
-	return cmp.Or(mediaType, i.MediaType), data, err
+	saved, err := p.store.Image(ctx, key, id)
+	return saved.MediaType, saved.Data, err
 }

@@ -85,10 +85,14 @@ func (forgetful) SearchMessages(context.Context, persistence.Key, []string, int)
 func TestImages(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("A dot."))
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Images: shelf{}})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		saved, err := b.store.SaveImage(t.Context(), b.key, persistence.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("kept")}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		inline := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte("dot"))}
-		b.wait(b.turn(chat.TurnRequest{Text: "What is this?", Images: []chat.Image{inline, {MediaType: "image/gif", URL: "/kept"}}}))
-		b.wait(b.turn(chat.TurnRequest{Images: []chat.Image{{MediaType: "image/webp", URL: "/lost"}}}))
+		b.wait(b.turn(chat.TurnRequest{Text: "What is this?", Images: []chat.Image{inline}, ImageIDs: []string{saved.ID}}))
+		b.wait(b.turn(chat.TurnRequest{ImageIDs: []string{"lost"}}))
 		got := provider.seen()[1].Messages
 		want := []llm.Image{{MediaType: "image/png", Data: []byte("dot")}, {MediaType: "image/gif", Data: []byte("kept")}}
 		if diff := cmp.Diff(want, got[0].Images); diff != "" {
@@ -97,7 +101,7 @@ func TestImages(t *testing.T) {
 		if c := got[2].Content; !strings.HasPrefix(c, "(An image that cannot be shown any more.)") || got[2].Images != nil {
 			t.Errorf("the lost image is %q", c)
 		}
-		if p := b.messages()[0].Parts; len(p) != 3 || p[0].Type != "file" || !strings.Contains(string(p[1].Raw), "/kept") {
+		if p := b.messages()[0].Parts; len(p) != 3 || p[0].Type != "file" || !strings.Contains(string(p[1].Raw), "/images/"+saved.ID) {
 			t.Errorf("parts %+v", p)
 		}
 		for name, images := range map[string][]chat.Image{
@@ -109,16 +113,6 @@ func TestImages(t *testing.T) {
 			}
 		}
 	})
-}
-
-// shelf has one image.
-type shelf struct{}
-
-func (shelf) ReadImage(_ context.Context, _ persistence.Key, url string) (string, []byte, error) {
-	if url != "/kept" {
-		return "", nil, persistence.ErrNotFound
-	}
-	return "image/gif", []byte("kept"), nil
 }
 
 // TestReasoning keeps what the model thinks as a part, and does not send it back.

@@ -18,7 +18,6 @@ type prompt struct {
 	store    *persistence.Store
 	history  HistoryConfig
 	provider string
-	images   ImageReader // nil for none
 	log      *slog.Logger
 }
 

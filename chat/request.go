@@ -25,8 +25,9 @@ type TurnRequest struct {
 	Key persistence.Key
 	// Text is what the user writes.
 	Text string
-	// Images are shown with the text.
-	Images []Image
+	// Images are shown with the text, and those of the thread that ImageIDs names.
+	Images   []Image
+	ImageIDs []string
 	// MessageID is the id that the user's message gets, empty for a new one; with
 	// Saved, the id that it has.
 	MessageID string
@@ -85,7 +86,9 @@ func (t CallerTools) Validate() error {
 }
 
 // says reports whether the user says something, in words or pictures.
-func (r *TurnRequest) says() bool { return strings.TrimSpace(r.Text) != "" || len(r.Images) > 0 }
+func (r *TurnRequest) says() bool {
+	return strings.TrimSpace(r.Text) != "" || len(r.Images)+len(r.ImageIDs) > 0
+}
 
 // message is what the user says, with the note that stands before it in requests.
 func (r *TurnRequest) message(note string) persistence.Message {
@@ -110,7 +113,7 @@ func (r *TurnRequest) validate() error {
 	if !r.says() && strings.TrimSpace(r.Question) == "" && len(r.Instructions) == 0 && !r.Saved {
 		return ErrEmpty
 	}
-	if err := checkImages(r.Images); err != nil {
+	if err := checkImages(r.Images, len(r.ImageIDs)); err != nil {
 		return err
 	}
 	size := len(r.Text) + len(r.Question)

@@ -37,6 +37,7 @@ type store interface {
 	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
+	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
 }
 
 // tokenStore keeps page sessions and client secrets.

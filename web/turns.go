@@ -22,7 +22,7 @@ import (
 type turns struct {
 	calls   voiceCalls
 	chat    textTurns
-	store   threadReader
+	store   imageReader
 	live    *liveCall
 	streams *streams
 }
@@ -30,6 +30,12 @@ type turns struct {
 func (h *turns) routes(r router) {
 	r.POST("/api/threads/:id/messages", h.post, r.user)
 	r.POST("/api/threads/:id/interrupt", h.interrupt, r.user)
+}
+
+// imageReader reads threads and their images.
+type imageReader interface {
+	threadReader
+	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
 }
 
 // textChat answers by text; *chat.Coordinator does.
@@ -74,6 +80,7 @@ func (h *turns) post(c echo.Context) error {
 	}
 	var body struct {
 		Content      string          `json:"content"`
+		ImageIDs     []string        `json:"image_ids"`
 		Instructions texts           `json:"instructions"`
 		Messages     json.RawMessage `json:"messages"` // of useChat
 		Trigger      string          `json:"trigger"`
@@ -88,15 +95,21 @@ func (h *turns) post(c echo.Context) error {
 		}
 		return h.postChat(c, key, chat, body.Instructions)
 	}
-	if strings.TrimSpace(body.Content) == "" {
+	if strings.TrimSpace(body.Content) == "" && len(body.ImageIDs) == 0 {
 		return problem.BadRequest("empty_content", "content", "content is empty.")
 	}
-	said, err := h.say(c, key, body.Content, body.Instructions)
-	if said || err != nil {
-		return orThread(err)
+	if err := h.checkImages(c.Request().Context(), key, body.ImageIDs); err != nil {
+		return err
+	}
+	if len(body.ImageIDs) == 0 {
+		if said, err := h.say(c, key, body.Content, body.Instructions); said || err != nil {
+			return orThread(err)
+		}
 	}
 	begin := func() (*chat.Turn, error) {
-		t, err := h.chat.Turn(c.Request().Context(), chat.TurnRequest{Key: key, Text: body.Content, Instructions: body.Instructions})
+		t, err := h.chat.Turn(c.Request().Context(), chat.TurnRequest{
+			Key: key, Text: body.Content, ImageIDs: body.ImageIDs, Instructions: body.Instructions,
+		})
 		return t, orThread(err)
 	}
 	if isStream(c) {
@@ -107,6 +120,21 @@ func (h *turns) post(c echo.Context) error {
 		return err
 	}
 	return h.answer(c, t)
+}
+
+// checkImages says which image is not there.
+func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []string) error {
+	if len(ids) > chat.MaxImages {
+		return problem.BadRequest("invalid_value", "image_ids", fmt.Sprintf("image_ids has more than %d ids.", chat.MaxImages))
+	}
+	for _, id := range ids {
+		if _, err := h.store.Image(ctx, key, id); errors.Is(err, persistence.ErrNotFound) {
+			return problem.BadRequest("unknown_image", "image_ids", fmt.Sprintf("There is no image %.80q on this thread.", id))
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // say puts a text into the thread's live call and answers the request. It

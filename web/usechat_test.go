@@ -109,6 +109,34 @@ func TestUseChatApproves(t *testing.T) {
 	}
 }
 
+// TestPostImages sends images of the thread with a text, and without one.
+func TestPostImages(t *testing.T) {
+	t.Parallel()
+	cfg, script := scriptedChat(words("A dot."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	image, err := b.db.SaveImage(t.Context(), key, persistence.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("dot")}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range []string{`"content":"What is this?",`, ""} {
+		wantStatus(t, b.do(t, "POST", messagesPath(key), `{`+content+`"image_ids":["`+image.ID+`"]}`), 200)
+		script.mu.Lock()
+		last := script.requests[len(script.requests)-1].Messages
+		script.mu.Unlock()
+		if m := last[len(last)-1]; len(m.Images) != 1 || string(m.Images[0].Data) != "dot" {
+			t.Errorf("the model is shown %+v", m)
+		}
+	}
+	if p := b.messages(t, key)[0].Parts[0]; p.Type != "file" || !strings.Contains(string(p.Raw), "/api/threads/"+key.Thread+"/images/"+image.ID) {
+		t.Errorf("part %s %s", p.Type, p.Raw)
+	}
+	other := b.thread(t, access.LocalOwner)
+	wantError(t, b.do(t, "POST", messagesPath(other), `{"content":"x","image_ids":["`+image.ID+`"]}`), 400, "unknown_image")
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"x","image_ids":["1","2","3","4","5","6","7","8","9","10","11"]}`), 400, "invalid_value")
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"x","image_ids":"1"}`), 400, "invalid_value")
+}
+
 func TestUseChatRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

@@ -160,7 +160,7 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 	if s.m.SentAt != nil {
 		req.Saved = true // and wants another answer
 	} else {
-		req.Text, req.Extra = s.m.Text, s.extra()
+		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs[:min(len(s.m.ImageIDs), chat.MaxImages)]
 	}
 	turn, err := s.turns.Turn(ctx, req)
 	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread
