@@ -49,6 +49,10 @@ func (p *tab) runAll(t *testing.T, s *rig, tool string, programs []pageProgram) 
 		p.say(t, "Run "+program.name)
 		p.until(t, "the end of the program "+program.name, fmt.Sprintf(
 			`probe.all('tool-card').length === %d && probe.all('tool-card')[%d].dataset.state !== 'running'`, i+1, i))
+		// The simulator answers the newest words: what is said into an answer is answered twice.
+		p.until(t, "what the model says of "+program.name, `(({ dataset }) => dataset.role === 'assistant' &&
+			dataset.status === 'completed' && dataset.draft === undefined)(probe.all('message').at(-1)) &&
+			!probe.all('message').at(-1).querySelector('[data-testid=tool-card]')`)
 		var rows []string
 		eventually(t, "the saved outcome of "+program.name, func() bool {
 			rows = s.rows(t, "SELECT name, executor, status, output FROM tool_calls WHERE status <> 'running' ORDER BY started_at")

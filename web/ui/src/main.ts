@@ -1,7 +1,9 @@
 import { mount } from 'svelte';
 import './app.css';
-import App from './view/App.svelte';
-import { app } from './view/state.svelte';
+import { App } from './page/app.svelte';
+import Page from './view/App.svelte';
+
+const app = new App();
 
 // For tests, which read the connection's statistics.
 declare global {
@@ -16,5 +18,5 @@ window.voicebridge = {
 };
 
 const target = document.getElementById('app');
-if (target) mount(App, { target });
+if (target) mount(Page, { target, props: { app } });
 void app.begin();

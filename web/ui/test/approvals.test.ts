@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Approval } from '../src/call/state';
+import type { Approval } from '../src/message/live';
 import { answerTo, reduceApprovals } from '../src/thread/approvals';
 
 const take = (list: Approval[], ...events: [string, object][]) =>
-  events.reduce((l, [type, data]) => reduceApprovals(l, { type, data: data as Record<string, unknown> }), list);
+  events.reduce((l, [type, data]) => reduceApprovals(l, { type, data: data as Record<string, unknown> }, 1000), list);
 const ask = (id: string, nonce = `n-${id}`): [string, object] => [
   'bridge.tool.approval_required',
   { tool_call_id: id, name: 'http', input: { url: 'https://x.example' }, nonce },
@@ -13,7 +13,7 @@ const close = (id: string): [string, object] => ['bridge.tool.approval_closed', 
 describe('questions', () => {
   it('wait until they are closed', () => {
     const one = take([], ask('1'));
-    expect(one).toEqual([{ toolCallId: '1', name: 'http', input: { url: 'https://x.example' }, nonce: 'n-1' }]);
+    expect(one).toEqual([{ toolCallId: '1', name: 'http', input: { url: 'https://x.example' }, nonce: 'n-1', until: 61_000 }]);
     expect(take(one, ask('2'), close('1')).map((a) => a.toolCallId)).toEqual(['2']);
     expect(take(one, close('1'), close('1'))).toEqual([]);
   });

@@ -3,7 +3,7 @@ import { init } from 'echarts/core';
 import { describe, expect, it } from 'vitest';
 import { geographyNote, geographyOf } from '../src/charts/geo';
 import { banOf, tableOf } from '../src/charts/html';
-import { darkLook, lightLook, safeColor } from '../src/charts/look';
+import { lookOf, safeColor } from '../src/charts/look';
 import { loadMap, projected } from '../src/charts/maps';
 import { chartOption } from '../src/charts/option';
 import { chartKinds, readChart, type Chart } from '../src/charts/output';
@@ -14,6 +14,12 @@ const drawnCharts = charts.filter((chart) => chart.kind !== 'ban' && chart.kind 
 const byKind = (kind: string) => charts.find((chart) => chart.kind === kind) as Chart;
 
 await loadMap('world');
+
+// The page's own colours, as app.css writes them.
+const css = readFileSync(new URL('../src/app.css', import.meta.url), 'utf8');
+const colors = (place: 1 | 2) => (name: string) => new RegExp(`--${name}: light-dark\\((#\\w+), (#\\w+)\\)`).exec(css)?.[place] ?? 'missing';
+const lightLook = lookOf(false, colors(1));
+const darkLook = lookOf(true, colors(2));
 
 function svgOf(chart: Chart, look = lightLook): string {
   let option = chartOption(chart, look);

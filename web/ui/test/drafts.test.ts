@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Drafts } from '../src/view/drafts.svelte';
+import { Drafts } from '../src/page/drafts.svelte';
 
 /** A request that a test ends. */
 function request() {

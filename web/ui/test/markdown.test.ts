@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from 'vitest';
-import { renderMarkdown } from '../src/view/markdown';
+import { renderMarkdown } from '../src/view/parts/markdown';
 
 describe('renderMarkdown', () => {
   it('renders structure', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { failureWords, readMessage, splitHeard, textOf } from '../src/thread/message';
+import { failureWords } from '../src/message/failure';
+import { readMessage, splitHeard, textOf } from '../src/message/message';
 
 describe('readMessage', () => {
   it.each([null, 5, 'x', [], {}, { id: 'a' }, { id: 'a', role: 'tool' }, { role: 'user' }])('refuses %j', (raw) => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { followThread, readEvent, retryDelay, type ThreadEvent } from '../src/thread/socket';
+import { follow as followSocket, readEvent, retryDelay, type SocketEvent } from '../src/link/socket';
 
 class FakeSocket {
   static all: FakeSocket[] = [];
@@ -27,10 +27,10 @@ class FakeSocket {
 }
 
 function follow(beforeRetry?: () => Promise<boolean>) {
-  const events: ThreadEvent[] = [];
+  const events: SocketEvent[] = [];
   const states: boolean[] = [];
   let seq = 3;
-  const { stop, send } = followThread({
+  const { stop, send } = followSocket({
     url: (after) => `ws://x/?after=${after}`,
     after: () => seq,
     onEvent: (event) => {
@@ -52,7 +52,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.useRealTimers());
 
-describe('followThread', () => {
+describe('follow', () => {
   it('connects again after a break and asks for what it missed', async () => {
     const { events, states, stop } = follow();
     expect(last().url).toBe('ws://x/?after=3');

@@ -2,7 +2,7 @@
 import { flushSync, mount, unmount } from 'svelte';
 import { afterEach, describe, expect, it } from 'vitest';
 import { arranged, tableOf } from '../src/charts/html';
-import TableView from '../src/view/TableView.svelte';
+import TableView from '../src/view/tools/TableView.svelte';
 
 const table = tableOf({
   columns: [

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Caption } from '../src/call/state';
-import type { Message, Part, Status } from '../src/thread/message';
-import { blocksOf, emptyTranscript, entriesOf, withGrowth, withMessages, withSeq } from '../src/thread/transcript';
+import type { Caption } from '../src/message/live';
+import type { Message, Part, Status } from '../src/message/message';
+import { blocksOf, covers, draftsOf, entriesOf, merged, shownText } from '../src/thread/transcript';
 
 function message(id: string, seq: number | undefined, text: string, status: Status = 'completed', itemId?: string): Message {
   const parts: Part[] = text ? [{ kind: 'text', text }] : [];
@@ -12,100 +12,83 @@ function caption(itemId: string, text: string, role: Caption['role'] = 'assistan
   return { itemId, role, text, failed: false };
 }
 
-const ids = (list: { message: Message }[]) => list.map((entry) => entry.message.id);
+const ids = (list: Message[]) => list.map(({ id }) => id);
 
-describe('withMessages', () => {
+describe('merged', () => {
   it('orders by number, not by arrival, and puts unnumbered ones last', () => {
-    let t = withMessages(emptyTranscript, [message('c', 3, 'C'), message('x', undefined, 'X'), message('a', 1, 'A')]);
-    t = withMessages(t, [message('b', 2, 'B')]);
-    expect(t.messages.map((m) => m.id)).toEqual(['a', 'b', 'c', 'x']);
-    // Only the event stream moves the number from which it is resumed.
-    expect(t.seq).toBe(0);
+    const some = merged([], [message('c', 3, 'C'), message('x', undefined, 'X'), message('a', 1, 'A')]);
+    expect(ids(merged(some, [message('b', 2, 'B')]))).toEqual(['a', 'b', 'c', 'x']);
   });
 
   it('replaces a message of the same id, also when it moves', () => {
-    let t = withMessages(emptyTranscript, [message('a', 1, 'A'), message('b', 2, 'B')]);
-    t = withMessages(t, [message('a', 5, 'A2')]);
-    expect(t.messages.map((m) => m.id)).toEqual(['b', 'a']);
-    expect(t.messages[1]?.parts).toEqual([{ kind: 'text', text: 'A2' }]);
+    const list = merged([message('a', 1, 'A'), message('b', 2, 'B')], [message('a', 5, 'A2')]);
+    expect(ids(list)).toEqual(['b', 'a']);
+    expect(list[1]?.parts).toEqual([{ kind: 'text', text: 'A2' }]);
   });
 
   it('does not open a closed message again when an older state comes late', () => {
-    let t = withMessages(emptyTranscript, [message('a', 1, 'whole', 'interrupted')]);
-    t = withMessages(t, [message('a', 1, 'who', 'in_progress')]);
-    expect(t.messages[0]?.metadata.status).toBe('interrupted');
+    const list = merged([message('a', 1, 'whole', 'interrupted')], [message('a', 1, 'who', 'in_progress')]);
+    expect(list[0]?.metadata.status).toBe('interrupted');
+  });
+
+  it('keeps a closed message that comes again the same object', () => {
+    const known = message('a', 1, 'A');
+    expect(merged([known], [message('a', 1, 'A')])[0]).toBe(known);
   });
 });
 
-describe('withGrowth', () => {
-  it('shows the text so far until the saved text has caught up', () => {
-    let t = withMessages(emptyTranscript, [message('a', 1, 'He', 'in_progress')]);
-    t = withGrowth(t, 'a', 'Hello wor');
-    expect(entriesOf(t, [])[0]?.text).toBe('Hello wor');
-    t = withMessages(t, [message('a', 1, 'Hello', 'in_progress')]);
-    expect(entriesOf(t, [])[0]?.text).toBe('Hello wor');
-    t = withMessages(t, [message('a', 1, 'Hello world', 'in_progress')]);
-    expect(t.growing).toEqual({});
-    expect(entriesOf(t, [])[0]?.text).toBe('Hello world');
+describe('shownText', () => {
+  it.each([
+    ['what was saved', 'He', 'in_progress', undefined, undefined, 'He'],
+    ['what grows', 'He', 'in_progress', 'Hello wor', undefined, 'Hello wor'],
+    ['what is heard', 'He', 'in_progress', 'Hello', 'Hello world', 'Hello world'],
+    ['the saved text when it has caught up', 'Hello world', 'in_progress', 'Hello', 'Hel', 'Hello world'],
+    ['the saved text of a closed message, though a caption is longer', 'Heard', 'interrupted', undefined, 'Heard and more', 'Heard'],
+  ] as [string, string, Status, string | undefined, string | undefined, string][])('is %s', (_, saved, status, growing, heard, want) => {
+    const shown = shownText(message('a', 1, saved, status), growing, heard === undefined ? undefined : caption('i', heard));
+    expect(shown).toBe(want);
   });
 
-  it('ignores growth of a closed message and shorter text', () => {
-    const t = withMessages(emptyTranscript, [message('a', 1, 'done'), message('b', 2, 'longer', 'in_progress')]);
-    expect(withGrowth(t, 'a', 'done and more')).toBe(t);
-    expect(withGrowth(t, 'b', 'long')).toBe(t);
-  });
-
-  it('keeps growth that comes before its message', () => {
-    let t = withGrowth(emptyTranscript, 'a', 'early');
-    t = withMessages(t, [message('a', 1, '', 'in_progress')]);
-    expect(entriesOf(t, [])[0]?.text).toBe('early');
-  });
-});
-
-describe('withSeq', () => {
-  it('only goes forward', () => {
-    const t = withSeq(emptyTranscript, 4);
-    expect(t.seq).toBe(4);
-    expect(withSeq(t, 3)).toBe(t);
+  it('is not needed any more when the message covers it', () => {
+    expect([covers(message('a', 1, 'Hello', 'in_progress'), 'Hel'), covers(message('a', 1, 'H', 'in_progress'), 'Hel'), covers(message('a', 1, ''), 'x')]).toEqual([true, false, true]);
   });
 });
 
 describe('entriesOf', () => {
-  it('lays captions over their message by item id', () => {
-    const t = withMessages(emptyTranscript, [message('m', 1, 'He', 'in_progress', 'item1')]);
-    const entries = entriesOf(t, [caption('item1', 'Hello')]);
-    expect(ids(entries)).toEqual(['m']);
-    expect(entries[0]).toMatchObject({ text: 'Hello', draft: false });
-  });
-
   it('shows captions without a message as drafts at the end', () => {
-    const t = withMessages(emptyTranscript, [message('m', 1, 'Hi')]);
-    const entries = entriesOf(t, [caption('item2', '', 'user'), caption('item3', 'Yes')]);
-    expect(ids(entries)).toEqual(['m', 'item2', 'item3']);
+    const messages = [message('m', 1, 'Hi', 'completed', 'item1')];
+    const drafts = draftsOf(messages, [caption('item1', 'Hi'), caption('item2', '', 'user'), caption('item3', 'Yes')]);
+    const entries = entriesOf(messages, drafts);
+    expect(entries.map(({ key }) => key)).toEqual(['m', 'draft-item2', 'draft-item3']);
     expect(entries[1]).toMatchObject({ draft: true, message: { role: 'user', metadata: { status: 'in_progress' } } });
   });
 
-  it('prefers the saved text of a closed message to a longer caption', () => {
-    const t = withMessages(emptyTranscript, [message('m', 1, 'Heard', 'interrupted', 'item1')]);
-    expect(entriesOf(t, [caption('item1', 'Heard and more')])[0]?.text).toBe('Heard');
+  it('marks a caption whose transcription failed', () => {
+    expect(draftsOf([], [{ ...caption('i', '', 'user'), failed: true }])[0]?.metadata.status).toBe('failed');
   });
 
-  it('marks a caption whose transcription failed', () => {
-    const failed: Caption = { ...caption('i', '', 'user'), failed: true };
-    expect(entriesOf(emptyTranscript, [failed])[0]?.message.metadata.status).toBe('failed');
+  it('keeps the lines of messages that do not change', () => {
+    const messages = [message('a', 1, 'A'), message('b', 2, 'B')];
+    const before = entriesOf(messages, []);
+    const after = entriesOf(merged(messages, [message('c', 3, 'C')]), []);
+    expect(after[0]).toBe(before[0]);
+    expect(after[1]).toBe(before[1]);
+  });
+
+  it('gives one header to a turn', () => {
+    const at = (id: string, minute: number, role: Message['role'] = 'assistant'): Message => {
+      const m = message(id, minute, id);
+      return { ...m, role, metadata: { ...m.metadata, createdAt: `2026-01-01T10:${String(minute).padStart(2, '0')}:00Z` } };
+    };
+    const entries = entriesOf([at('a', 1), at('b', 2), at('c', 9), at('d', 9, 'user')], []);
+    expect(entries.map(({ follows }) => follows)).toEqual([false, true, false, false]);
   });
 });
 
 describe('blocksOf', () => {
   const tool: Part = { kind: 'tool', name: 't', toolCallId: '1', state: 'done', input: {}, output: {}, errorText: '' };
-  const entry = (status: Status, parts: Part[], text: string) => ({
-    key: 'k',
-    draft: false,
-    text,
-    message: { ...message('m', 1, '', status), parts },
-  });
   const kinds = (status: Status, parts: Part[], text: string) =>
-    blocksOf(entry(status, parts, text)).map((block) => (block.kind === 'text' ? block.text : block.kind));
+    blocksOf({ ...message('m', 1, '', status), parts }, text).map((block) => (block.kind === 'text' ? block.text : block.kind));
   const a: Part = { kind: 'text', text: 'a' };
   const b: Part = { kind: 'text', text: 'b' };
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { endingWords, errorEventWords, httpWords, isBadEnding, microphoneError, toolTitle } from '../src/base/words';
-import { levelOf } from '../src/call/meter';
+import { endingWords, errorEventWords, httpWords, isBadEnding, microphoneError, toolTitle } from '../src/words/say';
+import { levelOf } from '../src/device/meter';
 import { groupByDay } from '../src/thread/list.svelte';
 
 describe('words', () => {

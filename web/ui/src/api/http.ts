@@ -1,5 +1,6 @@
 import { asObject, asText, isObject, parseJson } from '../base/json';
-import { PlainError, httpWords } from '../base/words';
+import { PlainError } from '../base/errors';
+import { httpWords } from '../words/say';
 
 /** A request that the server answered with an error, or not at all (status 0). */
 export class ApiError extends PlainError {
@@ -16,10 +17,34 @@ export class ApiError extends PlainError {
 type SignIn = () => Promise<boolean>;
 
 let signIn: SignIn = async () => false;
+let onReach: (reached: boolean) => void = () => undefined;
+
+/** Sets what is told whether the server answered at all. */
+export function onReachability(handler: (reached: boolean) => void): void {
+  onReach = handler;
+}
 
 /** Sets what is done when the server answers 401. */
 export function onUnauthorized(handler: SignIn): void {
   signIn = handler;
+}
+
+/** Whether the server answers at all. Never throws. */
+export async function reachable(): Promise<boolean> {
+  return attempt('healthz', { signal: AbortSignal.timeout(4000) }).then(
+    () => true,
+    () => {
+      onReach(false);
+      return false;
+    },
+  );
+}
+
+/** The address of a WebSocket of this server. */
+export function socketUrlOf(path: string): URL {
+  const url = urlOf(path);
+  url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+  return url;
 }
 
 /** The address of a path of this server, also when the page lives under a prefix. */
@@ -36,10 +61,10 @@ export async function send(path: string | URL, init: RequestInit = {}): Promise<
 }
 
 /** Sends JSON (when there is a body) and reads JSON. */
-export async function sendJson(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
+export async function sendJson(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Record<string, unknown>> {
   const headers: Record<string, string> = { Accept: 'application/json' };
   if (body !== undefined) headers['Content-Type'] = 'application/json';
-  const response = await send(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  const response = await send(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
   if (response.status === 204) return {};
   return asObject(parseJson(await response.text()));
 }
@@ -58,8 +83,12 @@ export async function openSession(token: string): Promise<boolean> {
 
 async function attempt(path: string | URL, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(urlOf(String(path)), { credentials: 'same-origin', ...init });
-  } catch {
+    const response = await fetch(urlOf(String(path)), { credentials: 'same-origin', ...init });
+    onReach(true);
+    return response;
+  } catch (thrown) {
+    if (init.signal?.aborted) throw thrown;
+    onReach(false);
     throw new ApiError(0, 'network', httpWords(0, '', ''));
   }
 }

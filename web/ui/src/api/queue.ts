@@ -9,8 +9,8 @@ export async function getQueue(thread: string): Promise<Json> {
 }
 
 /** Adds a message; the same key twice adds one. */
-export async function addToQueue(thread: string, message: string, key: string): Promise<void> {
-  await sendJson('POST', path(thread), { message, idempotency_key: key });
+export async function addToQueue(thread: string, message: string, key: string, images: string[]): Promise<void> {
+  await sendJson('POST', path(thread), { message, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) });
 }
 
 export async function clearQueue(thread: string): Promise<void> {

@@ -1,8 +1,6 @@
-import { asList, asNumber, asObject, asObjects, asText, type Json } from '../base/json';
-import type { CodeSettings } from '../call/clienttools';
-import { defaultLimits } from '../code/outcome';
-import { readMessage, type Message } from '../thread/message';
-import { send, sendJson } from './http';
+import { asList, asNumber, asObject, asObjects, asText, parseJson, type Json } from '../base/json';
+import { readMessage, type Message } from '../message/message';
+import { send, sendJson, urlOf } from './http';
 
 export interface Thread {
   id: string;
@@ -10,50 +8,22 @@ export interface Thread {
   updatedAt: string;
 }
 
-export interface Config {
-  upstream: string;
-  note: string;
-  version: string;
-  iceServers: RTCIceServer[];
-  code: CodeSettings;
-}
-
 const path = (id: string) => `api/threads/${encodeURIComponent(id)}`;
 
-function readThread(raw: Json): Thread {
+/** Reads a thread as the server tells it. */
+export function readThread(raw: Json): Thread {
   return { id: asText(raw.id), title: asText(raw.title), updatedAt: asText(raw.updated_at) };
 }
 
-export async function getConfig(): Promise<Config> {
-  const raw = await sendJson('GET', 'api/config');
-  return {
-    upstream: asText(raw.upstream),
-    note: asText(raw.upstream_note),
-    version: asText(raw.version),
-    iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
-    code: readCode(raw),
-  };
-}
-
-function readCode(raw: Json): CodeSettings {
-  const limits = asObject(raw.code);
-  const positive = (value: unknown, fallback: number) => {
-    const n = asNumber(value, 0);
-    return n > 0 ? n : fallback;
-  };
-  return {
-    tools: asList(raw.client_tools).filter((name) => typeof name === 'string'),
-    pyodide: asText(limits.pyodide),
-    limits: {
-      ...defaultLimits,
-      timeoutMs: positive(limits.timeout_ms, defaultLimits.timeoutMs),
-      memoryBytes: positive(limits.memory_bytes, defaultLimits.memoryBytes),
-    },
-  };
-}
-
-export async function listThreads(cursor = ''): Promise<{ threads: Thread[]; next: string }> {
-  const raw = await sendJson('GET', `api/threads${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ''}`);
+/** One page of threads, latest activity first; with a query those in which its words were said. */
+export async function listThreads({ cursor = '', query = '', signal }: { cursor?: string; query?: string; signal?: AbortSignal } = {}): Promise<{
+  threads: Thread[];
+  next: string;
+}> {
+  const parameters = new URLSearchParams();
+  if (cursor) parameters.set('cursor', cursor);
+  if (query) parameters.set('q', query);
+  const raw = await sendJson('GET', `api/threads${parameters.size > 0 ? `?${parameters}` : ''}`, undefined, signal);
   return { threads: asObjects(raw.threads).map(readThread), next: asText(raw.next_cursor) };
 }
 
@@ -74,22 +44,49 @@ export async function deleteThread(id: string): Promise<void> {
 }
 
 /** One page of messages after a sequence number; next is null at the end. */
-export async function listMessages(id: string, after: number): Promise<{ messages: Message[]; next: number | null }> {
-  const raw = await sendJson('GET', `${path(id)}/messages?after=${after}&limit=200`);
+export async function listMessages(id: string, after: number, limit = 200): Promise<{ messages: Message[]; next: number | null }> {
+  const raw = await sendJson('GET', `${path(id)}/messages?after=${after}&limit=${limit}`);
   const messages = asList(raw.messages).flatMap((m) => readMessage(m) ?? []);
   return { messages, next: asNumber(raw.next_after) ?? null };
 }
 
 /** Sends a text and returns when the server has it. The answer is not waited for: the thread's socket brings it. */
-export async function postMessage(id: string, content: string): Promise<void> {
+export async function postMessage(id: string, content: string, images: string[] = []): Promise<void> {
+  await post(id, images.length > 0 ? { content, image_ids: images } : { content });
+}
+
+/** Has the last answer of a thread made again; the body is that of the AI SDK's useChat. */
+export async function regenerate(id: string, question: Message, answerId: string): Promise<void> {
+  const parts = question.parts.flatMap((part) => (part.kind === 'text' ? [{ type: 'text', text: part.text }] : []));
+  const messages = [{ id: question.id, role: 'user', parts }];
+  await post(id, { id, messages, trigger: 'regenerate-message', messageId: answerId });
+}
+
+async function post(id: string, body: object): Promise<void> {
   const response = await send(`${path(id)}/messages`, {
     method: 'POST',
     headers: { Accept: 'text/event-stream', 'Content-Type': 'application/json' },
-    body: JSON.stringify({ content }),
+    body: JSON.stringify(body),
   });
   await response.body?.cancel();
 }
 
 export async function interrupt(id: string): Promise<void> {
   await sendJson('POST', `${path(id)}/interrupt`);
+}
+
+/** Starts a fresh context: later turns and calls do not see the earlier messages. */
+export async function resetThread(id: string): Promise<void> {
+  await sendJson('POST', `${path(id)}/reset`);
+}
+
+/** The address of a thread as a file. */
+export function exportUrl(id: string, format: 'markdown' | 'json' | 'srt'): string {
+  return urlOf(`${path(id)}/export?format=${format}`).href;
+}
+
+/** Keeps an image in a thread and returns its id there. */
+export async function uploadImage(id: string, image: Blob): Promise<string> {
+  const response = await send(`${path(id)}/images`, { method: 'POST', headers: { 'Content-Type': image.type }, body: image });
+  return asText(asObject(parseJson(await response.text())).image_id);
 }

@@ -1,47 +1,83 @@
-import { asObject, asText, type Json } from '../base/json';
-import { endingWords, errorEventWords, isBadEnding, PlainError } from '../base/words';
-import { readMessage, type Message } from '../thread/message';
-import { notices } from '../view/notices.svelte';
-import { declaration, isClientTool, runClientTool, type CodeSettings } from './clienttools';
+import { ApiError } from '../api/http';
+import { PlainError } from '../base/errors';
+import { asNumber, asObject, asText, type Json } from '../base/json';
+import type { CodeSettings } from '../code/settings';
+import { keepAwake, onLockScreen } from '../device/awake';
+import { Microphone, openMicrophone } from '../device/microphone';
+import type { Settings } from '../device/settings.svelte';
+import type { PeerStep } from '../link/connection';
+import type { Approval } from '../message/live';
+import { readMessage, type Message } from '../message/message';
+import { money } from '../words/format';
+import { t } from '../words/language.svelte';
+import { endingWords, errorEventWords, isBadEnding } from '../words/say';
+import { declared, type PageDoor } from './clienttools';
 import { Line } from './line';
-import { meterOf, type Meter } from './meter';
-import { isCallActive, openMicrophone } from './peer';
-import { answered, ended, functionCallOf, idleCall, reduce, stopping, type Approval, type CallState, type FunctionCall } from './state';
+import { callUrl, isCallActive } from './peer';
+import { forget, recall, remember, type Remembered } from './remembered';
+import { Speaker } from './speaker';
+import { answered, ended, idleCall, reduce, stopping, wordOf, type CallState } from './state';
+import { summaryOf, type CallSummary } from './summary';
+import { ToolRuns } from './toolruns';
+import { wishes } from './wishes';
 
-interface Hooks {
+export interface Hooks {
   iceServers: () => RTCIceServer[];
   code: () => CodeSettings;
+  titleOf: (threadId: string) => string;
   onPlaced: (threadId: string) => void;
   onMessage: (threadId: string, message: Message) => void;
-  onEnded: (threadId: string) => void;
+  onStep: (step: PeerStep) => void;
+  onStart: () => void;
+  onEnded: () => void;
+  onInfo: (code: string, text: string) => void;
+  onProblem: (code: string, text: string) => void;
+  onFailure: (thrown: unknown) => void;
 }
+
+const waitingMs = 60_000;
 
 /** The one live call of this page. */
 export class Call {
   state = $state.raw<CallState>(idleCall);
   muted = $state(false);
-  weak = $state(false);
+  /** The user holds the button that opens the microphone. */
+  holding = $state(false);
+  step = $state<PeerStep>('none');
   /** The browser refused to play; a click is needed. */
   needsTap = $state(false);
   /** The thread whose call lives elsewhere, while the user is asked. */
   takeoverOf = $state<string | null>(null);
+  /** The call that this tab had before it was reloaded, while it may still wait. */
+  rejoinable = $state.raw<Remembered | null>(null);
+  /** What the last call was like. */
+  summary = $state.raw<CallSummary | null>(null);
   startedAt = $state(0);
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
+  resting = $derived.by(() => this.settings.current.mode === 'hold' && !this.holding);
+  /** What the call is doing, in a word. */
+  word = $derived.by(() => this.active && this.step === 'weak' ? 'recovering' : wordOf(this.state, { muted: this.muted, resting: this.resting }));
 
+  readonly #speaker = new Speaker();
   #line: Line | null = null;
-  #microphone: MediaStream | null = null;
-  #audio: HTMLAudioElement | null = null;
+  #microphone: Microphone | null = null;
   #context: AudioContext | null = null;
-  #meters: { you?: Meter; assistant?: Meter } = {};
-  // The model's calls of this page's tools; one that has begun can be ended.
-  #toolRuns = new Map<string, { call: FunctionCall; abort?: AbortController }>();
+  #tools: ToolRuns | null = null;
   #code: CodeSettings | null = null;
   #sentTexts = new Map<string, string>();
   #attempt = 0;
+  #around: (() => void)[] = [];
 
-  constructor(private readonly hooks: Hooks) {
-    // Without this the server would notice a closed tab only by a timeout.
-    addEventListener('pagehide', () => this.hangup());
+  constructor(
+    private readonly settings: Settings,
+    private readonly page: PageDoor,
+    private readonly hooks: Hooks,
+  ) {
+    const before = recall(Date.now());
+    if (before) this.offerRejoin(before);
+    // Without a goodbye the server would notice a closed tab only by a timeout. A
+    // reloaded page may come back, so it is not a hang-up.
+    addEventListener('pagehide', () => this.#line?.close(false));
   }
 
   get pc(): RTCPeerConnection | null {
@@ -50,33 +86,39 @@ export class Call {
 
   /** The element that plays the assistant's voice. */
   attachAudio(element: HTMLAudioElement): void {
-    this.#audio = element;
+    this.#speaker.attach(element);
   }
 
+  /** Starts a call on a thread; without one the server makes it. */
   async start(threadId: string, takeover = false): Promise<void> {
-    if (this.active) return;
-    const attempt = ++this.#attempt;
-    this.takeoverOf = null;
-    notices.dismissAll();
-    this.muted = this.weak = this.needsTap = false;
-    this.state = { ...idleCall, phase: 'permission', threadId };
-    // Made within the click, so that the browser lets it run.
-    this.#context = new AudioContext();
-    void this.#context.resume();
-    try {
-      const microphone = await openMicrophone();
-      if (attempt !== this.#attempt) return stopTracks(microphone);
-      this.#useMicrophone(microphone);
-      this.state = { ...this.state, phase: 'connecting' };
-      this.#line = new Line(this.hooks.iceServers(), microphone, this.#handlers(attempt));
-      await this.#line.connect(threadId, takeover);
-    } catch (thrown) {
-      if (attempt !== this.#attempt) return;
-      this.#release(false);
-      this.state = idleCall;
+    await this.#open(threadId, (line) => line.connect(threadId, takeover), (thrown) => {
       if (isCallActive(thrown)) this.takeoverOf = threadId;
-      else notices.failure(thrown);
-    }
+      else this.hooks.onFailure(thrown);
+    });
+  }
+
+  /** Goes on here with a call that lives elsewhere, or that waits for a page that was reloaded. The model does not notice. */
+  async join(threadId: string, callId: string): Promise<void> {
+    this.rejoinable = null;
+    await this.#open(threadId, (line) => line.join(callUrl(callId)), (thrown) => {
+      if (!(thrown instanceof ApiError) || thrown.status !== 404) return this.hooks.onFailure(thrown);
+      forget();
+      this.hooks.onInfo('call_over', t().elsewhere.callOver);
+    });
+    if (this.active) this.state = { ...this.state, callId };
+  }
+
+  /** Lets the user come back into a call, for as long as it may wait. */
+  offerRejoin(before: Remembered): void {
+    this.rejoinable = before;
+    setTimeout(() => this.dropRejoin(before.callId), waitingMs);
+  }
+
+  /** The call is over, or the user does not want it. */
+  dropRejoin(callId: string): void {
+    if (this.rejoinable?.callId !== callId) return;
+    this.rejoinable = null;
+    forget();
   }
 
   hangup(): void {
@@ -86,7 +128,21 @@ export class Call {
   toggleMute(): void {
     if (!this.#microphone) return;
     this.muted = !this.muted;
-    for (const track of this.#microphone.getAudioTracks()) track.enabled = !this.muted;
+    this.#gate();
+  }
+
+  /** Opens the microphone for as long as it is held; what was said is then sent. */
+  hold(down: boolean): void {
+    if (!this.active || this.settings.current.mode !== 'hold' || this.holding === down) return;
+    this.holding = down;
+    this.#gate();
+    if (down) {
+      if (this.state.playing || this.state.response !== null) this.stopTalking();
+      this.#line?.send({ type: 'input_audio_buffer.clear' });
+    } else {
+      this.#line?.send({ type: 'input_audio_buffer.commit' });
+      this.#line?.send({ type: 'response.create' });
+    }
   }
 
   /** Stops the answer that is being made or played. */
@@ -95,13 +151,14 @@ export class Call {
     this.#line?.send({ type: 'output_audio_buffer.clear' });
   }
 
-  /** Says a typed text in the call; false when the call cannot take it. */
-  say(text: string): boolean {
+  /** Says a typed text, with images, in the call; throws when the call cannot take it. */
+  say(text: string, images: string[] = []): void {
     const eventId = crypto.randomUUID();
-    const item = { type: 'message', role: 'user', content: [{ type: 'input_text', text }] };
-    if (!this.#line?.send({ type: 'conversation.item.create', event_id: eventId, item })) return false;
-    this.#sentTexts.set(eventId, text);
-    return this.#line.send({ type: 'response.create' });
+    const content = [...images.map((url) => ({ type: 'input_image', image_url: url })), ...(text ? [{ type: 'input_text', text }] : [])];
+    const item = { type: 'message', role: 'user', content };
+    const said = this.#line?.send({ type: 'conversation.item.create', event_id: eventId, item }) === true;
+    if (said) this.#sentTexts.set(eventId, text);
+    if (!said || !this.#line?.send({ type: 'response.create' })) throw new PlainError('not_connected', t().call.notConnected);
   }
 
   answer(approval: Approval, yes: boolean): void {
@@ -118,18 +175,65 @@ export class Call {
   /** Plays the voice after a click, where the browser wanted one. */
   async play(): Promise<void> {
     void this.#context?.resume();
+    this.needsTap = !(await this.#speaker.play());
+  }
+
+  /** Takes over what the user has changed in the settings. */
+  async applySettings(): Promise<void> {
+    const { speaker, volume, microphone } = this.settings.current;
+    this.#speaker.use(speaker, volume);
+    if (!this.active) return;
+    this.#gate();
+    this.#line?.send(wishes(this.settings.current, null));
+    const [context, attempt] = [this.#context, this.#attempt];
+    const known = this.#microphone?.track?.getSettings().deviceId;
+    if (!context || !this.#microphone || microphone === '' || microphone === known) return;
     try {
-      await this.#audio?.play();
-      this.needsTap = false;
+      const stream = await openMicrophone(microphone);
+      if (attempt !== this.#attempt) return stream.getTracks().forEach((track) => track.stop());
+      this.#microphone.close();
+      this.#useMicrophone(stream, context);
+      await this.#line?.replaceTrack(this.#microphone.track);
     } catch (thrown) {
-      // Any other failure means that the stream was taken away meanwhile.
-      this.needsTap = thrown instanceof Error && thrown.name === 'NotAllowedError';
+      this.hooks.onFailure(thrown);
     }
   }
 
+  /** How loud a side is, from 0 to 1. A muted microphone is silent. */
   level(side: 'you' | 'assistant'): number {
-    if (side === 'you' && this.muted) return 0;
-    return this.#meters[side]?.level() ?? 0;
+    if (side === 'assistant') return this.#speaker.level();
+    return this.muted || this.resting ? 0 : this.heard();
+  }
+
+  /** How loud the microphone is, muted or not. */
+  heard(): number {
+    return this.#microphone?.level() ?? 0;
+  }
+
+  async #open(threadId: string, connect: (line: Line) => Promise<void>, onFailure: (thrown: unknown) => void): Promise<void> {
+    if (this.active) return;
+    const attempt = ++this.#attempt;
+    this.takeoverOf = this.summary = this.rejoinable = null;
+    this.hooks.onStart();
+    this.muted = this.holding = this.needsTap = false;
+    this.state = { ...idleCall, phase: 'permission', threadId };
+    // Made within the click, so that the browser lets it run.
+    const context = new AudioContext();
+    this.#context = context;
+    void context.resume();
+    try {
+      const stream = await openMicrophone(this.settings.current.microphone);
+      if (attempt !== this.#attempt) return stream.getTracks().forEach((track) => track.stop());
+      this.#useMicrophone(stream, context);
+      this.state = { ...this.state, phase: 'connecting' };
+      this.#line = new Line(this.hooks.iceServers(), stream, this.#handlers(attempt));
+      await connect(this.#line);
+    } catch (thrown) {
+      if (attempt !== this.#attempt) return;
+      this.#release(false);
+      this.state = idleCall;
+      onFailure(thrown);
+    }
   }
 
   #handlers(attempt: number) {
@@ -143,111 +247,110 @@ export class Call {
         this.state = { ...this.state, threadId };
         this.hooks.onPlaced(threadId);
       }),
-      onOpen: mine(() => this.#declareTools()),
+      onOpen: mine(() => this.#opened()),
       onEvent: mine((event: Json) => this.#take(event)),
-      onAudio: mine((stream: MediaStream) => this.#useAudio(stream)),
-      onWeak: mine((weak: boolean) => (this.weak = weak)),
+      onAudio: mine((stream: MediaStream) => {
+        this.#speaker.hear(stream, this.#context);
+        this.#speaker.use(this.settings.current.speaker, this.settings.current.volume);
+        void this.play();
+      }),
+      onStep: (step: PeerStep) => {
+        if (attempt !== this.#attempt && step !== 'none') return;
+        this.step = step;
+        this.hooks.onStep(step);
+      },
       onLost: mine(() => this.#finish('connection_lost', true)),
     };
   }
 
+  #opened(): void {
+    this.#code = this.hooks.code();
+    this.#tools = new ToolRuns(this.#code, this.page, (event) => this.#line?.send(event));
+    this.#line?.send(wishes(this.settings.current, declared(this.#code)));
+    // A call that goes on was ready before.
+    if (this.state.callId !== '' && this.state.phase === 'connecting') this.#live({ ...this.state, phase: 'live' });
+  }
+
+  #live(state: CallState): void {
+    this.state = state;
+    this.startedAt = Date.now();
+    remember({ callId: state.callId, threadId: state.threadId });
+    if (this.settings.current.awake) this.#around.push(keepAwake());
+    this.#around.push(
+      onLockScreen({ title: this.hooks.titleOf(state.threadId), onMute: () => this.toggleMute(), onHangup: () => this.hangup() }),
+    );
+  }
+
   #take(event: Json): void {
     const before = this.state;
-    this.state = reduce(before, event);
-    if (before.phase !== 'live' && this.state.phase === 'live') this.startedAt = Date.now();
-    if (event.type === 'bridge.message') {
+    const after = reduce(before, event);
+    this.state = after;
+    if (before.phase !== 'live' && after.phase === 'live') this.#live(after);
+    if (before.playing !== after.playing) this.#gate();
+    const type = asText(event.type);
+    if (type === 'bridge.message') {
       const message = readMessage(event.message);
-      if (message) this.hooks.onMessage(this.state.threadId, message);
-    } else if (event.type === 'bridge.ended') {
-      this.#finish(this.state.endReason, false);
-    } else if (event.type === 'error') {
+      if (message) this.hooks.onMessage(after.threadId, message);
+    } else if (type === 'bridge.ended') {
+      this.#finish(asText(event.reason, 'hangup'), false, before);
+    } else if (type === 'error') {
       this.#takeError(asObject(event.error));
     } else {
-      this.#runTool(event);
+      this.#tell(type, event);
+      this.#tools?.take(event, after);
     }
+  }
+
+  #tell(type: string, event: Json): void {
+    if (type === 'bridge.storage.recovered') this.hooks.onInfo('storage_recovered', t().storage.recovered);
+    if (type === 'bridge.budget.warning') {
+      const [spent, limit] = [money(asNumber(event.spent_usd, 0)), money(asNumber(event.limit_usd, 0))];
+      this.hooks.onProblem('budget_warning', t().budget(asText(event.scope), spent, limit));
+    }
+    if (type === 'bridge.upstream.renewed' && event.heard === false) this.hooks.onInfo('not_heard', t().call.notHeard);
   }
 
   #takeError(error: Json): void {
     const words = errorEventWords(asText(error.code) || asText(error.type), asText(error.message));
     if (words === null) return;
     const lost = this.#sentTexts.get(asText(error.event_id));
-    notices.error(asText(error.code, 'error'), lost ? `${words} Not sent: “${lost}”` : words);
+    this.hooks.onProblem(asText(error.code, 'error'), lost ? t().notSent(words, lost) : words);
   }
 
-  #declareTools(): void {
-    this.#code = this.hooks.code();
-    this.#line?.send(declaration(this.#code));
+  #useMicrophone(stream: MediaStream, context: AudioContext): void {
+    this.#microphone = new Microphone(stream, context, () => this.hooks.onProblem('mic_lost', t().micLost));
+    this.#gate();
   }
 
-  // The arguments come with the model's call, the leave to run with the server's
-  // word; with an approval in between, the second comes long after the first.
-  #runTool(event: Json): void {
-    const call = functionCallOf(event);
-    if (call && this.#code && isClientTool(call.name, this.#code) && !this.#toolRuns.has(call.callId)) {
-      this.#toolRuns.set(call.callId, { call });
-    }
-    const id = call?.callId ?? asText(event.tool_call_id);
-    const run = this.#toolRuns.get(id);
-    const known = this.state.tools.find((tool) => tool.id === id);
-    if (!run || known?.executor !== 'client') return;
-    if (known.state !== 'running') run.abort?.abort();
-    else if (!run.abort) void this.#answerTool(run.call, (run.abort = new AbortController()));
+  // Whether sound of the microphone goes out.
+  #gate(): void {
+    const paused = this.settings.current.halfDuplex && this.state.playing;
+    this.#microphone?.open(!this.muted && !this.resting && !paused);
   }
 
-  async #answerTool({ callId, name, args }: FunctionCall, abort: AbortController): Promise<void> {
-    const [line, code] = [this.#line, this.#code];
-    if (!code) return;
-    const output = await runClientTool(name, args, code, abort.signal);
-    if (abort.signal.aborted) return;
-    line?.send({ type: 'conversation.item.create', item: { type: 'function_call_output', call_id: callId, output } });
-  }
-
-  #useMicrophone(stream: MediaStream): void {
-    this.#microphone = stream;
-    for (const track of stream.getAudioTracks()) {
-      track.onended = () => notices.error('mic_lost', 'The microphone was disconnected. Hang up and press Talk to use another one.');
-    }
-    if (this.#context) this.#meters.you = meterOf(this.#context, stream);
-  }
-
-  #useAudio(stream: MediaStream): void {
-    if (this.#audio) this.#audio.srcObject = stream;
-    if (this.#context) this.#meters.assistant = meterOf(this.#context, stream);
-    void this.play();
-  }
-
-  #finish(reason: string, hangup: boolean): void {
-    const { threadId } = this.state;
+  #finish(reason: string, hangup: boolean, before = this.state): void {
+    const { startedAt } = this;
     this.#attempt++;
     this.state = ended(this.state, reason);
+    if (before.phase === 'live') this.summary = summaryOf(before, reason, Date.now() - startedAt);
     this.#release(hangup);
-    if (isBadEnding(reason)) notices.error(`ended_${reason}`, endingWords(reason));
-    this.hooks.onEnded(threadId);
+    forget();
+    if (isBadEnding(reason)) this.hooks.onProblem(`ended_${reason}`, endingWords(reason));
+    this.hooks.onEnded();
   }
 
   #release(hangup: boolean): void {
     this.#line?.close(hangup);
     this.#line = null;
-    if (this.#microphone) stopTracks(this.#microphone);
+    this.step = 'none';
+    this.#microphone?.close();
     this.#microphone = null;
-    this.#meters.you?.close();
-    this.#meters.assistant?.close();
-    this.#meters = {};
-    if (this.#audio) this.#audio.srcObject = null;
+    this.#speaker.rest();
     void this.#context?.close();
     this.#context = null;
-    for (const { abort } of this.#toolRuns.values()) abort?.abort();
-    this.#toolRuns.clear();
+    this.#tools?.close();
+    this.#tools = null;
+    this.#around.splice(0).forEach((leave) => leave());
     this.#sentTexts.clear();
   }
 }
-
-function stopTracks(stream: MediaStream): void {
-  for (const track of stream.getTracks()) {
-    track.onended = null;
-    track.stop();
-  }
-}
-
-/** Thrown words for a text that could not be said in the call. */
-export const notSaid = new PlainError('not_connected', 'The call is not connected yet. The text is kept; try again in a moment.');

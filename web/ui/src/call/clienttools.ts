@@ -1,23 +1,18 @@
 import { asObject, parseJson } from '../base/json';
 import { javaScript, python } from '../code/definitions';
-import type { Limits } from '../code/outcome';
-import { theme } from '../view/theme.svelte';
+import type { CodeSettings } from '../code/settings';
 
 // Tools that this page runs itself; the model calls them like any other.
 
-/** What the server says of the tools that run programs. */
-export interface CodeSettings {
-  /** The tools that the page is to offer. */
-  tools: string[];
-  limits: Limits;
-  /** Where Pyodide's files are; empty is nowhere. */
-  pyodide: string;
+/** What the tools may do with the page. */
+export interface PageDoor {
+  setTheme: (theme: 'light' | 'dark') => void;
 }
 
 interface ClientTool {
   description: string;
   parameters: object;
-  run: (args: unknown, settings: CodeSettings, signal: AbortSignal) => string | Promise<string>;
+  run: (args: unknown, settings: CodeSettings, signal: AbortSignal, page: PageDoor) => string | Promise<string>;
   /** Offered only when the server says so. */
   onRequest?: boolean;
 }
@@ -31,10 +26,10 @@ const tools: Record<string, ClientTool> = {
       required: ['theme'],
       additionalProperties: false,
     },
-    run: (args) => {
+    run: (args, _settings, _signal, page) => {
       const wanted = asObject(args).theme;
       if (wanted !== 'light' && wanted !== 'dark') return 'Error: theme must be "light" or "dark".';
-      theme.set(wanted);
+      page.setTheme(wanted);
       return JSON.stringify({ theme: wanted, applied: true });
     },
   },
@@ -54,15 +49,9 @@ function offered(settings: CodeSettings): [string, ClientTool][] {
   return Object.entries(tools).filter(([name, tool]) => !tool.onRequest || settings.tools.includes(name));
 }
 
-/** The event that declares the page's tools to the call. */
-export function declaration(settings: CodeSettings): object {
-  const list = offered(settings).map(([name, { description, parameters }]) => ({
-    type: 'function',
-    name,
-    description,
-    parameters,
-  }));
-  return { type: 'session.update', session: { type: 'realtime', tools: list } };
+/** The page's tools as a session declares them. */
+export function declared(settings: CodeSettings): object[] {
+  return offered(settings).map(([name, { description, parameters }]) => ({ type: 'function', name, description, parameters }));
 }
 
 /** Whether a tool is one of this page. */
@@ -71,13 +60,13 @@ export function isClientTool(name: string, settings: CodeSettings): boolean {
 }
 
 /** Runs a tool of this page until signal ends it, and returns its answer. */
-export async function runClientTool(name: string, args: string, settings: CodeSettings, signal: AbortSignal): Promise<string> {
+export async function runClientTool(name: string, args: string, settings: CodeSettings, signal: AbortSignal, page: PageDoor): Promise<string> {
   const tool = offered(settings).find(([known]) => known === name)?.[1];
   const parsed = parseJson(args || '{}');
   if (!tool) return `Error: this page has no tool ${name}.`;
   if (parsed === undefined) return 'Error: the arguments are not valid JSON.';
   try {
-    return await tool.run(parsed, settings, signal);
+    return await tool.run(parsed, settings, signal, page);
   } catch (thrown) {
     return `Error: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
   }

@@ -1,5 +1,8 @@
+import { ApiError } from '../api/http';
 import { isObject, parseJson, type Json } from '../base/json';
-import { gatheredOffer, hangUp, placeCall } from './peer';
+import type { PeerStep } from '../link/connection';
+import { retryDelay } from '../link/socket';
+import { comeBack, gatheredOffer, hangUp, placeCall } from './peer';
 
 interface Handlers {
   /** The server took the call. */
@@ -7,20 +10,28 @@ interface Handlers {
   onOpen: () => void;
   onEvent: (event: Json) => void;
   onAudio: (stream: MediaStream) => void;
-  /** ICE lost its path (true) or found it again (false). */
-  onWeak: (weak: boolean) => void;
-  /** The connection is gone without a word from the server. */
+  onStep: (step: PeerStep) => void;
+  /** The connection is gone without a word from the server, and does not come back. */
   onLost: () => void;
 }
 
 const hangupLimitMs = 2000;
+/** A path that is lost may be back by itself after so long. */
+const weakMs = 1500;
+/** For so long the server keeps a call whose browser is lost. */
+const graceMs = 30_000;
 
-/** One peer connection to the server with its data channel. */
+/** One peer connection to the server with its data channel. It finds a new path by itself when it loses the old one. */
 export class Line {
   readonly pc: RTCPeerConnection;
   readonly #channel: RTCDataChannel;
   #location: URL | undefined;
   #closed = false;
+  #restarting = false;
+  #lostAt = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  // A device that was asleep or has changed its network has another address.
+  readonly #onNetwork = () => this.#restart();
 
   constructor(
     iceServers: RTCIceServer[],
@@ -31,17 +42,39 @@ export class Line {
     for (const track of microphone.getAudioTracks()) this.pc.addTrack(track, microphone);
     this.#channel = this.pc.createDataChannel('oai-events');
     this.#listen();
+    addEventListener('online', this.#onNetwork);
+  }
+
+  get location(): URL | undefined {
+    return this.#location;
   }
 
   /** Connects; throws ApiError when the server refuses. */
   async connect(threadId: string, takeover: boolean): Promise<void> {
+    this.handlers.onStep('asking');
     const offer = await gatheredOffer(this.pc);
     if (this.#closed) return;
     const placed = await placeCall(offer, threadId, takeover);
     this.#location = placed.location;
     if (this.#closed) return hangUp(placed.location);
     this.handlers.onPlaced(placed.threadId);
-    await this.pc.setRemoteDescription({ type: 'answer', sdp: placed.answer });
+    await this.#take(placed.answer);
+  }
+
+  /** Takes the place of another connection in a call that goes on; throws ApiError when it has ended. */
+  async join(location: URL): Promise<void> {
+    this.handlers.onStep('asking');
+    const offer = await gatheredOffer(this.pc);
+    if (this.#closed) return;
+    const answer = await comeBack(offer, location);
+    this.#location = location;
+    await this.#take(answer);
+  }
+
+  /** Uses another microphone from now on. */
+  async replaceTrack(track: MediaStreamTrack | null): Promise<void> {
+    const sender = this.pc.getSenders().find((s) => s.track === null || s.track.kind === 'audio');
+    await sender?.replaceTrack(track);
   }
 
   /** Sends one event; false when the channel is not open. */
@@ -55,6 +88,9 @@ export class Line {
   close(hangup: boolean): void {
     if (this.#closed) return;
     this.#closed = true;
+    clearTimeout(this.#timer);
+    removeEventListener('online', this.#onNetwork);
+    this.handlers.onStep('none');
     const drop = () => {
       this.#channel.close();
       this.pc.close();
@@ -66,6 +102,12 @@ export class Line {
     void Promise.race([hangUp(this.#location), enough]).then(drop);
   }
 
+  async #take(answer: string): Promise<void> {
+    if (this.#closed) return;
+    this.handlers.onStep('connecting');
+    await this.pc.setRemoteDescription({ type: 'answer', sdp: answer });
+  }
+
   #listen(): void {
     const { pc, handlers } = this;
     this.#channel.onopen = () => handlers.onOpen();
@@ -73,14 +115,61 @@ export class Line {
       const event = typeof message.data === 'string' ? parseJson(message.data) : undefined;
       if (!this.#closed && isObject(event)) handlers.onEvent(event);
     };
-    this.#channel.onclose = () => {
-      if (!this.#closed) handlers.onLost();
-    };
+    this.#channel.onclose = () => this.#lost();
     pc.ontrack = ({ track, streams }) => handlers.onAudio(streams[0] ?? new MediaStream([track]));
-    pc.onconnectionstatechange = () => {
-      if (this.#closed) return;
-      handlers.onWeak(pc.connectionState === 'disconnected');
-      if (pc.connectionState === 'failed' || pc.connectionState === 'closed') handlers.onLost();
-    };
+    pc.onconnectionstatechange = () => this.#follow(pc.connectionState);
   }
+
+  #follow(state: RTCPeerConnectionState): void {
+    if (this.#closed || state === 'new' || state === 'connecting') return;
+    if (state === 'connected') {
+      this.#lostAt = 0;
+      clearTimeout(this.#timer);
+      this.handlers.onStep('connected');
+    } else if (state === 'closed') {
+      this.#lost();
+    } else {
+      this.#lostAt ||= Date.now();
+      if (Date.now() - this.#lostAt > graceMs) return this.#lost();
+      this.handlers.onStep('weak');
+      this.#later(state === 'failed' ? 0 : weakMs);
+    }
+  }
+
+  #later(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#restart(), ms);
+  }
+
+  #restart(): void {
+    if (this.#closed || this.#restarting || !this.#location) return;
+    this.#restarting = true;
+    void this.#restartOn(this.#location).finally(() => (this.#restarting = false));
+  }
+
+  /** Restarts ICE until the path is back, the server says that the call is over, or nobody can wait for it any more. */
+  async #restartOn(location: URL): Promise<void> {
+    for (let attempt = 0; !this.#closed; attempt++) {
+      try {
+        const answer = await comeBack(await gatheredOffer(this.pc, true), location);
+        if (!this.#closed && this.pc.signalingState === 'have-local-offer') await this.pc.setRemoteDescription({ type: 'answer', sdp: answer });
+        return;
+      } catch (thrown) {
+        const waits = thrown instanceof ApiError && (thrown.status === 0 || thrown.status >= 500 || thrown.status === 429);
+        if (this.pc.connectionState === 'connected') return; // the old path is back
+        // A server without that route says no, too; then only the old path can come back.
+        if (!waits && !isOver(thrown) && this.pc.connectionState !== 'failed') return;
+        if (!waits || (this.#lostAt > 0 && Date.now() - this.#lostAt > graceMs)) return this.#lost();
+      }
+      await new Promise((resolve) => setTimeout(resolve, retryDelay(attempt)));
+    }
+  }
+
+  #lost(): void {
+    if (!this.#closed) this.handlers.onLost();
+  }
+}
+
+function isOver(thrown: unknown): boolean {
+  return thrown instanceof ApiError && thrown.status === 404 && (thrown.code === 'no_call' || thrown.code === 'call_not_found');
 }

@@ -1,23 +1,22 @@
 import { ApiError, send, urlOf } from '../api/http';
-import { microphoneError, PlainError } from '../base/words';
-
-/** Opens the microphone, with errors that say what to do. */
-export async function openMicrophone(): Promise<MediaStream> {
-  if (!window.isSecureContext || !navigator.mediaDevices?.getUserMedia) throw microphoneError('insecure');
-  try {
-    return await navigator.mediaDevices.getUserMedia({
-      audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true },
-    });
-  } catch (thrown) {
-    throw microphoneError(thrown instanceof Error ? thrown.name : 'unknown');
-  }
-}
+import { PlainError } from '../base/errors';
+import { t } from '../words/language.svelte';
 
 export interface Placed {
   answer: string;
-  /** Where to hang up: the call's address. */
+  /** The call's address: where to hang up and to come back. */
   location: URL;
   threadId: string;
+}
+
+async function answerOf(response: Response): Promise<string> {
+  const answer = await response.text();
+  if (!answer.startsWith('v=0')) throw new PlainError('bad_answer', t().http.badAnswer);
+  return answer;
+}
+
+function offerIn(offer: string): RequestInit {
+  return { method: 'POST', headers: { 'Content-Type': 'application/sdp' }, body: offer };
 }
 
 /** Offers a call to the server. Throws ApiError with code call_active when it is live elsewhere. */
@@ -25,21 +24,33 @@ export async function placeCall(offer: string, threadId: string, takeover: boole
   const url = urlOf('v1/realtime/calls');
   if (threadId) url.searchParams.set('thread_id', threadId);
   if (takeover) url.searchParams.set('takeover', 'true');
-  const response = await send(url, { method: 'POST', headers: { 'Content-Type': 'application/sdp' }, body: offer });
-  const answer = await response.text();
+  const response = await send(url, offerIn(offer));
   const location = response.headers.get('Location');
-  if (!location || !answer.startsWith('v=0')) {
-    throw new PlainError('bad_answer', 'The server answered the call in a way that the page does not understand.');
-  }
+  const answer = await answerOf(response);
+  if (!location) throw new PlainError('bad_answer', t().http.badAnswer);
   return { answer, location: new URL(location, response.url), threadId: response.headers.get('X-Thread-Id') ?? threadId };
+}
+
+/** The address of a call by its id. */
+export function callUrl(callId: string): URL {
+  return urlOf(`v1/realtime/calls/${encodeURIComponent(callId)}`);
+}
+
+function below(location: URL, name: string): URL {
+  const url = new URL(location);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/${name}`;
+  return url;
+}
+
+/** Offers a new way into a call that goes on. Throws ApiError with status 404 when it has ended. */
+export async function comeBack(offer: string, location: URL): Promise<string> {
+  return answerOf(await send(below(location, 'reconnect'), offerIn(offer)));
 }
 
 /** Ends a call on the server, also when the page is closing. Never throws. */
 export async function hangUp(location: URL): Promise<void> {
-  const url = new URL(location);
-  url.pathname = `${url.pathname.replace(/\/$/, '')}/hangup`;
   // A call that has already ended answers 404: just as well.
-  await fetch(url, { method: 'POST', keepalive: true, credentials: 'same-origin' }).catch(() => undefined);
+  await fetch(below(location, 'hangup'), { method: 'POST', keepalive: true, credentials: 'same-origin' }).catch(() => undefined);
 }
 
 export function isCallActive(thrown: unknown): boolean {
@@ -49,8 +60,8 @@ export function isCallActive(thrown: unknown): boolean {
 const gatheringLimitMs = 1500;
 
 /** Makes the offer with the candidates that are found within a short time. */
-export async function gatheredOffer(pc: RTCPeerConnection): Promise<string> {
-  await pc.setLocalDescription(await pc.createOffer());
+export async function gatheredOffer(pc: RTCPeerConnection, restart = false): Promise<string> {
+  await pc.setLocalDescription(await pc.createOffer({ iceRestart: restart }));
   await new Promise<void>((resolve) => {
     if (pc.iceGatheringState === 'complete') return resolve();
     const timer = setTimeout(resolve, gatheringLimitMs);

@@ -1,35 +1,10 @@
 import { asNumber, asObject, asText, type Json } from '../base/json';
+import { answerableUntil, type Approval, type Caption, type ToolRun } from '../message/live';
+import type { Word } from '../words/states';
+import { noTiming, timed, type Timing } from './timing';
 
 /** Where a call is in its life, as far as the connection goes. */
 export type Phase = 'idle' | 'permission' | 'connecting' | 'live' | 'ended';
-
-/** The live text of one item, until its message is saved. */
-export interface Caption {
-  itemId: string;
-  role: 'user' | 'assistant';
-  text: string;
-  failed: boolean;
-}
-
-/** What is known of a tool while it runs. */
-export interface ToolRun {
-  id: string;
-  name: string;
-  executor: string;
-  state: 'running' | 'done' | 'failed' | 'cancelled';
-  message: string;
-  percent?: number;
-  /** The user has asked to stop it. */
-  stopping?: boolean;
-}
-
-/** A tool that waits for the user's yes or no. */
-export interface Approval {
-  toolCallId: string;
-  name: string;
-  input: unknown;
-  nonce: string;
-}
 
 export interface CallState {
   phase: Phase;
@@ -45,6 +20,12 @@ export interface CallState {
   playing: boolean;
   /** The upstream is being replaced; the caller stays connected. */
   renewing: boolean;
+  /** What the server could not save yet, in facts; 0 when all is saved. */
+  unsaved: number;
+  /** What the call took so far; null while no price is known. */
+  cost: number | null;
+  tokens: number;
+  timing: Timing;
   tools: ToolRun[];
   approvals: Approval[];
   captions: Caption[];
@@ -61,22 +42,41 @@ export const idleCall: CallState = {
   response: null,
   playing: false,
   renewing: false,
+  unsaved: 0,
+  cost: null,
+  tokens: 0,
+  timing: noTiming,
   tools: [],
   approvals: [],
   captions: [],
   endReason: '',
 };
 
-/** The word that says what the assistant is doing. */
-export type Word = 'idle' | 'permission' | 'connecting' | 'listening' | 'thinking' | 'speaking' | 'renewing' | 'ended';
+/** How the microphone is. */
+export interface Microphone {
+  muted: boolean;
+  /** It is open only while a button is held, and now it is not. */
+  resting: boolean;
+}
 
-export function wordOf(call: CallState): Word {
+/** The word that says what the call is doing. */
+export function wordOf(call: CallState, { muted, resting }: Microphone = { muted: false, resting: false }): Word {
   if (call.phase !== 'live') return call.phase;
   if (call.renewing) return 'renewing';
-  if (call.userSpeaking) return 'listening';
+  if (call.userSpeaking && !muted) return 'listening';
   if (call.playing) return 'speaking';
-  const working = call.tools.some((tool) => tool.state === 'running');
-  return call.waiting || call.response !== null || working ? 'thinking' : 'listening';
+  if (call.approvals.length > 0) return 'approval';
+  if (call.tools.some((tool) => tool.state === 'running')) return 'tool';
+  if (call.waiting || call.response !== null) return 'thinking';
+  if (muted) return 'muted';
+  return resting ? 'held' : 'listening';
+}
+
+/** The word in the few terms of the API's own events, which other programs read from the page. */
+export function plainWord(word: Word): Word {
+  if (word === 'muted' || word === 'held') return 'listening';
+  if (word === 'tool' || word === 'approval') return 'thinking';
+  return word === 'recovering' ? 'renewing' : word;
 }
 
 /** Whether there is an answer to stop. */
@@ -85,9 +85,11 @@ export function canStop(call: CallState): boolean {
 }
 
 /** Applies one event of the data channel. Unknown events change nothing. */
-export function reduce(call: CallState, event: Json): CallState {
+export function reduce(before: CallState, event: Json, now = Date.now()): CallState {
   const type = asText(event.type);
-  if (type.startsWith('bridge.tool.')) return reduceTool(call, type.slice('bridge.tool.'.length), event);
+  const timing = timed(before.timing, type, now);
+  const call = timing === before.timing ? before : { ...before, timing };
+  if (type.startsWith('bridge.tool.')) return reduceTool(call, type.slice('bridge.tool.'.length), event, now);
   if (type.startsWith('bridge.')) return reduceBridge(call, type, event);
   if (type.startsWith('conversation.item.') || type.startsWith('response.output_')) return reduceText(call, type, event);
   return reduceTurn(call, type, event);
@@ -106,8 +108,18 @@ function reduceBridge(call: CallState, type: string, event: Json): CallState {
     case 'bridge.upstream.renewing':
       return { ...call, renewing: true };
     case 'bridge.upstream.renewed':
-    case 'bridge.upstream.lost':
       return { ...call, renewing: false, response: null, playing: false, waiting: false };
+    case 'bridge.upstream.lost':
+      return { ...call, renewing: true, response: null, playing: false, waiting: false, userSpeaking: false };
+    case 'bridge.storage.delayed':
+      return { ...call, unsaved: Math.max(1, asNumber(event.pending, 1)) };
+    case 'bridge.storage.recovered':
+      return { ...call, unsaved: 0 };
+    case 'bridge.usage': {
+      const cost = asNumber(event.cost_usd);
+      const tokens = asNumber(asObject(event.usage).total_tokens, 0);
+      return { ...call, tokens: call.tokens + tokens, cost: cost === undefined ? call.cost : (call.cost ?? 0) + cost };
+    }
     case 'bridge.ended':
       return ended(call, asText(event.reason, 'hangup'));
     default:
@@ -185,28 +197,28 @@ function withCaption(
   return { ...call, captions: [...rest, fresh].slice(-keptCaptions) };
 }
 
-function reduceTool(call: CallState, what: string, event: Json): CallState {
+function reduceTool(call: CallState, what: string, event: Json, now: number): CallState {
   const id = asText(event.tool_call_id);
   if (id === '') return call;
   const approvals = call.approvals.filter((approval) => approval.toolCallId !== id);
   switch (what) {
     case 'approval_required': {
-      const approval = { toolCallId: id, name: asText(event.name), input: event.input, nonce: asText(event.nonce) };
+      const approval = { toolCallId: id, name: asText(event.name), input: event.input, nonce: asText(event.nonce), until: answerableUntil(event.expires_at, now) };
       return { ...call, approvals: [...approvals, approval] };
     }
     case 'started':
     case 'progress':
-      return { ...call, approvals, tools: withRun(call.tools, id, event, 'running') };
+      return { ...call, approvals, tools: withRun(call.tools, id, event, 'running', now) };
     case 'done':
-      return { ...call, approvals, tools: withRun(call.tools, id, event, 'done') };
+      return { ...call, approvals, tools: withRun(call.tools, id, event, 'done', now) };
     case 'failed':
-      return { ...call, approvals, tools: withRun(call.tools, id, event, event.cancelled === true ? 'cancelled' : 'failed') };
+      return { ...call, approvals, tools: withRun(call.tools, id, event, event.cancelled === true ? 'cancelled' : 'failed', now) };
     default:
       return call;
   }
 }
 
-function withRun(tools: ToolRun[], id: string, event: Json, state: ToolRun['state']): ToolRun[] {
+function withRun(tools: ToolRun[], id: string, event: Json, state: ToolRun['state'], now: number): ToolRun[] {
   const known = tools.find((tool) => tool.id === id);
   // Progress that arrives after the end says nothing new.
   if (known && known.state !== 'running' && state === 'running') return tools;
@@ -217,6 +229,8 @@ function withRun(tools: ToolRun[], id: string, event: Json, state: ToolRun['stat
     state,
     message: asText(event.message, asText(event.error, known?.message ?? '')),
     percent: asNumber(event.percent) ?? known?.percent,
+    startedAt: known?.startedAt ?? now,
+    ...(state === 'running' ? {} : { endedAt: known?.endedAt ?? now }),
     ...(known?.stopping && state === 'running' ? { stopping: true } : {}),
   };
   return known ? tools.map((tool) => (tool === known ? run : tool)) : [...tools, run];

@@ -1,5 +1,6 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
 import { formatNumber, frame, short, tooltip, type Option } from './frame';
+import { months, weekdays } from '../words/format';
 import { scaleColors, type Look } from './look';
 
 // Charts of parts, flows and days: treemap, sankey, calendar.
@@ -135,8 +136,8 @@ export function calendarOption(data: Json, look: Look): Option {
       splitLine: { show: false },
       itemStyle: { color: look.empty, borderColor: look.surface, borderWidth: 2 },
       yearLabel: { show: false },
-      monthLabel: { color: look.muted },
-      dayLabel: { color: look.muted, firstDay: 1, nameMap: ['S', 'M', 'T', 'W', 'T', 'F', 'S'] },
+      monthLabel: { color: look.muted, nameMap: months() },
+      dayLabel: { color: look.muted, firstDay: 1, nameMap: weekdays() },
     },
     series: [{ type: 'heatmap', coordinateSystem: 'calendar', data: points }],
   });

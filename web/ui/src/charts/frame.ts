@@ -1,3 +1,4 @@
+import { compact, number } from '../words/format';
 import type { Look } from './look';
 
 // What the options share. Values are plain data: no text of a model is ever used
@@ -5,15 +6,12 @@ import type { Look } from './look';
 
 export type Option = Record<string, unknown>;
 
-const numberFormat = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
-const shortFormat = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
-
 export function formatNumber(value: unknown): string {
-  return typeof value === 'number' && Number.isFinite(value) ? numberFormat.format(value) : String(value ?? '–');
+  return typeof value === 'number' && Number.isFinite(value) ? number(value) : String(value ?? '–');
 }
 
 export function formatShort(value: number): string {
-  return Math.abs(value) >= 10_000 ? shortFormat.format(value) : numberFormat.format(value);
+  return Math.abs(value) >= 10_000 ? compact(value) : number(value);
 }
 
 /** The unit after a number: "%" sticks to it, words stand apart. */

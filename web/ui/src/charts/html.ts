@@ -1,4 +1,5 @@
 import { asNumber, asObject, asObjects, asText, isObject, type Json } from '../base/json';
+import { locale, t } from '../words/language.svelte';
 import { formatNumber, withUnit } from './frame';
 
 // The two kinds that are HTML: the big number and the table.
@@ -23,7 +24,7 @@ export function banOf(data: Json): Ban {
     value: numberOrText(data.value, asText(data.unit)),
     trend: isObject(data.trend) ? { direction, text: trendWords } : null,
     comparison: isObject(data.comparison)
-      ? `${asText(comparison.label, 'Compared with')}: ${numberOrText(comparison.value, asText(data.unit))}`
+      ? `${asText(comparison.label, t().chart.compared)}: ${numberOrText(comparison.value, asText(data.unit))}`
       : '',
   };
 }
@@ -39,11 +40,9 @@ export interface Table {
   rows: string[][];
   /** What the cells of the rows are sorted by. */
   values: (string | number)[][];
-  /** Rows that are not shown. */
-  more: number;
 }
 
-const shownRows = 500;
+const shownRows = 10_000;
 
 export function tableOf(data: Json): Table {
   const types = new Map<string, string>();
@@ -61,7 +60,7 @@ export function tableOf(data: Json): Table {
       return typeof value === 'number' ? value : text;
     }),
   );
-  return { columns, rows, values, more: Math.max(0, all.length - shownRows) };
+  return { columns, rows, values };
 }
 
 /** By which column a table is sorted. */
@@ -69,8 +68,6 @@ export interface Order {
   column: number;
   down: boolean;
 }
-
-const words = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' });
 
 /**
  * The places of the rows to show, in their order: those that hold all words of the search.
@@ -83,15 +80,16 @@ export function arranged({ rows, values }: Table, order: Order | null, search: s
     return wanted.every((word) => text.includes(word));
   });
   if (!order) return found;
+  const words = new Intl.Collator(locale(), { numeric: true, sensitivity: 'base' });
   const value = (at: number) => values[at]?.[order.column] ?? '';
   return found.sort((one, other) => {
     const [a, b] = [value(one), value(other)];
     if (a === '' || b === '') return Number(a === '') - Number(b === '');
-    return order.down ? -compared(a, b) : compared(a, b);
+    return order.down ? -compared(words, a, b) : compared(words, a, b);
   });
 }
 
-function compared(a: string | number, b: string | number): number {
+function compared(words: Intl.Collator, a: string | number, b: string | number): number {
   if (typeof a === 'string' && typeof b === 'string') return words.compare(a, b);
   if (typeof a === 'number' && typeof b === 'number') return a - b;
   return typeof a === 'number' ? -1 : 1;
@@ -100,6 +98,6 @@ function compared(a: string | number, b: string | number): number {
 function cell(value: unknown, type: string): string {
   if (value === null || value === undefined) return '';
   if (type === 'number' && typeof value === 'number') return formatNumber(value);
-  if (type === 'boolean' && typeof value === 'boolean') return value ? 'Yes' : 'No';
+  if (type === 'boolean' && typeof value === 'boolean') return value ? t().chart.yes : t().chart.no;
   return isObject(value) || Array.isArray(value) ? JSON.stringify(value) : asText(value);
 }

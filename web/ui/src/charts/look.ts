@@ -7,33 +7,40 @@ export interface Look {
   surface: string;
   /** Fill of map regions and calendar cells without a value. */
   empty: string;
+  /** Text on the colour of a series. */
+  onSeries: string;
   series: string[];
   font: string;
 }
 
 const font = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
-export const lightLook: Look = {
-  dark: false,
-  text: '#23221f',
-  muted: '#6a675f',
-  line: '#e4e0d8',
-  surface: '#ffffff',
-  empty: '#eeebe4',
-  series: ['#2f7d6b', '#5a68c8', '#d08a2e', '#b94f62', '#3b8db5', '#8a6bb0', '#7e8c36', '#a5694a'],
-  font,
-};
+/** The look that the page's colours give. read returns one of them by its name in app.css. */
+export function lookOf(dark: boolean, read: (name: string) => string): Look {
+  return {
+    dark,
+    text: read('text'),
+    muted: read('muted'),
+    line: read('line'),
+    surface: read('surface'),
+    empty: read('soft'),
+    onSeries: read('on-series'),
+    series: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => read(`series-${n}`)),
+    font,
+  };
+}
 
-export const darkLook: Look = {
-  dark: true,
-  text: '#ecebe6',
-  muted: '#a3a198',
-  line: '#363932',
-  surface: '#1f211e',
-  empty: '#2b2e29',
-  series: ['#6cc0a6', '#98a4f2', '#e5b164', '#e58a9a', '#77bfe3', '#bda1e0', '#b7c46b', '#d49b7b'],
-  font,
-};
+/** Reads the page's colours as they are now, below an element. */
+export function pageColors(parent: Element): (name: string) => string {
+  return (name) => {
+    const probe = document.createElement('i');
+    probe.style.color = `var(--${name})`;
+    parent.append(probe);
+    const color = getComputedStyle(probe).color;
+    probe.remove();
+    return color;
+  };
+}
 
 const scales: Record<string, [string, string, string]> = {
   blues: ['#d6e6f4', '#5ba3cf', '#10529a'],

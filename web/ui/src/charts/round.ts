@@ -43,7 +43,7 @@ export function pieOption(data: Json, look: Look): Option {
         // Names stand in the legend: beside the ring they would not fit a phone.
         label: {
           position: 'inside',
-          color: look.dark ? '#10120f' : '#ffffff',
+          color: look.onSeries,
           fontWeight: 600,
           formatter: (p: { percent: number }) => (p.percent < smallestLabelled ? '' : `${Math.round(p.percent)} %`),
         },

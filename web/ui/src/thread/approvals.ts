@@ -1,6 +1,6 @@
 import { asText } from '../base/json';
-import type { Approval } from '../call/state';
-import type { ThreadEvent } from './socket';
+import { answerableUntil, type Approval } from '../message/live';
+import type { SocketEvent } from '../link/socket';
 
 // The questions of typed turns: tools that wait for the user's yes or no.
 
@@ -8,7 +8,7 @@ import type { ThreadEvent } from './socket';
 const most = 16;
 
 /** Applies one event of the thread's socket. Events about other things change nothing. */
-export function reduceApprovals(approvals: Approval[], { type, data }: ThreadEvent): Approval[] {
+export function reduceApprovals(approvals: Approval[], { type, data }: SocketEvent, now = Date.now()): Approval[] {
   const id = asText(data.tool_call_id);
   switch (type) {
     case 'connected':
@@ -18,7 +18,7 @@ export function reduceApprovals(approvals: Approval[], { type, data }: ThreadEve
       const nonce = asText(data.nonce);
       // A question of a call comes here, too, but only its data channel can answer.
       if (id === '' || nonce === '') return approvals;
-      const fresh = { toolCallId: id, name: asText(data.name), input: data.input, nonce };
+      const fresh = { toolCallId: id, name: asText(data.name), input: data.input, nonce, until: answerableUntil(data.expires_at, now) };
       return [...without(approvals, id), fresh].slice(-most);
     }
     case 'bridge.tool.approval_closed':

@@ -1,28 +1,48 @@
-import { createThread, deleteThread, listThreads, renameThread, type Thread } from '../api/threads';
+import { createThread, deleteThread, listThreads, readThread, renameThread, type Thread } from '../api/threads';
+import { asObject, asText } from '../base/json';
+import type { SocketEvent } from '../link/socket';
+import { t } from '../words/language.svelte';
+
+/** How long a deletion can be taken back. */
+export const undoMs = 8000;
 
 /** The threads of the user, latest activity first. */
 export class ThreadList {
-  threads = $state.raw<Thread[]>([]);
+  #all = $state.raw<Thread[]>([]);
+  /** Threads that are deleted once nobody has taken it back. */
+  #leaving = $state.raw<Record<string, ReturnType<typeof setTimeout>>>({});
+  /** Where calls live, by thread. */
+  calls = $state.raw<Record<string, string>>({});
   loaded = $state(false);
   next = $state('');
+  threads = $derived(this.#all.filter(({ id }) => !(id in this.#leaving)));
+
+  /** @param onFailure is told of a deletion that failed */
+  constructor(private readonly onFailure: (thrown: unknown) => void) {
+    addEventListener('pagehide', () => Object.keys(this.#leaving).forEach((id) => void this.#delete(id)));
+  }
 
   async load(): Promise<void> {
     const page = await listThreads();
-    this.threads = page.threads;
+    this.#all = page.threads;
     this.next = page.next;
     this.loaded = true;
   }
 
   async more(): Promise<void> {
-    const page = await listThreads(this.next);
-    const known = new Set(this.threads.map((thread) => thread.id));
-    this.threads = [...this.threads, ...page.threads.filter((thread) => !known.has(thread.id))];
+    const page = await listThreads({ cursor: this.next });
+    const known = new Set(this.#all.map((thread) => thread.id));
+    this.#all = [...this.#all, ...page.threads.filter((thread) => !known.has(thread.id))];
     this.next = page.next;
+  }
+
+  titleOf(id: string): string {
+    return this.#all.find((thread) => thread.id === id)?.title ?? '';
   }
 
   async create(): Promise<Thread> {
     const thread = await createThread();
-    this.threads = [thread, ...this.threads];
+    this.put(thread);
     return thread;
   }
 
@@ -30,18 +50,68 @@ export class ThreadList {
     this.put(await renameThread(id, title));
   }
 
-  async remove(id: string): Promise<void> {
-    await deleteThread(id);
-    this.threads = this.threads.filter((thread) => thread.id !== id);
+  /** Takes a thread away; for a while restore brings it back. */
+  remove(id: string): void {
+    if (id in this.#leaving) return;
+    this.#leaving = { ...this.#leaving, [id]: setTimeout(() => void this.#delete(id), undoMs) };
   }
 
-  /** Replaces a known thread. */
+  restore(id: string): void {
+    clearTimeout(this.#leaving[id]);
+    this.#stay(id);
+  }
+
+  /** Puts a thread in its place, whether it was known or not. */
   put(thread: Thread): void {
-    this.threads = this.threads.map((known) => (known.id === thread.id ? thread : known));
+    const others = this.#all.filter(({ id }) => id !== thread.id);
+    this.#all = [...others, thread].sort((a, b) => (a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : 0));
   }
 
   titled(id: string, title: string): void {
-    this.threads = this.threads.map((known) => (known.id === id ? { ...known, title } : known));
+    this.#all = this.#all.map((known) => (known.id === id ? { ...known, title } : known));
+  }
+
+  /** Applies an event of the owner's socket; 'unknown' when the list is to be read again. */
+  take({ type, data }: SocketEvent): 'gone' | 'unknown' | 'done' {
+    const id = asText(data.thread_id, asText(asObject(data.thread).id, asText(data.id)));
+    switch (type) {
+      case 'thread_created':
+      case 'thread_updated': {
+        const thread = readThread('thread' in data ? asObject(data.thread) : data);
+        if (thread.id === '' || thread.updatedAt === '') return 'unknown';
+        this.put(thread);
+        return 'done';
+      }
+      case 'thread_deleted':
+        this.#all = this.#all.filter((thread) => thread.id !== id);
+        return 'gone';
+      case 'call_started':
+        this.calls = { ...this.calls, [id]: asText(data.call_id, 'live') };
+        return 'done';
+      case 'call_ended': {
+        const { [id]: _, ...rest } = this.calls;
+        this.calls = rest;
+        return 'done';
+      }
+      default:
+        return 'done';
+    }
+  }
+
+  async #delete(id: string): Promise<void> {
+    clearTimeout(this.#leaving[id]);
+    try {
+      await deleteThread(id);
+      this.#all = this.#all.filter((thread) => thread.id !== id);
+    } catch (thrown) {
+      this.onFailure(thrown);
+    }
+    this.#stay(id);
+  }
+
+  #stay(id: string): void {
+    const { [id]: _, ...rest } = this.#leaving;
+    this.#leaving = rest;
   }
 }
 
@@ -54,12 +124,13 @@ const dayMs = 24 * 60 * 60 * 1000;
 
 /** Groups threads by how long ago something happened in them. */
 export function groupByDay(threads: Thread[], now: Date): Group[] {
+  const words = t().days;
   const today = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
   const limits: [string, number][] = [
-    ['Today', today],
-    ['Yesterday', today - dayMs],
-    ['Last 7 days', today - 7 * dayMs],
-    ['Earlier', -Infinity],
+    [words.today, today],
+    [words.yesterday, today - dayMs],
+    [words.week, today - 7 * dayMs],
+    [words.earlier, -Infinity],
   ];
   const groups: Group[] = limits.map(([name]) => ({ name, threads: [] }));
   for (const thread of threads) {

@@ -1,23 +1,38 @@
-import { ApiError, urlOf } from '../api/http';
-import { listMessages } from '../api/threads';
-import { asText } from '../base/json';
-import type { Approval } from '../call/state';
+import { SvelteMap } from 'svelte/reactivity';
+import { ApiError, socketUrlOf } from '../api/http';
+import { getThread, listMessages, type Thread } from '../api/threads';
+import { asNumber, asText } from '../base/json';
+import { follow, type Following, type SocketEvent } from '../link/socket';
+import type { Approval } from '../message/live';
+import { readMessage, type Message } from '../message/message';
 import { answerTo, reduceApprovals } from './approvals';
-import { readMessage, type Message } from './message';
 import { ThreadQueue } from './queue.svelte';
-import { followThread, type Following, type ThreadEvent } from './socket';
-import { emptyTranscript, withGrowth, withMessages, withSeq, type Transcript } from './transcript';
+import { covers, merged } from './transcript';
 
 interface Hooks {
   onFailure: (thrown: unknown) => void;
+  onThread: (thread: Thread) => void;
   /** The thread's title or activity changed. */
   onChanged: (title?: string) => void;
+  onState: (online: boolean | undefined) => void;
 }
 
-/** A thread that is shown: its messages, kept up to date by its socket. */
+// Numbers of a thread grow with every change of a message, so that a stretch of them holds at most as
+// many messages.
+const stretch = 300;
+const enough = 40;
+const longestPage = 1000;
+const greetingMs = 3000;
+
+/** A thread that is shown: its newest messages, kept up to date by its socket, and earlier ones on demand. */
 export class OpenThread {
-  transcript = $state.raw<Transcript>(emptyTranscript);
+  messages = $state.raw<Message[]>([]);
+  /** Text so far of messages in progress, by message id. */
+  readonly growing = new SvelteMap<string, string>();
   loaded = $state(false);
+  /** There are earlier messages than those here. */
+  earlier = $state(false);
+  loadingEarlier = $state(false);
   online = $state(true);
   /** A text turn is running on the server. */
   busy = $state(false);
@@ -28,8 +43,12 @@ export class OpenThread {
   approvals = $state.raw<Approval[]>([]);
   readonly queue: ThreadQueue;
 
+  #seq = 0;
+  #from = 0;
   #following: Following | undefined;
-  #retry: ReturnType<typeof setTimeout> | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #begun = false;
+  #reading: Promise<void> | undefined;
   #closed = false;
 
   constructor(
@@ -42,8 +61,9 @@ export class OpenThread {
 
   close(): void {
     this.#closed = true;
-    clearTimeout(this.#retry);
+    clearTimeout(this.#timer);
     this.#following?.stop();
+    this.hooks.onState(undefined);
   }
 
   /** Answers a question; false when there is no connection. The server asks again on the next one. */
@@ -55,49 +75,116 @@ export class OpenThread {
 
   /** Takes a message that came by another way (the call's data channel). */
   take(message: Message): void {
-    this.transcript = withMessages(this.transcript, [message]);
+    this.#put([message]);
+  }
+
+  /** Reads the messages before the first one here. */
+  loadEarlier(): Promise<void> {
+    if (!this.earlier || this.#closed) return Promise.resolve();
+    this.#reading ??= this.#readEarlier().finally(() => (this.#reading = undefined));
+    return this.#reading;
+  }
+
+  async #readEarlier(): Promise<void> {
+    this.loadingEarlier = true;
+    try {
+      let found: Message[] = [];
+      for (let step = stretch; found.length === 0 && this.#from > 0; step = longestPage) {
+        const from = Math.max(0, this.#from - step);
+        const page = await listMessages(this.id, from, longestPage);
+        found = page.messages.filter((m) => (m.metadata.seq ?? 0) <= this.#from);
+        this.#from = from;
+      }
+      this.earlier = this.#from > 0;
+      this.#put(found);
+    } catch (thrown) {
+      this.hooks.onFailure(thrown);
+    } finally {
+      this.loadingEarlier = false;
+    }
+  }
+
+  /** Reads earlier messages until one passes the test; false when none does. */
+  async reach(test: (message: Message) => boolean): Promise<boolean> {
+    while (!this.#closed && !this.messages.some(test)) {
+      const before = this.#from;
+      await this.loadEarlier();
+      if (this.#from === before) return false;
+    }
+    return !this.#closed;
   }
 
   async #begin(): Promise<void> {
     try {
-      await this.#load();
-      if (!this.#closed) this.#follow();
-    } catch (thrown) {
+      this.hooks.onThread(await getThread(this.id));
       if (this.#closed) return;
-      this.gone = thrown instanceof ApiError && thrown.status === 404;
-      this.hooks.onFailure(thrown);
-      if (isPassing(thrown)) this.#retryLater();
+      this.#follow();
+      // Where sockets do not get through, the messages come all the same.
+      this.#timer = setTimeout(() => void this.#load(0), greetingMs);
+    } catch (thrown) {
+      this.#failed(thrown, () => this.#begin());
     }
   }
 
-  #retryLater(): void {
-    this.#retry = setTimeout(() => void this.#begin(), 5000);
+  #failed(thrown: unknown, again: () => Promise<void>): void {
+    if (this.#closed) return;
+    this.gone = thrown instanceof ApiError && thrown.status === 404;
+    if (isPassing(thrown)) this.#timer = setTimeout(() => void again(), 3000);
+    if (!this.gone) this.hooks.onFailure(thrown);
   }
 
-  // Messages may change while later pages load, so the stream resumes where the
-  // first page ended.
-  async #load(): Promise<void> {
-    let after: number | null = 0;
-    while (after !== null && !this.#closed) {
-      const page: Awaited<ReturnType<typeof listMessages>> = await listMessages(this.id, after);
-      this.transcript = withMessages(this.transcript, page.messages);
-      if (after === 0) this.transcript = withSeq(this.transcript, lastOf(page.messages));
-      after = page.next !== null && page.next > after ? page.next : null;
+  /** Reads the newest messages up to the number that the socket told, or all when it told none. */
+  async #load(last: number): Promise<void> {
+    if (this.#begun || this.#closed) return;
+    this.#begun = true;
+    clearTimeout(this.#timer);
+    try {
+      let from = last;
+      for (let step = stretch; this.messages.length < enough && (from > 0 || last === 0); step *= 3) {
+        const until = from;
+        from = Math.max(0, from - step);
+        await this.#loadBetween(from, last === 0 ? Infinity : until);
+        this.#from = from;
+        if (from === 0) break;
+      }
+      this.#seq = Math.max(this.#seq, last);
+      this.earlier = this.#from > 0;
+      this.loaded = true;
+    } catch (thrown) {
+      this.#begun = false;
+      this.#failed(thrown, () => this.#load(last));
     }
-    this.loaded = true;
+  }
+
+  async #loadBetween(from: number, until: number): Promise<void> {
+    for (let after: number | null = from; after !== null && after < until && !this.#closed; ) {
+      const page: Awaited<ReturnType<typeof listMessages>> = await listMessages(this.id, after, longestPage);
+      this.#put(page.messages);
+      after = page.next !== null && page.next > after && page.messages.length === longestPage ? page.next : null;
+    }
+  }
+
+  #put(messages: Message[]): void {
+    this.messages = merged(this.messages, messages);
+    for (const message of messages) {
+      const text = this.growing.get(message.id);
+      if (text !== undefined && covers(message, text)) this.growing.delete(message.id);
+    }
   }
 
   #follow(): void {
-    this.#following = followThread({
+    this.#following = follow({
       url: (after) => {
-        const url = urlOf(`api/threads/${encodeURIComponent(this.id)}/ws`);
-        url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
-        url.searchParams.set('after', String(after));
+        const url = socketUrlOf(`api/threads/${encodeURIComponent(this.id)}/ws`);
+        if (this.#begun) url.searchParams.set('after', String(after));
         return url.href;
       },
-      after: () => this.transcript.seq,
+      after: () => this.#seq,
       onEvent: (event) => this.#take(event),
-      onState: (online) => (this.online = online),
+      onState: (online) => {
+        this.online = online;
+        this.hooks.onState(online);
+      },
       beforeRetry: () => this.#stillThere(),
     });
   }
@@ -106,26 +193,27 @@ export class OpenThread {
   // lets the user sign in again.
   async #stillThere(): Promise<boolean> {
     try {
-      await listMessages(this.id, this.transcript.seq);
+      this.hooks.onThread(await getThread(this.id));
       return true;
     } catch (thrown) {
       this.gone = thrown instanceof ApiError && thrown.status === 404;
+      if (this.gone) this.hooks.onState(undefined);
       return isPassing(thrown);
     }
   }
 
-  #take(event: ThreadEvent): void {
+  #take(event: SocketEvent): void {
     const { type, data, seq } = event;
     this.queue.take(event);
     this.approvals = reduceApprovals(this.approvals, event);
     switch (type) {
       case 'message': {
         const message = readMessage(data.message);
-        if (message) this.transcript = withMessages(this.transcript, [message]);
+        if (message) this.#put([message]);
         break;
       }
       case 'message_delta':
-        this.transcript = withGrowth(this.transcript, asText(data.id), asText(data.text));
+        this.#grow(asText(data.id), asText(data.text));
         break;
       case 'call_started':
         this.liveCall = asText(data.call_id, 'live');
@@ -147,14 +235,17 @@ export class OpenThread {
       case 'connected':
         if (data.call_id !== undefined) this.liveCall = asText(data.call_id);
         this.busy = data.busy === true;
+        void this.#load(asNumber(data.server_max_seq, 0));
         break;
     }
-    if (seq !== undefined) this.transcript = withSeq(this.transcript, seq);
+    if (seq !== undefined) this.#seq = Math.max(this.#seq, seq);
   }
-}
 
-function lastOf(messages: Message[]): number {
-  return Math.max(0, ...messages.map((message) => message.metadata.seq ?? 0));
+  #grow(id: string, text: string): void {
+    const message = this.messages.find((m) => m.id === id);
+    if (message && covers(message, text)) return;
+    this.growing.set(id, text);
+  }
 }
 
 // A server or a network that is away may come back; a refusal stays one.

@@ -1,10 +1,9 @@
 import { ApiError } from '../api/http';
 import * as api from '../api/queue';
-import { PlainError } from '../base/words';
+import { PlainError } from '../base/errors';
+import type { SocketEvent } from '../link/socket';
+import { t } from '../words/language.svelte';
 import { emptyQueue, isFull, isWaiting, reduceQueue, withList, type Queue } from './queue';
-import type { ThreadEvent } from './socket';
-
-const gone = new PlainError('queue_gone', 'This message does not wait any more: it was sent or removed.');
 
 /** The queue of an open thread, kept up to date by the thread's socket. */
 export class ThreadQueue {
@@ -21,7 +20,7 @@ export class ThreadQueue {
     private readonly onFailure: (thrown: unknown) => void,
   ) {}
 
-  take(event: ThreadEvent): void {
+  take(event: SocketEvent): void {
     this.state = reduceQueue(this.state, event);
     // What is being read may be older than this.
     if (this.#reading && event.type.startsWith('queue_')) this.state = { ...this.state, stale: true };
@@ -29,11 +28,11 @@ export class ThreadQueue {
   }
 
   /** Puts a text at the end; throws when the server does not take it. */
-  async add(text: string): Promise<void> {
+  async add(text: string, images: string[] = []): Promise<void> {
     const key = this.#keys.get(text) ?? crypto.randomUUID();
     this.#keys.set(text, key);
     try {
-      await api.addToQueue(this.thread, text, key);
+      await api.addToQueue(this.thread, text, key, images);
       this.#keys.delete(text);
     } catch (thrown) {
       if (thrown instanceof ApiError && thrown.status > 0 && thrown.status < 500) this.#keys.delete(text);
@@ -56,7 +55,7 @@ export class ThreadQueue {
       await request;
       return true;
     } catch (thrown) {
-      this.onFailure(thrown instanceof ApiError && thrown.status === 404 ? gone : thrown);
+      this.onFailure(thrown instanceof ApiError && thrown.status === 404 ? new PlainError('queue_gone', t().queue.gone) : thrown);
       return false;
     } finally {
       await this.#again();

@@ -1,5 +1,6 @@
 import { asList, asNumber, asObject, asText, isObject, type Json } from '../base/json';
-import type { ThreadEvent } from './socket';
+import type { SocketEvent } from '../link/socket';
+import { t } from '../words/language.svelte';
 
 // The messages that wait until the assistant is free.
 
@@ -67,7 +68,7 @@ function readPause(raw: unknown): Pause | null {
 }
 
 /** Applies one event of the thread's socket. Events about other things change nothing. */
-export function reduceQueue(queue: Queue, { type, data }: ThreadEvent): Queue {
+export function reduceQueue(queue: Queue, { type, data }: SocketEvent): Queue {
   const id = asText(data.message_id);
   switch (type) {
     case 'connected':
@@ -158,5 +159,5 @@ export function labelOf({ title, message }: QueuedMessage): string {
 /** Says why the queue stands still. */
 export function pauseWords({ reason, message }: Pause): string {
   if (message !== '') return message;
-  return reason === '' ? 'Nothing is sent at the moment.' : `Nothing is sent at the moment (${reason.replaceAll('_', ' ')}).`;
+  return reason === '' ? t().queue.paused : t().queue.pausedBecause(reason.replaceAll('_', ' '));
 }

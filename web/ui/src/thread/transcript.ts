@@ -1,44 +1,33 @@
-import type { Caption } from '../call/state';
-import { textOf, type Message, type Part } from './message';
+import type { Caption } from '../message/live';
+import { textOf, type Message, type Part } from '../message/message';
 
-/** The messages of one thread in their order, with the text that is still growing. */
-export interface Transcript {
-  messages: Message[];
-  /** How far the event stream has been read: where to resume it. */
-  seq: number;
-  /** Text so far of messages in progress, by message id. */
-  growing: Record<string, string>;
-}
-
-export const emptyTranscript: Transcript = { messages: [], seq: 0, growing: {} };
-
-/** Puts messages in their place; one with a known id replaces the old one. */
-export function withMessages(transcript: Transcript, incoming: Message[]): Transcript {
-  const byId = new Map(transcript.messages.map((message) => [message.id, message]));
-  const growing = { ...transcript.growing };
+/**
+ * Puts messages in their place; one with a known id replaces the old one. A message that is closed
+ * and unchanged stays the same object, so that nothing of it is drawn again.
+ */
+export function merged(known: Message[], incoming: Message[]): Message[] {
+  if (incoming.length === 0) return known;
+  const byId = new Map(known.map((message) => [message.id, message]));
   for (const message of incoming) {
-    const known = byId.get(message.id);
+    const old = byId.get(message.id);
     // Two channels bring the same message; a closed one never opens again.
-    if (known && isClosed(known) && !isClosed(message)) continue;
-    byId.set(message.id, message);
-    if (isClosed(message) || textOf(message).length >= (growing[message.id]?.length ?? 0)) delete growing[message.id];
+    if (old && isClosed(old) && !isClosed(message)) continue;
+    if (!old || !same(old, message)) byId.set(message.id, message);
   }
-  return { messages: inOrder([...byId.values()]), seq: transcript.seq, growing };
+  return inOrder([...byId.values()]);
 }
 
-/** Takes the text so far of a message in progress. */
-export function withGrowth(transcript: Transcript, id: string, text: string): Transcript {
-  const message = transcript.messages.find((m) => m.id === id);
-  if (message && (isClosed(message) || textOf(message).length >= text.length)) return transcript;
-  return { ...transcript, growing: { ...transcript.growing, [id]: text } };
+function same(one: Message, other: Message): boolean {
+  return isClosed(one) && JSON.stringify(one) === JSON.stringify(other);
 }
 
-/** Notes how far the event stream has been read. */
-export function withSeq(transcript: Transcript, seq: number): Transcript {
-  return seq > transcript.seq ? { ...transcript, seq } : transcript;
+/** Whether a message says more than the text so far. */
+export function covers(message: Message, text: string): boolean {
+  return isClosed(message) || textOf(message).length >= text.length;
 }
 
-function isClosed(message: Message): boolean {
+/** Whether nothing more will be said in a message. */
+export function isClosed(message: Message): boolean {
   return message.metadata.status !== 'in_progress';
 }
 
@@ -50,45 +39,55 @@ function inOrder(messages: Message[]): Message[] {
     .map(({ message }) => message);
 }
 
-/** One line of the transcript as it is shown. */
+/** One line of the transcript. */
 export interface Entry {
   key: string;
   message: Message;
-  /** The text to show: the longest of what was saved and what is being heard. */
-  text: string;
   /** No saved message stands behind it yet. */
   draft: boolean;
+  /** The message before it is of the same side and from about the same time: no header of its own. */
+  follows: boolean;
 }
 
-/**
- * The lines to show: saved messages with live text laid over those in progress,
- * then captions that no message stands for yet.
- */
-export function entriesOf(transcript: Transcript, captions: Caption[]): Entry[] {
-  const byItem = new Map(captions.map((caption) => [caption.itemId, caption]));
-  const shown = new Set<string>();
-  const entries: Entry[] = transcript.messages.map((message) => {
-    const item = message.metadata.itemId ?? message.id;
-    shown.add(item).add(message.id);
-    const saved = textOf(message);
-    const live = [transcript.growing[message.id] ?? '', byItem.get(item)?.text ?? ''];
-    const text = isClosed(message) ? saved : live.reduce((a, b) => (b.length > a.length ? b : a), saved);
-    return { key: message.id, message, text, draft: false };
-  });
-  for (const caption of captions) {
-    if (!shown.has(caption.itemId)) entries.push(draftOf(caption));
-  }
-  return entries;
+const entries = new WeakMap<Message, Entry>();
+
+const sameTurnMs = 2 * 60_000;
+
+function follows(before: Message | undefined, message: Message): boolean {
+  if (!before || before.role !== message.role || before.metadata.callId !== message.metadata.callId) return false;
+  const gap = Date.parse(message.metadata.createdAt ?? '') - Date.parse(before.metadata.createdAt ?? '');
+  return before.metadata.source === message.metadata.source && !(Math.abs(gap) > sameTurnMs);
 }
 
-function draftOf(caption: Caption): Entry {
-  const message: Message = {
-    id: caption.itemId,
-    role: caption.role,
-    parts: [{ kind: 'text', text: caption.text }],
-    metadata: { source: 'voice', status: caption.failed ? 'failed' : 'in_progress', itemId: caption.itemId },
+/** The lines of the messages. A message keeps its line as long as it does not change. */
+export function entriesOf(messages: Message[], drafts: Message[]): Entry[] {
+  let before: Message | undefined;
+  const line = (message: Message, draft: boolean): Entry => {
+    const behind = follows(before, message);
+    before = message;
+    const known = entries.get(message);
+    if (known && known.follows === behind) return known;
+    const entry = { key: draft ? `draft-${message.id}` : message.id, message, draft, follows: behind };
+    entries.set(message, entry);
+    return entry;
   };
-  return { key: `draft-${caption.itemId}`, message, text: caption.text, draft: true };
+  return [...messages.map((m) => line(m, false)), ...drafts.map((m) => line(m, true))];
+}
+
+/** The captions for which no message stands yet, as messages without text. */
+export function draftsOf(messages: Message[], captions: Pick<Caption, 'itemId' | 'role' | 'failed'>[]): Message[] {
+  if (captions.length === 0) return [];
+  const shown = new Set(messages.flatMap((m) => [m.id, m.metadata.itemId ?? m.id]));
+  return captions
+    .filter(({ itemId }) => !shown.has(itemId))
+    .map(({ itemId, role, failed }) => ({ id: itemId, role, parts: [], metadata: { source: 'voice', status: failed ? 'failed' : 'in_progress', itemId } }));
+}
+
+/** The text of a message to show: the longest of what was saved and what is being said. */
+export function shownText(message: Message, growing: string | undefined, caption: Caption | undefined): string {
+  const saved = textOf(message);
+  if (isClosed(message)) return saved;
+  return [growing ?? '', caption?.text ?? ''].reduce((a, b) => (b.length > a.length ? b : a), saved);
 }
 
 /** A piece of a message in the order in which it is shown. */
@@ -98,7 +97,7 @@ export type Block = { kind: 'text'; text: string } | Exclude<Part, { kind: 'text
  * The pieces of a message. Text that grows or was cut off is one piece, where
  * the message has its first text or else at the end: an answer follows its tools.
  */
-export function blocksOf({ message, text }: Entry): Block[] {
+export function blocksOf(message: Message, text: string): Block[] {
   const { status } = message.metadata;
   if (status === 'completed') {
     return message.parts.filter((part) => part.kind !== 'text' || part.text.trim() !== '');

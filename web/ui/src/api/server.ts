@@ -1,0 +1,140 @@
+import { asList, asNumber, asObject, asObjects, asText, type Json } from '../base/json';
+import { defaultLimits } from '../code/outcome';
+import type { CodeSettings } from '../code/settings';
+import { sendJson } from './http';
+
+// What the server says of itself: settings, tools, models, use.
+
+export interface Config {
+  upstream: string;
+  note: string;
+  version: string;
+  model: string;
+  voice: string;
+  iceServers: RTCIceServer[];
+  code: CodeSettings;
+}
+
+export async function getConfig(): Promise<Config> {
+  const raw = await sendJson('GET', 'api/config');
+  return {
+    upstream: asText(raw.upstream),
+    note: asText(raw.upstream_note),
+    version: asText(raw.version),
+    model: asText(raw.model),
+    voice: asText(raw.voice),
+    iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
+    code: readCode(raw),
+  };
+}
+
+function readCode(raw: Json): CodeSettings {
+  const limits = asObject(raw.code);
+  const positive = (value: unknown, fallback: number) => {
+    const n = asNumber(value, 0);
+    return n > 0 ? n : fallback;
+  };
+  return {
+    tools: asList(raw.client_tools).filter((name) => typeof name === 'string'),
+    pyodide: asText(limits.pyodide),
+    limits: {
+      ...defaultLimits,
+      timeoutMs: positive(limits.timeout_ms, defaultLimits.timeoutMs),
+      memoryBytes: positive(limits.memory_bytes, defaultLimits.memoryBytes),
+    },
+  };
+}
+
+/** A tool that the operator configured. */
+export interface OfferedTool {
+  name: string;
+  description: string;
+  executor: string;
+  server: string;
+  /** It asks before it runs. */
+  asks: boolean;
+}
+
+/** An MCP server and whether it is connected. */
+export interface ToolServer {
+  name: string;
+  connected: boolean;
+  error: string;
+}
+
+export async function getTools(): Promise<{ tools: OfferedTool[]; servers: ToolServer[] }> {
+  const raw = await sendJson('GET', 'api/tools');
+  const tools = asObjects(raw.tools).map((tool) => ({
+    name: asText(tool.name),
+    description: asText(tool.description),
+    executor: asText(tool.executor),
+    server: asText(tool.server),
+    asks: tool.approval === true || tool.approve === true || tool.requires_approval === true,
+  }));
+  const told = asObjects(raw.servers).map((server) => ({
+    name: asText(server.name),
+    connected: server.connected === true || server.state === 'connected',
+    error: asText(server.error),
+  }));
+  // A server that is not told of by itself is known by its tools.
+  const names = new Set(told.map(({ name }) => name));
+  const others = [...new Set(tools.map(({ server }) => server))].filter((name) => name !== '' && !names.has(name));
+  return { tools, servers: [...told, ...others.map((name) => ({ name, connected: true, error: '' }))] };
+}
+
+/** The provider and the model of typed messages, as one text; empty when the server does not tell. */
+export async function getTextModel(): Promise<string> {
+  const raw = await sendJson('GET', 'api/models');
+  const text = asObject(raw.text ?? raw.default);
+  const provider = asText(text.provider, asText(raw.provider));
+  return [provider, asText(text.model, asText(raw.model))].filter(Boolean).join(' · ');
+}
+
+/** What some answers took. */
+export interface Figures {
+  inputTokens: number;
+  outputTokens: number;
+  /** In US dollars; null when no price is known. */
+  cost: number | null;
+  unpriced: number;
+}
+
+export interface UsageRow extends Figures {
+  threadId: string;
+  title: string;
+  day: string;
+}
+
+function readFigures(raw: Json): Figures {
+  return {
+    inputTokens: asNumber(raw.input_tokens, 0),
+    outputTokens: asNumber(raw.output_tokens, 0),
+    cost: asNumber(raw.cost_usd) ?? null,
+    unpriced: asNumber(raw.unpriced_responses, 0),
+  };
+}
+
+/** What the user's threads took in the last 30 days, by thread and day. */
+export async function getUsage(): Promise<{ rows: UsageRow[]; total: Figures }> {
+  const raw = await sendJson('GET', 'api/usage');
+  const rows = asObjects(raw.usage).map((row) => ({
+    ...readFigures(row),
+    threadId: asText(row.thread_id),
+    title: asText(row.title),
+    day: asText(row.day),
+  }));
+  return { rows, total: readFigures(asObject(raw.total)) };
+}
+
+/** Sums the rows. */
+export function summed(rows: Figures[]): Figures {
+  return rows.reduce(
+    (sum, row) => ({
+      inputTokens: sum.inputTokens + row.inputTokens,
+      outputTokens: sum.outputTokens + row.outputTokens,
+      cost: row.cost === null ? sum.cost : (sum.cost ?? 0) + row.cost,
+      unpriced: sum.unpriced + row.unpriced,
+    }),
+    { inputTokens: 0, outputTokens: 0, cost: null as number | null, unpriced: 0 },
+  );
+}

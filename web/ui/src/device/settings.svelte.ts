@@ -1,0 +1,68 @@
+import { asNumber, asObject, asText, parseJson } from '../base/json';
+
+/** What the user chose for calls; kept in the browser. */
+export interface CallSettings {
+  /** Ids of devices; empty is the system's own. */
+  microphone: string;
+  speaker: string;
+  /** Empty is the server's. */
+  voice: string;
+  mode: 'hands-free' | 'hold';
+  /** The microphone pauses while the assistant speaks. */
+  halfDuplex: boolean;
+  /** From 0.5 to 1.5. */
+  speed: number;
+  /** From 0 to 1. */
+  volume: number;
+  awake: boolean;
+}
+
+export const defaultSettings: CallSettings = {
+  microphone: '',
+  speaker: '',
+  voice: '',
+  mode: 'hands-free',
+  halfDuplex: false,
+  speed: 1,
+  volume: 1,
+  awake: true,
+};
+
+/** Reads settings that were kept; what is wrong with them is left out. */
+export function readSettings(text: string | null): CallSettings {
+  const raw = asObject(parseJson(text ?? ''));
+  const between = (value: unknown, low: number, high: number) => Math.min(high, Math.max(low, asNumber(value, 1)));
+  return {
+    microphone: asText(raw.microphone).slice(0, 200),
+    speaker: asText(raw.speaker).slice(0, 200),
+    voice: asText(raw.voice).slice(0, 60),
+    mode: raw.mode === 'hold' ? 'hold' : 'hands-free',
+    halfDuplex: raw.halfDuplex === true,
+    speed: between(raw.speed, 0.5, 1.5),
+    volume: between(raw.volume, 0, 1),
+    awake: raw.awake !== false,
+  };
+}
+
+const key = 'voicebridge-settings';
+
+export class Settings {
+  current = $state.raw<CallSettings>(readSettings(stored()));
+
+  set(change: Partial<CallSettings>): void {
+    this.current = { ...this.current, ...change };
+    try {
+      localStorage.setItem(key, JSON.stringify(this.current));
+    } catch {
+      // Without storage the choice lasts as long as the page.
+    }
+  }
+}
+
+function stored(): string | null {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}

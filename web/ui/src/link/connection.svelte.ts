@@ -1,0 +1,58 @@
+import { onReachability, reachable } from '../api/http';
+import { goodConnection, learn, troubleOf, type Fact, type PeerStep } from './connection';
+
+const tickMs = 1000;
+const probeMs = 3000;
+
+/** The way to the server as the page shows it. */
+export class ConnectionWatch {
+  #known = $state.raw(goodConnection);
+  #now = $state(0);
+  trouble = $derived(troubleOf(this.#known, this.#now));
+
+  #sockets = new Map<unknown, boolean>();
+  #ticking: ReturnType<typeof setInterval> | undefined;
+  #probing: ReturnType<typeof setTimeout> | undefined;
+
+  /** @param onBack is told when the server answers again */
+  constructor(private readonly onBack: () => void) {
+    onReachability((up) => this.#learn({ of: 'server', up }));
+    addEventListener('online', () => this.#learn({ of: 'network', up: true }));
+    addEventListener('offline', () => this.#learn({ of: 'network', up: false }));
+  }
+
+  peer(step: PeerStep): void {
+    this.#learn({ of: 'peer', step, at: Date.now() });
+    // A weak path is the first sign of a server that is gone.
+    if (step === 'weak') void reachable();
+    clearInterval(this.#ticking);
+    this.#ticking = step === 'asking' || step === 'connecting' ? setInterval(() => (this.#now = Date.now()), tickMs) : undefined;
+  }
+
+  /** Notes the state of one socket; undefined forgets it. */
+  socket(of: unknown, up: boolean | undefined): void {
+    if (up === undefined) this.#sockets.delete(of);
+    else this.#sockets.set(of, up);
+    this.#learn({ of: 'socket', up: [...this.#sockets.values()].every(Boolean) });
+    // A socket does not say why it broke; a request does, and at once.
+    if (up === false) void reachable();
+  }
+
+  /** Asks the server right now. */
+  retry(): void {
+    void reachable();
+  }
+
+  #learn(fact: Fact): void {
+    const before = this.#known;
+    this.#now = Date.now();
+    this.#known = learn(before, fact);
+    if (!before.server && this.#known.server) this.onBack();
+    if (!this.#known.server) this.#probing ??= setTimeout(() => this.#probe(), probeMs);
+  }
+
+  #probe(): void {
+    this.#probing = undefined;
+    if (!this.#known.server) void reachable();
+  }
+}

@@ -1,0 +1,34 @@
+import { send, socketUrlOf } from '../api/http';
+import { ApiError } from '../api/http';
+import { follow, type Following, type SocketEvent } from './socket';
+
+interface Handlers {
+  onEvent: (event: SocketEvent) => void;
+  onState: (online: boolean) => void;
+}
+
+/** Follows everything of the user: threads that come, change and go, calls and turns that begin and end. */
+export function followOwner({ onEvent, onState }: Handlers): Following {
+  let connected = false;
+  return follow({
+    url: () => socketUrlOf('api/ws').href,
+    after: () => 0,
+    onEvent,
+    onState: (online) => {
+      connected ||= online;
+      // Where it never worked there is nothing to miss.
+      if (connected) onState(online);
+    },
+    beforeRetry: async () => connected || (await isOffered()),
+  });
+}
+
+// A plain request is told that this is a WebSocket; a server without it, or with no such user, says so.
+async function isOffered(): Promise<boolean> {
+  try {
+    await send('api/ws');
+  } catch (thrown) {
+    return !(thrown instanceof ApiError && [401, 403, 404].includes(thrown.status));
+  }
+  return true;
+}

@@ -1,0 +1,157 @@
+import { asList, asNumber, asObject, asText, isObject, type Json } from '../base/json';
+
+// A message has the form of the AI SDK's UIMessage.
+
+export type Role = 'system' | 'user' | 'assistant';
+export type Status = 'in_progress' | 'completed' | 'interrupted' | 'failed';
+export type Source = 'voice' | 'text';
+
+export interface Metadata {
+  source: Source;
+  status: Status;
+  seq?: number;
+  itemId?: string;
+  callId?: string;
+  heardText?: string;
+  createdAt?: string;
+  model?: string;
+  /** Named latencies in milliseconds. */
+  latencyMs?: Record<string, number>;
+  /** Why the answer broke off. */
+  error?: string;
+  /** The text is the server's own words, such as why an answer failed, and not the model's. */
+  notice?: boolean;
+}
+
+export interface TextPart {
+  kind: 'text';
+  text: string;
+}
+
+export interface ToolPart {
+  kind: 'tool';
+  name: string;
+  toolCallId: string;
+  state: 'running' | 'done' | 'failed';
+  input: unknown;
+  output: unknown;
+  errorText: string;
+}
+
+/** An image or another file that belongs to the message. */
+export interface FilePart {
+  kind: 'file';
+  mediaType: string;
+  url: string;
+}
+
+export interface UnknownPart {
+  kind: 'unknown';
+  type: string;
+  raw: Json;
+}
+
+export type Part = TextPart | ToolPart | FilePart | UnknownPart;
+
+export interface Message {
+  id: string;
+  role: Role;
+  parts: Part[];
+  metadata: Metadata;
+}
+
+const roles: readonly string[] = ['system', 'user', 'assistant'];
+const statuses: readonly string[] = ['in_progress', 'completed', 'interrupted', 'failed'];
+
+/** Reads one message as the server sends it; null when it has no id or role. */
+export function readMessage(raw: unknown): Message | null {
+  if (!isObject(raw)) return null;
+  const id = asText(raw.id);
+  const role = asText(raw.role);
+  if (id === '' || !roles.includes(role)) return null;
+  return {
+    id,
+    role: role as Role,
+    parts: asList(raw.parts).flatMap(readPart),
+    metadata: readMetadata(asObject(raw.metadata)),
+  };
+}
+
+function readMetadata(raw: Json): Metadata {
+  const status = asText(raw.status);
+  return {
+    source: raw.source === 'voice' ? 'voice' : 'text',
+    status: statuses.includes(status) ? (status as Status) : 'completed',
+    seq: asNumber(raw.seq),
+    itemId: asText(raw.item_id) || undefined,
+    callId: asText(raw.call_id) || undefined,
+    heardText: typeof raw.heard_text === 'string' ? raw.heard_text : undefined,
+    createdAt: asText(raw.created_at) || undefined,
+    model: asText(raw.model) || undefined,
+    latencyMs: readLatency(raw.latency_ms),
+    error: asText(asObject(raw.error).message) || undefined,
+    notice: raw.notice === true || undefined,
+  };
+}
+
+function readLatency(raw: unknown): Record<string, number> | undefined {
+  const entries = Object.entries(asObject(raw)).flatMap(([name, value]): [string, number][] => {
+    const ms = asNumber(value);
+    return ms === undefined || ms < 0 ? [] : [[name, ms]];
+  });
+  return entries.length > 0 ? Object.fromEntries(entries) : undefined;
+}
+
+function readPart(raw: unknown): Part[] {
+  if (!isObject(raw)) return [];
+  const type = asText(raw.type);
+  if (type === 'step-start') return [];
+  if (type === 'text') return [{ kind: 'text', text: asText(raw.text) }];
+  if (type === 'dynamic-tool') return [readTool(raw, asText(raw.toolName, 'tool'))];
+  if (type.startsWith('tool-')) return [readTool(raw, type.slice('tool-'.length))];
+  if (type === 'file' && isImageAddress(asText(raw.url)) && asText(raw.mediaType).startsWith('image/')) {
+    return [{ kind: 'file', mediaType: asText(raw.mediaType), url: asText(raw.url) }];
+  }
+  return [{ kind: 'unknown', type: type || 'part', raw }];
+}
+
+// Only what this server keeps, or what lies in the address itself: a picture
+// elsewhere would tell its server who looks at it.
+function isImageAddress(url: string): boolean {
+  return /^\/?api\/threads\//.test(url) || /^data:image\/(png|jpeg|webp|gif);/.test(url);
+}
+
+function readTool(raw: Json, name: string): ToolPart {
+  const state = asText(raw.state);
+  return {
+    kind: 'tool',
+    name,
+    toolCallId: asText(raw.toolCallId),
+    state: state === 'output-available' ? 'done' : state === 'output-error' ? 'failed' : 'running',
+    input: raw.input,
+    output: raw.output,
+    errorText: asText(raw.errorText),
+  };
+}
+
+/** The text of a message, its text parts joined. */
+export function textOf(message: Message): string {
+  return message.parts
+    .flatMap((part) => (part.kind === 'text' ? [part.text] : []))
+    .join('\n')
+    .trim();
+}
+
+/**
+ * Splits the text of an interrupted answer into what was heard and what was
+ * cut. The heard text is normally the beginning of the full one; where it is
+ * not to the letter, the split is after as many words as were heard.
+ */
+export function splitHeard(full: string, heard: string | undefined): { heard: string; cut: string } {
+  if (heard === undefined) return { heard: full, cut: '' };
+  const said = heard.trim();
+  if (full.startsWith(said)) return { heard: said, cut: full.slice(said.length) };
+  const count = said.split(/\s+/).filter(Boolean).length;
+  const rest = new RegExp(`^\\s*(?:\\S+\\s+){${Math.min(count, 5000)}}`).exec(`${full} `);
+  return { heard: said, cut: rest ? ` ${full.slice(rest[0].length)}`.trimEnd() : '' };
+}

@@ -1,0 +1,299 @@
+import { createContext, tick } from 'svelte';
+import { ApiError } from '../api/http';
+import { getConfig, type Config } from '../api/server';
+import { interrupt, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
+import { PlainError } from '../base/errors';
+import { Call } from '../call/call.svelte';
+import { defaultLimits } from '../code/outcome';
+import { Settings } from '../device/settings.svelte';
+import { ConnectionWatch } from '../link/connection.svelte';
+import { followOwner } from '../link/owner';
+import type { SocketEvent } from '../link/socket';
+import type { Approval } from '../message/live';
+import { textOf, type Message } from '../message/message';
+import { ThreadList, undoMs } from '../thread/list.svelte';
+import { OpenThread } from '../thread/open.svelte';
+import { t } from '../words/language.svelte';
+import { Drafts } from './drafts.svelte';
+import { dataUrlOf } from './images.svelte';
+import { Notices } from './notices.svelte';
+import { hashOf, threadOfHash } from './route';
+import { Search } from './search.svelte';
+import { SignIn } from './signin.svelte';
+import { ThemeChoice } from './theme.svelte';
+
+/** What is shown beside or over the thread. */
+export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings';
+
+/** The page's state and what the user can do with it. */
+export class App {
+  config = $state.raw<Config | null>(null);
+  threadId = $state('');
+  open = $state.raw<OpenThread | null>(null);
+  sending = $state(false);
+  panel = $state<Panel>('none');
+  /** Words to find in the thread that is shown. */
+  finding = $state('');
+  /** Counts what was sent: the transcript then shows its end. */
+  sent = $state(0);
+
+  readonly drafts = new Drafts();
+  readonly notices = new Notices();
+  readonly theme = new ThemeChoice();
+  readonly settings = new Settings();
+  readonly signIn = new SignIn();
+  readonly connection = new ConnectionWatch(() => this.#back());
+  readonly threads = new ThreadList((thrown) => this.notices.failure(thrown));
+  readonly search = new Search((thrown) => this.notices.failure(thrown));
+  readonly call = new Call(
+    this.settings,
+    { setTheme: (theme) => this.theme.set(theme) },
+    {
+      iceServers: () => this.config?.iceServers ?? [],
+      code: () => this.config?.code ?? { tools: [], limits: defaultLimits, pyodide: '' },
+      titleOf: (id) => this.titleOf(id),
+      onPlaced: (id) => this.#placed(id),
+      onMessage: (id, message) => {
+        if (this.open?.id === id) this.open.take(message);
+      },
+      onStep: (step) => this.connection.peer(step),
+      onStart: () => this.notices.dismissAll(),
+      onEnded: () => void this.refresh(),
+      onInfo: (code, text) => this.notices.info(code, text),
+      onProblem: (code, text) => this.notices.error(code, text),
+      onFailure: (thrown) => this.notices.failure(thrown),
+    },
+  );
+
+  /** The call belongs to the thread that is shown. */
+  callIsHere = $derived(this.call.active && this.call.state.threadId === this.threadId);
+  /** The thread's call lives in another window or on another device. */
+  callElsewhere = $derived.by(() => {
+    const live = this.open?.liveCall || this.threads.calls[this.threadId] || '';
+    return live !== '' && !this.callIsHere && live !== this.call.state.callId ? live : '';
+  });
+  /** A text that is sent now goes into the queue: the assistant is busy. With a call it goes into the call. */
+  willQueue = $derived(
+    !this.callIsHere && this.open !== null && !this.open.liveCall && (this.open.busy || this.open.queue.waiting),
+  );
+  /** The queue takes no more. */
+  queueFull = $derived(this.willQueue && (this.open?.queue.full ?? false));
+  /** The questions that the user is to answer: a call's, then those of typed turns. */
+  approvals = $derived<Approval[]>([...(this.callIsHere ? this.call.state.approvals : []), ...(this.open?.approvals ?? [])]);
+
+  async begin(): Promise<void> {
+    addEventListener('hashchange', () => this.#show(threadOfHash(location.hash)));
+    this.#show(threadOfHash(location.hash));
+    getConfig().then(
+      (config) => (this.config = config),
+      () => undefined, // The page works without; the list below tells when the server is away.
+    );
+    await this.refresh();
+    followOwner({
+      onEvent: (event) => this.#take(event),
+      onState: (online) => {
+        this.connection.socket(this, online);
+        if (online) void this.refresh();
+      },
+    });
+  }
+
+  async refresh(): Promise<void> {
+    try {
+      await this.threads.load();
+      this.notices.clear('network');
+    } catch (thrown) {
+      this.notices.failure(thrown);
+    }
+  }
+
+  titleOf(id: string): string {
+    return this.threads.titleOf(id) || t().newConversation;
+  }
+
+  select(id: string): void {
+    location.hash = hashOf(id);
+    this.#show(id);
+  }
+
+  /** Opens a thread at the words that were searched for. */
+  find(id: string, words: string): void {
+    this.select(id);
+    this.finding = words;
+  }
+
+  async rename(id: string, title: string): Promise<void> {
+    await this.#try(() => this.threads.rename(id, title));
+  }
+
+  /** Deletes a thread, unless the user takes it back. */
+  remove(id: string): void {
+    if (this.call.active && this.call.state.threadId === id) this.call.hangup();
+    const title = this.titleOf(id);
+    this.threads.remove(id);
+    const wasShown = this.threadId === id;
+    if (wasShown) this.select('');
+    const undo = () => {
+      this.threads.restore(id);
+      this.notices.clear('deleted');
+      if (wasShown) this.select(id);
+    };
+    this.notices.info('deleted', t().deleted(title), { label: t().undo, run: undo }, undoMs);
+  }
+
+  /**
+   * Sends a typed text with images; false when it could not be sent and is to be kept. Without a thread it
+   * makes one, and tells `made` of it.
+   */
+  async sendText(text: string, images: Blob[], made: (id: string) => void): Promise<boolean> {
+    this.sending = true;
+    this.sent++;
+    const done = await this.#try(async () => {
+      if (this.callIsHere) return this.call.say(text, await Promise.all(images.map((image) => dataUrlOf(image))));
+      if (!this.threadId) {
+        const { id } = await this.threads.create();
+        made(id);
+        this.select(id);
+      }
+      await this.#post(text, await this.#upload(this.threadId, images));
+    });
+    this.sending = false;
+    return done;
+  }
+
+  /** Has the answer to a question made again, or answers a changed question. */
+  async answerAgain(question: Message, answer: Message): Promise<void> {
+    if (this.callIsHere) await this.#try(async () => this.call.say(textOf(question)));
+    else await this.#try(() => regenerate(this.threadId, question, answer.id));
+  }
+
+  /** Hangs up, and gives the focus to the button that calls again. */
+  hangup(): void {
+    this.call.hangup();
+    void tick().then(() => document.querySelector<HTMLElement>('[data-testid=talk]')?.focus());
+  }
+
+  /** Calls, and gives the focus to the button that hangs up. */
+  talk(): void {
+    const started = this.call.start(this.threadId);
+    void tick().then(() => document.querySelector<HTMLElement>('[data-testid=hangup]')?.focus());
+    void started.then(() => {
+      // The call could not begin: the button is back.
+      if (!this.call.active && document.activeElement === document.body) document.querySelector<HTMLElement>('[data-testid=talk]')?.focus();
+    });
+  }
+
+  /** Places a call that does not get through once more. */
+  callAgain(): void {
+    const { threadId } = this.call.state;
+    this.call.hangup();
+    void this.call.start(threadId, true);
+  }
+
+  /** Goes on here with the call of this thread that lives elsewhere. */
+  async takeOver(): Promise<void> {
+    const callId = this.callElsewhere;
+    if (callId === '') return;
+    await this.call.join(this.threadId, callId);
+    // A server that cannot hand a call over ends it and begins a new one.
+    if (!this.call.active && this.callElsewhere !== '') await this.call.start(this.threadId, true);
+  }
+
+  async rejoin(): Promise<void> {
+    const before = this.call.rejoinable;
+    if (!before) return;
+    this.select(before.threadId);
+    await this.call.join(before.threadId, before.callId);
+  }
+
+  /** Puts a text that was sent before into the box, to be changed and sent again. */
+  edit(text: string): void {
+    this.drafts.write(this.threadId, text);
+    document.getElementById('textbox')?.focus();
+  }
+
+  answer(approval: Approval, yes: boolean): void {
+    if (this.call.state.approvals.includes(approval)) this.call.answer(approval, yes);
+    else if (!this.open?.answer(approval, yes)) this.notices.failure(new PlainError('not_answered', t().approval.unsent));
+  }
+
+  async stopTurn(): Promise<void> {
+    if (this.threadId) await this.#try(() => interrupt(this.threadId));
+  }
+
+  async reset(): Promise<void> {
+    const done = this.threadId !== '' && (await this.#try(() => resetThread(this.threadId)));
+    if (done) this.notices.info('reset', t().menu.resetDone);
+  }
+
+  async #try(run: () => Promise<void>): Promise<boolean> {
+    try {
+      await run();
+      return true;
+    } catch (thrown) {
+      this.notices.failure(thrown);
+      return false;
+    }
+  }
+
+  async #upload(thread: string, images: Blob[]): Promise<string[]> {
+    try {
+      return await Promise.all(images.map((image) => uploadImage(thread, image)));
+    } catch (thrown) {
+      const missing = thrown instanceof ApiError && (thrown.status === 404 || thrown.status === 405);
+      throw missing ? new PlainError('no_images', t().composer.noImages) : thrown;
+    }
+  }
+
+  async #post(text: string, images: string[]): Promise<void> {
+    const { open, threadId } = this;
+    if (this.willQueue) return open?.queue.add(text, images);
+    try {
+      await postMessage(threadId, text, images);
+    } catch (thrown) {
+      // A turn has begun that this page had not heard of.
+      if (!(thrown instanceof ApiError && thrown.code === 'agent_busy') || !open) throw thrown;
+      await open.queue.add(text, images);
+    }
+  }
+
+  #take(event: SocketEvent): void {
+    const outcome = this.threads.take(event);
+    if (outcome === 'unknown') void this.refresh();
+    const id = String(event.data.thread_id ?? '');
+    if (outcome === 'gone' && this.open?.id === (id || String(event.data.id ?? ''))) {
+      this.notices.info('deleted_elsewhere', t().deletedElsewhere);
+      this.select('');
+    }
+    if (event.type === 'call_ended') this.call.dropRejoin(String(event.data.call_id ?? ''));
+  }
+
+  #back(): void {
+    this.notices.clear('network', 'not_answered', 'ended_connection_lost');
+    void this.refresh();
+  }
+
+  #placed(id: string): void {
+    if (id && id !== this.threadId) this.select(id);
+    void this.refresh();
+  }
+
+  #show(id: string): void {
+    if (id === this.threadId && this.open !== null) return;
+    this.threadId = id;
+    this.finding = '';
+    this.open?.close();
+    const open: OpenThread | null = id
+      ? new OpenThread(id, {
+          onFailure: (thrown) => this.notices.failure(thrown),
+          onThread: (thread) => this.threads.put(thread),
+          onChanged: (title) => (title ? this.threads.titled(id, title) : void this.refresh()),
+          onState: (online) => this.connection.socket(id, online),
+        })
+      : null;
+    this.open = open;
+  }
+}
+
+/** The page's state for its components. */
+export const [useApp, provideApp] = createContext<App>();

@@ -1,0 +1,57 @@
+import { listThreads, type Thread } from '../api/threads';
+
+const pauseMs = 200;
+
+/** The search over everything that was said. */
+export class Search {
+  query = $state('');
+  /** What was found; null while nothing is searched for. */
+  found = $state.raw<Thread[] | null>(null);
+  looking = $state(false);
+
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #abort: AbortController | undefined;
+
+  constructor(private readonly onFailure: (thrown: unknown) => void) {}
+
+  type(query: string): void {
+    this.query = query;
+    clearTimeout(this.#timer);
+    this.#abort?.abort();
+    this.looking = query.trim() !== '';
+    if (!this.looking) this.found = null;
+    else this.#timer = setTimeout(() => void this.#run(query.trim()), pauseMs);
+  }
+
+  clear(): void {
+    this.type('');
+  }
+
+  async #run(query: string): Promise<void> {
+    const abort = (this.#abort = new AbortController());
+    try {
+      const { threads } = await listThreads({ query, signal: abort.signal });
+      if (!abort.signal.aborted) this.found = threads;
+    } catch (thrown) {
+      if (!abort.signal.aborted) this.onFailure(thrown);
+    }
+    if (!abort.signal.aborted) this.looking = false;
+  }
+}
+
+/** The words of a query, in small letters. */
+export function wordsOf(query: string): string[] {
+  return query.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
+/** Whether a text has one of the words. */
+export function hasAny(text: string, words: string[]): boolean {
+  const low = text.toLowerCase();
+  return words.some((word) => low.includes(word));
+}
+
+/** Whether a text has all of the words. */
+export function hasAll(text: string, words: string[]): boolean {
+  const low = text.toLowerCase();
+  return words.every((word) => low.includes(word));
+}

@@ -1,0 +1,39 @@
+import { onUnauthorized, openSession } from '../api/http';
+
+/** Asks the user for the access token when the server wants one. */
+export class SignIn {
+  asking = $state(false);
+
+  #answer: ((signedIn: boolean) => void) | null = null;
+  #question: Promise<boolean> | null = null;
+
+  constructor() {
+    onUnauthorized(() => this.#ask());
+  }
+
+  /** Tries a token; false when it is not accepted. */
+  async submit(token: string): Promise<boolean> {
+    const accepted = await openSession(token);
+    if (accepted) this.#end(true);
+    return accepted;
+  }
+
+  cancel(): void {
+    this.#end(false);
+  }
+
+  #ask(): Promise<boolean> {
+    // Several requests may fail at once; they wait for one answer.
+    this.#question ??= new Promise((resolve) => {
+      this.#answer = resolve;
+      this.asking = true;
+    });
+    return this.#question;
+  }
+
+  #end(signedIn: boolean): void {
+    this.asking = false;
+    this.#answer?.(signedIn);
+    this.#answer = this.#question = null;
+  }
+}

@@ -1,0 +1,28 @@
+/** Marks the words that were searched for in the text of an element, without changing it. */
+export function highlighted(words: string[]): (element: HTMLElement) => (() => void) | undefined {
+  return (element) => {
+    if (words.length === 0 || !('highlights' in CSS)) return;
+    const ranges = rangesOf(element, words);
+    const all = CSS.highlights.get('found') ?? new Highlight();
+    CSS.highlights.set('found', all);
+    ranges.forEach((range) => all.add(range));
+    return () => ranges.forEach((range) => all.delete(range));
+  };
+}
+
+function rangesOf(element: HTMLElement, words: string[]): Range[] {
+  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  const ranges: Range[] = [];
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const text = (node.textContent ?? '').toLowerCase();
+    for (const word of words) {
+      for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
+        const range = new Range();
+        range.setStart(node, at);
+        range.setEnd(node, at + word.length);
+        ranges.push(range);
+      }
+    }
+  }
+  return ranges;
+}

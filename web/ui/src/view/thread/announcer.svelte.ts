@@ -1,0 +1,37 @@
+import { finishedSentences } from '../../message/content';
+import type { Message } from '../../message/message';
+import { isClosed } from '../../thread/transcript';
+
+/** Says to a screen reader what the assistant says: each sentence once, when it is finished. */
+export class Announcer {
+  said = $state('');
+  #id: string | null = null;
+  #end = 0;
+  #old = true;
+
+  /** Another thread is opened: what is there already is not read out. */
+  begin(): void {
+    this.#id = null;
+    this.#end = 0;
+    this.#old = true;
+    this.said = '';
+  }
+
+  /** The thread is opened and has no answer yet. */
+  nothing(): void {
+    this.#old = false;
+  }
+
+  hear(message: Message, text: string): void {
+    const id = message.metadata.itemId ?? message.id;
+    if (id !== this.#id) {
+      this.#id = id;
+      this.#end = this.#old && isClosed(message) ? text.length : 0;
+      this.#old = false;
+    }
+    const { said, end } = isClosed(message) ? { said: text.slice(this.#end).trim(), end: text.length } : finishedSentences(text, this.#end);
+    if (end <= this.#end) return;
+    this.#end = end;
+    if (said !== '') this.said = said;
+  }
+}

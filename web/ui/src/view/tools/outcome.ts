@@ -1,0 +1,31 @@
+import type { ToolRun } from '../../message/live';
+import type { ToolPart } from '../../message/message';
+import { t } from '../../words/language.svelte';
+
+/** How a tool call stands, in the user's words. */
+export interface Outcome {
+  state: 'running' | 'done' | 'failed' | 'cancelled' | 'refused';
+  status: string;
+  /** Why it did not end well; empty where there is nothing to say. */
+  problem: string;
+}
+
+// The results that the server gives in the user's name speak to the model.
+const refusal = /^The user refused this tool call\b/;
+const lapse = /^(?:The user did not answer|No answer came|Nobody answered)\b.*/;
+const cancellation = /^The user cancelled this tool call\b/;
+
+/** Puts together what the message and the live call know of a tool call. */
+export function outcomeOf(part: ToolPart, run: ToolRun | undefined, closed: boolean): Outcome {
+  const words = t().tool;
+  const told = part.errorText || (run && run.state !== 'running' ? run.message : '');
+  const failed = part.state === 'failed' || (part.state === 'running' && run !== undefined && ['failed', 'cancelled'].includes(run.state));
+  if (failed && refusal.test(told)) return { state: 'refused', status: words.refused, problem: words.refusedText };
+  if (failed && lapse.test(told)) return { state: 'refused', status: words.refused, problem: words.lapsedText };
+  if (failed && (run?.state === 'cancelled' || cancellation.test(told))) {
+    return { state: 'cancelled', status: words.cancelled, problem: told || words.noReason };
+  }
+  if (failed) return { state: 'failed', status: words.failed, problem: told || words.noReason };
+  if (part.state === 'running') return { state: 'running', status: closed ? words.unfinished : words.running, problem: '' };
+  return { state: 'done', status: words.done, problem: '' };
+}

@@ -1,0 +1,70 @@
+import { locale } from './language.svelte';
+
+// Numbers and times in the form of the page's language.
+
+const numbers = new Map<string, Intl.NumberFormat>();
+
+function numberFormat(options: Intl.NumberFormatOptions): Intl.NumberFormat {
+  const key = locale() + JSON.stringify(options);
+  let format = numbers.get(key);
+  if (!format) numbers.set(key, (format = new Intl.NumberFormat(locale(), options)));
+  return format;
+}
+
+export function number(value: number, digits = 2): string {
+  return numberFormat({ maximumFractionDigits: digits }).format(value);
+}
+
+/** A number in few letters: 12.3K. */
+export function compact(value: number): string {
+  return numberFormat({ notation: 'compact', maximumFractionDigits: 1 }).format(value);
+}
+
+/** An amount of US dollars; small ones with enough digits to be more than nothing. */
+export function money(usd: number): string {
+  const digits = usd !== 0 && Math.abs(usd) < 0.1 ? 4 : 2;
+  return numberFormat({ style: 'currency', currency: 'USD', minimumFractionDigits: 2, maximumFractionDigits: digits }).format(usd);
+}
+
+/** Seconds with one digit, from milliseconds. */
+export function seconds(ms: number): string {
+  return numberFormat({ minimumFractionDigits: 1, maximumFractionDigits: 1 }).format(ms / 1000);
+}
+
+function dateText(iso: string | undefined, options: Intl.DateTimeFormatOptions): string {
+  const at = Date.parse(iso ?? '');
+  return Number.isNaN(at) ? '' : new Date(at).toLocaleString(locale(), options);
+}
+
+/** The time of day; empty for what is no time. */
+export function clock(iso: string | undefined): string {
+  return dateText(iso, { hour: 'numeric', minute: '2-digit' });
+}
+
+export function weekdayAndClock(iso: string | undefined): string {
+  return dateText(iso, { weekday: 'short', hour: 'numeric', minute: '2-digit' });
+}
+
+/** A day such as 2026-01-31, in words. */
+export function day(date: string): string {
+  return dateText(`${date}T12:00:00Z`, { day: 'numeric', month: 'short', year: 'numeric' }) || date;
+}
+
+/** A length of time as on a clock: 1:05, 1:00:05. */
+export function duration(ms: number): string {
+  const all = Math.max(0, Math.floor(ms / 1000));
+  const parts = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60].filter((_, at) => at > 0 || all >= 3600);
+  return parts.map((n, at) => (at === 0 ? String(n) : String(n).padStart(2, '0'))).join(':');
+}
+
+/** The letters of the days of a week, from Sunday. */
+export function weekdays(): string[] {
+  const format = new Intl.DateTimeFormat(locale(), { weekday: 'narrow', timeZone: 'UTC' });
+  return [4, 5, 6, 7, 8, 9, 10].map((day) => format.format(Date.UTC(1970, 0, day)));
+}
+
+/** The short names of the months. */
+export function months(): string[] {
+  const format = new Intl.DateTimeFormat(locale(), { month: 'short', timeZone: 'UTC' });
+  return Array.from({ length: 12 }, (_, month) => format.format(Date.UTC(1970, month, 15)));
+}

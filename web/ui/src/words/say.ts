@@ -1,0 +1,75 @@
+import { PlainError } from '../base/errors';
+import { t } from './language.svelte';
+
+// What the page says when something ends or goes wrong.
+
+/** Says why a call ended. */
+export function endingWords(reason: string): string {
+  return t().endings[reason] ?? t().ended(reason.replaceAll('_', ' '));
+}
+
+/** Endings that nobody asked for are told as a problem. */
+export function isBadEnding(reason: string): boolean {
+  return reason !== 'hangup';
+}
+
+const benign = new Set([
+  'response_cancel_not_active',
+  'conversation_already_has_active_response',
+  'input_audio_buffer_commit_empty',
+  'item_truncate_invalid_item_id',
+  'item_truncate_invalid_audio_end_ms',
+  'item_retrieve_invalid_item_id',
+  'item_delete_invalid_item_id',
+  'tool_not_running', // it ended while Stop was pressed
+]);
+
+/** Words for an error event of the data channel; null when it needs no notice. */
+export function errorEventWords(code: string, message: string): string | null {
+  if (benign.has(code)) return null;
+  return t().upstreamErrors[code] ?? t().serviceProblem(message || code);
+}
+
+/** Words for a failed HTTP request. */
+export function httpWords(status: number, code: string, message: string): string {
+  const words = t().http;
+  if (status === 401) return words.unauthorized;
+  if (status === 403) return words.forbidden;
+  if (status === 404) return words.gone;
+  if (status === 409 && code === 'agent_busy') return words.busy;
+  if (status === 429) return words.tooMany;
+  if (status === 502 || status === 504) {
+    const known = t().upstreamErrors[code];
+    return known ? `${known} (${code})` : t().serviceRefused(code, message);
+  }
+  if (status === 503) return words.unready;
+  if (status === 0) return words.unreachable;
+  return message || words.error(status);
+}
+
+const microphoneCodes: Record<string, string> = {
+  insecure: 'mic_insecure',
+  NotAllowedError: 'mic_denied',
+  SecurityError: 'mic_denied',
+  NotFoundError: 'mic_missing',
+  OverconstrainedError: 'mic_missing',
+  NotReadableError: 'mic_busy',
+  AbortError: 'mic_busy',
+};
+
+/** Words for a microphone that cannot be used. */
+export function microphoneError(name: string): PlainError {
+  const code = microphoneCodes[name] ?? 'mic_failed';
+  return new PlainError(code, t().microphone[code] ?? t().micFailed(name));
+}
+
+/** A tool's name for people: create_bar_chart → Create bar chart, mail__send → Mail: send. */
+export function toolTitle(name: string): string {
+  const words = name
+    .replace(/^([^_].*?)__/, '$1: ')
+    .replace(/([a-z])([A-Z])/g, '$1 $2')
+    .replace(/[_-]+/g, ' ')
+    .trim()
+    .toLowerCase();
+  return words === '' ? t().tool.name : words.charAt(0).toUpperCase() + words.slice(1);
+}

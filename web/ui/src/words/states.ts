@@ -1,0 +1,15 @@
+/** The words that say what a call is doing. */
+export type Word =
+  | 'idle'
+  | 'permission'
+  | 'connecting'
+  | 'listening'
+  | 'muted'
+  | 'held'
+  | 'thinking'
+  | 'tool'
+  | 'approval'
+  | 'speaking'
+  | 'renewing'
+  | 'recovering'
+  | 'ended';

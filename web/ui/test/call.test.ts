@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import { readRemembered } from '../src/call/remembered';
+import { idleCall, reduce, wordOf, type CallState } from '../src/call/state';
+import { median, noTiming, timed } from '../src/call/timing';
+import { wishes } from '../src/call/wishes';
+import { defaultSettings, readSettings } from '../src/device/settings.svelte';
+import { devicesOf } from '../src/device/devices.svelte';
+import { Unheard } from '../src/view/call/unheard';
+
+const live: CallState = { ...idleCall, phase: 'live' };
+
+describe('a call', () => {
+  it.each([
+    ['is muted', {}, { muted: true, resting: false }, 'muted'],
+    ['is heard though the microphone is muted', { playing: true }, { muted: true, resting: false }, 'speaking'],
+    ['waits for the button', {}, { muted: false, resting: true }, 'held'],
+    ['waits for a tool', { tools: [{ id: '1', name: 't', executor: 'app', state: 'running', message: '' }] }, undefined, 'tool'],
+    ['waits for the user', { approvals: [{ toolCallId: '1', name: 't', input: 0, nonce: 'n', until: 0 }] }, undefined, 'approval'],
+    ['gets another upstream', { renewing: true, playing: true }, undefined, 'renewing'],
+  ] as const)('that %s says so', (_, state, microphone, word) => {
+    expect(wordOf({ ...live, ...(state as Partial<CallState>) }, microphone)).toBe(word);
+  });
+
+  it('counts what it costs, and says what is not saved', () => {
+    const events = [
+      { type: 'bridge.usage', usage: { total_tokens: 100 }, cost_usd: 0.01 },
+      { type: 'bridge.usage', usage: { total_tokens: 20 } },
+      { type: 'bridge.storage.delayed', pending: 4 },
+    ];
+    const call = events.reduce((c, e) => reduce(c, e, 1), live);
+    expect([call.tokens, call.cost, call.unsaved]).toEqual([120, 0.01, 4]);
+    expect(reduce(call, { type: 'bridge.storage.recovered' }, 1).unsaved).toBe(0);
+  });
+
+  it('goes on while its upstream is renewed', () => {
+    const renewing = reduce({ ...live, playing: true }, { type: 'bridge.upstream.renewing', reason: 'expiry' }, 1);
+    expect([renewing.renewing, renewing.playing, renewing.phase]).toEqual([true, true, 'live']);
+    expect(reduce(renewing, { type: 'bridge.upstream.renewed', gap_ms: 3 }, 1).renewing).toBe(false);
+    expect(reduce(live, { type: 'bridge.upstream.lost', reason: 'closed' }, 1)).toMatchObject({ renewing: true, phase: 'live' });
+  });
+});
+
+describe('the time of answers', () => {
+  it('counts from the end of the question', () => {
+    const events: [string, number][] = [
+      ['input_audio_buffer.speech_stopped', 1000],
+      ['input_audio_buffer.committed', 1010],
+      ['response.created', 1200],
+      ['response.output_audio_transcript.delta', 1500],
+      ['output_audio_buffer.started', 1800],
+      ['response.output_audio_transcript.delta', 1900],
+    ];
+    const timing = events.reduce((t, [type, at]) => timed(t, type, at), noTiming);
+    expect(timing.answers).toEqual([{ begun: 200, words: 500, heard: 800 }]);
+  });
+  it('forgets a question that goes on', () => {
+    const timing = timed(timed(noTiming, 'input_audio_buffer.speech_stopped', 5), 'input_audio_buffer.speech_started', 6);
+    expect(timed(timing, 'output_audio_buffer.started', 9).answers).toEqual([]);
+  });
+  it('has a middle', () => {
+    expect([median([]), median([3]), median([9, 1, 5])]).toEqual([undefined, 3, 5]);
+  });
+});
+
+describe('settings', () => {
+  it.each([
+    ['nothing', null, defaultSettings],
+    ['no JSON', '{', defaultSettings],
+    ['wrong values', '{"mode":"shout","speed":9,"volume":-1,"halfDuplex":"yes"}', { ...defaultSettings, speed: 1.5, volume: 0 }],
+    ['good ones', '{"mode":"hold","voice":"marin","awake":false}', { ...defaultSettings, mode: 'hold', voice: 'marin', awake: false }],
+  ])('are read from %s', (_, text, want) => {
+    expect(readSettings(text)).toEqual(want);
+  });
+  it('are told to the call, as far as they differ', () => {
+    expect(wishes(defaultSettings, null)).toEqual({ type: 'session.update', session: { type: 'realtime' } });
+    expect(wishes({ ...defaultSettings, mode: 'hold', voice: 'ash', speed: 1.25 }, [{ name: 't' }])).toEqual({
+      type: 'session.update',
+      session: { type: 'realtime', tools: [{ name: 't' }], audio: { input: { turn_detection: null }, output: { voice: 'ash', speed: 1.25 } } },
+    });
+  });
+  it('list the devices that have a name', () => {
+    const device = (kind: MediaDeviceKind, deviceId: string, label: string) => ({ kind, deviceId, label });
+    const list = [device('audioinput', 'default', 'Default'), device('audioinput', 'a', 'Desk'), device('audioinput', 'b', ''), device('audiooutput', 'c', 'Box')];
+    expect(devicesOf(list, 'audioinput')).toEqual([{ id: 'a', label: 'Desk' }]);
+  });
+});
+
+describe('a reloaded page', () => {
+  it.each([
+    ['comes back', '{"callId":"c","threadId":"t","at":1000}', { callId: 'c', threadId: 't' }],
+    ['is too late', '{"callId":"c","threadId":"t","at":-70000}', null],
+    ['finds nothing', null, null],
+    ['finds rubbish', '{"callId":7}', null],
+  ])('%s', (_, text, want) => {
+    expect(readRemembered(text, 2000)).toEqual(want);
+  });
+});
+
+describe('a muted microphone', () => {
+  it('is told of when somebody speaks, not for a bang', () => {
+    const ear = new Unheard();
+    expect([ear.hear(0.9, 0), ear.hear(0.1, 100), ear.hear(0.6, 200), ear.hear(0.6, 600), ear.hear(0.6, 750), ear.hear(0, 3000), ear.hear(0, 5000)]).toEqual([
+      false, false, false, false, true, true, false,
+    ]);
+  });
+});
