@@ -23,6 +23,8 @@ type engine interface {
 	follow(ctx context.Context, l *lease, listen bool) error
 	// tell passes on what happened to other instances, without waiting.
 	tell(n note)
+	// erased makes sure that what was deleted cannot be read from the files.
+	erased(ctx context.Context) error
 	// problem names what an error of the driver means.
 	problem(err error) problem
 	// migrate brings the schema up to date.

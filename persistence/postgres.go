@@ -22,10 +22,14 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
+// maxPool bounds Options.MaxConns.
+const maxPool = 10_000
+
 type postgresEngine struct {
-	pool   *pgxpool.Pool
-	pooled bool   // a pooler stands before the server
-	origin string // tells our notes from those of others
+	pool   *pgxpool.Pool // for writing
+	reads  *pgxpool.Pool // of its own, so that many readers never keep a writer waiting
+	pooled bool          // a pooler stands before the server
+	origin string        // tells our notes from those of others
 	hub    *hub
 	log    *slog.Logger
 	outbox *outbox
@@ -40,7 +44,7 @@ type postgresEngine struct {
 }
 
 // openPostgres connects and begins to tell other instances what happens here.
-func openPostgres(ctx context.Context, url string, h *hub, log *slog.Logger) (*postgresEngine, error) {
+func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *slog.Logger) (*postgresEngine, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The error of the driver repeats the address.
@@ -49,11 +53,19 @@ func openPostgres(ctx context.Context, url string, h *hub, log *slog.Logger) (*p
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "voicebridge"
 	}
+	if maxConns > 0 {
+		cfg.MaxConns = max(int32(min(maxConns, maxPool))/2, 1) //nolint:gosec // bounded
+	}
 	pool, pooled, err := connect(ctx, cfg)
 	if err != nil {
 		return nil, postgresOpenError(cfg.ConnConfig, err)
 	}
-	e := &postgresEngine{pool: pool, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: lineTestEvery}
+	reads, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		pool.Close()
+		return nil, postgresOpenError(cfg.ConnConfig, err)
+	}
+	e := &postgresEngine{pool: pool, reads: reads, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: lineTestEvery}
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.outbox = newOutbox(e.origin, log, func() { h.dropped.Add(1) }, e.send)
 	e.running.Go(func() { e.outbox.run(e.life) })
@@ -131,7 +143,7 @@ func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
 	return goose.WithSessionLocker(locker), err
 }
 
-func (e *postgresEngine) read() queries { return pgdb.New(e.pool) }
+func (e *postgresEngine) read() queries { return pgdb.New(e.reads) }
 
 func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) error {
 	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
@@ -147,6 +159,10 @@ func (e *postgresEngine) tell(n note) {
 	}
 	e.outbox.put(n)
 }
+
+// erased leaves the files to the server: it writes over what was deleted as its
+// vacuum comes by.
+func (e *postgresEngine) erased(context.Context) error { return nil }
 
 func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	channels, payloads := make([]string, len(letters)), make([]string, len(letters))
@@ -192,6 +208,7 @@ func (e *postgresEngine) ping(ctx context.Context) error {
 func (e *postgresEngine) close() error {
 	e.stop()
 	e.running.Wait()
+	e.reads.Close()
 	e.pool.Close()
 	return nil
 }

@@ -42,7 +42,7 @@ func openSQLite(ctx context.Context, path string) (*sqliteEngine, error) {
 	}
 	e := &sqliteEngine{path: path}
 	var err error
-	if e.writer, err = sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate")); err != nil {
+	if e.writer, err = sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate&_pragma=secure_delete(1)")); err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
 	e.writer.SetMaxOpenConns(1)
@@ -119,6 +119,13 @@ func (e *sqliteEngine) lock() error {
 }
 
 func (e *sqliteEngine) tell(note) {}
+
+// erased removes what was deleted from the write-ahead log, too. In the file itself
+// secure_delete has written zeros over it.
+func (e *sqliteEngine) erased(ctx context.Context) error {
+	_, err := e.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
+}
 
 func (e *sqliteEngine) problem(err error) problem {
 	se, ok := errors.AsType[*sqlite.Error](err)

@@ -93,8 +93,8 @@ func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedPa
 	return s.q.DeleteQueued(ctx, sqlitedb.DeleteQueuedParams(arg))
 }
 
-func (s sqliteQueries) DeleteThread(ctx context.Context, arg pgdb.DeleteThreadParams) (int64, error) {
-	return s.q.DeleteThread(ctx, sqlitedb.DeleteThreadParams(arg))
+func (s sqliteQueries) DisownThread(ctx context.Context, arg pgdb.DisownThreadParams) (int64, error) {
+	return s.q.DisownThread(ctx, sqlitedb.DisownThreadParams(arg))
 }
 
 func (s sqliteQueries) DrawSeq(ctx context.Context, arg pgdb.DrawSeqParams) (pgdb.Thread, error) {
@@ -129,6 +129,22 @@ func (s sqliteQueries) EndTurn(ctx context.Context, arg pgdb.EndTurnParams) (int
 
 func (s sqliteQueries) EnsureThread(ctx context.Context, arg pgdb.EnsureThreadParams) (int64, error) {
 	return s.q.EnsureThread(ctx, sqlitedb.EnsureThreadParams(arg))
+}
+
+func (s sqliteQueries) EraseMessages(ctx context.Context, arg pgdb.EraseMessagesParams) (int64, error) {
+	return s.q.EraseMessages(ctx, sqlitedb.EraseMessagesParams(arg))
+}
+
+func (s sqliteQueries) EraseResponses(ctx context.Context, arg pgdb.EraseResponsesParams) (int64, error) {
+	return s.q.EraseResponses(ctx, sqlitedb.EraseResponsesParams(arg))
+}
+
+func (s sqliteQueries) EraseThread(ctx context.Context, arg pgdb.EraseThreadParams) error {
+	return s.q.EraseThread(ctx, sqlitedb.EraseThreadParams(arg))
+}
+
+func (s sqliteQueries) EraseToolCalls(ctx context.Context, arg pgdb.EraseToolCallsParams) (int64, error) {
+	return s.q.EraseToolCalls(ctx, sqlitedb.EraseToolCallsParams(arg))
 }
 
 func (s sqliteQueries) FailOpenResponses(ctx context.Context, arg pgdb.FailOpenResponsesParams) error {
@@ -300,6 +316,15 @@ func (s sqliteQueries) ListCommands(ctx context.Context, arg pgdb.ListCommandsPa
 func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
 	r, err := s.q.ListDueQueues(ctx, sqlitedb.ListDueQueuesParams(arg))
 	return rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
+}
+
+func (s sqliteQueries) ListErased(ctx context.Context) ([]string, error) {
+	return s.q.ListErased(ctx)
+}
+
+func (s sqliteQueries) ListExpired(ctx context.Context, arg pgdb.ListExpiredParams) ([]pgdb.ListExpiredRow, error) {
+	r, err := s.q.ListExpired(ctx, sqlitedb.ListExpiredParams(arg))
+	return rows(r, err, func(r sqlitedb.ListExpiredRow) pgdb.ListExpiredRow { return pgdb.ListExpiredRow(r) })
 }
 
 func (s sqliteQueries) ListInstances(ctx context.Context) ([]pgdb.Instance, error) {

@@ -43,6 +43,10 @@ type Options struct {
 	// NoListen does without PostgreSQL's notifications, for poolers that do not pass
 	// them on. Serve finds that out by itself, in some seconds.
 	NoListen bool
+	// MaxConns is how many connections to PostgreSQL there may be, beside the one that
+	// listens: a half is for reading and a half for writing. 0 is what the address
+	// says with pool_max_conns for each half, or else 4 or the number of processors.
+	MaxConns int
 }
 
 // Store is one database.
@@ -80,7 +84,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
 	}
 	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, closed: make(chan struct{})}
-	if err := s.openEngine(ctx, url); err != nil {
+	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
 	}
 	if !opts.NoMigrate {
@@ -91,7 +95,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) openEngine(ctx context.Context, url string) error {
+func (s *Store) openEngine(ctx context.Context, url string, opts Options) error {
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		e, err := openSQLite(ctx, path)
 		if err != nil {
@@ -101,7 +105,7 @@ func (s *Store) openEngine(ctx context.Context, url string) error {
 		return nil
 	}
 	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
-		e, err := openPostgres(ctx, url, s.hub, s.log)
+		e, err := openPostgres(ctx, url, opts.MaxConns, s.hub, s.log)
 		if err != nil {
 			return err
 		}

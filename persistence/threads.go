@@ -201,25 +201,6 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 	return n > 0, s.fail("suggest title", err)
 }
 
-// DeleteThread removes the thread and everything in it. Its watches end with
-// ErrNotFound. Of upstream legs that may still run the ids stay until they are
-// hung up.
-func (s *Store) DeleteThread(ctx context.Context, key Key) error {
-	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
-		if err := q.DeleteLegs(ctx, pgdb.DeleteLegsParams{ThreadID: key.Thread, Owner: key.Owner}); err != nil {
-			return 0, err
-		}
-		return q.DeleteThread(ctx, pgdb.DeleteThreadParams{ID: key.Thread, Owner: key.Owner})
-	})
-	if err != nil {
-		return s.fail("delete thread", err)
-	}
-	s.hub.gone(key)
-	s.eng.tell(note{Type: noteGone, Key: key})
-	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
-	return nil
-}
-
 // ResetThread makes Replay forget all messages so far, and those that are put
 // before them later. They stay saved.
 func (s *Store) ResetThread(ctx context.Context, key Key) error {

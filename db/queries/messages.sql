@@ -41,11 +41,13 @@ WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.revision > @after_revi
 ORDER BY m.revision
 LIMIT CAST(@max_rows AS bigint);
 
--- ListReplay gives the newest first.
+-- ListReplay gives the newest first. Context and number are constants of the query, so
+-- that the index gives the rows in their order and those before a reset are not read.
 -- name: ListReplay :many
 SELECT m.* FROM messages AS m
-JOIN threads AS t ON t.id = m.thread_id
-WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.context = t.context AND m.status <> 'in_progress'
+WHERE m.thread_id = @thread_id AND m.status <> 'in_progress'
+    AND m.context = (SELECT t.context FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
+    AND m.seq >= (SELECT t.reset_seq FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
 ORDER BY m.seq DESC
 LIMIT CAST(@max_rows AS bigint);
 

@@ -17,11 +17,37 @@ UPDATE threads SET title = @title, title_by = @title_by, search_title = @search_
 WHERE id = @id AND owner = @owner
     AND (title_by = '' OR (title_by = 'local' AND CAST(@title_by AS text) = 'model'));
 
--- name: DeleteThread :execrows
-DELETE FROM threads WHERE id = @id AND owner = @owner;
+-- DisownThread hides a thread from everybody until it is erased.
+-- name: DisownThread :execrows
+UPDATE threads SET owner = '' WHERE id = @id AND owner = @owner;
+
+-- name: ListErased :many
+SELECT id FROM threads WHERE owner = '' LIMIT 100;
+
+-- name: EraseMessages :execrows
+DELETE FROM messages WHERE id IN (SELECT m.id FROM messages AS m WHERE m.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
+
+-- name: EraseToolCalls :execrows
+DELETE FROM tool_calls WHERE id IN (SELECT c.id FROM tool_calls AS c WHERE c.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
+
+-- name: EraseResponses :execrows
+DELETE FROM responses WHERE id IN (SELECT r.id FROM responses AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
+
+-- name: EraseThread :exec
+DELETE FROM threads WHERE id = @id AND owner = '';
+
+-- ListExpired gives threads that nobody has used since a time, and on which no call
+-- and no turn runs now.
+-- name: ListExpired :many
+SELECT t.id, t.owner FROM threads AS t
+WHERE t.updated_at < @before AND t.owner <> ''
+    AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = t.id AND u.ended_at IS NULL)
+ORDER BY t.updated_at
+LIMIT CAST(@max_rows AS bigint);
 
 -- name: ResetThread :execrows
-UPDATE threads SET context = context + 1 WHERE id = @id AND owner = @owner;
+UPDATE threads SET context = context + 1, reset_seq = next_seq WHERE id = @id AND owner = @owner;
 
 -- DrawSeq takes numbers from the thread's counter. It holds the thread's row
 -- until the end of the transaction, so numbers become visible in their order.

@@ -103,6 +103,10 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"changes":              s.changes,
 		"lost changes":         s.lostChanges,
 		"superseded turn":      s.supersededTurn,
+		"erase many":           s.eraseMany,
+		"erase left":           s.eraseLeft,
+		"expire":               s.expire,
+		"replay after reset":   s.replayAfterReset,
 		"commands":             s.commands,
 		"images":               s.images,
 	}

@@ -315,8 +315,9 @@ func (q *Queries) ListMessages(ctx context.Context, arg ListMessagesParams) ([]M
 
 const listReplay = `-- name: ListReplay :many
 SELECT m.id, m.thread_id, m.seq, m.revision, m.context, m.role, m.source, m.status, m.text, m.parts, m.metadata, m.call_id, m.item_id, m.model, m.voice, m.heard_text, m.audio_end_ms, m.instance, m.created_at, m.updated_at, m.search_text FROM messages AS m
-JOIN threads AS t ON t.id = m.thread_id
-WHERE m.thread_id = $1 AND t.owner = $2 AND m.context = t.context AND m.status <> 'in_progress'
+WHERE m.thread_id = $1 AND m.status <> 'in_progress'
+    AND m.context = (SELECT t.context FROM threads AS t WHERE t.id = $1 AND t.owner = $2)
+    AND m.seq >= (SELECT t.reset_seq FROM threads AS t WHERE t.id = $1 AND t.owner = $2)
 ORDER BY m.seq DESC
 LIMIT CAST($3 AS bigint)
 `
@@ -327,7 +328,8 @@ type ListReplayParams struct {
 	MaxRows  int64
 }
 
-// ListReplay gives the newest first.
+// ListReplay gives the newest first. Context and number are constants of the query, so
+// that the index gives the rows in their order and those before a reset are not read.
 func (q *Queries) ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error) {
 	rows, err := q.db.Query(ctx, listReplay, arg.ThreadID, arg.Owner, arg.MaxRows)
 	if err != nil {

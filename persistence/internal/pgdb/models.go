@@ -184,6 +184,7 @@ type Thread struct {
 	UpdatedAt   dbtype.Time
 	SearchTitle string
 	TitleBy     string
+	ResetSeq    int64
 }
 
 type ToolCall struct {

@@ -36,7 +36,8 @@ type Querier interface {
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
 	DeleteLegs(ctx context.Context, arg DeleteLegsParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
-	DeleteThread(ctx context.Context, arg DeleteThreadParams) (int64, error)
+	// DisownThread hides a thread from everybody until it is erased.
+	DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error)
 	// DrawSeq takes numbers from the thread's counter. It holds the thread's row
 	// until the end of the transaction, so numbers become visible in their order.
 	DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error)
@@ -50,6 +51,10 @@ type Querier interface {
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 	// EnsureThread changes nothing when there is a thread with the id, whoever owns it.
 	EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error)
+	EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error)
+	EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error)
+	EraseThread(ctx context.Context, arg EraseThreadParams) error
+	EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) (int64, error)
 	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error
@@ -99,6 +104,10 @@ type Querier interface {
 	// something now, the latest used first. It is for the dispatcher and never
 	// answers a caller of the API.
 	ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error)
+	ListErased(ctx context.Context) ([]string, error)
+	// ListExpired gives threads that nobody has used since a time, and on which no call
+	// and no turn runs now.
+	ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error)
 	ListInstances(ctx context.Context) ([]Instance, error)
 	ListLegs(ctx context.Context, arg ListLegsParams) ([]UpstreamLeg, error)
 	// ListLegsToHangUp asks for all owners. A leg is due when it has ended, or its
@@ -122,7 +131,8 @@ type Querier interface {
 	// ListQueued gives what is not done, in the order in which it is sent: what was
 	// begun, then what is due at once, then by the time.
 	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
-	// ListReplay gives the newest first.
+	// ListReplay gives the newest first. Context and number are constants of the query, so
+	// that the index gives the rows in their order and those before a reset are not read.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
 	// ListThreads gives threads in which every word (a JSON array of words in
 	// lower case) is found in the title or in some message.

@@ -84,8 +84,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
 	}
-	if q.deleteThreadStmt, err = db.PrepareContext(ctx, deleteThread); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteThread: %w", err)
+	if q.disownThreadStmt, err = db.PrepareContext(ctx, disownThread); err != nil {
+		return nil, fmt.Errorf("error preparing query DisownThread: %w", err)
 	}
 	if q.drawSeqStmt, err = db.PrepareContext(ctx, drawSeq); err != nil {
 		return nil, fmt.Errorf("error preparing query DrawSeq: %w", err)
@@ -110,6 +110,18 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.ensureThreadStmt, err = db.PrepareContext(ctx, ensureThread); err != nil {
 		return nil, fmt.Errorf("error preparing query EnsureThread: %w", err)
+	}
+	if q.eraseMessagesStmt, err = db.PrepareContext(ctx, eraseMessages); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseMessages: %w", err)
+	}
+	if q.eraseResponsesStmt, err = db.PrepareContext(ctx, eraseResponses); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseResponses: %w", err)
+	}
+	if q.eraseThreadStmt, err = db.PrepareContext(ctx, eraseThread); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseThread: %w", err)
+	}
+	if q.eraseToolCallsStmt, err = db.PrepareContext(ctx, eraseToolCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseToolCalls: %w", err)
 	}
 	if q.failOpenResponsesStmt, err = db.PrepareContext(ctx, failOpenResponses); err != nil {
 		return nil, fmt.Errorf("error preparing query FailOpenResponses: %w", err)
@@ -221,6 +233,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listDueQueuesStmt, err = db.PrepareContext(ctx, listDueQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDueQueues: %w", err)
+	}
+	if q.listErasedStmt, err = db.PrepareContext(ctx, listErased); err != nil {
+		return nil, fmt.Errorf("error preparing query ListErased: %w", err)
+	}
+	if q.listExpiredStmt, err = db.PrepareContext(ctx, listExpired); err != nil {
+		return nil, fmt.Errorf("error preparing query ListExpired: %w", err)
 	}
 	if q.listInstancesStmt, err = db.PrepareContext(ctx, listInstances); err != nil {
 		return nil, fmt.Errorf("error preparing query ListInstances: %w", err)
@@ -444,9 +462,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteQueuedStmt: %w", cerr)
 		}
 	}
-	if q.deleteThreadStmt != nil {
-		if cerr := q.deleteThreadStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteThreadStmt: %w", cerr)
+	if q.disownThreadStmt != nil {
+		if cerr := q.disownThreadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing disownThreadStmt: %w", cerr)
 		}
 	}
 	if q.drawSeqStmt != nil {
@@ -487,6 +505,26 @@ func (q *Queries) Close() error {
 	if q.ensureThreadStmt != nil {
 		if cerr := q.ensureThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing ensureThreadStmt: %w", cerr)
+		}
+	}
+	if q.eraseMessagesStmt != nil {
+		if cerr := q.eraseMessagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseMessagesStmt: %w", cerr)
+		}
+	}
+	if q.eraseResponsesStmt != nil {
+		if cerr := q.eraseResponsesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseResponsesStmt: %w", cerr)
+		}
+	}
+	if q.eraseThreadStmt != nil {
+		if cerr := q.eraseThreadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseThreadStmt: %w", cerr)
+		}
+	}
+	if q.eraseToolCallsStmt != nil {
+		if cerr := q.eraseToolCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseToolCallsStmt: %w", cerr)
 		}
 	}
 	if q.failOpenResponsesStmt != nil {
@@ -672,6 +710,16 @@ func (q *Queries) Close() error {
 	if q.listDueQueuesStmt != nil {
 		if cerr := q.listDueQueuesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDueQueuesStmt: %w", cerr)
+		}
+	}
+	if q.listErasedStmt != nil {
+		if cerr := q.listErasedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listErasedStmt: %w", cerr)
+		}
+	}
+	if q.listExpiredStmt != nil {
+		if cerr := q.listExpiredStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listExpiredStmt: %w", cerr)
 		}
 	}
 	if q.listInstancesStmt != nil {
@@ -928,7 +976,7 @@ type Queries struct {
 	deleteExpiredAccessTokensStmt *sql.Stmt
 	deleteLegsStmt                *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
-	deleteThreadStmt              *sql.Stmt
+	disownThreadStmt              *sql.Stmt
 	drawSeqStmt                   *sql.Stmt
 	drawSeqForNewStmt             *sql.Stmt
 	endInstanceStmt               *sql.Stmt
@@ -937,6 +985,10 @@ type Queries struct {
 	endOpenTurnsStmt              *sql.Stmt
 	endTurnStmt                   *sql.Stmt
 	ensureThreadStmt              *sql.Stmt
+	eraseMessagesStmt             *sql.Stmt
+	eraseResponsesStmt            *sql.Stmt
+	eraseThreadStmt               *sql.Stmt
+	eraseToolCallsStmt            *sql.Stmt
 	failOpenResponsesStmt         *sql.Stmt
 	failOpenToolCallsStmt         *sql.Stmt
 	failTextResponsesStmt         *sql.Stmt
@@ -974,6 +1026,8 @@ type Queries struct {
 	listChangesStmt               *sql.Stmt
 	listCommandsStmt              *sql.Stmt
 	listDueQueuesStmt             *sql.Stmt
+	listErasedStmt                *sql.Stmt
+	listExpiredStmt               *sql.Stmt
 	listInstancesStmt             *sql.Stmt
 	listLegsStmt                  *sql.Stmt
 	listLegsToHangUpStmt          *sql.Stmt
@@ -1039,7 +1093,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
 		deleteLegsStmt:                q.deleteLegsStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
-		deleteThreadStmt:              q.deleteThreadStmt,
+		disownThreadStmt:              q.disownThreadStmt,
 		drawSeqStmt:                   q.drawSeqStmt,
 		drawSeqForNewStmt:             q.drawSeqForNewStmt,
 		endInstanceStmt:               q.endInstanceStmt,
@@ -1048,6 +1102,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
 		endTurnStmt:                   q.endTurnStmt,
 		ensureThreadStmt:              q.ensureThreadStmt,
+		eraseMessagesStmt:             q.eraseMessagesStmt,
+		eraseResponsesStmt:            q.eraseResponsesStmt,
+		eraseThreadStmt:               q.eraseThreadStmt,
+		eraseToolCallsStmt:            q.eraseToolCallsStmt,
 		failOpenResponsesStmt:         q.failOpenResponsesStmt,
 		failOpenToolCallsStmt:         q.failOpenToolCallsStmt,
 		failTextResponsesStmt:         q.failTextResponsesStmt,
@@ -1085,6 +1143,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listChangesStmt:               q.listChangesStmt,
 		listCommandsStmt:              q.listCommandsStmt,
 		listDueQueuesStmt:             q.listDueQueuesStmt,
+		listErasedStmt:                q.listErasedStmt,
+		listExpiredStmt:               q.listExpiredStmt,
 		listInstancesStmt:             q.listInstancesStmt,
 		listLegsStmt:                  q.listLegsStmt,
 		listLegsToHangUpStmt:          q.listLegsToHangUpStmt,

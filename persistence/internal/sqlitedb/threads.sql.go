@@ -14,7 +14,7 @@ import (
 const createThread = `-- name: CreateThread :one
 INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
 VALUES (?1, ?2, ?3, ?4, ?5, 1, 0, ?6, ?6)
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq
 `
 
 type CreateThreadParams struct {
@@ -46,21 +46,23 @@ func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (Thr
 		&i.UpdatedAt,
 		&i.SearchTitle,
 		&i.TitleBy,
+		&i.ResetSeq,
 	)
 	return i, err
 }
 
-const deleteThread = `-- name: DeleteThread :execrows
-DELETE FROM threads WHERE id = ?1 AND owner = ?2
+const disownThread = `-- name: DisownThread :execrows
+UPDATE threads SET owner = '' WHERE id = ?1 AND owner = ?2
 `
 
-type DeleteThreadParams struct {
+type DisownThreadParams struct {
 	ID    string
 	Owner string
 }
 
-func (q *Queries) DeleteThread(ctx context.Context, arg DeleteThreadParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteThreadStmt, deleteThread, arg.ID, arg.Owner)
+// DisownThread hides a thread from everybody until it is erased.
+func (q *Queries) DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error) {
+	result, err := q.exec(ctx, q.disownThreadStmt, disownThread, arg.ID, arg.Owner)
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +72,7 @@ func (q *Queries) DeleteThread(ctx context.Context, arg DeleteThreadParams) (int
 const drawSeq = `-- name: DrawSeq :one
 UPDATE threads SET next_seq = next_seq + CAST(?1 AS bigint)
 WHERE id = ?2 AND owner = ?3
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq
 `
 
 type DrawSeqParams struct {
@@ -94,6 +96,7 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 		&i.UpdatedAt,
 		&i.SearchTitle,
 		&i.TitleBy,
+		&i.ResetSeq,
 	)
 	return i, err
 }
@@ -101,7 +104,7 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 const drawSeqForNew = `-- name: DrawSeqForNew :one
 UPDATE threads SET next_seq = next_seq + 1, updated_at = ?1
 WHERE id = ?2 AND owner = ?3
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq
 `
 
 type DrawSeqForNewParams struct {
@@ -124,6 +127,7 @@ func (q *Queries) DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (T
 		&i.UpdatedAt,
 		&i.SearchTitle,
 		&i.TitleBy,
+		&i.ResetSeq,
 	)
 	return i, err
 }
@@ -149,8 +153,72 @@ func (q *Queries) EnsureThread(ctx context.Context, arg EnsureThreadParams) (int
 	return result.RowsAffected()
 }
 
+const eraseMessages = `-- name: EraseMessages :execrows
+DELETE FROM messages WHERE id IN (SELECT m.id FROM messages AS m WHERE m.thread_id = ?1 LIMIT CAST(?2 AS bigint))
+`
+
+type EraseMessagesParams struct {
+	ThreadID string
+	MaxRows  int64
+}
+
+func (q *Queries) EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error) {
+	result, err := q.exec(ctx, q.eraseMessagesStmt, eraseMessages, arg.ThreadID, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const eraseResponses = `-- name: EraseResponses :execrows
+DELETE FROM responses WHERE id IN (SELECT r.id FROM responses AS r WHERE r.thread_id = ?1 LIMIT CAST(?2 AS bigint))
+`
+
+type EraseResponsesParams struct {
+	ThreadID string
+	MaxRows  int64
+}
+
+func (q *Queries) EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error) {
+	result, err := q.exec(ctx, q.eraseResponsesStmt, eraseResponses, arg.ThreadID, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const eraseThread = `-- name: EraseThread :exec
+DELETE FROM threads WHERE id = ?1 AND owner = ''
+`
+
+type EraseThreadParams struct {
+	ID string
+}
+
+func (q *Queries) EraseThread(ctx context.Context, arg EraseThreadParams) error {
+	_, err := q.exec(ctx, q.eraseThreadStmt, eraseThread, arg.ID)
+	return err
+}
+
+const eraseToolCalls = `-- name: EraseToolCalls :execrows
+DELETE FROM tool_calls WHERE id IN (SELECT c.id FROM tool_calls AS c WHERE c.thread_id = ?1 LIMIT CAST(?2 AS bigint))
+`
+
+type EraseToolCallsParams struct {
+	ThreadID string
+	MaxRows  int64
+}
+
+func (q *Queries) EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) (int64, error) {
+	result, err := q.exec(ctx, q.eraseToolCallsStmt, eraseToolCalls, arg.ThreadID, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const getThread = `-- name: GetThread :one
-SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by FROM threads WHERE id = ?1 AND owner = ?2
+SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq FROM threads WHERE id = ?1 AND owner = ?2
 `
 
 type GetThreadParams struct {
@@ -171,14 +239,86 @@ func (q *Queries) GetThread(ctx context.Context, arg GetThreadParams) (Thread, e
 		&i.UpdatedAt,
 		&i.SearchTitle,
 		&i.TitleBy,
+		&i.ResetSeq,
 	)
 	return i, err
+}
+
+const listErased = `-- name: ListErased :many
+SELECT id FROM threads WHERE owner = '' LIMIT 100
+`
+
+func (q *Queries) ListErased(ctx context.Context) ([]string, error) {
+	rows, err := q.query(ctx, q.listErasedStmt, listErased)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listExpired = `-- name: ListExpired :many
+SELECT t.id, t.owner FROM threads AS t
+WHERE t.updated_at < ?1 AND t.owner <> ''
+    AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = t.id AND u.ended_at IS NULL)
+ORDER BY t.updated_at
+LIMIT CAST(?2 AS bigint)
+`
+
+type ListExpiredParams struct {
+	Before  dbtype.Time
+	MaxRows int64
+}
+
+type ListExpiredRow struct {
+	ID    string
+	Owner string
+}
+
+// ListExpired gives threads that nobody has used since a time, and on which no call
+// and no turn runs now.
+func (q *Queries) ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error) {
+	rows, err := q.query(ctx, q.listExpiredStmt, listExpired, arg.Before, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListExpiredRow
+	for rows.Next() {
+		var i ListExpiredRow
+		if err := rows.Scan(&i.ID, &i.Owner); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const renameThread = `-- name: RenameThread :one
 UPDATE threads SET title = ?1, title_by = ?2, search_title = ?3
 WHERE id = ?4 AND owner = ?5
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq
 `
 
 type RenameThreadParams struct {
@@ -208,12 +348,13 @@ func (q *Queries) RenameThread(ctx context.Context, arg RenameThreadParams) (Thr
 		&i.UpdatedAt,
 		&i.SearchTitle,
 		&i.TitleBy,
+		&i.ResetSeq,
 	)
 	return i, err
 }
 
 const resetThread = `-- name: ResetThread :execrows
-UPDATE threads SET context = context + 1 WHERE id = ?1 AND owner = ?2
+UPDATE threads SET context = context + 1, reset_seq = next_seq WHERE id = ?1 AND owner = ?2
 `
 
 type ResetThreadParams struct {

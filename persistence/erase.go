@@ -1,0 +1,103 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	// erasePiece is how many rows one transaction deletes: others write in between.
+	erasePiece = 500
+	// expirePiece is how many threads Expire looks up at once.
+	expirePiece = 100
+)
+
+// DeleteThread erases the thread and everything in it. It is gone for everybody at
+// once, and its watches end with ErrNotFound; then it is erased piece by piece. What
+// a crash keeps from being erased Recover erases. Of upstream legs that may still
+// run the ids stay until they are hung up.
+func (s *Store) DeleteThread(ctx context.Context, key Key) error {
+	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+		if err := q.DeleteLegs(ctx, pgdb.DeleteLegsParams{ThreadID: key.Thread, Owner: key.Owner}); err != nil {
+			return 0, err
+		}
+		return q.DisownThread(ctx, pgdb.DisownThreadParams{ID: key.Thread, Owner: key.Owner})
+	})
+	if err != nil {
+		return s.fail("delete thread", err)
+	}
+	s.hub.gone(key)
+	s.eng.tell(note{Type: noteGone, Key: key})
+	// Whoever asked may go away; what has begun is finished.
+	ctx = context.WithoutCancel(ctx)
+	return s.fail("delete thread", errors.Join(s.erase(ctx, key.Thread), s.eng.erased(ctx)))
+}
+
+// erase deletes the rows of a thread that belongs to nobody.
+func (s *Store) erase(ctx context.Context, thread string) error {
+	for _, piece := range []func(q queries) (int64, error){
+		func(q queries) (int64, error) {
+			return q.EraseMessages(ctx, pgdb.EraseMessagesParams{ThreadID: thread, MaxRows: erasePiece})
+		},
+		func(q queries) (int64, error) {
+			return q.EraseToolCalls(ctx, pgdb.EraseToolCallsParams{ThreadID: thread, MaxRows: erasePiece})
+		},
+		func(q queries) (int64, error) {
+			return q.EraseResponses(ctx, pgdb.EraseResponsesParams{ThreadID: thread, MaxRows: erasePiece})
+		},
+	} {
+		for n := int64(erasePiece); n == erasePiece; {
+			if err := s.write(ctx, func(q queries) (err error) {
+				n, err = piece(q)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return s.write(ctx, func(q queries) error { return q.EraseThread(ctx, pgdb.EraseThreadParams{ID: thread}) })
+}
+
+// eraseLeft finishes what a crash has left.
+func (s *Store) eraseLeft(ctx context.Context) error {
+	left, err := s.eng.read().ListErased(ctx)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	for _, thread := range left {
+		if err := s.erase(ctx, thread); err != nil {
+			return err
+		}
+	}
+	return s.eng.erased(ctx)
+}
+
+// Expire erases the threads of all owners in which nothing was said since a time,
+// unless a call or a turn runs on them, and returns how many there were.
+func (s *Store) Expire(ctx context.Context, before time.Time) (erased int, err error) {
+	if y := before.UTC().Year(); y < 1 || y > 9999 {
+		return 0, fmt.Errorf("expire threads: %w time", ErrInvalid)
+	}
+	for {
+		rows, err := s.eng.read().ListExpired(ctx, pgdb.ListExpiredParams{Before: dbtype.At(before), MaxRows: expirePiece})
+		if err != nil || len(rows) == 0 {
+			return erased, s.fail("expire threads", err)
+		}
+		for _, r := range rows {
+			switch err := s.DeleteThread(ctx, Key{Owner: r.Owner, Thread: r.ID}); {
+			case err == nil:
+				erased++
+			case !errors.Is(err, ErrNotFound): // its owner was faster
+				return erased, err
+			}
+			if err := ctx.Err(); err != nil {
+				return erased, fmt.Errorf("expire threads: %w", err)
+			}
+		}
+	}
+}

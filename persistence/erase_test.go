@@ -1,0 +1,49 @@
+package persistence_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// What was deleted is not in the files of SQLite any more.
+func TestDeletedIsNotInTheFile(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	s := persistencetest.Open(t, url, persistence.Options{})
+	thread, err := s.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	const private = "Zwetschgenknödel"
+	for range 50 {
+		say(t, s, key, strings.Repeat("a long story about "+private+" ", 50))
+	}
+	path := strings.TrimPrefix(url, "sqlite:")
+	found := func() bool {
+		for _, suffix := range []string{"", "-wal"} {
+			data, err := os.ReadFile(path + suffix)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if bytes.Contains(bytes.ToLower(data), []byte(strings.ToLower(private))) {
+				return true
+			}
+		}
+		return false
+	}
+	if !found() {
+		t.Fatal("the words are not in the file while the thread is there")
+	}
+	if err := s.DeleteThread(t.Context(), key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	if found() {
+		t.Error("the words are in the file after DeleteThread")
+	}
+}

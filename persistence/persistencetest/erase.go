@@ -1,0 +1,110 @@
+package persistencetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// fill writes many messages at once, behind the store's back.
+func fill(t *testing.T, b bundle, amount int) {
+	t.Helper()
+	if _, err := b.store.Apply(t.Context(), b.key, []persistence.Change{
+		putText("first", "one of many", last),
+		persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t", Status: persistence.ToolCallDone}},
+		persistence.PutResponse{Response: persistence.ResponseRecord{ID: "r"}},
+	}); err != nil {
+		t.Fatalf("Apply() = %v", err)
+	}
+	const columns = "context, role, source, status, text, parts, metadata, call_id, item_id, model, voice, instance, created_at, updated_at, search_text"
+	db := rawDB(t, b.url)
+	if _, err := db.ExecContext(t.Context(), fmt.Sprintf(`INSERT INTO messages (id, thread_id, seq, revision, %s)
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		SELECT 'fill' || i, thread_id, 10 + i, 10 + i, %s FROM messages, n WHERE id = 'first'`, columns, amount, columns)); err != nil {
+		t.Fatalf("fill thread: %v", err)
+	}
+	if _, err := db.ExecContext(t.Context(), fmt.Sprintf("UPDATE threads SET next_seq = %d WHERE id = '%s'", amount+100, b.key.Thread)); err != nil {
+		t.Fatalf("fill thread: %v", err)
+	}
+}
+
+func (s suite) eraseMany(t *testing.T) {
+	b := s.setup(t)
+	fill(t, b, 1234)
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	wantRows(t, b.url, `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) + (SELECT count(*) FROM tool_calls)
+		+ (SELECT count(*) FROM responses) AS n`, "0")
+	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
+}
+
+// eraseLeft: what a process that died had begun to erase is nobody's, and goes.
+func (s suite) eraseLeft(t *testing.T) {
+	b := s.setup(t)
+	fill(t, b, 600)
+	db := rawDB(t, b.url)
+	if _, err := db.ExecContext(t.Context(), "UPDATE threads SET owner = ''"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.store.Thread(t.Context(), b.key)
+	wantErr(t, "Thread()", err, persistence.ErrNotFound)
+	_, err = b.store.Thread(t.Context(), persistence.Key{Thread: b.key.Thread})
+	wantErr(t, "Thread() of nobody", err, persistence.ErrNotFound)
+	if err := b.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	if _, err := b.store.Recover(t.Context()); err != nil {
+		t.Errorf("Recover() = %v", err)
+	}
+	wantRows(t, b.url, "SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) AS n", "0")
+}
+
+func (s suite) expire(t *testing.T) {
+	b := s.setup(t)
+	ctx := t.Context()
+	old, live, typed := b.key, newThread(t, b.store, "anna"), newThread(t, b.store, "bert")
+	if err := b.store.SaveCall(ctx, live, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	if err := b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t", time.Minute) }); err != nil {
+		t.Fatalf("ClaimTurn() = %v", err)
+	}
+	at := time.Now()
+	if n, err := b.store.Expire(ctx, at.Add(-time.Hour)); err != nil || n != 0 {
+		t.Errorf("Expire() = %d, %v, want none", n, err)
+	}
+	if n, err := b.store.Expire(ctx, at.Add(time.Hour)); err != nil || n != 1 {
+		t.Errorf("Expire() = %d, %v, want one", n, err)
+	}
+	_, err := b.store.Thread(ctx, old)
+	wantErr(t, "Thread() of the old one", err, persistence.ErrNotFound)
+	for _, key := range []persistence.Key{live, typed} {
+		if _, err := b.store.Thread(ctx, key); err != nil {
+			t.Errorf("Thread() = %v", err)
+		}
+	}
+	_, err = b.store.Expire(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+	wantErr(t, "Expire() in the year 10000", err, persistence.ErrInvalid)
+}
+
+// replayAfterReset: what is before a reset is not even looked at.
+func (s suite) replayAfterReset(t *testing.T) {
+	b := s.setup(t)
+	fill(t, b, 50)
+	if got, err := b.store.Replay(t.Context(), b.key, 7); err != nil || len(got) != 7 {
+		t.Errorf("Replay() = %d, %v", len(got), err)
+	}
+	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
+		t.Fatalf("ResetThread() = %v", err)
+	}
+	if got, err := b.store.Replay(t.Context(), b.key, 7); err != nil || len(got) != 0 {
+		t.Errorf("Replay() after a reset = %d, %v", len(got), err)
+	}
+	b.append(t, text(persistence.RoleUser, "fresh"))
+	if got, err := b.store.Replay(t.Context(), b.key, 7); err != nil || words(got) != "fresh" {
+		t.Errorf("Replay() = %q, %v", words(got), err)
+	}
+}

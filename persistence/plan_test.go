@@ -1,0 +1,119 @@
+package persistence_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// plans says which index each query that is asked all the time must use: so that it
+// takes as long in a thread of a hundred thousand messages as in a small one.
+var plans = map[string]string{
+	"ListReplay":        "messages_by_seq",
+	"ListMessages":      "messages_by_seq",
+	"ListChanges":       "messages_by_revision",
+	"FirstMessageAfter": "messages_by_seq",
+	"LastMessage":       "messages_by_seq",
+	"GetMessage":        "messages_pkey",
+	"GetLiveCall":       "calls_live",
+}
+
+// smallTables are asked for what is open, of which there is little. PostgreSQL, which
+// knows how little, may read them in another way.
+var smallTables = map[string]string{
+	"ListOpenApprovals":    "approvals_open",
+	"ListOpenTextMessages": "messages_open_by_thread",
+	"ListLegsToHangUp":     "upstream_legs_open",
+	"ListCommands":         "commands_open",
+}
+
+// crowd fills the tables of PostgreSQL: one thread is long, many are short.
+var crowd = []string{
+	`INSERT INTO threads SELECT 't' || i, 'owner' || i % 50, '', 1000000, 0, now(), now(), '', '' FROM generate_series(1, 2000) AS i`,
+	`INSERT INTO messages SELECT 'm' || i, CASE WHEN i % 2 = 0 THEN 't1' ELSE 't' || i % 2000 + 1 END, i, i, 0, 'user', 'voice',
+		CASE WHEN i % 500 = 0 THEN 'in_progress' ELSE 'completed' END, 'words', '[]', '{}', '', '', '', '', NULL, NULL, 'me', now(), now(), 'words'
+		FROM generate_series(1, 20000) AS i`,
+	`INSERT INTO calls SELECT 'c' || i, 't' || i % 2000 + 1, '', '', '', '', now(), NULL, CASE WHEN i > 1000 THEN now() END, '', 0, 0, 0, 'me'
+		FROM generate_series(1, 20000) AS i`,
+	`ANALYZE`,
+}
+
+// arguments stand for the parameters of a query: an upper bound for numbers, a word
+// for text.
+var arguments = regexp.MustCompile(`@[a-z_]+`)
+
+func TestQueryPlans(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../db/queries/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no queries: %v", err)
+	}
+	queries := map[string]string{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(data), "-- name: ")[1:] {
+			head, body, _ := strings.Cut(block, "\n")
+			body, _, _ = strings.Cut(body, ";")
+			queries[strings.Fields(head)[0]] = body
+		}
+	}
+	argument := func(name string) string {
+		switch {
+		case strings.HasPrefix(name, "@after_"), name == "@max_rows":
+			return "10"
+		case name == "@now", name == "@settled_by":
+			return "'2026-01-02T03:04:05.000006Z'"
+		}
+		return "'t1'"
+	}
+	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			url := newURL(t)
+			persistencetest.Open(t, url, persistence.Options{})
+			explain := "EXPLAIN QUERY PLAN "
+			if engine == "postgres" {
+				explain = "EXPLAIN "
+				// PostgreSQL reads small tables as a whole.
+				for _, fill := range crowd {
+					persistencetest.Rows(t, url, fill)
+				}
+			}
+			wanted := maps.Clone(plans)
+			if engine == "sqlite" {
+				maps.Copy(wanted, smallTables)
+			}
+			for name, index := range wanted {
+				query := queries[name]
+				if query == "" {
+					t.Errorf("there is no query %s", name)
+					continue
+				}
+				var plan []string
+				for _, row := range persistencetest.Rows(t, url, explain+arguments.ReplaceAllStringFunc(query, argument)) {
+					plan = append(plan, strings.Join(row, " "))
+				}
+				text := strings.Join(plan, "\n")
+				if engine == "sqlite" {
+					index = strings.ReplaceAll(index, "messages_pkey", "sqlite_autoindex_messages_1")
+				}
+				if !strings.Contains(text, index) || strings.Contains(text, "SCAN m\n") {
+					t.Errorf("%s does not use %s:\n%s", name, index, text)
+				}
+				// The rows come in their order: none is read only to be sorted.
+				if (name == "ListReplay" || name == "ListMessages") && (strings.Contains(text, "Sort") || strings.Contains(text, "TEMP B-TREE")) {
+					t.Errorf("%s sorts:\n%s", name, text)
+				}
+			}
+		})
+	}
+}
