@@ -1,0 +1,287 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
+	"voicebridge/toolkit"
+)
+
+// threadFold is a thread that is made of the changes of a call, in their places.
+type threadFold struct {
+	mu       sync.Mutex
+	ids      []string
+	messages map[string]persistence.Message
+	tools    map[string]persistence.ToolCall
+	legs     map[int64]persistence.UpstreamLeg
+	breaches []string
+}
+
+func (f *threadFold) commit(_ context.Context, changes []session.Change) (saved []persistence.Message, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range changes {
+		switch c := c.(type) {
+		case session.SaveMessage:
+			f.place(c)
+			saved = append(saved, c.Message)
+		case session.SaveTool:
+			f.tools[c.Call.ID] = c.Call
+		case saveLeg:
+			f.legs[c.leg.Generation] = c.leg
+		}
+	}
+	return saved, nil
+}
+
+func (f *threadFold) commitOne(ctx context.Context, c session.Change) ([]persistence.Message, error) {
+	return f.commit(ctx, []session.Change{c})
+}
+
+func (f *threadFold) place(c session.SaveMessage) {
+	id := c.Message.ID
+	known := slices.Contains(f.ids, id)
+	switch at := c.Place; {
+	case known != (at.How == session.PlaceKept):
+		f.breaches = append(f.breaches, fmt.Sprintf("message %s is placed %d, known %t", id, at.How, known))
+	case at.How == session.PlaceLast, at.How == session.PlaceAfter && at.After == "" && len(f.ids) == 0:
+		f.ids = append(f.ids, id)
+	case at.How == session.PlaceAfter:
+		i := slices.Index(f.ids, at.After)
+		if i < 0 {
+			f.breaches = append(f.breaches, fmt.Sprintf("message %s after the unknown %q", id, at.After))
+		}
+		f.ids = slices.Insert(f.ids, i+1, id)
+	}
+	f.messages[id] = c.Message
+}
+
+// renewed is a call whose upstream is replaced again and again.
+type renewed struct {
+	*bubble
+	voice *voice
+	fold  *threadFold
+	typed []string
+	seen  int            // events of the browser
+	kinds map[string]int // of them, by type
+}
+
+func newRenewed(t *testing.T, v *voice) *renewed {
+	t.Helper()
+	r := &renewed{voice: v, kinds: map[string]int{}, fold: &threadFold{
+		messages: map[string]persistence.Message{}, tools: map[string]persistence.ToolCall{}, legs: map[int64]persistence.UpstreamLeg{},
+	}}
+	r.bubble = newBubble(t, func(b *bubble) {
+		c := b.call
+		c.upstream = v
+		first, err := c.dialLeg(t.Context(), 1, nil, func(persistence.UpstreamLeg) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.first = first
+		c.writer = newWriter(r.fold, c.log, c.saved)
+		b.cfg.RenewBefore = 10 * time.Minute
+		if err := b.registry.Add(toolkit.Entry{Tool: pausing{}, Executor: toolkit.ExecutorApp}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	r.until("bridge.ready", 1)
+	return r
+}
+
+// pausing is a tool that takes two seconds.
+type pausing struct{ slowTool }
+
+func (pausing) Call(ctx context.Context, _ toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		select {
+		case <-time.After(2 * time.Second):
+			yield(toolkit.Chunk{Result: &toolkit.Result{Output: json.RawMessage(`{"ok":true}`)}}, nil)
+		case <-ctx.Done():
+			yield(toolkit.Chunk{}, context.Cause(ctx))
+		}
+	}
+}
+
+// count is how many events of that type the browser has got.
+func (r *renewed) count(kind string) int {
+	r.browser.mu.Lock()
+	defer r.browser.mu.Unlock()
+	for ; r.seen < len(r.browser.sent); r.seen++ {
+		var ev struct{ Type string }
+		if json.Unmarshal([]byte(r.browser.sent[r.seen]), &ev) == nil {
+			r.kinds[ev.Type]++
+		}
+	}
+	return r.kinds[kind]
+}
+
+// until lets time pass until the browser has got so many events of that type.
+func (r *renewed) until(kind string, n int) {
+	r.t.Helper()
+	for range 100_000 {
+		if r.count(kind) >= n {
+			return
+		}
+		select {
+		case <-r.done:
+			r.t.Fatalf("the call ended because of %q before %d %s", r.reason, n, kind)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	r.t.Fatalf("%d %s, want %d", r.count(kind), kind, n)
+}
+
+// say types a text and asks for the answer.
+func (r *renewed) say(text string) {
+	r.typed = append(r.typed, text)
+	id := fmt.Sprintf("typed_%d", len(r.typed))
+	r.call.post(session.BrowserEvent{Gen: 1, Data: fmt.Appendf(nil, `{"type":"conversation.item.create","item":{"id":%q,"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, id, text)})
+	r.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"response.create"}`)})
+}
+
+// check ends the call and compares the thread with what was said: nothing is lost,
+// nothing is there twice, and the order is that of the talk.
+func (r *renewed) check() {
+	t := r.t
+	t.Helper()
+	time.Sleep(time.Minute) // virtual: the last answer is made and played
+	r.call.stop(EndHangup)
+	r.end(EndHangup)
+	var users []string
+	answered := map[string]int{}
+	for i, id := range r.fold.ids {
+		m := r.fold.messages[id]
+		if m.Metadata.Status == persistence.StatusInProgress {
+			t.Errorf("message %s is left in progress", id)
+		}
+		switch {
+		case m.Role == persistence.RoleUser:
+			users = append(users, m.Text())
+		case m.Metadata.Status == persistence.StatusCompleted && strings.HasPrefix(m.Text(), "You said: "):
+			said := strings.Split(strings.TrimPrefix(m.Text(), "You said: "), "; ")
+			answered[said[len(said)-1]]++
+			if want := users[max(0, len(users)-8):]; len(said) < len(want) || !slices.Equal(said[len(said)-len(want):], want) {
+				t.Errorf("message %d: the model knows %q, the user said %q", i, said, want)
+			}
+		}
+	}
+	if !slices.Equal(users, r.typed) {
+		t.Errorf("the user said %d texts, the thread has %d in this order: %q", len(r.typed), len(users), users)
+	}
+	if last := r.typed[len(r.typed)-1]; answered[last] == 0 {
+		t.Errorf("the last text %q is not answered", last)
+	}
+	for text, n := range answered {
+		// A text beside a tool that runs is answered, and then the tool is.
+		if number, err := strconv.Atoi(strings.TrimPrefix(text, "text ")); n > 1 && err == nil && number%3 == 1 {
+			t.Errorf("%q was answered %d times to the end", text, n)
+		}
+	}
+	ended := map[string]int{}
+	for _, call := range r.fold.tools {
+		ended[string(call.Status)]++
+	}
+	if ended["running"] > 0 || ended["failed"] > 0 {
+		t.Errorf("tool calls ended %v", ended)
+	}
+	for _, breach := range slices.Concat(r.voice.breaches, r.fold.breaches) {
+		t.Error(breach)
+	}
+	if len(r.fold.legs) != len(r.voice.sessions) {
+		t.Errorf("%d upstream sessions, %d records", len(r.voice.sessions), len(r.fold.legs))
+	}
+	for gen, leg := range r.fold.legs {
+		if leg.HungUpAt == nil || leg.EndedAt == nil {
+			t.Errorf("upstream session %d: %+v", gen, leg)
+		}
+	}
+	r.checkBrowser()
+}
+
+// checkBrowser looks for what the browser must not see: history, and two items of one
+// name.
+func (r *renewed) checkBrowser() {
+	items := map[string]int{}
+	for _, sent := range r.browser.sent {
+		var ev struct {
+			Type string
+			Item struct{ ID string }
+		}
+		if json.Unmarshal([]byte(sent), &ev) != nil || ev.Type != "conversation.item.added" {
+			continue
+		}
+		if items[ev.Item.ID]++; items[ev.Item.ID] > 1 || strings.Contains(ev.Item.ID, "h") {
+			r.t.Errorf("the browser got %s", sent)
+		}
+	}
+}
+
+// TestPlannedRenewals talks through a hundred sessions that end in time.
+func TestPlannedRenewals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRenewed(t, &voice{lifetime: 11 * time.Minute})
+		random := rand.New(rand.NewPCG(1, 2))
+		for n := 0; r.count("bridge.upstream.renewed") < 100; n++ {
+			kind := "text"
+			if n%3 == 2 {
+				kind = "tool"
+			}
+			r.say(fmt.Sprintf("%s %d", kind, n))
+			time.Sleep(time.Duration(500+random.IntN(20_000)) * time.Millisecond)
+		}
+		if n := r.count("bridge.upstream.renewed"); strings.Contains(strings.Join(r.browser.sent, ""), `"reason":"upstream`) {
+			t.Errorf("%d renewals, some after a loss", n)
+		}
+		r.check()
+	})
+}
+
+// TestSuddenRenewals loses the upstream a hundred times, at whatever moment.
+func TestSuddenRenewals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRenewed(t, &voice{})
+		random := rand.New(rand.NewPCG(3, 4))
+		for n := range 100 {
+			kind := "text"
+			if n%3 == 2 {
+				kind = "tool"
+			}
+			r.say(fmt.Sprintf("%s %d", kind, n))
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+			switch n % 4 {
+			case 0:
+				r.voice.last().drop(rtc.StateFailed)
+			case 1:
+				r.voice.last().emit(`{"type":"error","error":{"type":"invalid_request_error","code":"session_expired","message":"Your session hit the maximum duration of 60 minutes."}}`)
+			case 2:
+				r.voice.mu.Lock()
+				r.voice.refuse = []error{errBusy, errBusy}
+				r.voice.mu.Unlock()
+				r.voice.last().drop(rtc.StateFailed)
+			default:
+				r.voice.last().drop(rtc.StateClosed)
+			}
+			r.until("bridge.upstream.renewed", n+1)
+			time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
+			r.say(fmt.Sprintf("after %d", n))
+			time.Sleep(2*time.Minute + time.Duration(random.IntN(1000))*time.Millisecond)
+		}
+		r.check()
+	})
+}
