@@ -140,3 +140,9 @@ func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 		return fmt.Errorf("end waiting call: %w", context.Cause(ctx))
 	}
 }
+
+// Waiting says that the thread's call waits for its browser.
+func (c *Calls) Waiting(key persistence.Key) bool {
+	live := c.find(key)
+	return live != nil && live.waiting.Load()
+}

@@ -41,6 +41,7 @@ func TestReload(t *testing.T) {
 	first.next(realtime.TypeOutputBufferStarted)
 	first.waitHeard(20)
 	first.leave()
+	b.untilWaiting(first)
 
 	second := b.rejoin(first)
 	second.next(realtime.TypeSessionCreated)
@@ -117,7 +118,7 @@ func (b *bench) untilWaiting(c *browser) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, busy := b.calls.Call(c.key()); busy {
+		if b.calls.Waiting(c.key()) {
 			return
 		}
 		select {

@@ -244,8 +244,8 @@ func TestPlannedRenewals(t *testing.T) {
 			r.say(fmt.Sprintf("%s %d", kind, n))
 			time.Sleep(time.Duration(500+random.IntN(20_000)) * time.Millisecond)
 		}
-		if n := r.count("bridge.upstream.renewed"); strings.Contains(strings.Join(r.browser.sent, ""), `"reason":"upstream`) {
-			t.Errorf("%d renewals, some after a loss", n)
+		if r.browser.has(`"reason":"upstream`) {
+			t.Error("a session was lost")
 		}
 		r.check()
 	})
