@@ -122,7 +122,7 @@ func runCommand(t *testing.T, environ []string, args ...string) (code int, stdou
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-var urlPattern = regexp.MustCompile(`http://\S+`)
+var urlPattern = regexp.MustCompile(`https?://\S+`)
 
 // launch starts voicebridge and waits until it prints its address.
 func launch(t *testing.T, environ []string, args ...string) *program {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/netip"
 	"net/url"
 
 	"github.com/labstack/echo/v4"
@@ -27,7 +28,8 @@ type calls struct {
 	threads interface {
 		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 	}
-	remove *remover
+	remove  *remover
+	proxies []netip.Prefix
 }
 
 func (h *calls) routes(r router) {
@@ -86,7 +88,7 @@ func (h *calls) start(c echo.Context) error {
 	}
 	h.metrics.callsStarted.Inc()
 	header := c.Response().Header()
-	header.Set(echo.HeaderLocation, "/v1/realtime/calls/"+url.PathEscape(started.CallID))
+	header.Set(echo.HeaderLocation, access.Prefix(c.Request(), h.proxies)+"/v1/realtime/calls/"+url.PathEscape(started.CallID))
 	header.Set(headerThreadID, started.ThreadID)
 	return c.Blob(http.StatusCreated, "application/sdp", []byte(started.Answer))
 }

@@ -72,8 +72,10 @@ type Config struct {
 	// Pyodide is where the page gets Python from; nil is nowhere.
 	Pyodide *Pyodide
 	Auth    access.Auth
-	// ICEServers are told to browsers by GET /api/config.
+	// ICEServers are told to browsers by GET /api/config, and beside them those of TURN,
+	// which makes passwords for an owner; nil makes none.
 	ICEServers []ICEServer
+	TURN       func(owner string) []ICEServer
 	// AllowedOrigins are the origins beside our own whose pages may use the API:
 	// scheme://host[:port].
 	AllowedOrigins []string
@@ -182,7 +184,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
-		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, remove},
+		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, remove, cfg.TrustedProxies},
 		&clientSecrets{auth, cfg.Store, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},

@@ -2,11 +2,12 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
-	"voicebridge/web/access"
-
 	"github.com/labstack/echo/v4"
+
+	"voicebridge/web/access"
 )
 
 // Upstream describes what calls talk to, for the page and for clients.
@@ -81,7 +82,11 @@ func (h *pageSettings) read(c echo.Context) error {
 		ClientTools: append([]string{}, h.cfg.ClientTools...),
 		Code:        codeShown{TimeoutMs: h.cfg.Code.Timeout.Milliseconds(), MemoryBytes: h.cfg.Code.MemoryBytes, Pyodide: h.cfg.Pyodide.base()},
 	}
-	for _, i := range h.cfg.ICEServers {
+	servers := h.cfg.ICEServers
+	if h.cfg.TURN != nil {
+		servers = slices.Concat(servers, h.cfg.TURN(answer.Owner))
+	}
+	for _, i := range servers {
 		answer.ICEServers = append(answer.ICEServers, i.shown())
 	}
 	return c.JSON(http.StatusOK, answer)

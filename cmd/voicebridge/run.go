@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +40,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(a.ln.Addr())); err != nil {
+	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(a.cfg.TLS.CertFile != "", a.ln.Addr())); err != nil {
 		return errors.Join(fmt.Errorf("write address: %w", err), a.ln.Close())
 	}
 	return a.run(ctx)
@@ -118,6 +119,14 @@ func (a *app) listen(ctx context.Context) (err error) {
 	if a.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Listen); err != nil {
 		return fmt.Errorf("%w (choose another address with --listen or VOICEBRIDGE_LISTEN)", err)
 	}
+	if a.cfg.TLS.CertFile == "" {
+		return nil
+	}
+	certificate, err := openCertificate(a.cfg.TLS.CertFile, a.cfg.TLS.KeyFile, a.log)
+	if err != nil {
+		return errors.Join(err, a.ln.Close())
+	}
+	a.ln = tls.NewListener(a.ln, &tls.Config{GetCertificate: certificate.get, NextProtos: []string{"http/1.1"}})
 	return nil
 }
 
@@ -200,13 +209,16 @@ func waitForEnd(finished <-chan error, endUnder func(), limit time.Duration) err
 }
 
 // pageURL is the address to open in a browser on this machine.
-func pageURL(addr net.Addr) string {
+func pageURL(secure bool, addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return addr.String()
 	}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "localhost"
+	}
+	if secure {
+		return "https://" + net.JoinHostPort(host, port)
 	}
 	return "http://" + net.JoinHostPort(host, port)
 }

@@ -245,7 +245,7 @@ func TestPageURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := pageURL(a); got != want {
+		if got := pageURL(false, a); got != want {
 			t.Errorf("%s: %s, want %s", addr, got, want)
 		}
 	}

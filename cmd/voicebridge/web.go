@@ -20,6 +20,7 @@ func (a *app) webConfig() web.Config {
 		Pyodide:        a.tools.pyodide,
 		Auth:           a.cfg.Auth(),
 		ICEServers:     a.cfg.Secrets.ICEServers,
+		TURN:           func(owner string) []web.ICEServer { return a.cfg.TURNServers(owner, time.Now()) },
 		AllowedOrigins: a.cfg.AllowedOrigins,
 		Loopback:       a.cfg.Loopback(),
 		TrustedProxies: a.cfg.Proxies(),

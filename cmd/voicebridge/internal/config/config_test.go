@@ -402,3 +402,19 @@ func TestDriver(t *testing.T) {
 		}
 	}
 }
+
+// TestTURNServers compares with a password that another program made in the same way.
+func TestTURNServers(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_TURN__URLS=turn:t.example:3478,turns:t.example:5349", "VOICEBRIDGE_TURN_SECRET=shared", "VOICEBRIDGE_TURN__TTL_MINUTES=60"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := cfg.TURNServers("anna", time.Unix(1767225600, 0))
+	if len(got) != 1 || len(got[0].URLs) != 2 || got[0].Username != "1767229200:55579b557896" || got[0].Credential.Reveal() != "XIellKeBR9p689yFR13/AHJGYUo=" {
+		t.Errorf("got %+v with %q", got, got[0].Credential.Reveal())
+	}
+	if none := (&Config{}).TURNServers("anna", time.Now()); none != nil {
+		t.Errorf("without a server: %+v", none)
+	}
+}

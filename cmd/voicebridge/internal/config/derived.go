@@ -2,6 +2,10 @@ package config
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,8 +13,10 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/web"
 	"voicebridge/web/access"
 )
 
@@ -70,6 +76,23 @@ func (r Realtime) NoiseObject() string {
 		return ""
 	}
 	return fmt.Sprintf(`{"type":%q}`, r.NoiseReduction)
+}
+
+// TURNServers are the TURN servers with a password for one owner, which ends some time
+// after now; none when they share no secret with us. The owner is not told to them.
+//
+// Source: draft-uberti-behave-turn-rest-00; static-auth-secret of coturn.
+func (c *Config) TURNServers(owner string, now time.Time) []web.ICEServer {
+	if len(c.TURN.URLs) == 0 {
+		return nil
+	}
+	tag := sha256.Sum256([]byte(owner))
+	ends := now.Add(time.Duration(c.TURN.TTLMinutes) * time.Minute).Unix()
+	username := fmt.Sprintf("%d:%x", ends, tag[:6])
+	mac := hmac.New(sha1.New, []byte(c.Secrets.TURNSecret.Reveal()))
+	mac.Write([]byte(username))
+	password := base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	return []web.ICEServer{{URLs: c.TURN.URLs, Username: username, Credential: access.NewSecret(password)}}
 }
 
 // Loopback reports whether only this machine can reach the server.

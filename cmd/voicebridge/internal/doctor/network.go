@@ -166,7 +166,7 @@ func connectToSelf(ctx context.Context) (err error) {
 
 // iceServers asks the STUN and TURN servers for addresses, each by itself.
 func (d *doctor) iceServers(ctx context.Context) {
-	for _, s := range d.cfg.Secrets.ICEServers {
+	for _, s := range slices.Concat(d.cfg.Secrets.ICEServers, d.cfg.TURNServers("doctor", time.Now())) {
 		for _, address := range s.URLs {
 			about := "ICE server " + address
 			ctx, cancel := context.WithTimeout(ctx, mediaPatience)

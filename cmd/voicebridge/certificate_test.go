@@ -1,0 +1,80 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// writeCertificate writes a certificate for localhost and its key into a folder.
+func writeCertificate(t *testing.T, dir string, serial int64, written time.Time) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, written, written); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+func TestCertificateIsReadAgain(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
+	certFile, keyFile := writeCertificate(t, dir, 1, now.Add(-time.Hour))
+	c, err := openCertificate(certFile, keyFile, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(serial int64) {
+		t.Helper()
+		got, err := c.get(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(got.Certificate[0])
+		if err != nil || leaf.SerialNumber.Int64() != serial {
+			t.Errorf("certificate %v, want %d, %v", leaf.SerialNumber, serial, err)
+		}
+	}
+	want(1)
+	writeCertificate(t, dir, 2, now)
+	want(1) // it is not looked at all the time
+	c.looked = now.Add(-certificateCheck)
+	want(2)
+	if err := os.WriteFile(keyFile, []byte("half of a ke"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.looked = now.Add(-certificateCheck)
+	want(2) // while the renewal is written
+	if _, err := openCertificate(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a bad key is taken at the start")
+	}
+	if _, err := openCertificate(filepath.Join(dir, "none.pem"), keyFile, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a missing file is taken at the start")
+	}
+}

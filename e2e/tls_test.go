@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestServeTLS asks over https, and looks at what a browser is told of TURN.
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"cert.pem": cert, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	environ := environment(t, "VOICEBRIDGE_TLS__CERT_FILE="+filepath.Join(dir, "cert.pem"), "VOICEBRIDGE_TLS__KEY_FILE="+filepath.Join(dir, "key.pem"),
+		"VOICEBRIDGE_TURN__URLS=turn:turn.example.org:3478", "VOICEBRIDGE_TURN_SECRET=shared")
+	s := launch(t, environ)
+	if !strings.HasPrefix(s.url, "https://127.0.0.1:") {
+		t.Fatalf("it printed %q", s.stdout.text.String())
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(cert)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}
+	res, err := client.Get(s.url + "/api/config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		ICE []struct {
+			URLs                 []string
+			Username, Credential string
+		} `json:"ice_servers"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || len(answer.ICE) != 1 || answer.ICE[0].URLs[0] != "turn:turn.example.org:3478" || len(answer.ICE[0].Credential) != 28 {
+		t.Errorf("status %d, %s, %v", res.StatusCode, body, err)
+	}
+	if strings.Contains(string(body), "shared") {
+		t.Error("the secret is told")
+	}
+	s.terminate()
+	code, _, stderr := runCommand(t, append(environ, "VOICEBRIDGE_TLS__KEY_FILE="+filepath.Join(dir, "none.pem")))
+	if code != 1 || !strings.Contains(stderr, "none.pem") {
+		t.Errorf("without a key: code %d, %s", code, stderr)
+	}
+}

@@ -1,0 +1,37 @@
+package access
+
+import (
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ remote, said, want string }{
+		{"127.0.0.1:9", "/voice", "/voice"},
+		{"[::1]:9", "/a/b-c.d", "/a/b-c.d"},
+		{"10.1.2.3:9", "/voice", "/voice"},
+		{"192.0.2.1:9", "/voice", ""}, // nobody's proxy
+		{"nonsense", "/voice", ""},
+		{"127.0.0.1:9", "", ""},
+		{"127.0.0.1:9", "/", ""},
+		{"127.0.0.1:9", "voice", ""},
+		{"127.0.0.1:9", "/voice/", ""},
+		{"127.0.0.1:9", "//evil.example", ""},
+		{"127.0.0.1:9", "/a/../b", ""},
+		{"127.0.0.1:9", "https://evil.example", ""},
+		{"127.0.0.1:9", "/a\\b", ""},
+		{"127.0.0.1:9", "/a b", ""},
+		{"127.0.0.1:9", "/" + strings.Repeat("a", 300), ""},
+		{"127.0.0.1:9", strings.Repeat("/a", 17), ""},
+	} {
+		r := httptest.NewRequest("POST", "/v1/realtime/calls", nil)
+		r.RemoteAddr = tt.remote
+		r.Header.Set("X-Forwarded-Prefix", tt.said)
+		if got := Prefix(r, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); got != tt.want {
+			t.Errorf("%s said by %s: %q, want %q", tt.said, tt.remote, got, tt.want)
+		}
+	}
+}
