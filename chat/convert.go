@@ -19,10 +19,32 @@ const (
 	// maxCallIDLen is the longest id of a call that all providers take.
 	maxCallIDLen = 40
 
-	cutMark = " […]"
 	// noResult is what the model reads of a call that nothing answered.
 	noResult = "Error: the call ended before it was answered"
 )
+
+// runesPerToken is the heuristic by which tokens are counted.
+const runesPerToken = 4
+
+// entry is a message of a request before trimming.
+type entry struct {
+	llm.Message
+	// full is the whole output of a tool message that was cut.
+	full   string
+	images []Image
+	from   *persistence.Message
+}
+
+// tokens counts by the heuristic.
+func (e entry) tokens() int { return tokens(e.Message) + len(e.images)*imageTokens }
+
+func tokens(m llm.Message) int {
+	n := utf8.RuneCountInString(m.Content)
+	for _, c := range m.ToolCalls {
+		n += utf8.RuneCountInString(c.Name) + utf8.RuneCountInString(c.Arguments)
+	}
+	return (n + runesPerToken - 1) / runesPerToken
+}
 
 // converter makes the messages of a request.
 type converter struct {
@@ -180,21 +202,6 @@ func resultText(p *persistence.Part) string {
 
 // isNotice says whether the words of a message are ours: what went wrong.
 func isNotice(m *persistence.Message) bool { return string(m.Metadata.Extra[extraNotice]) == "true" }
-
-// cutRunes shortens text to n characters and marks the cut.
-func cutRunes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	i := 0
-	for at := range text {
-		if i == n {
-			return text[:at] + cutMark
-		}
-		i++
-	}
-	return text
-}
 
 // heardText hands out the heard words of an interrupted answer along the parts
 // of its full text.

@@ -41,7 +41,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[persistence.Key]*Turn{}, finished: map[persistence.Key]*Turn{}}
 	c.ending, c.end = context.WithCancel(context.Background())
-	c.titles = newTitles(c)
+	c.titles = newTitles(&c.cfg)
 	return c, nil
 }
 
@@ -261,4 +261,14 @@ func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decisio
 		}
 	}
 	return nil
+}
+
+// Talked says that something was said on a thread outside of a text turn, in a
+// voice call: the thread gets a title if it has none. It returns at once.
+func (c *Coordinator) Talked(key persistence.Key) { c.titles.ask(key) }
+
+// Title asks the thread's model for a title of a text, as the instructions say,
+// and gives it cleaned and cut. What it took is recorded with the thread.
+func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
+	return c.cfg.title(ctx, key, instructions, text)
 }

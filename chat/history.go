@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
-	"unicode/utf8"
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
@@ -18,8 +17,6 @@ const (
 )
 
 const (
-	// runesPerToken is the heuristic by which tokens are counted.
-	runesPerToken = 4
 	// maxReplay is how many messages of a thread are looked at for a request.
 	maxReplay = 400
 )
@@ -129,26 +126,6 @@ func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 		})
 	}
 	return kept
-}
-
-// entry is a message of a request before trimming.
-type entry struct {
-	llm.Message
-	// full is the whole output of a tool message that was cut.
-	full   string
-	images []Image
-	from   *persistence.Message
-}
-
-// tokens counts by the heuristic.
-func (e entry) tokens() int { return tokens(e.Message) + len(e.images)*imageTokens }
-
-func tokens(m llm.Message) int {
-	n := utf8.RuneCountInString(m.Content)
-	for _, c := range m.ToolCalls {
-		n += utf8.RuneCountInString(c.Name) + utf8.RuneCountInString(c.Arguments)
-	}
-	return (n + runesPerToken - 1) / runesPerToken
 }
 
 // unit is what is trimmed at once: a turn.

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -96,42 +95,4 @@ func checkImages(images []Image, saved int) error {
 		}
 	}
 	return nil
-}
-
-// show puts the last images into the messages that have them. What cannot be read is
-// said in words.
-func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry) []llm.Message {
-	messages := make([]llm.Message, len(entries))
-	shown, size := 0, 0
-	for at := len(entries) - 1; at >= 0; at-- {
-		messages[at] = entries[at].Message
-		for _, image := range entries[at].images {
-			if shown++; shown > maxShown {
-				break
-			}
-			mediaType, data, err := p.read(ctx, key, image)
-			if size += len(data); err == nil && size > maxShownBytes {
-				err = ErrTooLarge
-			}
-			if err != nil {
-				p.log.Warn("image not shown to the model", "error", err)
-				messages[at].Content = strings.TrimSpace(lostImage + "\n" + messages[at].Content)
-				continue
-			}
-			messages[at].Images = append(messages[at].Images, llm.Image{MediaType: mediaType, Data: data})
-		}
-	}
-	return messages
-}
-
-func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (string, []byte, error) {
-	if mediaType, data, ok := i.data(); ok {
-		return cmp.Or(mediaType, i.MediaType), data, nil
-	}
-	id, ok := strings.CutPrefix(i.URL, imagePath(key.Thread))
-	if !ok {
-		return "", nil, fmt.Errorf("read image: %w", persistence.ErrNotFound)
-	}
-	saved, err := p.store.Image(ctx, key, id)
-	return saved.MediaType, saved.Data, err
 }

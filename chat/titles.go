@@ -41,7 +41,7 @@ const ShortTitleInstructions = "Give this message a title of two or three words,
 // titles names threads: at once by their first words, and by the model after the
 // first exchange. One worker does it, so that titles never hurry a provider.
 type titles struct {
-	c    *Coordinator
+	cfg  *Config
 	jobs chan persistence.Key
 
 	mu    sync.Mutex
@@ -49,17 +49,13 @@ type titles struct {
 	tries map[persistence.Key]int
 }
 
-func newTitles(c *Coordinator) *titles {
-	return &titles{c: c, jobs: make(chan persistence.Key, maxTitleJobs), asked: map[persistence.Key]bool{}, tries: map[persistence.Key]int{}}
+func newTitles(cfg *Config) *titles {
+	return &titles{cfg: cfg, jobs: make(chan persistence.Key, maxTitleJobs), asked: map[persistence.Key]bool{}, tries: map[persistence.Key]int{}}
 }
-
-// Talked says that something was said on a thread outside of a text turn, in a
-// voice call: the thread gets a title if it has none. It returns at once.
-func (c *Coordinator) Talked(key persistence.Key) { c.titles.ask(key) }
 
 // ask has the worker look at a thread soon.
 func (w *titles) ask(key persistence.Key) {
-	if w.c.cfg.NoTitles {
+	if w.cfg.NoTitles {
 		return
 	}
 	w.mu.Lock()
@@ -71,7 +67,7 @@ func (w *titles) ask(key persistence.Key) {
 	case w.jobs <- key:
 		w.asked[key] = true
 	default:
-		w.c.log.Warn("too many threads wait for a title", "thread_id", key.Thread)
+		w.cfg.Logger.Warn("too many threads wait for a title", "thread_id", key.Thread)
 	}
 }
 
@@ -93,7 +89,7 @@ func (w *titles) run(ctx context.Context) {
 // fromWords gives a thread the title that needs no model.
 func (w *titles) fromWords(key persistence.Key, text string) {
 	title := localTitle(text)
-	if w.c.cfg.NoTitles || title == "" {
+	if w.cfg.NoTitles || title == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), titleTimeout)
@@ -102,12 +98,12 @@ func (w *titles) fromWords(key persistence.Key, text string) {
 }
 
 func (w *titles) suggest(ctx context.Context, key persistence.Key, title string, by persistence.TitleBy) {
-	changed, err := w.c.cfg.Store.SuggestTitle(ctx, key, title, by)
+	changed, err := w.cfg.Store.SuggestTitle(ctx, key, title, by)
 	if err != nil {
-		w.c.log.Warn("title not saved", "thread_id", key.Thread, "error", err)
+		w.cfg.Logger.Warn("title not saved", "thread_id", key.Thread, "error", err)
 	}
 	if changed {
-		w.c.cfg.Store.Publish(ctx, key, persistence.Event{Type: "thread_titled", Data: toolkit.Encode(map[string]string{"title": title})})
+		w.cfg.Store.Publish(ctx, key, persistence.Event{Type: "thread_titled", Data: toolkit.Encode(map[string]string{"title": title})})
 	}
 }
 
@@ -117,16 +113,16 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			w.c.log.Error("naming a thread panicked", "thread_id", key.Thread, "panic", fmt.Sprint(p))
+			w.cfg.Logger.Error("naming a thread panicked", "thread_id", key.Thread, "panic", fmt.Sprint(p))
 		}
 	}()
-	thread, err := w.c.cfg.Store.Thread(ctx, key)
+	thread, err := w.cfg.Store.Thread(ctx, key)
 	if err != nil || thread.TitleBy == persistence.TitleByUser || thread.TitleBy == persistence.TitleByModel {
 		return
 	}
-	messages, err := w.c.cfg.Store.Messages(ctx, key, 0, 50)
+	messages, err := w.cfg.Store.Messages(ctx, key, 0, 50)
 	if err != nil {
-		w.c.log.Warn("no title", "thread_id", key.Thread, "error", err)
+		w.cfg.Logger.Warn("no title", "thread_id", key.Thread, "error", err)
 		return
 	}
 	said := exchange(messages)
@@ -143,7 +139,7 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 	}
 	title, err := w.think(ctx, key, said)
 	if err != nil {
-		w.c.log.Warn("no title", "thread_id", key.Thread, "error", err)
+		w.cfg.Logger.Warn("no title", "thread_id", key.Thread, "error", err)
 		w.failed(ctx, key)
 		return
 	}
@@ -199,13 +195,12 @@ func (w *titles) think(ctx context.Context, key persistence.Key, said []persiste
 	for _, m := range said {
 		fmt.Fprintf(&b, "%s: %s\n", m.Role, cutRunes(strings.Join(strings.Fields(m.Text()), " "), titleReadRunes))
 	}
-	return w.c.Title(ctx, key, TitleInstructions, b.String())
+	return w.cfg.title(ctx, key, TitleInstructions, b.String())
 }
 
-// Title asks the thread's model for a title of a text, as the instructions say,
-// and gives it cleaned and cut. What it took is recorded with the thread.
-func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
-	m, err := c.cfg.model(ctx, &TurnRequest{Key: key})
+// title is [Coordinator.Title].
+func (c *Config) title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
+	m, err := c.model(ctx, &TurnRequest{Key: key})
 	if err != nil {
 		return "", err
 	}
@@ -226,11 +221,11 @@ func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructio
 	}
 	record.Usage = persistence.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens}
 	record.RawUsage, record.FinishedAt = usage.Raw, new(time.Now())
-	if c.cfg.Cost != nil {
-		record.CostUSD = c.cfg.Cost(m.provider.Name(), m.request.Model, usage)
+	if c.Cost != nil {
+		record.CostUSD = c.Cost(m.provider.Name(), m.request.Model, usage)
 	}
-	if err := c.cfg.Store.SaveResponse(ctx, key, record); err != nil {
-		c.log.Warn("response not saved", "thread_id", key.Thread, "error", err)
+	if err := c.Store.SaveResponse(ctx, key, record); err != nil {
+		c.Logger.Warn("response not saved", "thread_id", key.Thread, "error", err)
 	}
 	title := cleanTitle(answer.String())
 	if title == "" {
