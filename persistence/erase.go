@@ -33,6 +33,7 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	}
 	s.hub.gone(key)
 	s.eng.tell(note{Type: noteGone, Key: key})
+	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
 	// Whoever asked may go away; what has begun is finished.
 	ctx = context.WithoutCancel(ctx)
 	return s.fail("delete thread", errors.Join(s.erase(ctx, key.Thread), s.eng.erased(ctx)))

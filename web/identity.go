@@ -16,6 +16,8 @@ type router struct {
 	// user lets a request through when its caller is known, userOrSecret also takes
 	// client secrets.
 	user, userOrSecret echo.MiddlewareFunc
+	// text counts a text of the caller, turn also an answer that is made meanwhile.
+	text, turn echo.MiddlewareFunc
 }
 
 // identified lets a request through when its caller is known.
@@ -30,6 +32,32 @@ func identified(auth *access.Authenticator, events securityLog, secretsToo bool)
 				return err
 			}
 			c.Set(identityKey, who)
+			return next(c)
+		}
+	}
+}
+
+// countsText refuses a caller who sends too much.
+func countsText(limits *access.Allowances) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := limits.Text(caller(c).Owner); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+// countsTurn refuses a caller for whom too many answers are made at once.
+func countsTurn(limits *access.Allowances) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			release, err := limits.Turn(caller(c).Owner)
+			if err != nil {
+				return err
+			}
+			defer release()
 			return next(c)
 		}
 	}

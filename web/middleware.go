@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/persistence"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -198,8 +199,11 @@ func (p *pipeline) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 			// Not every ResponseWriter of a test has deadlines.
 			_ = rc.SetReadDeadline(time.Now().Add(p.bodyTimeout))
 			limit := int64(input.MaxBody)
-			if c.Path() == "/api/threads/:id/messages" {
+			switch c.Path() {
+			case "/api/threads/:id/messages":
 				limit = maxChatBody
+			case "/api/threads/:id/images":
+				limit = persistence.MaxImageBytes + 1 // so that the handler sees that it is too large
 			}
 			r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
 		}

@@ -49,7 +49,7 @@ type queues struct {
 func (h *queues) routes(r router) {
 	for _, thread := range []string{"/api/threads/:id", "/api/sessions/:id"} {
 		r.GET(thread+"/queue", h.list, r.user)
-		r.POST(thread+"/queue", h.add, r.user)
+		r.POST(thread+"/queue", h.add, r.user, r.text)
 		r.DELETE(thread+"/queue", h.clear, r.user)
 		r.POST(thread+"/queue/resume", h.resume, r.user)
 		r.GET(thread+"/queue/:msg_id", h.read, r.user)

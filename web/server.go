@@ -33,6 +33,7 @@ type store interface {
 	usageStore
 	pinger
 	ownerWatcher
+	imageStore
 	tokenStore
 	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
@@ -173,7 +174,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
 		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, auth, uistream.DefaultTiming(), cfg.Logger},
 		conductors: conductor.New(conductor.Config{
-			Chat: cfg.Chat, RefuseInCall: live.refuse, Now: now, Logger: cfg.Logger,
+			Chat: cfg.Chat, RefuseInCall: live.refuse, Admit: limits.Text, Now: now, Logger: cfg.Logger,
 			Explain: func(err error) *problem.Error { return classify(orThread(err)) },
 		}),
 	}
@@ -181,7 +182,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s.pipeline.use(s.echo)
 	events := securityLog{cfg.Logger}
 	remove := &remover{cfg.Calls, cfg.Chat}
-	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true)}
+	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: countsText(limits), turn: countsTurn(limits)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
 		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, remove, cfg.TrustedProxies},
@@ -189,12 +190,13 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},
 		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams},
+		&images{cfg.Store, limits.ImageBytesPerOwner},
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
 		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, s.door},
 		&queues{cfg.Queue, now},
-		&textSessionRoutes{cfg.Chat, live, remove},
+		&textSessionRoutes{cfg.Chat, live, remove, cfg.Limits},
 		&conductors{cfg.Store, s.conductors, s.door},
 		&pageSessions{auth, limits, now, events},
 		&pageSettings{cfg},

@@ -13,6 +13,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
+	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -22,14 +23,15 @@ type textSessionRoutes struct {
 	chat   textSessions
 	live   *liveCall
 	remove *remover
+	limits access.Limits
 }
 
 func (h *textSessionRoutes) routes(r router) {
-	r.POST("/text/session", h.create, r.user)
+	r.POST("/text/session", h.create, r.user, r.text)
 	r.GET("/text/session/:id", h.read, r.user)
 	r.DELETE("/text/session/:id", h.delete, r.user)
-	r.POST("/text/session/:id/message", h.postMessage, r.user)
-	r.POST("/text/session/:id/instructions", h.postInstructions, r.user)
+	r.POST("/text/session/:id/message", h.postMessage, r.user, r.turn)
+	r.POST("/text/session/:id/instructions", h.postInstructions, r.user, r.turn)
 	r.POST("/text/session/:id/tool-output", h.postToolOutput, r.user)
 }
 
@@ -91,6 +93,9 @@ func (h *textSessionRoutes) create(c echo.Context) error {
 		if name != "" && !validName(name) {
 			return problem.BadRequest("invalid_value", param, fmt.Sprintf("%s must be a name of at most %d characters.", param, maxName))
 		}
+	}
+	if !h.limits.MayUse(body.Provider, body.Model) {
+		return problem.Forbidden("model_not_allowed", "This provider and model may not be used here.")
 	}
 	if string(body.Defaults) == "null" {
 		body.Defaults = nil

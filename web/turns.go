@@ -28,7 +28,7 @@ type turns struct {
 }
 
 func (h *turns) routes(r router) {
-	r.POST("/api/threads/:id/messages", h.post, r.user)
+	r.POST("/api/threads/:id/messages", h.post, r.user, r.turn)
 	r.POST("/api/threads/:id/interrupt", h.interrupt, r.user)
 }
 

@@ -1,7 +1,10 @@
 package access
 
 import (
+	"errors"
+	"math"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +21,28 @@ type Limits struct {
 	SignInsPerMinute int // sign-ins and wrong tokens from one address; default 10
 	MaxSockets       int // thread sockets of this process; default 2000
 	SocketsPerOwner  int // default 200
+	TextsPerMinute   int // messages, queued messages and threads of one owner; default 120
+	TurnsPerOwner    int // text turns of one owner at once; default 16
+	// ImageBytesPerOwner is what all images of one owner may have; default 1 GiB.
+	ImageBytesPerOwner int64
+	// AllowedModels are the models that callers may name, as provider/model or
+	// provider/*; empty allows all that are configured.
+	AllowedModels []string
+}
+
+// MayUse reports whether callers may name the model; either name may be empty, for
+// the configured one.
+func (l Limits) MayUse(provider, model string) bool {
+	if len(l.AllowedModels) == 0 || provider == "" && model == "" {
+		return true
+	}
+	for _, allowed := range l.AllowedModels {
+		p, m, _ := strings.Cut(allowed, "/")
+		if (provider == "" || p == provider) && (model == "" || m == "*" || m == model) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l Limits) withDefaults() Limits {
@@ -32,6 +57,11 @@ func (l Limits) withDefaults() Limits {
 	set(&l.SignInsPerMinute, 10)
 	set(&l.MaxSockets, 2000)
 	set(&l.SocketsPerOwner, 200)
+	set(&l.TextsPerMinute, 120)
+	set(&l.TurnsPerOwner, 16)
+	if l.ImageBytesPerOwner <= 0 {
+		l.ImageBytesPerOwner = 1 << 30
+	}
 	return l
 }
 
@@ -52,6 +82,11 @@ type Allowances struct {
 	Guesses *Guesses
 	Calls   *CallLimit
 	Sockets *CountLimit
+	// Texts and Turns are by owner.
+	Texts *RateLimit
+	Turns *CountLimit
+	// ImageBytesPerOwner is 0 for the one local user.
+	ImageBytesPerOwner int64
 }
 
 // NewAllowances returns the counters by the clock now. Zero limits are their defaults.
@@ -62,13 +97,19 @@ func NewAllowances(l Limits, calls liveCalls, authenticated bool, now func() tim
 		perOwner, socketsPerOwner = l.MaxCalls, l.MaxSockets
 	}
 	signIns := NewRateLimit(l.SignInsPerMinute, now)
+	if !authenticated {
+		l.ImageBytesPerOwner = 0
+	}
 	return &Allowances{
-		Guesses: newGuesses(l.SignInsPerMinute, signIns),
-		local:   !authenticated,
-		Setups:  NewRateLimit(l.SetupsPerMinute, now),
-		SignIns: signIns,
-		Calls:   NewCallLimit(calls, l.MaxCalls, perOwner),
-		Sockets: NewCountLimit(l.MaxSockets, socketsPerOwner),
+		Texts:              NewRateLimit(l.TextsPerMinute, now),
+		Turns:              NewCountLimit(math.MaxInt, l.TurnsPerOwner),
+		ImageBytesPerOwner: l.ImageBytesPerOwner,
+		Guesses:            newGuesses(l.SignInsPerMinute, signIns),
+		local:              !authenticated,
+		Setups:             NewRateLimit(l.SetupsPerMinute, now),
+		SignIns:            signIns,
+		Calls:              NewCallLimit(calls, l.MaxCalls, perOwner),
+		Sockets:            NewCountLimit(l.MaxSockets, socketsPerOwner),
 	}
 }
 
@@ -78,6 +119,33 @@ func (l *Allowances) SetUp(address string) error {
 		return nil
 	}
 	return l.Setups.Take(network(address))
+}
+
+// Text counts a text of the owner, or is a 429. The one local user has no such limit.
+func (l *Allowances) Text(owner string) error {
+	if l.local {
+		return nil
+	}
+	if err := l.Texts.Take(owner); err != nil {
+		e, _ := errors.AsType[*problem.Error](err)
+		return problem.TooMany("rate_limit_exceeded", "You send more texts in a minute than you may. Try again later.", e.RetryAfter)
+	}
+	return nil
+}
+
+// Turn counts a text turn of the owner until release is called, or is a 429.
+func (l *Allowances) Turn(owner string) (release func(), err error) {
+	if err := l.Text(owner); err != nil {
+		return nil, err
+	}
+	if l.local {
+		return func() {}, nil
+	}
+	release, ok := l.Turns.Take(owner)
+	if !ok {
+		return nil, problem.TooMany("too_many_turns", "You have as many answers being made as you may. Wait for one, or use the queue.", problem.RetryFull)
+	}
+	return release, nil
 }
 
 // maxAddresses bounds the memory of a RateLimit.

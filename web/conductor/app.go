@@ -193,6 +193,9 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 	if a.all.untold(a.session) >= maxUntold {
 		return fmt.Errorf("begin turn: %w", chat.ErrBusy)
 	}
+	if err := a.all.admit(a.key.Owner); err != nil {
+		return err
+	}
 	if err := a.all.refuseInCall(ctx, a.key); err != nil {
 		return err
 	}

@@ -71,6 +71,7 @@ func TestAnAppIsLostBeforeTheLastPartial(t *testing.T) {
 	texts, key := coordinator(t)
 	d := New(Config{
 		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Admit:        func(string) error { return nil },
 		RefuseInCall: func(context.Context, persistence.Key) error { return nil },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})

@@ -40,6 +40,8 @@ type Config struct {
 	// RefuseInCall returns an error when the thread has a live call: its
 	// conversation is the call's.
 	RefuseInCall func(ctx context.Context, key persistence.Key) error
+	// Admit counts a turn of the owner, or says why there may be none.
+	Admit func(owner string) error
 	// Explain turns any error into what the app is told.
 	Explain func(error) *problem.Error
 	Now     func() time.Time
@@ -50,6 +52,7 @@ type Config struct {
 type Conductors struct {
 	chat         textChat
 	refuseInCall func(ctx context.Context, key persistence.Key) error
+	admit        func(owner string) error
 	explain      func(error) *problem.Error
 	now          func() time.Time
 	log          *slog.Logger
@@ -70,7 +73,7 @@ type session struct {
 // New returns the sessions of all apps, of which there is none yet.
 func New(cfg Config) *Conductors {
 	return &Conductors{
-		chat: cfg.Chat, refuseInCall: cfg.RefuseInCall, explain: cfg.Explain, now: cfg.Now, log: cfg.Logger,
+		chat: cfg.Chat, refuseInCall: cfg.RefuseInCall, admit: cfg.Admit, explain: cfg.Explain, now: cfg.Now, log: cfg.Logger,
 		sessions: make(map[persistence.Key]*session),
 	}
 }

@@ -245,6 +245,11 @@ type Limits struct {
 	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"` // Wrong ones, and tokens
 	MaxSockets       int `koanf:"max_sockets"`                // WebSockets of this process
 	SocketsPerOwner  int `koanf:"max_sockets_per_owner"`      // WebSockets of one owner
+	TextsPerMinute   int `koanf:"texts_per_minute_per_owner"` // Messages, queued messages, images and threads
+	TurnsPerOwner    int `koanf:"max_turns_per_owner"`        // Text turns at once
+	ImageMBPerOwner  int `koanf:"image_mb_per_owner"`         // All images together
+	// Models that callers may name: provider/model or provider/*; empty allows all
+	AllowedModels []string `koanf:"allowed_models"`
 }
 
 // Price is what a model costs, in US dollars for a million tokens. Audio and
@@ -299,6 +304,7 @@ func Defaults() Config {
 		},
 		Limits: Limits{
 			MaxCalls: 200, MaxCallsPerOwner: 20, SetupsPerMinute: 60, SignInsPerMinute: 10, MaxSockets: 2000, SocketsPerOwner: 200,
+			TextsPerMinute: 120, TurnsPerOwner: 16, ImageMBPerOwner: 1024, AllowedModels: []string{},
 		},
 		Log:             Log{Level: "info", Format: "text"},
 		ShutdownSeconds: 10,

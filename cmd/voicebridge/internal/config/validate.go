@@ -161,6 +161,14 @@ func (c *Config) checkNumbers(w *checks) {
 	w.between("limits.sign_ins_per_minute_per_ip", l.SignInsPerMinute, 1, 100_000)
 	w.between("limits.max_sockets", l.MaxSockets, 1, 1_000_000)
 	w.between("limits.max_sockets_per_owner", l.SocketsPerOwner, 1, 1_000_000)
+	w.between("limits.texts_per_minute_per_owner", l.TextsPerMinute, 1, 1_000_000)
+	w.between("limits.max_turns_per_owner", l.TurnsPerOwner, 1, 1_000_000)
+	w.between("limits.image_mb_per_owner", l.ImageMBPerOwner, 1, 1_000_000)
+	for _, m := range l.AllowedModels {
+		if p, name, ok := strings.Cut(m, "/"); !ok || p == "" || name == "" {
+			w.wrong("limits.allowed_models", "%q is not provider/model", m)
+		}
+	}
 	w.between("shutdown_seconds", c.ShutdownSeconds, 1, 600)
 }
 

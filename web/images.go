@@ -1,0 +1,111 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/gif" // for their headers
+	_ "image/jpeg"
+	_ "image/png"
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+	_ "golang.org/x/image/webp"
+
+	"voicebridge/persistence"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+)
+
+// imageStore keeps images beside threads.
+type imageStore interface {
+	SaveImage(ctx context.Context, key persistence.Key, i persistence.Image, quota int64) (persistence.Image, error)
+	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
+}
+
+// maxPixels is the side of an image: models scale larger ones down.
+const maxPixels = 16_384
+
+// imageTypes are the media types of images by the names of their decoders.
+var imageTypes = map[string]string{"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif"}
+
+// images answers the routes about a thread's images.
+type images struct {
+	store imageStore
+	// quota is how many bytes the images of one owner may have; 0 is no limit.
+	quota int64
+}
+
+func (h *images) routes(r router) {
+	r.POST("/api/threads/:id/images", h.add, r.user, r.text)
+	r.GET("/api/threads/:id/images/:image_id", h.read, r.user)
+}
+
+type imageAnswer struct {
+	ImageID   string `json:"image_id"`
+	MediaType string `json:"media_type"`
+	Width     int    `json:"width"`
+	Height    int    `json:"height"`
+	URL       string `json:"url"`
+}
+
+// add takes an image as the body. Its header must be that of an image of the type
+// that the request names.
+func (h *images) add(c echo.Context) error {
+	key, err := threadKey(c)
+	if err != nil {
+		return err
+	}
+	declared, _ := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
+	if !slices.Contains([]string{"image/png", "image/jpeg", "image/webp", "image/gif"}, declared) {
+		return problem.UnsupportedMedia("Send the image as image/png, image/jpeg, image/webp or image/gif.")
+	}
+	data, err := input.Body(c, persistence.MaxImageBytes, "image")
+	if err != nil {
+		return err
+	}
+	config, format, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil || imageTypes[format] != declared {
+		return problem.BadRequest("bad_image", "image", fmt.Sprintf("The body is not an image of the type %s.", declared))
+	}
+	if config.Width < 1 || config.Height < 1 || config.Width > maxPixels || config.Height > maxPixels {
+		return problem.BadRequest("bad_image", "image", fmt.Sprintf("An image must have from 1 to %d pixels on each side.", maxPixels))
+	}
+	saved, err := h.store.SaveImage(c.Request().Context(), key, persistence.Image{
+		MediaType: declared, Width: config.Width, Height: config.Height, Data: data,
+	}, h.quota)
+	if errors.Is(err, persistence.ErrQuota) {
+		return problem.TooLarge("image", "Your images have as many bytes as they may. Delete threads with images first.")
+	}
+	if err != nil {
+		return orThread(err)
+	}
+	url := "/api/threads/" + key.Thread + "/images/" + saved.ID
+	c.Response().Header().Set(echo.HeaderLocation, url)
+	return c.JSON(http.StatusCreated, imageAnswer{saved.ID, saved.MediaType, saved.Width, saved.Height, url})
+}
+
+// read gives an image back. It never changes.
+func (h *images) read(c echo.Context) error {
+	key, err := threadKey(c)
+	if err != nil {
+		return err
+	}
+	noImage := problem.NotFound("image_not_found", "There is no such image on this thread.")
+	id := c.Param("image_id")
+	if !input.ValidID(id, maxThreadID) {
+		return noImage
+	}
+	saved, err := h.store.Image(c.Request().Context(), key, id)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return noImage
+	}
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "private, max-age=31536000, immutable")
+	return c.Blob(http.StatusOK, saved.MediaType, saved.Data)
+}
