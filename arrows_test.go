@@ -25,7 +25,7 @@ const module = "voicebridge"
 // packages of its own room and of rooms on lower levels, nothing else; so two
 // rooms on one level never know each other.
 var levels = [][]string{
-	{"e2e", "examples"}, // tests of the whole program; programs of those who use it
+	{"e2e", "examples", "deploy"}, // tests of the whole program; programs of those who use it and release it
 	{"cmd"},
 	{"web"},
 	{"bridge", "chat"},

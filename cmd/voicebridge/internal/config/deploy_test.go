@@ -1,0 +1,115 @@
+package config
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/knadh/koanf/parsers/yaml"
+)
+
+const deploy = "../../../../deploy/"
+
+func readDeploy(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(deploy + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// filled is what an operator fills in.
+var filled = map[string]string{
+	"DOMAIN": "voice.example.org", "PUBLIC_IP": "203.0.113.7", "OPENAI_API_KEY": "sk-1", "VOICEBRIDGE_API_TOKENS": "anna:0123456789abcdef",
+	"POSTGRES_PASSWORD": "p", "VOICEBRIDGE_SECRET": strings.Repeat("s", 32), "TURN_SECRET": "t",
+}
+
+// mustLoad checks that a start takes the environment.
+func mustLoad(t *testing.T, environ []string) Config {
+	t.Helper()
+	cfg, err := Load(Sources{File: noFile(t), Environ: environ})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestCompose reads the settings of compose.yaml, filled in as env.example says.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	text := readDeploy(t, "compose.yaml")
+	example := readDeploy(t, "env.example")
+	text = regexp.MustCompile(`\$\{(\w+)[^}]*\}`).ReplaceAllStringFunc(text, func(use string) string {
+		name := regexp.MustCompile(`\w+`).FindString(use)
+		if !strings.Contains(example, "\n"+name+"=\n") {
+			t.Errorf("env.example does not name %s", name)
+		}
+		return filled[name]
+	})
+	doc, err := yaml.Parser().Unmarshal([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, _ := doc["services"].(map[string]any)
+	service, _ := services["voicebridge"].(map[string]any)
+	variables, _ := service["environment"].(map[string]any)
+	var environ []string
+	for name, value := range variables {
+		environ = append(environ, name+"="+value.(string))
+	}
+	image := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(readDeploy(t, "Dockerfile"))
+	cfg := mustLoad(t, append(strings.Fields(image[1]), environ...))
+	if cfg.UDPPort != 40000 || cfg.Loopback() || len(cfg.TURN.URLs) != 2 || cfg.Driver() != UpstreamOpenAI || !strings.HasPrefix(cfg.Secrets.DatabaseURL.Reveal(), "postgres://") {
+		t.Errorf("settings %+v", cfg)
+	}
+}
+
+// TestKubernetes reads the settings of the Deployment, with its secret and with what
+// Kubernetes adds.
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	manifest, _, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
+	doc, err := yaml.Parser().Unmarshal([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{
+		"DATABASE_URL=postgres://u:p@h/db", "OPENAI_API_KEY=sk-1", "VOICEBRIDGE_API_TOKENS=" + filled["VOICEBRIDGE_API_TOKENS"], "VOICEBRIDGE_SECRET=" + filled["VOICEBRIDGE_SECRET"],
+		"VOICEBRIDGE_SERVICE_HOST=10.0.0.1", "VOICEBRIDGE_SERVICE_PORT_HTTP=80", "VOICEBRIDGE_PORT=tcp://10.0.0.1:80", "VOICEBRIDGE_PORT_80_TCP_PROTO=tcp",
+	}
+	spec := doc
+	for _, key := range []string{"spec", "template", "spec"} {
+		spec, _ = spec[key].(map[string]any)
+	}
+	containers, _ := spec["containers"].([]any)
+	container, _ := containers[0].(map[string]any)
+	variables, _ := container["env"].([]any)
+	for _, v := range variables {
+		v, _ := v.(map[string]any)
+		value, ok := v["value"].(string)
+		if !ok {
+			value = filled["PUBLIC_IP"] // the node's
+		}
+		environ = append(environ, v["name"].(string)+"="+value)
+	}
+	cfg := mustLoad(t, environ)
+	if grace, _ := spec["terminationGracePeriodSeconds"].(int); grace <= 2*cfg.ShutdownSeconds || cfg.UDPPort != 40000 {
+		t.Errorf("grace %d, settings %+v", grace, cfg)
+	}
+}
+
+// TestSystemd reads the settings of the unit as they are given out.
+func TestSystemd(t *testing.T) {
+	t.Parallel()
+	var environ []string
+	for line := range strings.Lines(readDeploy(t, "voicebridge.env")) {
+		if !strings.HasPrefix(line, "#") {
+			environ = append(environ, strings.TrimSpace(line))
+		}
+	}
+	if cfg := mustLoad(t, environ); cfg.UDPPort != 40000 || cfg.Driver() != UpstreamSimulator {
+		t.Errorf("settings %+v", cfg)
+	}
+}
