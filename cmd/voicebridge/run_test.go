@@ -156,6 +156,25 @@ func TestCommandsWithoutSettings(t *testing.T) {
 	}
 }
 
+func TestSimulateRefusesFaults(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{
+		"--refuse-status=200":  "refuse_status 200",
+		"--refuse-status=many": "--refuse-status",
+		"--transcripts=sung":   `transcripts "sung"`,
+		"--drop-after=-1s":     "drop_after",
+		"--expire-after=soon":  "--expire-after",
+		"--fail-responses=-1":  "fail_responses",
+		"--faulty-calls=-1":    "FaultyCalls",
+		"--max-duration=-1m":   "MaxDuration",
+		"--fault=drop":         "--fault",
+	} {
+		if code, _, stderr := failing(t, nil, "simulate", "--listen", "127.0.0.1:0", flag); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d: %s", flag, code, stderr)
+		}
+	}
+}
+
 func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"migrate", "--help"}, {"simulate", "--help"}, {"-h"}} {
