@@ -20,6 +20,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/spool"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
@@ -98,9 +99,21 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	if cfg.bridge.ReplayMessages == 0 {
 		cfg.bridge.ReplayMessages = 20
 	}
+	writer, err := spool.New(spool.Config{
+		Store: store, Dir: t.TempDir(), Logger: log,
+		Saved:   func(key persistence.Key, messages []persistence.Message) { b.calls.SavedLater(key, messages) },
+		Delayed: func(pending int) { b.calls.StorageDelayed(pending) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.bridge.Writer = writer
 	if b.calls, err = bridge.NewCalls(cfg.bridge); err != nil {
 		t.Fatal(err)
 	}
+	writeCtx, endWrite := context.WithCancel(context.Background())
+	written := make(chan error, 1)
+	go func() { written <- writer.Run(writeCtx) }()
 	simCtx, endSim := context.WithCancel(ctx)
 	runCtx, endRun := context.WithCancel(ctx)
 	simDone, runDone := make(chan error, 1), make(chan error, 1)
@@ -115,7 +128,8 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	t.Cleanup(func() {
 		b.stop()
 		endSim()
-		if err := errors.Join(<-simDone, b.api.Close()); err != nil {
+		endWrite()
+		if err := errors.Join(<-simDone, <-written, b.api.Close()); err != nil {
 			t.Errorf("close: %v", err)
 		}
 		ts.Close()

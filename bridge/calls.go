@@ -37,6 +37,9 @@ type Config struct {
 	Upstream Upstream
 	Browser  *rtc.API
 	Store    *persistence.Store
+	// Writer saves what calls say; nil writes to Store, and what waits for that is lost
+	// with the process.
+	Writer committer
 	// Tools returns the server's tools for a call on a thread.
 	Tools   func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
 	Session SessionConfig

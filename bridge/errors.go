@@ -19,6 +19,7 @@ const (
 	CodeUpstreamUnreachable Code = "upstream_unreachable"
 	CodeShuttingDown        Code = "shutting_down"
 	CodeNoCall              Code = "no_call"
+	CodeStorageFull         Code = "storage_unavailable"
 	CodeBadText             Code = "bad_text"
 )
 

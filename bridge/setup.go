@@ -146,7 +146,7 @@ func (s *setup) state(now time.Time) *session.State {
 	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {
 		return cfg.Store.SaveLeg(ctx, c.key, rec)
 	}
-	c.writer = newWriter(storeLog{cfg.Store, c.key}, c.log, c.saved)
+	c.writer = newWriter(s.calls.threadLog(c.key), c.log, c.saved)
 	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
 	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout, Places: cfg.ClientPlaces})
 	return session.New(session.Config{
@@ -180,5 +180,5 @@ func (s *setup) undo() {
 		s.up.record.EndedAt, s.up.record.Reason = s.record.EndedAt, s.record.EndReason
 		ends = append(ends, saveLeg{s.up.record})
 	}
-	s.calls.saveEnd(storeLog{s.calls.cfg.Store, s.call.key}, s.call.log, ends...)
+	s.calls.saveEnd(s.calls.threadLog(s.call.key), s.call.log, ends...)
 }

@@ -49,6 +49,9 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 		return Started{}, errShuttingDown
 	default:
 	}
+	if c.cfg.Writer != nil && c.cfg.Writer.Full() {
+		return Started{}, errStorageFull
+	}
 	patch, err := c.check(start)
 	if err != nil {
 		return Started{}, err

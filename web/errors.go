@@ -73,7 +73,7 @@ func classifyBridge(e *bridge.Error) *problem.Error {
 		out.Status = http.StatusBadRequest
 	case bridge.CodeCallActive, bridge.CodeNoCall:
 		out.Status = http.StatusConflict
-	case bridge.CodeShuttingDown:
+	case bridge.CodeShuttingDown, bridge.CodeStorageFull:
 		out.Status, out.RetryAfter = http.StatusServiceUnavailable, problem.ErrShuttingDown.RetryAfter
 	case bridge.CodeUpstreamRefused:
 		out.Status = http.StatusBadGateway

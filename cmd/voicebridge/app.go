@@ -11,6 +11,7 @@ import (
 	"voicebridge/chat/queue"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web"
 )
@@ -23,6 +24,7 @@ type app struct {
 	metrics *web.Metrics
 
 	store  *persistence.Store
+	spool  *spool.Writer // nil where no file can be made
 	media  *rtc.API
 	tools  *tools
 	up     *upstream

@@ -26,7 +26,7 @@ func (a *app) mediaConfig() rtc.Config {
 // next queued message may be spoken.
 func (a *app) bridgeConfig() bridge.Config {
 	r := a.cfg.Realtime
-	return bridge.Config{
+	cfg := bridge.Config{
 		Upstream: a.up.driver,
 		Browser:  a.media,
 		Store:    a.store,
@@ -58,4 +58,8 @@ func (a *app) bridgeConfig() bridge.Config {
 		OnDraftsDropped: a.metrics.DraftsDropped,
 		Logger:          a.log,
 	}
+	if a.spool != nil {
+		cfg.Writer = a.spool
+	}
+	return cfg
 }

@@ -58,6 +58,9 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	if err := a.store.Serve(ctx); err != nil {
 		return err
 	}
+	if err := a.openSpool(ctx, address); err != nil {
+		return err
+	}
 	if _, err := a.store.Recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
@@ -136,10 +139,17 @@ func (a *app) listen(ctx context.Context) (err error) {
 func (a *app) run(ctx context.Context) error {
 	under, endUnder := context.WithCancel(context.WithoutCancel(ctx))
 	defer endUnder()
+	saving, endSaving := context.WithCancel(context.WithoutCancel(ctx))
+	defer endSaving()
 	a.up.running = true
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer endUnder()
+		var writing errgroup.Group
+		if a.spool != nil {
+			writing.Go(func() error { return a.spool.Run(saving) })
+		}
+		defer func() { endSaving(); _ = writing.Wait() }() // what it could not save waits in its file, and is logged
 		var above errgroup.Group
 		above.Go(func() error { return a.calls.Run(ctx) })
 		above.Go(func() error { return a.texts.Run(ctx) })

@@ -33,6 +33,10 @@ type (
 		Type   string    `json:"type"` // bridge.ended, bridge.upstream.lost
 		Reason EndReason `json:"reason"`
 	}
+	storageEvent struct {
+		Type    string `json:"type"` // bridge.storage.delayed, bridge.storage.recovered
+		Pending int    `json:"pending,omitempty"`
+	}
 	renewingEvent struct {
 		Type   string    `json:"type"` // bridge.upstream.renewing
 		Reason EndReason `json:"reason"`

@@ -85,6 +85,8 @@ type (
 	FreshStart struct{}
 	// NewTools are the server's tools from now on.
 	NewTools struct{ Entries []toolkit.Entry }
+	// StorageDelayed says how many changes wait for the database; 0: none any more.
+	StorageDelayed struct{ Pending int }
 	// Stop asks for the end of the call.
 	Stop struct{ Reason EndReason }
 	// Tick says that the deadline has come that the state asked for.
@@ -105,5 +107,6 @@ func (ServerText) isInput()         {}
 func (Interrupt) isInput()          {}
 func (FreshStart) isInput()         {}
 func (NewTools) isInput()           {}
+func (StorageDelayed) isInput()     {}
 func (Stop) isInput()               {}
 func (Tick) isInput()               {}

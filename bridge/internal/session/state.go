@@ -28,6 +28,7 @@ type State struct {
 	endBy      time.Time
 	drainBy    time.Time
 	browserLeg browserLeg
+	delayed    bool // the browser was told that the database is away
 	turn       bool // watchers were told of a turn that goes on
 	held       held
 }
@@ -121,6 +122,8 @@ func (s *State) take(in Input) {
 		s.forget()
 	case NewTools:
 		s.settings.replaceTools(in.Entries)
+	case StorageDelayed:
+		s.storage(in.Pending)
 	case Stop:
 		s.end(in.Reason)
 	case Tick:
@@ -189,4 +192,17 @@ func (s *State) tellTurn() {
 		kind = TurnStarted
 	}
 	s.do(Publish{kind, callEvent{CallID: s.CallID}})
+}
+
+// storage tells the browser that what is said waits for the database, or does not any
+// more.
+func (s *State) storage(pending int) {
+	switch {
+	case pending > 0:
+		s.delayed = true
+		s.tell(storageEvent{Type: "bridge.storage.delayed", Pending: pending})
+	case s.delayed:
+		s.delayed = false
+		s.tell(storageEvent{Type: "bridge.storage.recovered"})
+	}
 }

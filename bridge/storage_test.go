@@ -1,0 +1,31 @@
+package bridge
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"voicebridge/bridge/internal/session"
+)
+
+// TestStorageDelayed tells the browser that the database is away, and that it is back.
+func TestStorageDelayed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls, _ := bareCalls()
+		b := newBubble(t, func(b *bubble) { calls.byID[b.call.id] = b.call })
+		b.ready()
+		calls.StorageDelayed(0)
+		synctest.Wait()
+		if b.browser.has("bridge.storage") {
+			t.Error("the browser was told of nothing")
+		}
+		calls.StorageDelayed(7)
+		calls.StorageDelayed(0)
+		synctest.Wait()
+		if !b.browser.has(`{"type":"bridge.storage.delayed","pending":7}`) || !b.browser.has(`{"type":"bridge.storage.recovered"}`) {
+			t.Errorf("the browser was told %q", b.browser.sent)
+		}
+		b.call.post(session.Stop{Reason: EndHangup})
+		b.end(EndHangup)
+	})
+}
