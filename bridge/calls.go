@@ -29,6 +29,9 @@ const (
 // SessionConfig is what the operator sets for every call.
 type SessionConfig = session.Defaults
 
+// Limits are what a call may take.
+type Limits = session.Limits
+
 // Counter names what is counted of all calls.
 type Counter = session.Counter
 
@@ -64,6 +67,10 @@ type Config struct {
 	RenewBefore time.Duration
 	// MaxDuration ends a call; 0 leaves it to the upstream.
 	MaxDuration time.Duration
+	// Limits are what a call may take; what the owner has spent is read from Store.
+	Limits Limits
+	// TranscriptionCost is what a transcription took, as Cost; nil is unknown.
+	TranscriptionCost func(realtime.Usage) *float64
 	// Cost is what a response took, in US dollars; nil, or a nil result, is
 	// unknown. It must be pure.
 	Cost func(realtime.Usage) *float64

@@ -19,6 +19,7 @@ const (
 	CodeUpstreamUnreachable Code = "upstream_unreachable"
 	CodeShuttingDown        Code = "shutting_down"
 	CodeNoCall              Code = "no_call"
+	CodeBudget              Code = "budget_exceeded"
 	CodeStorageFull         Code = "storage_unavailable"
 	CodeBadText             Code = "bad_text"
 )
@@ -61,5 +62,7 @@ const (
 	EndShutdown        = session.EndShutdown
 	EndInternal        = session.EndInternal
 	EndMaxDuration     = session.EndMaxDuration
+	EndIdle            = session.EndIdle
+	EndBudget          = session.EndBudget
 	EndUpstreamEndedIt = session.EndUpstreamEndedIt
 )

@@ -30,6 +30,7 @@ type setup struct {
 	answer   string
 	up       *upLeg
 	history  []persistence.Message
+	spent    float64 // by the owner today, in US dollars
 	last     string
 	registry *toolkit.Registry
 }
@@ -113,6 +114,28 @@ func (s *setup) readHistory(ctx context.Context) error {
 	return nil
 }
 
+// readSpent reads what the owner has spent today, and refuses the call when that is all.
+func (s *setup) readSpent(ctx context.Context) error {
+	limit := s.calls.cfg.Limits.OwnerDayUSD
+	if limit <= 0 {
+		return nil
+	}
+	today := time.Now().UTC()
+	days, err := s.calls.cfg.Store.UsageByDay(ctx, s.call.key.Owner, today, today)
+	if err != nil {
+		return err
+	}
+	for _, d := range days {
+		if d.CostUSD != nil {
+			s.spent += *d.CostUSD
+		}
+	}
+	if s.spent >= limit {
+		return &Error{Code: CodeBudget, Message: fmt.Sprintf("Today's budget of %.2f US dollars is spent.", limit)}
+	}
+	return nil
+}
+
 // isNotice says that a message holds our words about a failure and no others, which
 // the model is not to take for its own.
 func isNotice(m persistence.Message) bool {
@@ -127,6 +150,9 @@ func (s *setup) read(ctx context.Context) (err error) {
 		return err
 	}
 	s.last = last.ID
+	if err := s.readSpent(ctx); err != nil {
+		return err
+	}
 	tools, err := cfg.Tools(ctx, s.call.key.Owner, s.call.key.Thread)
 	if err != nil {
 		return fmt.Errorf("list tools: %w", err)
@@ -149,12 +175,14 @@ func (s *setup) state(now time.Time) *session.State {
 	c.writer = newWriter(s.calls.threadLog(c.key), c.log, c.saved)
 	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
 	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout, Places: cfg.ClientPlaces})
+	limits := cfg.Limits
+	limits.OwnerSpentUSD = s.spent
 	return session.New(session.Config{
 		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch, Fixed: s.start.Fixed, MayChange: s.start.MayChange,
 		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
 		UpstreamLimit: s.up.leg.MaxMessageSize(), BrowserLimit: s.browser.MaxMessageSize(),
 		Approve: cfg.ApproveTools, FillerAfter: cfg.FillerAfter,
-		Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: c.itemPrefix, NewID: persistence.NewID,
+		Limits: limits, TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: c.itemPrefix, NewID: persistence.NewID,
 	}, s.record, s.registry, c.client, now)
 }
 

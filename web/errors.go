@@ -73,6 +73,8 @@ func classifyBridge(e *bridge.Error) *problem.Error {
 		out.Status = http.StatusBadRequest
 	case bridge.CodeCallActive, bridge.CodeNoCall:
 		out.Status = http.StatusConflict
+	case bridge.CodeBudget:
+		out.Status = http.StatusTooManyRequests
 	case bridge.CodeShuttingDown, bridge.CodeStorageFull:
 		out.Status, out.RetryAfter = http.StatusServiceUnavailable, problem.ErrShuttingDown.RetryAfter
 	case bridge.CodeUpstreamRefused:

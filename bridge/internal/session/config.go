@@ -53,6 +53,10 @@ type Config struct {
 	// when the voice says that a tool still runs, 0 for never.
 	Approve     toolkit.Names
 	FillerAfter time.Duration
+	// Limits are what the call may take.
+	Limits Limits
+	// TranscriptionCost is what a transcription took, as Cost; nil means unknown.
+	TranscriptionCost func(realtime.Usage) *float64
 	// Cost is what a response took, in US dollars; nil when it is unknown.
 	Cost func(realtime.Usage) *float64
 	// ItemPrefix begins the ids of the items that the bridge creates. It is

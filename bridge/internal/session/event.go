@@ -33,6 +33,12 @@ type (
 		Type   string    `json:"type"` // bridge.ended, bridge.upstream.lost
 		Reason EndReason `json:"reason"`
 	}
+	budgetEvent struct {
+		Type     string  `json:"type"`  // bridge.budget.warning
+		Scope    string  `json:"scope"` // call, owner_day
+		SpentUSD float64 `json:"spent_usd"`
+		LimitUSD float64 `json:"limit_usd"`
+	}
 	storageEvent struct {
 		Type    string `json:"type"` // bridge.storage.delayed, bridge.storage.recovered
 		Pending int    `json:"pending,omitempty"`

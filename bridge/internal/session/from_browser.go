@@ -223,6 +223,8 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 		return
 	}
 	s.record.Turns++
+	s.guard.active()
+	s.answers.rounds = 0
 	s.answers.asked = s.now
 	s.up.send(event)
 }

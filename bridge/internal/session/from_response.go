@@ -64,6 +64,10 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	s.answers.letAsk(s.tools.onItsWay())
 	s.closeMessages(r, done)
 	s.answers.close(r, done)
+	s.guard.active()
+	if s.guard.charge(r.record.CostUSD) {
+		s.end(EndBudget)
+	}
 }
 
 // outputItem takes an item of a response that begins or is finished.

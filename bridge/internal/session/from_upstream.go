@@ -141,7 +141,9 @@ func (s *State) inputEvent(ev realtime.Event) {
 			s.script.grow(m, ev.ContentIndex, ev.Delta)
 		}
 	case realtime.TypeTranscriptionCompleted:
-		s.words(s.userMessage(ev.ItemID), ev.Transcript)
+		m := s.userMessage(ev.ItemID)
+		s.words(m, ev.Transcript)
+		s.transcribed(m, ev)
 	case realtime.TypeTranscriptionFailed:
 		s.wordsFailed(ev)
 	case realtime.TypeItemTruncated:
@@ -152,6 +154,7 @@ func (s *State) inputEvent(ev realtime.Event) {
 // committed takes the end of a spoken turn.
 func (s *State) committed(ev realtime.Event) {
 	q := s.answers
+	q.rounds = 0
 	q.speechTill = s.now // over, unless the user speaks again
 	if !s.settings.noReply {
 		q.replyTill = s.now.Add(autoResponseWait)
@@ -164,6 +167,26 @@ func (s *State) committed(ev realtime.Event) {
 	if !it.seeded {
 		s.spokenTurn(it)
 		s.awaitWords(it.message)
+	}
+}
+
+// transcribed records what a transcription took, which is billed apart from responses.
+func (s *State) transcribed(m *message, ev realtime.Event) {
+	usage, err := realtime.DecodeUsage(ev.Usage)
+	if ev.Usage == nil || err != nil || m == nil {
+		return
+	}
+	rec := persistence.ResponseRecord{
+		ID: s.NewID(), CallID: s.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: s.Session.TranscriptionModel,
+		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: s.now, FinishedAt: new(s.now),
+		Usage: persistence.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
+	}
+	if s.TranscriptionCost != nil {
+		rec.CostUSD = s.TranscriptionCost(usage)
+	}
+	s.save(SaveResponse{rec})
+	if s.guard.charge(rec.CostUSD) {
+		s.end(EndBudget)
 	}
 }
 

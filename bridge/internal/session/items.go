@@ -99,6 +99,9 @@ func (s *State) words(m *message, text string) {
 	m.wordsBy = time.Time{}
 	m.meta.Status = persistence.StatusCompleted
 	s.script.write(m)
+	if m.text() != "" {
+		s.guard.active()
+	}
 }
 
 // userMessage finds the message of a transcription event. A turn that was never

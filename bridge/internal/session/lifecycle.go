@@ -30,6 +30,7 @@ func (s *State) ready() {
 	}
 	s.saveCall()
 	s.tellReady()
+	s.guard.active()
 	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
 	s.release()
 }

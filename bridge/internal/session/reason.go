@@ -21,6 +21,8 @@ const (
 	EndShutdown        EndReason = "shutdown"           // this process is being stopped
 	EndInternal        EndReason = "internal_error"     // a defect of the bridge
 	EndMaxDuration     EndReason = "max_duration"       // the operator's limit
+	EndIdle            EndReason = "idle"               // nobody has said or done anything for long
+	EndBudget          EndReason = "budget"             // what may be spent is spent
 	EndUpstreamEndedIt EndReason = "upstream_closed"    // the upstream said goodbye
 	EndNone            EndReason = ""
 )

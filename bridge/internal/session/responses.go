@@ -36,6 +36,8 @@ type responses struct {
 	speechTill time.Time
 	// asked is when the user's turn ended that waits for an answer.
 	asked time.Time
+	// rounds counts the responses with tool calls since the user's last words.
+	rounds int
 	// typed is the client's newest text that the upstream has not acknowledged. A
 	// response.create of the client asks for the answer to it: a response that
 	// began before the text does not count.
@@ -156,6 +158,13 @@ func (q *responses) askForAnswer() {
 	}
 	id := q.up.eventID(sentEvent{kind: sentCreate})
 	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: slices.Clone(q.needs)}
+	if limit := q.Limits.ToolRounds; limit > 0 && q.rounds >= limit {
+		q.log(slog.LevelWarn, "tool rounds used up", "rounds", q.rounds)
+		q.up.send(encode(map[string]any{
+			"type": realtime.TypeResponseCreate, "event_id": id, "response": map[string]any{"tool_choice": "none"},
+		}))
+		return
+	}
 	q.up.send(realtime.ResponseCreate(id))
 }
 

@@ -19,6 +19,7 @@ type State struct {
 	playback *playback
 	tools    *tools
 	settings *settings
+	guard    *guard
 	renewal  renewal
 	// next is the upstream session that is to take the place of the one that is
 	// heard; nil while there is none.
@@ -45,6 +46,7 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	s.answers = &answers
 	s.playback = &playback{core: c, script: s.script, answers: s.answers, rate: defaultRate}
 	s.tools = &tools{core: c, script: s.script, answers: s.answers, registry: registry, client: client, byID: make(map[string]*toolRun)}
+	s.guard = newGuard(c)
 	s.settings = &settings{core: c, registry: registry, client: client}
 	if cfg.MaxDuration > 0 {
 		s.endBy = now.Add(cfg.MaxDuration)
@@ -144,6 +146,7 @@ func (s *State) Deadline() time.Time {
 	if s.phase < draining {
 		at = until(at, s.endBy)
 		at = until(at, s.browserLeg.by)
+		at = until(at, s.guard.idleAt())
 	}
 	if s.phase < live {
 		at = until(at, s.up.by)
@@ -157,6 +160,8 @@ func (s *State) onTime() {
 		s.end(EndUpstreamSetup)
 	case s.due(s.endBy):
 		s.end(EndMaxDuration)
+	case s.phase < draining && s.due(s.guard.idleAt()):
+		s.idle()
 	case s.phase < draining && s.due(s.browserLeg.by):
 		s.end(s.browserLeg.why)
 	}
@@ -171,6 +176,15 @@ func (s *State) onTime() {
 	if s.phase == draining && (s.due(s.drainBy) || !s.script.awaitsWords()) {
 		s.finish()
 	}
+}
+
+// idle ends the call, unless something goes on.
+func (s *State) idle() {
+	if s.answers.active != "" || s.playback.playing != "" || s.tools.running() {
+		s.guard.active()
+		return
+	}
+	s.end(EndIdle)
 }
 
 // The events that tell the thread's watchers of turns.

@@ -59,7 +59,9 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	t.byID[raw.CallID] = run
 	t.open = append(t.open, run)
 	if r != nil {
-		r.tools++
+		if r.tools++; r.tools == 1 {
+			t.answers.rounds++
+		}
 		r.open++
 	}
 	t.show(it, run)

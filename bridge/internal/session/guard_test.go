@@ -1,0 +1,96 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/realtime"
+)
+
+// guarded is a call that is live.
+func guarded(t *testing.T, limits Limits) *scripted {
+	t.Helper()
+	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Limits: limits})}
+	c.s.Cost = func(realtime.Usage) *float64 { return new(0.25) }
+	c.play(`up {"type":"session.created","session":{"type":"realtime"}}`)
+	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+	return c
+}
+
+// answers has the model answer once.
+func (c *scripted) answers(id string) {
+	c.play(fmt.Sprintf(`up {"type":"response.created","response":{"id":%q}}`, id))
+	c.play(fmt.Sprintf(`up {"type":"response.done","response":{"id":%q,"status":"completed","usage":{"total_tokens":1}}}`, id))
+}
+
+// TestBudget spends what may be spent: the caller is warned once, and then the call ends.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		limits  Limits
+		warning string
+		answers int // that fit
+	}{
+		"of a call":      {Limits{CallUSD: 1, WarnPercent: 70}, `"limit_usd":1,"scope":"call","spent_usd":0.75`, 4},
+		"of a day":       {Limits{OwnerDayUSD: 10, OwnerSpentUSD: 9.25, WarnPercent: 100}, `"limit_usd":10,"scope":"owner_day","spent_usd":10`, 3},
+		"none":           {Limits{WarnPercent: 80}, "", 20},
+		"of both, a day": {Limits{CallUSD: 5, OwnerDayUSD: 1, WarnPercent: 80}, `"limit_usd":1,"scope":"owner_day","spent_usd":1`, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := guarded(t, tt.limits)
+			n := 0
+			for ; n < 20 && !c.s.Ending(); n++ {
+				c.answers(fmt.Sprintf("r%d", n))
+			}
+			if n != tt.answers {
+				t.Errorf("%d answers, want %d", n, tt.answers)
+			}
+			c.pass("10s")
+			out := c.out.String()
+			warnings := strings.Count(out, "bridge.budget.warning")
+			if over := strings.Contains(out, "finish budget"); over != (tt.warning != "") || warnings > 1 || !strings.Contains(out, tt.warning) {
+				t.Errorf("over %t, %d warnings:\n%s", over, warnings, out)
+			}
+		})
+	}
+}
+
+// TestIdle ends a call in which nothing is said. A noise that the upstream takes for
+// speech does not keep it.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	c := guarded(t, Limits{Idle: 10 * time.Minute})
+	c.pass("9m")
+	c.play(`br {"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}}`)
+	c.pass("9m")
+	for range 3 {
+		c.play(`up {"type":"input_audio_buffer.speech_started"}`)
+		c.play(`up {"type":"input_audio_buffer.committed","item_id":"noise","previous_item_id":null}`)
+		c.play(`up {"type":"conversation.item.input_audio_transcription.completed","item_id":"noise","transcript":" "}`)
+	}
+	if c.s.Over() {
+		t.Fatal("the call ended too early")
+	}
+	c.pass("70s")
+	if !strings.Contains(c.out.String(), "finish idle") {
+		t.Errorf("the call goes on:\n%s", c.out.String())
+	}
+}
+
+// TestToolRounds has the model answer in words after so many rounds of tools.
+func TestToolRounds(t *testing.T) {
+	t.Parallel()
+	c := guarded(t, Limits{ToolRounds: 2})
+	for n := range 3 {
+		c.play(fmt.Sprintf(`up {"type":"response.created","response":{"id":"r%d"}}`, n))
+		c.play(fmt.Sprintf(`up {"type":"response.output_item.done","response_id":"r%[1]d","item":{"id":"i%[1]d","type":"function_call","status":"completed","call_id":"c%[1]d","name":"create_bar_chart","arguments":"{}"}}`, n))
+		c.play(fmt.Sprintf(`up {"type":"response.done","response":{"id":"r%d","status":"completed"}}`, n))
+		c.play(fmt.Sprintf(`tool c%d {}`, n))
+		if got, want := strings.Count(c.out.String(), `"tool_choice":"none"`), max(0, n); got != want {
+			t.Errorf("%d requests without tools after round %d", got, n+1)
+		}
+	}
+}
