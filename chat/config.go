@@ -164,8 +164,12 @@ func checkDefaults(raw json.RawMessage) error {
 	var d defaults
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&d); err != nil || string(raw) == "null" {
-		return fmt.Errorf("%w defaults: they are a JSON object with max_tokens, temperature and top_p: %v", persistence.ErrInvalid, err)
+	err := decoder.Decode(&d)
+	if string(raw) == "null" {
+		err = errors.New("they are null")
+	}
+	if err != nil {
+		return fmt.Errorf("%w defaults: they are a JSON object with max_tokens, temperature and top_p: %w", persistence.ErrInvalid, err)
 	}
 	var given map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &given) // it has just been read

@@ -228,7 +228,7 @@ func (k *keeper) collect() error {
 		k.log.Warn("turn not saved, trying again", "error", j.err)
 		k.retryAt = time.Now().Add(saveEvery)
 	}
-	return nil
+	return nil //nolint:nilerr // it is saved again
 }
 
 // flush saves all there is, once, and waits for that: a tool does not run before its

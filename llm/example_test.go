@@ -3,7 +3,6 @@ package llm_test
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
@@ -21,7 +20,7 @@ func Example() {
 	}
 	for delta, err := range model.Stream(context.Background(), request) {
 		if err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 		fmt.Print(delta.Text)
 		if delta.Stop != "" {
@@ -45,7 +44,7 @@ func Example_tools() {
 		said := llm.Message{Role: llm.RoleAssistant}
 		for delta, err := range model.Stream(context.Background(), request) {
 			if err != nil {
-				log.Fatal(err)
+				panic(err)
 			}
 			said.Content += delta.Text
 			if delta.ToolCall != nil {

@@ -2,7 +2,6 @@ package realtime_test
 
 import (
 	"fmt"
-	"log"
 
 	"voicebridge/realtime"
 )
@@ -12,7 +11,7 @@ func ExampleDecode() {
 	raw := []byte(`{"type":"response.output_audio_transcript.delta","response_id":"resp_1","item_id":"item_1","delta":"Hel","new_field":7}`)
 	event, err := realtime.Decode(raw)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	fmt.Println(event.Type, event.ItemID, event.Delta)
 	fmt.Println(len(event.Raw) == len(raw))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"log"
 
 	"voicebridge/toolkit"
 )
@@ -43,7 +42,7 @@ func (greet) Call(_ context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk,
 func Example() {
 	registry := toolkit.NewRegistry()
 	if err := registry.Add(toolkit.Entry{Tool: greet{}, Executor: toolkit.ExecutorApp}); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	router := toolkit.NewRouter(registry, toolkit.RouterConfig{})
 	for _, arguments := range []string{`{"name":"Ada"}`, `{}`} {
@@ -51,7 +50,7 @@ func Example() {
 		for chunk, err := range router.Call(context.Background(), call) {
 			switch {
 			case err != nil:
-				log.Fatal(err)
+				panic(err)
 			case chunk.Result != nil:
 				fmt.Println("failed:", chunk.Result.Failed())
 			default:

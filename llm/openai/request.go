@@ -36,7 +36,7 @@ func (p *Provider) request(req llm.Request) openai.ChatCompletionRequest {
 		out.TopP = number(*req.TopP)
 	}
 	if p.config.LegacyMaxTokens && !reasons(req.Model) {
-		out.MaxTokens = max(0, req.MaxTokens)
+		out.MaxTokens = max(0, req.MaxTokens) //nolint:staticcheck // it is the name that most compatible servers know
 	} else {
 		out.MaxCompletionTokens = max(0, req.MaxTokens)
 	}
