@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 GO ?= go
 BENCH ?= .
 BENCH_CALLS ?= --seconds 5 --setups 10
+FUZZ ?= 2m
 SOAK ?= -soak.for 10m -soak.calls 20
 
 .PHONY: help
@@ -43,6 +44,10 @@ bench: go-version ## Run the benchmarks (BENCH=regexp chooses some), then measur
 .PHONY: soak
 soak: go-version ## Hold calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one)
 	$(GO) test -race ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
+
+.PHONY: fuzz
+fuzz: go-version ## Throw random input at what strangers can reach (FUZZ=2m for each target)
+	@bash .ci/fuzz $(FUZZ)
 
 .PHONY: go-version
 go-version:

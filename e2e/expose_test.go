@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestExposeItSafely runs the commands of docs/expose-it-safely.md, and compares the
+// statuses that they print with those that stand behind them.
+func TestExposeItSafely(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/expose-it-safely.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		script.WriteString(block[1])
+	}
+	var want []string
+	for _, status := range regexp.MustCompile(`(?m)^status .*# (\d{3})$`).FindAllStringSubmatch(script.String(), -1) {
+		want = append(want, status[1])
+	}
+	if len(want) < 5 {
+		t.Fatalf("the page has %d statuses", len(want))
+	}
+	program, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	// The end of the shell ends what it has started.
+	commands := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.ReplaceAll(script.String(), "127.0.0.1:8080", freeAddress(t))
+	cmd := exec.CommandContext(ctx, "bash", "-c", commands)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var logged output
+	cmd.Stderr = &logged
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("the commands fail: %v\n%s\n%s", err, out, logged.String())
+	}
+	var got []string
+	for line := range strings.Lines(string(out)) {
+		if line = strings.TrimSpace(line); regexp.MustCompile(`^\d{3}$`).MatchString(line) {
+			got = append(got, line)
+		}
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("statuses %v, want %v\n%s", got, want, logged.String())
+	}
+}
+
+// freeAddress is an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}

@@ -1,0 +1,34 @@
+package web
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"testing"
+)
+
+func TestIdleConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newIdleConns(2)
+	var mine, theirs []net.Conn
+	for range 4 {
+		a, b := net.Pipe()
+		mine, theirs = append(mine, a), append(theirs, b)
+		defer a.Close()
+		defer b.Close()
+	}
+	for _, conn := range theirs[:3] {
+		c.changed(conn, http.StateNew)
+	}
+	c.changed(theirs[1], http.StateActive) // busy ones do not count
+	c.changed(theirs[3], http.StateNew)
+	if _, err := mine[0].Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // net.Pipe's own
+		t.Errorf("the longest idle connection is open: %v", err)
+	}
+	for _, conn := range theirs[1:] {
+		c.changed(conn, http.StateClosed)
+	}
+	if n := len(c.at) + c.order.Len(); n != 0 {
+		t.Errorf("%d are kept", n)
+	}
+}
