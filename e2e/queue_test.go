@@ -163,7 +163,7 @@ func (p *program) newThread(t *testing.T) string {
 // that were asked twice there is at most one on each thread for each kill.
 func TestQueueKilled(t *testing.T) {
 	t.Parallel()
-	const threads, each = 8, 125
+	const threads, each = 8, 50
 	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
@@ -190,7 +190,7 @@ func TestQueueKilled(t *testing.T) {
 			kills := 0
 			for m.count() < threads*each {
 				p = launch(t, environ)
-				m.until(t, min(m.count()+20+random.IntN(120), threads*each))
+				m.until(t, min(m.count()+10+random.IntN(50), threads*each))
 				p.kill()
 				m.forget()
 				kills++

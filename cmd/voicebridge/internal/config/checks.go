@@ -66,3 +66,6 @@ func (c *checks) number(key string, value, low, high float64) {
 		c.wrong(key, "%v is not between %v and %v", value, low, high)
 	}
 }
+
+// maxInstructions is the size of what a model is told, in bytes.
+const maxInstructions = 32 << 10

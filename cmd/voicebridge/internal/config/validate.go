@@ -110,9 +110,6 @@ func (c *Config) checkICE(w *checks) {
 	}
 }
 
-// maxInstructions is the size of what a model is told, in bytes.
-const maxInstructions = 32 << 10
-
 func (c *Config) checkUpstream(w *checks) {
 	w.oneOf("upstream", c.Upstream, "", UpstreamOpenAI, UpstreamSimulator)
 	w.httpURL("openai_base_url", c.OpenAIBaseURL)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -209,6 +210,18 @@ func (d *doctor) microphone(context.Context) {
 	const about = "microphone"
 	if d.cfg.Loopback() {
 		d.say(fine, about, "browsers on this machine give it to the page; others do not reach it")
+		return
+	}
+	switch {
+	case d.cfg.TLS.CertFile != "":
+		if _, err := tls.LoadX509KeyPair(d.cfg.TLS.CertFile, d.cfg.TLS.KeyFile); err != nil {
+			d.say(problem, about, "browsers give it to https pages only, and the certificate cannot be read: %v", err)
+			return
+		}
+		d.say(fine, about, "browsers give it to the page, which is served by https")
+		return
+	case slices.ContainsFunc(d.cfg.AllowedOrigins, func(o string) bool { return strings.HasPrefix(o, "https://") }):
+		d.say(fine, about, "browsers give it to the page behind %s, if a proxy with TLS stands there", strings.Join(d.cfg.AllowedOrigins, ", "))
 		return
 	}
 	d.say(warning, about, "browsers give it to https pages and to localhost only: put a proxy with TLS in front of %s, and the address of the page in "+

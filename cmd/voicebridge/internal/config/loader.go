@@ -1,0 +1,52 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/v2"
+)
+
+// Error is all that is wrong with the settings.
+type Error struct {
+	// Problems are those that were found, each naming its setting.
+	Problems []error
+}
+
+// Error lists them, one on a line.
+func (e *Error) Error() string {
+	lines := make([]string, 0, len(e.Problems))
+	for _, p := range e.Problems {
+		lines = append(lines, "  "+p.Error())
+	}
+	slices.Sort(lines)
+	return "these settings are wrong:\n" + strings.Join(slices.Compact(lines), "\n")
+}
+
+// Unwrap returns the problems.
+func (e *Error) Unwrap() []error { return e.Problems }
+
+// loader collects the settings of all sources and what is wrong with them.
+type loader struct {
+	k        *koanf.Koanf
+	cfg      Config
+	problems []error
+	// refused are keys of the file whose problem is noted already.
+	refused map[string]bool
+}
+
+func (l *loader) note(err error) {
+	if err != nil {
+		l.problems = append(l.problems, err)
+	}
+}
+
+func fieldFor(t reflect.Type, key string) (reflect.Type, bool) {
+	for f := range t.Fields() {
+		if f.Tag.Get("koanf") == key && key != "-" {
+			return f.Type, true
+		}
+	}
+	return nil, false
+}
