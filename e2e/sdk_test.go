@@ -88,10 +88,10 @@ func otherSite(t *testing.T) *httptest.Server {
 }
 
 // clientSecret asks for a short-lived key as an app's own server does.
-func (s *rig) clientSecret(t *testing.T) (key string) {
+func (r *rig) clientSecret(t *testing.T) (key string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: transport}).Post(s.url+"/v1/realtime/client_secrets", "application/json", strings.NewReader("{}"))
+	res, err := (&http.Client{Transport: transport}).Post(r.url+"/v1/realtime/client_secrets", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 
 func main() {
 	server := flag.String("server", "http://127.0.0.1:8080", "address of voicebridge")
-	token := flag.String("token", os.Getenv("VOICEBRIDGE_TOKEN"), "a token, where voicebridge asks for one")
+	token := flag.String("token", "", "a token, where voicebridge asks for one")
 	say := flag.String("say", "Hello, who are you?", "what to say")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -270,6 +270,7 @@ type Log struct {
 	Format string `koanf:"format"` // text, json
 }
 
+// The names of the upstreams, and the address of the first.
 const (
 	UpstreamOpenAI    = "openai"
 	UpstreamSimulator = "simulator"

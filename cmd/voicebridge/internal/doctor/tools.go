@@ -66,7 +66,7 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	go func() { ended <- open.Run(ctx) }()
 	defer func() {
 		stop()
-		<-ended // it has no error to tell
+		_ = <-ended // it has no error to tell
 	}()
 	<-open.Settled()
 	list := open.Status()

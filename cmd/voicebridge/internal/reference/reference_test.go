@@ -176,7 +176,7 @@ func writeSettings(b *strings.Builder, types map[string]declared, path, name str
 }
 
 func defaultOf(v reflect.Value) string {
-	text := ""
+	var text string
 	switch {
 	case v.Kind() == reflect.Pointer, v.IsZero() && v.Kind() != reflect.Int && v.Kind() != reflect.Bool && v.Kind() != reflect.Float64:
 		return ""
