@@ -10,10 +10,7 @@ import (
 
 // MessageEvent tells the browser of a message that is saved: bridge.message.
 func MessageEvent(m persistence.Message) []byte {
-	return encode(struct {
-		Type    string              `json:"type"`
-		Message persistence.Message `json:"message"`
-	}{"bridge.message", m})
+	return encode(messageEvent{Type: "bridge.message", Message: m})
 }
 
 // EndedEvent tells a browser that the call has ended for it: bridge.ended.
@@ -28,6 +25,10 @@ type (
 		CallID   string `json:"call_id"`
 		ThreadID string `json:"thread_id"`
 		Replayed int    `json:"replayed"` // messages
+	}
+	messageEvent struct {
+		Type    string              `json:"type"`    // bridge.message
+		Message persistence.Message `json:"message"` // as the API gives it
 	}
 	endedEvent struct {
 		Type   string    `json:"type"` // bridge.ended, bridge.upstream.lost
