@@ -483,6 +483,14 @@ func (s sqliteQueries) TakeCommand(ctx context.Context, arg pgdb.TakeCommandPara
 	return s.q.TakeCommand(ctx, sqlitedb.TakeCommandParams(arg))
 }
 
+func (s sqliteQueries) ThreadsWithCommonWord(ctx context.Context, arg pgdb.ThreadsWithCommonWordParams) ([]string, error) {
+	return s.q.ThreadsWithCommonWord(ctx, sqlitedb.ThreadsWithCommonWordParams(arg))
+}
+
+func (s sqliteQueries) ThreadsWithWord(ctx context.Context, arg pgdb.ThreadsWithWordParams) ([]string, error) {
+	return s.q.ThreadsWithWord(ctx, sqlitedb.ThreadsWithWordParams(arg))
+}
+
 func (s sqliteQueries) TitleQueued(ctx context.Context, arg pgdb.TitleQueuedParams) (int64, error) {
 	return s.q.TitleQueued(ctx, sqlitedb.TitleQueuedParams(arg))
 }
@@ -499,4 +507,8 @@ func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessage
 func (s sqliteQueries) UsageByDay(ctx context.Context, arg pgdb.UsageByDayParams) ([]pgdb.UsageByDayRow, error) {
 	r, err := s.q.UsageByDay(ctx, sqlitedb.UsageByDayParams(arg))
 	return rows(r, err, func(r sqlitedb.UsageByDayRow) pgdb.UsageByDayRow { return pgdb.UsageByDayRow(r) })
+}
+
+func (s sqliteQueries) WordHits(ctx context.Context, arg pgdb.WordHitsParams) (int64, error) {
+	return s.q.WordHits(ctx, sqlitedb.WordHitsParams(arg))
 }

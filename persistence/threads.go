@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ const (
 	maxThreads     = 200
 	maxQueryBytes  = 1000
 	maxQueryWords  = 16
+	// commonWord is how many messages with a word make it a common one.
+	commonWord = 2000
 )
 
 // check says whether the key can name a thread at all: the database would
@@ -78,9 +81,20 @@ func (s *Store) LastSeq(ctx context.Context, key Key) (int64, error) {
 // nextCursor is empty on the last page. With a query it lists those in whose
 // title or messages every word of it is found, in upper or lower case.
 func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (threads []Thread, nextCursor string, err error) {
-	arg, err := f.params(owner)
+	arg, words, err := f.params(owner)
 	if err != nil {
 		return nil, "", fmt.Errorf("list threads: %w", err)
+	}
+	if len(words) > 0 {
+		ids, err := s.threadsWith(ctx, owner, words)
+		if err != nil || len(ids) == 0 {
+			return nil, "", s.fail("search threads", err)
+		}
+		list, err := json.Marshal(ids)
+		if err != nil {
+			return nil, "", fmt.Errorf("search threads: %w", err)
+		}
+		arg.Ids = string(list)
 	}
 	limit := int(arg.MaxRows)
 	arg.MaxRows++ // one more tells whether there is a next page
@@ -99,31 +113,60 @@ func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (thre
 	return threads, nextCursor, nil
 }
 
-func (f ThreadFilter) params(owner string) (pgdb.ListThreadsParams, error) {
-	arg := pgdb.ListThreadsParams{Owner: owner, MaxRows: int64(f.Limit)}
+// threadsWith gives the ids of the owner's threads that have all words.
+func (s *Store) threadsWith(ctx context.Context, owner string, words []string) ([]string, error) {
+	var have []string
+	for i, word := range words {
+		ids, err := s.threadsWithWord(ctx, owner, word)
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(ids)
+		if i > 0 {
+			ids = slices.DeleteFunc(ids, func(id string) bool {
+				_, found := slices.BinarySearch(have, id)
+				return !found
+			})
+		}
+		if have = ids; len(have) == 0 {
+			break
+		}
+	}
+	return have, nil
+}
+
+func (s *Store) threadsWithWord(ctx context.Context, owner, word string) ([]string, error) {
+	q := s.eng.read()
+	hits, err := q.WordHits(ctx, pgdb.WordHitsParams{Word: word, MaxRows: commonWord})
+	if err != nil {
+		return nil, err
+	}
+	if hits == commonWord {
+		return q.ThreadsWithCommonWord(ctx, pgdb.ThreadsWithCommonWordParams{Owner: owner, Word: word})
+	}
+	return q.ThreadsWithWord(ctx, pgdb.ThreadsWithWordParams{Owner: owner, Word: word})
+}
+
+func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []string, err error) {
+	arg = pgdb.ListThreadsParams{Owner: owner, MaxRows: int64(f.Limit), Ids: "[]"}
 	if !validID(owner) {
-		return arg, fmt.Errorf("%w owner: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		return arg, nil, fmt.Errorf("%w owner: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
 	}
 	if f.Limit == 0 {
 		arg.MaxRows = defaultThreads
 	}
 	if arg.MaxRows < 1 || arg.MaxRows > maxThreads {
-		return arg, fmt.Errorf("%w limit %d: 1 to %d", ErrInvalid, f.Limit, maxThreads)
+		return arg, nil, fmt.Errorf("%w limit %d: 1 to %d", ErrInvalid, f.Limit, maxThreads)
 	}
-	words := strings.Fields(strings.ToLower(cleanText(f.Query)))
+	words = strings.Fields(strings.ToLower(cleanText(f.Query)))
 	if len(f.Query) > maxQueryBytes || len(words) > maxQueryWords {
-		return arg, fmt.Errorf("%w query: at most %d words and %d bytes", ErrInvalid, maxQueryWords, maxQueryBytes)
+		return arg, nil, fmt.Errorf("%w query: at most %d words and %d bytes", ErrInvalid, maxQueryWords, maxQueryBytes)
 	}
-	list, err := json.Marshal(append([]string{}, words...))
-	if err != nil {
-		return arg, err
-	}
-	arg.Words = string(list)
 	arg.Before = dbtype.At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 	if f.Cursor != "" {
 		arg.Before, arg.BeforeID, err = parseCursor(f.Cursor)
 	}
-	return arg, err
+	return arg, words, err
 }
 
 // cursorOf names the last thread of a page; its form is nobody else's business.

@@ -73,7 +73,7 @@ func SQLiteURL(t testing.TB) string {
 
 // Rows runs a query on the database at url, as a person would with psql or
 // sqlite3, and returns its rows with the cells as text: NULL for none.
-func Rows(t *testing.T, url, query string) [][]string {
+func Rows(t testing.TB, url, query string) [][]string {
 	t.Helper()
 	_, rows := table(t, url, query)
 	return rows

@@ -13,7 +13,7 @@ import (
 )
 
 // rawDB opens the database behind the store's back, as a person would.
-func rawDB(t *testing.T, url string) *sql.DB {
+func rawDB(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	driver, dsn := "pgx", url
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
@@ -28,7 +28,7 @@ func rawDB(t *testing.T, url string) *sql.DB {
 }
 
 // table gives the columns and the rows of a query as text, NULL as "NULL".
-func table(t *testing.T, url, query string) (columns []string, rows [][]string) {
+func table(t testing.TB, url, query string) (columns []string, rows [][]string) {
 	t.Helper()
 	db := rawDB(t, url)
 	defer db.Close() // who polls would else pile up connections

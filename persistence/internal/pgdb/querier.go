@@ -134,8 +134,7 @@ type Querier interface {
 	// ListReplay gives the newest first. Context and number are constants of the query, so
 	// that the index gives the rows in their order and those before a reset are not read.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
-	// ListThreads gives threads in which every word (a JSON array of words in
-	// lower case) is found in the title or in some message.
+	// ListThreads gives the threads among ids (a JSON array); an empty array is all.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
 	ListenTo(ctx context.Context, arg ListenToParams) error
@@ -174,6 +173,12 @@ type Querier interface {
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
 	// TakeCommand changes nothing when it was taken before.
 	TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error)
+	// ThreadsWithCommonWord is ThreadsWithWord for a word that is soon found in most
+	// threads without the index.
+	ThreadsWithCommonWord(ctx context.Context, arg ThreadsWithCommonWordParams) ([]string, error)
+	// ThreadsWithWord gives the owner's threads that have a word (in lower case) in the
+	// title or in a message that is finished.
+	ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error)
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	// TrimAccessTokens keeps the newest.
 	TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error
@@ -182,6 +187,8 @@ type Querier interface {
 	// latest day first. priced counts the responses whose cost is known, unpriced
 	// those that used tokens at a price that nobody has said.
 	UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error)
+	// WordHits counts messages of all owners with a word, as far as max_rows.
+	WordHits(ctx context.Context, arg WordHitsParams) (int64, error)
 }
 
 var _ Querier = (*Queries)(nil)

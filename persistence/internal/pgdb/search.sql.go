@@ -15,13 +15,7 @@ const listThreads = `-- name: ListThreads :many
 SELECT t.id, t.owner, t.title, t.next_seq, t.context, t.created_at, t.updated_at, t.search_title, t.title_by, t.reset_seq FROM threads AS t
 WHERE t.owner = $1
     AND (t.updated_at < $2 OR (t.updated_at = $2 AND t.id < $3))
-    AND NOT EXISTS (
-        SELECT 1 FROM jsonb_array_elements_text(CAST(CAST($4 AS text) AS jsonb)) AS w (value)
-        WHERE strpos(t.search_title, w.value) = 0
-            AND NOT EXISTS (
-                SELECT 1 FROM messages AS m WHERE m.thread_id = t.id AND strpos(m.search_text, w.value) > 0
-            )
-    )
+    AND (CAST($4 AS text) = '[]' OR t.id IN (SELECT jsonb_array_elements_text(CAST(CAST($4 AS text) AS jsonb))))
 ORDER BY t.updated_at DESC, t.id DESC
 LIMIT CAST($5 AS bigint)
 `
@@ -30,18 +24,17 @@ type ListThreadsParams struct {
 	Owner    string
 	Before   dbtype.Time
 	BeforeID string
-	Words    string
+	Ids      string
 	MaxRows  int64
 }
 
-// ListThreads gives threads in which every word (a JSON array of words in
-// lower case) is found in the title or in some message.
+// ListThreads gives the threads among ids (a JSON array); an empty array is all.
 func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error) {
 	rows, err := q.db.Query(ctx, listThreads,
 		arg.Owner,
 		arg.Before,
 		arg.BeforeID,
-		arg.Words,
+		arg.Ids,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -74,26 +67,28 @@ func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thr
 }
 
 const searchMessages = `-- name: SearchMessages :many
-SELECT m.thread_id, t.title, m.role, m.text, m.created_at, CAST((
-    SELECT count(*) FROM jsonb_array_elements_text(CAST(CAST($1 AS text) AS jsonb)) AS w (value)
-    WHERE strpos(m.search_text, w.value) > 0
-) AS bigint) AS hits
-FROM messages AS m
+WITH w AS (
+    SELECT jsonb_array_elements_text(CAST(CAST($4 AS text) AS jsonb)) AS value
+), found AS MATERIALIZED (
+    SELECT m.id FROM w
+    JOIN messages AS m ON m.status <> 'in_progress'
+        AND m.search_text LIKE '%' || replace(replace(replace(w.value, '\', '\\'), '%', '\%'), '_', '\_') || '%'
+)
+SELECT m.thread_id, t.title, m.role, m.text, m.created_at, count(*) AS hits
+FROM found AS f
+JOIN messages AS m ON m.id = f.id
 JOIN threads AS t ON t.id = m.thread_id
-WHERE t.owner = $2 AND m.thread_id <> $3 AND m.role <> 'system' AND m.status <> 'in_progress'
-    AND EXISTS (
-        SELECT 1 FROM jsonb_array_elements_text(CAST(CAST($1 AS text) AS jsonb)) AS w (value)
-        WHERE strpos(m.search_text, w.value) > 0
-    )
+WHERE t.owner = $1 AND m.thread_id <> $2 AND m.role <> 'system'
+GROUP BY m.id, m.thread_id, t.title, m.role, m.text, m.created_at
 ORDER BY hits DESC, m.created_at DESC, m.id DESC
-LIMIT CAST($4 AS bigint)
+LIMIT CAST($3 AS bigint)
 `
 
 type SearchMessagesParams struct {
-	Words        string
 	Owner        string
 	ExceptThread string
 	MaxRows      int64
+	Words        string
 }
 
 type SearchMessagesRow struct {
@@ -109,10 +104,10 @@ type SearchMessagesRow struct {
 // holds most of the words (a JSON array of words in lower case), then the latest.
 func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error) {
 	rows, err := q.db.Query(ctx, searchMessages,
-		arg.Words,
 		arg.Owner,
 		arg.ExceptThread,
 		arg.MaxRows,
+		arg.Words,
 	)
 	if err != nil {
 		return nil, err
@@ -137,4 +132,101 @@ func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) 
 		return nil, err
 	}
 	return items, nil
+}
+
+const threadsWithCommonWord = `-- name: ThreadsWithCommonWord :many
+SELECT t.id FROM threads AS t
+WHERE t.owner = $1 AND (strpos(t.search_title, CAST($2 AS text)) > 0 OR EXISTS (
+    SELECT 1 FROM messages AS m
+    WHERE m.thread_id = t.id AND m.status <> 'in_progress' AND strpos(m.search_text, CAST($2 AS text)) > 0
+))
+`
+
+type ThreadsWithCommonWordParams struct {
+	Owner string
+	Word  string
+}
+
+// ThreadsWithCommonWord is ThreadsWithWord for a word that is soon found in most
+// threads without the index.
+func (q *Queries) ThreadsWithCommonWord(ctx context.Context, arg ThreadsWithCommonWordParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, threadsWithCommonWord, arg.Owner, arg.Word)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const threadsWithWord = `-- name: ThreadsWithWord :many
+WITH found AS MATERIALIZED (
+    SELECT m.thread_id FROM messages AS m
+    WHERE m.status <> 'in_progress'
+        AND m.search_text LIKE '%' || replace(replace(replace(CAST($1 AS text), '\', '\\'), '%', '\%'), '_', '\_') || '%'
+)
+SELECT t.id FROM threads AS t WHERE t.owner = $2 AND strpos(t.search_title, CAST($1 AS text)) > 0
+UNION
+SELECT t.id FROM found AS f
+JOIN threads AS t ON t.id = f.thread_id
+WHERE t.owner = $2
+`
+
+type ThreadsWithWordParams struct {
+	Word  string
+	Owner string
+}
+
+// ThreadsWithWord gives the owner's threads that have a word (in lower case) in the
+// title or in a message that is finished.
+func (q *Queries) ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, threadsWithWord, arg.Word, arg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const wordHits = `-- name: WordHits :one
+SELECT count(*) FROM (
+    SELECT 1 FROM messages AS m
+    WHERE m.status <> 'in_progress'
+        AND m.search_text LIKE '%' || replace(replace(replace(CAST($1 AS text), '\', '\\'), '%', '\%'), '_', '\_') || '%'
+    LIMIT CAST($2 AS bigint)
+) AS hits
+`
+
+type WordHitsParams struct {
+	Word    string
+	MaxRows int64
+}
+
+// WordHits counts messages of all owners with a word, as far as max_rows.
+func (q *Queries) WordHits(ctx context.Context, arg WordHitsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, wordHits, arg.Word, arg.MaxRows)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }

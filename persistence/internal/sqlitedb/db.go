@@ -345,6 +345,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.takeCommandStmt, err = db.PrepareContext(ctx, takeCommand); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeCommand: %w", err)
 	}
+	if q.threadsWithCommonWordStmt, err = db.PrepareContext(ctx, threadsWithCommonWord); err != nil {
+		return nil, fmt.Errorf("error preparing query ThreadsWithCommonWord: %w", err)
+	}
+	if q.threadsWithWordStmt, err = db.PrepareContext(ctx, threadsWithWord); err != nil {
+		return nil, fmt.Errorf("error preparing query ThreadsWithWord: %w", err)
+	}
 	if q.titleQueuedStmt, err = db.PrepareContext(ctx, titleQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query TitleQueued: %w", err)
 	}
@@ -356,6 +362,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.usageByDayStmt, err = db.PrepareContext(ctx, usageByDay); err != nil {
 		return nil, fmt.Errorf("error preparing query UsageByDay: %w", err)
+	}
+	if q.wordHitsStmt, err = db.PrepareContext(ctx, wordHits); err != nil {
+		return nil, fmt.Errorf("error preparing query WordHits: %w", err)
 	}
 	return &q, nil
 }
@@ -897,6 +906,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing takeCommandStmt: %w", cerr)
 		}
 	}
+	if q.threadsWithCommonWordStmt != nil {
+		if cerr := q.threadsWithCommonWordStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing threadsWithCommonWordStmt: %w", cerr)
+		}
+	}
+	if q.threadsWithWordStmt != nil {
+		if cerr := q.threadsWithWordStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing threadsWithWordStmt: %w", cerr)
+		}
+	}
 	if q.titleQueuedStmt != nil {
 		if cerr := q.titleQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing titleQueuedStmt: %w", cerr)
@@ -915,6 +934,11 @@ func (q *Queries) Close() error {
 	if q.usageByDayStmt != nil {
 		if cerr := q.usageByDayStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing usageByDayStmt: %w", cerr)
+		}
+	}
+	if q.wordHitsStmt != nil {
+		if cerr := q.wordHitsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing wordHitsStmt: %w", cerr)
 		}
 	}
 	return err
@@ -1063,10 +1087,13 @@ type Queries struct {
 	storedImagesStmt              *sql.Stmt
 	suggestTitleStmt              *sql.Stmt
 	takeCommandStmt               *sql.Stmt
+	threadsWithCommonWordStmt     *sql.Stmt
+	threadsWithWordStmt           *sql.Stmt
 	titleQueuedStmt               *sql.Stmt
 	trimAccessTokensStmt          *sql.Stmt
 	updateMessageStmt             *sql.Stmt
 	usageByDayStmt                *sql.Stmt
+	wordHitsStmt                  *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
@@ -1180,9 +1207,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		storedImagesStmt:              q.storedImagesStmt,
 		suggestTitleStmt:              q.suggestTitleStmt,
 		takeCommandStmt:               q.takeCommandStmt,
+		threadsWithCommonWordStmt:     q.threadsWithCommonWordStmt,
+		threadsWithWordStmt:           q.threadsWithWordStmt,
 		titleQueuedStmt:               q.titleQueuedStmt,
 		trimAccessTokensStmt:          q.trimAccessTokensStmt,
 		updateMessageStmt:             q.updateMessageStmt,
 		usageByDayStmt:                q.usageByDayStmt,
+		wordHitsStmt:                  q.wordHitsStmt,
 	}
 }

@@ -108,6 +108,15 @@ type Message struct {
 	SearchText string
 }
 
+type MessageIndex struct {
+	Words string
+}
+
+type MessageNumber struct {
+	Number    int64
+	MessageID string
+}
+
 type QueuePause struct {
 	ThreadID string
 	Reason   string

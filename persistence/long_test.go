@@ -1,0 +1,76 @@
+package persistence_test
+
+import (
+	"fmt"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// BenchmarkLongThread asks a thread of 100,000 messages, of which one in a thousand
+// has a rare word, what is asked all the time.
+func BenchmarkLongThread(b *testing.B) {
+	for name, url := range map[string]func(testing.TB) string{
+		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
+	} {
+		b.Run(name, func(b *testing.B) {
+			address := url(b)
+			store := persistencetest.Open(b, address, persistence.Options{})
+			key := longThread(b, store, 100_000)
+			persistencetest.Rows(b, address, "ANALYZE") // PostgreSQL does so by itself after a minute
+			b.Run("replay", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := store.Replay(b.Context(), key, 20); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			for _, word := range []string{"rare", "common"} {
+				b.Run("search "+word, func(b *testing.B) {
+					for b.Loop() {
+						if _, _, err := store.Threads(b.Context(), "bench", persistence.ThreadFilter{Query: word}); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+			if err := store.ResetThread(b.Context(), key); err != nil {
+				b.Fatal(err)
+			}
+			b.Run("replay after a reset", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := store.Replay(b.Context(), key, 20); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func longThread(b *testing.B, store *persistence.Store, amount int) persistence.Key {
+	thread, err := store.CreateThread(b.Context(), "bench", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	key := persistence.Key{Owner: "bench", Thread: thread.ID}
+	for n := 0; n < amount; {
+		var changes []persistence.Change
+		for range 1000 {
+			text := "a common sentence of the conversation"
+			if n%1000 == 0 {
+				text = "a rare thing was said"
+			}
+			changes = append(changes, persistence.PutMessage{
+				Message: persistence.Message{ID: fmt.Sprint("m", n), Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)}},
+				Place:   persistence.Place{How: persistence.PlaceLast},
+			})
+			n++
+		}
+		if _, err := store.Apply(b.Context(), key, changes); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return key
+}
