@@ -148,7 +148,7 @@ func responseHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 		h := c.Response().Header()
 		h.Set(echo.HeaderXContentTypeOptions, "nosniff")
 		h.Set(echo.HeaderReferrerPolicy, "no-referrer")
-		h.Set("Permissions-Policy", "microphone=(self), camera=(), geolocation=()")
+		h.Set("Permissions-Policy", "microphone=(self), camera=(self), geolocation=()")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set(echo.HeaderContentSecurityPolicy, apiCSP)

@@ -99,6 +99,7 @@ export const de: Words = {
   inCall: 'Im Gespräch',
   search: {
     label: 'Alles Gesagte durchsuchen',
+    here: 'Stellen in dieser Unterhaltung',
     none: (query) => `Zu „${query}“ wurde nichts gefunden.`,
     results: (n) => `${n} ${n === 1 ? 'Unterhaltung' : 'Unterhaltungen'} gefunden`,
     clear: 'Suche beenden',

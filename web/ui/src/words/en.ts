@@ -107,6 +107,7 @@ export const en = {
   inCall: 'In a call',
   search: {
     label: 'Search everything said',
+    here: 'Places in this conversation',
     none: (query: string) => `Nothing was found for “${query}”.`,
     results: (n: number) => `${n} ${n === 1 ? 'conversation' : 'conversations'} found`,
     clear: 'Clear the search',
