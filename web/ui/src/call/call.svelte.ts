@@ -22,7 +22,8 @@ import { ToolRuns } from './toolruns';
 import { wishes } from './wishes';
 
 export interface Hooks {
-  iceServers: () => RTCIceServer[];
+  /** Asked for whenever a path is looked for: passwords of TURN servers end. */
+  iceServers: () => Promise<RTCIceServer[]>;
   code: () => CodeSettings;
   titleOf: (threadId: string) => string;
   onPlaced: (threadId: string) => void;
@@ -222,11 +223,14 @@ export class Call {
     this.#context = context;
     void context.resume();
     try {
+      const ice = this.hooks.iceServers();
       const stream = await openMicrophone(this.settings.current.microphone);
       if (attempt !== this.#attempt) return stream.getTracks().forEach((track) => track.stop());
       this.#useMicrophone(stream, context);
       this.state = { ...this.state, phase: 'connecting' };
-      this.#line = new Line(this.hooks.iceServers(), stream, this.#handlers(attempt));
+      const iceServers = await ice;
+      if (attempt !== this.#attempt) return;
+      this.#line = new Line(iceServers, stream, this.#handlers(attempt));
       await connect(this.#line);
     } catch (thrown) {
       if (attempt !== this.#attempt) return;
@@ -247,6 +251,7 @@ export class Call {
         this.state = { ...this.state, threadId };
         this.hooks.onPlaced(threadId);
       }),
+      iceServers: () => this.hooks.iceServers(),
       onOpen: mine(() => this.#opened()),
       onEvent: mine((event: Json) => this.#take(event)),
       onAudio: mine((stream: MediaStream) => {

@@ -7,6 +7,7 @@ import { comeBack, gatheredOffer, hangUp, placeCall } from './peer';
 interface Handlers {
   /** The server took the call. */
   onPlaced: (threadId: string) => void;
+  iceServers: () => Promise<RTCIceServer[]>;
   onOpen: () => void;
   onEvent: (event: Json) => void;
   onAudio: (stream: MediaStream) => void;
@@ -151,6 +152,7 @@ export class Line {
   async #restartOn(location: URL): Promise<void> {
     for (let attempt = 0; !this.#closed; attempt++) {
       try {
+        this.pc.setConfiguration({ ...this.pc.getConfiguration(), iceServers: await this.handlers.iceServers() });
         const answer = await comeBack(await gatheredOffer(this.pc, true), location);
         if (!this.#closed && this.pc.signalingState === 'have-local-offer') await this.pc.setRemoteDescription({ type: 'answer', sdp: answer });
         return;

@@ -49,7 +49,7 @@ export class App {
     this.settings,
     { setTheme: (theme) => this.theme.set(theme) },
     {
-      iceServers: () => this.config?.iceServers ?? [],
+      iceServers: () => this.#iceServers(),
       code: () => this.config?.code ?? { tools: [], limits: defaultLimits, pyodide: '' },
       titleOf: (id) => this.titleOf(id),
       onPlaced: (id) => this.#placed(id),
@@ -84,10 +84,7 @@ export class App {
   async begin(): Promise<void> {
     addEventListener('hashchange', () => this.#show(threadOfHash(location.hash)));
     this.#show(threadOfHash(location.hash));
-    getConfig().then(
-      (config) => (this.config = config),
-      () => undefined, // The page works without; the list below tells when the server is away.
-    );
+    void this.#iceServers();
     await this.refresh();
     followOwner({
       onEvent: (event) => this.#take(event),
@@ -224,6 +221,12 @@ export class App {
   async reset(): Promise<void> {
     const done = this.threadId !== '' && (await this.#try(() => resetThread(this.threadId)));
     if (done) this.notices.info('reset', t().menu.resetDone);
+  }
+
+  /** Reads the server's settings. The page works without; the list of threads tells when the server is away. */
+  async #iceServers(): Promise<RTCIceServer[]> {
+    this.config = await getConfig().catch(() => this.config);
+    return this.config?.iceServers ?? [];
   }
 
   async #try(run: () => Promise<void>): Promise<boolean> {
