@@ -22,8 +22,8 @@ type Change interface {
 	Size() int
 	// kind names the type in the form that is written to files.
 	kind() string
-	// apply writes the change. The message is that which was saved, if any.
-	apply(b *Batch) (*Message, error)
+	// apply writes the change, and adds the message that it saves.
+	apply(b *Batch, to *Applied) error
 }
 
 // Placing says how a message finds its place in its thread.
@@ -144,24 +144,27 @@ func (c PutApproval) Size() int { return changeOverhead }
 // Size implements Change.
 func (c PutSent) Size() int { return changeOverhead }
 
-func (c PutMessage) apply(b *Batch) (*Message, error) {
+func (c PutMessage) apply(b *Batch, to *Applied) error {
 	m, err := b.put(c.Message, c.Place)
-	return &m, err
-}
-func (c PutToolCall) apply(b *Batch) (*Message, error) { return nil, b.SaveToolCall(c.ToolCall) }
-func (c PutResponse) apply(b *Batch) (*Message, error) { return nil, b.SaveResponse(c.Response) }
-func (c PutCall) apply(b *Batch) (*Message, error)     { return nil, b.SaveCall(c.Call) }
-func (c PutLeg) apply(b *Batch) (*Message, error)      { return nil, b.SaveLeg(c.Leg) }
-func (c PutApproval) apply(b *Batch) (*Message, error) {
-	if c.Approval.Outcome == ApprovalOpen {
-		return nil, b.SaveApproval(c.Approval)
-	}
-	return nil, b.CloseApproval(c.Approval.ID, c.Approval.Outcome)
+	to.Messages = append(to.Messages, m)
+	return err
 }
 
-func (c PutSent) apply(b *Batch) (*Message, error) {
+func (c PutToolCall) apply(b *Batch, _ *Applied) error { return b.SaveToolCall(c.ToolCall) }
+func (c PutResponse) apply(b *Batch, _ *Applied) error { return b.SaveResponse(c.Response) }
+func (c PutCall) apply(b *Batch, _ *Applied) error     { return b.SaveCall(c.Call) }
+func (c PutLeg) apply(b *Batch, _ *Applied) error      { return b.SaveLeg(c.Leg) }
+
+func (c PutApproval) apply(b *Batch, _ *Applied) error {
+	if c.Approval.Outcome == ApprovalOpen {
+		return b.SaveApproval(c.Approval)
+	}
+	return b.CloseApproval(c.Approval.ID, c.Approval.Outcome)
+}
+
+func (c PutSent) apply(b *Batch, _ *Applied) error {
 	_, err := b.SendQueued(c.ID, c.Attempt, false)
-	return nil, err
+	return err
 }
 
 // put saves a message that may be there already.
@@ -310,12 +313,8 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 			b := &Batch{ctx: ctx, s: s, q: q, key: g.Key, instance: cmp.Or(g.Instance, s.lease.id())}
 			batches[i], applied[i] = b, Applied{}
 			for _, c := range g.Changes {
-				m, err := c.apply(b)
-				if err != nil {
+				if err := c.apply(b, &applied[i]); err != nil {
 					return err
-				}
-				if m != nil {
-					applied[i].Messages = append(applied[i].Messages, *m)
 				}
 			}
 		}

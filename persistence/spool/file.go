@@ -182,7 +182,7 @@ func (s *file) read(at int64) (r record, next int64, err error) {
 func (s *file) torn(next int64) error {
 	var head [headBytes]byte
 	n, err := s.f.ReadAt(head[:], next)
-	if eof(err) == io.EOF && n == 0 || err == nil && binary.LittleEndian.Uint32(head[:]) == 0 {
+	if errors.Is(eof(err), io.EOF) && n == 0 || err == nil && binary.LittleEndian.Uint32(head[:]) == 0 {
 		return io.EOF
 	}
 	return errors.Join(errDamaged, err)

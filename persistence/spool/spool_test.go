@@ -303,7 +303,7 @@ func TestOrderWhileDraining(t *testing.T) {
 	}
 	close(b.store.hold)
 	go func() {
-		for range b.store.entered { //nolint:revive // nobody is held any more
+		for range b.store.entered { // nobody is held any more
 		}
 	}()
 	b.empty()
