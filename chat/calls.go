@@ -53,7 +53,7 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	e.Input = part.Input
 	t.draft.emit(Event{Type: EventToolInput, Call: e})
 	t.record(c)
-	if !last && c.Known() && t.approve.HasCall(c.Invocation) && c.Entry.Executor != toolkit.ExecutorClient {
+	if !last && c.NeedsApproval(t.approve) && c.Entry.Executor != toolkit.ExecutorClient {
 		t.keeper.questions.ask(c)
 	}
 	return c

@@ -93,6 +93,10 @@ func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedPa
 	return s.q.DeleteQueued(ctx, sqlitedb.DeleteQueuedParams(arg))
 }
 
+func (s sqliteQueries) DeleteToolPin(ctx context.Context, arg pgdb.DeleteToolPinParams) error {
+	return s.q.DeleteToolPin(ctx, sqlitedb.DeleteToolPinParams(arg))
+}
+
 func (s sqliteQueries) DisownThread(ctx context.Context, arg pgdb.DisownThreadParams) (int64, error) {
 	return s.q.DisownThread(ctx, sqlitedb.DisownThreadParams(arg))
 }
@@ -391,6 +395,11 @@ func (s sqliteQueries) ListThreads(ctx context.Context, arg pgdb.ListThreadsPara
 	return rows(r, err, func(r sqlitedb.Thread) pgdb.Thread { return pgdb.Thread(r) })
 }
 
+func (s sqliteQueries) ListToolPins(ctx context.Context, arg pgdb.ListToolPinsParams) ([]pgdb.ToolPin, error) {
+	r, err := s.q.ListToolPins(ctx, sqlitedb.ListToolPinsParams(arg))
+	return rows(r, err, func(r sqlitedb.ToolPin) pgdb.ToolPin { return pgdb.ToolPin(r) })
+}
+
 func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWaitingToolCallsParams) ([]pgdb.ToolCall, error) {
 	r, err := s.q.ListWaitingToolCalls(ctx, sqlitedb.ListWaitingToolCallsParams(arg))
 	return rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
@@ -455,6 +464,10 @@ func (s sqliteQueries) SaveTextSession(ctx context.Context, arg pgdb.SaveTextSes
 
 func (s sqliteQueries) SaveToolCall(ctx context.Context, arg pgdb.SaveToolCallParams) (int64, error) {
 	return s.q.SaveToolCall(ctx, sqlitedb.SaveToolCallParams(arg))
+}
+
+func (s sqliteQueries) SaveToolPin(ctx context.Context, arg pgdb.SaveToolPinParams) error {
+	return s.q.SaveToolPin(ctx, sqlitedb.SaveToolPinParams(arg))
 }
 
 func (s sqliteQueries) SearchMessages(ctx context.Context, arg pgdb.SearchMessagesParams) ([]pgdb.SearchMessagesRow, error) {

@@ -56,6 +56,12 @@ func (a Approval) Refusal() string {
 	}
 }
 
+// NeedsApproval reports whether the user has to agree before the tool runs: the list says so, or
+// the tool itself.
+func (v *Invocation) NeedsApproval(list Names) bool {
+	return v.known && (v.Entry.Asks || list.HasCall(v))
+}
+
 // Ask puts the call to the user. The nonce is fresh and random.
 func (v *Invocation) Ask(nonce string, now time.Time) {
 	v.approval = &Approval{Nonce: nonce, AskedAt: now, ExpiresAt: now.Add(ApprovalTimeout)}

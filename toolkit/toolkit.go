@@ -109,6 +109,8 @@ type Entry struct {
 	Executor Executor
 	// Server is the MCP server's name in the configuration, else empty.
 	Server string
+	// Asks says that each call needs the user's approval, whatever the settings say.
+	Asks bool
 	// Unchecked says that the arguments are only checked to be a JSON object:
 	// the executor checks the rest itself. For schemas of MCP servers that our
 	// validator cannot read.

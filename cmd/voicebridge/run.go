@@ -76,7 +76,7 @@ func (a *app) openMedia(context.Context) (err error) {
 }
 
 func (a *app) openTools(ctx context.Context) (err error) {
-	if a.tools, err = openTools(ctx, a.cfg, a.log); err != nil {
+	if a.tools, err = openTools(ctx, a.cfg, a.store, a.log); err != nil {
 		return err
 	}
 	a.onClose(a.tools.close)

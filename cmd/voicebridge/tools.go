@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/persistence"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/clienttool"
@@ -38,7 +39,7 @@ type tools struct {
 
 // openTools makes the server's own tools. run connects to the MCP servers. close
 // must be called.
-func openTools(ctx context.Context, cfg config.Config, log *slog.Logger) (*tools, error) {
+func openTools(ctx context.Context, cfg config.Config, store *persistence.Store, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
 	if err := t.readLists(); err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func openTools(ctx context.Context, cfg config.Config, log *slog.Logger) (*tools
 	if t.pyodide, err = web.OpenPyodide(cfg.Tools.Code.Pyodide); err != nil {
 		return nil, fmt.Errorf("tools.code.pyodide: %w", err)
 	}
-	if err := t.openMCP(cfg); err != nil {
+	if err := t.openMCP(cfg, store); err != nil {
 		return nil, errors.Join(err, t.pyodide.Close())
 	}
 	return t, nil
@@ -90,7 +91,7 @@ func (t *tools) reportLists() {
 var pageTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme"}
 
 // openMCP prepares the MCP servers, if any are configured.
-func (t *tools) openMCP(cfg config.Config) error {
+func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
 	path := cfg.MCPPath()
 	if path == "" {
 		return nil
@@ -102,12 +103,16 @@ func (t *tools) openMCP(cfg config.Config) error {
 	for _, warning := range servers.Warnings {
 		t.log.Warn("MCP configuration", "file", path, "warning", warning)
 	}
-	t.mcp, err = mcptool.Open(servers, mcptool.Options{Logger: t.log, Version: buildVersion(), Changed: func() {
+	options := mcptool.Options{Logger: t.log, Version: buildVersion(), Changed: func() {
 		select {
 		case t.changed <- struct{}{}:
 		default:
 		}
-	}})
+	}}
+	if store != nil {
+		options.Pins = store
+	}
+	t.mcp, err = mcptool.Open(servers, options)
 	return err
 }
 

@@ -217,7 +217,7 @@ func newToolBench(t *testing.T) *toolBench {
 	cfg.Tools.Code.TimeoutSeconds, cfg.Tools.Code.Python = 2, true
 	cfg.Tools.Web = config.WebTools{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	all, err := openTools(t.Context(), cfg, log)
+	all, err := openTools(t.Context(), cfg, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}

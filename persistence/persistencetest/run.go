@@ -29,6 +29,7 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 	s := suite{newURL: newURL}
 	tests := map[string]func(*testing.T){
 		"access tokens":        s.accessTokens,
+		"tool pins":            s.toolPins,
 		"signing secret":       s.signingSecret,
 		"ensure thread":        s.ensureThread,
 		"threads":              s.threads,

@@ -32,6 +32,10 @@ func newHTTPHandler(t *testing.T) http.Handler {
 			_ = session.Close()
 		}
 	})
+	return handlerOf(server)
+}
+
+func handlerOf(server *mcp.Server) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 }
 

@@ -42,7 +42,8 @@ type server struct {
 	mu    sync.Mutex
 	link  *link // nil while not connected
 	offer []*tool
-	err   error // why link is nil
+	held  []string // names of tools that are not offered as they are
+	err   error    // why link is nil
 }
 
 func newServer(closing context.Context, name string, config Server, options Options) *server {
@@ -146,7 +147,7 @@ func (s *server) status() Status {
 	defer s.mu.Unlock()
 	status := Status{Name: s.name, Type: s.config.Type, Connected: s.link != nil}
 	if s.link != nil {
-		status.Tools = len(s.offer)
+		status.Tools, status.Held = len(s.offer), s.held
 	} else {
 		status.Error = s.explain(s.err)
 	}

@@ -19,6 +19,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is told to the servers as the version of voicebridge.
 	Version string
+	// Pins keeps the definitions of tools that have been seen, over restarts; nil keeps them in
+	// memory.
+	Pins pins
 	// ConnectTimeout is the limit of one attempt to connect and list the tools; 0 = 20 s.
 	ConnectTimeout time.Duration
 	// MinBackoff and MaxBackoff are the first and the longest wait before a server is tried again;
@@ -47,6 +50,9 @@ func Open(config Config, options Options) (*Servers, error) {
 	options.MinBackoff = cmp.Or(options.MinBackoff, 500*time.Millisecond)
 	options.MaxBackoff = cmp.Or(options.MaxBackoff, 30*time.Second)
 	options.Version = cmp.Or(options.Version, "dev")
+	if options.Pins == nil {
+		options.Pins = &memory{}
+	}
 	if options.Changed == nil {
 		options.Changed = func() {}
 	}
@@ -113,7 +119,7 @@ func (s *Servers) Tools() []toolkit.Entry {
 			}
 			seen[t.def.Name] = true
 			entries = append(entries, toolkit.Entry{
-				Tool: t, Executor: toolkit.ExecutorMCP, Server: server.name, Unchecked: t.unchecked,
+				Tool: t, Executor: toolkit.ExecutorMCP, Server: server.name, Unchecked: t.unchecked, Asks: t.asks,
 			})
 		}
 	}
@@ -126,6 +132,8 @@ type Status struct {
 	Connected  bool
 	// Tools is how many tools it offers.
 	Tools int
+	// Held are the tools that are new or have changed since the server was first seen.
+	Held []string
 	// Error says why it is not connected; it holds no secret of the configuration.
 	Error string
 }

@@ -376,9 +376,11 @@ func TestToolsOfALostServerAreAbsent(t *testing.T) {
 
 func TestListChanged(t *testing.T) {
 	t.Parallel()
+	child := stdio("server", nil)
+	child.TrustChanges = true
 	for name, b := range map[string]*bench{
-		"stdio": open(t, map[string]Server{"s": stdio("server", nil)}),
-		"http":  open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHTTP(t).url}}),
+		"stdio": open(t, map[string]Server{"s": child}),
+		"http":  open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHTTP(t).url, TrustChanges: true}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if slices.Contains(b.names(), "s__grown") {

@@ -25,12 +25,13 @@ type tool struct {
 	server    *server
 	remote    string // its name on the server: the way back from def.Name
 	def       toolkit.Definition
+	asks      bool // it has changed since it was pinned
 	unchecked bool // our validator cannot read the schema; the server checks the arguments itself
 }
 
 // equal says whether two tools of one server are the same to those who are offered them.
 func (t *tool) equal(other *tool) bool {
-	return t.remote == other.remote && t.unchecked == other.unchecked && t.def.Name == other.def.Name &&
+	return t.remote == other.remote && t.asks == other.asks && t.unchecked == other.unchecked && t.def.Name == other.def.Name &&
 		t.def.Description == other.def.Description && bytes.Equal(t.def.Parameters, other.def.Parameters)
 }
 
@@ -80,7 +81,7 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 		}
 		offer = append(offer, made)
 	}
-	return offer, nil
+	return s.hold(ctx, offer)
 }
 
 func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {

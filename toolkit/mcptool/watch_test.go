@@ -61,11 +61,16 @@ type watched struct {
 // watchServer connects to the server and watches it. Call it in a bubble.
 func watchServer(t *testing.T, remote *mcp.Server) *watched {
 	t.Helper()
+	return watchServerAs(t, remote, Server{Type: TypeStdio})
+}
+
+func watchServerAs(t *testing.T, remote *mcp.Server, config Server) *watched {
+	t.Helper()
 	w := &watched{ended: make(chan error, 1)}
 	near, far := mcp.NewInMemoryTransports()
 	w.wire = &wire{transport: near, blocked: make(chan struct{}), stopped: make(chan struct{})}
-	options := Options{Logger: newLogBook().logger(), ConnectTimeout: 20 * time.Second, Changed: func() { w.changes++ }}
-	w.server = newServer(t.Context(), "s", Server{Type: TypeStdio}, options)
+	options := Options{Logger: newLogBook().logger(), ConnectTimeout: 20 * time.Second, Changed: func() { w.changes++ }, Pins: &memory{}}
+	w.server = newServer(t.Context(), "s", config, options)
 	session, err := remote.Connect(t.Context(), far, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +220,7 @@ func TestServerThatAlwaysChanges(t *testing.T) {
 				return result, err
 			}
 		})
-		w := watchServer(t, remote)
+		w := watchServerAs(t, remote, Server{Type: TypeStdio, TrustChanges: true})
 		time.Sleep(seconds * time.Second)
 		synctest.Wait()
 		if listed <= grows || listed > seconds+2 {

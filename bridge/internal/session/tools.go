@@ -72,7 +72,7 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 		t.cancelled(run, toolkit.WhyCallEnded)
 	case raw.Name == CancelToolName:
 		t.cancelRunning(run)
-	case run.Known() && t.Approve.HasCall(run.Invocation):
+	case run.NeedsApproval(t.Approve):
 		t.askUser(run)
 	default:
 		t.start(run)

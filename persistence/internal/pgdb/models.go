@@ -205,6 +205,13 @@ type ToolCall struct {
 	FinishedAt *dbtype.Time
 }
 
+type ToolPin struct {
+	Server     string
+	Tool       string
+	Definition string
+	PinnedAt   dbtype.Time
+}
+
 type Turn struct {
 	ThreadID    string
 	ID          string

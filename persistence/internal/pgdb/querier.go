@@ -36,6 +36,7 @@ type Querier interface {
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
 	DeleteLegs(ctx context.Context, arg DeleteLegsParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
+	DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error
 	// DisownThread hides a thread from everybody until it is erased.
 	DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error)
 	// DrawSeq takes numbers from the thread's counter. It holds the thread's row
@@ -136,6 +137,7 @@ type Querier interface {
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
 	// ListThreads gives the threads among ids (a JSON array); an empty array is all.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
+	ListToolPins(ctx context.Context, arg ListToolPinsParams) ([]ToolPin, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
 	ListenTo(ctx context.Context, arg ListenToParams) error
 	// LockInstance waits until the instance has no transaction open, and keeps it from
@@ -161,6 +163,7 @@ type Querier interface {
 	SaveResponse(ctx context.Context, arg SaveResponseParams) (int64, error)
 	SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error
 	SaveToolCall(ctx context.Context, arg SaveToolCallParams) (int64, error)
+	SaveToolPin(ctx context.Context, arg SaveToolPinParams) error
 	// SearchMessages gives what was said in the owner's other threads, first what
 	// holds most of the words (a JSON array of words in lower case), then the latest.
 	SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error)

@@ -84,6 +84,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
 	}
+	if q.deleteToolPinStmt, err = db.PrepareContext(ctx, deleteToolPin); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteToolPin: %w", err)
+	}
 	if q.disownThreadStmt, err = db.PrepareContext(ctx, disownThread); err != nil {
 		return nil, fmt.Errorf("error preparing query DisownThread: %w", err)
 	}
@@ -279,6 +282,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listThreadsStmt, err = db.PrepareContext(ctx, listThreads); err != nil {
 		return nil, fmt.Errorf("error preparing query ListThreads: %w", err)
 	}
+	if q.listToolPinsStmt, err = db.PrepareContext(ctx, listToolPins); err != nil {
+		return nil, fmt.Errorf("error preparing query ListToolPins: %w", err)
+	}
 	if q.listWaitingToolCallsStmt, err = db.PrepareContext(ctx, listWaitingToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListWaitingToolCalls: %w", err)
 	}
@@ -326,6 +332,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.saveToolCallStmt, err = db.PrepareContext(ctx, saveToolCall); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveToolCall: %w", err)
+	}
+	if q.saveToolPinStmt, err = db.PrepareContext(ctx, saveToolPin); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveToolPin: %w", err)
 	}
 	if q.searchMessagesStmt, err = db.PrepareContext(ctx, searchMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query SearchMessages: %w", err)
@@ -469,6 +478,11 @@ func (q *Queries) Close() error {
 	if q.deleteQueuedStmt != nil {
 		if cerr := q.deleteQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteQueuedStmt: %w", cerr)
+		}
+	}
+	if q.deleteToolPinStmt != nil {
+		if cerr := q.deleteToolPinStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteToolPinStmt: %w", cerr)
 		}
 	}
 	if q.disownThreadStmt != nil {
@@ -796,6 +810,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listThreadsStmt: %w", cerr)
 		}
 	}
+	if q.listToolPinsStmt != nil {
+		if cerr := q.listToolPinsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listToolPinsStmt: %w", cerr)
+		}
+	}
 	if q.listWaitingToolCallsStmt != nil {
 		if cerr := q.listWaitingToolCallsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listWaitingToolCallsStmt: %w", cerr)
@@ -874,6 +893,11 @@ func (q *Queries) Close() error {
 	if q.saveToolCallStmt != nil {
 		if cerr := q.saveToolCallStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveToolCallStmt: %w", cerr)
+		}
+	}
+	if q.saveToolPinStmt != nil {
+		if cerr := q.saveToolPinStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveToolPinStmt: %w", cerr)
 		}
 	}
 	if q.searchMessagesStmt != nil {
@@ -1000,6 +1024,7 @@ type Queries struct {
 	deleteExpiredAccessTokensStmt *sql.Stmt
 	deleteLegsStmt                *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
+	deleteToolPinStmt             *sql.Stmt
 	disownThreadStmt              *sql.Stmt
 	drawSeqStmt                   *sql.Stmt
 	drawSeqForNewStmt             *sql.Stmt
@@ -1065,6 +1090,7 @@ type Queries struct {
 	listQueuedStmt                *sql.Stmt
 	listReplayStmt                *sql.Stmt
 	listThreadsStmt               *sql.Stmt
+	listToolPinsStmt              *sql.Stmt
 	listWaitingToolCallsStmt      *sql.Stmt
 	listenToStmt                  *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
@@ -1081,6 +1107,7 @@ type Queries struct {
 	saveResponseStmt              *sql.Stmt
 	saveTextSessionStmt           *sql.Stmt
 	saveToolCallStmt              *sql.Stmt
+	saveToolPinStmt               *sql.Stmt
 	searchMessagesStmt            *sql.Stmt
 	shiftMessagesStmt             *sql.Stmt
 	stopTurnStmt                  *sql.Stmt
@@ -1120,6 +1147,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
 		deleteLegsStmt:                q.deleteLegsStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
+		deleteToolPinStmt:             q.deleteToolPinStmt,
 		disownThreadStmt:              q.disownThreadStmt,
 		drawSeqStmt:                   q.drawSeqStmt,
 		drawSeqForNewStmt:             q.drawSeqForNewStmt,
@@ -1185,6 +1213,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listQueuedStmt:                q.listQueuedStmt,
 		listReplayStmt:                q.listReplayStmt,
 		listThreadsStmt:               q.listThreadsStmt,
+		listToolPinsStmt:              q.listToolPinsStmt,
 		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
 		listenToStmt:                  q.listenToStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,
@@ -1201,6 +1230,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saveResponseStmt:              q.saveResponseStmt,
 		saveTextSessionStmt:           q.saveTextSessionStmt,
 		saveToolCallStmt:              q.saveToolCallStmt,
+		saveToolPinStmt:               q.saveToolPinStmt,
 		searchMessagesStmt:            q.searchMessagesStmt,
 		shiftMessagesStmt:             q.shiftMessagesStmt,
 		stopTurnStmt:                  q.stopTurnStmt,

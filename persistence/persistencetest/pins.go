@@ -1,0 +1,37 @@
+package persistencetest
+
+import (
+	"maps"
+	"testing"
+
+	"voicebridge/persistence"
+)
+
+func (s suite) toolPins(t *testing.T) {
+	url := s.newURL(t)
+	store, ctx := Open(t, url, persistence.Options{}), t.Context()
+	pin := func(server string, definitions map[string]string) {
+		t.Helper()
+		if err := store.PinTools(ctx, server, definitions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(server string, definitions map[string]string) {
+		t.Helper()
+		if got, err := store.ToolPins(ctx, server); err != nil || !maps.Equal(got, definitions) {
+			t.Errorf("ToolPins(%s) = %q, %v, want %q", server, got, err, definitions)
+		}
+	}
+	want("files", nil)
+	pin("files", map[string]string{"read": `{"description":"Reads <é>"}`, "list": `{}`})
+	pin("web", map[string]string{"read": `{"description":"other"}`})
+	want("files", map[string]string{"read": `{"description":"Reads <é>"}`, "list": `{}`})
+	pin("files", map[string]string{"read": `{"description":"Reads well"}`, "list": "", "gone": ""})
+	pin("files", nil)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store = Open(t, url, persistence.Options{})
+	want("files", map[string]string{"read": `{"description":"Reads well"}`})
+	want("web", map[string]string{"read": `{"description":"other"}`})
+}

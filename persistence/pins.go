@@ -1,0 +1,43 @@
+package persistence
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// ToolPins returns the definitions of an MCP server's tools that are pinned, by the tools' names.
+func (s *Store) ToolPins(ctx context.Context, server string) (map[string]string, error) {
+	rows, err := s.eng.read().ListToolPins(ctx, pgdb.ListToolPinsParams{Server: server})
+	if err != nil {
+		return nil, s.fail("read tool pins", err)
+	}
+	pins := make(map[string]string, len(rows))
+	for _, r := range rows {
+		pins[r.Tool] = r.Definition
+	}
+	return pins, nil
+}
+
+// PinTools pins definitions of an MCP server's tools, by the tools' names, in place of those that were
+// pinned for them. An empty one unpins its tool.
+func (s *Store) PinTools(ctx context.Context, server string, definitions map[string]string) error {
+	at := dbtype.At(now())
+	return s.fail("pin tools", s.write(ctx, func(q queries) error {
+		for _, tool := range slices.Sorted(maps.Keys(definitions)) {
+			var err error
+			if definition := definitions[tool]; definition == "" {
+				err = q.DeleteToolPin(ctx, pgdb.DeleteToolPinParams{Server: server, Tool: tool})
+			} else {
+				err = q.SaveToolPin(ctx, pgdb.SaveToolPinParams{Server: server, Tool: tool, Definition: definition, PinnedAt: at})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,139 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"voicebridge/toolkit"
+)
+
+// pins keeps the definitions of servers' tools as they were first seen, or last accepted.
+type pins interface {
+	// ToolPins returns those of a server, by the tools' names there.
+	ToolPins(ctx context.Context, server string) (map[string]string, error)
+	// PinTools sets some of them; an empty one is removed.
+	PinTools(ctx context.Context, server string, definitions map[string]string) error
+}
+
+// pinned is the definition of a tool that is pinned. The name under which it is exposed is not part of
+// it.
+type pinned struct {
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+func pinOf(d toolkit.Definition) string {
+	return string(toolkit.Encode(pinned{d.Description, d.Parameters}))
+}
+
+// hold compares what a server offers with what was seen before. The tools of a server that is new are
+// pinned as they are. Later a tool whose definition has changed is offered as it was, and each call asks
+// the user; one that is new is not offered. What a model is told of a tool are instructions to the model,
+// and a server that was trusted once may be another one by now.
+func (s *server) hold(ctx context.Context, listed []*tool) ([]*tool, error) {
+	known, err := s.options.Pins.ToolPins(ctx, s.name)
+	if err != nil {
+		return nil, fmt.Errorf("compare its tools with those seen before: %w", err)
+	}
+	if len(known) == 0 || s.config.TrustChanges {
+		return listed, s.pin(ctx, known, listed)
+	}
+	var offer []*tool
+	var held []string
+	for _, t := range listed {
+		before, seen := known[t.remote]
+		switch {
+		case !seen:
+			held = append(held, t.remote)
+			s.log.Warn("MCP tool held, the server did not have it when it was first seen", "tool", t.remote)
+		case before == pinOf(t.def):
+			offer = append(offer, t)
+		default:
+			old, err := t.asPinned(before)
+			if err != nil {
+				return nil, fmt.Errorf("read the pinned definition of %q: %w", t.remote, err)
+			}
+			held = append(held, t.remote)
+			offer = append(offer, old)
+			s.log.Warn("MCP tool held, its definition has changed since it was first seen; each call asks the user", "tool", t.remote)
+		}
+	}
+	s.mu.Lock()
+	s.held = held
+	s.mu.Unlock()
+	return offer, nil
+}
+
+// pin pins the tools as they are now, and drops the pins of those that are gone.
+func (s *server) pin(ctx context.Context, known map[string]string, listed []*tool) error {
+	change := map[string]string{}
+	for name := range known {
+		change[name] = ""
+	}
+	for _, t := range listed {
+		if pin := pinOf(t.def); known[t.remote] == pin {
+			delete(change, t.remote)
+		} else {
+			change[t.remote] = pin
+		}
+	}
+	if len(change) > 0 {
+		if err := s.options.Pins.PinTools(ctx, s.name, change); err != nil {
+			return fmt.Errorf("pin its tools: %w", err)
+		}
+	}
+	s.mu.Lock()
+	s.held = nil
+	s.mu.Unlock()
+	return nil
+}
+
+// asPinned is the tool as it was when it was pinned. The user is asked before each call.
+func (t *tool) asPinned(text string) (*tool, error) {
+	var p pinned
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return nil, err
+	}
+	old := *t
+	old.def.Description, old.def.Parameters, old.asks = p.Description, p.Parameters, true
+	// The server may by now take other arguments than these.
+	old.unchecked = toolkit.CheckParameters(p.Parameters) != nil
+	return &old, nil
+}
+
+// memory keeps pins as long as the process runs.
+type memory struct {
+	mu   sync.Mutex
+	pins map[string]map[string]string
+}
+
+// ToolPins implements pins.
+func (m *memory) ToolPins(_ context.Context, server string) (map[string]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.pins[server]), nil
+}
+
+// PinTools implements pins.
+func (m *memory) PinTools(_ context.Context, server string, definitions map[string]string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pins == nil {
+		m.pins = map[string]map[string]string{}
+	}
+	if m.pins[server] == nil {
+		m.pins[server] = map[string]string{}
+	}
+	for _, tool := range slices.Sorted(maps.Keys(definitions)) {
+		if definitions[tool] == "" {
+			delete(m.pins[server], tool)
+			continue
+		}
+		m.pins[server][tool] = definitions[tool]
+	}
+	return nil
+}
