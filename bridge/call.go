@@ -60,6 +60,8 @@ type call struct {
 	waiters waiters
 	onTurn  func(persistence.Key)
 	onCount func(session.Counter)
+	// farewell is told to the watchers when the thread is free.
+	farewell *persistence.Event
 	// talking is set while an answer is made.
 	talking atomic.Bool
 }

@@ -173,6 +173,9 @@ func (c *Calls) Run(ctx context.Context) error {
 func (c *Calls) runOne(one *call, s *session.State) {
 	reason := one.run(s)
 	c.release(one)
+	if one.farewell != nil {
+		one.thread.Publish(context.Background(), one.key, *one.farewell)
+	}
 	one.settle(c.ending)
 	c.cfg.OnEnd(one.key, reason)
 }

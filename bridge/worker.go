@@ -210,7 +210,12 @@ func (w *worker) toUpstream(gen int, events ...[]byte) {
 }
 
 func (w *worker) publish(e session.Publish) {
-	w.thread.Publish(w.toolCtx, w.key, persistence.Event{Type: e.Kind, Data: toolkit.Encode(e.Data)})
+	event := persistence.Event{Type: e.Kind, Data: toolkit.Encode(e.Data)}
+	if e.Kind == session.CallEnded {
+		w.farewell = &event
+		return
+	}
+	w.thread.Publish(w.toolCtx, w.key, event)
 	switch e.Kind {
 	case session.TurnStarted:
 		w.talking.Store(true)

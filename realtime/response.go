@@ -62,15 +62,15 @@ func (s *StatusDetails) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DecodeResponse reads the "response" of an event. Status details, usage and
-// metadata of an unexpected form are left out and are no error.
+// DecodeResponse reads the "response" of an event. Status details, output,
+// usage and metadata of an unexpected form are left out and are no error.
 func DecodeResponse(raw json.RawMessage) (Response, error) {
 	var w struct {
 		ID             loose           `json:"id"`
 		Status         loose           `json:"status"`
 		StatusDetails  StatusDetails   `json:"status_details"`
-		Output         []Item          `json:"output"`
-		ConversationID *string         `json:"conversation_id"`
+		Output         json.RawMessage `json:"output"`
+		ConversationID json.RawMessage `json:"conversation_id"`
 		Usage          json.RawMessage `json:"usage"`
 		Metadata       json.RawMessage `json:"metadata"`
 	}
@@ -78,8 +78,11 @@ func DecodeResponse(raw json.RawMessage) (Response, error) {
 		return Response{}, fmt.Errorf("decode response: %w", err)
 	}
 	r := Response{
-		ID: string(w.ID), Status: string(w.Status), StatusDetails: w.StatusDetails, Output: w.Output,
-		ConversationID: w.ConversationID, Metadata: decodeMetadata(w.Metadata),
+		ID: string(w.ID), Status: string(w.Status), StatusDetails: w.StatusDetails, Output: decodeOutput(w.Output),
+		Metadata: decodeMetadata(w.Metadata),
+	}
+	if json.Unmarshal(w.ConversationID, &r.ConversationID) != nil {
+		r.ConversationID = nil
 	}
 	if len(w.Usage) > 0 && w.Usage[0] == '{' {
 		if u, err := DecodeUsage(w.Usage); err == nil {
@@ -87,6 +90,21 @@ func DecodeResponse(raw json.RawMessage) (Response, error) {
 		}
 	}
 	return r, nil
+}
+
+// decodeOutput reads the items that can be read.
+func decodeOutput(raw json.RawMessage) []Item {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	items := make([]Item, 0, len(list))
+	for _, one := range list {
+		if item, err := DecodeItem(one); err == nil {
+			items = append(items, item)
+		}
+	}
+	return items
 }
 
 func decodeMetadata(raw json.RawMessage) map[string]string {

@@ -214,6 +214,7 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	m := s.script.newMessage(it, persistence.RoleUser, persistence.SourceText)
 	m.id, m.with, m.meta.Extra = in.MessageID, in.With, in.Extra
 	m.setText(0, in.Text)
+	s.delivered[m.id] = m
 	m.meta.Status = persistence.StatusCompleted
 	sent.itemID = itemID
 	eventID := s.up.eventID(sent)

@@ -23,6 +23,7 @@ func (s *State) outputEvent(ev realtime.Event) {
 			if m.grows() && ev.Delta != "" {
 				s.script.grow(m, ev.ContentIndex, ev.Delta)
 				s.playback.reheard(m)
+				s.playback.words(m.response)
 			}
 		}
 	case realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta:

@@ -12,6 +12,10 @@ func (s *State) say(in ServerText) {
 	if s.phase >= draining {
 		return
 	}
+	if m := s.delivered[in.MessageID]; m != nil {
+		s.deliveredAgain(m, in)
+		return
+	}
 	if !s.listening() {
 		s.held.texts = append(s.held.texts, in)
 		return
@@ -19,6 +23,15 @@ func (s *State) say(in ServerText) {
 	itemID := s.nextItemID()
 	s.answers.need(need{id: itemID}) // before a refusal drops it
 	s.typed(in, itemID, sentEvent{kind: sentText})
+}
+
+// deliveredAgain takes a text that is in the call already. It is not said again, but
+// what belongs to it is saved.
+func (s *State) deliveredAgain(m *message, in ServerText) {
+	m.with = in.With
+	if m.placed {
+		s.script.write(m)
+	}
 }
 
 // interruptTurn stops the turn: the answer, the rest of its sound, and its tools. What

@@ -126,6 +126,7 @@ func (s *State) inputEvent(ev realtime.Event) {
 	switch ev.Type {
 	case realtime.TypeInputSpeechStarted:
 		q.speechTill, q.clientAsks = s.now.Add(speechTimeout), false
+		s.playback.speaks()
 	case realtime.TypeInputSpeechStopped:
 		q.asked = s.now
 	case realtime.TypeInputCommitted:

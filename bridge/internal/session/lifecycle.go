@@ -133,7 +133,7 @@ func (s *State) finish() {
 	s.phase = ended
 	s.tellTurn()
 	s.tell(endedEvent{Type: "bridge.ended", Reason: s.reason})
-	s.do(Publish{"call_ended", callEvent{CallID: s.CallID, Reason: s.reason}})
+	s.do(Publish{CallEnded, callEvent{CallID: s.CallID, Reason: s.reason}})
 	s.do(Finish{s.reason})
 }
 

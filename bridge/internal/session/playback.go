@@ -29,6 +29,10 @@ type playback struct {
 	answers *responses
 
 	started bool // the model has made audio in this call
+	// told says that the upstream tells when audio begins and ends. One that does not is
+	// taken to play an answer from its first words on, at the usual rate.
+	told    bool
+	guessed bool // playing and since are a guess
 	rate    float64
 	playing string    // the response that is being played
 	since   time.Time // its first audio
@@ -36,7 +40,10 @@ type playback struct {
 
 // begins takes output_audio_buffer.started.
 func (p *playback) begins(responseID string) {
-	p.started = true
+	p.started, p.told = true, true
+	if p.guessed {
+		p.reset()
+	}
 	if p.playing == responseID && !p.since.IsZero() {
 		return
 	}
@@ -71,7 +78,43 @@ func (p *playback) ends(responseID string) {
 	p.reset()
 }
 
-func (p *playback) reset() { p.playing, p.since = "", time.Time{} }
+func (p *playback) reset() { p.playing, p.since, p.guessed = "", time.Time{}, false }
+
+// words notes the first words of an answer, of an upstream that tells no more.
+func (p *playback) words(r *response) {
+	if p.told || r == nil || p.playing == r.id {
+		return
+	}
+	p.playing, p.since, p.guessed, p.started = r.id, p.now, true, true
+}
+
+// guessedEnd is when an answer has been played whose beginning is a guess; zero while
+// it is made, or where there is no guess.
+func (p *playback) guessedEnd() time.Time {
+	r := p.answers.byID[p.playing]
+	if !p.guessed || r == nil || !r.done {
+		return time.Time{}
+	}
+	at := p.since
+	for _, m := range r.messages {
+		at = at.Add(p.length(m))
+	}
+	return at
+}
+
+func (p *playback) onTime() {
+	if p.due(p.guessedEnd()) {
+		p.reset()
+	}
+}
+
+// speaks takes the beginning of the user's speech, which interrupts an answer.
+func (p *playback) speaks() {
+	if p.guessed {
+		p.cutOff(p.playing)
+		p.reset()
+	}
+}
 
 // isOther says that an event is not about the response that is being played. One
 // may begin before the end of another is told.

@@ -45,7 +45,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	up is STATE  the connection's state; also "br is STATE"
 //
 // and the indented lines below it are the effects. The file "thread" holds the
-// messages that the call has found, "filler" when the voice speaks for a tool, "limit"
+// messages that the call has found, "filler" when the voice speaks for a tool, "grace" how
+// long a browser that has gone is waited for, "limit"
 // how many bytes an event for the upstream may have, "fixed" the session that clients
 // may not change, but for what "may change" names. The tool create_line_chart asks
 // the user first, and a client may declare its own in its place.
@@ -94,10 +95,11 @@ func section(a *txtar.Archive, name string) string {
 
 // scripted is a call in a transcript.
 type scripted struct {
-	t   *testing.T
-	s   *State
-	now time.Time
-	out strings.Builder
+	t    *testing.T
+	s    *State
+	now  time.Time
+	out  strings.Builder
+	said int
 }
 
 func playScript(t *testing.T, archive *txtar.Archive, script string) string {
@@ -106,6 +108,11 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	var err error
 	if limit := section(archive, "limit"); limit != "" {
 		if c.s.up.limit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grace := section(archive, "grace"); grace != "" {
+		if c.s.CloseGrace, err = time.ParseDuration(strings.TrimSpace(grace)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -223,7 +230,8 @@ func (c *scripted) play(line string) {
 		}
 		c.reduce(NewTools{entries})
 	case verb == "say":
-		c.reduce(ServerText{MessageID: "said-1", Text: rest})
+		c.said++
+		c.reduce(ServerText{MessageID: fmt.Sprintf("said-%d", c.said), Text: rest})
 	case verb == "deliver":
 		c.reduce(ServerText{MessageID: "queued-1", Text: rest, With: func(*persistence.Batch) error { return nil }})
 	case verb == "interrupt":

@@ -32,6 +32,7 @@ type State struct {
 	delayed    bool // the browser was told that the database is away
 	turn       bool // watchers were told of a turn that goes on
 	held       held
+	delivered  map[string]*message // texts from elsewhere, by the id of their message
 }
 
 // New returns the state of a call whose first upstream session is dialled.
@@ -39,7 +40,7 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	c := &core{Config: cfg, now: now, record: record}
 	c.up = c.newUpstream(1)
 	c.up.id = record.UpstreamCallID
-	s := &State{core: c, known: make(owners), browserLeg: browserLeg{gen: 1}}
+	s := &State{delivered: make(map[string]*message), core: c, known: make(owners), browserLeg: browserLeg{gen: 1}}
 	script := newTranscript(c)
 	s.script = &script
 	answers := newResponses(c, s.script)
@@ -142,6 +143,7 @@ func (s *State) Deadline() time.Time {
 	at = until(at, s.answers.deadline())
 	at = until(at, s.settings.deadline())
 	at = until(at, s.tools.deadline())
+	at = until(at, s.playback.guessedEnd())
 	at = until(at, s.renewalDeadline())
 	if s.phase < draining {
 		at = until(at, s.endBy)
@@ -170,6 +172,7 @@ func (s *State) onTime() {
 		s.responseLost()
 	}
 	s.answers.onTime()
+	s.playback.onTime()
 	s.settings.onTime()
 	s.tools.onTime(s.playback.playing == "")
 	s.renewOnTime()
@@ -191,6 +194,8 @@ func (s *State) idle() {
 const (
 	TurnStarted  persistence.EventType = "turn_started"
 	TurnFinished persistence.EventType = "turn_finished"
+	// CallEnded is to be told when the thread is free.
+	CallEnded persistence.EventType = "call_ended"
 )
 
 // tellTurn tells the thread's watchers when a turn begins and ends.
