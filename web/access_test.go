@@ -160,7 +160,7 @@ func TestLoggedPathsAreBounded(t *testing.T) {
 func TestWarnsWithoutTLS(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{"127.0.0.1:0": false, "0.0.0.0:0": true} {
-		ln, err := net.Listen("tcp", address) //nolint:noctx // nothing to wait for
+		ln, err := net.Listen("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}

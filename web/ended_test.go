@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func TestSessionsAndSecretsOnEveryInstance(t *testing.T) {
 		"without the token": func(c *Config) { c.Auth.Tokens = c.Auth.Tokens[1:] },
 	} {
 		wantStatus(t, one.do(t, "GET", "/api/config", "", header("Cookie", cookie)), 200)
-		if r := one.neighbour(t, change).do(t, "GET", "/api/config", "", header("Cookie", cookie)); r.StatusCode != 401 {
+		if r := one.neighbour(t, change).do(t, "GET", "/api/config", "", header("Cookie", cookie)); r.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: status %d", name, r.StatusCode)
 		}
 	}
@@ -70,7 +71,7 @@ func TestForgedTokensOpenNothing(t *testing.T) {
 		"a secret as a session": strings.TrimPrefix(ek, "ek_"), "changed": value[:len(value)-1] + last, "cut": value[:20], "empty": "", "padded": value + "=",
 		"odd": "a b\x00",
 	} {
-		if r := b.do(t, "GET", "/api/config", "", header("Cookie", access.SessionCookie+"="+forged)); r.StatusCode != 401 {
+		if r := b.do(t, "GET", "/api/config", "", header("Cookie", access.SessionCookie+"="+forged)); r.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: status %d", name, r.StatusCode)
 		}
 	}

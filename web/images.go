@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"github.com/labstack/echo/v4"
-	_ "golang.org/x/image/webp"
+	_ "golang.org/x/image/webp" // so too
 
 	"voicebridge/persistence"
 	"voicebridge/web/input"

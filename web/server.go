@@ -35,10 +35,14 @@ type store interface {
 	ownerWatcher
 	imageStore
 	tokenStore
+	callThreads
+}
+
+// callThreads is what the doors to calls, conductors and text sessions need of the store.
+type callThreads interface {
 	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
-	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
 }
 
 // tokenStore keeps page sessions and client secrets.
