@@ -35,16 +35,17 @@ func invoke(t *testing.T, name, arguments string) *Invocation {
 
 // show is a part as JSON, which is read more easily than the struct.
 func show(p Part) string {
-	text := string(p.State) + " " + p.Name
+	var text strings.Builder
+	text.WriteString(string(p.State) + " " + p.Name)
 	if p.Dynamic {
-		text += " dynamic"
+		text.WriteString(" dynamic")
 	}
 	for _, piece := range []string{string(p.Input), string(p.Output), p.ErrorText, string(p.Fields)} {
 		if piece != "" {
-			text += " | " + piece
+			text.WriteString(" | " + piece)
 		}
 	}
-	return text
+	return text.String()
 }
 
 func TestInvocation(t *testing.T) {

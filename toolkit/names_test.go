@@ -28,12 +28,12 @@ func TestNames(t *testing.T) {
 		if err != nil {
 			t.Fatalf("ParseNames(%q) = %v", c.entry, err)
 		}
-		for _, name := range strings.Fields(c.yes) {
+		for name := range strings.FieldsSeq(c.yes) {
 			if !n.Has(name) {
 				t.Errorf("%q does not match %q", c.entry, name)
 			}
 		}
-		for _, name := range strings.Fields(c.no) {
+		for name := range strings.FieldsSeq(c.no) {
 			if n.Has(name) {
 				t.Errorf("%q matches %q", c.entry, name)
 			}

@@ -187,11 +187,11 @@ func TestRoutes(t *testing.T) {
 		{"another machine that names its loopback", []string{"127.0.0.1", "203.0.113.1"}, "ynyn"},
 		{"no candidates", nil, "yyyy"},
 	} {
-		answer := ""
+		var answer strings.Builder
 		for _, address := range tt.remote {
-			answer += "a=candidate:1 1 udp 1 " + address + " 3478 typ host\r\n"
+			answer.WriteString("a=candidate:1 1 udp 1 " + address + " 3478 typ host\r\n")
 		}
-		r, got := routesTo(answer, local), ""
+		r, got := routesTo(answer.String(), local), ""
 		for _, a := range local {
 			got += map[bool]string{true: "y", false: "n"}[r.allow(a.(*net.IPNet).IP)]
 		}

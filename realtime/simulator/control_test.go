@@ -235,8 +235,8 @@ func TestFaultsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	faults := reflect.TypeFor[simulator.Faults]()
-	for i := range faults.NumField() {
-		field := faults.Field(i)
+	for field := range faults.Fields() {
+		field := field
 		if field.Tag.Get("kong") == "-" {
 			continue
 		}
