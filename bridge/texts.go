@@ -1,0 +1,108 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+)
+
+// Say puts a text of the user into the thread's call, which answers it by voice,
+// and returns the message as it was saved. Errors: *Error with CodeNoCall or
+// CodeBadText.
+func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
+	return c.say(ctx, persistence.Key{Owner: owner, Thread: threadID}, session.ServerText{MessageID: persistence.NewID(), Text: text})
+}
+
+// Deliver is Say for a message that waited elsewhere: it gets the id and the
+// extra metadata of m, and with writes more in the transaction that saves it.
+// When the call ends before it could be said nothing is saved, and the error is
+// persistence.ErrNotFound, as without a call; a text that no call takes is
+// persistence.ErrInvalid.
+func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
+	_, err := c.say(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with})
+	if e, ok := errors.AsType[*Error](err); ok {
+		kind := persistence.ErrInvalid
+		if e.Code == CodeNoCall {
+			kind = persistence.ErrNotFound
+		}
+		return fmt.Errorf("%w: %w", kind, err)
+	}
+	return err
+}
+
+// Call tells the id of the thread's call, empty when nothing can be said in one,
+// and whether the thread is better left alone: its call makes an answer, is being
+// set up, or ends.
+func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch live := c.live[key]; {
+	case live == nil:
+		return "", false
+	case c.byID[live.id] == nil:
+		return "", true
+	default:
+		return live.id, live.talking.Load() || live.ends.Load() || live.waiting.Load()
+	}
+}
+
+func (c *Calls) say(ctx context.Context, key persistence.Key, in session.ServerText) (persistence.Message, error) {
+	text := in.Text
+	switch {
+	case strings.TrimSpace(text) == "":
+		return persistence.Message{}, &Error{Code: CodeBadText, Message: "The text is empty.", Param: "content"}
+	case len(text) > session.MaxInputText:
+		return persistence.Message{}, &Error{Code: CodeBadText, Param: "content",
+			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), session.MaxInputText)}
+	}
+	noCall := &Error{Code: CodeNoCall, Message: "There is no live call on this thread."}
+	if err := c.Free(ctx, key); err != nil {
+		return persistence.Message{}, err
+	}
+	live := c.find(key)
+	if live == nil {
+		return persistence.Message{}, noCall
+	}
+	saved := live.waiters.wait(in.MessageID)
+	live.post(in)
+	select {
+	case m, ok := <-saved:
+		if !ok {
+			return persistence.Message{}, noCall
+		}
+		return m, nil
+	case <-ctx.Done():
+		return persistence.Message{}, fmt.Errorf("say in call: %w", context.Cause(ctx))
+	}
+}
+
+// Interrupt stops what the thread's call does at this moment: its answer, what is
+// still heard of one, and its tools. It reports false when there is nothing to stop.
+func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
+	live := c.find(key)
+	if live == nil {
+		return false, nil
+	}
+	told := make(chan bool, 1)
+	live.post(session.Interrupt{Stopped: told})
+	select {
+	case stopped = <-told:
+		return stopped, nil
+	case <-live.quit:
+		return false, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("interrupt call: %w", context.Cause(ctx))
+	}
+}
+
+// Forget has the model of the thread's call, if there is one, forget what was said
+// so far.
+func (c *Calls) Forget(key persistence.Key) {
+	if live := c.find(key); live != nil {
+		live.post(session.FreshStart{})
+	}
+}
