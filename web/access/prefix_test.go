@@ -1,6 +1,7 @@
 package access
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -27,7 +28,7 @@ func TestPrefix(t *testing.T) {
 		{"127.0.0.1:9", "/" + strings.Repeat("a", 300), ""},
 		{"127.0.0.1:9", strings.Repeat("/a", 17), ""},
 	} {
-		r := httptest.NewRequest("POST", "/v1/realtime/calls", nil)
+		r := httptest.NewRequest(http.MethodPost, "/v1/realtime/calls", nil)
 		r.RemoteAddr = tt.remote
 		r.Header.Set("X-Forwarded-Prefix", tt.said)
 		if got := Prefix(r, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); got != tt.want {

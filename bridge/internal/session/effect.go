@@ -7,10 +7,10 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Effect is something that the state wants done. Effects are done in order.
+// Effect is something that the state wants done: one of the types below. Effects are
+// done in order.
 type Effect interface{ isEffect() }
 
-// The effects of a call.
 type (
 	// ToUpstream and ToBrowser send an event. A draft may be dropped when the
 	// browser is slow.

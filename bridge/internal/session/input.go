@@ -7,7 +7,9 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Input is something that happened and that the state has to know.
+// Input is something that happened and that the state has to know: one of the types
+// below. Gen is the generation of the leg that it comes from: an upstream's sessions and
+// a browser's connections are numbered from 1.
 type Input interface{ isInput() }
 
 // Connection is the state of a leg's connection.
@@ -21,8 +23,6 @@ const (
 	Closed
 )
 
-// The inputs of a call. Gen is the generation of the leg that they come from: an
-// upstream's sessions and a browser's connections are numbered from 1.
 type (
 	// UpstreamEvent and BrowserEvent are messages of the data channels.
 	UpstreamEvent struct {
@@ -66,10 +66,10 @@ type (
 		CallID string
 		Chunk  toolkit.Chunk
 	}
-	// Masked is Result as it is kept and shown.
 	ToolEnd struct {
-		CallID         string
-		Result, Masked toolkit.Result
+		CallID string
+		Result toolkit.Result
+		Masked toolkit.Result // as it is kept and shown
 	}
 	// ServerText is a user's text that goes into the call from elsewhere. It is
 	// saved together with what With writes; where that is set, a text that the call

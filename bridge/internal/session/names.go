@@ -59,10 +59,10 @@ func (n *names) theirs(id string) string {
 // stays is returned as it came.
 func (n *names) translate(known owners, ev realtime.Event) realtime.Event {
 	changed := false
-	ours := func(id string) string {
-		name := n.ours(known, id)
-		changed = changed || name != id
-		return name
+	ours := func(id string) {
+		if n.ours(known, id) != id {
+			changed = true
+		}
 	}
 	ours(ev.ItemID)
 	ours(ev.PreviousItemID)

@@ -62,11 +62,14 @@ func (d *doctor) mcpServers(ctx context.Context) {
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- open.Run(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = open.Run(ctx) // it says why it was stopped
+	}()
 	defer func() {
 		stop()
-		_ = <-ended // it has no error to tell
+		<-ended
 	}()
 	<-open.Settled()
 	list := open.Status()
