@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	_ "embed"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/web/access"
+)
+
+// go test ./e2e -run '^TestPageLooks$' -args -pictures DIR makes pictures of the page's main states.
+var pictures = flag.String("pictures", "", "folder for pictures of the page's main states")
+
+// axe is the accessibility checker of Deque, a copy of the npm package's own file.
+//
+//go:embed testdata/axe/axe.min.js
+var axe string
+
+// wantAccessible checks the page as it is now with axe.
+func (p *tab) wantAccessible(t *testing.T, state string) {
+	t.Helper()
+	p.until(t, "colours at rest", "document.getAnimations().every((a) => !(a instanceof CSSTransition))")
+	p.do(t, "load axe", chromedp.Evaluate[chromedp.Void](axe+"; undefined"))
+	found := eval[json.RawMessage](t, p, `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.map((v) => [v.id, v.help, v.nodes.map((n) => n.target.join(' '))]))`)
+	if string(found) != "[]" {
+		t.Errorf("%s: axe finds %s", state, found)
+	}
+}
+
+// look keeps a picture of a state, as an artefact of the test or in a folder of the user's choice.
+func (p *tab) look(t *testing.T, name string) {
+	t.Helper()
+	folder := *pictures
+	if folder == "" {
+		folder = t.ArtifactDir()
+	}
+	raw := run(t, p, "take a picture", chromedp.CaptureScreenshot())
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), raw, 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// contrast is the contrast between the colour and the ground of a button, as WCAG 2.2 counts it.
+const contrast = `((id) => {
+	const style = getComputedStyle(probe.all(id)[0]);
+	const light = (color) => color.match(/[\d.]+/g).slice(0, 3).map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+		.reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+	const [a, b] = [light(style.color), light(style.backgroundColor)].sort((x, y) => y - x);
+	return (a + 0.05) / (b + 0.05);
+})`
+
+// TestPageLooks goes through the main states of the page, in light, dark and on a phone's width: each is
+// accessible, hang-up can be read under the mouse, and the document is as tall as the window.
+func TestPageLooks(t *testing.T) {
+	t.Parallel()
+	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.until(t, "an empty page", "probe.all('empty').length === 1")
+	p.wantAccessible(t, "empty")
+	p.look(t, "empty")
+	p.click(t, "talk")
+	p.until(t, "the focus on hang-up", "document.activeElement === probe.all('hangup')[0]")
+	p.untilMessage(t, "assistant voice completed", greeting)
+	at := eval[[]float64](t, p, "(({ x, y }) => [x + 10, y + 10])(probe.all('hangup')[0].getBoundingClientRect())")
+	p.do(t, "point at hang-up", chromedp.MouseEvent("mouseMoved", at[0], at[1]))
+	p.until(t, "hang-up that can be read under the mouse", contrast+"('hangup') >= 3")
+	p.wantAccessible(t, "in a call")
+	p.look(t, "call")
+	p.click(t, "mute")
+	p.until(t, "the word for it", "probe.all('call-state')[0].innerText === 'Muted'")
+	p.until(t, "a mute button that can be read under the mouse", contrast+"('mute') >= 3")
+	p.say(t, chartWords)
+	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
+	p.until(t, "hang-up beside the question", `(({ x, y, width, height }) =>
+		probe.all('hangup')[0].contains(document.elementFromPoint(x + width / 2, y + height / 2)))(probe.all('hangup')[0].getBoundingClientRect())`)
+	p.wantAccessible(t, "asked for approval")
+	p.look(t, "approval")
+	p.click(t, "approve")
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.until(t, "the answer, sentence by sentence, for who cannot see it", "probe.all('announcer')[0].textContent.length > 0")
+	p.click(t, "hangup")
+	p.until(t, "the focus on Talk", "document.activeElement === probe.all('talk')[0]")
+	p.until(t, "what the call was like", "probe.all('call-end').length === 1")
+	p.wantAccessible(t, "after a call")
+	p.look(t, "ended")
+	p.click(t, "show-canvas")
+	p.until(t, "the chart beside the thread", "probe.all('canvas-chart').length === 1")
+	p.wantAccessible(t, "canvas")
+	p.look(t, "canvas")
+	p.click(t, "close-panel")
+	for _, panel := range []string{"usage", "assistant", "settings"} {
+		p.click(t, "more")
+		p.click(t, "menu-"+panel)
+		p.until(t, panel, "probe.all('"+panel+"-panel').length === 1")
+		p.wantAccessible(t, panel)
+		p.click(t, "close-panel")
+	}
+	p.click(t, "theme")
+	p.wantAccessible(t, "dark")
+	p.look(t, "dark")
+	p.do(t, "make it a phone", chromedp.EmulateViewport(390, 844))
+	p.wantAccessible(t, "on a phone")
+	p.look(t, "phone")
+	if tall := eval[[]int](t, p, "[document.documentElement.scrollHeight, innerHeight, document.documentElement.scrollWidth, innerWidth]"); tall[0] != tall[1] || tall[2] > tall[3] {
+		t.Errorf("the document is %d pixels tall in a window of %d, and %d wide in one of %d", tall[0], tall[1], tall[2], tall[3])
+	}
+}
+
+// longThread is a thread of many messages in a new database.
+func longThread(t *testing.T, messages int) (database, thread string) {
+	t.Helper()
+	database = persistencetest.SQLiteURL(t)
+	store, err := persistence.Open(t.Context(), database, persistence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	made, err := store.CreateThread(t.Context(), access.LocalOwner, "A long one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: access.LocalOwner, Thread: made.ID}
+	err = store.Batch(t.Context(), key, func(b *persistence.Batch) error {
+		for i := range messages {
+			m := persistence.Message{Role: persistence.RoleUser, Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusCompleted}}
+			text := fmt.Sprintf("Question %d, about nothing in particular", i)
+			if i%2 == 1 {
+				m.Role, text = persistence.RoleAssistant, fmt.Sprintf("Answer %d has a **list**:\n\n- one thing\n- another\n\nand some words after it.", i)
+			}
+			m.Parts = []persistence.Part{{Type: "text", Text: text}}
+			if _, err := b.AppendMessage(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return database, made.ID
+}
+
+// TestPageLongThread opens a thread of 2,000 messages: it opens at its end with few elements and next to
+// no shift of the layout, lets go of the end only by the reader's hand, and brings earlier messages.
+func TestPageLongThread(t *testing.T) {
+	t.Parallel()
+	database, thread := longThread(t, 2000)
+	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t, speaksOnce(t))
+	p.do(t, "watch the layout", chromedp.Navigate("about:blank"))
+	p.visit(t, s.url+"/#/t/"+thread)
+	const end = "((b) => b.scrollHeight - b.scrollTop - b.clientHeight < 2)(document.getElementById('transcript'))"
+	began := time.Now()
+	p.until(t, "the last message at the end", "probe.all('message').at(-1)?.innerText.includes('Answer 1999') && "+end)
+	t.Logf("the end was there after %v", time.Since(began).Round(time.Millisecond))
+	if n := eval[int](t, p, "document.querySelectorAll('*').length"); n > 3000 {
+		t.Errorf("%d elements are drawn", n)
+	}
+	shift := eval[float64](t, p, `new Promise((done) => { let sum = 0;
+		new PerformanceObserver((list) => list.getEntries().forEach((e) => { if (!e.hadRecentInput) sum += e.value; })).observe({ type: 'layout-shift', buffered: true });
+		requestAnimationFrame(() => setTimeout(() => done(sum), 100)); })`)
+	if shift >= 0.1 {
+		t.Errorf("the layout shifted by %.3f", shift)
+	}
+	p.wantAccessible(t, "a long thread")
+	p.do(t, "a scroll that nobody made", chromedp.Evaluate[chromedp.Void]("(document.getElementById('transcript').scrollTop -= 300, undefined)"))
+	p.say(t, "Is anybody there?")
+	p.untilMessage(t, "assistant text completed", "")
+	p.until(t, "the newest in view", end+" && probe.all('latest').length === 0")
+	up := func(times int) {
+		for range times {
+			p.do(t, "turn a page back", chromedp.SendKeys(chromedp.CSS("#transcript"), kb.PageUp))
+		}
+	}
+	up(2)
+	p.until(t, "the way back to the end", "probe.all('latest').length === 1 && !("+end+")")
+	up(30)
+	p.until(t, "earlier messages", "probe.all('message').length > 0 && Number(/\\d+/.exec(probe.all('message')[0].querySelector('.bubble').innerText)) < 1960")
+	p.click(t, "latest")
+	p.until(t, "the end again", end+" && probe.all('latest').length === 0")
+}
