@@ -40,7 +40,7 @@ var vendors = []struct {
 	homes  []string // rooms, or packages with all below them
 }{
 	{"github.com/pion/rtp", []string{"realtime/rtc", "realtime/simulator", "bridge", "cmd/voicebridge", "e2e"}}, // the packet type, no behaviour
-	{"github.com/pion/", []string{"realtime/rtc", "examples"}},
+	{"github.com/pion/", []string{"realtime/rtc", "examples", "e2e"}},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"toolkit/mcptool"}},
 	{"github.com/jackc/pgx", []string{"persistence"}},
 	{"github.com/pressly/goose", []string{"persistence"}},
@@ -356,10 +356,10 @@ func TestArrowsFail(t *testing.T) {
 			good("voicebridge/web", "github.com/jackc/pgx/v5"),
 			good("voicebridge/cmd/voicebridge", "github.com/labstack/echo/v4", "github.com/chromedp/chromedp"),
 		}, wants: []string{
-			"bridge imports github.com/pion/webrtc/v4, which belongs to realtime/rtc, examples",
+			"bridge imports github.com/pion/webrtc/v4, which belongs to realtime/rtc, examples, e2e",
 			"cmd/voicebridge imports github.com/chromedp/chromedp, which is for tests only",
 			"cmd/voicebridge imports github.com/labstack/echo/v4, which belongs to web",
-			"realtime/simulator imports github.com/pion/opus, which belongs to realtime/rtc, examples",
+			"realtime/simulator imports github.com/pion/opus, which belongs to realtime/rtc, examples, e2e",
 			"web imports github.com/jackc/pgx/v5, which belongs to persistence",
 		}},
 		{name: "a suite outside of tests", pkgs: []pkg{good("voicebridge/bridge", "voicebridge/persistence/persistencetest")}, wants: []string{
