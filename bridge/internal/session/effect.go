@@ -12,12 +12,12 @@ import (
 type Effect interface{ isEffect() }
 
 type (
-	// ToUpstream and ToBrowser send an event. A draft may be dropped when the
-	// browser is slow.
+	// ToUpstream sends an event to an upstream session.
 	ToUpstream struct {
 		Gen  int
 		Data []byte
 	}
+	// ToBrowser sends an event to the browser. A draft may be dropped when that is slow.
 	ToBrowser struct {
 		Data  []byte
 		Draft bool
@@ -28,9 +28,9 @@ type (
 		Gen     int
 		History []persistence.Message
 	}
-	// Replay tells the upstream the history that its Dial was given; Append tells it
-	// what was said since.
+	// Replay tells the upstream the history that its Dial was given.
 	Replay struct{ Gen int }
+	// Append tells the upstream what was said since.
 	Append struct {
 		Gen      int
 		Messages []persistence.Message
@@ -54,9 +54,11 @@ type (
 	// ExpectTool opens a client's tool call for its answer, before the client
 	// can know of the call.
 	ExpectTool struct{ CallID string }
-	// StartTool runs a tool; CancelTool ends one that runs, CancelTools all.
-	StartTool   struct{ Call toolkit.Call }
-	CancelTool  struct{ CallID string }
+	// StartTool runs a tool.
+	StartTool struct{ Call toolkit.Call }
+	// CancelTool ends a tool that runs.
+	CancelTool struct{ CallID string }
+	// CancelTools ends all of them.
 	CancelTools struct{}
 	// DeliverTool hands the client's answer to its tool.
 	DeliverTool struct{ CallID, Output string }

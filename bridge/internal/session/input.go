@@ -24,11 +24,12 @@ const (
 )
 
 type (
-	// UpstreamEvent and BrowserEvent are messages of the data channels.
+	// UpstreamEvent is a message of an upstream session.
 	UpstreamEvent struct {
 		Gen  int
 		Data []byte
 	}
+	// BrowserEvent is a message of the browser.
 	BrowserEvent struct {
 		Gen  int
 		Data []byte
@@ -36,11 +37,12 @@ type (
 	// BrowserTooLarge is a message of the browser that was too large to be taken,
 	// in bytes.
 	BrowserTooLarge struct{ Gen, Size int }
-	// UpstreamState and BrowserState are changes of the connections.
+	// UpstreamState is a change of the connection to an upstream session.
 	UpstreamState struct {
 		Gen   int
 		State Connection
 	}
+	// BrowserState is a change of the connection to the browser.
 	BrowserState struct {
 		Gen   int
 		State Connection
@@ -49,23 +51,25 @@ type (
 	// page that was loaded again, or of another device. Limit is that of
 	// Config.BrowserLimit.
 	BrowserJoined struct{ Gen, Limit int }
-	// UpstreamDialed and UpstreamDialFailed are the ends of a Dial.
+	// UpstreamDialed is the end of a Dial that has made a session.
 	UpstreamDialed struct {
 		Gen   int
 		ID    string // the upstream's id of its call
 		Limit int    // bytes of the largest event that it takes
 	}
+	// UpstreamDialFailed is the end of a Dial that has not.
 	UpstreamDialFailed struct {
 		Gen int
 		// Fatal says that trying again is of no use.
 		Fatal bool
 		Err   error
 	}
-	// ToolProgress and ToolEnd come from a tool that runs.
+	// ToolProgress comes from a tool that runs.
 	ToolProgress struct {
 		CallID string
 		Chunk  toolkit.Chunk
 	}
+	// ToolEnd is what came of a tool.
 	ToolEnd struct {
 		CallID string
 		Result toolkit.Result
