@@ -236,7 +236,6 @@ func TestFaultsAreDocumented(t *testing.T) {
 	}
 	faults := reflect.TypeFor[simulator.Faults]()
 	for field := range faults.Fields() {
-		field := field
 		if field.Tag.Get("kong") == "-" {
 			continue
 		}
