@@ -46,7 +46,7 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	}
 	_ = peer.Close()
 	if call.ID != "" {
-		// The upstream holds a session that nobody will use: it would bill.
+		// The upstream holds a session that nobody will use, and charges for it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangUpTimeout)
 		defer cancel()
 		_ = r.client.Hangup(ctx, call.ID)

@@ -95,7 +95,7 @@ func (s *setup) dial(ctx context.Context) error {
 		})
 	})
 	if err != nil {
-		c.log.Warn("upstream did not take the call", "error", err)
+		c.log.Warn("upstream did not accept the call", "error", err)
 		return dialError(err)
 	}
 	s.up = l

@@ -157,7 +157,7 @@ func dialError(err error) error {
 		return &Error{Code: CodeUpstreamUnreachable, Message: fmt.Sprintf("The upstream did not answer within %s.", dialTimeout), Err: err}
 	}
 	if errors.Is(err, realtime.ErrBadAnswer) || errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
-		return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream took the call but sent no usable SDP answer.", Err: err}
+		return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream accepted the call but sent no usable SDP answer.", Err: err}
 	}
 	return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream cannot be reached.", Err: err}
 }

@@ -88,4 +88,4 @@ func (c *Calls) StorageDelayed(pending int) {
 	}
 }
 
-var errStorageFull = &Error{Code: CodeStorageFull, Message: "The database is away, and nothing more can wait for it. Try again later."}
+var errStorageFull = &Error{Code: CodeStorageFull, Message: "The database cannot be reached, and no more changes can wait for it. Try again later."}

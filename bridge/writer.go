@@ -163,7 +163,7 @@ func (w *writer) start() running {
 	ctx, cancel := context.WithCancel(context.Background())
 	return running{giveUp: cancel, done: background(func() {
 		if lost := w.run(ctx); lost > 0 {
-			w.log.Error("the end of the call was not saved", "changes", lost)
+			w.log.Error("end of the call not saved", "changes", lost)
 		}
 	})}
 }

@@ -14,7 +14,7 @@ const AgentInstructions = "You can hand coding work to background agents. Use ag
 	"changed, reviewed or looked into; do not write such code yourself. " +
 	"Never have a pull request or a branch created unless the user asks for it. " +
 	"If the user has not named the repository, ask which one is meant, and have it confirmed, before you spawn an agent. " +
-	"Use agent_status, agent_followup, agent_cancel and agent_list for agents that are there already. Your answers are spoken: keep them short."
+	"Use agent_status, agent_followup, agent_cancel and agent_list for agents that already exist. Your answers are spoken: keep them short."
 
 const agentPrefix = "agent_"
 
@@ -40,7 +40,7 @@ func AgentTools() []toolkit.Definition {
 				`"autoBranch":{"type":"boolean","default":false,"description":"Create a branch. Only when the user asks for it"},`+
 				`"skipReviewerRequest":{"type":"boolean"},`+
 				`"branchName":{"type":"string"}`, "prompt"),
-		define("status", "Tells how far an agent is.", id, "id"),
+		define("status", "Reports an agent's progress.", id, "id"),
 		define("cancel", "Stops an agent.", id, "id"),
 		define("followup", "Gives an agent more to do.", id+`,"prompt":{"type":"string","minLength":1}`, "id", "prompt"),
 		define("list", "Lists the agents.", `"limit":{"type":"integer","minimum":1,"maximum":100},"cursor":{"type":"string"},`+pr),

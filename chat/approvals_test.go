@@ -249,17 +249,17 @@ func TestNoAnswer(t *testing.T) {
 				t.Errorf("Interrupt() = %v", err)
 			}
 		}, 0, time.Second,
-			`assistant interrupted: | tool-risky(a)!The turn ended before the user had answered whether this tool may run.`,
+			`assistant interrupted: | tool-risky(a)!The turn ended before the user decided whether this tool may run.`,
 			"no interrupted", persistence.ApprovalInterrupted},
 		"interrupted elsewhere": {func(t *testing.T, b *bench) {
 			if err := b.store.StopTurn(t.Context(), b.key); err != nil {
 				t.Errorf("StopTurn() = %v", err)
 			}
 		}, 0, 3 * time.Second,
-			`assistant interrupted: | tool-risky(a)!The turn ended before the user had answered whether this tool may run.`,
+			`assistant interrupted: | tool-risky(a)!The turn ended before the user decided whether this tool may run.`,
 			"no interrupted", persistence.ApprovalInterrupted},
 		"shut down": {func(_ *testing.T, b *bench) { b.stop() }, 0, time.Second,
-			`assistant interrupted: | tool-risky(a)!The turn ended before the user had answered whether this tool may run.`,
+			`assistant interrupted: | tool-risky(a)!The turn ended before the user decided whether this tool may run.`,
 			"no interrupted", persistence.ApprovalInterrupted},
 	} {
 		t.Run(name, func(t *testing.T) {

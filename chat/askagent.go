@@ -33,7 +33,7 @@ const (
 
 // askInstructions stand behind the system prompt of a turn that answers a tool call.
 const askInstructions = "The question comes from a voice assistant that speaks with the user on this conversation, and passes your answer on by voice. " +
-	"Do what it takes with your tools, then answer in a few plain sentences without markup. What you draw, the user sees."
+	"Use your tools as needed, then answer in a few plain sentences without markup. The user sees what you draw."
 
 // AskAgent is a tool for voice calls: it hands a question to the agent that answers
 // by text, on the same thread and with the server's tools, and its result is the
@@ -76,7 +76,7 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 			return
 		}
 		defer leaveTurn(turn)
-		if !yield(toolkit.Chunk{Message: "The agent thinks.", MessageID: turn.MessageID()}, nil) {
+		if !yield(toolkit.Chunk{Message: "The agent is thinking.", MessageID: turn.MessageID()}, nil) {
 			return
 		}
 		var p askProgress
@@ -200,9 +200,9 @@ func (p *askProgress) take(e Event) (toolkit.Chunk, bool) {
 			return toolkit.Chunk{}, false
 		}
 		p.told = time.Now()
-		return toolkit.Chunk{Message: "The agent writes.", Data: toolkit.Encode(askData{Text: p.text.String()})}, true
+		return toolkit.Chunk{Message: "The agent is writing.", Data: toolkit.Encode(askData{Text: p.text.String()})}, true
 	case EventToolInput:
-		return toolStep(e.Call, "running", "The agent uses "+e.Call.Name+"."), true
+		return toolStep(e.Call, "running", "The agent is using "+e.Call.Name+"."), true
 	case EventToolApproval:
 		return toolStep(e.Call, "approval", "The agent asks whether it may use "+e.Call.Name+"."), true
 	case EventToolProgress:

@@ -85,13 +85,13 @@ assistant completed: | "Let me see. " tool-echo(x)={"n":3} | "There are three."`
 				t.Errorf("progress %d names the message %q", i, c.MessageID)
 			}
 			// How often a growing text is told depends on how long it takes.
-			if i < 2 || c.Message != "The agent writes." {
+			if i < 2 || c.Message != "The agent is writing." {
 				told = append(told, c.Message+string(c.Data))
 			}
 		}
-		checkText(t, "the progress", strings.Join(told, "\n"), `The agent thinks.
-The agent writes.{"text":"Let me see. "}
-The agent uses echo.{"tool":"echo","state":"running"}
+		checkText(t, "the progress", strings.Join(told, "\n"), `The agent is thinking.
+The agent is writing.{"text":"Let me see. "}
+The agent is using echo.{"tool":"echo","state":"running"}
 echo: half way{"tool":"echo","state":"running"}
 echo is done.{"tool":"echo","state":"done"}`)
 		first := provider.seen()[0]

@@ -157,7 +157,7 @@ func TestFailures(t *testing.T) {
 			{"after a call", func(yield func(llm.Delta, error) bool) {
 				_ = yield(llm.Delta{ToolCall: &llm.ToolCall{ID: "x", Name: "echo"}}, nil) && yield(llm.Delta{}, quota)
 			}, `| tool-echo(x)!the answer broke off before this call could run "There is no money left."`, llm.KindQuota},
-			{"by panic", func(func(llm.Delta, error) bool) { panic("oh") }, `| "The program made a mistake with this request."`, llm.KindBadRequest},
+			{"by panic", func(func(llm.Delta, error) bool) { panic("oh") }, `| "The server made a mistake with this request."`, llm.KindBadRequest},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) { c.answer(yield) }}

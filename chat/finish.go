@@ -150,6 +150,6 @@ func (t *Turn) abandon() {
 		return b.EndTurn(t.id)
 	})
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-		t.log.Error("turn that did not begin not ended", "error", err)
+		t.log.Error("turn that never began could not be ended", "error", err)
 	}
 }

@@ -37,7 +37,7 @@ func hold(t *testing.T, b *bench) (release func()) {
 	}
 }
 
-// TestSlowDatabase has a database that stands still while an answer is told: its words
+// TestSlowDatabase has a database that hangs while an answer is told: its words
 // go on.
 func TestSlowDatabase(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {

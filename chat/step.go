@@ -194,7 +194,7 @@ func (s *steps) pull(ctx context.Context, req llm.Request, deltas chan<- receive
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("provider panicked", "provider", s.provider.Name(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			send(received{err: &llm.Error{Kind: llm.KindBadRequest, Provider: s.provider.Name(), Message: "The program made a mistake with this request.", Err: errors.New("panic")}})
+			send(received{err: &llm.Error{Kind: llm.KindBadRequest, Provider: s.provider.Name(), Message: "The server made a mistake with this request.", Err: errors.New("panic")}})
 		}
 	}()
 	for d, err := range s.provider.Stream(ctx, req) {

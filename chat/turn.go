@@ -142,7 +142,7 @@ func (t *Turn) rounds() (FinishReason, error) {
 			return t.answered(stop), nil
 		case last:
 			t.tools.refuse(calls)
-			t.draft.notice(fmt.Sprintf("I stopped after %d rounds of tool calls without coming to an end. Tell me to go on, or ask for less at a time.", round))
+			t.draft.notice(fmt.Sprintf("I stopped after %d rounds of tool calls without finishing. Tell me to go on, or ask for less at a time.", round))
 			return FinishToolRounds, nil
 		}
 		open, err := t.tools.run(calls)
@@ -167,7 +167,7 @@ func (t *Turn) answered(stop llm.StopReason) FinishReason {
 		case FinishFilter:
 			text = "The provider's content filter stopped the answer."
 		case FinishLength:
-			text = "The limit of tokens was reached before the answer began."
+			text = "The token limit was reached before the answer began."
 		}
 		t.draft.notice(text)
 	}

@@ -230,7 +230,7 @@ func TestSDKWithAWrongKey(t *testing.T) {
 	p.visit(t, site.URL)
 	eval[any](t, p, sdkClient)
 	got := eval[string](t, p, fmt.Sprintf("client.connect(%q, 'ek_wrong').then(() => 'connected', (error) => error.message)", s.url))
-	if want := "Realtime call request failed with status 401: This client secret is not known or has expired."; got != want {
+	if want := "Realtime call request failed with status 401: This client secret is unknown or has expired."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	if rows := s.rows(t, "SELECT id FROM threads"); len(rows) != 0 {

@@ -21,7 +21,7 @@ type ClaimOptions struct {
 	// Call is the id of the thread's call in this process, empty for none. A call of
 	// another process leaves the thread to that.
 	Call string
-	// ID takes this message and no other, also from a queue that stands still,
+	// ID takes this message and no other, also from a paused queue,
 	// and before its time; empty takes the next.
 	ID string
 }

@@ -21,7 +21,7 @@ const (
 )
 
 // lease is what this process knows of who lives. It compares no clocks: an
-// instance is dead when its beats have stood still for long enough by the clock
+// instance is dead when its beats have not changed for long enough by the clock
 // of this process, which has looked all the while; or at once, when it was a
 // process of this machine that is gone.
 type lease struct {
@@ -187,7 +187,7 @@ func (s *Store) keepBeating(ctx context.Context) {
 			return
 		case <-s.hub.joined:
 			if err := s.look(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("could not look which other processes live", "error", err)
+				s.log.Warn("could not see which other processes are alive", "error", err)
 			}
 			continue
 		case <-tick.C:
@@ -196,7 +196,7 @@ func (s *Store) keepBeating(ctx context.Context) {
 		err := s.beat(beatCtx)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("could not tell others that this process lives", "error", err)
+			s.log.Warn("could not tell others that this process is alive", "error", err)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func (e *postgresEngine) test(ctx context.Context, l *line) error {
 func (e *postgresEngine) hear(payload string) {
 	var n note
 	if err := json.Unmarshal([]byte(payload), &n); err != nil {
-		e.log.Debug("a note that is not ours", "error", err)
+		e.log.Debug("notification not understood", "error", err)
 		return
 	}
 	switch {

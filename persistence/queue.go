@@ -67,7 +67,7 @@ type QueuedMessage struct {
 	SentAt      *time.Time // when it became a message of the thread
 }
 
-// QueuePause says why a queue stands still.
+// QueuePause says why a queue is paused.
 type QueuePause struct {
 	Reason  string // a word for programs
 	Message string // for people
@@ -136,7 +136,7 @@ func (m QueuedMessage) validate() error {
 }
 
 // Queue lists what waits on the thread, in the order in which it will be sent,
-// and why it stands still if it does.
+// and why it is paused, if it is.
 func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePause, error) {
 	if err := key.check(); err != nil {
 		return nil, nil, fmt.Errorf("list queue: %w", err)
@@ -168,7 +168,7 @@ func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePaus
 	return list, pause, nil
 }
 
-// QueuePause says why the thread's queue stands still; nil when it does not.
+// QueuePause says why the thread's queue is paused; nil when it is not.
 func (s *Store) QueuePause(ctx context.Context, key Key) (*QueuePause, error) {
 	pause, err := pauseOf(ctx, s, s.eng.read(), key)
 	return pause, s.fail("read queue", err)
@@ -304,7 +304,7 @@ func (b *Batch) pauseQueue(p QueuePause) error {
 	})
 }
 
-// ResumeQueue lets the queue go on, and tells whether it stood still. What a
+// ResumeQueue resumes the queue, and tells whether it was paused. What a
 // failure made wait may be tried at once.
 func (s *Store) ResumeQueue(ctx context.Context, key Key) (paused bool, err error) {
 	err = s.lockedBatch(ctx, key, "resume queue", func(b *Batch) error {

@@ -93,7 +93,7 @@ func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) 
 	return stop, err
 }
 
-// EndTurn gives the thread free. A turn that lost it changes nothing.
+// EndTurn releases the thread. A turn that lost it changes nothing.
 func (b *Batch) EndTurn(id string) error {
 	return b.do("end turn", func() error {
 		_, err := b.q.EndTurn(b.ctx, pgdb.EndTurnParams{

@@ -52,7 +52,7 @@ func (a Approval) Refusal() string {
 	case ApprovalTimedOut:
 		return "The user was asked to approve this tool call and did not answer in time."
 	default:
-		return "The turn ended before the user had answered whether this tool may run."
+		return "The turn ended before the user decided whether this tool may run."
 	}
 }
 

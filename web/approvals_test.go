@@ -122,7 +122,7 @@ func TestApproveOnTheSocket(t *testing.T) {
 }
 
 // TestHostileMessagesOnTheSocket sends what is none of its business. Each is
-// answered with an error, and the socket lives on.
+// answered with an error, and the socket stays open.
 func TestHostileMessagesOnTheSocket(t *testing.T) {
 	t.Parallel()
 	b := asking(t, tokens, toolCalls("", "c1", "add", `{}`), words("Done."))

@@ -108,7 +108,7 @@ func (h *clientSecrets) revoke(c echo.Context) error {
 	}
 	err := h.auth.Secrets.Revoke(c.Request().Context(), caller(c).Owner, body.Value)
 	if errors.Is(err, persistence.ErrNotFound) {
-		return problem.NotFound("secret_not_found", "There is no such client secret, or it has ended.")
+		return problem.NotFound("secret_not_found", "There is no such client secret, or it has expired.")
 	}
 	if err != nil {
 		return err

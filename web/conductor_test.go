@@ -24,7 +24,7 @@ func TestConductorTurns(t *testing.T) {
 	for i := range loop {
 		loop[i] = toolCalls("", fmt.Sprintf("c%d", i), "look", "{}")
 	}
-	rounds := "I stopped after 8 rounds of tool calls without coming to an end. Tell me to go on, or ask for less at a time."
+	rounds := "I stopped after 8 rounds of tool calls without finishing. Tell me to go on, or ask for less at a time."
 	for name, c := range map[string]struct {
 		answers []scripted
 		// run is what the app does after it has said "hi".

@@ -42,18 +42,18 @@ func classify(err error) *problem.Error {
 	}
 	switch {
 	case errors.Is(err, persistence.ErrNotFound):
-		return problem.NotFound("not_found", "There is no such thing, or it is not yours.")
+		return problem.NotFound("not_found", "This does not exist, or it is not yours.")
 	case errors.Is(err, persistence.ErrInvalid):
 		return problem.BadRequest("invalid_value", "", plainInvalid(err))
 	case errors.Is(err, persistence.ErrConflict):
-		return &problem.Error{Status: http.StatusConflict, Code: "conflict", Message: "This conflicts with what is saved already."}
+		return &problem.Error{Status: http.StatusConflict, Code: "conflict", Message: "This conflicts with what is already saved."}
 	case errors.Is(err, context.Canceled):
 		return &problem.Error{Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request."}
 	}
 	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return classifyEcho(e)
 	}
-	return &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong in the server. Its log has the details."}
+	return &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
 }
 
 // plainInvalid returns the store's words about an invalid value without the
@@ -123,7 +123,7 @@ func classifyChat(err error) *problem.Error {
 	case errors.Is(err, chat.ErrNotAsked):
 		return &problem.Error{Status: http.StatusConflict, Code: "approval_not_pending", Param: "nonce", Message: message}
 	case errors.Is(err, chat.ErrReplayGone):
-		return &problem.Error{Status: http.StatusGone, Code: "replay_gone", Message: "These events of the answer are not kept any more. Read the thread's messages instead."}
+		return &problem.Error{Status: http.StatusGone, Code: "replay_gone", Message: "These events of the answer are no longer kept. Read the thread's messages instead."}
 	}
 	return nil
 }

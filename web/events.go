@@ -194,7 +194,7 @@ func (h *threadSockets) handle(ctx context.Context, key persistence.Key, kind we
 		return nil
 	case typeApprove, typeDeny:
 	default:
-		return problem.BadRequest("unknown_type", "type", fmt.Sprintf("There is no message of type %.50q for the server; there are %s and %s.", in.Type, typeApprove, typeDeny))
+		return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server takes no message of type %.50q, only %s and %s.", in.Type, typeApprove, typeDeny))
 	}
 	d := in.decisionBody
 	if d == (decisionBody{}) {

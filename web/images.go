@@ -78,7 +78,7 @@ func (h *images) add(c echo.Context) error {
 		MediaType: declared, Width: config.Width, Height: config.Height, Data: data,
 	}, h.quota)
 	if errors.Is(err, persistence.ErrQuota) {
-		return problem.TooLarge("image", "Your images have as many bytes as they may. Delete threads with images first.")
+		return problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
 	}
 	if err != nil {
 		return orThread(err)

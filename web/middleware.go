@@ -74,7 +74,7 @@ func (p *pipeline) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 				panic(r)
 			}
 			p.log.Error("handler panicked", "panic", fmt.Sprint(r), "path", shortPath(c.Request().URL.Path), "stack", string(debug.Stack()))
-			err = &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong in the server. Its log has the details."}
+			err = &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
 			p.errors.write(err, c)
 		}()
 		return next(c)

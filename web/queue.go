@@ -87,7 +87,7 @@ func showQueued(m persistence.QueuedMessage) queuedAnswer {
 type queueAnswer struct {
 	Messages []queuedAnswer `json:"messages"`
 	Count    int            `json:"count"`
-	// Paused says why the queue stands still; null while it does not.
+	// Paused says why the queue is paused; null while it is not.
 	Paused *pauseAnswer `json:"paused"`
 }
 

@@ -95,7 +95,7 @@ func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 	turnID, number, ok := strings.Cut(last, ":")
 	n, err := strconv.ParseInt(number, 10, 32)
 	if !ok || err != nil || n < 0 || !input.ValidID(turnID, maxThreadID) {
-		return 0, "", problem.BadRequest("invalid_value", "Last-Event-ID", "Last-Event-ID is not one that this server gave.")
+		return 0, "", problem.BadRequest("invalid_value", "Last-Event-ID", "Last-Event-ID is not an id from this server.")
 	}
 	return n, turnID, nil
 }

@@ -88,7 +88,7 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 	last := &body.Messages[len(body.Messages)-1]
 	if decided := last.decisions(key.Owner); last.Role == string(persistence.RoleAssistant) && body.Trigger != triggerRegenerate {
 		if len(decided) == 0 {
-			return problem.BadRequest("invalid_value", "messages", "The last message must be one of the user, or hold answers to approvals.")
+			return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
 		}
 		return h.goOn(c, key, decided)
 	}

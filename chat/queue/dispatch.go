@@ -106,7 +106,7 @@ func (q *Queue) Kick(key persistence.Key) {
 }
 
 // Send sends a message that waits at once, whatever stands before it and also
-// when the queue stands still. The errors are persistence.ErrNotFound,
+// when the queue is paused. The errors are persistence.ErrNotFound,
 // persistence.ErrBusy and ErrClosed.
 func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error {
 	if _, err := q.Get(ctx, key, id); err != nil {
@@ -264,7 +264,7 @@ func (q *Queue) scan(ctx context.Context) time.Duration {
 	}
 	keys, err := q.store.DueQueues(ctx, maxScan)
 	if err != nil && ctx.Err() == nil {
-		q.log.Warn("queues not looked through", "error", err)
+		q.log.Warn("queues not scanned", "error", err)
 	}
 	for _, key := range keys {
 		q.Kick(key)

@@ -22,7 +22,7 @@
 //
 // A turn that fails puts its message back to the head, for another answer and not
 // for another message: after a while when the failure may pass, else the queue
-// stands still and says why, until somebody lets it go on, changes or removes the
+// is paused and says why, until somebody lets it go on, changes or removes the
 // message, a turn of the thread succeeds, or a start may have brought what was
 // missing. An answer that is still wanted is given by text: while a call lives, the
 // messages behind it are said in the call.

@@ -58,7 +58,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// TestPermanent lets a queue stand still after a failure that would come again,
+// TestPermanent has a queue pause after a failure that would only repeat itself,
 // and go on when somebody says so.
 func TestPermanent(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestLateReport(t *testing.T) {
 	close(hold)
 	<-told
 	if _, pause := b.list(); pause != nil {
-		t.Errorf("the queue stands still again: %+v", pause)
+		t.Errorf("the queue is paused again: %+v", pause)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestResumedOftenEnough(t *testing.T) {
 	}
 }
 
-// TestCulpritIsGone lets a queue go on when the message for which it stands still
+// TestCulpritIsGone resumes a queue when the message that paused it
 // is no longer what it was.
 func TestCulpritIsGone(t *testing.T) {
 	t.Parallel()

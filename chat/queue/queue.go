@@ -45,7 +45,7 @@ type Config struct {
 	Every time.Duration
 	// Lease is how long it may take to send a message; 0 means 30 s.
 	Lease time.Duration
-	// MaxAttempts is how often a message is tried before its queue stands still,
+	// MaxAttempts is how often a message is tried before its queue pauses,
 	// whatever the failure; 0 means 6.
 	MaxAttempts int
 	Logger      *slog.Logger
@@ -129,7 +129,7 @@ func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.Queu
 }
 
 // List gives what waits, in the order in which it will be sent, and why the queue
-// stands still; nil when it does not.
+// is paused; nil when it is not.
 func (q *Queue) List(ctx context.Context, key persistence.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error) {
 	return q.store.Queue(ctx, key)
 }
@@ -156,7 +156,7 @@ func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) erro
 		return err
 	}
 	if left := q.updated(ctx, key, actionRemoved, id); left == 0 || m.Attempts > 0 {
-		q.goOn(ctx, key) // what it stood still for is gone
+		q.goOn(ctx, key) // what paused it is gone
 	}
 	q.Kick(key) // it may have kept others waiting
 	return nil
@@ -172,7 +172,7 @@ func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
 	return n, err
 }
 
-// Edit gives a message another text; a queue that stands still because of it goes
+// Edit gives a message another text; a queue that is paused because of it goes
 // on. persistence.ErrConflict says that it is being sent.
 func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) (persistence.QueuedMessage, error) {
 	m, err := q.store.EditQueued(ctx, key, id, text)
@@ -197,7 +197,7 @@ func (q *Queue) Move(ctx context.Context, key persistence.Key, id string, up boo
 	return err
 }
 
-// Resume lets a queue go on that stands still.
+// Resume lets a paused queue go on.
 func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
 	paused, err := q.store.ResumeQueue(ctx, key)
 	if paused {
@@ -207,7 +207,7 @@ func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
 	return err
 }
 
-// goOn resumes a queue that stands still, for one of the reasons if some are named.
+// goOn resumes a paused queue, for one of the reasons if some are named.
 func (q *Queue) goOn(ctx context.Context, key persistence.Key, reasons ...string) {
 	ctx, cancel := telling(ctx)
 	defer cancel()
@@ -222,7 +222,7 @@ func (q *Queue) goOn(ctx context.Context, key persistence.Key, reasons ...string
 
 // TurnFinished is told of every text turn that has ended: see chat.TurnObserver.
 // One that fails as the next would, too, pauses the queue; one that succeeds says
-// that what it stood still for is over. The queue's own turns say so themselves:
+// that what paused it is over. The queue's own turns say so themselves:
 // a report may come late, when somebody has resumed the queue meanwhile.
 func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	if report.Closed {

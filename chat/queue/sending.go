@@ -12,7 +12,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// reasonInCall is why a queue stands still whose next message the call cannot take.
+// reasonInCall is why a queue is paused whose next message the call cannot take.
 // It goes on when the call has ended.
 const reasonInCall = "too_long_for_call"
 
@@ -93,7 +93,7 @@ func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 		s.tellBack(ctx, *s.back)
 	}
 	if result.Status == persistence.StatusCompleted {
-		s.q.goOn(ctx, s.job.key) // it may have been sent by hand while the queue stood still
+		s.q.goOn(ctx, s.job.key) // it may have been sent by hand while the queue was paused
 	}
 }
 
@@ -255,13 +255,13 @@ func (s *sending) failed(ctx context.Context, err error) {
 	s.requeue(ctx, s.retry("The message could not be sent.", 0))
 }
 
-// pauseFor says why a queue stands still after a failure that would come again.
+// pauseFor says why a queue is paused after a failure that would only repeat itself.
 func pauseFor(e *llm.Error) persistence.QueuePause {
 	return persistence.QueuePause{Reason: string(e.Kind), Message: e.Message}
 }
 
 // retry is how a message goes back for a later try. After some tries the queue
-// stands still.
+// is paused.
 func (s *sending) retry(why string, wait time.Duration) persistence.Requeue {
 	if s.m.Attempts >= s.q.cfg.MaxAttempts {
 		return persistence.Requeue{Error: why, Pause: &persistence.QueuePause{

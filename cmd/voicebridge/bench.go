@@ -16,7 +16,7 @@ import (
 // benchCommand is the command bench. It reads none of the other settings: what it
 // measures is started with settings of its own.
 type benchCommand struct {
-	Calls   []int  `help:"Numbers of simultaneous calls, each measured for itself (${default})." default:"1,50,200" placeholder:"N"`
+	Calls   []int  `help:"Numbers of simultaneous calls, each measured separately (${default})." default:"1,50,200" placeholder:"N"`
 	Seconds int    `help:"Seconds to measure for each number of calls, without and with the bridge (${default})." default:"10" placeholder:"N"`
 	Setups  int    `help:"Calls to set up one after the other, without and with the bridge; 0 leaves it out (${default})." default:"25" placeholder:"N"`
 	Tools   int    `help:"Tools to run at once in one call while its latency is measured, on one call and on the first larger number of --calls; 0 leaves it out (${default})." default:"8" placeholder:"N"`

@@ -17,7 +17,7 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version."`
 
 	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve the page and the API (the default)."`
-	Migrate  migrateCommand  `cmd:"" help:"Bring the database's tables up to date, and end."`
+	Migrate  migrateCommand  `cmd:"" help:"Bring the database's tables up to date, and exit."`
 	Export   exportCommand   `cmd:"" help:"Write a saved conversation as Markdown, JSON or subtitles."`
 	Doctor   doctorCommand   `cmd:"" help:"Check, in plain words, whether the server would work here: database, keys, network, MCP servers, microphone."`
 	Simulate simulateCommand `cmd:"" help:"Serve the Realtime simulator alone, for other clients and for tests."`

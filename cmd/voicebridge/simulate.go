@@ -13,8 +13,8 @@ import (
 // simulateCommand is the command simulate. It reads none of the other settings.
 type simulateCommand struct {
 	Listen      string           `help:"Address of the simulator." default:"127.0.0.1:8090" placeholder:"HOST:PORT"`
-	MaxDuration time.Duration    `help:"Length of a session, which its expires_at tells." default:"60m" placeholder:"TIME"`
-	FaultyCalls int              `help:"Apply the faults to so many first calls; 0: to all." placeholder:"N"`
+	MaxDuration time.Duration    `help:"Length of a session, as its expires_at says." default:"60m" placeholder:"TIME"`
+	FaultyCalls int              `help:"Apply the faults to this many calls, counted from the first; 0: to all." placeholder:"N"`
 	Faults      simulator.Faults `embed:"" group:"Faults on purpose"`
 }
 

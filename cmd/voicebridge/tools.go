@@ -82,7 +82,7 @@ func (t *tools) reportLists() {
 			continue // the toolkit http may well be off
 		}
 		for _, entry := range list.Unmatched(entries, pageTools...) {
-			t.log.Warn("setting names a tool that is not here", "setting", "tools."+key, "entry", entry)
+			t.log.Warn("setting names an unknown tool", "setting", "tools."+key, "entry", entry)
 		}
 	}
 }

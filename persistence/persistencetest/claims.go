@@ -272,7 +272,7 @@ func (s suite) queuePauses(t *testing.T) {
 		t.Fatalf("Queue() = %+v, %+v, %v", list, p, err)
 	}
 	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
-		t.Error("ClaimQueued() of a queue that stands still gave a message")
+		t.Error("ClaimQueued() of a paused queue gave a message")
 	}
 	if keys, err := b.store.DueQueues(t.Context(), 10); len(keys) != 0 || err != nil {
 		t.Errorf("DueQueues() = %v, %v", keys, err)

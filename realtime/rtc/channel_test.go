@@ -230,7 +230,7 @@ func TestFlushOnClose(t *testing.T) {
 }
 
 // TestOversized has a remote that ignores our limit. A message that the receive
-// window holds is dropped, and the channel lives on.
+// window holds is dropped, and the channel stays open.
 func TestOversized(t *testing.T) {
 	t.Parallel()
 	opened := make(chan struct{})

@@ -88,7 +88,7 @@ func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (out
 		outcome = Outcome{Exit: end.Exit, Value: end.Value, Error: end.Error, DurationMs: end.DurationMs}
 		confined = end.Confined
 	default:
-		outcome = s.autopsy(ctx, own, cmd.ProcessState, waitErr, string(diagnosis.kept))
+		outcome = s.whyEnded(ctx, own, cmd.ProcessState, waitErr, string(diagnosis.kept))
 		outcome.DurationMs = time.Since(began).Milliseconds()
 	}
 	outcome.Stdout, outcome.Stderr = out.stdout.String(), out.stderr.String()

@@ -21,8 +21,8 @@ const (
 	evalAsync = 1 << 7
 	// maxJobs is how many jobs ExecutePendingJobs runs before it gives up with an error.
 	maxJobs = 1 << 20
-	// afterlife is the memory that the glue has for its report when the program has used up its own.
-	afterlife = 16 << 20
+	// reportMemory is the memory that the glue has for its report when the program has used up its own.
+	reportMemory = 16 << 20
 
 	hostPrint = "__print"
 )
@@ -126,7 +126,7 @@ func (m *machine) nextTimer() (time.Duration, bool) {
 
 // outcome is the ending of a program that has nothing left to do.
 func (m *machine) outcome() ending {
-	m.vm.SetMemoryLimit(m.memory + afterlife)
+	m.vm.SetMemoryLimit(m.memory + reportMemory)
 	switch m.ask("state") {
 	case "fulfilled":
 		return m.valueOf(m.ask("value"))

@@ -81,9 +81,9 @@ func (s *Sandbox) deadline(ctx context.Context) (own context.Context, stop conte
 	}
 }
 
-// autopsy says why a child ended that did not say so itself. caller is the ctx of the tool call, own
+// whyEnded says why a child ended that did not say so itself. caller is the ctx of the tool call, own
 // that of the child, diagnosis the last words of its runtime.
-func (s *Sandbox) autopsy(caller, own context.Context, state *os.ProcessState, waitErr error, diagnosis string) Outcome {
+func (s *Sandbox) whyEnded(caller, own context.Context, state *os.ProcessState, waitErr error, diagnosis string) Outcome {
 	switch {
 	case caller.Err() != nil:
 		return endedBy(caller)

@@ -129,7 +129,7 @@ func (s *Sandbox) pythonOutcome(ctx, own context.Context, cmd *exec.Cmd, waitErr
 	case waitErr == nil:
 		return Outcome{Exit: ExitCompleted} // the program ended its own process
 	default:
-		return s.autopsy(ctx, own, cmd.ProcessState, waitErr, "")
+		return s.whyEnded(ctx, own, cmd.ProcessState, waitErr, "")
 	}
 }
 

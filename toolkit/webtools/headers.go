@@ -65,9 +65,9 @@ func requestHeader(fields map[string]string) (http.Header, error) {
 
 func validValue(value string) bool { return httpguts.ValidHeaderFieldValue(value) }
 
-// telling are the fields of an answer that a model can use; they come first when there is no
+// usefulHeaders are the fields of an answer that a model can use; they come first when there is no
 // room for all.
-var telling = []string{"content-type", "location", "retry-after", "www-authenticate", "link", "etag", "last-modified", "content-length", "date"}
+var usefulHeaders = []string{"content-type", "location", "retry-after", "www-authenticate", "link", "etag", "last-modified", "content-length", "date"}
 
 // responseHeader returns the fields with their names in lower case, several values of one
 // joined by commas, as far as limit bytes go.
@@ -80,10 +80,10 @@ func responseHeader(header http.Header, limit int) map[string]string {
 		names = append(names, name)
 	}
 	rank := func(name string) int {
-		if i := slices.Index(telling, name); i >= 0 {
+		if i := slices.Index(usefulHeaders, name); i >= 0 {
 			return i
 		}
-		return len(telling)
+		return len(usefulHeaders)
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		if d := rank(a) - rank(b); d != 0 {

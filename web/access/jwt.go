@@ -82,12 +82,12 @@ func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Tim
 	case errors.Is(err, errKeysUnavailable):
 		return "", time.Time{}, &problem.Error{
 			Status: http.StatusServiceUnavailable, Code: "keys_unavailable",
-			Message: "The keys that verify tokens cannot be fetched now.", RetryAfter: 5 * time.Second,
+			Message: "The keys that verify tokens cannot be fetched at the moment.", RetryAfter: 5 * time.Second,
 		}
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return "", time.Time{}, errExpired
 	case errors.Is(err, jwt.ErrTokenInvalidAudience), errors.Is(err, jwt.ErrTokenInvalidIssuer):
-		return "", time.Time{}, problem.Unauthorized("This token is not for this server: its iss or aud is another's.")
+		return "", time.Time{}, problem.Unauthorized("This token was issued for another server: its iss or aud does not match.")
 	case err != nil:
 		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
 	}

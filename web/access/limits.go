@@ -128,7 +128,7 @@ func (l *Allowances) Text(owner string) error {
 	}
 	if err := l.Texts.Take(owner); err != nil {
 		e, _ := errors.AsType[*problem.Error](err)
-		return problem.TooMany("rate_limit_exceeded", "You send more texts in a minute than you may. Try again later.", e.RetryAfter)
+		return problem.TooMany("rate_limit_exceeded", "You have sent too many texts in a minute. Try again later.", e.RetryAfter)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (l *Allowances) Turn(owner string) (release func(), err error) {
 	}
 	release, ok := l.Turns.Take(owner)
 	if !ok {
-		return nil, problem.TooMany("too_many_turns", "You have as many answers being made as you may. Wait for one, or use the queue.", problem.RetryFull)
+		return nil, problem.TooMany("too_many_turns", "You have reached your limit of answers in progress. Wait for one, or use the queue.", problem.RetryFull)
 	}
 	return release, nil
 }
@@ -272,10 +272,10 @@ func (l *CallLimit) Take(owner string, moving bool) (done func(threadID, callID 
 	defer l.mu.Unlock()
 	l.prune(owner)
 	if !moving && l.calls.Count()+l.pending >= l.max {
-		return nil, problem.TooMany("too_many_calls", "The server holds as many calls as it may. Try again later.", problem.RetryFull)
+		return nil, problem.TooMany("too_many_calls", "The server has reached its limit of live calls. Try again later.", problem.RetryFull)
 	}
 	if !moving && len(l.live[owner])+l.starting[owner] >= l.perOwner {
-		return nil, problem.TooMany("too_many_calls", "You have as many live calls as you may. End one first.", problem.RetryFull)
+		return nil, problem.TooMany("too_many_calls", "You have reached your limit of live calls. End one first.", problem.RetryFull)
 	}
 	l.pending++
 	l.starting[owner]++

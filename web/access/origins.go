@@ -68,7 +68,7 @@ func (o *Origins) CheckSocket(r *http.Request) error {
 	if u, err := url.Parse(origin); err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
 		return nil
 	}
-	return problem.Forbidden("origin_not_allowed", "Pages of this origin may not use the API. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
+	return problem.Forbidden("origin_not_allowed", "Pages from this origin may not use the API. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
 }
 
 // Patterns returns the allowed origins for the WebSocket library's own check,
@@ -104,7 +104,7 @@ func hostname(host string) string {
 // page.
 func (o *Origins) CheckCross(r *http.Request) error {
 	if err := o.cross.Check(r); err != nil {
-		return problem.Forbidden("origin_not_allowed", "A page of another origin may not do this. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
+		return problem.Forbidden("origin_not_allowed", "Pages from other origins may not do this. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
 	}
 	return nil
 }

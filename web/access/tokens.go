@@ -159,7 +159,7 @@ func (s *Secrets) Add(ctx context.Context, secret ClientSecret) (string, error) 
 		return "", err
 	}
 	if n >= MaxSecretsPerOwner {
-		return "", problem.TooMany("too_many_secrets", "Too many client secrets are alive. They end by themselves.", problem.RetryFull)
+		return "", problem.TooMany("too_many_secrets", "You have too many live client secrets. They expire by themselves.", problem.RetryFull)
 	}
 	token, err := s.mint.issue(ctx, secret.Owner, secret, secret.Expires, MaxSecretsPerOwner)
 	return SecretPrefix + token, err
@@ -178,7 +178,7 @@ func (s *Secrets) identify(ctx context.Context, token string) (Identity, error) 
 	var secret ClientSecret
 	saved, err := s.mint.read(ctx, strings.TrimPrefix(token, SecretPrefix), &secret)
 	if opensNothing(err) {
-		return Identity{}, problem.Unauthorized("This client secret is not known or has expired.")
+		return Identity{}, problem.Unauthorized("This client secret is unknown or has expired.")
 	}
 	if err != nil {
 		return Identity{}, err

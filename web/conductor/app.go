@@ -157,7 +157,7 @@ func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byt
 		}
 		return err
 	}
-	return problem.BadRequest("unknown_type", "type", fmt.Sprintf("There is no envelope of type %.50q for the server; there are %s, %s and %s.", in.Type, typeTranscript, typeToolResult, typeInterrupt))
+	return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server takes no envelope of type %.50q, only %s, %s and %s.", in.Type, typeTranscript, typeToolResult, typeInterrupt))
 }
 
 // incoming is an envelope of the app. Its id and time are the app's own.
@@ -233,7 +233,7 @@ func (a *app) toolResult(payload json.RawMessage) error {
 		if strings.HasPrefix(in.CallID, toldPrefix) {
 			return nil
 		}
-		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q is not open: it was never asked, or it is not waited for any more.", in.CallID))
+		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q is not open: it was never made, or its time is over.", in.CallID))
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func BodyError(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return err
 	}
-	return problem.BadRequest("bad_body", "", "The request body could not be read to its end.")
+	return problem.BadRequest("bad_body", "", "The request body could not be read completely.")
 }
 
 // MediaType returns the request's content type without its parameters, in lower
