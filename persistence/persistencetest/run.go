@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // suite is the tests with the engine they run on.
 type suite struct {
