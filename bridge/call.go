@@ -168,10 +168,10 @@ func (c *call) run(s *session.State) EndReason {
 }
 
 // settle returns when all that the call has said is saved, or soon after ending
-// is closed.
-func (c *call) settle(ending <-chan struct{}) {
-	c.writing.settle(ending)
-	c.waiters.giveUp()
+// is closed, and how many changes were not saved.
+func (c *call) settle(ending <-chan struct{}) (lost int64) {
+	defer c.waiters.giveUp()
+	return c.writing.settle(ending)
 }
 
 // background runs f and closes the channel when it has returned.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"voicebridge/bridge/internal/session"
@@ -106,6 +107,7 @@ type Calls struct {
 	log    *slog.Logger
 	admit  chan func()   // hands work over to Run, which joins it
 	ending chan struct{} // closed when no more calls are let in
+	lost   atomic.Int64  // changes that were not saved
 
 	mu   sync.Mutex
 	live map[persistence.Key]*call
@@ -143,7 +145,7 @@ func NewCalls(cfg Config) (*Calls, error) {
 
 // Run runs the calls that Start lets in until ctx ends. Then it lets no more in,
 // ends those that live with the reason shutdown, and returns when all that they
-// said is saved. It must be called once.
+// said is saved, or with an error that says how much was not. It must be called once.
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
@@ -163,6 +165,9 @@ func (c *Calls) Run(ctx context.Context) error {
 		live.stop(EndShutdown)
 	}
 	running.Wait()
+	if lost := c.lost.Load(); lost > 0 {
+		return fmt.Errorf("%d changes of calls were not saved", lost)
+	}
 	return nil
 }
 
@@ -175,7 +180,7 @@ func (c *Calls) runOne(one *call, s *session.State) {
 	if one.farewell != nil {
 		one.thread.Publish(context.Background(), one.key, *one.farewell)
 	}
-	one.settle(c.ending)
+	c.lost.Add(one.settle(c.ending))
 	c.cfg.OnEnd(one.key, reason)
 }
 
@@ -190,9 +195,9 @@ func (c *Calls) saveEnd(thread threadLog, log *slog.Logger, ends ...session.Chan
 	select {
 	case <-end.done:
 		end.giveUp()
-	case c.admit <- func() { end.settle(c.ending) }:
+	case c.admit <- func() { c.lost.Add(end.settle(c.ending)) }:
 	case <-c.ending:
-		end.settle(c.ending)
+		c.lost.Add(end.settle(c.ending))
 	}
 }
 

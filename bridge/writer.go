@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -156,29 +157,33 @@ func (w *writer) run(ctx context.Context) (lost int) {
 type running struct {
 	done   <-chan struct{} // closed when all is saved, or given up
 	giveUp context.CancelFunc
+	lost   *atomic.Int64 // changes that were not saved
 }
 
 // start runs the writer until it is closed and all is saved; settle joins it.
 func (w *writer) start() running {
 	ctx, cancel := context.WithCancel(context.Background())
-	return running{giveUp: cancel, done: background(func() {
-		if lost := w.run(ctx); lost > 0 {
-			w.log.Error("end of the call not saved", "changes", lost)
+	lost := new(atomic.Int64)
+	return running{giveUp: cancel, lost: lost, done: background(func() {
+		if n := w.run(ctx); n > 0 {
+			lost.Store(int64(n))
+			w.log.Error("end of the call not saved", "changes", n)
 		}
 	})}
 }
 
-// settle returns when all is saved, or soon after ending is closed.
-func (r running) settle(ending <-chan struct{}) {
+// settle returns when all is saved, or soon after ending is closed, and how many
+// changes were not saved.
+func (r running) settle(ending <-chan struct{}) (lost int64) {
 	defer r.giveUp()
 	select {
 	case <-r.done:
-		return
 	case <-ending:
+		await(r.done, lastTry)
+		r.giveUp()
+		<-r.done
 	}
-	await(r.done, lastTry)
-	r.giveUp()
-	<-r.done
+	return r.lost.Load()
 }
 
 // save tries until the ops are saved. Ops that can never be saved are given up,

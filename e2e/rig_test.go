@@ -37,6 +37,7 @@ type rig struct {
 	calling sync.Mutex                       // one set-up at a time, so that each knows its session
 	faults  atomic.Pointer[simulator.Faults] // of the next session
 	hangUps sync.Map                         // the ids of the sessions that were to end
+	holding atomic.Pointer[chan struct{}]    // hang-ups wait until it is closed
 	resting int                              // goroutines of the process without calls
 }
 
@@ -102,6 +103,12 @@ func (r *rig) simulate(cfg simulator.Config) string {
 	ts := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if id, ok := strings.CutSuffix(strings.TrimPrefix(q.URL.Path, "/v1/realtime/calls/"), "/hangup"); ok {
 			r.hangUps.Store(id, true)
+			if held := r.holding.Load(); held != nil {
+				select {
+				case <-*held:
+				case <-r.ctx.Done():
+				}
+			}
 		}
 		r.sim.ServeHTTP(w, q)
 	}))

@@ -237,6 +237,10 @@ func newEcho(proxies []netip.Prefix, errs errorWriter) *echo.Echo {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
+// Drain has the readiness check say no, so that new work goes elsewhere while calls
+// end.
+func (s *Server) Drain() { s.closing.Store(true) }
+
 // Run serves until ctx ends, then refuses new work, closes the sockets as going
 // away and waits for running requests. It closes ln and blocks until nothing of
 // it runs any more. The error is nil after an orderly end.
@@ -264,14 +268,13 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	s.closing.Store(true)
+	s.Drain()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.shutdownTimeout)
 	defer cancel()
 	s.door.open.Close(stop)
 	err := srv.Shutdown(stop)
 	if err != nil {
-		s.log.Warn("requests were cut off at shutdown", "error", err)
-		err = srv.Close()
+		err = errors.Join(fmt.Errorf("requests were cut off: %w", err), srv.Close())
 	}
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)

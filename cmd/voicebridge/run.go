@@ -167,6 +167,7 @@ func (a *app) run(ctx context.Context) error {
 	case err := <-finished:
 		return err
 	case <-ctx.Done():
+		a.server.Drain()
 		a.log.Info("stopping", "calls", a.calls.Count())
 	}
 	return waitForEnd(finished, endUnder, time.Duration(a.cfg.ShutdownSeconds)*time.Second)

@@ -52,7 +52,7 @@ func (s *State) release() {
 
 // end ends the call.
 func (s *State) end(reason EndReason) {
-	hurry := reason == EndTakenOver || reason == EndShutdown
+	hurry := reason == EndTakenOver
 	if s.phase >= draining {
 		if hurry {
 			s.drainBy = until(s.drainBy, s.now.Add(takeoverDrain))

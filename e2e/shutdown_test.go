@@ -1,0 +1,76 @@
+//go:build unix
+
+package e2e
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+)
+
+// TestShutdownFinishes stops the process while the words of a spoken turn are still on
+// their way, while a call waits for its browser, and while the upstream is slow to hang
+// up. New work is refused, what was said gets its words, and the exit code is 0.
+func TestShutdownFinishes(t *testing.T) {
+	t.Parallel()
+	held := make(chan struct{})
+	r := newRig(t, rigConfig{environ: waiting})
+	r.holding.Store(&held)
+	spoken, away := r.dial(t, request{faults: simulator.Faults{Transcripts: simulator.TranscriptLate}}), r.dial(t, request{})
+	spoken.next("bridge.ready")
+	away.next("bridge.ready")
+	away.away()
+	spoken.session.Hear()
+	spoken.next(realtime.TypeInputCommitted)
+
+	r.mine = true // its end is asked for here
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a server that is not ready", func() bool { return r.do(t, http.MethodGet, "/readyz", "", "").status == http.StatusServiceUnavailable })
+	_, status, body := r.try(t, request{})
+	wantRefusal(t, status, body, http.StatusServiceUnavailable, "shutting_down")
+	close(held)
+	<-r.ended
+	if code := r.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	r.wantLeft(spoken, "shutdown")
+	r.wantLeft(away, "shutdown")
+	if open := r.rows(t, "SELECT call_id FROM upstream_legs WHERE hung_up_at IS NULL"); len(open) > 0 {
+		t.Errorf("not hung up: %q", open)
+	}
+	r.start() // to read what is there
+	if got := r.script(t, spoken.thread); len(got) == 0 || got[0] != spokenTurn {
+		t.Errorf("thread %q", got)
+	}
+}
+
+// TestShutdownCutsOff stops the process while the upstream does not answer a hang-up
+// for longer than there is time. The exit code says so, and the next start ends what is
+// left.
+func TestShutdownCutsOff(t *testing.T) {
+	t.Parallel()
+	held := make(chan struct{})
+	r := newRig(t, rigConfig{environ: append(slices.Clone(waiting), "VOICEBRIDGE_SHUTDOWN_SECONDS=1")})
+	r.holding.Store(&held)
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	hello(c)
+	if code := r.terminate(); code != 1 || !strings.Contains(r.stderr.String(), "not everything ended in time") {
+		t.Errorf("exit code %d", code)
+	}
+	close(held)
+	r.start()
+	r.wantScript(t, c.thread, answered...)
+	r.nothingOpen(t, c.thread)
+	r.upstreamEnded(c)
+	eventually(t, "an upstream session that is hung up", func() bool {
+		return len(r.rows(t, "SELECT call_id FROM upstream_legs WHERE hung_up_at IS NULL")) == 0
+	})
+}
