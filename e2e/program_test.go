@@ -202,7 +202,7 @@ func (p *program) finish() {
 		}
 	}
 	log, _, _ := strings.Cut(p.stderr.String(), "SIGQUIT: quit")
-	for _, bad := range []string{"DATA RACE", "panic:", "call broken", "was not saved", "thread lost"} {
+	for _, bad := range []string{"DATA RACE", "panic:", "call broken", "call not saved", "thread lost"} {
 		if strings.Contains(log, bad) {
 			p.t.Errorf("the log of the process says %q", bad)
 		}
