@@ -43,7 +43,7 @@ func (c *call) startBrowser(ctx context.Context, b *browserLeg) {
 	b.pumped = background(func() { c.pump(b.leg.Forward(ctx, &c.toUp, &c.fromUser), "browser") })
 }
 
-// endBrowser closes a browser's connection, when what it is told has left.
+// endBrowser closes a browser's connection once its events have been sent.
 func (c *call) endBrowser(b *browserLeg) {
 	b.out.close()
 	await(b.told, outboxTimeout)

@@ -60,9 +60,9 @@ type call struct {
 	waiters waiters
 	onTurn  func(persistence.Key)
 	onCount func(session.Counter)
-	// farewell is told to the watchers when the thread is free.
+	// farewell is sent to the watchers when the thread is free.
 	farewell *persistence.Event
-	// talking is set while an answer is made.
+	// talking is set while an answer is being made.
 	talking atomic.Bool
 }
 
@@ -100,7 +100,7 @@ func (c *call) offer(in session.Input) {
 // stop asks the call to end; done tells when it has.
 func (c *call) stop(reason EndReason) { c.post(session.Stop{Reason: reason}) }
 
-// browserHandlers and upstreamHandlers hop from the legs' goroutines to the loop.
+// browserHandlers and upstreamHandlers pass events from the legs' goroutines to the loop.
 func (c *call) browserHandlers(gen int) rtc.Handlers {
 	return rtc.Handlers{
 		Message:  func(data []byte) { c.post(session.BrowserEvent{Gen: gen, Data: data}) },
@@ -124,7 +124,7 @@ func (c *call) upstreamHandlers(gen int) rtc.Handlers {
 	}
 }
 
-// connection is a leg's state as the call knows it, 0 for one that means nothing to it.
+// connection translates a leg's state for the call; 0 is one that the call ignores.
 func connection(state rtc.State) session.Connection {
 	switch state {
 	case rtc.StateConnected:
@@ -193,7 +193,7 @@ func await(done <-chan struct{}, limit time.Duration) {
 	}
 }
 
-// saved hears of each message that is in the thread now.
+// saved is called with each message once it is in the thread.
 func (c *call) saved(m persistence.Message) {
 	c.waiters.tell(m)
 	if !c.peer.Load().out.push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress) {

@@ -56,7 +56,7 @@ type Config struct {
 	// ClientPlaces are the tools, by name, that a client may declare although the
 	// server has them: in its call the client's takes the place of the server's.
 	ClientPlaces map[string]clienttool.Place
-	// FillerAfter is when the voice says that a tool still runs; 0 is never.
+	// FillerAfter is when the voice says that a tool is still running; 0 is never.
 	FillerAfter time.Duration
 	// CloseGrace and LossGrace are how long a call waits for its browser to come back:
 	// after a polite end of the connection, which a page that is loaded again makes
@@ -69,9 +69,9 @@ type Config struct {
 	MaxDuration time.Duration
 	// Limits are what a call may take; what the owner has spent is read from Store.
 	Limits Limits
-	// TranscriptionCost is what a transcription took, as Cost; nil is unknown.
+	// TranscriptionCost is what a transcription cost, like Cost; nil is unknown.
 	TranscriptionCost func(realtime.Usage) *float64
-	// Cost is what a response took, in US dollars; nil, or a nil result, is
+	// Cost is what a response cost, in US dollars; nil, or a nil result, is
 	// unknown. It must be pure.
 	Cost func(realtime.Usage) *float64
 	// OnTurn is told of the thread when something was said on it and answered,
@@ -184,7 +184,7 @@ func (c *Calls) runOne(one *call, s *session.State) {
 	c.cfg.OnEnd(one.key, reason)
 }
 
-// saveEnd saves a call that will not be. While the database is away Run goes on
+// saveEnd saves the end of a call that was never set up. While the database is away Run goes on
 // with it.
 func (c *Calls) saveEnd(thread threadLog, log *slog.Logger, ends ...session.Change) {
 	w := newWriter(thread, log, func(persistence.Message) {})
@@ -270,7 +270,7 @@ func (c *Calls) RefreshTools(ctx context.Context) {
 	}
 }
 
-// reserve takes the thread's place for a new call. It waits for a call that is
+// reserve claims the thread for a new call. It waits for a call that is
 // ending, and ends one that is not if takeover is asked for.
 func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 	for {
@@ -284,7 +284,7 @@ func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 		c.mu.Unlock()
 		switch {
 		case old.ends.Load():
-			// Who has hung up may call again at once.
+			// Whoever has hung up may call again at once.
 		case !takeover && !old.waiting.Load():
 			return errCallActive
 		default:
@@ -305,7 +305,7 @@ var errCallActive = &Error{
 	Message: "The thread has a live call. Send takeover=true to move it here.",
 }
 
-// release gives the thread's place back.
+// release gives the thread up.
 func (c *Calls) release(old *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

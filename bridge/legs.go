@@ -256,7 +256,7 @@ func (w *legs) endAll(reason EndReason) {
 	w.ending.Wait()
 }
 
-// open lets the session be heard that is the call's.
+// open lets the sound of the call's session through.
 func (w *legs) open() {
 	if l := w.of(w.heard); l != nil {
 		l.flow.Open()

@@ -114,7 +114,7 @@ func (s *setup) readHistory(ctx context.Context) error {
 	return nil
 }
 
-// readSpent reads what the owner has spent today, and refuses the call when that is all.
+// readSpent reads what the owner has spent today, and refuses the call when the budget is used up.
 func (s *setup) readSpent(ctx context.Context) error {
 	limit := s.calls.cfg.Limits.OwnerDayUSD
 	if limit <= 0 {
@@ -136,8 +136,8 @@ func (s *setup) readSpent(ctx context.Context) error {
 	return nil
 }
 
-// isNotice says that a message holds our words about a failure and no others, which
-// the model is not to take for its own.
+// isNotice says that a message holds only our words about a failure, which
+// the model must not take for its own.
 func isNotice(m persistence.Message) bool {
 	return string(m.Metadata.Extra[persistence.MetadataNotice]) == "true" && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
 }
@@ -186,7 +186,7 @@ func (s *setup) state(now time.Time) *session.State {
 	}, s.record, s.registry, c.client, now)
 }
 
-// undo ends what was made of a call that will not be.
+// undo ends what was made of a call whose setup failed.
 func (s *setup) undo() {
 	close(s.call.quit)
 	if s.up != nil {

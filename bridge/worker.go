@@ -68,7 +68,7 @@ func (w *worker) loop() EndReason {
 	}
 }
 
-// browserEnds lets no more events wait for a browser that has closed its connection.
+// browserEnds stops queueing events for a browser that has closed its connection.
 func (w *worker) browserEnds(in session.Input) {
 	if s, ok := in.(session.BrowserState); ok && s.State == session.Closed && s.Gen == w.peer.Load().gen {
 		w.peer.Load().out.close()
@@ -83,7 +83,7 @@ func (w *worker) untilDeadline() time.Duration {
 	return time.Until(at)
 }
 
-// step applies one input. A defect of the state ends this call and no other.
+// step applies one input. A panic in the state ends this call and no other.
 func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -232,7 +232,7 @@ func (w *worker) check(ok bool, reason EndReason) {
 	}
 }
 
-// openGate lets the caller be heard, or ends all audio.
+// openGate lets the caller's audio through, or ends all audio.
 func (w *worker) openGate(open bool) {
 	w.legs.silent = !open
 	if open {

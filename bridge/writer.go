@@ -30,13 +30,13 @@ type threadLog interface {
 	// as they are saved.
 	commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error)
 	// commitOne saves one session.Change as well as it can: what is there already is
-	// changed, what has lost its place stands at the end.
+	// changed; what has lost its place goes to the end.
 	commitOne(ctx context.Context, o session.Change) ([]persistence.Message, error)
 }
 
 // writer writes what a call says to its thread, in order and without ever
 // making the loop wait. While the database is away it keeps everything, up to a
-// limit; of several changes of one thing it keeps the last.
+// limit, and only the last of several changes to one thing.
 type writer struct {
 	thread threadLog
 	log    *slog.Logger
@@ -251,7 +251,7 @@ func indexOf(ops []session.Change, o session.Change) int {
 	return 0
 }
 
-// permanent says that trying again is of no use.
+// permanent says that trying again is pointless.
 func permanent(err error) bool {
 	return errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrInvalid) ||
 		errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrClosed)

@@ -15,7 +15,7 @@ import (
 type Approval struct {
 	ID         string // of the tool call's record, which must be saved before
 	ToolCallID string // the model's id of the call
-	Nonce      string // whoever answers has to know it
+	Nonce      string // must be sent along with the answer
 	AskedAt    time.Time
 	ExpiresAt  time.Time
 	// Outcome, AnsweredBy and AnsweredAt say what came of it.

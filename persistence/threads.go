@@ -208,7 +208,7 @@ func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread
 	return threadFromRow(row), nil
 }
 
-// titleByUser is who gives a title that the user writes: whoever writes none
+// titleByUser says who set a title that the user writes: whoever writes none
 // leaves it to the others.
 func titleByUser(title string) string {
 	if title == "" {

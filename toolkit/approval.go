@@ -24,7 +24,7 @@ const (
 
 // Approval is one question to the user whether a tool may run.
 type Approval struct {
-	// Nonce is what whoever answers has to know.
+	// Nonce must be sent along with the answer.
 	Nonce     string
 	AskedAt   time.Time
 	ExpiresAt time.Time

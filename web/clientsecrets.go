@@ -74,7 +74,7 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if err := body.checkMayChange(); err != nil {
 		return err
 	}
-	// A page's session is a wish like any other of a client.
+	// A page's session settings are requests like those of any other client.
 	secret.Fixed, secret.MayChange = secret.Session != nil && caller(c).IsProgram(), body.MayChange
 	if body.ThreadID != nil {
 		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)

@@ -37,7 +37,7 @@ type sending struct {
 	turns Turns
 	voice Voice // nil when there is no call
 	job   *job
-	// leave gives the place among MaxParallel free.
+	// leave gives up the place among MaxParallel.
 	leave func()
 	m     persistence.QueuedMessage
 	// back is how the message went back to its queue at the end of its turn; nil

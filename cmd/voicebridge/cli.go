@@ -24,7 +24,7 @@ type cli struct {
 	Bench    benchCommand    `cmd:"" help:"Measure what the bridge adds to calls, on this machine: latency, CPU, memory, set-up time."`
 }
 
-// exited is the panic with which kong's wish to end the process leaves it.
+// exited is the panic that carries kong's request to exit out of it.
 type exited int
 
 // execute runs the command line and returns the process's exit code: 0 after an
