@@ -196,7 +196,11 @@ func await(done <-chan struct{}, limit time.Duration) {
 // saved is called with each message once it is in the thread.
 func (c *call) saved(m persistence.Message) {
 	c.waiters.tell(m)
-	if !c.peer.Load().out.push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress) {
+	peer := c.peer.Load()
+	if peer == nil {
+		return // still being set up: it reads the thread by itself
+	}
+	if !peer.out.push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress) {
 		c.stop(EndBrowserStalled)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
 )
 
 // TestStorageDelayed tells the browser that the database is away, and that it is back.
@@ -28,4 +29,17 @@ func TestStorageDelayed(t *testing.T) {
 		b.call.post(session.Stop{Reason: EndHangup})
 		b.end(EndHangup)
 	})
+}
+
+// TestSavedWhileSetUp saves a message of a thread's last call while the next one is
+// being set up.
+func TestSavedWhileSetUp(t *testing.T) {
+	t.Parallel()
+	calls, _ := bareCalls()
+	fresh := newCall("call-2", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+	if err := calls.reserve(t.Context(), fresh, false); err != nil {
+		t.Fatal(err)
+	}
+	calls.SavedLater(fresh.key, []persistence.Message{{ID: "message-1"}})
+	calls.release(fresh)
 }

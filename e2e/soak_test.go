@@ -61,9 +61,10 @@ func TestSoak(t *testing.T) {
 		people[i] = newPerson(t, s, i)
 		wg.Go(people[i].live)
 	}
+	stop := sync.OnceFunc(func() { close(s.stop); wg.Wait() })
+	defer stop() // also when a fault could not be made
 	s.disturb(rand.New(rand.NewPCG(seed, 0)))
-	close(s.stop)
-	wg.Wait()
+	stop()
 	s.allOver()
 	total := tally{}
 	for _, p := range people {
