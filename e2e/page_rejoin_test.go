@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// diggingTool is slowTool with an end: it is done when dug is closed.
+func diggingTool(t *testing.T, dug <-chan struct{}) (config string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&request) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		result := ""
+		switch request.Method {
+		case "initialize":
+			result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"slow","version":"1"}}`
+		case "tools/list":
+			result = `{"tools":[{"name":"dig","description":"Digs a hole","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			select {
+			case <-dug:
+			case <-r.Context().Done():
+			}
+			result = `{"content":[{"type":"text","text":"a hole"}]}`
+		}
+		if request.ID == nil { // a notification
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if result == "" {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, request.ID)
+			return
+		}
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, request.ID, result)
+	}))
+	t.Cleanup(server.Close)
+	return write(t, fmt.Sprintf(`{"mcpServers":{"garden":{"url":%q}}}`, server.URL))
+}
+
+// digging is a page in a call whose tool runs until dug is called.
+func digging(t *testing.T) (s *rig, p *tab, dug func()) {
+	t.Helper()
+	end := make(chan struct{})
+	dug = sync.OnceFunc(func() { close(end) })
+	t.Cleanup(dug)
+	cfg := speaking(greets)
+	onPlease(cfg.Script, "Dig a hole.", "garden__dig", "{}")
+	s = serveWith(t, persistencetest.SQLiteURL(t), cfg, append(slices.Clone(waiting), "VOICEBRIDGE_MCP_CONFIG="+diggingTool(t, end))...)
+	return s, openBrowser(t, speaksOnce(t)), dug
+}
+
+const diggingCard = `document.querySelector('[data-testid=tool-card][data-tool=garden__dig]')`
+
+func (p *tab) dig(t *testing.T) {
+	t.Helper()
+	p.click(t, "talk")
+	p.untilLiveAndMute(t)
+	p.say(t, "Dig a hole.")
+	p.until(t, "a tool that runs", diggingCard+`?.dataset.state === 'running'`)
+}
+
+// dugOnce waits for the spoken result, ends the call and checks that all of it was one
+// call, in which the tool ran once.
+func (p *tab) dugOnce(t *testing.T, s *rig) {
+	t.Helper()
+	p.untilMessage(t, "assistant voice completed", "It is done.")
+	p.untilSilent(t)
+	p.until(t, "one card and one answer", `document.querySelectorAll('[data-testid=tool-card]').length === 1 &&
+		probe.messages().filter((m) => m.text.includes('It is done.')).length === 1`)
+	p.until(t, "audio that was heard", "probe.heard().then((h) => h.packets > 0)")
+	thread := p.thread(t)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	if got := s.untilEnded(t, 1); !slices.Equal(got, []string{"hangup"}) {
+		t.Errorf("the calls ended with %q", got)
+	}
+	if got := s.rows(t, "SELECT name, status FROM tool_calls"); !slices.Equal(got, []string{"garden__dig | done"}) {
+		t.Errorf("tool calls %q", got)
+	}
+	if n := len(s.sim.Sessions()); n != 1 {
+		t.Errorf("%d upstream sessions", n)
+	}
+	said := slices.DeleteFunc(s.messages(t, thread), func(m persistence.Message) bool {
+		return m.Metadata.Source == persistence.SourceVoice && m.Role == persistence.RoleUser || strings.Contains(m.Text(), greeting)
+	})
+	var lines []string
+	for _, m := range said {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", m.Role, m.Metadata.Status, m.Text()))
+	}
+	if want := []string{"user completed: Dig a hole.", "assistant completed: ", "assistant completed: It is done."}; !slices.Equal(lines, want) {
+		t.Errorf("thread %q, want %q", lines, want)
+	}
+}
+
+// TestPageReloadedWhileAToolRuns reloads the page and comes back to the call. The tool
+// runs on, and its result is spoken once.
+func TestPageReloadedWhileAToolRuns(t *testing.T) {
+	t.Parallel()
+	s, p, dug := digging(t)
+	p.visit(t, s.url)
+	p.dig(t)
+	p.reload(t)
+	p.until(t, "the way back", "probe.all('rejoin').length === 1")
+	p.click(t, "rejoin")
+	p.untilLive(t)
+	p.until(t, "the tool that still runs", diggingCard+`?.dataset.state === 'running'`)
+	dug()
+	p.dugOnce(t, s)
+}
