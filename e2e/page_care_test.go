@@ -18,7 +18,8 @@ import (
 	"voicebridge/web/access"
 )
 
-// go test ./e2e -run '^TestPageLooks$' -args -pictures DIR makes pictures of the page's main states.
+// go test ./e2e -run '^TestPageLooks$' -args -pictures DIR makes pictures of the page's main states. With
+// -artifacts they lie among the artefacts.
 var pictures = flag.String("pictures", "", "folder for pictures of the page's main states")
 
 // axe is the accessibility checker of Deque, a copy of the npm package's own file.
@@ -59,8 +60,11 @@ const contrast = `((id) => {
 	return (a + 0.05) / (b + 0.05);
 })`
 
+// firstLoad is how many bytes the page was until it could be used, as they came over the wire.
+const firstLoad = `[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].reduce((sum, e) => sum + e.transferSize, 0)`
+
 // TestPageLooks goes through the main states of the page, in light, dark and on a phone's width: each is
-// accessible, hang-up can be read under the mouse, and the document is as tall as the window.
+// accessible, the first load is small, hang-up can be read under the mouse, and the document is as tall as the window.
 func TestPageLooks(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
@@ -68,6 +72,9 @@ func TestPageLooks(t *testing.T) {
 	p := openBrowser(t, speaksOnce(t))
 	p.visit(t, s.url)
 	p.until(t, "an empty page", "probe.all('empty').length === 1")
+	if n := eval[int](t, p, firstLoad); n == 0 || n >= 150_000 {
+		t.Errorf("opening the page takes %d bytes", n)
+	}
 	p.wantAccessible(t, "empty")
 	p.look(t, "empty")
 	p.click(t, "talk")

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+// TestPageServerAway kills the server under a call. The page says so by its socket and not by a time-out, says
+// it once, and takes it back when the server is there again.
+func TestPageServerAway(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilLiveAndMute(t)
+	p.say(t, "Remember me.")
+	p.untilMessage(t, "user text completed", "Remember me.")
+	s.kill()
+	p.until(t, "the word for it, and hang-up beside it", `probe.all('offline')[0]?.dataset.trouble === 'away' &&
+		probe.all('call-trouble')[0]?.innerText.includes('does not answer') && probe.all('hangup').length === 1`)
+	if told := eval[int](t, p, "probe.all('notice').length"); told != 0 {
+		t.Errorf("%d notices tell the same", told)
+	}
+	p.wantAccessible(t, "without its server")
+	p.look(t, "away")
+	s.startAgain()
+	p.until(t, "no word of it", "probe.all('offline').length === 0")
+	// That call ended with its server. The next one works, without a reload.
+	p.untilOver(t)
+	p.untilMessage(t, "user text completed", "Remember me.")
+	p.click(t, "talk")
+	p.untilLiveAndMute(t)
+	p.say(t, "Are you back?")
+	p.untilMessage(t, "user text completed", "Are you back?")
+	p.click(t, "hangup")
+	p.untilOver(t)
+}
+
+// noPath leaves a page without a way for its sound, as a firewall does: only relays may be used, and there are none.
+const noPath = `window.RTCPeerConnection = class extends RTCPeerConnection {
+	constructor(settings) { super({ ...settings, iceTransportPolicy: 'relay' }); }
+}, undefined`
+
+// later puts the page's clock ahead.
+const later = "((now) => { Date.now = () => now() + 10_000; })(Date.now.bind(Date)), undefined"
+
+// TestPageMediaBlocked places a call whose sound cannot get through. After ten seconds of the page's clock it
+// says so plainly, and what to do.
+func TestPageMediaBlocked(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.do(t, "block the sound", chromedp.Evaluate[chromedp.Void](noPath))
+	p.click(t, "talk")
+	p.until(t, "a call that was taken", "location.hash.startsWith('#/t/') && voicebridge.pc?.remoteDescription")
+	p.do(t, "let time pass", chromedp.Evaluate[chromedp.Void](later))
+	p.until(t, "plain words", `probe.all('call-trouble')[0]?.dataset.trouble === 'media' && probe.all('call-retry').length === 1`)
+	if words := eval[string](t, p, "probe.all('call-trouble')[0].innerText"); len(words) < 80 {
+		t.Errorf("the page says only %q", words)
+	}
+	p.wantAccessible(t, "without a path for the sound")
+	p.look(t, "blocked")
+	p.click(t, "hangup")
+	p.untilOver(t)
+	p.until(t, "no word of it", "probe.all('call-trouble').length === 0")
+}
