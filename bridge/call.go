@@ -58,8 +58,11 @@ type call struct {
 	client  *clienttool.Toolkit
 	tools   sync.WaitGroup
 	waiters waiters
-	onTurn  func(persistence.Key)
-	onCount func(session.Counter)
+	// approvals has the saved questions; nil for a call whose thread is elsewhere.
+	approvals approvals
+	asking    sync.Map // chan struct{} by tool call: look at its question now
+	onTurn    func(persistence.Key)
+	onCount   func(session.Counter)
 	// farewell is sent to the watchers when the thread is free.
 	farewell *persistence.Event
 	// talking is set while an answer is being made.

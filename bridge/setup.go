@@ -168,7 +168,7 @@ func (s *setup) read(ctx context.Context) (err error) {
 func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
 	c.first, c.browser = s.up, c.newBrowser(1, s.browser, cfg.OnDraftsDropped)
-	c.thread, c.onTurn, c.onCount = cfg.Store, cfg.OnTurn, cfg.OnCount
+	c.thread, c.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
 	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {
 		return cfg.Store.SaveLeg(ctx, c.key, rec)
 	}

@@ -40,6 +40,9 @@ func (l spoolLog) commit(ctx context.Context, changes []session.Change) ([]persi
 			return l.storeLog.commit(ctx, changes) // it belongs to a transaction of somebody else
 		}
 		puts = append(puts, put)
+		if tool, ok := c.(session.SaveTool); ok && tool.Approval != nil {
+			puts = append(puts, persistence.PutApproval{Approval: *tool.Approval})
+		}
 	}
 	result, err := l.writer.Commit(ctx, l.key, puts)
 	if err != nil {

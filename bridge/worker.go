@@ -181,6 +181,8 @@ func (w *worker) performTool(e session.Effect) {
 		if err := w.client.Expect(e.CallID); err != nil {
 			w.log.Warn("client tool not opened", "tool_call_id", e.CallID, "error", err)
 		}
+	case session.AwaitApproval:
+		w.awaitApproval(e)
 	case session.StartTool:
 		w.startTool(e.Call)
 	case session.DeliverTool:

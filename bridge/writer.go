@@ -312,7 +312,11 @@ func apply(b *persistence.Batch, o session.Change) ([]persistence.Message, error
 		}
 		return []persistence.Message{m}, err
 	case session.SaveTool:
-		return nil, b.SaveToolCall(o.Call)
+		err := b.SaveToolCall(o.Call)
+		if err == nil && o.Approval != nil {
+			err = b.SettleApproval(*o.Approval)
+		}
+		return nil, err
 	case session.SaveResponse:
 		return nil, b.SaveResponse(o.Response)
 	case saveLeg:

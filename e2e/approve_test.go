@@ -206,3 +206,50 @@ func TestCrashWhileAsking(t *testing.T) {
 		t.Errorf("a late answer: %+v", refused)
 	}
 }
+
+// TestApproveInACallBySocket answers the question of a live call on the thread socket: of
+// the server that has the call, or of another one on the database.
+func TestApproveInACallBySocket(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		database func(testing.TB) string
+		servers  int
+	}{"sqlite": {persistencetest.SQLiteURL, 1}, "postgres": {persistencetest.PostgresURL, 1}, "another instance": {persistencetest.PostgresURL, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigConfig{database: c.database(t), environ: []string{
+				"VOICEBRIDGE_CONFIG=" + write(t, "tools: {approve: [create_pie_chart]}\n"+rigSettings),
+			}})
+			asks := r.url
+			if c.servers == 2 {
+				asks = launch(t, r.environ, "serve").url
+			}
+			call := r.dial(t, request{})
+			call.next("bridge.ready")
+			f := followThread(t, asks, call.thread)
+			for _, verb := range []string{"approve", "deny"} {
+				call.say(chartPlease)
+				var q questionEvent
+				if err := json.Unmarshal(call.next("bridge.tool.approval_required").Raw, &q); err != nil {
+					t.Fatal(err)
+				}
+				call.wait("the saved question", func(e told) bool {
+					return e.Type == "bridge.message" && strings.Contains(string(e.Raw), q.ToolCallID)
+				})
+				f.answer(questionEvent{ToolCallID: q.ToolCallID, Nonce: "guess"}, "approve")
+				var refused struct{ Code string }
+				f.next("error", &refused)
+				f.answer(q, verb)
+				var closed struct{ Approved bool }
+				f.next("bridge.tool.approval_closed", &closed)
+				if refused.Code != "approval_not_pending" || closed.Approved != (verb == "approve") {
+					t.Errorf("%s: refused %+v, closed %+v", verb, refused, closed)
+				}
+				call.next(map[string]string{"approve": "bridge.tool.done", "deny": "bridge.tool.failed"}[verb])
+			}
+			r.over(call, "hangup")
+			wantRows(t, r, "SELECT a.outcome, a.answered_by, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.asked_at",
+				"approved | local | done", "denied | local | failed")
+		})
+	}
+}

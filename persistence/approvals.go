@@ -39,6 +39,7 @@ const (
 	ApprovalDenied       ApprovalOutcome = "denied"
 	ApprovalTimeout      ApprovalOutcome = "timeout"
 	ApprovalInterrupted  ApprovalOutcome = "interrupted"
+	ApprovalCancelled    ApprovalOutcome = "cancelled"
 	ApprovalProcessEnded ApprovalOutcome = "process_ended"
 )
 
@@ -84,6 +85,32 @@ func (b *Batch) CloseApproval(id string, outcome ApprovalOutcome) error {
 		})
 		return err
 	})
+}
+
+// SettleApproval saves a question together with what came of it, if anything has:
+// what whoever asked has acted on stands, also over an answer that came too late.
+func (b *Batch) SettleApproval(a Approval) error {
+	if err := b.SaveApproval(a); err != nil || a.Outcome == ApprovalOpen {
+		return err
+	}
+	return b.do("settle approval", func() error {
+		return b.q.SettleApproval(b.ctx, pgdb.SettleApprovalParams{
+			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner,
+			Outcome: string(a.Outcome), AnsweredBy: cleanText(a.AnsweredBy), AnsweredAt: new(dbtype.At(now())),
+		})
+	})
+}
+
+// Approval reads a question by its id.
+func (s *Store) Approval(ctx context.Context, key Key, id string) (Approval, error) {
+	if err := key.check(); err != nil || !validID(id) {
+		return Approval{}, fmt.Errorf("read approval: %w", ErrNotFound)
+	}
+	row, err := s.eng.read().GetApproval(ctx, pgdb.GetApprovalParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+	if err != nil {
+		return Approval{}, s.fail("read approval", err)
+	}
+	return approvalFromRow(row), nil
 }
 
 // AnswerApproval answers an open question, once. by is who answers. ErrNotFound

@@ -71,7 +71,7 @@ type (
 	PutLeg struct {
 		Leg UpstreamLeg `json:"leg"`
 	}
-	// PutApproval is Batch.SaveApproval and, with an Outcome, Batch.CloseApproval.
+	// PutApproval is Batch.SettleApproval; without a Nonce it is Batch.CloseApproval.
 	PutApproval struct {
 		Approval Approval `json:"approval"`
 	}
@@ -156,8 +156,8 @@ func (c PutCall) apply(b *Batch, _ *Applied) error     { return b.SaveCall(c.Cal
 func (c PutLeg) apply(b *Batch, _ *Applied) error      { return b.SaveLeg(c.Leg) }
 
 func (c PutApproval) apply(b *Batch, _ *Applied) error {
-	if c.Approval.Outcome == ApprovalOpen {
-		return b.SaveApproval(c.Approval)
+	if c.Approval.Nonce != "" {
+		return b.SettleApproval(c.Approval)
 	}
 	return b.CloseApproval(c.Approval.ID, c.Approval.Outcome)
 }

@@ -475,6 +475,10 @@ func (s sqliteQueries) SearchMessages(ctx context.Context, arg pgdb.SearchMessag
 	return rows(r, err, func(r sqlitedb.SearchMessagesRow) pgdb.SearchMessagesRow { return pgdb.SearchMessagesRow(r) })
 }
 
+func (s sqliteQueries) SettleApproval(ctx context.Context, arg pgdb.SettleApprovalParams) error {
+	return s.q.SettleApproval(ctx, sqlitedb.SettleApprovalParams(arg))
+}
+
 func (s sqliteQueries) ShiftMessages(ctx context.Context, arg pgdb.ShiftMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ShiftMessages(ctx, sqlitedb.ShiftMessagesParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })

@@ -59,6 +59,7 @@ type voiceCalls interface {
 	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error)
 	Forget(key persistence.Key)
+	Decided(key persistence.Key, toolCallID string)
 	Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error)
 	Count() int
 }

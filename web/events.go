@@ -35,6 +35,7 @@ type threadSockets struct {
 	chat  textTurns
 	calls interface {
 		Live(owner, threadID string) (callID string, ok bool)
+		Decided(key persistence.Key, toolCallID string)
 	}
 	door *socketDoor
 	log  *slog.Logger
@@ -203,5 +204,9 @@ func (h *threadSockets) handle(ctx context.Context, key persistence.Key, kind we
 	if d.ToolCallID == "" || d.Nonce == "" {
 		return problem.BadRequest("missing_value", "tool_call_id", "tool_call_id and nonce are needed.")
 	}
-	return h.chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner})
+	if err := h.chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner}); err != nil {
+		return err
+	}
+	h.calls.Decided(key, d.ToolCallID) // the question may be one of the thread's call
+	return nil
 }

@@ -122,6 +122,9 @@ func (f *fakeCalls) Forget(key persistence.Key) {
 	f.forgot = append(f.forgot, key.Owner+"/"+key.Thread)
 }
 
+// Decided does nothing: no call of these asks.
+func (f *fakeCalls) Decided(persistence.Key, string) {}
+
 // Say saves the text, as the bridge does for a call that lives.
 func (f *fakeCalls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
 	if _, ok := f.Live(owner, threadID); !ok {

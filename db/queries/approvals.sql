@@ -21,15 +21,24 @@ UPDATE approvals SET outcome = @outcome, answered_at = @answered_at
 WHERE approvals.id = @id AND approvals.outcome = ''
     AND approvals.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
+-- SettleApproval writes what came of a question for whoever asked, also over an
+-- answer that came too late to count.
+-- name: SettleApproval :exec
+UPDATE approvals SET outcome = @outcome, answered_by = @answered_by, answered_at = @answered_at
+WHERE approvals.id = @id AND approvals.outcome <> @outcome
+    AND approvals.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
 -- name: GetApproval :one
 SELECT a.*, c.name, c.executor, c.input FROM approvals AS a
 JOIN tool_calls AS c ON c.id = a.id
 JOIN threads AS t ON t.id = a.thread_id
 WHERE a.id = @id AND a.thread_id = @thread_id AND t.owner = @owner;
 
+-- ListOpenApprovals gives the questions that the thread's watchers are asked. Those of
+-- calls are put on the data channel.
 -- name: ListOpenApprovals :many
 SELECT a.*, c.name, c.executor, c.input FROM approvals AS a
 JOIN tool_calls AS c ON c.id = a.id
 JOIN threads AS t ON t.id = a.thread_id
-WHERE a.thread_id = @thread_id AND t.owner = @owner AND a.outcome = '' AND a.expires_at > @now
+WHERE a.thread_id = @thread_id AND t.owner = @owner AND a.outcome = '' AND a.expires_at > @now AND c.call_id = ''
 ORDER BY a.asked_at, a.id;

@@ -142,6 +142,52 @@ func (s suite) refusedApprovals(t *testing.T) {
 	wantErr(t, "CloseApproval() with nothing", err, persistence.ErrInvalid)
 }
 
+// settledApprovals: what whoever asked has acted on stands, and watchers are not asked
+// about the tools of calls.
+func (s suite) settledApprovals(t *testing.T) {
+	b := s.setup(t)
+	soon := time.Now().Add(time.Minute).UTC()
+	a := question(t, b.store, b.key, "1", "{}", soon)
+	settle := func(key persistence.Key, a persistence.Approval, changes ...persistence.Change) {
+		t.Helper()
+		applied, err := b.store.Apply(t.Context(), key, append(changes, persistence.PutApproval{Approval: a}))
+		if err != nil || len(applied.Lost) != 0 {
+			t.Errorf("Apply() = %+v, %v", applied, err)
+		}
+	}
+	if err := b.store.AnswerApproval(t.Context(), b.key, a.ToolCallID, a.Nonce, "anna", true); err != nil {
+		t.Errorf("AnswerApproval() = %v", err)
+	}
+	settle(b.key, a) // it is not opened again
+	if got, err := b.store.Approval(t.Context(), b.key, a.ID); err != nil || got.Outcome != persistence.ApprovalApproved || got.AnsweredBy != "anna" {
+		t.Errorf("Approval() = %+v, %v", got, err)
+	}
+	a.Outcome = persistence.ApprovalTimeout
+	settle(b.key, a)
+	settle(b.key, a)
+	if got, err := b.store.Approval(t.Context(), b.key, a.ID); err != nil || got.Outcome != persistence.ApprovalTimeout || got.AnsweredBy != "" {
+		t.Errorf("Approval() = %+v, %v", got, err)
+	}
+	for what, key := range map[string]persistence.Key{"a stranger": {Owner: "bert", Thread: b.key.Thread}, "nobody": {}} {
+		_, err := b.store.Approval(t.Context(), key, a.ID)
+		wantErr(t, "Approval() of "+what, err, persistence.ErrNotFound)
+	}
+	_, err := b.store.Approval(t.Context(), b.key, "\x00")
+	wantErr(t, "Approval() of a hostile id", err, persistence.ErrNotFound)
+
+	// The question of a call comes with its record, also when both have waited.
+	asked := time.Now().UTC()
+	call := persistence.ToolCall{ID: "2", CallID: "call", ToolCallID: "call-2", Name: "http", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: asked}
+	voice := persistence.Approval{ID: "2", ToolCallID: "call-2", Nonce: "n", AskedAt: asked, ExpiresAt: soon}
+	settle(b.key, voice, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Upstream: "openai", StartedAt: asked}}, persistence.PutToolCall{ToolCall: call})
+	if open, err := b.store.OpenApprovals(t.Context(), b.key); len(open) != 0 || err != nil {
+		t.Errorf("OpenApprovals() = %+v, %v", open, err)
+	}
+	if err := b.store.AnswerApproval(t.Context(), b.key, "call-2", "n", "anna", false); err != nil {
+		t.Errorf("AnswerApproval() of a call = %v", err)
+	}
+}
+
 // concurrentAnswers: of many answers from two sides one counts.
 func (s suite) concurrentAnswers(t *testing.T) {
 	b := s.setup(t)

@@ -79,6 +79,7 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"read and write":       s.readAndWrite,
 		"approvals":            s.approvals,
 		"refused approvals":    s.refusedApprovals,
+		"settled approvals":    s.settledApprovals,
 		"concurrent answers":   s.concurrentAnswers,
 		"watch approvals":      s.watchApprovals,
 		"recover approvals":    s.recoverApprovals,

@@ -6,21 +6,53 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
 
 // askUser asks for the approval of a call before its tool runs. The answer is
-// bound to the call by a nonce that only this browser has.
+// bound to the call by a nonce, and may come by the data channel or by the question's
+// row.
 func (t *tools) askUser(run *toolRun) {
-	nonce := t.NewID()
-	run.Ask(nonce, t.now)
+	a, _ := run.Approval()
 	e := run.event("bridge.tool.approval_required")
-	e.Input, e.Nonce = run.message.tools[run.part].Input, nonce
+	e.Input, e.Nonce = run.message.tools[run.part].Input, a.Nonce
 	t.tell(e)
 	e.Nonce = ""
 	t.watch(e)
+	t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: a.ExpiresAt})
+}
+
+// question is what the table of approvals has of a run.
+func (t *tools) question(run *toolRun, a toolkit.Approval) *persistence.Approval {
+	q := &persistence.Approval{
+		ID: run.ID, ToolCallID: run.Call.ID, Nonce: a.Nonce, AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt,
+		Outcome: persistence.ApprovalOutcome(a.Outcome),
+	}
+	if a.Outcome == toolkit.ApprovalApproved || a.Outcome == toolkit.ApprovalDenied {
+		q.AnsweredBy = t.Key.Owner
+	}
+	return q
+}
+
+// approvalSaved takes a question as it is saved: what was decided there holds.
+func (t *tools) approvalSaved(a persistence.Approval) {
+	run := t.byID[a.ToolCallID]
+	if run != nil && run.ID == a.ID && run.Asking() && a.Outcome != persistence.ApprovalOpen {
+		t.decided(run, toolkit.Outcome(a.Outcome))
+	}
+}
+
+// tellClosed tells the thread's watchers, once, that a question is over.
+func (t *tools) tellClosed(run *toolRun) {
+	a, asked := run.Approval()
+	if !asked || run.Asking() || run.closedTold {
+		return
+	}
+	run.closedTold = true
+	t.do(Publish{"bridge.tool.approval_closed", closedEvent{run.Call.ID, a.Approved(), a.Reason()}})
 }
 
 // askBy is until when the user may answer, zero where nobody is asked.
@@ -61,6 +93,8 @@ func (t *tools) decided(run *toolRun, outcome toolkit.Outcome) {
 	run.Close(outcome)
 	if outcome == toolkit.ApprovalApproved {
 		t.update(run)
+		t.record(run)
+		t.tellClosed(run)
 		t.start(run)
 		return
 	}

@@ -20,8 +20,12 @@ type (
 		Place   Place
 		With    func(*persistence.Batch) error
 	}
-	// SaveTool writes the record of a tool call.
-	SaveTool struct{ Call persistence.ToolCall }
+	// SaveTool writes the record of a tool call and, if the user was asked whether it
+	// may run, the question with what has come of it.
+	SaveTool struct {
+		Call     persistence.ToolCall
+		Approval *persistence.Approval
+	}
 	// SaveResponse writes the record of a response.
 	SaveResponse struct{ Response persistence.ResponseRecord }
 	// SaveCall writes the record of the call.

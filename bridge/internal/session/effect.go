@@ -2,6 +2,7 @@ package session
 
 import (
 	"log/slog"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
@@ -54,6 +55,12 @@ type (
 	// ExpectTool opens a client's tool call for its answer, before the client
 	// can know of the call.
 	ExpectTool struct{ CallID string }
+	// AwaitApproval follows the saved question about a tool call, whose record has
+	// the id ID. ApprovalSaved follows when it is decided there.
+	AwaitApproval struct {
+		CallID, ID string
+		ExpiresAt  time.Time
+	}
 	// StartTool runs a tool.
 	StartTool struct{ Call toolkit.Call }
 	// CancelTool ends a tool that runs.
@@ -91,22 +98,23 @@ const (
 	CountRenewalFailed  Counter = "renewal_failed"
 )
 
-func (ToUpstream) isEffect()  {}
-func (ToBrowser) isEffect()   {}
-func (Dial) isEffect()        {}
-func (Replay) isEffect()      {}
-func (Append) isEffect()      {}
-func (Switch) isEffect()      {}
-func (HangUp) isEffect()      {}
-func (Write) isEffect()       {}
-func (Publish) isEffect()     {}
-func (ExpectTool) isEffect()  {}
-func (StartTool) isEffect()   {}
-func (CancelTool) isEffect()  {}
-func (CancelTools) isEffect() {}
-func (DeliverTool) isEffect() {}
-func (Gate) isEffect()        {}
-func (Answer) isEffect()      {}
-func (Count) isEffect()       {}
-func (Log) isEffect()         {}
-func (Finish) isEffect()      {}
+func (ToUpstream) isEffect()    {}
+func (ToBrowser) isEffect()     {}
+func (Dial) isEffect()          {}
+func (Replay) isEffect()        {}
+func (Append) isEffect()        {}
+func (Switch) isEffect()        {}
+func (HangUp) isEffect()        {}
+func (Write) isEffect()         {}
+func (Publish) isEffect()       {}
+func (ExpectTool) isEffect()    {}
+func (AwaitApproval) isEffect() {}
+func (StartTool) isEffect()     {}
+func (CancelTool) isEffect()    {}
+func (CancelTools) isEffect()   {}
+func (DeliverTool) isEffect()   {}
+func (Gate) isEffect()          {}
+func (Answer) isEffect()        {}
+func (Count) isEffect()         {}
+func (Log) isEffect()           {}
+func (Finish) isEffect()        {}

@@ -94,6 +94,13 @@ type (
 		CallID string    `json:"call_id"`
 		Reason EndReason `json:"reason,omitempty"`
 	}
+	// closedEvent says that a question is over. Reason is empty where the user has
+	// decided it.
+	closedEvent struct {
+		ToolCallID string `json:"tool_call_id"`
+		Approved   bool   `json:"approved"`
+		Reason     string `json:"reason"`
+	}
 	deltaEvent struct {
 		ID   string `json:"id"`   // of the message
 		Text string `json:"text"` // all of it so far

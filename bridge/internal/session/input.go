@@ -75,6 +75,9 @@ type (
 		Result toolkit.Result
 		Masked toolkit.Result // as it is kept and shown
 	}
+	// ApprovalSaved is the question about a tool call as it is saved, decided by
+	// somebody else than the call.
+	ApprovalSaved struct{ Approval persistence.Approval }
 	// ServerText is a user's text that goes into the call from elsewhere. It is
 	// saved together with what With writes; where that is set, a text that the call
 	// cannot say any more is left to whoever has it.
@@ -107,6 +110,7 @@ func (UpstreamDialed) isInput()     {}
 func (UpstreamDialFailed) isInput() {}
 func (ToolProgress) isInput()       {}
 func (ToolEnd) isInput()            {}
+func (ApprovalSaved) isInput()      {}
 func (ServerText) isInput()         {}
 func (Interrupt) isInput()          {}
 func (FreshStart) isInput()         {}

@@ -311,6 +311,8 @@ func show(t *testing.T, e Effect) string {
 		return "tell " + string(e.Kind) + " " + string(encode(e.Data))
 	case ExpectTool:
 		return "expect " + e.CallID
+	case AwaitApproval:
+		return "await approval of " + e.CallID
 	case StartTool:
 		return "run " + e.Call.ID + " " + e.Call.Name + " " + e.Call.Arguments
 	case CancelTool:
@@ -404,7 +406,7 @@ func showChange(o Change) string {
 		return text
 	case SaveTool:
 		return fmt.Sprintf("tool %s %s %s %s in=%s out=%s error=%q", o.Call.ToolCallID, o.Call.Name, o.Call.Executor, o.Call.Status,
-			o.Call.Input, o.Call.Output, o.Call.Error)
+			o.Call.Input, o.Call.Output, o.Call.Error) + showApproval(o.Approval)
 	case SaveResponse:
 		text := fmt.Sprintf("response %s %s %s", o.Response.UpstreamID, o.Response.Status, o.Response.StatusReason)
 		if o.Response.AnswerMS != nil {
@@ -416,4 +418,12 @@ func showChange(o Change) string {
 			o.Call.EndReason, o.Call.Turns, o.Call.Interruptions, o.Call.Replayed)
 	}
 	return fmt.Sprintf("%T", o)
+}
+
+// showApproval is the question that is saved with a tool call.
+func showApproval(a *persistence.Approval) string {
+	if a == nil {
+		return ""
+	}
+	return fmt.Sprintf(" approval=%q by=%q", a.Outcome, a.AnsweredBy)
 }

@@ -117,6 +117,8 @@ func (s *State) take(in Input) {
 		s.tools.progressed(in.CallID, in.Chunk)
 	case ToolEnd:
 		s.tools.ended(in.CallID, in.Result, in.Masked)
+	case ApprovalSaved:
+		s.tools.approvalSaved(in.Approval)
 	case ServerText:
 		s.say(in)
 	case Interrupt:

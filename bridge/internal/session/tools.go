@@ -39,6 +39,8 @@ type toolRun struct {
 	// early is the client's answer when it came before the user's yes: some clients
 	// run a function as soon as they see the call.
 	early *string
+	// closedTold says that the thread's watchers know that the question is over.
+	closedTold bool
 
 	// fillAt is when the voice says that the tool still runs; zero is never.
 	fillAt time.Time
@@ -66,17 +68,30 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	}
 	t.show(it, run)
 	run.ID = t.NewID()
-	t.save(SaveTool{run.saved()})
+	asks := t.phase < draining && raw.Name != CancelToolName && run.NeedsApproval(t.Approve)
+	if asks {
+		run.Ask(t.NewID(), t.now)
+	}
+	t.record(run)
 	switch {
 	case t.phase >= draining: // it came too late to be run
 		t.cancelled(run, toolkit.WhyCallEnded)
 	case raw.Name == CancelToolName:
 		t.cancelRunning(run)
-	case run.NeedsApproval(t.Approve):
+	case asks:
 		t.askUser(run)
 	default:
 		t.start(run)
 	}
+}
+
+// record saves a run as it is now, and the question about it.
+func (t *tools) record(run *toolRun) {
+	c := SaveTool{Call: run.saved()}
+	if a, asked := run.Approval(); asked {
+		c.Approval = t.question(run, a)
+	}
+	t.save(c)
 }
 
 // saved is what the table of tool calls has of a run.
@@ -196,7 +211,8 @@ func (t *tools) close(run *toolRun) {
 	}
 	t.update(run)
 	record := run.saved()
-	t.save(SaveTool{record})
+	t.record(run)
+	t.tellClosed(run)
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
 		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error

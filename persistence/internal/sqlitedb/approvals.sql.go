@@ -130,7 +130,7 @@ const listOpenApprovals = `-- name: ListOpenApprovals :many
 SELECT a.id, a.thread_id, a.tool_call_id, a.nonce, a.outcome, a.answered_by, a.instance, a.asked_at, a.expires_at, a.answered_at, c.name, c.executor, c.input FROM approvals AS a
 JOIN tool_calls AS c ON c.id = a.id
 JOIN threads AS t ON t.id = a.thread_id
-WHERE a.thread_id = ?1 AND t.owner = ?2 AND a.outcome = '' AND a.expires_at > ?3
+WHERE a.thread_id = ?1 AND t.owner = ?2 AND a.outcome = '' AND a.expires_at > ?3 AND c.call_id = ''
 ORDER BY a.asked_at, a.id
 `
 
@@ -156,6 +156,8 @@ type ListOpenApprovalsRow struct {
 	Input      string
 }
 
+// ListOpenApprovals gives the questions that the thread's watchers are asked. Those of
+// calls are put on the data channel.
 func (q *Queries) ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error) {
 	rows, err := q.query(ctx, q.listOpenApprovalsStmt, listOpenApprovals, arg.ThreadID, arg.Owner, arg.Now)
 	if err != nil {
@@ -225,6 +227,35 @@ func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) erro
 		arg.Instance,
 		arg.AskedAt,
 		arg.ExpiresAt,
+	)
+	return err
+}
+
+const settleApproval = `-- name: SettleApproval :exec
+UPDATE approvals SET outcome = ?1, answered_by = ?2, answered_at = ?3
+WHERE approvals.id = ?4 AND approvals.outcome <> ?1
+    AND approvals.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?5 AND t.owner = ?6)
+`
+
+type SettleApprovalParams struct {
+	Outcome    string
+	AnsweredBy string
+	AnsweredAt *dbtype.Time
+	ID         string
+	ThreadID   string
+	Owner      string
+}
+
+// SettleApproval writes what came of a question for whoever asked, also over an
+// answer that came too late to count.
+func (q *Queries) SettleApproval(ctx context.Context, arg SettleApprovalParams) error {
+	_, err := q.exec(ctx, q.settleApprovalStmt, settleApproval,
+		arg.Outcome,
+		arg.AnsweredBy,
+		arg.AnsweredAt,
+		arg.ID,
+		arg.ThreadID,
+		arg.Owner,
 	)
 	return err
 }

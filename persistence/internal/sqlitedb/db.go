@@ -339,6 +339,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.searchMessagesStmt, err = db.PrepareContext(ctx, searchMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query SearchMessages: %w", err)
 	}
+	if q.settleApprovalStmt, err = db.PrepareContext(ctx, settleApproval); err != nil {
+		return nil, fmt.Errorf("error preparing query SettleApproval: %w", err)
+	}
 	if q.shiftMessagesStmt, err = db.PrepareContext(ctx, shiftMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ShiftMessages: %w", err)
 	}
@@ -905,6 +908,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing searchMessagesStmt: %w", cerr)
 		}
 	}
+	if q.settleApprovalStmt != nil {
+		if cerr := q.settleApprovalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing settleApprovalStmt: %w", cerr)
+		}
+	}
 	if q.shiftMessagesStmt != nil {
 		if cerr := q.shiftMessagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing shiftMessagesStmt: %w", cerr)
@@ -1109,6 +1117,7 @@ type Queries struct {
 	saveToolCallStmt              *sql.Stmt
 	saveToolPinStmt               *sql.Stmt
 	searchMessagesStmt            *sql.Stmt
+	settleApprovalStmt            *sql.Stmt
 	shiftMessagesStmt             *sql.Stmt
 	stopTurnStmt                  *sql.Stmt
 	storedImagesStmt              *sql.Stmt
@@ -1232,6 +1241,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saveToolCallStmt:              q.saveToolCallStmt,
 		saveToolPinStmt:               q.saveToolPinStmt,
 		searchMessagesStmt:            q.searchMessagesStmt,
+		settleApprovalStmt:            q.settleApprovalStmt,
 		shiftMessagesStmt:             q.shiftMessagesStmt,
 		stopTurnStmt:                  q.stopTurnStmt,
 		storedImagesStmt:              q.storedImagesStmt,

@@ -116,6 +116,8 @@ type Querier interface {
 	// to hang it up; or when another attempt is.
 	ListLegsToHangUp(ctx context.Context, arg ListLegsToHangUpParams) ([]UpstreamLeg, error)
 	ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error)
+	// ListOpenApprovals gives the questions that the thread's watchers are asked. Those of
+	// calls are put on the data channel.
 	ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error)
 	ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error)
 	// What a dead process left open, for all owners: only recovery asks this, and
@@ -165,6 +167,9 @@ type Querier interface {
 	// SearchMessages gives what was said in the owner's other threads, first what
 	// holds most of the words (a JSON array of words in lower case), then the latest.
 	SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error)
+	// SettleApproval writes what came of a question for whoever asked, also over an
+	// answer that came too late to count.
+	SettleApproval(ctx context.Context, arg SettleApprovalParams) error
 	// ShiftMessages gives the messages from a place on new numbers, in their order.
 	ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error)
 	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)

@@ -1,0 +1,119 @@
+package bridge_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+	"voicebridge/toolkit"
+)
+
+// asked is the question on the data channel.
+type asked struct {
+	ToolCallID string `json:"tool_call_id"`
+	Nonce      string
+}
+
+func (c *browser) asked() (q asked) {
+	c.t.Helper()
+	if err := json.Unmarshal(c.next("bridge.tool.approval_required").Raw, &q); err != nil {
+		c.t.Fatal(err)
+	}
+	return q
+}
+
+// TestApprovalIsARow asks four times. The answers come by the data channel, by the
+// database of another process, by the database and Decided, and not at all.
+func TestApprovalIsARow(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		b := newBench(t, open(t), benchConfig{bridge: bridge.Config{ApproveTools: toolkit.MustNames("create_bar_chart")}})
+		c := b.dial(bridge.Start{})
+		c.next("bridge.ready")
+		key := c.key()
+		ask := func() asked {
+			c.say("Show me a chart")
+			return c.asked()
+		}
+		answer := func(q asked, approved bool) {
+			c.wait("the saved question", func(ev realtime.Event) bool {
+				return ev.Type == "bridge.message" && strings.Contains(string(ev.Raw), q.ToolCallID)
+			})
+			if err := b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", approved); err != nil {
+				t.Fatalf("AnswerApproval() = %v", err)
+			}
+		}
+		stopped := func() {
+			c.next(realtime.TypeOutputBufferStopped)
+			c.next(realtime.TypeOutputBufferStopped)
+		}
+
+		q := ask()
+		c.send(`{"type":"bridge.tool.approve","tool_call_id":%q,"nonce":"guess"}`, q.ToolCallID)
+		c.next(realtime.TypeError)
+		c.send(`{"type":"bridge.tool.approve","tool_call_id":%q,"nonce":%q}`, q.ToolCallID, q.Nonce)
+		c.next("bridge.tool.done")
+		stopped()
+
+		q = ask()
+		answer(q, false)
+		c.next("bridge.tool.failed")
+		stopped()
+
+		q = ask()
+		answer(q, true)
+		b.calls.Decided(key, q.ToolCallID)
+		b.calls.Decided(key, "unknown")
+		c.next("bridge.tool.done")
+		stopped()
+
+		q = ask()
+		b.hangUp(c)
+		b.calls.Decided(key, q.ToolCallID)
+		err := b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", true)
+		if !errors.Is(err, persistence.ErrNotFound) {
+			t.Errorf("AnswerApproval() after the call = %v", err)
+		}
+		var got []persistence.Approval
+		for _, m := range b.messages(key) {
+			for _, p := range m.Parts {
+				if p.IsTool() {
+					got = append(got, b.approvalOf(key, p.ToolCallID))
+				}
+			}
+		}
+		want := []persistence.Approval{
+			{Outcome: persistence.ApprovalApproved, AnsweredBy: owner}, {Outcome: persistence.ApprovalDenied, AnsweredBy: "anna"},
+			{Outcome: persistence.ApprovalApproved, AnsweredBy: "anna"}, {Outcome: persistence.ApprovalInterrupted},
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%d questions: %+v", len(got), got)
+		}
+		for i, a := range got {
+			if a.Outcome != want[i].Outcome || a.AnsweredBy != want[i].AnsweredBy || a.AnsweredAt == nil {
+				t.Errorf("question %d: %+v, want %s by %q", i, a, want[i].Outcome, want[i].AnsweredBy)
+			}
+		}
+	})
+}
+
+// approvalOf reads the question about a tool call.
+func (b *bench) approvalOf(key persistence.Key, toolCallID string) (a persistence.Approval) {
+	b.t.Helper()
+	err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+		call, _, err := w.ToolCall(toolCallID)
+		if err == nil {
+			a, err = w.Approval(call.ID)
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Fatalf("question about %s: %v", toolCallID, err)
+	}
+	return a
+}
