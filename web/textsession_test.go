@@ -170,6 +170,9 @@ func TestTextSessionRefuses(t *testing.T) {
 			wantError(t, b.do(t, "POST", "/text/session", c.body), c.status, c.code)
 		})
 	}
+	if got := b.do(t, "POST", "/text/session", `{"defaults":{"speed":1}}`); !strings.Contains(got.body, "speed") {
+		t.Errorf("the refusal of an unknown default does not name it: %s", got.body)
+	}
 	for _, body := range []string{"", "{}", `{"instructions":"","tools":null,"defaults":null,"provider":"simulator"}`} {
 		b.textSession(t, body)
 	}
