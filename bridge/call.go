@@ -54,6 +54,7 @@ type call struct {
 	writer  *writer
 	writing running
 	thread  publisher
+	follow  *follower // nil: a call that is told nothing of its thread
 	router  *toolkit.Router
 	client  *clienttool.Toolkit
 	tools   sync.WaitGroup
@@ -154,6 +155,7 @@ func (c *call) run(s *session.State) EndReason {
 	c.toUp.Set(c.first.leg)
 	c.startBrowser(ctx, c.browser)
 	c.writing = c.writer.start()
+	following := background(func() { c.follow.run(ctx, c.post) })
 
 	w := newWorker(ctx, c, s)
 	reason := w.loop()
@@ -164,6 +166,7 @@ func (c *call) run(s *session.State) EndReason {
 	c.endBrowser(c.peer.Load())
 	c.leaving.Wait()
 	cancel()
+	<-following
 	c.tools.Wait()
 	c.log.Info("call ended", "reason", reason, "turns", s.Turns(), "gated", c.fromUser.Gated.Load(),
 		"packets_up", c.fromUser.Packets.Load(), "packets_down", c.down.Load())

@@ -109,9 +109,17 @@ func (s *setup) readHistory(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.history = slices.DeleteFunc(persistence.WithoutEchoes(history), isNotice)
+		s.history = tellable(history)
 	}
 	return nil
+}
+
+// tellable are the messages that a model is told: no notices, nothing twice, and no
+// answer that is still being written.
+func tellable(messages []persistence.Message) []persistence.Message {
+	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
+		return isNotice(m) || m.Metadata.Status == persistence.StatusInProgress
+	})
 }
 
 // readSpent reads what the owner has spent today, and refuses the call when the budget is used up.
@@ -174,6 +182,9 @@ func (s *setup) state(now time.Time) *session.State {
 	}
 	c.writer = newWriter(s.calls.threadLog(c.key), c.log, c.saved)
 	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
+	if n := cfg.ReplayMessages; n > 0 {
+		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
+	}
 	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout, Places: cfg.ClientPlaces})
 	limits := cfg.Limits
 	limits.OwnerSpentUSD = s.spent

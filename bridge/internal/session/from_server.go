@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"voicebridge/persistence"
 	"voicebridge/realtime"
 )
 
@@ -23,6 +24,21 @@ func (s *State) say(in ServerText) {
 	itemID := s.nextItemID()
 	s.answers.need(need{id: itemID}) // before a refusal drops it
 	s.typed(in, itemID, sentEvent{kind: sentText})
+}
+
+// written tells the model what was written in the thread and is over now. It is not
+// asked to answer.
+func (s *State) written(messages []persistence.Message) {
+	if s.phase >= draining {
+		return
+	}
+	switch news := s.script.memory.learn(messages); {
+	case len(news) == 0:
+	case s.phase == starting:
+		s.held.written = append(s.held.written, news...)
+	case !s.up.gone: // else the next session is told
+		s.do(Append{Gen: s.up.gen, Messages: news})
+	}
 }
 
 // deliveredAgain takes a text that is in the call already. It is not said again, but

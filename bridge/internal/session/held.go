@@ -1,11 +1,15 @@
 package session
 
+import "voicebridge/persistence"
+
 // held is what waits for a session that is ready: events of the browser, and texts
 // from elsewhere.
 type held struct {
 	events [][]byte
 	bytes  int
 	texts  []ServerText
+	// written are messages of the thread that the session is to be told.
+	written []persistence.Message
 }
 
 // add keeps an event, if there is room for it.

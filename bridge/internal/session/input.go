@@ -86,6 +86,9 @@ type (
 		Extra           map[string]json.RawMessage
 		With            func(*persistence.Batch) error
 	}
+	// Written are the thread's last messages, as they are since a text turn has ended that
+	// ran when the call began. Those that the model was not told are told now.
+	Written struct{ Messages []persistence.Message }
 	// Interrupt stops the turn, and tells whether there was one.
 	Interrupt struct{ Stopped chan<- bool }
 	// FreshStart lets the model forget what was said.
@@ -112,6 +115,7 @@ func (ToolProgress) isInput()       {}
 func (ToolEnd) isInput()            {}
 func (ApprovalSaved) isInput()      {}
 func (ServerText) isInput()         {}
+func (Written) isInput()            {}
 func (Interrupt) isInput()          {}
 func (FreshStart) isInput()         {}
 func (NewTools) isInput()           {}

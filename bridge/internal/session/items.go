@@ -17,13 +17,13 @@ func (s *State) itemAdded(ev *realtime.Event) bool {
 	}
 	it := s.script.item(raw.ID)
 	it.know(raw)
+	it.link(ev)
 	if it.seeded {
 		if s.up.forgot && !it.forgotten {
 			s.deleteItem(it)
 		}
 		return false
 	}
-	it.link(ev)
 	s.answers.acked(it.id)
 	switch {
 	case raw.Type != realtime.ItemMessage:

@@ -41,6 +41,9 @@ func (s *State) tellReady() {
 
 // release takes what has waited for a session.
 func (s *State) release() {
+	if written := s.held.written; len(written) > 0 {
+		s.do(Append{Gen: s.up.gen, Messages: written})
+	}
 	events, texts := s.held.take()
 	for _, data := range events {
 		s.browser(data)

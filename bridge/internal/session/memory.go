@@ -11,6 +11,9 @@ import (
 type memory struct {
 	entries []entry
 	limit   int // messages that a session is told
+	// known are the messages that were here before the call, also those that were
+	// forgotten since.
+	known map[string]bool
 }
 
 // entry is a message of the thread: of this call, or one that was there before it.
@@ -21,12 +24,32 @@ type entry struct {
 }
 
 func newMemory(history []persistence.Message, limit int) memory {
-	var m memory
-	m.limit = limit
+	m := memory{limit: limit, known: make(map[string]bool)}
 	for i := range history {
+		m.known[history[i].ID] = true
 		m.entries = append(m.entries, entry{id: history[i].ID, old: &history[i]})
 	}
 	return m
+}
+
+// learn takes the thread's last messages and returns those that are news: finished
+// ones of no call. They get their places between the others.
+func (m *memory) learn(messages []persistence.Message) (news []persistence.Message) {
+	at := 0
+	for _, msg := range messages {
+		if i := slices.IndexFunc(m.entries, func(e entry) bool { return e.id == msg.ID }); i >= 0 {
+			at = i + 1
+			continue
+		}
+		if m.known[msg.ID] || msg.Metadata.CallID != "" || msg.Metadata.Status == persistence.StatusInProgress {
+			continue
+		}
+		m.known[msg.ID] = true
+		m.entries = slices.Insert(m.entries, at, entry{id: msg.ID, old: &msg})
+		at++
+		news = append(news, msg)
+	}
+	return news
 }
 
 // add notes a message of the call at its place.

@@ -40,6 +40,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	tools A B    the server's tools are these from now on
 //	say words    text from elsewhere; "deliver words" is one that a queue keeps
 //	             until it is saved
+//	typed ID words  a text turn on the thread has ended with this answer
 //	interrupt    somebody stops the turn; "forget" starts afresh
 //	stop reason  somebody ends the call
 //	up is STATE  the connection's state; also "br is STATE"
@@ -100,6 +101,8 @@ type scripted struct {
 	now  time.Time
 	out  strings.Builder
 	said int
+	// thread is what the thread holds that is not of the call.
+	thread []persistence.Message
 }
 
 func playScript(t *testing.T, archive *txtar.Archive, script string) string {
@@ -180,7 +183,7 @@ func newScripted(t *testing.T, thread string) *scripted {
 	if n := len(history); n > 0 {
 		f.LastMessage = history[n-1].ID
 	}
-	return &scripted{t: t, s: newTestState(t, f), now: epoch}
+	return &scripted{t: t, thread: history, s: newTestState(t, f), now: epoch}
 }
 
 func (c *scripted) play(line string) {
@@ -234,6 +237,10 @@ func (c *scripted) play(line string) {
 		c.reduce(ServerText{MessageID: fmt.Sprintf("said-%d", c.said), Text: rest})
 	case verb == "deliver":
 		c.reduce(ServerText{MessageID: "queued-1", Text: rest, With: func(*persistence.Batch) error { return nil }})
+	case verb == "typed":
+		id, words, _ := strings.Cut(rest, " ")
+		c.thread = append(c.thread, persistence.Message{ID: id, Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart(words)}})
+		c.reduce(Written{c.thread})
 	case verb == "interrupt":
 		c.reduce(Interrupt{})
 	case verb == "forget":

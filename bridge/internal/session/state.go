@@ -121,6 +121,8 @@ func (s *State) take(in Input) {
 		s.tools.approvalSaved(in.Approval)
 	case ServerText:
 		s.say(in)
+	case Written:
+		s.written(in.Messages)
 	case Interrupt:
 		s.interruptTurn(in)
 	case FreshStart:

@@ -153,7 +153,7 @@ func (t *transcript) placeOf(it *item) Place {
 		case prev == nil:
 			// It will come, and then stand before this one.
 			return Place{How: PlaceLast}
-		case prev.seeded:
+		case prev.seeded && !prev.linked:
 			return Place{How: PlaceAfter, After: t.LastMessage}
 		case prev.message != nil && prev.message.placed:
 			return Place{How: PlaceAfter, After: prev.message.end()}

@@ -1,0 +1,66 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+)
+
+// follower waits for the end of a text turn that runs on the thread when its call
+// begins, on whatever instance, so that the call hears what came of it. None begins
+// while the call lives.
+type follower struct {
+	store    *persistence.Store
+	key      persistence.Key
+	messages int // of the thread's end, that the call is told
+	log      *slog.Logger
+	seen     int64 // the newest change that was looked at
+}
+
+// run tells the call what was written until no turn runs any more, or ctx ends.
+func (f *follower) run(ctx context.Context, post func(session.Input)) {
+	if f == nil {
+		return
+	}
+	running, err := f.look(ctx, post)
+	if err == nil && !running {
+		return
+	}
+	for e, failed := range f.store.Watch(f.key).Events(ctx, f.seen) {
+		if failed != nil {
+			err = failed
+			break
+		}
+		if e.Type != persistence.EventMessage && e.Type != session.TurnFinished {
+			continue
+		}
+		if running, err = f.look(ctx, post); err == nil && !running {
+			return
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		f.log.Warn("text turn not followed", "error", err)
+	}
+}
+
+// look tells what is in the thread, and says whether a turn still runs.
+func (f *follower) look(ctx context.Context, post func(session.Input)) (running bool, err error) {
+	// The turn first: it ends together with its answer.
+	_, err = f.store.RunningTurn(ctx, f.key)
+	running = err == nil
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return false, err
+	}
+	messages, err := f.store.Replay(ctx, f.key, f.messages)
+	if err != nil {
+		return running, err
+	}
+	for _, m := range messages {
+		f.seen = max(f.seen, m.Revision)
+	}
+	post(session.Written{Messages: tellable(messages)})
+	return running, nil
+}
