@@ -45,7 +45,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		CloseGrace:     time.Duration(a.cfg.Calls.CloseGraceSeconds) * time.Second,
 		LossGrace:      time.Duration(a.cfg.Calls.GraceSeconds) * time.Second,
 		MaxDuration:    time.Duration(a.cfg.Calls.MaxMinutes) * time.Minute,
-		Cost:           a.cfg.VoiceCost,
+		Cost:           a.cfg.VoiceCost, TranscriptionCost: a.cfg.TranscriptionCost,
 		Limits: bridge.Limits{
 			CallUSD: a.cfg.Budget.CallUSD, OwnerDayUSD: a.cfg.Budget.OwnerDayUSD, WarnPercent: a.cfg.Budget.WarnPercent,
 			Idle: time.Duration(a.cfg.Calls.IdleMinutes) * time.Minute, ToolRounds: a.cfg.Calls.MaxToolRounds,

@@ -262,6 +262,7 @@ type Price struct {
 	AudioInput  *float64 `koanf:"audio_input"`
 	CachedAudio *float64 `koanf:"cached_audio_input"`
 	AudioOutput *float64 `koanf:"audio_output"`
+	Minute      *float64 `koanf:"minute"` // of audio, where a transcription is billed by its duration
 }
 
 // Log is what is logged, and how.

@@ -51,11 +51,16 @@ func shippedPrices() []Price {
 	text := func(model string, input, cached, output float64) Price {
 		return Price{Model: model, Input: input, CachedInput: &cached, Output: output}
 	}
+	minute := func(model string, dollars float64) Price { return Price{Model: model, Minute: &dollars} }
 	return []Price{
 		voice("gpt-realtime-2.1", 4, 0.4, 24, 32, 0.4, 64),
 		voice("gpt-realtime-2", 4, 0.4, 24, 32, 0.4, 64),
 		voice("gpt-realtime-2.1-mini", 0.6, 0.06, 2.4, 10, 0.3, 20),
 		voice("gpt-realtime-1.5", 4, 0.4, 16, 32, 0.4, 64),
+		minute("gpt-transcribe", 0.0045),
+		minute("gpt-live-transcribe", 0.017),
+		minute("gpt-realtime-whisper", 0.017),
+		text("gpt-4o-transcribe", 2.5, 2.5, 10),
 		text("gpt-5.4", 2.5, 0.25, 15),
 		text("gpt-5.4-mini", 0.75, 0.075, 4.5),
 		text("claude-sonnet-5", 2, 0.2, 10),
@@ -88,6 +93,24 @@ func (c *Config) VoiceCost(u realtime.Usage) *float64 {
 	return nil
 }
 
+// TranscriptionCost is what writing down a turn of the user takes; nil when nobody has
+// said, or not for the unit in which the usage is counted.
+func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
+	p, ok := c.Price(c.Realtime.TranscriptionModel)
+	switch {
+	case !ok:
+		return nil
+	case u.Type != "duration":
+		if p.Minute != nil && p.Input == 0 && p.Output == 0 {
+			return nil
+		}
+		return new(p.sum(u))
+	case p.Minute == nil || u.Seconds < 0:
+		return nil
+	}
+	return new(u.Seconds / 60 * *p.Minute)
+}
+
 // TextCost is what a request of a text turn takes; nil when nobody has said.
 func (c *Config) TextCost(_, model string, u llm.Usage) *float64 {
 	if p, ok := c.Price(model); ok {
@@ -100,9 +123,9 @@ func (c *Config) checkPrices(w *checks) {
 	for i, p := range c.Prices {
 		key := fmt.Sprintf("prices[%d]", i)
 		w.present(key+".model", p.Model)
-		for _, v := range []float64{p.Input, p.Output, or(p.CachedInput, 0), or(p.AudioInput, 0), or(p.CachedAudio, 0), or(p.AudioOutput, 0)} {
+		for _, v := range []float64{p.Input, p.Output, or(p.CachedInput, 0), or(p.AudioInput, 0), or(p.CachedAudio, 0), or(p.AudioOutput, 0), or(p.Minute, 0)} {
 			if v < 0 || v > 1e6 {
-				w.wrong(key, "%v is no price of a million tokens", v)
+				w.wrong(key, "%v is no price of a million tokens or a minute", v)
 			}
 		}
 	}

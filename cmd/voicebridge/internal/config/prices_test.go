@@ -20,6 +20,8 @@ func TestPrices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tokens := cfg
+	tokens.Realtime.TranscriptionModel = "gpt-4o-transcribe"
 	for name, tt := range map[string]struct {
 		got  *float64
 		want float64
@@ -31,6 +33,10 @@ func TestPrices(t *testing.T) {
 		"text with a price that comes with us":  {cfg.TextCost("x", "gpt-5.4-mini-2026-03-17", llm.Usage{InputTokens: 1e6, CachedTokens: 5e5, OutputTokens: 1e6}), 0.375 + 0.0375 + 4.5},
 		"nothing":                               {cfg.TextCost("x", "small", llm.Usage{}), 0},
 		"counts that cannot be":                 {cfg.TextCost("x", "small", llm.Usage{InputTokens: 10, CachedTokens: 40}), 40.0 / 1e6},
+		"a transcription by duration":           {cfg.TranscriptionCost(realtime.Usage{Type: "duration", Seconds: 90}), 0.00675},
+		"a transcription by tokens": {tokens.TranscriptionCost(realtime.Usage{
+			Type: "tokens", InputTokens: 1000, InputAudio: 900, OutputTokens: 100,
+		}), (1000*2.5 + 100*10) / 1e6},
 	} {
 		if tt.got == nil || math.Abs(*tt.got-tt.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
@@ -38,6 +44,11 @@ func TestPrices(t *testing.T) {
 	}
 	if got := cfg.TextCost("x", "unknown", llm.Usage{InputTokens: 1}); got != nil {
 		t.Errorf("a model without a price costs %v", *got)
+	}
+	for kind, c := range map[string]Config{"tokens": cfg, "duration": tokens} {
+		if got := c.TranscriptionCost(realtime.Usage{Type: kind, InputTokens: 1, Seconds: 1}); got != nil {
+			t.Errorf("a transcription by %s without such a price costs %v", kind, *got)
+		}
 	}
 	_, err = Load(Sources{File: write(t, "prices:\n  - {input: -1, output: 1}\n  - {model: a, inputs: 1}\n")})
 	for _, want := range []string{"prices[0].model", "prices[0]: -1 is no price", "prices[1].inputs"} {
