@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -47,6 +48,20 @@ func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) 
 		h.message(&msgs[i])
 	}
 	return h.items
+}
+
+// tellable are the messages that a model is told: no notices, nothing twice, and no
+// answer that is still being written.
+func tellable(messages []persistence.Message) []persistence.Message {
+	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
+		return isNotice(m) || m.Metadata.Status == persistence.StatusInProgress
+	})
+}
+
+// isNotice says that a message holds only our words about a failure, which
+// the model must not take for its own.
+func isNotice(m persistence.Message) bool {
+	return string(m.Metadata.Extra[persistence.MetadataNotice]) == "true" && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
 }
 
 type history struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -114,14 +113,6 @@ func (s *setup) readHistory(ctx context.Context) error {
 	return nil
 }
 
-// tellable are the messages that a model is told: no notices, nothing twice, and no
-// answer that is still being written.
-func tellable(messages []persistence.Message) []persistence.Message {
-	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
-		return isNotice(m) || m.Metadata.Status == persistence.StatusInProgress
-	})
-}
-
 // readSpent reads what the owner has spent today, and refuses the call when the budget is used up.
 func (s *setup) readSpent(ctx context.Context) error {
 	limit := s.calls.cfg.Limits.OwnerDayUSD
@@ -142,12 +133,6 @@ func (s *setup) readSpent(ctx context.Context) error {
 		return &Error{Code: CodeBudget, Message: fmt.Sprintf("Today's budget of %.2f US dollars is spent.", limit)}
 	}
 	return nil
-}
-
-// isNotice says that a message holds only our words about a failure, which
-// the model must not take for its own.
-func isNotice(m persistence.Message) bool {
-	return string(m.Metadata.Extra[persistence.MetadataNotice]) == "true" && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
 }
 
 // read reads what the call has to know of its thread.
