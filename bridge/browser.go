@@ -71,6 +71,19 @@ func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (ans
 	if err := rtc.CheckOffer(offer); err != nil {
 		return "", offerError(err)
 	}
+	if c.ofOwner(owner, callID) == nil {
+		if rec, ok, err := c.elsewhereByID(ctx, owner, callID); err != nil {
+			return "", err
+		} else if ok {
+			r, err := c.ask(ctx, rec, commandReconnect, question{Offer: offer})
+			return r.Answer, err
+		}
+	}
+	return c.reconnectHere(ctx, owner, callID, offer)
+}
+
+// reconnectHere is Reconnect for a call of this process.
+func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) (answer string, err error) {
 	live := c.ofOwner(owner, callID)
 	if live == nil || live.ends.Load() {
 		return "", fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)
@@ -128,6 +141,14 @@ func (c *Calls) ofOwner(owner, callID string) *call {
 // Free ends the thread's call when that waits for its browser: it does not hold the
 // thread. It returns when the thread is free, or is held by a call that does not wait.
 func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
+	if c.find(key) == nil {
+		return c.clear(ctx, key, false)
+	}
+	return c.freeHere(ctx, key)
+}
+
+// freeHere is Free for a call of this process.
+func (c *Calls) freeHere(ctx context.Context, key persistence.Key) error {
 	live := c.find(key)
 	if live == nil || !live.waiting.Load() {
 		return nil

@@ -240,20 +240,48 @@ func (c *Calls) find(key persistence.Key) *call {
 	return live
 }
 
-// Hangup ends a call and returns when all of it is saved; while the database is
+// Hangup ends a call, of whatever instance, and returns when all of it is saved; while the database is
 // away it waits 10 s for that. A call that is not
 // there, or is a stranger's, is persistence.ErrNotFound.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
+	if c.ofOwner(owner, callID) == nil {
+		if rec, ok, err := c.elsewhereByID(ctx, owner, callID); err != nil {
+			return err
+		} else if ok {
+			_, err := c.ask(ctx, rec, commandHangup, question{})
+			return err
+		}
+	}
+	return c.endHere(ctx, owner, callID, EndHangup)
+}
+
+// endHere ends a call of this process.
+func (c *Calls) endHere(ctx context.Context, owner, callID string, reason EndReason) error {
 	live := c.ofOwner(owner, callID)
 	if live == nil {
 		return fmt.Errorf("hang up call: %w", persistence.ErrNotFound)
 	}
-	live.stop(EndHangup)
+	live.stop(reason)
 	select {
 	case <-live.done:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("hang up call: %w", context.Cause(ctx))
+	}
+}
+
+// EndAll ends every call that lives, and returns when they have ended or ctx has.
+func (c *Calls) EndAll(ctx context.Context, reason EndReason) {
+	live := c.all()
+	for _, one := range live {
+		one.stop(reason)
+	}
+	for _, one := range live {
+		select {
+		case <-one.done:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

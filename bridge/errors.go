@@ -22,6 +22,7 @@ const (
 	CodeBudget              Code = "budget_exceeded"
 	CodeStorageFull         Code = "storage_unavailable"
 	CodeBadText             Code = "bad_text"
+	CodeUnreachable         Code = "instance_unreachable"
 )
 
 // Error is a failure that the client of a call can act on.

@@ -25,7 +25,9 @@ func TestInterruptAndForget(t *testing.T) {
 		t.Errorf("Interrupt() = %v, %v", stopped, err)
 	}
 	c.next(realtime.TypeOutputBufferCleared)
-	b.calls.Forget(key)
+	if err := b.calls.Forget(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "What did I say before?"); err != nil {
 		t.Fatalf("Say() = %v", err)
 	}
@@ -34,7 +36,9 @@ func TestInterruptAndForget(t *testing.T) {
 	if stopped, err := b.calls.Interrupt(b.ctx, key); stopped || err != nil {
 		t.Errorf("Interrupt() after the call = %v, %v", stopped, err)
 	}
-	b.calls.Forget(key)
+	if err := b.calls.Forget(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
 	all := b.messages(key)
 	if len(all) != 4 {
 		t.Fatalf("thread:\n%s", b.script(key))

@@ -119,6 +119,11 @@ func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch sessi
 			c.release(fresh)
 		}
 	}()
+	if start.ThreadID != "" {
+		if err := c.clear(ctx, fresh.key, start.Takeover); err != nil {
+			return "", err
+		}
+	}
 	set := setup{calls: c, call: fresh, start: start, patch: patch}
 	s, answer, err := set.run(ctx)
 	if err != nil {

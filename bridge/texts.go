@@ -14,7 +14,24 @@ import (
 // and returns the message as it was saved. Errors: *Error with CodeNoCall or
 // CodeBadText.
 func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
-	return c.say(ctx, persistence.Key{Owner: owner, Thread: threadID}, session.ServerText{MessageID: persistence.NewID(), Text: text})
+	key := persistence.Key{Owner: owner, Thread: threadID}
+	if c.find(key) == nil {
+		if rec, ok, err := c.elsewhere(ctx, key); err != nil {
+			return persistence.Message{}, err
+		} else if ok {
+			r, err := c.ask(ctx, rec, commandSay, question{Text: text})
+			if err != nil || r.Message == nil {
+				return persistence.Message{}, err
+			}
+			return *r.Message, nil
+		}
+	}
+	return c.sayHere(ctx, key, textOf(text))
+}
+
+// textOf is a text that the user types now.
+func textOf(text string) session.ServerText {
+	return session.ServerText{MessageID: persistence.NewID(), Text: text}
 }
 
 // Deliver is Say for a message that waited elsewhere: it gets the id and the
@@ -23,7 +40,7 @@ func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persiste
 // persistence.ErrNotFound, as without a call; a text that no call takes is
 // persistence.ErrInvalid.
 func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
-	_, err := c.say(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with})
+	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with})
 	if e, ok := errors.AsType[*Error](err); ok {
 		kind := persistence.ErrInvalid
 		if e.Code == CodeNoCall {
@@ -50,7 +67,8 @@ func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
 	}
 }
 
-func (c *Calls) say(ctx context.Context, key persistence.Key, in session.ServerText) (persistence.Message, error) {
+// sayHere puts a text into a call of this process.
+func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.ServerText) (persistence.Message, error) {
 	text := in.Text
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -60,7 +78,7 @@ func (c *Calls) say(ctx context.Context, key persistence.Key, in session.ServerT
 			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), session.MaxInputText)}
 	}
 	noCall := &Error{Code: CodeNoCall, Message: "There is no live call on this thread."}
-	if err := c.Free(ctx, key); err != nil {
+	if err := c.freeHere(ctx, key); err != nil {
 		return persistence.Message{}, err
 	}
 	live := c.find(key)
@@ -83,6 +101,22 @@ func (c *Calls) say(ctx context.Context, key persistence.Key, in session.ServerT
 // Interrupt stops what the thread's call does at this moment: its answer, what is
 // still heard of one, and its tools. It reports false when there is nothing to stop.
 func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
+	if c.find(key) == nil {
+		if rec, ok, err := c.elsewhere(ctx, key); err != nil {
+			return false, err
+		} else if ok {
+			r, err := c.ask(ctx, rec, commandInterrupt, question{})
+			if errors.Is(err, persistence.ErrNotFound) {
+				err = nil
+			}
+			return r.Stopped, err
+		}
+	}
+	return c.interruptHere(ctx, key)
+}
+
+// interruptHere is Interrupt for a call of this process.
+func (c *Calls) interruptHere(ctx context.Context, key persistence.Key) (stopped bool, err error) {
 	live := c.find(key)
 	if live == nil {
 		return false, nil
@@ -101,7 +135,22 @@ func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped boo
 
 // Forget has the model of the thread's call, if there is one, forget what was said
 // so far.
-func (c *Calls) Forget(key persistence.Key) {
+func (c *Calls) Forget(ctx context.Context, key persistence.Key) error {
+	if c.find(key) == nil {
+		if rec, ok, err := c.elsewhere(ctx, key); err != nil {
+			return err
+		} else if ok {
+			if _, err := c.ask(ctx, rec, commandForget, question{}); err != nil {
+				return err
+			}
+		}
+	}
+	c.forgetHere(key)
+	return nil
+}
+
+// forgetHere is Forget for a call of this process.
+func (c *Calls) forgetHere(key persistence.Key) {
 	if live := c.find(key); live != nil {
 		live.post(session.FreshStart{})
 	}

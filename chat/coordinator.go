@@ -154,6 +154,16 @@ func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error 
 	return err
 }
 
+// InterruptAll stops every turn of this process, as Interrupt does, and returns at
+// once.
+func (c *Coordinator) InterruptAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.turns {
+		t.Interrupt()
+	}
+}
+
 // Turn begins a turn: it saves the user's message and returns. The turn goes on
 // when ctx ends, and always ends with a message of the assistant. The errors
 // are ErrBusy, ErrEmpty, ErrTooLarge, ErrProvider, ErrTools, ErrClosed, those of

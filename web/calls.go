@@ -27,6 +27,7 @@ type calls struct {
 	metrics *Metrics
 	threads interface {
 		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
+		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	}
 	remove  *remover
 	proxies []netip.Prefix
@@ -58,7 +59,7 @@ type voiceCalls interface {
 	Free(ctx context.Context, key persistence.Key) error
 	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error)
-	Forget(key persistence.Key)
+Forget(ctx context.Context, key persistence.Key) error
 	Decided(key persistence.Key, toolCallID string)
 	Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error)
 	Count() int
@@ -210,7 +211,15 @@ func (h *calls) callOf(c echo.Context) (id string, err error) {
 		return "", errNoCall
 	}
 	if who.Secret != nil {
-		if live, ok := h.calls.Live(who.Owner, who.Secret.Thread); !ok || live != id {
+		live, ok := h.calls.Live(who.Owner, who.Secret.Thread)
+		if !ok { // another instance may have it
+			rec, err := h.threads.LiveCall(c.Request().Context(), persistence.Key{Owner: who.Owner, Thread: who.Secret.Thread})
+			if err != nil {
+				return "", orCall(err)
+			}
+			live = rec.ID
+		}
+		if live != id {
 			return "", errNoCall
 		}
 	}

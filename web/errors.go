@@ -75,7 +75,7 @@ func classifyBridge(e *bridge.Error) *problem.Error {
 		out.Status = http.StatusConflict
 	case bridge.CodeBudget:
 		out.Status = http.StatusTooManyRequests
-	case bridge.CodeShuttingDown, bridge.CodeStorageFull:
+	case bridge.CodeShuttingDown, bridge.CodeStorageFull, bridge.CodeUnreachable:
 		out.Status, out.RetryAfter = http.StatusServiceUnavailable, problem.ErrShuttingDown.RetryAfter
 	case bridge.CodeUpstreamRefused:
 		out.Status = http.StatusBadGateway

@@ -12,16 +12,17 @@ import (
 	"voicebridge/web/problem"
 )
 
-// pinger is what the readiness check needs of the store.
-type pinger interface {
-	Ping(ctx context.Context) error
+// healthReader is what the readiness check needs of the store.
+type healthReader interface {
+	Healthy(ctx context.Context) error
+	Fenced() <-chan struct{}
 }
 
 const readyTimeout = 3 * time.Second
 
 // health answers the routes for operators.
 type health struct {
-	store   pinger
+	store   healthReader
 	metrics *Metrics
 	closing *atomic.Bool
 	log     *slog.Logger
@@ -45,9 +46,14 @@ func (h *health) readyz(c echo.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
 	defer cancel()
-	if err := h.store.Ping(ctx); err != nil {
-		h.log.Error("database does not answer", "error", err)
-		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "The database does not answer.", RetryAfter: 5 * time.Second}
+	select {
+	case <-h.store.Fenced():
+		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "Other processes took this one for dead; it begins again.", RetryAfter: 5 * time.Second}
+	default:
+	}
+	if err := h.store.Healthy(ctx); err != nil {
+		h.log.Error("database does not answer, or takes nothing", "error", err)
+		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "The database does not answer, or takes nothing.", RetryAfter: 5 * time.Second}
 	}
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
 }

@@ -48,7 +48,7 @@ var errCallLive = &problem.Error{
 
 var errCallElsewhere = &problem.Error{
 	Status: http.StatusConflict, Code: string(bridge.CodeCallActive), RetryAfter: problem.RetryFull,
-	Message: "The thread has a live call that is just starting or ending, or that another process serves. Try again, or hang up first.",
+	Message: "The thread has a live call that is just starting or ending. Try again, or hang up first.",
 }
 
 // saidAnswer is a text that went into a live call, which answers it by voice.

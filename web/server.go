@@ -31,7 +31,7 @@ type store interface {
 	messageStore
 	watcher
 	usageStore
-	pinger
+	healthReader
 	ownerWatcher
 	imageStore
 	tokenStore
@@ -185,7 +185,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
 	events := securityLog{cfg.Logger}
-	remove := &remover{cfg.Calls, cfg.Chat}
+	remove := &remover{cfg.Calls, cfg.Store, cfg.Chat}
 	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: countsText(limits), turn: countsTurn(limits)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{

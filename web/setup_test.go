@@ -116,10 +116,11 @@ func (f *fakeCalls) Interrupt(_ context.Context, key persistence.Key) (bool, err
 	return live, nil
 }
 
-func (f *fakeCalls) Forget(key persistence.Key) {
+func (f *fakeCalls) Forget(_ context.Context, key persistence.Key) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgot = append(f.forgot, key.Owner+"/"+key.Thread)
+	return nil
 }
 
 // Decided does nothing: no call of these asks.

@@ -24,8 +24,10 @@ type threadReader interface {
 
 // threads answers the routes about threads.
 type threads struct {
-	store  threadStore
-	calls  interface{ Forget(key persistence.Key) }
+	store threadStore
+	calls interface {
+		Forget(ctx context.Context, key persistence.Key) error
+	}
 	remove *remover
 	events securityLog
 }
@@ -44,6 +46,9 @@ type remover struct {
 	calls interface {
 		Live(owner, threadID string) (callID string, ok bool)
 		Hangup(ctx context.Context, owner, callID string) error
+	}
+	store interface {
+		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	}
 	chat interface {
 		DeleteSession(ctx context.Context, key persistence.Key) error
@@ -167,7 +172,15 @@ func (h *threads) delete(c echo.Context) error {
 // thread ends the thread's live call and its turn first: what they would
 // still write has nowhere to go.
 func (h *remover) thread(ctx context.Context, key persistence.Key) error {
-	if callID, ok := h.calls.Live(key.Owner, key.Thread); ok {
+	callID, ok := h.calls.Live(key.Owner, key.Thread)
+	if !ok {
+		rec, err := h.store.LiveCall(ctx, key)
+		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			return err
+		}
+		callID = rec.ID // empty for none
+	}
+	if callID != "" {
 		if err := h.calls.Hangup(ctx, key.Owner, callID); err != nil && !callIsGone(err) {
 			return err
 		}
@@ -193,7 +206,9 @@ func (h *threads) reset(c echo.Context) error {
 	if err := h.store.ResetThread(ctx, key); err != nil {
 		return orThread(err)
 	}
-	h.calls.Forget(key)
+	if err := h.calls.Forget(ctx, key); err != nil {
+		return err
+	}
 	thread, err := h.store.Thread(ctx, key)
 	if err != nil {
 		return orThread(err)

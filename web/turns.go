@@ -146,23 +146,27 @@ func (h *turns) say(c echo.Context, key persistence.Key, text string, instructio
 	}
 	callID, ok := h.calls.Live(key.Owner, key.Thread)
 	if !ok {
-		_, err := h.live.store.LiveCall(ctx, key)
+		rec, err := h.live.store.LiveCall(ctx, key)
 		if errors.Is(err, persistence.ErrNotFound) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		if callID, ok = h.calls.Live(key.Owner, key.Thread); !ok { // it may have begun just now
-			return false, errCallElsewhere
-		}
+		callID = rec.ID // another instance has it, or it has begun just now
 	}
 	if len(instructions) > 0 {
 		return false, problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
 	}
 	m, err := h.calls.Say(ctx, key.Owner, key.Thread, text)
 	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {
+		if !ok {
+			return false, errCallElsewhere
+		}
 		return false, nil
+	}
+	if errors.Is(err, persistence.ErrNotFound) {
+		return false, errCallElsewhere
 	}
 	if err != nil {
 		return false, err

@@ -160,6 +160,8 @@ func (a *app) run(ctx context.Context) error {
 	g.Go(func() error { return a.tools.run(under) })
 	g.Go(func() error { return a.up.run(under) })
 	g.Go(func() error { return a.recoverOthers(ctx) })
+	g.Go(func() error { return a.beginAgain(ctx) })
+	g.Go(func() error { return a.store.HandleCommands(ctx, a.calls.HandleCommand) })
 	g.Go(func() error { return a.refreshTools(ctx) })
 	finished := make(chan error, 1)
 	go func() { finished <- g.Wait() }()

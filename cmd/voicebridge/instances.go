@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"voicebridge/bridge"
+)
+
+const (
+	// endFenced bounds how long a process that was taken for dead waits for the end of
+	// its calls.
+	endFenced = 15 * time.Second
+	// rejoinEvery is how often it tries to begin again.
+	rejoinEvery = time.Second
+)
+
+// beginAgain ends the calls and turns of a process that others took for dead: they
+// have closed them in the database, and nothing more of them would be saved. Then
+// the process serves again, as a new instance.
+func (a *app) beginAgain(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.store.Fenced():
+		}
+		a.log.Error("ending all calls and turns, which other processes have closed", "calls", a.calls.Count(), "turns", a.texts.Count())
+		a.texts.InterruptAll()
+		ending, cancel := context.WithTimeout(ctx, endFenced)
+		a.calls.EndAll(ending, bridge.EndStorageFailed)
+		cancel()
+		a.rejoin(ctx)
+	}
+}
+
+// rejoin tries until the database takes the process back.
+func (a *app) rejoin(ctx context.Context) {
+	tick := time.NewTicker(rejoinEvery)
+	defer tick.Stop()
+	for {
+		err := a.store.Rejoin(ctx)
+		if err == nil {
+			a.log.Info("serving again", "instance", a.store.Instance())
+			return
+		}
+		if ctx.Err() == nil {
+			a.log.Warn("could not begin again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
