@@ -13,6 +13,8 @@ const (
 	endFenced = 15 * time.Second
 	// rejoinEvery is how often it tries to begin again.
 	rejoinEvery = time.Second
+	// expireEvery is how often conversations are deleted that are kept no longer.
+	expireEvery = time.Hour
 )
 
 // beginAgain ends the calls and turns of a process that others took for dead: they
@@ -50,6 +52,31 @@ func (a *app) rejoin(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tick.C:
+		}
+	}
+}
+
+// expire deletes the conversations that the operator keeps no longer, at the start and
+// then every hour. Instances that do it side by side are in nobody's way.
+func (a *app) expire(ctx context.Context) error {
+	days := a.cfg.Conversations.RetentionDays
+	if days == 0 {
+		return nil
+	}
+	tick := time.NewTicker(expireEvery)
+	defer tick.Stop()
+	for {
+		n, err := a.store.Expire(ctx, time.Now().AddDate(0, 0, -days))
+		if err != nil && ctx.Err() == nil {
+			a.log.Warn("old conversations not deleted", "error", err)
+		}
+		if n > 0 {
+			a.log.Info("old conversations deleted", "threads", n, "days", days)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
 		case <-tick.C:
 		}
 	}

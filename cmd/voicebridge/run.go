@@ -51,7 +51,9 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 // left open.
 func (a *app) openStore(ctx context.Context) (err error) {
 	address := a.cfg.Secrets.DatabaseURL.Reveal()
-	if a.store, err = persistence.Open(ctx, address, persistence.Options{Logger: a.log, NoMigrate: true}); err != nil {
+	if a.store, err = persistence.Open(ctx, address, persistence.Options{
+		Logger: a.log, NoMigrate: true, MaxConns: a.cfg.Database.MaxConnections,
+	}); err != nil {
 		return err
 	}
 	a.onClose(a.store.Close)
@@ -161,6 +163,7 @@ func (a *app) run(ctx context.Context) error {
 	g.Go(func() error { return a.up.run(under) })
 	g.Go(func() error { return a.recoverOthers(ctx) })
 	g.Go(func() error { return a.beginAgain(ctx) })
+	g.Go(func() error { return a.expire(ctx) })
 	g.Go(func() error { return a.store.HandleCommands(ctx, a.calls.HandleCommand) })
 	g.Go(func() error { return a.refreshTools(ctx) })
 	finished := make(chan error, 1)

@@ -14,6 +14,7 @@ type Config struct {
 	Listen string `koanf:"listen"`
 	// `sqlite:PATH` or `postgres://…`; with a password only as DATABASE_URL.
 	DatabaseURL    string   `koanf:"database_url"`
+	Database       Database `koanf:"database"`
 	Upstream       string   `koanf:"upstream"`        // `openai`, `simulator`, or empty: by whether there is a key
 	OpenAIBaseURL  string   `koanf:"openai_base_url"` // Base of text and, unless realtime.url is set, of voice calls
 	AllowedOrigins []string `koanf:"allowed_origins"` // Origins beside our own whose pages may use the API
@@ -167,12 +168,20 @@ type TURN struct {
 	TTLMinutes int      `koanf:"ttl_minutes"` // How long a password lasts; at least as long as a call
 }
 
+// Database is how the database is used.
+type Database struct {
+	// Connections to PostgreSQL, beside the one that listens: a half for reading, a half for writing; 0: by its address or the processors.
+	MaxConnections int `koanf:"max_connections"`
+}
+
 // Conversations are the rules of threads.
 type Conversations struct {
 	// AutoGenerateTitles gives threads titles, by their first words and then by the model.
-	AutoGenerateTitles bool    `koanf:"auto_generate_titles"`
-	Queue              Queue   `koanf:"queue"`
-	History            History `koanf:"history"`
+	AutoGenerateTitles bool `koanf:"auto_generate_titles"`
+	// RetentionDays is how long a thread is kept after the last change of it; 0: for good.
+	RetentionDays int     `koanf:"retention_days"`
+	Queue         Queue   `koanf:"queue"`
+	History       History `koanf:"history"`
 }
 
 // Queue is what happens to messages that are typed while the assistant is busy.

@@ -126,6 +126,8 @@ func (c *Config) checkUpstream(w *checks) {
 
 func (c *Config) checkNumbers(w *checks) {
 	q, h, l := c.Conversations.Queue, c.Conversations.History, c.Limits
+	w.between("conversations.retention_days", c.Conversations.RetentionDays, 0, 36_500)
+	w.between("database.max_connections", c.Database.MaxConnections, 0, 1000)
 	w.between("conversations.queue.delay_seconds", q.DelaySeconds, 0, 3600)
 	w.between("conversations.queue.max_size", q.MaxSize, 0, 100_000)
 	w.between("conversations.history.replay_messages", h.ReplayMessages, 0, 200)
