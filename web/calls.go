@@ -59,7 +59,7 @@ type voiceCalls interface {
 	Free(ctx context.Context, key persistence.Key) error
 	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error)
-Forget(ctx context.Context, key persistence.Key) error
+	Forget(ctx context.Context, key persistence.Key) error
 	Decided(key persistence.Key, toolCallID string)
 	Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error)
 	Count() int
