@@ -72,10 +72,10 @@ func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (ans
 		return "", offerError(err)
 	}
 	if c.ofOwner(owner, callID) == nil {
-		if rec, ok, err := c.elsewhereByID(ctx, owner, callID); err != nil {
+		if rec, ok, err := c.others().elsewhereByID(ctx, owner, callID); err != nil {
 			return "", err
 		} else if ok {
-			r, err := c.ask(ctx, rec, commandReconnect, question{Offer: offer})
+			r, err := c.others().ask(ctx, rec, commandReconnect, question{Offer: offer})
 			return r.Answer, err
 		}
 	}
@@ -142,7 +142,7 @@ func (c *Calls) ofOwner(owner, callID string) *call {
 // thread. It returns when the thread is free, or is held by a call that does not wait.
 func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 	if c.find(key) == nil {
-		return c.clear(ctx, key, false)
+		return c.others().clear(ctx, key, false)
 	}
 	return c.freeHere(ctx, key)
 }

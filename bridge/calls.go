@@ -245,10 +245,10 @@ func (c *Calls) find(key persistence.Key) *call {
 // there, or is a stranger's, is persistence.ErrNotFound.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
 	if c.ofOwner(owner, callID) == nil {
-		if rec, ok, err := c.elsewhereByID(ctx, owner, callID); err != nil {
+		if rec, ok, err := c.others().elsewhereByID(ctx, owner, callID); err != nil {
 			return err
 		} else if ok {
-			_, err := c.ask(ctx, rec, commandHangup, question{})
+			_, err := c.others().ask(ctx, rec, commandHangup, question{})
 			return err
 		}
 	}
@@ -346,3 +346,6 @@ func (c *Calls) release(old *call) {
 
 // itemPrefix makes the beginning of the ids of a call's own items.
 func itemPrefix() string { return fmt.Sprintf("vb%08x", rand.Uint32()) }
+
+// others are the processes that may have a call which this one has not.
+func (c *Calls) others() instances { return instances{c.cfg.Store} }

@@ -38,82 +38,36 @@ type reply struct {
 
 var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call and does not answer. Try again."}
 
-// HandleCommand carries out what another instance asks for of a call that this one
-// has. It is for persistence.Store.HandleCommands.
-func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
-	var q question
-	if err := json.Unmarshal(command.Body, &q); err != nil {
-		return nil, fmt.Errorf("decode command: %w", err)
-	}
-	var r reply
-	err := c.carryOut(ctx, command, q, &r)
-	if e, ok := errors.AsType[*Error](err); ok {
-		told := *e
-		told.Err = nil
-		r.Error, err = &told, nil
-	} else if errors.Is(err, persistence.ErrNotFound) {
-		r.Missing, err = true, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(r)
-}
-
-func (c *Calls) carryOut(ctx context.Context, command persistence.Command, q question, r *reply) (err error) {
-	key := command.Key
-	switch command.Kind {
-	case commandHangup:
-		return c.endHere(ctx, key.Owner, q.CallID, EndHangup)
-	case commandTakeOver:
-		return c.endHere(ctx, key.Owner, q.CallID, EndTakenOver)
-	case commandFree:
-		return c.freeHere(ctx, key)
-	case commandReconnect:
-		r.Answer, err = c.reconnectHere(ctx, key.Owner, q.CallID, q.Offer)
-		return err
-	case commandInterrupt:
-		r.Stopped, err = c.interruptHere(ctx, key)
-		return err
-	case commandForget:
-		c.forgetHere(key)
-		return nil
-	case commandSay:
-		m, err := c.sayHere(ctx, key, textOf(q.Text))
-		r.Message = &m
-		return err
-	default:
-		return fmt.Errorf("command %q is not known", command.Kind)
-	}
-}
+// instances are the other processes on this database.
+type instances struct{ store *persistence.Store }
 
 // elsewhere finds the thread's call that another instance has.
-func (c *Calls) elsewhere(ctx context.Context, key persistence.Key) (rec persistence.CallRecord, ok bool, err error) {
-	rec, err = c.cfg.Store.LiveCall(ctx, key)
-	return c.ofOthers(rec, err)
+func (o instances) elsewhere(ctx context.Context, key persistence.Key) (rec persistence.CallRecord, ok bool, err error) {
+	rec, err = o.store.LiveCall(ctx, key)
+	return o.ofOthers(rec, err)
 }
 
 // elsewhereByID is elsewhere for a call of the owner's.
-func (c *Calls) elsewhereByID(ctx context.Context, owner, id string) (rec persistence.CallRecord, ok bool, err error) {
-	rec, err = c.cfg.Store.Call(ctx, owner, id)
-	return c.ofOthers(rec, err)
+func (o instances) elsewhereByID(ctx context.Context, owner, id string) (rec persistence.CallRecord, ok bool, err error) {
+	rec, err = o.store.Call(ctx, owner, id)
+	return o.ofOthers(rec, err)
 }
 
-func (c *Calls) ofOthers(rec persistence.CallRecord, err error) (persistence.CallRecord, bool, error) {
+func (o instances) ofOthers(rec persistence.CallRecord, err error) (persistence.CallRecord, bool, error) {
 	if errors.Is(err, persistence.ErrNotFound) {
 		return rec, false, nil
 	}
-	return rec, err == nil && rec.EndedAt == nil && rec.Instance != "" && rec.Instance != c.cfg.Store.Instance(), err
+	return rec, err == nil && rec.EndedAt == nil && rec.Instance != "" && rec.Instance != o.store.Instance(), err
 }
 
 // ask has the instance of a call do something with it.
-func (c *Calls) ask(ctx context.Context, rec persistence.CallRecord, kind string, q question) (reply, error) {
+func (o instances) ask(ctx context.Context, rec persistence.CallRecord, kind string, q question) (reply, error) {
 	q.CallID = rec.ID
 	body, err := json.Marshal(q)
 	if err != nil {
 		return reply{}, fmt.Errorf("encode command: %w", err)
 	}
-	answer, err := c.cfg.Store.Ask(ctx, persistence.Command{
+	answer, err := o.store.Ask(ctx, persistence.Command{
 		Instance: rec.Instance, Key: persistence.Key{Owner: rec.Owner, Thread: rec.ThreadID}, Kind: kind, Body: body,
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -136,8 +90,8 @@ func (c *Calls) ask(ctx context.Context, rec persistence.CallRecord, kind string
 
 // clear frees the thread of a call that another instance has: for a takeover, or
 // because the call waits for its browser.
-func (c *Calls) clear(ctx context.Context, key persistence.Key, takeover bool) error {
-	rec, ok, err := c.elsewhere(ctx, key)
+func (o instances) clear(ctx context.Context, key persistence.Key, takeover bool) error {
+	rec, ok, err := o.elsewhere(ctx, key)
 	if err != nil || !ok {
 		return err
 	}
@@ -145,7 +99,7 @@ func (c *Calls) clear(ctx context.Context, key persistence.Key, takeover bool) e
 	if takeover {
 		kind = commandTakeOver
 	}
-	if _, err := c.ask(ctx, rec, kind, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+	if _, err := o.ask(ctx, rec, kind, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return err
 	}
 	return nil

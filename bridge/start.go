@@ -120,7 +120,7 @@ func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch sessi
 		}
 	}()
 	if start.ThreadID != "" {
-		if err := c.clear(ctx, fresh.key, start.Takeover); err != nil {
+		if err := c.others().clear(ctx, fresh.key, start.Takeover); err != nil {
 			return "", err
 		}
 	}

@@ -16,10 +16,10 @@ import (
 func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
 	key := persistence.Key{Owner: owner, Thread: threadID}
 	if c.find(key) == nil {
-		if rec, ok, err := c.elsewhere(ctx, key); err != nil {
+		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
 			return persistence.Message{}, err
 		} else if ok {
-			r, err := c.ask(ctx, rec, commandSay, question{Text: text})
+			r, err := c.others().ask(ctx, rec, commandSay, question{Text: text})
 			if err != nil || r.Message == nil {
 				return persistence.Message{}, err
 			}
@@ -102,10 +102,10 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 // still heard of one, and its tools. It reports false when there is nothing to stop.
 func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
 	if c.find(key) == nil {
-		if rec, ok, err := c.elsewhere(ctx, key); err != nil {
+		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
 			return false, err
 		} else if ok {
-			r, err := c.ask(ctx, rec, commandInterrupt, question{})
+			r, err := c.others().ask(ctx, rec, commandInterrupt, question{})
 			if errors.Is(err, persistence.ErrNotFound) {
 				err = nil
 			}
@@ -137,10 +137,10 @@ func (c *Calls) interruptHere(ctx context.Context, key persistence.Key) (stopped
 // so far.
 func (c *Calls) Forget(ctx context.Context, key persistence.Key) error {
 	if c.find(key) == nil {
-		if rec, ok, err := c.elsewhere(ctx, key); err != nil {
+		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
 			return err
 		} else if ok {
-			if _, err := c.ask(ctx, rec, commandForget, question{}); err != nil {
+			if _, err := c.others().ask(ctx, rec, commandForget, question{}); err != nil {
 				return err
 			}
 		}

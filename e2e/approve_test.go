@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
 )
 
 // follower is a client of the thread socket.
@@ -246,6 +247,7 @@ func TestApproveInACallBySocket(t *testing.T) {
 					t.Errorf("%s: refused %+v, closed %+v", verb, refused, closed)
 				}
 				call.next(map[string]string{"approve": "bridge.tool.done", "deny": "bridge.tool.failed"}[verb])
+				call.next(realtime.TypeResponseDone) // a text that came before it would be answered with it
 			}
 			r.over(call, "hangup")
 			wantRows(t, r, "SELECT a.outcome, a.answered_by, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.asked_at",

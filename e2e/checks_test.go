@@ -82,6 +82,10 @@ func (r *rig) over(c *caller, reason string) {
 // wantLeft is over for a call that is over already.
 func (r *rig) wantLeft(c *caller, reason string) {
 	c.t.Helper()
+	// On a slow machine the database may take the end of a call after the call is over.
+	eventually(c.t, "the end of the call in the database", func() bool {
+		return len(r.rows(c.t, fmt.Sprintf("SELECT id FROM calls WHERE id = '%s' AND ended_at IS NULL", c.id))) == 0
+	})
 	const ended = "CASE WHEN ended_at IS NULL THEN 'open' ELSE 'ended' END"
 	if got := r.rows(c.t, fmt.Sprintf("SELECT end_reason, "+ended+" FROM calls WHERE id = '%s'", c.id)); !cmp.Equal(got, []string{reason + " | ended"}) {
 		c.t.Errorf("the call's row is %q, want it ended by %s", got, reason)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -19,9 +20,10 @@ import (
 func TestShutdownFinishes(t *testing.T) {
 	t.Parallel()
 	held := make(chan struct{})
-	r := newRig(t, rigConfig{environ: waiting})
+	words := simulator.Pace{Think: quick.Think, Step: quick.Step, Transcript: 500 * time.Millisecond}
+	r := newRig(t, rigConfig{environ: waiting, simulator: simulator.Config{Pace: words}})
 	r.holding.Store(&held)
-	spoken, away := r.dial(t, request{faults: simulator.Faults{Transcripts: simulator.TranscriptLate}}), r.dial(t, request{})
+	spoken, away := r.dial(t, request{}), r.dial(t, request{})
 	spoken.next("bridge.ready")
 	away.next("bridge.ready")
 	away.away()

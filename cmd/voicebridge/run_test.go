@@ -241,7 +241,7 @@ func TestMisspeltTools(t *testing.T) {
 			t.Errorf("%q is not in the log", want)
 		}
 	}
-	if n := strings.Count(log.String(), "setting names a tool"); n != 3 {
+	if n := strings.Count(log.String(), "setting names an unknown tool"); n != 3 {
 		t.Errorf("%d warnings:\n%s", n, &log)
 	}
 }

@@ -1,0 +1,59 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"voicebridge/persistence"
+)
+
+// HandleCommand carries out what another instance asks for of a call that this one
+// has. It is for persistence.Store.HandleCommands.
+func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
+	var q question
+	if err := json.Unmarshal(command.Body, &q); err != nil {
+		return nil, fmt.Errorf("decode command: %w", err)
+	}
+	var r reply
+	err := c.carryOut(ctx, command, q, &r)
+	if e, ok := errors.AsType[*Error](err); ok {
+		told := *e
+		told.Err = nil
+		r.Error, err = &told, nil
+	} else if errors.Is(err, persistence.ErrNotFound) {
+		r.Missing, err = true, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(r)
+}
+
+func (c *Calls) carryOut(ctx context.Context, command persistence.Command, q question, r *reply) (err error) {
+	key := command.Key
+	switch command.Kind {
+	case commandHangup:
+		return c.endHere(ctx, key.Owner, q.CallID, EndHangup)
+	case commandTakeOver:
+		return c.endHere(ctx, key.Owner, q.CallID, EndTakenOver)
+	case commandFree:
+		return c.freeHere(ctx, key)
+	case commandReconnect:
+		r.Answer, err = c.reconnectHere(ctx, key.Owner, q.CallID, q.Offer)
+		return err
+	case commandInterrupt:
+		r.Stopped, err = c.interruptHere(ctx, key)
+		return err
+	case commandForget:
+		c.forgetHere(key)
+		return nil
+	case commandSay:
+		m, err := c.sayHere(ctx, key, textOf(q.Text))
+		r.Message = &m
+		return err
+	default:
+		return fmt.Errorf("command %q is not known", command.Kind)
+	}
+}
