@@ -15,7 +15,6 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
-	"voicebridge/toolkit/clienttool"
 )
 
 // Defaults and limits of [Config].
@@ -53,9 +52,6 @@ type Config struct {
 	ToolTimeout time.Duration
 	// ApproveTools are the tools, or calls of them, that ask the user before each run.
 	ApproveTools toolkit.Names
-	// ClientPlaces are the tools, by name, that a client may declare although the
-	// server has them: in its call the client's takes the place of the server's.
-	ClientPlaces map[string]clienttool.Place
 	// FillerAfter is when the voice says that a tool is still running; 0 is never.
 	FillerAfter time.Duration
 	// CloseGrace and LossGrace are how long a call waits for its browser to come back:

@@ -170,7 +170,7 @@ func (s *setup) state(now time.Time) *session.State {
 	if n := cfg.ReplayMessages; n > 0 {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
-	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout, Places: cfg.ClientPlaces})
+	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	limits := cfg.Limits
 	limits.OwnerSpentUSD = s.spent
 	return session.New(session.Config{

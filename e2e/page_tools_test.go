@@ -76,13 +76,15 @@ func slowTool(t *testing.T) (config string, gone <-chan struct{}) {
 	return config, over
 }
 
-// TestPageStopsATool watches how far a tool is and stops it. The call goes on.
+// TestPageStopsATool watches how far a tool is and stops it. The call goes on, and the page's own tool
+// runs once the user has agreed.
 func TestPageStopsATool(t *testing.T) {
 	t.Parallel()
 	cfg := speaking(greets)
 	onPlease(cfg.Script, "Dig a hole.", "garden__dig", "{}")
 	mcp, gone := slowTool(t)
-	s := serveWith(t, persistencetest.SQLiteURL(t), cfg, "VOICEBRIDGE_MCP_CONFIG="+mcp)
+	s := serveWith(t, persistencetest.SQLiteURL(t), cfg, "VOICEBRIDGE_MCP_CONFIG="+mcp,
+		"VOICEBRIDGE_CONFIG="+write(t, "tools: {approve: [changeBrowserTheme]}\n"))
 	p := openBrowser(t, speaksOnce(t))
 	p.visit(t, s.url)
 	p.click(t, "talk")
@@ -98,6 +100,13 @@ func TestPageStopsATool(t *testing.T) {
 	p.until(t, "a card that says so", card+`.dataset.state === 'cancelled' && `+card+`.innerText.includes('The user cancelled this tool call.') && probe.all('stop-tool').length === 0`)
 	<-gone
 	p.untilMessage(t, "assistant voice completed", "It did not work.") // the model was told
+	p.say(t, "Make it dark.")
+	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
+	if dark := eval[bool](t, p, "document.documentElement.dataset.theme === 'dark'"); dark {
+		t.Error("the page's tool ran before the user had agreed")
+	}
+	p.click(t, "approve")
+	p.until(t, "the dark page", "document.documentElement.dataset.theme === 'dark'")
 	p.say(t, chartWords)
 	p.untilMessage(t, "assistant voice completed", drawn)
 	p.click(t, "hangup")
@@ -106,7 +115,8 @@ func TestPageStopsATool(t *testing.T) {
 		t.Errorf("the call ended with %q", got[0])
 	}
 	rows := s.rows(t, "SELECT name, executor, status, error FROM tool_call_log")
-	if len(rows) != 2 || !strings.HasPrefix(rows[0], "garden__dig | mcp | cancelled | The user cancelled") || !strings.HasPrefix(rows[1], "create_bar_chart | app | done") {
+	want := []string{"garden__dig | mcp | cancelled | The user cancelled", "changeBrowserTheme | client | done", "create_bar_chart | app | done"}
+	if !slices.EqualFunc(rows, want, strings.HasPrefix) {
 		t.Errorf("tool calls %q", rows)
 	}
 	p.reload(t)

@@ -58,7 +58,7 @@ func TestStaticTokens(t *testing.T) {
 func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
-	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/v1": true, "/api/session": true, pyodidePath + ":file": true}
+	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/v1": true, "/api/session": true}
 	for i, r := range b.echo.Routes() {
 		if open[r.Path] || r.Path == "/" || b.page.has(strings.TrimPrefix(r.Path, "/")) {
 			continue

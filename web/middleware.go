@@ -51,10 +51,9 @@ func (p *pipeline) use(e *echo.Echo) {
 		p.limitBody,
 		middleware.GzipWithConfig(middleware.GzipConfig{
 			// The compressing writer holds back the 101 of a WebSocket, and proxies hold
-			// back the events of a compressed stream. Pyodide's files are large and mostly
-			// compressed already.
+			// back the events of a compressed stream.
 			Skipper: func(c echo.Context) bool {
-				return c.IsWebSocket() || isStream(c) || strings.HasPrefix(c.Request().URL.Path, pyodidePath)
+				return c.IsWebSocket() || isStream(c)
 			},
 			MinLength: 1024,
 		}),

@@ -90,12 +90,10 @@ func (p *page) has(name string) bool {
 
 // pageFiles answers the routes of the page's files.
 type pageFiles struct {
-	page   *page
-	policy pagePolicy
+	page *page
 }
 
 func (h *pageFiles) routes(r router) {
-	r.GET(pyodidePath+":file", h.policy.pyodide.serve)
 	for _, path := range h.page.paths() {
 		r.GET(path, h.serve)
 		r.HEAD(path, h.serve)
@@ -107,12 +105,12 @@ func (h *pageFiles) serve(c echo.Context) error {
 	if name == "" {
 		name = indexFile
 	}
-	return h.page.serve(c, name, h.policy.of(name, c.Request().Host))
+	return h.page.serve(c, name)
 }
 
-func (p *page) serve(c echo.Context, name, policy string) error {
+func (p *page) serve(c echo.Context, name string) error {
 	f, h := p.files[name], c.Response().Header()
-	h.Set(echo.HeaderContentSecurityPolicy, policy)
+	h.Set(echo.HeaderContentSecurityPolicy, fmt.Sprintf(pageCSP, socketSources(c.Request().Host)))
 	h.Set("Etag", f.etag)
 	// Names do not change with the content, so browsers ask each time; what they
 	// have is not sent again.

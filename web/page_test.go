@@ -3,9 +3,7 @@ package web
 import (
 	"compress/gzip"
 	"io"
-	"io/fs"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -119,32 +117,6 @@ func TestBuiltPageHasNoInlineScript(t *testing.T) {
 	}
 	if strings.Contains(index, "http://") || strings.Contains(index, "https://") {
 		t.Error("the page loads something from elsewhere")
-	}
-}
-
-// A worker's script without a policy of its own would run a model's programs
-// under that of the page.
-func TestWorkersHaveTheirPolicies(t *testing.T) {
-	t.Parallel()
-	b := setup(t, func(c *Config) { c.Page = ui.Dist() })
-	scripts, err := fs.Glob(ui.Dist(), "worker/*")
-	if err != nil || !slices.Equal(scripts, []string{"worker/javascript.js", "worker/python.js"}) {
-		t.Errorf("there are %q (%v)", scripts, err)
-	}
-	for _, name := range scripts {
-		r := b.do(t, "GET", "/"+name, "")
-		wantStatus(t, r, 200)
-		policy := r.Header.Get("Content-Security-Policy")
-		for _, rule := range []string{"default-src 'none'", "sandbox allow-scripts"} {
-			if !strings.Contains(policy, rule) {
-				t.Errorf("%s: the policy %q has no %q", name, policy, rule)
-			}
-		}
-		for _, hole := range []string{"'self'", "*", "'unsafe", "data:", "blob:", "allow-same-origin"} {
-			if strings.Contains(policy, hole) {
-				t.Errorf("%s: the policy %q has %q", name, policy, hole)
-			}
-		}
 	}
 }
 

@@ -70,13 +70,7 @@ type Config struct {
 	// TextModels are the models that answer typed messages.
 	TextModels []Model
 	Version    string
-	// ClientTools are the names of the tools that the page is to declare in its calls
-	// and run itself, within the limits of Code.
-	ClientTools []string
-	Code        CodeLimits
-	// Pyodide is where the page gets Python from; nil is nowhere.
-	Pyodide *Pyodide
-	Auth    access.Auth
+	Auth       access.Auth
 	// ICEServers are told to browsers by GET /api/config, and beside them those of TURN,
 	// which makes passwords for an owner; nil makes none.
 	ICEServers []ICEServer
@@ -209,7 +203,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&usage{cfg.Store, now},
 		&health{cfg.Store, cfg.Metrics, &s.closing, cfg.Logger},
 		&description{spec},
-		&pageFiles{files, pagePolicy{cfg.Pyodide, cfg.AllowedOrigins}},
+		&pageFiles{files},
 	} {
 		h.routes(r)
 	}

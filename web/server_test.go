@@ -20,10 +20,9 @@ func TestConfigAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
 		c.ICEServers = []ICEServer{{URLs: []string{"turn:t.example"}, Username: "u", Credential: access.NewSecret("p")}}
-		c.ClientTools, c.Code = []string{"a"}, CodeLimits{Timeout: 1500 * time.Millisecond, MemoryBytes: 4096}
 	})
 	want := `{"upstream":"simulator","upstream_note":"a simulator","version":"test","model":"model-1","voice":"voice-1","authentication":false,` +
-		`"owner":"local","ice_servers":[{"urls":["turn:t.example"],"username":"u","credential":"p"}],"client_tools":["a"],"code":{"timeout_ms":1500,"memory_bytes":4096,"pyodide":""}}` + "\n"
+		`"owner":"local","ice_servers":[{"urls":["turn:t.example"],"username":"u","credential":"p"}]}` + "\n"
 	if got := b.do(t, "GET", "/api/config", "").body; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -3,7 +3,6 @@ package web
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -31,23 +30,6 @@ type configAnswer struct {
 	Owner          string `json:"owner"`
 	// ICEServers are for the browser's RTCPeerConnection.
 	ICEServers []shownICEServer `json:"ice_servers"`
-	// ClientTools are the tools that the page is to run itself.
-	ClientTools []string  `json:"client_tools"`
-	Code        codeShown `json:"code"`
-}
-
-// CodeLimits are the limits of a program that the page runs for a model. Zero
-// values leave them to the page.
-type CodeLimits struct {
-	Timeout     time.Duration
-	MemoryBytes int64
-}
-
-type codeShown struct {
-	TimeoutMs   int64 `json:"timeout_ms"`
-	MemoryBytes int64 `json:"memory_bytes"`
-	// Pyodide is what the names of Pyodide's files are appended to.
-	Pyodide string `json:"pyodide"`
 }
 
 // ICEServer is a STUN or TURN server for the browser's leg.
@@ -79,8 +61,6 @@ func (h *pageSettings) read(c echo.Context) error {
 	answer := configAnswer{
 		Upstream: u.Name, UpstreamNote: u.Note, Version: h.cfg.Version, Model: u.Model, Voice: u.Voice,
 		Authentication: h.cfg.Auth.Required(), Owner: caller(c).Owner, ICEServers: []shownICEServer{},
-		ClientTools: append([]string{}, h.cfg.ClientTools...),
-		Code:        codeShown{TimeoutMs: h.cfg.Code.Timeout.Milliseconds(), MemoryBytes: h.cfg.Code.MemoryBytes, Pyodide: h.cfg.Pyodide.base()},
 	}
 	servers := h.cfg.ICEServers
 	if h.cfg.TURN != nil {

@@ -39,7 +39,6 @@ func (a *app) bridgeConfig() bridge.Config {
 		ReplayMessages: a.cfg.Conversations.History.ReplayMessages,
 		ApproveTools:   a.tools.approve,
 		FillerAfter:    time.Duration(a.cfg.Tools.FillerSeconds) * time.Second,
-		ClientPlaces:   a.tools.clientPlaces(a.cfg),
 		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,
 		RenewBefore:    time.Duration(a.cfg.Calls.RenewBeforeMinutes) * time.Minute,
 		CloseGrace:     time.Duration(a.cfg.Calls.CloseGraceSeconds) * time.Second,

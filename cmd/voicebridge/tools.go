@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 
@@ -13,11 +11,9 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
-	"voicebridge/toolkit/clienttool"
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/mcptool"
 	"voicebridge/toolkit/webtools"
-	"voicebridge/web"
 )
 
 // tools are the server's tools: those that are always here, and those of the MCP
@@ -27,9 +23,7 @@ type tools struct {
 	// agent is the tool by which a voice call asks the text side; nil for none.
 	agent toolkit.Tool
 	mcp   *mcptool.Servers // nil when none is configured
-	// pyodide is where the page gets Python from.
-	pyodide *web.Pyodide
-	pick    config.Tools
+	pick  config.Tools
 	// allow, deny and approve are the lists of pick.
 	allow, deny, approve toolkit.Names
 	log                  *slog.Logger
@@ -47,12 +41,8 @@ func openTools(ctx context.Context, cfg config.Config, store *persistence.Store,
 	if err := t.openOwn(ctx, cfg); err != nil {
 		return nil, err
 	}
-	var err error
-	if t.pyodide, err = web.OpenPyodide(cfg.Tools.Code.Pyodide); err != nil {
-		return nil, fmt.Errorf("tools.code.pyodide: %w", err)
-	}
 	if err := t.openMCP(cfg, store); err != nil {
-		return nil, errors.Join(err, t.pyodide.Close())
+		return nil, err
 	}
 	return t, nil
 }
@@ -81,14 +71,15 @@ func (t *tools) reportLists() {
 		if key == "approve" && slices.Equal(t.pick.Approve, config.Defaults().Tools.Approve) {
 			continue // the toolkit http may well be off
 		}
-		for _, entry := range list.Unmatched(entries, pageTools...) {
+		for _, entry := range list.Unmatched(entries, absentTools...) {
 			t.log.Warn("setting names an unknown tool", "setting", "tools."+key, "entry", entry)
 		}
 	}
 }
 
-// pageTools are tools that pages declare for a call.
-var pageTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme"}
+// absentTools are known although the server may not have them: the page declares one, and programs
+// run only where they are switched on and the host can confine them.
+var absentTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme"}
 
 // openMCP prepares the MCP servers, if any are configured.
 func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
@@ -155,37 +146,6 @@ func (t *tools) add(list ...toolkit.Tool) {
 	}
 }
 
-// clientPlaces are the tools that a client may declare although the server has them,
-// and those whose answers are read as those of the server's.
-func (t *tools) clientPlaces(cfg config.Config) map[string]clienttool.Place {
-	places := cfg.CodeTools(nil).ClientPlaces()
-	maps.DeleteFunc(places, func(name string, _ clienttool.Place) bool {
-		return !t.pick.Code.PreferBrowser && (name != code.PythonName || !t.pagePython())
-	})
-	return places
-}
-
-// ofClients are the names of the tools that the page is to declare as its own.
-func (t *tools) ofClients() []string {
-	var names []string
-	if t.pick.Code.PreferBrowser {
-		names = append(names, code.JavaScriptName)
-	}
-	if t.pagePython() {
-		names = append(names, code.PythonName)
-	}
-	return slices.DeleteFunc(names, func(name string) bool {
-		return !slices.Contains(t.pick.Toolkits, config.ToolkitCode) || !t.picked(name)
-	})
-}
-
-// pagePython says whether the page runs Python: where it has it, and the server has
-// none of its own or leaves the programs to the page.
-func (t *tools) pagePython() bool {
-	own := slices.ContainsFunc(t.own, func(e toolkit.Entry) bool { return e.Tool.Definition().Name == code.PythonName })
-	return t.pick.Code.Pyodide != "" && (t.pick.Code.PreferBrowser || !own)
-}
-
 // run keeps the MCP servers connected until ctx ends.
 func (t *tools) run(ctx context.Context) error {
 	if t.mcp == nil {
@@ -204,11 +164,10 @@ func (t *tools) run(ctx context.Context) error {
 }
 
 func (t *tools) close() error {
-	err := t.pyodide.Close()
 	if t.mcp == nil {
-		return err
+		return nil
 	}
-	return errors.Join(err, t.mcp.Close())
+	return t.mcp.Close()
 }
 
 // entries are the tools that there are now, whether they may be used or not.

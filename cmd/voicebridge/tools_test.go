@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/chat"
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -23,7 +19,6 @@ import (
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
-	"voicebridge/toolkit/code"
 )
 
 // toolInputs are what a tool is called with. WEB stands for the address of a local
@@ -322,48 +317,4 @@ func TestEveryTool(t *testing.T) {
 			}
 		}
 	})
-}
-
-// The server's own Python stays the one that is used, unless it leaves the programs
-// to the page.
-func TestWhoRunsPython(t *testing.T) {
-	t.Parallel()
-	sandbox, err := code.New(code.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	both := []string{code.JavaScriptName, code.PythonName}
-	for name, c := range map[string]struct {
-		own, prefer bool
-		pyodide     string
-		offered     []string
-		places      []string
-	}{
-		"nothing set":                {false, false, "", nil, nil},
-		"Pyodide":                    {false, false, "/srv/pyodide", both[1:], both[1:]},
-		"the server's and Pyodide":   {true, false, "/srv/pyodide", nil, nil},
-		"both, the browser first":    {true, true, "/srv/pyodide", both, both},
-		"the browser without Python": {true, true, "", both[:1], both},
-	} {
-		cfg := config.Defaults()
-		cfg.Tools.Code.PreferBrowser, cfg.Tools.Code.Pyodide = c.prefer, c.pyodide
-		tools := &tools{pick: cfg.Tools}
-		if c.own {
-			tools.add(sandbox.Python())
-		}
-		places := slices.Sorted(maps.Keys(tools.clientPlaces(cfg)))
-		if d := cmp.Diff(c.offered, tools.ofClients()) + cmp.Diff(c.places, places); d != "" {
-			t.Errorf("%s: (-want +got):\n%s", name, d)
-		}
-	}
-}
-
-func TestBadPyodide(t *testing.T) {
-	t.Parallel()
-	for place, want := range map[string]string{"nowhere": "nowhere", "http://cdn.example/": "https://host/folder/"} {
-		code, _, stderr := failing(t, environment(t, "VOICEBRIDGE_CONFIG="+write(t, "tools: {code: {pyodide: \""+place+"\"}}\n")))
-		if code == 0 || !strings.Contains(stderr, "tools.code.pyodide") || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d: %s", place, code, stderr)
-		}
-	}
 }

@@ -10,14 +10,11 @@ import (
 
 // webConfig hands the parts to those who reach them by HTTP.
 func (a *app) webConfig() web.Config {
-	l, code := a.cfg.Limits, a.cfg.Tools.Code
+	l := a.cfg.Limits
 	return web.Config{
 		Calls: a.calls, Chat: a.texts, Queue: a.inbox, Store: a.store, Page: ui.Dist(), Tools: a.tools.spoken, Version: buildVersion(),
 		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: a.cfg.Realtime.Model, Voice: a.cfg.Realtime.Voice},
 		TextModels:     shownTextModels(&a.cfg),
-		ClientTools:    a.tools.ofClients(),
-		Code:           web.CodeLimits{Timeout: time.Duration(code.TimeoutSeconds) * time.Second, MemoryBytes: int64(code.MemoryMB) << 20},
-		Pyodide:        a.tools.pyodide,
 		Auth:           a.cfg.Auth(),
 		ICEServers:     a.cfg.Secrets.ICEServers,
 		TURN:           func(owner string) []web.ICEServer { return a.cfg.TURNServers(owner, time.Now()) },

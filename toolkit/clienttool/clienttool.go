@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -39,18 +38,6 @@ var (
 type Config struct {
 	// Timeout is how long the client may take for one call; 0 = 30 s.
 	Timeout time.Duration
-	// Places are the tools, by name, that a client may declare although the server has
-	// them. The server's tool comes back when the client no longer declares its own.
-	Places map[string]Place
-}
-
-// Place is a tool of the server that a client may run in its stead.
-type Place struct {
-	// Timeout is how long the client may take for one call; 0 = that of the [Config].
-	Timeout time.Duration
-	// Result makes the tool's result from the client's answer, so that it does not matter
-	// who ran it; nil keeps the answer as it is.
-	Result func(output string) toolkit.Result
 }
 
 // Toolkit holds the client's tools of one session and the calls that wait for the
@@ -58,11 +45,9 @@ type Place struct {
 type Toolkit struct {
 	registry *toolkit.Registry
 	timeout  time.Duration
-	places   map[string]Place
 
-	declaring sync.Mutex               // held through Declare and ReplaceServer
-	declared  []string                 // guarded by declaring
-	displaced map[string]toolkit.Entry // tools of the server whose place is taken; guarded by declaring
+	declaring sync.Mutex // held through Declare
+	declared  []string   // guarded by declaring
 
 	mu   sync.Mutex
 	open map[string]*wait
@@ -78,32 +63,19 @@ type wait struct {
 
 // New returns a toolkit that declares its tools in the registry of the session.
 func New(registry *toolkit.Registry, config Config) *Toolkit {
-	return &Toolkit{
-		registry:  registry,
-		timeout:   cmp.Or(config.Timeout, toolkit.DefaultTimeout),
-		places:    config.Places,
-		displaced: make(map[string]toolkit.Entry),
-		open:      make(map[string]*wait),
-	}
-}
-
-// MayReplace reports whether a client may declare a tool of this name although the server
-// has one.
-func (k *Toolkit) MayReplace(name string) bool {
-	_, ok := k.places[name]
-	return ok
+	return &Toolkit{registry: registry, timeout: cmp.Or(config.Timeout, toolkit.DefaultTimeout), open: make(map[string]*wait)}
 }
 
 // Declare makes defs the client's tools, in place of those that it declared before. It
 // does all of it or, on an error, nothing: names, descriptions and schemas must be
-// valid, and a name that a tool of the server has is refused ([toolkit.ErrDuplicate]) unless
-// it is one of [Config].Places. Calls that are open stay open.
+// valid, and a name that a tool of the server has is refused ([toolkit.ErrDuplicate]).
+// Calls that are open stay open.
 func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 	if len(defs) > MaxTools {
 		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), MaxTools)
 	}
 	size := 0
-	entries := make([]toolkit.Entry, 0, len(defs)+len(k.places))
+	entries := make([]toolkit.Entry, 0, len(defs))
 	names := make([]string, 0, len(defs))
 	for i, def := range defs {
 		if err := toolkit.CheckName(def.Name); err != nil {
@@ -115,56 +87,16 @@ func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 		if size += len(def.Name) + len(def.Description) + len(def.Parameters); size > MaxDeclaration {
 			return fmt.Errorf("declare tools: together they are larger than %d bytes", MaxDeclaration)
 		}
-		entries = append(entries, toolkit.Entry{Tool: k.newTool(def), Executor: toolkit.ExecutorClient})
+		entries = append(entries, toolkit.Entry{Tool: &tool{def: def, toolkit: k}, Executor: toolkit.ExecutorClient})
 		names = append(names, def.Name)
 	}
 	k.declaring.Lock()
 	defer k.declaring.Unlock()
-	remove, displaced := slices.Clone(k.declared), make(map[string]toolkit.Entry)
-	for _, name := range names {
-		if server, ok := k.displaced[name]; ok {
-			displaced[name] = server
-		} else if server, ok := k.registry.Lookup(name); ok && k.MayReplace(name) && server.Executor != toolkit.ExecutorClient {
-			displaced[name] = server
-			remove = append(remove, name)
-		}
-	}
-	for name, server := range k.displaced {
-		if _, still := displaced[name]; !still {
-			entries = append(entries, server)
-		}
-	}
-	if err := k.registry.Replace(remove, entries); err != nil {
+	if err := k.registry.Replace(k.declared, entries); err != nil {
 		return fmt.Errorf("declare tools: %w", err)
 	}
-	k.declared, k.displaced = names, displaced
+	k.declared = names
 	return nil
-}
-
-// ReplaceServer exchanges tools of the server in the registry, as [toolkit.Registry.Replace]
-// does. One whose place the client has taken waits until the client gives it back.
-func (k *Toolkit) ReplaceServer(remove []string, entries []toolkit.Entry) error {
-	k.declaring.Lock()
-	defer k.declaring.Unlock()
-	displaced := make(map[string]toolkit.Entry)
-	var open []toolkit.Entry
-	for _, e := range entries {
-		if name := e.Tool.Definition().Name; k.MayReplace(name) && slices.Contains(k.declared, name) {
-			displaced[name] = e
-		} else {
-			open = append(open, e)
-		}
-	}
-	if err := k.registry.Replace(remove, open); err != nil {
-		return err
-	}
-	k.displaced = displaced
-	return nil
-}
-
-func (k *Toolkit) newTool(def toolkit.Definition) *tool {
-	place := k.places[def.Name]
-	return &tool{def: def, toolkit: k, timeout: cmp.Or(place.Timeout, k.timeout), read: place.Result}
 }
 
 // Declared reports whether the client has declared a tool of that name.
@@ -274,14 +206,12 @@ func (k *Toolkit) begin(callID string) (w *wait, end func(), err error) {
 type tool struct {
 	def     toolkit.Definition
 	toolkit *Toolkit
-	timeout time.Duration
-	read    func(output string) toolkit.Result // nil: readAnswer
 }
 
 func (t *tool) Definition() toolkit.Definition { return t.def }
 
 // Timeout implements [toolkit.Timeouter].
-func (t *tool) Timeout() time.Duration { return t.timeout }
+func (t *tool) Timeout() time.Duration { return t.toolkit.timeout }
 
 // Call waits for the client's answer.
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
@@ -301,7 +231,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 
 // wait returns when the client has answered, or will not be waited for any longer.
 func (t *tool) wait(ctx context.Context, w *wait) {
-	timer := time.NewTimer(t.timeout)
+	timer := time.NewTimer(t.toolkit.timeout)
 	defer timer.Stop()
 	select {
 	case <-w.answered:
@@ -315,19 +245,17 @@ func (t *tool) result(ctx context.Context, w *wait) toolkit.Result {
 	switch {
 	case w.isAnswered() && w.err != nil:
 		return toolkit.Result{Error: w.err.Error()}
-	case w.isAnswered() && t.read != nil:
-		return t.read(w.output)
 	case w.isAnswered():
-		return Answer(w.output)
+		return answer(w.output)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return toolkit.Result{Error: "the call ended before the client answered"}
 	default:
-		return toolkit.Result{Error: fmt.Sprintf("the client did not answer within %v", t.timeout)}
+		return toolkit.Result{Error: fmt.Sprintf("the client did not answer within %v", t.toolkit.timeout)}
 	}
 }
 
-// Answer is a client's answer as a tool's result: JSON as it is, anything else as a string.
-func Answer(output string) toolkit.Result {
+// answer is a client's answer as a tool's result: JSON as it is, anything else as a string.
+func answer(output string) toolkit.Result {
 	kept := json.RawMessage(output)
 	if !json.Valid(kept) || toolkit.Depth(kept) > maxDepth {
 		kept, _ = json.Marshal(output) // a string is always JSON

@@ -3,10 +3,22 @@
 //
 // No program runs in this process. JavaScript runs in a child, which is this same binary started
 // again: it has an empty environment, limits on memory and processor time, and a seccomp filter of
-// Linux that leaves it no files, no network and no other process; without that it runs only where the operator allows it. QuickJS itself is a translation
-// of C to Go, and what goes wrong in it (a Go stack that overflows cannot be recovered) ends the
-// child and one call. Python runs in namespaces of its own without a network, as one process. Both have a lower priority
-// than this process, which passes on sound.
+// Linux that leaves it no files, no network and no other process; without the filter it runs only
+// where the operator allows it. QuickJS itself is a translation of C to Go, and a fault in it (a Go
+// stack that overflows cannot be recovered) ends the child and one call. Python runs in namespaces
+// of its own without a network, as one process. Both have a lower priority than this process, which
+// forwards audio.
+//
+// # Why these two runtimes
+//
+// The page once had two more, QuickJS as WebAssembly and Pyodide, in workers. They served only calls
+// of that page: typed turns, text sessions, the conductor and other clients need the server's anyway.
+// What a browser answers is the browser's word, a tool stopped with the tab, and the pair cost a
+// second definition of each tool, exceptions in the content security policy, and for Pyodide 14 MB
+// that operators had to host. QuickJS in a child process comes with the binary and runs wherever it
+// does; CPython in bubblewrap has the whole standard library and a wall of the kernel's around it,
+// and where the host has neither, Python is not offered. A client that wants to run programs itself
+// declares a tool of its own.
 //
 // main must hand over to [RunChild] first thing when [IsChild] says so.
 package code
@@ -26,7 +38,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Names of the tools. A client that runs the code itself declares its tool under the same name.
+// Names of the tools.
 const (
 	JavaScriptName = "mini-javascript-execution"
 	PythonName     = "python-execution"
@@ -126,7 +138,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// JavaScriptDefinition is what a model is told about the JavaScript tool, whoever runs it.
+// JavaScriptDefinition is what a model is told about the JavaScript tool.
 func JavaScriptDefinition() toolkit.Definition {
 	return definition(JavaScriptName,
 		"Run a short JavaScript program (ES2023) and get what it printed and the value of its last expression. "+
@@ -135,12 +147,12 @@ func JavaScriptDefinition() toolkit.Definition {
 		"The program. End it with the expression whose value you want, or print with console.log.")
 }
 
-// PythonDefinition is what a model is told about the Python tool, whoever runs it.
+// PythonDefinition is what a model is told about the Python tool.
 func PythonDefinition() toolkit.Definition {
 	return definition(PythonName,
 		"Run a short Python 3 program and get what it printed and the value of its last expression. "+
 			"Use it for exact arithmetic, statistics, dates, text and data. Top-level await works. "+
-			"There is the standard library, but no network and no other process, and no file stays.",
+			"There is the standard library, but no network and no other processes, and files are gone when the program ends.",
 		"The program. End it with the expression whose value you want, or print.")
 }
 

@@ -23,13 +23,7 @@ export default defineConfig({
       },
     },
   },
-  worker: {
-    format: 'iife',
-    // Below worker/ the server sends them with the policies of workers.
-    rolldownOptions: { output: { entryFileNames: 'worker/[name].js', assetFileNames: 'app/[name][extname]' } },
-  },
   server: {
-    fs: { allow: ['../..'] }, // toolkit/code/glue.js
     proxy: {
       '/api': { target: 'http://127.0.0.1:8080', ws: true },
       '/v1': 'http://127.0.0.1:8080',

@@ -50,7 +50,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // long a browser that has gone is waited for, "limit"
 // how many bytes an event for the upstream may have, "fixed" the session that clients
 // may not change, but for what "may change" names. The tool create_line_chart asks
-// the user first, and a client may declare its own in its place.
+// the user first, and so does a tool "paint" that a client declares.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/calls/*.txtar")
@@ -157,14 +157,14 @@ func newTestState(t testing.TB, f Config) *State {
 		t.Fatal(err)
 	}
 	n := 0
-	f.Approve = toolkit.MustNames("create_line_chart")
+	f.Approve = toolkit.MustNames("create_line_chart", "paint")
 	f.CallID, f.Key = "call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}
 	f.Session = Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
 	f.UpstreamLimit, f.BrowserLimit, f.ReplayMessages = 256<<10, 64<<10, 20
 	f.ItemPrefix = "vb"
 	f.Cost = func(realtime.Usage) *float64 { return nil }
 	f.NewID = func() string { n++; return fmt.Sprintf("id-%d", n) }
-	client := clienttool.New(registry, clienttool.Config{Places: map[string]clienttool.Place{"create_line_chart": {}}})
+	client := clienttool.New(registry, clienttool.Config{})
 	return New(f, persistence.CallRecord{ID: f.CallID, ThreadID: "thread-1"}, registry, client, epoch)
 }
 

@@ -104,7 +104,7 @@ func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []tool
 	var good []toolkit.Definition
 	for i, d := range defs {
 		param := fmt.Sprintf("session.tools[%d]", i)
-		if e, ok := c.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient && !c.client.MayReplace(d.Name) {
+		if e, ok := c.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient {
 			c.refuse(clientID, "tool_name_taken", fmt.Sprintf(
 				"The client tool %q is left out: a tool of the server (%s) has this name.", d.Name, e.Executor), param)
 			continue
@@ -149,7 +149,7 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 			old = append(old, name)
 		}
 	}
-	if err := c.client.ReplaceServer(old, entries); err != nil {
+	if err := c.registry.Replace(old, entries); err != nil {
 		c.log(slog.LevelWarn, "new tools refused", "error", err)
 		return
 	}

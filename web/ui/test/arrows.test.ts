@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 const floors: string[][] = [
   ['base'],
   ['words'],
-  ['code', 'charts', 'message', 'device'],
+  ['charts', 'message', 'device'],
   ['api'],
   ['link'],
   ['thread', 'call'],

@@ -220,12 +220,6 @@ type Code struct {
 	MaxParallel    int  `koanf:"max_parallel"`    // Programs at once
 	Python         bool `koanf:"python"`          // in bubblewrap, where the host can do it
 	Unconfined     bool `koanf:"unconfined"`      // JavaScript also where the kernel cannot confine its process
-	// PreferBrowser lets a caller's browser run the programs; one that cannot leaves
-	// them to the server.
-	PreferBrowser bool `koanf:"prefer_browser"`
-	// Pyodide is a folder or an https address with a Pyodide distribution: with one
-	// the page offers Python. Empty: it offers none.
-	Pyodide string `koanf:"pyodide"`
 }
 
 // WebTools is what tools may reach.

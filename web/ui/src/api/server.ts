@@ -1,6 +1,4 @@
-import { asList, asNumber, asObject, asObjects, asText, type Json } from '../base/json';
-import { defaultLimits } from '../code/outcome';
-import type { CodeSettings } from '../code/settings';
+import { asNumber, asObject, asObjects, asText, type Json } from '../base/json';
 import { sendJson } from './http';
 
 // What the server says of itself: settings, tools, models, use.
@@ -12,7 +10,6 @@ export interface Config {
   model: string;
   voice: string;
   iceServers: RTCIceServer[];
-  code: CodeSettings;
 }
 
 export async function getConfig(): Promise<Config> {
@@ -24,24 +21,6 @@ export async function getConfig(): Promise<Config> {
     model: asText(raw.model),
     voice: asText(raw.voice),
     iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
-    code: readCode(raw),
-  };
-}
-
-function readCode(raw: Json): CodeSettings {
-  const limits = asObject(raw.code);
-  const positive = (value: unknown, fallback: number) => {
-    const n = asNumber(value, 0);
-    return n > 0 ? n : fallback;
-  };
-  return {
-    tools: asList(raw.client_tools).filter((name) => typeof name === 'string'),
-    pyodide: asText(limits.pyodide),
-    limits: {
-      ...defaultLimits,
-      timeoutMs: positive(limits.timeout_ms, defaultLimits.timeoutMs),
-      memoryBytes: positive(limits.memory_bytes, defaultLimits.memoryBytes),
-    },
   };
 }
 

@@ -1,7 +1,6 @@
 import { ApiError } from '../api/http';
 import { PlainError } from '../base/errors';
 import { asNumber, asObject, asText, type Json } from '../base/json';
-import type { CodeSettings } from '../code/settings';
 import { keepAwake, onLockScreen } from '../device/awake';
 import { Microphone, openMicrophone } from '../device/microphone';
 import type { Settings } from '../device/settings.svelte';
@@ -24,7 +23,6 @@ import { wishes } from './wishes';
 export interface Hooks {
   /** Asked for whenever a path is looked for: passwords of TURN servers end. */
   iceServers: () => Promise<RTCIceServer[]>;
-  code: () => CodeSettings;
   titleOf: (threadId: string) => string;
   onPlaced: (threadId: string) => void;
   onMessage: (threadId: string, message: Message) => void;
@@ -64,7 +62,6 @@ export class Call {
   #microphone: Microphone | null = null;
   #context: AudioContext | null = null;
   #tools: ToolRuns | null = null;
-  #code: CodeSettings | null = null;
   #sentTexts = new Map<string, string>();
   #attempt = 0;
   #around: (() => void)[] = [];
@@ -269,9 +266,8 @@ export class Call {
   }
 
   #opened(): void {
-    this.#code = this.hooks.code();
-    this.#tools = new ToolRuns(this.#code, this.page, (event) => this.#line?.send(event));
-    this.#line?.send(wishes(this.settings.current, declared(this.#code)));
+    this.#tools = new ToolRuns(this.page, (event) => this.#line?.send(event));
+    this.#line?.send(wishes(this.settings.current, declared()));
     // A call that goes on was ready before.
     if (this.state.callId !== '' && this.state.phase === 'connecting') this.#live({ ...this.state, phase: 'live' });
   }
@@ -353,7 +349,6 @@ export class Call {
     this.#speaker.rest();
     void this.#context?.close();
     this.#context = null;
-    this.#tools?.close();
     this.#tools = null;
     this.#around.splice(0).forEach((leave) => leave());
     this.#sentTexts.clear();

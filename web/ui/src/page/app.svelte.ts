@@ -4,7 +4,6 @@ import { getConfig, type Config } from '../api/server';
 import { interrupt, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
 import { Call } from '../call/call.svelte';
-import { defaultLimits } from '../code/outcome';
 import { Settings } from '../device/settings.svelte';
 import { ConnectionWatch } from '../link/connection.svelte';
 import { followOwner } from '../link/owner';
@@ -50,7 +49,6 @@ export class App {
     { setTheme: (theme) => this.theme.set(theme) },
     {
       iceServers: () => this.#iceServers(),
-      code: () => this.config?.code ?? { tools: [], limits: defaultLimits, pyodide: '' },
       titleOf: (id) => this.titleOf(id),
       onPlaced: (id) => this.#placed(id),
       onMessage: (id, message) => {
