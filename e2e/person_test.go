@@ -3,11 +3,13 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +41,8 @@ type person struct {
 	saved   map[string]fact
 	items   map[string]fact // finished answers that were shown, by item
 	tally   tally
+	did     []event // what the person did and was told
+	typed   []event // the numbered texts, when they were sent
 }
 
 // fact is something that the person was told, and when.
@@ -95,8 +99,20 @@ func (p *person) act() {
 		p.reload()
 	default:
 		p.drop()
+		p.note("hangs up")
 		p.post("/v1/realtime/calls/"+p.call+"/hangup", "", "")
 	}
+}
+
+// note writes down what the person did, or was told.
+func (p *person) note(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noteLocked(format, args...)
+}
+
+func (p *person) noteLocked(format string, args ...any) {
+	p.did = append(p.did, event{time.Now(), fmt.Sprintf(format, args...)})
 }
 
 // say types a text and waits until it is in the thread and something is answered, but
@@ -109,11 +125,16 @@ func (p *person) say(text string) {
 	p.mu.Lock()
 	answers := p.tally.Answers
 	p.mu.Unlock()
-	event := fmt.Sprintf(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, text)
+	item := fmt.Sprintf(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, text)
 	ctx, cancel := context.WithTimeout(p.soak.ctx, 5*time.Second)
 	defer cancel()
-	if p.peer.Send(ctx, []byte(event)) != nil || p.peer.Send(ctx, []byte(`{"type":"response.create"}`)) != nil {
+	if err := errors.Join(p.peer.Send(ctx, []byte(item)), p.peer.Send(ctx, []byte(`{"type":"response.create"}`))); err != nil {
+		p.note("could not type %q: %v", text, err)
 		return
+	}
+	p.note("typed %q", text)
+	if numbered {
+		p.typed = append(p.typed, event{time.Now(), text})
 	}
 	wait := 8 * time.Second
 	if text == countPlease {
@@ -133,6 +154,7 @@ func (p *person) dial() bool {
 		p.call = strings.TrimPrefix(header.Get("Location"), "/v1/realtime/calls/")
 		p.thread = header.Get("X-Thread-Id")
 		p.tally.Calls++
+		p.note("called: %s", p.call)
 	}
 	return ok
 }
@@ -140,8 +162,10 @@ func (p *person) dial() bool {
 // reload leaves the page and comes back to the call.
 func (p *person) reload() {
 	p.drop()
+	p.note("left the page to come back")
 	if _, ok := p.connect("/v1/realtime/calls/"+p.call+"/reconnect", http.StatusOK); ok {
 		p.tally.Reloads++
+		p.note("came back to the call")
 	}
 }
 
@@ -233,17 +257,20 @@ func (p *person) told(data []byte) {
 			p.ready = true
 		case "bridge.ended":
 			p.gone = true
+			p.noteLocked("told %.200s", ev.Raw)
 		case "bridge.message":
 			var e struct{ Message persistence.Message }
 			if err := json.Unmarshal(ev.Raw, &e); err != nil {
 				p.t.Errorf("%s: %v", ev.Raw, err)
 			}
 			p.saved[e.Message.ID] = fact{now, e.Message}
+			p.noteLocked("told to be saved: %s", rowOf(e.Message))
 		case realtime.TypeItemDone:
 			it, err := realtime.DecodeItem(ev.Item)
 			if err == nil && it.Type == realtime.ItemMessage && it.Role == "assistant" && it.Status == "completed" {
 				p.items[it.ID] = fact{at: now}
 				p.tally.Answers++
+				p.noteLocked("shown: %s %.60q", it.ID, it.Text())
 			}
 		}
 	})
@@ -275,72 +302,157 @@ type row struct {
 	id, role, source, status, text, item string
 }
 
+func rowOf(m persistence.Message) row {
+	return row{m.ID, string(m.Role), string(m.Metadata.Source), string(m.Metadata.Status), m.Text(), m.Metadata.ItemID}
+}
+
+func (r row) String() string {
+	return fmt.Sprintf("%s %s %s %s %s %.60q", r.id, r.item, r.role, r.source, r.status, r.text)
+}
+
 // check compares the thread with the ledger.
 func (p *person) check() tally {
-	t := p.t
 	if p.thread == "" {
-		t.Errorf("person %d never had a call", p.number)
+		p.t.Errorf("-soak.seed %d: want a call of person %d, there was none", p.soak.seed, p.number)
 		return p.tally
 	}
-	byID, byItem, typed := map[string]row{}, map[string]int{}, map[string]int{}
-	last := 0
-	for _, m := range p.rows() {
-		byID[m.id] = m
-		if m.item != "" {
-			byItem[m.item]++
-		}
+	c := comparison{person: p, byID: map[string]row{}, typed: map[string]int{}, byItem: map[string]int{}, rows: p.rows()}
+	for _, m := range c.rows {
+		c.byID[m.id] = m
+		c.byItem[m.item]++
 		if m.role == "user" && m.source == "voice" {
 			p.tally.Spoken++
 		}
-		if found := echoPattern.FindStringSubmatch(m.text); found != nil && m.role == "user" {
-			typed[m.text]++
-			n, _ := strconv.Atoi(found[1])
-			if n <= last {
-				t.Errorf("thread %s: %q stands behind number %d", p.thread, m.text, last)
-			}
-			last = n
-		}
 		p.tally.Messages++
 	}
-	for text, n := range typed {
-		if n > 1 {
-			t.Errorf("thread %s: %q is there %d times", p.thread, text, n)
+	c.order()
+	for item, n := range c.byItem {
+		if n > 1 && item != "" {
+			c.wrong(p.items[item].at, "item %s: want one message, there are %d", item, n)
 		}
 	}
-	for item, n := range byItem {
-		if n > 1 {
-			t.Errorf("thread %s: item %s is %d messages", p.thread, item, n)
-		}
+	for _, f := range p.saved {
+		c.saved(f)
 	}
-	p.tally.Texts, p.tally.Unconfirmed = p.texts, p.texts-len(typed)
-	p.checkSaved(byID)
 	for item, f := range p.items {
-		if byItem[item] == 0 && !p.soak.justBefore(f.at) {
-			t.Errorf("thread %s: the answer %s was shown at %s and is not there", p.thread, item, f.at.Format(time.TimeOnly))
-		}
+		c.shown(item, f)
 	}
+	p.tally.Texts, p.tally.Unconfirmed = p.texts, p.texts-len(c.typed)
+	c.report()
 	return p.tally
 }
 
-// checkSaved looks for each message that was told to be saved.
-func (p *person) checkSaved(byID map[string]row) {
-	for id, f := range p.saved {
-		m, ok := byID[id]
-		told := f.message.Text()
-		switch {
-		case !ok:
-			p.t.Errorf("thread %s: message %s %q was told at %s to be saved and is not there", p.thread, id, told, f.at.Format(time.TimeOnly))
-		case f.message.Metadata.Status == persistence.StatusCompleted && m.text != told:
-			p.t.Errorf("thread %s: message %s is %q, told was %q", p.thread, id, m.text, told)
-		case !strings.HasPrefix(m.text, told) && m.role == "assistant":
-			p.t.Errorf("thread %s: message %s is %q, told was %q", p.thread, id, m.text, told)
+// comparison is that of a person's ledger with the thread.
+type comparison struct {
+	*person
+	rows   []row
+	byID   map[string]row
+	byItem map[string]int
+	typed  map[string]int // by numbered text
+	faults []event        // what is wrong, with the time to which it belongs
+}
+
+func (c *comparison) wrong(at time.Time, format string, args ...any) {
+	c.faults = append(c.faults, event{at, fmt.Sprintf(format, args...)})
+}
+
+// order looks at the numbers of the texts: each is there once, behind all that were
+// typed before it.
+func (c *comparison) order() {
+	last := 0
+	for _, m := range c.rows {
+		found := echoPattern.FindStringSubmatch(m.text)
+		if found == nil || m.role != "user" {
+			continue
 		}
-		for _, part := range f.message.Parts {
-			if part.IsTool() && part.State == persistence.ToolOutputAvailable {
-				p.tally.Charts++
-			}
+		if c.typed[m.text]++; c.typed[m.text] > 1 {
+			c.wrong(c.sent(m.text), "text %q: want it once, there are %d", m.text, c.typed[m.text])
+			continue
+		}
+		n, _ := strconv.Atoi(found[1])
+		if n < last {
+			c.wrong(c.sent(m.text), "text %q: want it before number %d, it stands behind", m.text, last)
+		}
+		last = n
+	}
+}
+
+// sent is when a numbered text was typed.
+func (c *comparison) sent(text string) time.Time {
+	for _, e := range c.person.typed {
+		if e.what == text {
+			return e.at
 		}
 	}
+	return time.Time{}
+}
+
+// saved looks for a message that was told to be saved.
+func (c *comparison) saved(f fact) {
+	m, ok := c.byID[f.message.ID]
+	told := f.message.Text()
+	switch {
+	case !ok:
+		c.wrong(f.at, "message told to be saved: want %s, it is not there", rowOf(f.message))
+	case f.message.Metadata.Status == persistence.StatusCompleted && m.text != told,
+		!strings.HasPrefix(m.text, told) && m.role == "assistant":
+		c.wrong(f.at, "message told to be saved: want %s, it is %s", rowOf(f.message), m)
+	}
+	for _, part := range f.message.Parts {
+		if part.IsTool() && part.State == persistence.ToolOutputAvailable {
+			c.tally.Charts++
+		}
+	}
+}
+
+// shown looks for an answer that was shown. The program may die before it saves it,
+// but what is typed after it is not saved before it.
+func (c *comparison) shown(item string, f fact) {
+	if c.byItem[item] > 0 {
+		return
+	}
+	death, ok := c.soak.justBefore(f.at)
+	if !ok {
+		c.wrong(f.at, "answer %s: want what was shown, it is not there, and the program was not killed within %v", item, unsaved)
+		return
+	}
+	for _, e := range c.person.typed {
+		if e.at.After(f.at) && e.at.Before(death) && c.typed[e.what] > 0 {
+			c.wrong(f.at, "answer %s: want what was shown, it is not there, but what was typed after it is (%q)", item, e.what)
+			return
+		}
+	}
+}
+
+// report tells what is wrong, with what happened at that time and stands in the
+// thread there.
+func (c *comparison) report() {
+	if len(c.faults) == 0 {
+		return
+	}
+	slices.SortFunc(c.faults, func(a, b event) int { return a.at.Compare(b.at) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "-soak.seed %d: thread %s of person %d differs from what its caller was told and typed in %d things:\n",
+		c.soak.seed, c.thread, c.number, len(c.faults))
+	for i, e := range c.faults {
+		if i == 10 {
+			fmt.Fprintf(&b, "  and so on\n")
+			break
+		}
+		fmt.Fprintf(&b, "  %s %s\n", clock(e.at), e.what)
+	}
+	from, to := c.faults[0].at.Add(-10*time.Second), c.faults[0].at.Add(10*time.Second)
+	fmt.Fprintf(&b, "in these seconds:\n%s", c.soak.happened(from, to))
+	c.t.Error(b.String())
+	var all strings.Builder
+	fmt.Fprintf(&all, "%sthe thread:\n", b.String())
+	for _, m := range c.rows {
+		fmt.Fprintf(&all, "  %s\n", m)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fmt.Fprintf(&all, "what the person did and was told:\n%s", listed(c.did, time.Time{}, time.Now()))
+	keep(c.t, "ledger.txt", []byte(all.String()))
 }
 
 func (p *person) rows() []row {
@@ -352,7 +464,7 @@ func (p *person) rows() []row {
 		}
 		p.soak.read(p.t, "/api/threads/"+p.thread+"/messages?limit=200&after="+cursor, &page)
 		for _, m := range page.Messages {
-			rows = append(rows, row{m.ID, string(m.Role), string(m.Metadata.Source), string(m.Metadata.Status), m.Text(), m.Metadata.ItemID})
+			rows = append(rows, rowOf(m))
 		}
 		if page.Next == "" || page.Next == "null" || len(page.Messages) == 0 {
 			return rows

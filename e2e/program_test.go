@@ -124,11 +124,19 @@ func runCommand(t *testing.T, environ []string, args ...string) (code int, stdou
 
 var urlPattern = regexp.MustCompile(`https?://\S+`)
 
-// launch starts voicebridge and waits until it prints its address.
+// launch starts voicebridge in a folder of its own and waits until it prints its address.
 func launch(t *testing.T, environ []string, args ...string) *program {
+	t.Helper()
+	return launchIn(t, t.TempDir(), environ, args...)
+}
+
+// launchIn starts voicebridge in a folder, where it may find what an earlier process
+// has left.
+func launchIn(t *testing.T, dir string, environ []string, args ...string) *program {
 	t.Helper()
 	line := &firstLine{done: make(chan struct{})}
 	p := &program{t: t, cmd: voicebridge(t, environ, args...), stdout: line, stderr: &output{}, ended: make(chan struct{})}
+	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = line, p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -208,10 +216,27 @@ func (p *program) finish() {
 		}
 	}
 	if p.t.Failed() {
-		file := filepath.Join(p.t.ArtifactDir(), "voicebridge.log")
-		_ = os.WriteFile(file, []byte(log), 0o600)
-		p.t.Logf("the log of the process (%d bytes) ends:\n%s", len(log), log[max(0, len(log)-6000):])
+		keep(p.t, "voicebridge.log", []byte(log))
+		p.t.Logf("the log of the process ends:\n%s", gist(log))
 	}
+}
+
+// gist is the last lines of a log without the requests that went well, each cut.
+func gist(log string) string {
+	const lines, width = 12, 240
+	var kept []string
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, "level=INFO msg=request") {
+			kept = append(kept, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	kept = kept[max(0, len(kept)-lines):]
+	for i, line := range kept {
+		if len(line) > width {
+			kept[i] = line[:width] + "…"
+		}
+	}
+	return strings.Join(kept, "\n")
 }
 
 // goroutineDump ends the process and returns what its goroutines were doing.

@@ -29,6 +29,7 @@ type rig struct {
 	t        *testing.T
 	ctx      context.Context
 	database string
+	dir      string // in which the program runs, also when it is started again
 	environ  []string
 	sim      *simulator.Server
 	api      *rtc.API // of the callers
@@ -54,7 +55,7 @@ func newRig(t *testing.T, cfg rigConfig) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, database: cfg.database}
+	r := &rig{t: t, ctx: ctx, database: cfg.database, dir: t.TempDir()}
 	if r.database == "" {
 		r.database = persistencetest.SQLiteURL(t)
 	}
@@ -123,10 +124,11 @@ func (r *rig) simulate(cfg simulator.Config) string {
 		if !r.t.Failed() {
 			return
 		}
+		var sessions bytes.Buffer
 		for _, s := range r.sim.Sessions() {
-			keep(r.t, "received.txt", written(s.Received()))
-			keep(r.t, "sent.txt", written(s.Sent()))
+			fmt.Fprintf(&sessions, "%s received:\n%s%s sent:\n%s", s.ID(), written(s.Received()), s.ID(), written(s.Sent()))
 		}
+		keep(r.t, "sessions.txt", sessions.Bytes())
 	})
 	return ts.URL + "/v1"
 }
@@ -137,7 +139,7 @@ var quick = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisec
 // start starts voicebridge, again if it ran before.
 func (r *rig) start() {
 	r.t.Helper()
-	r.program = launch(r.t, r.environ, "serve")
+	r.program = launchIn(r.t, r.dir, r.environ, "serve")
 	r.rest()
 }
 

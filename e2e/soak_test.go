@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +24,11 @@ var (
 // interrupt.
 var soakPace = simulator.Pace{Think: 100 * time.Millisecond, Step: 20 * time.Millisecond, Transcript: 200 * time.Millisecond}
 
+// unsaved is how long before its death the program may have shown something that it
+// had not saved, on a busy machine. Where something later of the same thread was
+// saved there is no such excuse.
+const unsaved = 5 * time.Second
+
 // soak is a time of calls under random faults.
 type soak struct {
 	*rig
@@ -31,9 +37,16 @@ type soak struct {
 	seed   uint64
 	stop   chan struct{}
 
-	mu     sync.Mutex
-	deaths []time.Time // when the program was killed
-	faults map[string]int
+	mu       sync.Mutex
+	deaths   []time.Time // when the program was killed
+	timeline []event     // the faults, and what came back
+	faults   map[string]int
+}
+
+// event is something that happened to the program, or that somebody did.
+type event struct {
+	at   time.Time
+	what string
 }
 
 // TestSoak holds calls for a while: people type, speak and ask for charts, reload the
@@ -41,6 +54,7 @@ type soak struct {
 // other. Meanwhile sessions of the upstream are dropped and expire, it refuses calls,
 // the database crashes, and the program is killed. Afterwards the thread of each is
 // compared with what its caller was told: nothing is lost, doubled or out of order.
+// A failure says first what was expected and what was found; logs come last.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	seed := *soakSeed
@@ -69,6 +83,9 @@ func TestSoak(t *testing.T) {
 	total := tally{}
 	for _, p := range people {
 		total.add(p.check())
+	}
+	if t.Failed() {
+		keep(t, "timeline.txt", []byte(s.happened(time.Time{}, time.Now())))
 	}
 	s.quiet()
 	after := s.metrics()
@@ -111,6 +128,7 @@ func (s *soak) disturb(rng *rand.Rand) {
 		for _, k := range kinds {
 			if n -= k.weight; n < 0 {
 				s.faults[k.name]++
+				s.note(k.name)
 				k.do(rng)
 				break
 			}
@@ -146,6 +164,7 @@ func (s *soak) crash(rng *rand.Rand) {
 	s.server.Crash()
 	s.pass(time.Duration(500+rng.IntN(4000)) * time.Millisecond)
 	s.server.Start()
+	s.note("database is back")
 }
 
 func (s *soak) murder(rng *rand.Rand) {
@@ -155,21 +174,50 @@ func (s *soak) murder(rng *rand.Rand) {
 	s.kill()
 	s.pass(time.Duration(rng.IntN(1000)) * time.Millisecond)
 	s.startAgain()
+	s.note("program is back")
 }
+
+// note writes something down that happened.
+func (s *soak) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timeline = append(s.timeline, event{time.Now(), what})
+}
+
+// happened lists what happened in a time.
+func (s *soak) happened(from, to time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return listed(s.timeline, from, to)
+}
+
+// listed is the events in a time, one a line.
+func listed(events []event, from, to time.Time) string {
+	var b strings.Builder
+	for _, e := range events {
+		if e.at.After(from) && e.at.Before(to) {
+			fmt.Fprintf(&b, "  %s %s\n", clock(e.at), e.what)
+		}
+	}
+	return b.String()
+}
+
+// clock writes times as the program's log does.
+func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
 
 // pass lets time pass in which a fault lasts.
 func (s *soak) pass(d time.Duration) { <-time.After(d) }
 
-// justBefore says that the program was killed soon after that moment.
-func (s *soak) justBefore(at time.Time) bool {
+// justBefore gives the moment at which the program was killed soon after another one.
+func (s *soak) justBefore(at time.Time) (death time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, death := range s.deaths {
-		if d := death.Sub(at); d > -time.Second && d < flushed {
-			return true
+		if d := death.Sub(at); d > -time.Second && d < unsaved {
+			return death, true
 		}
 	}
-	return false
+	return time.Time{}, false
 }
 
 // allOver waits until nothing goes on, neither here nor at the upstream.
@@ -180,27 +228,28 @@ func (s *soak) allOver() {
 		select {
 		case <-ses.Done():
 		case <-limit:
-			s.t.Fatalf("the upstream's session %s goes on", ses.ID())
+			s.t.Fatalf("-soak.seed %d: want all of the upstream's sessions ended, %s goes on", s.seed, ses.ID())
 		}
 	}
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		open := 0
-		for _, query := range []string{
-			"SELECT id FROM calls WHERE ended_at IS NULL", "SELECT call_id FROM upstream_legs WHERE hung_up_at IS NULL",
-			"SELECT id FROM messages WHERE status = 'in_progress'", "SELECT id FROM tool_calls WHERE status = 'running'",
-			"SELECT id FROM responses WHERE status = 'in_progress'",
+		var open []string
+		for _, from := range []string{
+			"calls WHERE ended_at IS NULL", "upstream_legs WHERE hung_up_at IS NULL", "messages WHERE status = 'in_progress'",
+			"tool_calls WHERE status = 'running'", "responses WHERE status = 'in_progress'",
 		} {
-			open += len(s.rows(s.t, query))
+			for _, row := range s.rows(s.t, "SELECT * FROM "+from) {
+				open = append(open, fmt.Sprintf("%s: %.300s", from, row))
+			}
 		}
-		if open == 0 {
+		if len(open) == 0 {
 			return
 		}
 		select {
 		case <-again.C:
 		case <-limit:
-			s.t.Fatalf("%d rows of calls, sessions, messages, tool calls and responses are open", open)
+			s.t.Fatalf("-soak.seed %d: want all closed in the database, %d rows are open:\n%s", s.seed, len(open), strings.Join(open, "\n"))
 		}
 	}
 }
