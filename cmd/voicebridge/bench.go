@@ -16,11 +16,17 @@ import (
 // benchCommand is the command bench. It reads none of the other settings: what it
 // measures is started with settings of its own.
 type benchCommand struct {
-	Calls   []int  `help:"Numbers of simultaneous calls, each measured separately (${default})." default:"1,50,200" placeholder:"N"`
-	Seconds int    `help:"Seconds to measure for each number of calls, without and with the bridge (${default})." default:"10" placeholder:"N"`
-	Setups  int    `help:"Calls to set up one after the other, without and with the bridge; 0 leaves it out (${default})." default:"25" placeholder:"N"`
-	Tools   int    `help:"Tools to run at once in one call while its latency is measured, on one call and on the first larger number of --calls; 0 leaves it out (${default})." default:"8" placeholder:"N"`
-	JSON    string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
+	Calls      []int  `help:"Numbers of simultaneous calls, each measured separately (${default})." default:"1,50,200" placeholder:"N"`
+	Seconds    int    `help:"Seconds to measure for each number of calls, without and with the bridge (${default})." default:"10" placeholder:"N"`
+	Setups     int    `help:"Calls to set up one after the other, without and with the bridge; 0 leaves it out (${default})." default:"25" placeholder:"N"`
+	Tools      int    `help:"Tools to run at once in one call while its latency is measured, on one call and on the first larger number of --calls; 0 leaves it out (${default})." default:"8" placeholder:"N"`
+	Events     int    `help:"Events of the model's words a second in each call, beside the sound, each number of calls without and with them; 0 leaves it out (${default})." default:"0" placeholder:"N"`
+	EventBytes []int  `help:"Bytes of text in such an event, one round for each (${default})." default:"10,80" placeholder:"N"`
+	NoLoad     bool   `help:"Leave out the rounds with sound alone."`
+	Relay      bool   `help:"Measure a bare relay in place of the bridge: it passes sound and events on and does nothing else."`
+	Against    string `help:"Compare with the figures of this file, which --json wrote: of the bare relay, or of another version." placeholder:"FILE" type:"existingfile"`
+	Database   string `help:"The bridge's database, one that is made for this; an SQLite file that is thrown away unless it is given." placeholder:"URL"`
+	JSON       string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
 }
 
 // Run measures and prints. What was measured before a failure is printed too.
@@ -32,7 +38,11 @@ func (b *benchCommand) Run(p *process) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return b.run(p, bench.Command{Path: program, Args: []string{"serve"}, Environ: passedOn(p.environ)})
+	command := bench.Command{Path: program, Args: []string{"serve"}, Environ: passedOn(p.environ), Database: b.Database, Relay: b.Relay}
+	if b.Relay {
+		command.Args = []string{"relay"}
+	}
+	return b.run(p, command)
 }
 
 func (b *benchCommand) run(p *process, command bench.Command) error {
@@ -40,17 +50,54 @@ func (b *benchCommand) run(p *process, command bench.Command) error {
 	if err != nil {
 		return err
 	}
+	var other *bench.Report
+	if b.Against != "" {
+		if other, err = readFigures(b.Against); err != nil {
+			return err
+		}
+	}
 	report, err := bench.Run(p.ctx, bench.Config{
 		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, SetUps: b.Setups, Tools: b.Tools,
-		Bridge: command, Version: buildVersion(), Progress: p.stderr,
+		Events: b.Events, EventBytes: b.EventBytes, NoLoad: b.NoLoad, Bridge: command, Version: buildVersion(), Progress: p.stderr,
 	})
 	if err != nil && p.ctx.Err() != nil {
 		return errors.New("the benchmark was interrupted")
 	}
-	if err == nil || report.SetUp != nil || len(report.Load) > 0 || len(report.Tools) > 0 {
+	if other != nil {
+		report.CompareWith(*other)
+	}
+	if err == nil || report.SetUp != nil || len(report.Load) > 0 || len(report.Words) > 0 || len(report.Tools) > 0 {
 		err = errors.Join(err, write(report))
 	}
 	return err
+}
+
+func readFigures(name string) (*bench.Report, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read figures: %w", err)
+	}
+	r, err := bench.ReadReport(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &r, nil
+}
+
+// relayCommand is what bench --relay starts.
+type relayCommand struct{}
+
+// Run serves until the process is told to end.
+func (relayCommand) Run(p *process) error {
+	setting := func(name string) string {
+		for _, entry := range p.environ {
+			if value, ok := strings.CutPrefix(entry, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+	return bench.Relay(p.ctx, setting("VOICEBRIDGE_LISTEN"), setting("OPENAI_BASE_URL"), p.stdout)
 }
 
 // output returns what writes the report. A file is opened before anything is

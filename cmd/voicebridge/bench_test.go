@@ -26,7 +26,7 @@ func TestServesForBench(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
+	os.Exit(execute(ctx, []string{os.Getenv(servesForBench)}, os.Environ(), os.Stdout, os.Stderr))
 }
 
 func serveByTest(t *testing.T) bench.Command {
@@ -37,7 +37,7 @@ func serveByTest(t *testing.T) bench.Command {
 	}
 	return bench.Command{
 		Path: program, Args: []string{"-test.run=^TestServesForBench$"}, Dir: t.TempDir(),
-		Environ: append(passedOn(os.Environ()), servesForBench+"=1"),
+		Environ: append(passedOn(os.Environ()), servesForBench+"=serve"),
 	}
 }
 
@@ -86,6 +86,44 @@ func TestBench(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(command.Dir); len(left) != 0 {
 		t.Errorf("it left %v", left)
+	}
+}
+
+// TestBenchOfWords measures two calls for a second without and with words, first
+// through the bare relay and then through the bridge, and compares the two.
+func TestBenchOfWords(t *testing.T) {
+	t.Parallel()
+	relay := serveByTest(t)
+	relay.Environ, relay.Relay = append(passedOn(os.Environ()), servesForBench+"=relay"), true
+	first := filepath.Join(t.TempDir(), "relay.json")
+	measure := func(b benchCommand, command bench.Command) (bench.Report, string) {
+		b.Calls, b.Seconds, b.Events, b.EventBytes, b.NoLoad = []int{2}, 1, 20, []int{10}, true
+		var stdout, stderr output
+		if err := b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(b.JSON)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := bench.ReadReport(raw)
+		if err != nil || len(r.Words) != 1 || len(r.Load) != 0 {
+			t.Fatalf("%v: %s", err, raw)
+		}
+		if e := r.Words[0].Events; e.Sent == 0 || e.Lost < 0 || e.Lost >= int64(e.Sent) || e.P50 <= 0 {
+			t.Errorf("events %+v", e)
+		}
+		for _, h := range []bench.WordsHalf{r.Words[0].Without, r.Words[0].With} {
+			if p := h.Audio.Up; p.Sent == 0 || p.Lost >= int64(p.Sent) || p.P50 <= 0 {
+				t.Errorf("sound %+v", p)
+			}
+		}
+		return r, stdout.String()
+	}
+	measure(benchCommand{JSON: first}, relay)
+	r, table := measure(benchCommand{JSON: filepath.Join(t.TempDir(), "bridge.json"), Against: first}, serveByTest(t))
+	if r.Against == nil || len(r.Against.Figures) == 0 || !strings.Contains(table, "20 events of 10 bytes: event p50") {
+		t.Errorf("%+v\n%s", r.Against, table)
 	}
 }
 
@@ -172,6 +210,9 @@ func TestBenchRefuses(t *testing.T) {
 		"no time":          {[]string{"--seconds", "0"}, 1, "duration"},
 		"negative set-ups": {[]string{"--setups=-1"}, 1, "-1 set-ups"},
 		"too many tools":   {[]string{"--tools", "65"}, 1, "65 tools at once"},
+		"too many events":  {[]string{"--events", "201"}, 1, "201 events"},
+		"a tiny event":     {[]string{"--events", "1", "--event-bytes", "3"}, 1, "3 bytes"},
+		"no such figures":  {[]string{"--against", "/none.json"}, 2, "none.json"},
 		"a folder":         {[]string{"--json", folder}, 1, folder},
 		"no folder":        {[]string{"--json", filepath.Join(folder, "no", "x.json")}, 1, "x.json"},
 	} {

@@ -22,6 +22,7 @@ type cli struct {
 	Doctor   doctorCommand   `cmd:"" help:"Check, in plain words, whether the server would work here: database, keys, network, MCP servers, microphone."`
 	Simulate simulateCommand `cmd:"" help:"Serve the Realtime simulator alone, for other clients and for tests."`
 	Bench    benchCommand    `cmd:"" help:"Measure what the bridge adds to calls, on this machine: latency, CPU, memory, set-up time."`
+	Relay    relayCommand    `cmd:"" hidden:"" help:"Serve the bare relay that bench --relay measures."`
 }
 
 // exited is the panic that carries kong's request to exit out of it.

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"runtime"
 	"slices"
-	"time"
 )
 
 // Run measures. It fails when a call cannot be made or is lost, when the bridge
@@ -28,6 +25,9 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		report.SetUp = &setUp
 	}
 	for _, n := range c.Calls {
+		if c.NoLoad {
+			break
+		}
 		c.tell("load: %d calls at once, without and with the bridge, %s each", n, c.Duration)
 		row, err := measureLoad(ctx, c, n)
 		if err != nil {
@@ -35,6 +35,17 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		}
 		report.Load = append(report.Load, row)
 		report.Notes = append(report.Notes, row.notes()...)
+	}
+	for _, n := range c.Calls {
+		for _, size := range c.eventSizes() {
+			c.tell("words: %d events a second with %d bytes of text in each of %d calls, without and with them, %s each", c.Events, size, n, c.Duration)
+			row, err := measureWords(ctx, c, n, size)
+			if err != nil {
+				return report, fmt.Errorf("measure %d calls with words: %w", n, err)
+			}
+			report.Words = append(report.Words, row)
+			report.Notes = append(report.Notes, row.notes()...)
+		}
 	}
 	for _, n := range c.callsWithTools() {
 		c.tell("tools: %d at once in one of %d calls, without and with them, %s each", c.Tools, n, c.Duration)
@@ -85,34 +96,10 @@ func measureLoad(ctx context.Context, c Config, n int) (row Load, err error) {
 		Calls: n, Direct: without.paths, Bridged: with.paths, Generator: with.generator, OthersCPU: with.others,
 		DirectSetUp: round(without.setUp.Seconds(), 3), BridgedSetUp: round(with.setUp.Seconds(), 3),
 	}
+	row.perSecond()
 	row.compare()
 	if idleErr == nil && with.used != nil {
 		row.Bridge = newProcess(n, with, idle)
 	}
 	return row, nil
-}
-
-// percent is the share of one core, rounded to what can be known.
-func percent(used time.Duration, seconds float64) float64 {
-	if seconds <= 0 {
-		return 0
-	}
-	return round(100*used.Seconds()/seconds, 3)
-}
-
-// round keeps a number of decimals.
-func round(v float64, decimals int) float64 {
-	scale := math.Pow10(decimals)
-	return math.Round(v*scale) / scale
-}
-
-// micro is a duration in µs with one decimal.
-func micro(d time.Duration) float64 { return round(float64(d)/1e3, 1) }
-
-// milli is a duration in ms with three decimals.
-func milli(d time.Duration) float64 { return round(float64(d)/1e6, 3) }
-
-// machine is what this runs on.
-func machine() Machine {
-	return Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(), Shared: true}
 }

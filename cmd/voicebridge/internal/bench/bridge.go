@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,11 @@ type Command struct {
 	// Dir is where its folder is made; empty means the system's place for
 	// temporary files.
 	Dir string
+	// Relay says that it is a bare relay: it passes on what the upstream says and has
+	// no events of its own.
+	Relay bool
+	// Database is its address; empty is an SQLite file in the folder.
+	Database string
 }
 
 const (
@@ -82,7 +88,7 @@ tools: {code: {max_parallel: %[2]d}}
 	cmd.Dir = b.dir
 	cmd.Env = append([]string{
 		"VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + settings, "VOICEBRIDGE_UPSTREAM=openai",
-		"DATABASE_URL=sqlite:" + filepath.Join(b.dir, "load.db"), "OPENAI_BASE_URL=" + upstreamURL, "OPENAI_API_KEY=load",
+		"DATABASE_URL=" + cmp.Or(command.Database, "sqlite:"+filepath.Join(b.dir, "load.db")), "OPENAI_BASE_URL=" + upstreamURL, "OPENAI_API_KEY=load",
 	}, command.Environ...)
 	first := &firstLine{line: make(chan string, 1)}
 	cmd.Stdout, cmd.Stderr = first, b.stderr

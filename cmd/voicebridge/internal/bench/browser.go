@@ -90,6 +90,8 @@ func (b *browser) message(raw []byte) {
 		b.say("an event that cannot be read")
 	case event.Type == b.readyType:
 		b.ready.mark()
+	case event.Type == realtime.TypeAudioTranscriptDelta:
+		b.ear.m.heardWords(event.Delta)
 	case event.Type == realtime.TypeError && event.Error != nil:
 		b.say(event.Error.Error())
 	case event.Type == typeBridgeEnded:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -14,6 +15,21 @@ const (
 	maxSetUps  = 10_000
 	maxTools   = 64
 )
+
+// What the model's words are.
+const (
+	// answerEvents is how many events tell one answer.
+	answerEvents = 256
+	// stampBytes is how many bytes of each event say when it was sent.
+	stampBytes = 10
+	// maxEvents and maxEventBytes bound what one call says.
+	maxEvents     = 200
+	maxEventBytes = 1000
+)
+
+// defaultEventBytes are the sizes of text of an event: that of a word, and that of
+// a sentence.
+var defaultEventBytes = []int{10, 80}
 
 const (
 	defaultWarmUp = time.Second
@@ -36,6 +52,14 @@ type Config struct {
 	// Tools is how many tools run at once in one call while its latency is measured,
 	// on one call and on the first of Calls that is larger; 0 leaves it out. Up to 64.
 	Tools int
+	// Events is how many events of its words each model tells a second, beside the sound;
+	// 0 leaves the rounds with words out. Up to 200.
+	Events int
+	// EventBytes are the sizes of the text of an event, one round for each; none means
+	// 10 and 80.
+	EventBytes []int
+	// NoLoad leaves out the rounds without words.
+	NoLoad bool
 	// Bridge is how the bridge is started.
 	Bridge Command
 	// Version is the bridge's, for the report.
@@ -63,11 +87,32 @@ func (c Config) validate() error {
 	if c.Tools < 0 || c.Tools > maxTools {
 		errs = append(errs, fmt.Errorf("%d tools at once: it must be 0 to %d", c.Tools, maxTools))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.validateWords())...)
 }
 
 func (c Config) tell(format string, args ...any) {
 	if c.Progress != nil {
 		_, _ = fmt.Fprintf(c.Progress, format+"\n", args...) // progress is not worth failing for
 	}
+}
+
+// eventSizes are the sizes of text that are measured.
+func (c Config) eventSizes() []int {
+	if c.Events == 0 {
+		return nil
+	}
+	if len(c.EventBytes) == 0 {
+		return defaultEventBytes
+	}
+	return c.EventBytes
+}
+
+func (c Config) validateWords() error {
+	if c.Events < 0 || c.Events > maxEvents {
+		return fmt.Errorf("%d events a second: it must be 0 to %d", c.Events, maxEvents)
+	}
+	if i := slices.IndexFunc(c.EventBytes, func(n int) bool { return n < stampBytes || n > maxEventBytes }); i >= 0 {
+		return fmt.Errorf("%d bytes of text in an event: it must be %d to %d", c.EventBytes[i], stampBytes, maxEventBytes)
+	}
+	return nil
 }

@@ -41,6 +41,8 @@ type window struct {
 	from, to int64
 	ends     time.Time
 	ways     [ways]direction
+	// words are the events of the model's words, at the browser.
+	words direction
 	// late is how far behind its schedule the generator was.
 	late histogram
 }
@@ -186,4 +188,15 @@ func (t *moment) mark() {
 		t.at = time.Now()
 		close(t.done)
 	})
+}
+
+// heardWords takes an event of the model's words at the browser.
+func (m *measurement) heardWords(delta string) {
+	sent, ok := readMoment(delta)
+	if !ok {
+		return
+	}
+	if w := m.at(sent); w != nil {
+		w.words.latency.record(time.Duration(m.now() - sent))
+	}
 }

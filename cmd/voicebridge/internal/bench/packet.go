@@ -3,6 +3,9 @@ package bench
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
 )
 
 // payloadSize has 20 ms of speech at 32 kbit/s.
@@ -50,4 +53,22 @@ func readStamp(payload []byte) (stamp, bool) {
 		sequence: binary.BigEndian.Uint64(payload[sequenceAt:]),
 		sent:     int64(binary.BigEndian.Uint64(payload[sentAt:])), // as it was put
 	}, true
+}
+
+// putMoment writes a moment of the measurement's clock as the first bytes of text.
+func putMoment(ns int64, size int) string {
+	text := fmt.Sprintf(" %0*s", stampBytes-1, strconv.FormatInt(ns, 36))
+	if more := size - len(text); more > 0 {
+		text += strings.Repeat(" and words", more/10+1)[:more]
+	}
+	return text
+}
+
+// readMoment reads what putMoment has written.
+func readMoment(text string) (ns int64, ok bool) {
+	if len(text) < stampBytes || text[0] != ' ' {
+		return 0, false
+	}
+	ns, err := strconv.ParseInt(text[1:stampBytes], 36, 64)
+	return ns, err == nil
 }

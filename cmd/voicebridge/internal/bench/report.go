@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -15,7 +16,10 @@ type Report struct {
 	Settings  Settings  `json:"settings"`
 	SetUp     *SetUp    `json:"set_up,omitempty"`
 	Load      []Load    `json:"load"`
+	Words     []Words   `json:"words,omitempty"`
 	Tools     []Tools   `json:"tools,omitempty"`
+	// Against compares it with an earlier report.
+	Against *Against `json:"against,omitempty"`
 	// Notes say what makes figures doubtful.
 	Notes []string `json:"notes"`
 }
@@ -78,6 +82,9 @@ type Load struct {
 	// at a time, in seconds.
 	DirectSetUp  float64 `json:"direct_set_up_seconds"`
 	BridgedSetUp float64 `json:"bridged_set_up_seconds"`
+	// DirectPerSecond and BridgedPerSecond are set-ups a second.
+	DirectPerSecond  float64 `json:"direct_set_ups_per_second"`
+	BridgedPerSecond float64 `json:"bridged_set_ups_per_second"`
 	// Added is Bridged less Direct, in µs. Ratio is Bridged by Direct.
 	Added Ways `json:"added_us"`
 	Ratio Ways `json:"ratio"`
@@ -182,6 +189,17 @@ func compareStages(direct, bridged *histogram) Stage {
 	return s
 }
 
+// perSecond fills the set-ups a second.
+func (l *Load) perSecond() {
+	of := func(seconds float64) float64 {
+		if seconds <= 0 {
+			return 0
+		}
+		return round(float64(l.Calls)/seconds, 1)
+	}
+	l.DirectPerSecond, l.BridgedPerSecond = of(l.DirectSetUp), of(l.BridgedSetUp)
+}
+
 // compare fills Added and Ratio.
 func (l *Load) compare() {
 	l.Added = Ways{Up: less(l.Bridged.Up, l.Direct.Up), Down: less(l.Bridged.Down, l.Direct.Down)}
@@ -247,4 +265,66 @@ func lossDoubts(paths []namedPath) []string {
 		}
 	}
 	return out
+}
+
+// machine is what this runs on.
+func machine() Machine {
+	return Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(), Shared: true}
+}
+
+// Words is one round with words: the same calls first without and then with events
+// of the model's words beside the sound.
+type Words struct {
+	Calls           int `json:"calls"`
+	EventsPerSecond int `json:"events_per_second_per_call"`
+	EventBytes      int `json:"text_bytes_per_event"`
+	// Without and With are what the sound was like.
+	Without WordsHalf `json:"without"`
+	With    WordsHalf `json:"with"`
+	// Events are those that arrived at the browsers, of the second half.
+	Events Path `json:"events"`
+	// AudioRatio is the sound's latency with words by that without.
+	AudioRatio Ways `json:"audio_with_by_without"`
+	// CPUPerEvent is in µs: what the words add, by event.
+	CPUPerEvent *float64 `json:"cpu_us_per_event"`
+}
+
+// WordsHalf is one half of such a round.
+type WordsHalf struct {
+	Audio      Paths     `json:"audio"`
+	CPUPerCall *float64  `json:"cpu_percent_per_call"`
+	RSS        *int64    `json:"rss_kib"`
+	Generator  Generator `json:"generator"`
+	OthersCPU  *float64  `json:"others_cpu_percent"`
+}
+
+// notes says what makes the round doubtful.
+func (w Words) notes() []string {
+	var out []string
+	for _, why := range slices.Concat(w.With.Generator.doubts(w.With.OthersCPU), lossDoubts([]namedPath{
+		{"up without words", w.Without.Audio.Up}, {"down without words", w.Without.Audio.Down},
+		{"up with words", w.With.Audio.Up}, {"down with words", w.With.Audio.Down},
+	})) {
+		out = append(out, fmt.Sprintf("%d calls with words of %d bytes: %s", w.Calls, w.EventBytes, why))
+	}
+	if e := w.Events; e.Lost != 0 {
+		out = append(out, fmt.Sprintf("%d calls with words of %d bytes: %d of %d events did not arrive", w.Calls, w.EventBytes, e.Lost, e.Sent))
+	}
+	return out
+}
+
+// Against compares the report with an earlier one: of the bare relay, or of another
+// version.
+type Against struct {
+	Of      string   `json:"of"` // the other report's version and time
+	Figures []Figure `json:"figures"`
+}
+
+// Figure is one figure of both reports.
+type Figure struct {
+	Name  string  `json:"name"`
+	This  float64 `json:"this"`
+	Other float64 `json:"other"`
+	// Ratio is This by Other.
+	Ratio float64 `json:"ratio"`
 }

@@ -23,6 +23,7 @@ type rig struct {
 	api    *rtc.API
 	up     *upstream
 	bridge *bridge // nil: browsers connect to the upstream
+	bare   bool    // the bridge is a bare relay
 	client *realtime.Client
 	pool   *http.Transport // of client
 	// alive ends, with its cause, when the bridge does.
@@ -48,7 +49,7 @@ func openRig(ctx context.Context, command *Command, calls int, trickle time.Dura
 		if r.bridge, err = startBridge(ctx, *command, r.up.url, calls); err != nil {
 			return nil, errors.Join(err, r.close())
 		}
-		base = r.bridge.url + "/v1"
+		base, r.bare = r.bridge.url+"/v1", command.Relay
 		go r.watch()
 	}
 	r.client = &realtime.Client{BaseURL: base, HTTP: &http.Client{Transport: r.pool}, Timeout: connectTimeout}
@@ -98,7 +99,7 @@ func (r *rig) close() error {
 
 // readyType is the event after which the caller is heard.
 func (r *rig) readyType() string {
-	if r.bridge != nil {
+	if r.bridge != nil && !r.bare {
 		return typeBridgeReady
 	}
 	return realtime.TypeSessionCreated

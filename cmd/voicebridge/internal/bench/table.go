@@ -19,8 +19,14 @@ func (r Report) WriteTable(w io.Writer) error {
 		r.writeLatency(out)
 		r.writeUse(out)
 	}
+	if len(r.Words) > 0 {
+		r.writeWords(out)
+	}
 	if len(r.Tools) > 0 {
 		r.writeTools(out)
+	}
+	if r.Against != nil {
+		r.Against.write(out)
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(out, "\nDoubtful:")
@@ -125,9 +131,9 @@ func (r Report) writeUse(w io.Writer) {
 	}
 	fmt.Fprintln(w, "Idle is before the first call; with few calls, memory per call holds what the first call loads.")
 	columns(w, fmt.Sprintf("Set-up of all calls, %d at a time: seconds until all are ready", atOnce), func(t io.Writer) {
-		fmt.Fprintln(t, "calls\tdirect\tbridged\t")
+		fmt.Fprintln(t, "calls\tdirect\tbridged\tdirect per s\tbridged per s\t")
 		for _, l := range r.Load {
-			fmt.Fprintf(t, "%d\t%.2f\t%.2f\t\n", l.Calls, l.DirectSetUp, l.BridgedSetUp)
+			fmt.Fprintf(t, "%d\t%.2f\t%.2f\t%.0f\t%.0f\t\n", l.Calls, l.DirectSetUp, l.BridgedSetUp, l.DirectPerSecond, l.BridgedPerSecond)
 		}
 	})
 }
@@ -137,4 +143,34 @@ func orDash(v *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f", *v)
+}
+
+func (a Against) write(w io.Writer) {
+	columns(w, "Beside "+a.Of, func(t io.Writer) {
+		fmt.Fprintln(t, "\tthis\tother\tratio\t")
+		for _, f := range a.Figures {
+			fmt.Fprintf(t, "%s\t%.3g\t%.3g\t%.2f\t\n", f.Name, f.This, f.Other, f.Ratio)
+		}
+	})
+}
+
+func (r Report) writeWords(w io.Writer) {
+	columns(w, "With the model's words as events beside the sound; CPU in % of one core per call, latencies in µs", func(t io.Writer) {
+		fmt.Fprintln(t, "calls\tevents/s\tbytes\tCPU\tCPU\tCPU µs\taudio up p99\taudio up p99\tdown p99\tdown p99\tp99 ratio\tevent\tevent\tevents\tlost\t")
+		fmt.Fprintln(t, "\tper call\t\twithout\twith\tper event\twithout\twith\twithout\twith\tup, down\tp50\tp99\t\t\t")
+		for _, v := range r.Words {
+			a, b := v.Without.Audio, v.With.Audio
+			fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f, %.2f\t%.0f\t%.0f\t%d\t%d\t\n",
+				v.Calls, v.EventsPerSecond, v.EventBytes, orDash3(v.Without.CPUPerCall), orDash3(v.With.CPUPerCall), orDash(v.CPUPerEvent),
+				a.Up.P99, b.Up.P99, a.Down.P99, b.Down.P99, v.AudioRatio.Up.P99, v.AudioRatio.Down.P99,
+				v.Events.P50, v.Events.P99, v.Events.Sent, v.Events.Lost)
+		}
+	})
+}
+
+func orDash3(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *v)
 }

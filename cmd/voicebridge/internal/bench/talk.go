@@ -78,6 +78,7 @@ type flow struct {
 	setUp     time.Duration // of all calls
 	forwarded float64       // packets/s that arrived, both ways
 	tools     float64       // tool calls/s that were answered
+	words     Path          // events of words
 }
 
 // measure counts packets for a while, after the time that does not count. ctx must
@@ -98,6 +99,7 @@ func (t *talk) measure(ctx context.Context, c Config) (f flow, err error) {
 	}
 	f.paths = t.rig.m.paths(w)
 	f.forwarded = float64(w.ways[upward].latency.count()+w.ways[downward].latency.count()) / c.Duration.Seconds()
+	f.words = w.words.path(0)
 	f.generator.LateP99 = micro(w.late.quantile(0.99))
 	return f, nil
 }

@@ -1,0 +1,181 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"voicebridge/realtime"
+)
+
+// narrator is a model that speaks without an end: answers whose words are told event
+// by event. It belongs to the session's goroutine.
+type narrator struct {
+	of   stage
+	m    *measurement
+	size int    // bytes of text of an event
+	name string // of the call: ids are unique
+
+	answers, events int
+	said            strings.Builder
+}
+
+func (n *narrator) item() string     { return fmt.Sprintf("item_%s_%d", n.name, n.answers) }
+func (n *narrator) response() string { return fmt.Sprintf("resp_%s_%d", n.name, n.answers) }
+
+// say tells the next words, which were due at a moment.
+func (n *narrator) say(at int64) {
+	if n.events == 0 {
+		n.begin()
+	}
+	text := putMoment(at, n.size)
+	n.said.WriteString(text)
+	if w := n.m.at(at); w != nil {
+		w.words.sent.Add(1)
+	}
+	n.of.Emit(object{
+		"type": realtime.TypeAudioTranscriptDelta, "response_id": n.response(), "item_id": n.item(),
+		"output_index": 0, "content_index": 0, "delta": text,
+	})
+	if n.events++; n.events == answerEvents {
+		n.end()
+	}
+}
+
+func (n *narrator) begin() {
+	var previous any
+	if n.answers > 0 {
+		previous = n.item()
+	}
+	n.answers++
+	item := n.shown("in_progress")
+	n.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress, []any{})
+	n.of.Emit(object{"type": realtime.TypeOutputItemAdded, "response_id": n.response(), "output_index": 0, "item": item})
+	n.of.Emit(object{"type": realtime.TypeItemAdded, "previous_item_id": previous, "item": item})
+	n.of.Emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": n.response()})
+}
+
+// end ends the answer, if one is being told.
+func (n *narrator) end() {
+	if n.events == 0 {
+		return
+	}
+	item := n.shown("completed")
+	n.of.Emit(object{
+		"type": realtime.TypeAudioTranscriptDone, "response_id": n.response(), "item_id": n.item(),
+		"output_index": 0, "content_index": 0, "transcript": n.said.String(),
+	})
+	n.of.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": n.response(), "output_index": 0, "item": item})
+	n.of.Emit(object{"type": realtime.TypeItemDone, "item": item})
+	n.respond(realtime.TypeResponseDone, realtime.ResponseCompleted, []any{item})
+	n.of.Emit(object{"type": realtime.TypeOutputBufferStopped, "response_id": n.response()})
+	n.events = 0
+	n.said.Reset()
+}
+
+func (n *narrator) shown(status string) object {
+	content := []any{}
+	if status == "completed" {
+		content = append(content, object{"type": "output_audio", "transcript": n.said.String()})
+	}
+	return object{
+		"id": n.item(), "object": "realtime.item", "type": realtime.ItemMessage, "role": "assistant", "status": status, "content": content,
+	}
+}
+
+func (n *narrator) respond(kind, status string, output []any) {
+	n.of.Emit(object{"type": kind, "response": object{
+		"object": "realtime.response", "id": n.response(), "status": status, "output": output,
+	}})
+}
+
+// narrate lets the models of all calls speak, so many events a second each, until ctx
+// ends, on a schedule that does not wait for anybody. It ends their answers.
+func (t *talk) narrate(ctx context.Context, perSecond, size int) {
+	narrators := make([]*narrator, len(t.calls))
+	for i, c := range t.calls {
+		narrators[i] = &narrator{of: c.session, m: t.rig.m, size: size, name: fmt.Sprintf("%d_%d", i, size)}
+	}
+	every := time.Second / time.Duration(perSecond)
+	var wg sync.WaitGroup
+	for first := range min(len(t.calls), narratorGroups) {
+		wg.Go(func() {
+			timer := time.NewTimer(time.Hour)
+			defer timer.Stop()
+			for start := t.rig.m.now(); ctx.Err() == nil; start += int64(every) {
+				for i := first; i < len(t.calls); i += narratorGroups {
+					due := start + int64(every)*int64(i)/int64(len(t.calls))
+					if wait := due - t.rig.m.now(); wait > 0 {
+						timer.Reset(time.Duration(wait))
+						select {
+						case <-timer.C:
+						case <-ctx.Done():
+							return
+						}
+					}
+					at := t.rig.m.now()
+					t.calls[i].session.Do(func() { narrators[i].say(at) })
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, n := range narrators {
+		t.calls[i].session.Do(n.end)
+	}
+}
+
+// narratorGroups is how many goroutines keep the schedule of the words.
+const narratorGroups = 2
+
+// measureWords is one round: n calls through the bridge, first without words, then
+// with them.
+func measureWords(ctx context.Context, c Config, n, size int) (row Words, err error) {
+	r, err := openRig(ctx, &c.Bridge, n, 0)
+	if err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	t, err := r.talk(n)
+	if err != nil {
+		return row, r.explain(err)
+	}
+	defer func() { err = errors.Join(err, t.stop()) }()
+
+	row = Words{Calls: n, EventsPerSecond: c.Events, EventBytes: size}
+	without, err := t.measure(t.alive, c)
+	if err != nil {
+		return row, r.explain(err)
+	}
+	speaking, hush := context.WithCancel(t.alive)
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		t.narrate(speaking, c.Events, size)
+	}()
+	with, err := t.measure(t.alive, c)
+	hush()
+	<-said
+	if err != nil {
+		return row, r.explain(err)
+	}
+	row.Without, row.With, row.Events = newWordsHalf(without, n), newWordsHalf(with, n), with.words
+	row.AudioRatio = Ways{Up: by(with.paths.Up, without.paths.Up), Down: by(with.paths.Down, without.paths.Down)}
+	if with.used != nil && without.used != nil && row.Events.Sent > 0 {
+		more := with.used.cpu.Seconds()/with.seconds - without.used.cpu.Seconds()/without.seconds
+		row.CPUPerEvent = new(round(more*1e6/float64(n*c.Events), 1))
+	}
+	return row, nil
+}
+
+func newWordsHalf(f flow, calls int) WordsHalf {
+	h := WordsHalf{Audio: f.paths, Generator: f.generator, OthersCPU: f.others}
+	if f.used != nil {
+		h.CPUPerCall = new(round(percent(f.used.cpu, f.seconds)/float64(calls), 3))
+		h.RSS = &f.used.rss
+	}
+	return h
+}

@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// recorder is a stage that keeps what is emitted.
+type recorder struct{ events []map[string]any }
+
+func (r *recorder) Emit(event map[string]any) { r.events = append(r.events, event) }
+func (*recorder) AddCall(_, _, _ string)      {}
+func (*recorder) Forget()                     {}
+
+func TestNarratorTellsWholeAnswers(t *testing.T) {
+	t.Parallel()
+	stage := &recorder{}
+	m := newMeasurement()
+	w := m.open(time.Hour)
+	n := &narrator{of: stage, m: m, size: 80, name: "1"}
+	for i := range answerEvents + 1 {
+		n.say(w.from + int64(i))
+	}
+	n.end()
+	n.end() // nothing is being told
+	var said, whole string
+	kinds := map[string]int{}
+	for _, e := range stage.events {
+		kind, _ := e["type"].(string)
+		kinds[kind]++
+		if delta, ok := e["delta"].(string); ok {
+			said += delta
+			if len(delta) != 80 {
+				t.Fatalf("%q", delta)
+			}
+			m.heardWords(delta)
+		}
+		if transcript, ok := e["transcript"].(string); ok {
+			whole += transcript
+		}
+	}
+	if said != whole || kinds["response.created"] != 2 || kinds["response.done"] != 2 || kinds["conversation.item.added"] != 2 {
+		t.Errorf("%v", kinds)
+	}
+	if p := w.words.path(0); p.Sent != answerEvents+1 || p.Lost != 0 {
+		t.Errorf("%+v", p)
+	}
+	for _, bad := range []string{"", "words", " not-a-num", strings.Repeat("x", 20)} {
+		m.heardWords(bad)
+	}
+	if p := w.words.path(0); p.Lost != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestCompareWith(t *testing.T) {
+	t.Parallel()
+	r, other := sample(), sample()
+	half := func(cpu float64) WordsHalf { return WordsHalf{CPUPerCall: &cpu} }
+	r.Words = []Words{{Calls: 50, EventsPerSecond: 20, EventBytes: 10, With: half(1.2)}, {Calls: 7}}
+	other.Words = []Words{{Calls: 50, EventsPerSecond: 20, EventBytes: 10, With: half(1.0)}}
+	r.CompareWith(other)
+	found := false
+	for _, f := range r.Against.Figures {
+		if f.Name == "50 calls, 20 events of 10 bytes: CPU % per call" {
+			found = f.Ratio == 1.2
+		}
+	}
+	if !found {
+		t.Errorf("%+v", r.Against)
+	}
+	for _, bad := range []string{"", "{}", "[]", "before"} {
+		if _, err := ReadReport([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
