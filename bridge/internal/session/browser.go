@@ -5,15 +5,6 @@ import "time"
 // joinGrace is the least time that a browser has to connect again.
 const joinGrace = 12 * time.Second
 
-// browserLeg is the connection of the caller's browser. A call outlives it for a while.
-type browserLeg struct {
-	gen       int
-	connected bool // it has been connected once
-	// by is when a call without its browser ends, because of why.
-	by  time.Time
-	why EndReason
-}
-
 // browserIs takes the state of a browser's connection.
 func (s *State) browserIs(gen int, state Connection) {
 	b := &s.browserLeg
@@ -99,14 +90,4 @@ func (s *State) browserJoined(in BrowserJoined) {
 	for _, run := range s.tools.unfinished() {
 		s.tools.tellAgain(run)
 	}
-}
-
-// tellAgain tells a browser of a call that another one was told of.
-func (t *tools) tellAgain(run *toolRun) {
-	e := run.event("bridge.tool.started")
-	if a, _ := run.Approval(); run.Asking() {
-		e.Type, e.Nonce = "bridge.tool.approval_required", a.Nonce
-	}
-	e.Input = run.message.tools[run.part].Input
-	t.tell(e)
 }

@@ -89,3 +89,22 @@ const (
 	maxSent        = 1024     // own events whose errors are still known
 	MaxInputText   = 32 << 10 // bytes of a typed text
 )
+
+// CancelToolName is the tool by which the model ends tools on the user's word. Its
+// calls are answered here: nobody else knows what runs.
+const CancelToolName = "cancel_running_tools"
+
+// Limits are what a call may take; zero is no limit.
+type Limits struct {
+	// CallUSD is what the call may cost, OwnerDayUSD what all that the owner does in a
+	// day may, of which OwnerSpentUSD was spent when the call began. The caller is
+	// warned at WarnPercent of either.
+	CallUSD, OwnerDayUSD, OwnerSpentUSD float64
+	WarnPercent                         int
+	// Idle ends a call in which nobody has said or written anything for so long, no
+	// answer was made and no tool ran. Noise of a microphone does not count.
+	Idle time.Duration
+	// ToolRounds are the responses with tool calls that one turn of the user may lead
+	// to. The next one has to answer in words.
+	ToolRounds int
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+	"unicode/utf8"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -20,13 +21,12 @@ const (
 	ended
 )
 
-// core is what all parts of a call share: its configuration, the time, the upstream
-// session that is heard, and the effects of the input at hand.
+// core is what all parts of a call share: its configuration, the time, and the effects
+// of the input at hand.
 type core struct {
 	Config
 	now     time.Time
 	phase   phase
-	up      *upstream
 	away    bool // the browser is not there
 	record  persistence.CallRecord
 	effects []Effect
@@ -39,9 +39,6 @@ func (c *core) save(change Change) { c.do(Write{change}) }
 
 // saveCall saves the call's record as it is now.
 func (c *core) saveCall() { c.save(SaveCall{c.record}) }
-
-// listening says that the caller has an upstream session at this moment.
-func (c *core) listening() bool { return c.phase == live && !c.up.gone }
 
 // tell sends one of the bridge's own events to the browser.
 func (c *core) tell(event any) { c.do(ToBrowser{Data: encode(event)}) }
@@ -90,4 +87,23 @@ func until(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// codeNotAllowed answers what a browser may not do.
+const codeNotAllowed = "event_not_allowed"
+
+// clip makes a client's value fit into a message.
+func clip(v string) string {
+	if len(v) > 64 {
+		return shorten(v, 64) + "…"
+	}
+	return v
+}
+
+// shorten cuts text to at most n bytes, between characters.
+func shorten(text string, n int) string {
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }

@@ -2,19 +2,18 @@
 // happened and returns what is to be done. It does no input or output, starts no
 // goroutine and reads no clock, so that every rule of a call can be tested by itself.
 //
-//	            Input
-//	              │
-//	          state.go ── lifecycle.go, renewal.go
-//	              │
-//	from_upstream.go  from_browser.go  from_server.go
-//	              │
-//	   tools.go   settings.go   playback.go
-//	              │
-//	        responses.go, items.go
-//	              │
-//	        transcript.go
-//	              │
-//	     upstream.go, core.go ──▶ []Effect
+//	                       reduce.go           an input comes in, effects go out
+//	from_upstream.go  browser.go  setup.go     events of the upstream, connections, the first session
+//	            renewal.go                     the next session
+//	from_browser.go  from_server.go  from_response.go
+//	          ending.go  items.go
+//	              state.go                     what follows is owned by it:
+//	tools.go  settings.go  playback.go
+//	            responses.go
+//	            transcript.go                  items and messages, in their order
+//	      upstream.go  core.go                 the events that are sent, and []Effect
+//
+// A file uses those below it and none above: whoever follows an event never climbs.
 //
 // What belongs to the conversation outlives an upstream session: the transcript, the
 // tool calls, what was heard, what waits for an answer. What belongs to one upstream

@@ -127,32 +127,6 @@ func overrides(response json.RawMessage) bool {
 	return json.Unmarshal(response, &o) != nil || len(o) > 0
 }
 
-// clientItem is what is read of an item that a browser wants to create.
-type clientItem struct {
-	ID      string          `json:"id"`
-	Type    string          `json:"type"`
-	Role    string          `json:"role"`
-	CallID  string          `json:"call_id"`
-	Output  json.RawMessage `json:"output"`
-	Content []struct {
-		Type string  `json:"type"`
-		Text *string `json:"text"`
-	} `json:"content"`
-}
-
-// text joins the item's content; bad is the index of a part that is no text, else
-// less than 0.
-func (it *clientItem) text() (text string, bad int) {
-	var texts []string
-	for i, c := range it.Content {
-		if c.Type != realtime.ContentInputText || c.Text == nil {
-			return "", i
-		}
-		texts = append(texts, *c.Text)
-	}
-	return strings.Join(texts, "\n"), -1
-}
-
 // createItem takes a user's text or the answer to a client tool.
 func (s *State) createItem(ev realtime.Event) {
 	var it clientItem

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"time"
 	"voicebridge/realtime"
 )
 
@@ -109,4 +110,14 @@ func (s *State) firstText(m *message) {
 	}
 	ms := s.now.Sub(r.asked).Milliseconds()
 	r.record.FirstTokenMS = &ms
+}
+
+// responseLost ends a response of which nothing more comes.
+func (s *State) responseLost() {
+	r := s.answers.of("")
+	if r == nil {
+		s.answers.activeBy = time.Time{}
+		return
+	}
+	s.endResponse(r, &realtime.Response{ID: r.id, Status: realtime.ResponseFailed, StatusDetails: realtime.StatusDetails{Reason: "response_timeout"}})
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"voicebridge/persistence"
-	"voicebridge/realtime"
 )
 
 // say puts text into the conversation and asks for the answer to it.
@@ -83,14 +82,6 @@ func (s *State) forget() {
 	s.script.rebase()
 }
 
-// deleteItem takes an item out of the model's conversation.
-func (s *State) deleteItem(it *item) {
-	it.forgotten = true
-	if it.gen == s.up.gen {
-		s.up.send(realtime.ItemDelete(s.up.eventID(sentEvent{}), s.up.names.theirs(it.id)))
-	}
-}
-
 // forgettable says whether an item is in the conversation and over.
 func (s *State) forgettable(it *item) bool {
 	wanted := func(n need) bool {
@@ -109,4 +100,18 @@ func (s *State) forgettable(it *item) bool {
 		return m.response.done && m.response.open == 0
 	}
 	return true
+}
+
+// release takes what has waited for a session.
+func (s *State) release() {
+	if written := s.held.written; len(written) > 0 {
+		s.do(Append{Gen: s.up.gen, Messages: written})
+	}
+	events, texts := s.held.take()
+	for _, data := range events {
+		s.browser(data)
+	}
+	for _, t := range texts {
+		s.say(t)
+	}
 }

@@ -40,17 +40,6 @@ func (s *State) upstreamEvent(gen int, data []byte) {
 	}
 }
 
-// session finds the upstream session of that generation, nil when it is over.
-func (s *State) session(gen int) *upstream {
-	switch {
-	case gen == s.up.gen:
-		return s.up
-	case s.next != nil && gen == s.next.gen:
-		return s.next
-	}
-	return nil
-}
-
 // malformed returns what the browser sees of an event that cannot be read whole. It
 // sees no more than of one that can. Fields that cannot be read are empty; the end of
 // a response is taken all the same, since the call waits for it.
@@ -237,12 +226,6 @@ func (s *State) upstreamError(ev realtime.Event) []byte {
 		return ev.Raw
 	}
 }
-
-const codeSessionExpired = "session_expired"
-
-// ReplayPrefix begins the ids of the events that tell an upstream what was said
-// before.
-const ReplayPrefix = ownPrefix + "replay_"
 
 // ownError takes the error of an event that the bridge has sent.
 func (s *State) ownError(own sentEvent, e *realtime.Error) {

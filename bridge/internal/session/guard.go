@@ -2,21 +2,6 @@ package session
 
 import "time"
 
-// Limits are what a call may take; zero is no limit.
-type Limits struct {
-	// CallUSD is what the call may cost, OwnerDayUSD what all that the owner does in a
-	// day may, of which OwnerSpentUSD was spent when the call began. The caller is
-	// warned at WarnPercent of either.
-	CallUSD, OwnerDayUSD, OwnerSpentUSD float64
-	WarnPercent                         int
-	// Idle ends a call in which nobody has said or written anything for so long, no
-	// answer was made and no tool ran. Noise of a microphone does not count.
-	Idle time.Duration
-	// ToolRounds are the responses with tool calls that one turn of the user may lead
-	// to. The next one has to answer in words.
-	ToolRounds int
-}
-
 // guard keeps a call within its limits.
 type guard struct {
 	*core

@@ -1,6 +1,11 @@
 package session
 
-import "voicebridge/persistence"
+import (
+	"encoding/json"
+	"strings"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
 
 // held is what waits for a session that is ready: events of the browser, and texts
 // from elsewhere.
@@ -27,4 +32,30 @@ func (h *held) take() (events [][]byte, texts []ServerText) {
 	events, texts = h.events, h.texts
 	*h = held{}
 	return events, texts
+}
+
+// clientItem is what is read of an item that a browser wants to create.
+type clientItem struct {
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Role    string          `json:"role"`
+	CallID  string          `json:"call_id"`
+	Output  json.RawMessage `json:"output"`
+	Content []struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	} `json:"content"`
+}
+
+// text joins the item's content; bad is the index of a part that is no text, else
+// less than 0.
+func (it *clientItem) text() (text string, bad int) {
+	var texts []string
+	for i, c := range it.Content {
+		if c.Type != realtime.ContentInputText || c.Text == nil {
+			return "", i
+		}
+		texts = append(texts, *c.Text)
+	}
+	return strings.Join(texts, "\n"), -1
 }

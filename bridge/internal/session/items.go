@@ -172,3 +172,11 @@ func (s *State) closeMessages(r *response, done *realtime.Response) {
 		}
 	}
 }
+
+// deleteItem takes an item out of the model's conversation.
+func (s *State) deleteItem(it *item) {
+	it.forgotten = true
+	if it.gen == s.up.gen {
+		s.up.send(realtime.ItemDelete(s.up.eventID(sentEvent{}), s.up.names.theirs(it.id)))
+	}
+}

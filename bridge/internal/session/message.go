@@ -1,10 +1,12 @@
 package session
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 )
 
 // message is one message of the thread that this call writes.
@@ -96,4 +98,51 @@ func (m *message) setText(index int, text string) {
 		text = strings.ToValidUTF8(text[:maxMessageText], "")
 	}
 	m.texts[index] = text
+}
+
+// item is one entry of the conversation.
+type item struct {
+	id  string
+	gen int // of the upstream session that has it
+	// prev is the item before this one, which is known when linked; empty then
+	// means that this item is the first.
+	prev   string
+	linked bool
+	// seeded items come from the thread and are not written again.
+	seeded bool
+	// forgotten items were deleted upstream, and stay in the thread.
+	forgotten bool
+	// message is what the item is a part of, nil when it is not shown.
+	message *message
+	raw     realtime.Item // as far as it is known, for conversation.item.retrieve
+}
+
+// link notes the item's predecessor.
+func (it *item) link(ev *realtime.Event) {
+	if ev.HasPrevious && (!it.linked || it.prev == "") {
+		it.prev, it.linked = ev.PreviousItemID, true
+	}
+}
+
+// know keeps what is said of the item.
+func (it *item) know(raw realtime.Item) {
+	if len(raw.Content) == 0 {
+		raw.Content = it.raw.Content
+	}
+	it.raw = raw
+}
+
+// end is the id of the last message of the thread that belongs to this one.
+func (m *message) end() string { return cmp.Or(m.after, m.id) }
+
+// response is one response of the upstream.
+type response struct {
+	id       string
+	record   persistence.ResponseRecord
+	created  bool // it was announced
+	done     bool
+	messages []*message // in the order of their items
+	tools    int        // tool calls
+	open     int        // of them, without an answer
+	asked    time.Time  // when the user's turn ended that it answers
 }

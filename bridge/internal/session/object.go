@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
@@ -44,29 +45,30 @@ type sessionOutput struct {
 	Speed json.RawMessage `json:"speed,omitempty"`
 }
 
-func (c *settings) object(u *update) sessionObject {
+// object is the session of the update, with what the operator wants and the call's tools.
+func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	w := u.patch
-	in := sessionInput{Noise: w.noise, Transcription: c.transcription(w.transcription), Turns: w.turns}
+	in := sessionInput{Noise: w.noise, Transcription: d.transcription(w.transcription), Turns: w.turns}
 	out := sessionOutput{Voice: w.voice, Speed: w.speed}
 	o := sessionObject{Type: "realtime", Instructions: w.instructions, MaxTokens: w.maxTokens, Modalities: w.modalities}
 	if u.first {
 		if o.Instructions == nil {
-			o.Instructions = &c.Session.Instructions
+			o.Instructions = &d.Instructions
 		}
 		if in.Transcription == nil {
-			in.Transcription = c.transcription(json.RawMessage("{}"))
+			in.Transcription = d.transcription(json.RawMessage("{}"))
 		}
 		if in.Turns == nil {
-			in.Turns = json.RawMessage(c.Session.TurnDetection)
+			in.Turns = json.RawMessage(d.TurnDetection)
 		}
 		if len(in.Turns) == 0 {
 			in.Turns = json.RawMessage(`{"type":"server_vad"}`)
 		}
-		if in.Noise == nil && c.Session.NoiseReduction != "" {
-			in.Noise = json.RawMessage(c.Session.NoiseReduction)
+		if in.Noise == nil && d.NoiseReduction != "" {
+			in.Noise = json.RawMessage(d.NoiseReduction)
 		}
-		if out.Voice == nil && c.Session.Voice != "" {
-			out.Voice = encode(c.Session.Voice)
+		if out.Voice == nil && d.Voice != "" {
+			out.Voice = encode(d.Voice)
 		}
 		o.ToolChoice = "auto"
 	}
@@ -74,7 +76,7 @@ func (c *settings) object(u *update) sessionObject {
 		out.Voice = nil
 	}
 	if u.first || w.hasTools {
-		o.Tools = definitions(c.registry)
+		o.Tools = definitions(tools)
 	}
 	o.Audio = audioOf(in, out)
 	return o
@@ -95,7 +97,7 @@ func audioOf(in sessionInput, out sessionOutput) *sessionAudio {
 }
 
 // transcription names the operator's model where the client names none.
-func (c *settings) transcription(raw json.RawMessage) json.RawMessage {
+func (d *Defaults) transcription(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return nil
 	}
@@ -103,9 +105,9 @@ func (c *settings) transcription(raw json.RawMessage) json.RawMessage {
 	if json.Unmarshal(raw, &fields) != nil || notNull(fields["model"]) != nil {
 		return raw // the upstream will say what is wrong with it
 	}
-	fields["model"] = encode(c.Session.TranscriptionModel)
-	if c.Session.Language != "" && notNull(fields["language"]) == nil {
-		fields["language"] = encode(c.Session.Language)
+	fields["model"] = encode(d.TranscriptionModel)
+	if d.Language != "" && notNull(fields["language"]) == nil {
+		fields["language"] = encode(d.Language)
 	}
 	return encode(fields)
 }
@@ -116,4 +118,15 @@ func definitions(r *toolkit.Registry) []realtime.Tool {
 		tools = append(tools, realtime.Tool{Type: "function", Name: d.Name, Description: d.Description, Parameters: d.Parameters})
 	}
 	return tools
+}
+
+// update is a session.update that the upstream has not answered.
+type update struct {
+	eventID string
+	patch   Patch // the client's part
+	asked   bool  // the client waits for the answer
+	first   bool  // the bridge's own settings are in it
+	noVoice bool
+	before  []toolkit.Definition // the client's tools until now
+	by      time.Time            // when it is given up; zero for the first, without which there is no call
 }

@@ -24,7 +24,7 @@ const (
 // interrupted, and it deletes the words then; what was heard is estimated from
 // the time.
 type playback struct {
-	*core
+	*line
 	script  *transcript
 	answers *responses
 

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,13 +12,8 @@ import (
 
 // Times and limits of a renewal.
 const (
-	// forceBefore is how long before its end a session is replaced whatever goes on.
-	forceBefore = 2 * time.Minute
 	// firstRetry and lastRetry bound the wait before another try.
 	firstRetry, lastRetry = 250 * time.Millisecond, 4 * time.Second
-	// renewalPause is the least time between two planned renewals, for an upstream
-	// whose sessions are hardly longer than the time before their end.
-	renewalPause = 2 * time.Second
 	// plannedRetry is the wait after a planned renewal has failed.
 	plannedRetry = 30 * time.Second
 	// giveUpAfter is how long a lost upstream is sought.
@@ -28,22 +22,6 @@ const (
 	maxLosses  = 6
 	lossWindow = 10 * time.Minute
 )
-
-// renewal is the replacement of the upstream session of a call that goes on. The new
-// session is made ready first; then, at a silence, it takes the old one's place.
-type renewal struct {
-	reason EndReason // EndNone: none is under way
-	// lostAt is when the old session was lost; zero while it is still heard.
-	lostAt  time.Time
-	retryAt time.Time
-	tries   int
-	losses  []time.Time
-	// planAt is when a renewal is wanted, forceAt when it may interrupt.
-	planAt, forceAt time.Time
-	gen             int // the newest generation
-	// unheard says that something of what the caller said is lost.
-	unheard bool
-}
 
 func (s *State) renewalDeadline() time.Time {
 	r := &s.renewal
@@ -64,36 +42,6 @@ func (s *State) renewalDeadline() time.Time {
 	default:
 		return r.planAt
 	}
-}
-
-// plan reads when the upstream will end a session, and when it is to be replaced.
-func (s *State) plan(u *upstream, ev realtime.Event) {
-	var session struct {
-		ExpiresAt float64 `json:"expires_at"`
-	}
-	if json.Unmarshal(ev.Session, &session) != nil || session.ExpiresAt <= 0 || session.ExpiresAt > 1<<40 {
-		return
-	}
-	u.expires = time.Unix(int64(session.ExpiresAt), 0).UTC()
-	if u == s.up {
-		s.schedule()
-	}
-}
-
-// schedule plans the renewal of the session that is heard.
-func (s *State) schedule() {
-	r := &s.renewal
-	r.planAt, r.forceAt = time.Time{}, time.Time{}
-	left := s.up.expires.Sub(s.now)
-	if s.up.expires.IsZero() || s.RenewBefore <= 0 || left <= 0 {
-		return
-	}
-	wait := left - s.RenewBefore
-	if wait <= 0 {
-		wait = left / 2 // short from the start: its second half is used
-	}
-	r.planAt = s.now.Add(max(wait, renewalPause))
-	r.forceAt = s.now.Add(max(left-forceBefore, left*3/4))
 }
 
 // quiet says that nothing would be lost if the upstream were replaced now.
@@ -139,10 +87,11 @@ func (s *State) dial() {
 	u := s.newUpstream(s.renewal.gen)
 	s.next = u
 	history := s.script.memory.last()
+	s.renewal.told = make(map[string]bool)
 	for _, m := range history {
-		u.told[m.ID] = true
+		s.renewal.told[m.ID] = true
 	}
-	u.open = s.tools.unfinished()
+	s.renewal.open = s.tools.unfinished()
 	s.do(Dial{Gen: u.gen, History: history})
 }
 
@@ -252,27 +201,6 @@ func (s *State) lost(reason EndReason) {
 	}
 }
 
-// giveUp ends the call because of the upstream.
-func (s *State) giveUp(reason EndReason) {
-	if s.phase >= draining {
-		s.drainBy = s.now // nothing more will come
-		return
-	}
-	s.tell(endedEvent{Type: "bridge.upstream.lost", Reason: reason})
-	s.begin(reason)
-	s.drainBy = s.now
-}
-
-// giveUpNext drops the session that is made ready.
-func (s *State) giveUpNext() {
-	if s.next == nil {
-		return
-	}
-	s.next.gone = true
-	s.do(HangUp{Gen: s.next.gen, Reason: EndUpstreamSetup})
-	s.next = nil
-}
-
 // tryFailed takes a try of a renewal that came to nothing.
 func (s *State) tryFailed(why string) {
 	r := &s.renewal
@@ -372,15 +300,14 @@ func (s *State) switchOver() {
 
 // catchUp tells the new session what has happened since its history was read.
 func (s *State) catchUp() {
-	if since := s.script.memory.since(s.up.told); len(since) > 0 {
+	if since := s.script.memory.since(s.renewal.told); len(since) > 0 {
 		s.do(Append{Gen: s.up.gen, Messages: since})
 	}
-	for _, run := range s.up.open {
-		if run.Done() && s.up.told[run.message.id] {
+	for _, run := range s.renewal.open {
+		if run.Done() && s.renewal.told[run.message.id] {
 			s.tools.sendOutput(run, s.nextItemID())
 		}
 	}
-	s.up.told, s.up.open = nil, nil
 	s.script.messages = openOnly(s.script.messages)
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 )
 
@@ -17,7 +16,7 @@ import (
 // the needs that the upstream had when it began. What is left when the
 // conversation is quiet gets one response.create together.
 type responses struct {
-	*core
+	*line
 	script *transcript
 
 	needs  []need
@@ -77,20 +76,8 @@ func (c *creation) has(n need) bool {
 	return c != nil && slices.ContainsFunc(c.needs, func(o need) bool { return o.id == n.id })
 }
 
-// response is one response of the upstream.
-type response struct {
-	id       string
-	record   persistence.ResponseRecord
-	created  bool // it was announced
-	done     bool
-	messages []*message // in the order of their items
-	tools    int        // tool calls
-	open     int        // of them, without an answer
-	asked    time.Time  // when the user's turn ended that it answers
-}
-
-func newResponses(c *core, script *transcript) responses {
-	return responses{core: c, script: script, byID: make(map[string]*response)}
+func newResponses(l *line, script *transcript) responses {
+	return responses{line: l, script: script, byID: make(map[string]*response)}
 }
 
 func (q *responses) deadline() time.Time {

@@ -16,7 +16,7 @@ import (
 // settings is the configuration of the upstream's session. At most one
 // session.update is in flight, because its answer does not name it.
 type settings struct {
-	*core
+	*line
 	registry *toolkit.Registry
 	client   *clienttool.Toolkit
 
@@ -40,17 +40,6 @@ type settings struct {
 	created, last []byte
 	// noReply says that the upstream does not answer spoken turns by itself.
 	noReply bool
-}
-
-// update is a session.update that the upstream has not answered.
-type update struct {
-	eventID string
-	patch   Patch // the client's part
-	asked   bool  // the client waits for the answer
-	first   bool  // the bridge's own settings are in it
-	noVoice bool
-	before  []toolkit.Definition // the client's tools until now
-	by      time.Time            // when it is given up; zero for the first, without which there is no call
 }
 
 func (c *settings) deadline() time.Time {
@@ -176,7 +165,7 @@ func (c *settings) configure() {
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
-	u.send(realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective})))
+	u.send(realtime.SessionUpdate(u.updateID, (&update{first: true, patch: c.effective}).object(&c.Session, c.registry)))
 }
 
 // left takes back the update that the session before has not answered.
@@ -209,7 +198,7 @@ func (c *settings) sendUpdate(u *update) {
 		c.declare(u)
 	}
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked})
-	event := realtime.SessionUpdate(u.eventID, c.object(u))
+	event := realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry))
 	if len(event) > c.up.limit {
 		// What the client asks for is left out. Without the server's tools and
 		// instructions the model would be another one.

@@ -1,19 +1,17 @@
 package session
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"voicebridge/persistence"
-	"voicebridge/realtime"
 )
 
 // transcript turns the upstream's items into the thread's messages. Their order
 // is that of the chain of items (previous_item_id), never that of arrival.
 type transcript struct {
-	*core
+	*line
 	items    map[string]*item
 	tail     *item      // the last one that was written
 	messages []*message // of this call, in the order in which they were made
@@ -21,25 +19,8 @@ type transcript struct {
 	memory   memory
 }
 
-// item is one entry of the conversation.
-type item struct {
-	id  string
-	gen int // of the upstream session that has it
-	// prev is the item before this one, which is known when linked; empty then
-	// means that this item is the first.
-	prev   string
-	linked bool
-	// seeded items come from the thread and are not written again.
-	seeded bool
-	// forgotten items were deleted upstream, and stay in the thread.
-	forgotten bool
-	// message is what the item is a part of, nil when it is not shown.
-	message *message
-	raw     realtime.Item // as far as it is known, for conversation.item.retrieve
-}
-
-func newTranscript(c *core) transcript {
-	return transcript{core: c, items: make(map[string]*item), memory: newMemory(c.History, c.ReplayMessages)}
+func newTranscript(l *line) transcript {
+	return transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages)}
 }
 
 func (t *transcript) deadline() time.Time {
@@ -83,21 +64,6 @@ func (t *transcript) item(id string) *item {
 		t.items[id] = it
 	}
 	return it
-}
-
-// link notes the item's predecessor.
-func (it *item) link(ev *realtime.Event) {
-	if ev.HasPrevious && (!it.linked || it.prev == "") {
-		it.prev, it.linked = ev.PreviousItemID, true
-	}
-}
-
-// know keeps what is said of the item.
-func (it *item) know(raw realtime.Item) {
-	if len(raw.Content) == 0 {
-		raw.Content = it.raw.Content
-	}
-	it.raw = raw
 }
 
 // newMessage makes the message of an item.
@@ -218,6 +184,3 @@ func (t *transcript) closeMessage(m *message, status persistence.Status) {
 	m.meta.Status = status
 	t.write(m)
 }
-
-// end is the id of the last message of the thread that belongs to this one.
-func (m *message) end() string { return cmp.Or(m.after, m.id) }

@@ -32,12 +32,8 @@ type upstream struct {
 	order []string // of sent
 	// expires is when the upstream ends the session; zero when it does not say.
 	expires time.Time
-	// told are the messages that it knows from its history; open are the tool calls
-	// that had no result then.
-	told map[string]bool
 	// forgot says that nothing of the history is to stay in the conversation.
 	forgot bool
-	open   []*toolRun
 	// updated is the newest session.updated.
 	updated realtime.Event
 	// updateID is the id of the session.update of a session that is made ready.
@@ -45,10 +41,19 @@ type upstream struct {
 	settings int // the revision of the settings that it was configured with
 }
 
+// line is the core with the upstream session that is heard.
+type line struct {
+	*core
+	up *upstream
+}
+
+// listening says that the caller has an upstream session at this moment.
+func (l *line) listening() bool { return l.phase == live && !l.up.gone }
+
 func (c *core) newUpstream(gen int) *upstream {
 	return &upstream{
 		core: c, gen: gen, limit: c.UpstreamLimit, by: c.now.Add(SetupTimeout), sent: make(map[string]sentEvent),
-		names: names{gen: gen}, told: make(map[string]bool),
+		names: names{gen: gen},
 	}
 }
 
@@ -125,3 +130,9 @@ func (u *upstream) cancel(responseID string) {
 func (u *upstream) clearAudio() {
 	u.send(realtime.OutputAudioBufferClear(u.eventID(sentEvent{})))
 }
+
+const codeSessionExpired = "session_expired"
+
+// ReplayPrefix begins the ids of the events that tell an upstream what was said
+// before.
+const ReplayPrefix = ownPrefix + "replay_"

@@ -2,56 +2,10 @@ package session
 
 import (
 	"encoding/json"
-	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 )
-
-// opened starts the first session: first the thread's last messages, then one
-// session.update. The channel keeps the order, so nothing is waited for.
-func (s *State) opened(ev realtime.Event) {
-	if s.up.stage != dialing {
-		return
-	}
-	s.up.stage = configuring
-	s.plan(s.up, ev)
-	s.do(Replay{s.up.gen})
-	s.settings.configure()
-}
-
-// ready lets the caller be heard.
-func (s *State) ready() {
-	s.phase, s.up.stage = live, ready
-	s.record.ReadyAt = new(s.now)
-	s.record.Replayed = int64(len(s.History))
-	if !s.away {
-		s.do(Gate{Open: true})
-	}
-	s.saveCall()
-	s.tellReady()
-	s.guard.active()
-	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
-	s.release()
-}
-
-func (s *State) tellReady() {
-	s.tell(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)})
-}
-
-// release takes what has waited for a session.
-func (s *State) release() {
-	if written := s.held.written; len(written) > 0 {
-		s.do(Append{Gen: s.up.gen, Messages: written})
-	}
-	events, texts := s.held.take()
-	for _, data := range events {
-		s.browser(data)
-	}
-	for _, t := range texts {
-		s.say(t)
-	}
-}
 
 // end ends the call.
 func (s *State) end(reason EndReason) {
@@ -140,12 +94,23 @@ func (s *State) finish() {
 	s.do(Finish{s.reason})
 }
 
-// responseLost ends a response of which nothing more comes.
-func (s *State) responseLost() {
-	r := s.answers.of("")
-	if r == nil {
-		s.answers.activeBy = time.Time{}
+// giveUp ends the call because of the upstream.
+func (s *State) giveUp(reason EndReason) {
+	if s.phase >= draining {
+		s.drainBy = s.now // nothing more will come
 		return
 	}
-	s.endResponse(r, &realtime.Response{ID: r.id, Status: realtime.ResponseFailed, StatusDetails: realtime.StatusDetails{Reason: "response_timeout"}})
+	s.tell(endedEvent{Type: "bridge.upstream.lost", Reason: reason})
+	s.begin(reason)
+	s.drainBy = s.now
+}
+
+// giveUpNext drops the session that is made ready.
+func (s *State) giveUpNext() {
+	if s.next == nil {
+		return
+	}
+	s.next.gone = true
+	s.do(HangUp{Gen: s.next.gen, Reason: EndUpstreamSetup})
+	s.next = nil
 }

@@ -1,0 +1,170 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// New returns the state of a call whose first upstream session is dialled.
+func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, client *clienttool.Toolkit, now time.Time) *State {
+	c := &core{Config: cfg, now: now, record: record}
+	l := &line{core: c, up: c.newUpstream(1)}
+	l.up.id = record.UpstreamCallID
+	s := &State{delivered: make(map[string]*message), line: l, known: make(owners), browserLeg: browserLeg{gen: 1}}
+	script := newTranscript(l)
+	s.script = &script
+	answers := newResponses(l, s.script)
+	s.answers = &answers
+	s.playback = &playback{line: l, script: s.script, answers: s.answers, rate: defaultRate}
+	s.tools = &tools{line: l, script: s.script, answers: s.answers, registry: registry, client: client, byID: make(map[string]*toolRun)}
+	s.guard = newGuard(c)
+	s.settings = &settings{line: l, registry: registry, client: client}
+	if cfg.MaxDuration > 0 {
+		s.endBy = now.Add(cfg.MaxDuration)
+	}
+	return s
+}
+
+// Reduce takes what happened and returns what is to be done. It does neither
+// input nor output and knows no other time than now.
+func (s *State) Reduce(now time.Time, in Input) []Effect {
+	s.now, s.effects = now, nil
+	if s.phase == ended {
+		return nil
+	}
+	s.take(in)
+	s.onTime()
+	if s.phase != ended {
+		s.answers.askForAnswer()
+		s.tellTurn()
+	}
+	return s.effects
+}
+
+// Abort ends a call whose state is broken, and saves what it can.
+func (s *State) Abort(now time.Time) []Effect {
+	s.now, s.effects, s.reason = now, nil, EndInternal
+	s.finish()
+	return s.effects
+}
+
+func (s *State) take(in Input) {
+	switch in := in.(type) {
+	case UpstreamEvent:
+		s.upstreamEvent(in.Gen, in.Data)
+	case BrowserEvent:
+		if in.Gen == s.browserLeg.gen {
+			s.browser(in.Data)
+		}
+	case BrowserTooLarge:
+		if in.Gen != s.browserLeg.gen {
+			return
+		}
+		s.refuse("", "event_too_large", fmt.Sprintf("The event of %d bytes is too large and was not read.", in.Size), "")
+	case UpstreamState:
+		s.upstreamIs(in.Gen, in.State)
+	case UpstreamDialed:
+		s.dialed(in)
+	case UpstreamDialFailed:
+		s.dialFailed(in)
+	case BrowserState:
+		s.browserIs(in.Gen, in.State)
+	case BrowserJoined:
+		s.browserJoined(in)
+	case ToolProgress:
+		s.tools.progressed(in.CallID, in.Chunk)
+	case ToolEnd:
+		s.tools.ended(in.CallID, in.Result, in.Masked)
+	case ApprovalSaved:
+		s.tools.approvalSaved(in.Approval)
+	case ServerText:
+		s.say(in)
+	case Written:
+		s.written(in.Messages)
+	case Interrupt:
+		s.interruptTurn(in)
+	case FreshStart:
+		s.forget()
+	case NewTools:
+		s.settings.replaceTools(in.Entries)
+	case StorageDelayed:
+		s.storage(in.Pending)
+	case Stop:
+		s.end(in.Reason)
+	case Tick:
+	}
+	if s.settings.rejected {
+		s.settings.rejected = false
+		s.end(EndSessionRejected)
+	}
+}
+
+// Deadline is when the state wants a Tick; zero is never.
+func (s *State) Deadline() time.Time {
+	at := until(s.drainBy, s.script.deadline())
+	at = until(at, s.answers.deadline())
+	at = until(at, s.settings.deadline())
+	at = until(at, s.tools.deadline())
+	at = until(at, s.playback.guessedEnd())
+	at = until(at, s.renewalDeadline())
+	if s.phase < draining {
+		at = until(at, s.endBy)
+		at = until(at, s.browserLeg.by)
+		at = until(at, s.guard.idleAt())
+	}
+	if s.phase < live {
+		at = until(at, s.up.by)
+	}
+	return at
+}
+
+func (s *State) onTime() {
+	switch {
+	case s.phase < live && s.due(s.up.by):
+		s.end(EndUpstreamSetup)
+	case s.due(s.endBy):
+		s.end(EndMaxDuration)
+	case s.phase < draining && s.due(s.guard.idleAt()):
+		s.idle()
+	case s.phase < draining && s.due(s.browserLeg.by):
+		s.end(s.browserLeg.why)
+	}
+	s.script.onTime()
+	if s.due(s.answers.activeBy) {
+		s.responseLost()
+	}
+	s.answers.onTime()
+	s.playback.onTime()
+	s.settings.onTime()
+	s.tools.onTime(s.playback.playing == "")
+	s.renewOnTime()
+	if s.phase == draining && (s.due(s.drainBy) || !s.script.awaitsWords()) {
+		s.finish()
+	}
+}
+
+// idle ends the call, unless something goes on.
+func (s *State) idle() {
+	if s.answers.active != "" || s.playback.playing != "" || s.tools.running() {
+		s.guard.active()
+		return
+	}
+	s.end(EndIdle)
+}
+
+// storage tells the browser that what is said waits for the database, or does not any
+// more.
+func (s *State) storage(pending int) {
+	switch {
+	case pending > 0:
+		s.delayed = true
+		s.tell(storageEvent{Type: "bridge.storage.delayed", Pending: pending})
+	case s.delayed:
+		s.delayed = false
+		s.tell(storageEvent{Type: "bridge.storage.recovered"})
+	}
+}

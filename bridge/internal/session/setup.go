@@ -1,0 +1,36 @@
+package session
+
+import (
+	"voicebridge/realtime"
+)
+
+// opened starts the first session: first the thread's last messages, then one
+// session.update. The channel keeps the order, so nothing is waited for.
+func (s *State) opened(ev realtime.Event) {
+	if s.up.stage != dialing {
+		return
+	}
+	s.up.stage = configuring
+	s.plan(s.up, ev)
+	s.do(Replay{s.up.gen})
+	s.settings.configure()
+}
+
+// ready lets the caller be heard.
+func (s *State) ready() {
+	s.phase, s.up.stage = live, ready
+	s.record.ReadyAt = new(s.now)
+	s.record.Replayed = int64(len(s.History))
+	if !s.away {
+		s.do(Gate{Open: true})
+	}
+	s.saveCall()
+	s.tellReady()
+	s.guard.active()
+	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
+	s.release()
+}
+
+func (s *State) tellReady() {
+	s.tell(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)})
+}

@@ -1,0 +1,248 @@
+package session
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// tools are the model's function calls.
+type tools struct {
+	*line
+	script   *transcript
+	answers  *responses
+	registry *toolkit.Registry
+	client   *clienttool.Toolkit
+
+	byID map[string]*toolRun // by the call's id
+	open []*toolRun          // those that may not be done
+}
+
+// toolRun is one function call of the model.
+type toolRun struct {
+	*toolkit.Invocation
+	message   *message
+	part      int // index into message.tools
+	response  *response
+	gen       int  // of the upstream session that has the call
+	delivered bool // the client has answered
+	// output is what the model reads, when the run is done.
+	output string
+
+	// early is the client's answer when it came before the user's yes: some clients
+	// run a function as soon as they see the call.
+	early *string
+	// closedTold says that the thread's watchers know that the question is over.
+	closedTold bool
+
+	// fillAt is when the voice says that the tool still runs; zero is never.
+	fillAt time.Time
+}
+
+// start runs the tool of a call.
+func (t *tools) start(run *toolRun) {
+	if run.Entry.Executor == toolkit.ExecutorClient {
+		t.do(ExpectTool{run.Call.ID})
+	}
+	if t.FillerAfter > 0 {
+		run.fillAt = t.now.Add(t.FillerAfter)
+	}
+	e := run.event("bridge.tool.started")
+	e.Input = run.message.tools[run.part].Input
+	t.tell(e)
+	t.watch(e)
+	t.do(StartTool{run.Call})
+	if run.early != nil {
+		t.do(DeliverTool{run.Call.ID, *run.early})
+	}
+}
+
+// record saves a run as it is now, and the question about it.
+func (t *tools) record(run *toolRun) {
+	c := SaveTool{Call: run.saved()}
+	if a, asked := run.Approval(); asked {
+		c.Approval = t.question(run, a)
+	}
+	t.save(c)
+}
+
+// saved is what the table of tool calls has of a run.
+func (r *toolRun) saved() persistence.ToolCall {
+	v := r.Record()
+	return persistence.ToolCall{
+		ID: v.ID, MessageID: r.message.id, CallID: v.CallID, ToolCallID: v.ToolCallID, Name: v.Name, Executor: v.Executor, Server: v.Server,
+		Status: persistence.ToolCallStatus(v.Status), Input: v.Input, Output: v.Output, Error: v.Error,
+		StartedAt: v.StartedAt, FinishedAt: v.FinishedAt,
+	}
+}
+
+// update puts a run as it is now into its message.
+func (t *tools) update(run *toolRun) {
+	p := run.Part()
+	part := persistence.ToolPart(p.Name)
+	if p.Dynamic {
+		part = persistence.DynamicToolPart(p.Name)
+	}
+	part.ToolCallID, part.State, part.Raw = p.CallID, persistence.ToolState(p.State), p.Fields
+	part.Input, part.Output, part.ErrorText = p.Input, p.Output, p.ErrorText
+	run.message.tools[run.part] = part
+	if len(p.Output) > 0 && partsSize(run.message.parts()) > maxParts {
+		run.message.tools[run.part].Output = encode(map[string]any{"omitted": true, "bytes": len(p.Output)})
+	}
+	t.script.write(run.message)
+}
+
+func (r *toolRun) event(kind string) toolEvent {
+	return toolEvent{
+		Type: kind, ToolCallID: r.Call.ID, Name: r.Call.Name, Executor: r.Entry.Executor, Server: r.Entry.Server,
+	}
+}
+
+// watch tells the thread's watchers of a tool, as the browser of the call is told.
+func (t *tools) watch(e toolEvent) {
+	kind := persistence.EventType(strings.ReplaceAll(strings.TrimPrefix(e.Type, "bridge."), ".", "_"))
+	e.Type, e.Input, e.Output = "", nil, nil
+	t.do(Publish{kind, e})
+}
+
+// maxParts is how many bytes of results a message holds, below the store's limit of
+// a message. What is above stays in the records of the calls.
+const maxParts = 3 << 20
+
+// close writes what came of a run that is done.
+func (t *tools) close(run *toolRun) {
+	run.early, run.output = nil, run.Result().ForModel()
+	if run.response != nil {
+		run.response.open--
+	}
+	t.update(run)
+	record := run.saved()
+	t.record(run)
+	t.tellClosed(run)
+	e := run.event("bridge.tool.done")
+	if record.Error != "" {
+		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error
+		e.Cancelled = record.Status == persistence.ToolCallCancelled
+	} else {
+		e.Output = json.RawMessage(record.Output)
+	}
+	data := encode(e)
+	if t.BrowserLimit > 0 && len(data) > t.BrowserLimit {
+		e.Output, e.OutputOmitted = nil, true
+		data = encode(e)
+	}
+	t.do(ToBrowser{Data: data})
+	t.watch(e)
+}
+
+// answer sends the output of a call upstream. The answer to it is asked for
+// when all calls of its response have theirs.
+func (t *tools) answer(run *toolRun) {
+	itemID := t.nextItemID()
+	if !t.up.gone {
+		t.sendOutput(run, itemID)
+	}
+	t.answers.need(need{id: itemID, batch: responseID(run.response)})
+}
+
+// sendOutput tells the upstream the output of a call, together with the call when the
+// upstream session is another one than that which made it.
+func (t *tools) sendOutput(run *toolRun, itemID string) {
+	callID := t.up.names.theirs(run.Call.ID)
+	if run.gen != t.up.gen {
+		callID = t.repeatCall(run)
+	}
+	output := run.output
+	eventID := t.up.eventID(sentEvent{kind: sentOutput, itemID: itemID})
+	event := realtime.FunctionCallOutput(eventID, itemID, callID, output)
+	for len(event) > t.up.limit && len(output) > 0 {
+		output = shorten(output, len(output)/2)
+		event = realtime.FunctionCallOutput(eventID, itemID, callID, output)
+	}
+	t.up.send(event)
+}
+
+// repeatCall tells the upstream of a call that an earlier session has made. The id is
+// one that this session will not use for a call of its own.
+func (t *tools) repeatCall(run *toolRun) (callID string) {
+	callID = t.nextItemID()
+	t.up.names.link(run.Call.ID, callID)
+	arguments := run.Call.Arguments
+	if !isObject(json.RawMessage(arguments)) || !json.Valid([]byte(arguments)) || len(arguments) > t.up.limit/2 {
+		arguments = "{}"
+	}
+	seed := t.up.SeedPrefix(t.up.gen) + "c" + callID[len(t.ItemPrefix):] // hidden from the browser, which has seen the call
+	t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
+		ID: seed, Type: realtime.ItemFunctionCall, CallID: callID, Name: run.Call.Name, Arguments: arguments,
+	}, ""))
+	return callID
+}
+
+// running says whether any tool runs.
+func (t *tools) running() bool {
+	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return !r.Done() })
+}
+
+// unfinished are the calls without a result.
+func (t *tools) unfinished() []*toolRun {
+	return slices.DeleteFunc(slices.Clone(t.open), func(r *toolRun) bool { return r.Done() })
+}
+
+// cancelled closes a run for which nobody waits.
+func (t *tools) cancelled(run *toolRun, why string) {
+	run.Cancel(toolkit.Result{Error: why}, t.now)
+	t.close(run)
+}
+
+func responseID(r *response) string {
+	if r == nil {
+		return ""
+	}
+	return r.id
+}
+
+// question is what the table of approvals has of a run.
+func (t *tools) question(run *toolRun, a toolkit.Approval) *persistence.Approval {
+	q := &persistence.Approval{
+		ID: run.ID, ToolCallID: run.Call.ID, Nonce: a.Nonce, AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt,
+		Outcome: persistence.ApprovalOutcome(a.Outcome),
+	}
+	if a.Outcome == toolkit.ApprovalApproved || a.Outcome == toolkit.ApprovalDenied {
+		q.AnsweredBy = t.Key.Owner
+	}
+	return q
+}
+
+// tellClosed tells the thread's watchers, once, that a question is over.
+func (t *tools) tellClosed(run *toolRun) {
+	a, asked := run.Approval()
+	if !asked || run.Asking() || run.closedTold {
+		return
+	}
+	run.closedTold = true
+	t.do(Publish{"bridge.tool.approval_closed", closedEvent{run.Call.ID, a.Approved(), a.Reason()}})
+}
+
+// askBy is until when the user may answer, zero where nobody is asked.
+func (r *toolRun) askBy() time.Time {
+	if a, _ := r.Approval(); r.Asking() {
+		return a.ExpiresAt
+	}
+	return time.Time{}
+}
+
+// tellAgain tells a browser of a call that another one was told of.
+func (t *tools) tellAgain(run *toolRun) {
+	e := run.event("bridge.tool.started")
+	if a, _ := run.Approval(); run.Asking() {
+		e.Type, e.Nonce = "bridge.tool.approval_required", a.Nonce
+	}
+	e.Input = run.message.tools[run.part].Input
+	t.tell(e)
+}
