@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 )
@@ -24,7 +25,7 @@ type auditLog struct {
 	text strings.Builder                 // everything
 }
 
-func (l *auditLog) commit(_ context.Context, ops []session.Change) ([]persistence.Message, error) {
+func (l *auditLog) Commit(_ context.Context, ops []session.Change) ([]persistence.Message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var saved []persistence.Message
@@ -45,8 +46,8 @@ func (l *auditLog) commit(_ context.Context, ops []session.Change) ([]persistenc
 	return saved, nil
 }
 
-func (l *auditLog) commitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
-	return l.commit(ctx, []session.Change{o})
+func (l *auditLog) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	return l.Commit(ctx, []session.Change{o})
 }
 
 func (l *auditLog) Publish(_ context.Context, _ persistence.Key, e persistence.Event) {
@@ -127,7 +128,7 @@ func TestEveryCallHasARow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b.call.writer, b.call.thread = newWriter(log, b.call.log, b.call.saved), log
+			b.call.writer, b.call.thread = writer.New(log, b.call.log, b.call.saved), log
 		})
 		b.ready()
 		b.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"theme"}]}}`)})

@@ -2,100 +2,17 @@ package bridge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/task"
+	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
-	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
-	"voicebridge/toolkit"
 )
-
-// Defaults and limits of [Config].
-const (
-	maxReplay = 200
-	// dialTimeout is shorter than the browser's patience with an answer that it
-	// has to connect to.
-	dialTimeout = 8 * time.Second
-)
-
-// SessionConfig is what the operator sets for every call.
-type SessionConfig = session.Defaults
-
-// Limits are what a call may take.
-type Limits = session.Limits
-
-// Counter names what is counted of all calls.
-type Counter = session.Counter
-
-// Config says how calls are made. Upstream, Browser, Store and Tools are needed.
-type Config struct {
-	Upstream Upstream
-	Browser  *rtc.API
-	Store    *persistence.Store
-	// Writer saves what calls say; nil writes to Store, and what waits for that is lost
-	// with the process.
-	Writer committer
-	// Tools returns the server's tools for a call on a thread.
-	Tools   func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	Session SessionConfig
-	// ReplayMessages is how many of a thread's last messages a new call is told,
-	// 0 to 200.
-	ReplayMessages int
-	// ToolTimeout is the limit of a tool call; 0 means 30 s.
-	ToolTimeout time.Duration
-	// ApproveTools are the tools, or calls of them, that ask the user before each run.
-	ApproveTools toolkit.Names
-	// FillerAfter is when the voice says that a tool is still running; 0 is never.
-	FillerAfter time.Duration
-	// CloseGrace and LossGrace are how long a call waits for its browser to come back:
-	// after a polite end of the connection, which a page that is loaded again makes
-	// too, and after its loss. 0 ends the call at once.
-	CloseGrace, LossGrace time.Duration
-	// RenewBefore is how long before the upstream's time limit a call gets another
-	// upstream session, at a quiet moment; 0 waits for the limit.
-	RenewBefore time.Duration
-	// MaxDuration ends a call; 0 leaves it to the upstream.
-	MaxDuration time.Duration
-	// Limits are what a call may take; what the owner has spent is read from Store.
-	Limits Limits
-	// TranscriptionCost is what a transcription cost, like Cost; nil is unknown.
-	TranscriptionCost func(realtime.Usage) *float64
-	// Cost is what a response cost, in US dollars; nil, or a nil result, is
-	// unknown. It must be pure.
-	Cost func(realtime.Usage) *float64
-	// OnTurn is told of the thread when something was said on it and answered,
-	// OnEnd when its call has ended and all of it is saved; OnDraftsDropped counts.
-	// All may be nil and must return at once.
-	OnTurn          func(persistence.Key)
-	OnEnd           func(persistence.Key, EndReason)
-	OnDraftsDropped func(n int)
-	// OnCount counts what happens to calls.
-	OnCount func(Counter)
-	Logger  *slog.Logger
-}
-
-func (c Config) validate() error {
-	var errs []error
-	for _, f := range []struct {
-		name string
-		ok   bool
-	}{{"Upstream", c.Upstream != nil}, {"Browser", c.Browser != nil}, {"Store", c.Store != nil}, {"Tools", c.Tools != nil}} {
-		if !f.ok {
-			errs = append(errs, fmt.Errorf("bridge: Config.%s is missing", f.name))
-		}
-	}
-	if c.ReplayMessages < 0 || c.ReplayMessages > maxReplay {
-		errs = append(errs, fmt.Errorf("bridge: Config.ReplayMessages is %d, 0 to %d are possible", c.ReplayMessages, maxReplay))
-	}
-	return errors.Join(errs...)
-}
 
 // Calls are the live calls of this process. Its methods may run concurrently.
 type Calls struct {
@@ -115,24 +32,7 @@ func NewCalls(cfg Config) (*Calls, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Cost == nil {
-		cfg.Cost = func(realtime.Usage) *float64 { return nil }
-	}
-	if cfg.OnTurn == nil {
-		cfg.OnTurn = func(persistence.Key) {}
-	}
-	if cfg.OnEnd == nil {
-		cfg.OnEnd = func(persistence.Key, EndReason) {}
-	}
-	if cfg.OnCount == nil {
-		cfg.OnCount = func(Counter) {}
-	}
-	if cfg.OnDraftsDropped == nil {
-		cfg.OnDraftsDropped = func(int) {}
-	}
+	cfg = cfg.withDefaults()
 	return &Calls{
 		cfg: cfg, log: cfg.Logger, admit: make(chan func()), ending: make(chan struct{}),
 		live: make(map[persistence.Key]*call), byID: make(map[string]*call),
@@ -145,7 +45,8 @@ func NewCalls(cfg Config) (*Calls, error) {
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
-		running.Go(func() { c.hangUpRest(ctx, c.cfg.Store) })
+		rest := hangUps{upstream: c.cfg.Upstream, rest: c.cfg.Store, log: c.log}
+		running.Go(func() { rest.run(ctx) })
 	}
 	for {
 		select {
@@ -171,29 +72,31 @@ func (c *Calls) Run(ctx context.Context) error {
 // what is left to save comes later: kept open in the database the call would block
 // the thread for good.
 func (c *Calls) runOne(one *call, s *session.State) {
-	reason := one.run(s)
+	reason, writing := one.run(s)
 	c.release(one)
-	if one.farewell != nil {
-		one.thread.Publish(context.Background(), one.key, *one.farewell)
+	if one.ended != nil {
+		one.thread.Publish(context.Background(), one.key, *one.ended)
 	}
-	c.lost.Add(one.settle(c.ending))
+	c.lost.Add(writing.Settle(c.ending))
+	one.waiters.giveUp()
 	c.cfg.OnEnd(one.key, reason)
 }
 
 // saveEnd saves the end of a call that was never set up. While the database is away Run goes on
 // with it.
-func (c *Calls) saveEnd(thread threadLog, log *slog.Logger, ends ...session.Change) {
-	w := newWriter(thread, log, func(persistence.Message) {})
-	w.pushLast(ends...)
-	w.close()
-	end := w.start()
-	await(end.done, commitTimeout)
+func (c *Calls) saveEnd(thread writer.Log, log *slog.Logger, ends ...session.Change) {
+	w := writer.New(thread, log, func(persistence.Message) {})
+	w.PushLast(ends...)
+	w.Close()
+	end := w.Start()
+	task.Await(end.Done(), writer.CommitTimeout)
+	finish := func() { c.lost.Add(end.Settle(c.ending)) }
 	select {
-	case <-end.done:
-		end.giveUp()
-	case c.admit <- func() { c.lost.Add(end.settle(c.ending)) }:
+	case <-end.Done():
+		finish()
+	case c.admit <- finish:
 	case <-c.ending:
-		c.lost.Add(end.settle(c.ending))
+		finish()
 	}
 }
 
@@ -231,6 +134,17 @@ func (c *Calls) find(key persistence.Key) *call {
 	defer c.mu.Unlock()
 	live := c.live[key]
 	if live == nil || c.byID[live.id] == nil {
+		return nil
+	}
+	return live
+}
+
+// ofOwner finds a call of the owner's, nil when there is none.
+func (c *Calls) ofOwner(owner, callID string) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	live := c.byID[callID]
+	if live == nil || live.key.Owner != owner {
 		return nil
 	}
 	return live
@@ -322,13 +236,6 @@ func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 	}
 }
 
-var errShuttingDown = &Error{Code: CodeShuttingDown, Message: "The server is shutting down."}
-
-var errCallActive = &Error{
-	Code: CodeCallActive, Param: "thread_id",
-	Message: "The thread has a live call. Send takeover=true to move it here.",
-}
-
 // release gives the thread up.
 func (c *Calls) release(old *call) {
 	c.mu.Lock()
@@ -338,6 +245,11 @@ func (c *Calls) release(old *call) {
 		delete(c.live, old.key)
 	}
 	close(old.done)
+}
+
+// threadLog is where a call writes its thread.
+func (c *Calls) threadLog(key persistence.Key) writer.Log {
+	return writer.To(c.cfg.Store, key, c.cfg.Writer)
 }
 
 // itemPrefix makes the beginning of the ids of a call's own items.

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/task"
+	"voicebridge/bridge/internal/writer/writertest"
 	"voicebridge/persistence"
 )
 
@@ -61,7 +63,7 @@ func TestEndIsSavedLater(t *testing.T) {
 					b.run = func() { calls.runOne(b.call, b.state) }
 				})
 				b.ready()
-				b.thread.away(true)
+				b.thread.Away(true)
 				b.call.stop(EndHangup)
 				<-b.call.done
 				synctest.Wait()
@@ -69,7 +71,7 @@ func TestEndIsSavedLater(t *testing.T) {
 					t.Errorf("%d calls hold a thread, %d are saved", len(calls.live), len(ends))
 				}
 				if tt.back {
-					b.thread.away(false)
+					b.thread.Away(false)
 				} else {
 					close(calls.ending)
 				}
@@ -93,21 +95,21 @@ func TestSaveEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls, _ := bareCalls()
 			ctx, cancel := context.WithCancel(t.Context())
-			run := background(func() {
+			run := task.Go(func() {
 				if err := calls.Run(ctx); err != nil {
 					t.Error(err)
 				}
 			})
-			var log failingLog
-			log.away(away)
+			var log writertest.Log
+			log.Away(away)
 			calls.saveEnd(&log, quiet(), session.SaveCall{Call: persistence.CallRecord{EndReason: string(EndNeverConnected)}})
-			if got := len(log.saved); (got == 0) != away {
+			if got := len(log.Saved); (got == 0) != away {
 				t.Errorf("%d changes saved, away %t", got, away)
 			}
-			log.away(false)
+			log.Away(false)
 			cancel()
 			<-run
-			if diff := cmp.Diff(want, log.saved); diff != "" {
+			if diff := cmp.Diff(want, log.Saved); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -9,6 +9,11 @@
 //	tool results ───┤        session.Reduce   ├─▶ writer ─▶ SQL       one goroutine
 //	timers ─────────┘                         └─▶ tools               one goroutine a call
 //
+// From the top down: commands.go, start.go, reconnect.go and texts.go are what others ask
+// of calls; calls.go has the calls of this process; worker.go is one of them while it
+// lives; tools.go runs its tools. Its legs are in bridge/internal/leg, its writer in
+// bridge/internal/writer.
+//
 // The worker owns the session.State of the call (bridge/internal/session); nobody else
 // touches it. Reduce decides and returns effects, which the worker carries out. Audio
 // never passes the worker.

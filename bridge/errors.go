@@ -1,9 +1,14 @@
 package bridge
 
 import (
+	"errors"
 	"fmt"
 
+	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
 )
 
 // Code says what went wrong with a request to start or change a call.
@@ -41,6 +46,46 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+var errShuttingDown = &Error{Code: CodeShuttingDown, Message: "The server is shutting down."}
+
+var errCallActive = &Error{
+	Code: CodeCallActive, Param: "thread_id",
+	Message: "The thread has a live call. Send takeover=true to move it here.",
+}
+
+var errStorageFull = &Error{Code: CodeStorageFull, Message: "The database cannot be reached, and no more changes can wait for it. Try again later."}
+
+// offerError is what a client is told of an SDP that cannot be used.
+func offerError(err error) *Error {
+	if errors.Is(err, rtc.ErrNoOpus) {
+		return &Error{Code: CodeNoOpus, Message: "The offer has no audio section with Opus.", Param: "sdp", Err: err}
+	}
+	return &Error{Code: CodeBadSDP, Message: "The SDP cannot be used: " + err.Error() + ".", Param: "sdp", Err: err}
+}
+
+// dialError is what a client is told of a call that the upstream did not take.
+func dialError(err error) error {
+	if e, ok := errors.AsType[*realtime.APIError](err); ok {
+		return &Error{
+			Code: CodeUpstreamRefused, Status: e.Status, UpstreamCode: e.Code, Err: err,
+			Message: fmt.Sprintf("The upstream refused the call (%d): %s", e.Status, e.Message),
+		}
+	}
+	if errors.Is(err, persistence.ErrConflict) {
+		return errCallActive
+	}
+	if errors.Is(err, persistence.ErrNotFound) {
+		return err
+	}
+	if errors.Is(err, leg.ErrDialTimeout) {
+		return &Error{Code: CodeUpstreamUnreachable, Message: fmt.Sprintf("The upstream did not answer within %s.", leg.DialTimeout), Err: err}
+	}
+	if errors.Is(err, realtime.ErrBadAnswer) || errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
+		return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream accepted the call but sent no usable SDP answer.", Err: err}
+	}
+	return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream cannot be reached.", Err: err}
+}
 
 // EndReason says why a call ended. It is saved with the call and told to the
 // browser in bridge.ended.

@@ -2,10 +2,12 @@ package bridge
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"voicebridge/bridge/internal/leg"
 	"voicebridge/persistence"
 )
 
@@ -15,20 +17,27 @@ const (
 	hangUpBatch = 16
 )
 
-// hangUps is where the upstream sessions stand that may still run although their calls
+// legsToHangUp is where the upstream sessions stand that may still run although their calls
 // have ended; *persistence.Store is one.
-type hangUps interface {
+type legsToHangUp interface {
 	LegsToHangUp(ctx context.Context, upstream string, limit int) ([]persistence.UpstreamLeg, error)
 	LegHungUp(ctx context.Context, callID string, generation int64) error
 }
 
-// hangUpRest hangs up what is left, of dead processes too, until ctx ends. What fails
+// hangUps hang up upstream sessions that outlived their calls.
+type hangUps struct {
+	upstream Upstream
+	rest     legsToHangUp
+	log      *slog.Logger
+}
+
+// run hangs up what is left, of dead processes too, until ctx ends. What fails
 // comes again.
-func (c *Calls) hangUpRest(ctx context.Context, rest hangUps) {
+func (h hangUps) run(ctx context.Context) {
 	next := time.NewTicker(hangUpEvery)
 	defer next.Stop()
 	for {
-		for c.hangUpSome(ctx, rest) == hangUpBatch {
+		for h.some(ctx) == hangUpBatch {
 		}
 		select {
 		case <-next.C:
@@ -38,12 +47,12 @@ func (c *Calls) hangUpRest(ctx context.Context, rest hangUps) {
 	}
 }
 
-// hangUpSome hangs up some sessions and returns how many there were.
-func (c *Calls) hangUpSome(ctx context.Context, rest hangUps) int {
-	legs, err := rest.LegsToHangUp(ctx, c.cfg.Upstream.Name(), hangUpBatch)
+// some hangs up some sessions and returns how many there were.
+func (h hangUps) some(ctx context.Context) int {
+	legs, err := h.rest.LegsToHangUp(ctx, h.upstream.Name(), hangUpBatch)
 	if err != nil {
 		if ctx.Err() == nil {
-			c.log.Warn("upstream sessions to hang up not listed", "error", err)
+			h.log.Warn("upstream sessions to hang up not listed", "error", err)
 		}
 		return 0
 	}
@@ -51,14 +60,14 @@ func (c *Calls) hangUpSome(ctx context.Context, rest hangUps) int {
 	g.SetLimit(8)
 	for _, l := range legs {
 		g.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, hangUpTimeout)
+			ctx, cancel := context.WithTimeout(ctx, leg.HangUpTimeout)
 			defer cancel()
-			err := c.cfg.Upstream.HangUp(ctx, l.UpstreamID)
+			err := h.upstream.HangUp(ctx, l.UpstreamID)
 			if err == nil {
-				err = rest.LegHungUp(ctx, l.CallID, l.Generation)
+				err = h.rest.LegHungUp(ctx, l.CallID, l.Generation)
 			}
 			if err != nil {
-				c.log.Warn("upstream session not hung up yet", "call_id", l.CallID, "generation", l.Generation, "attempts", l.Attempts, "error", err)
+				h.log.Warn("upstream session not hung up yet", "call_id", l.CallID, "generation", l.Generation, "attempts", l.Attempts, "error", err)
 			}
 			return nil
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 )
 
@@ -40,19 +41,19 @@ func TestHangUpRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		up := &fakeUpstream{diary: &diary{}, err: errors.New("503")}
-		calls := &Calls{cfg: Config{Upstream: up}, log: quiet()}
-		rest := &fakeHangUps{legs: []persistence.UpstreamLeg{{CallID: "call-9", Generation: 2, UpstreamID: "rtc_9"}}}
+		left := &fakeHangUps{legs: []persistence.UpstreamLeg{{CallID: "call-9", Generation: 2, UpstreamID: "rtc_9"}}}
 		ctx, cancel := context.WithCancel(t.Context())
-		done := background(func() { calls.hangUpRest(ctx, rest) })
+		rest := hangUps{upstream: up, rest: left, log: quiet()}
+		done := task.Go(func() { rest.run(ctx) })
 		time.Sleep(3 * hangUpEvery) // virtual
 		synctest.Wait()
-		if len(rest.done) != 0 {
-			t.Errorf("hung up %q although the upstream fails", rest.done)
+		if len(left.done) != 0 {
+			t.Errorf("hung up %q although the upstream fails", left.done)
 		}
 		up.fail(nil)
 		time.Sleep(hangUpEvery)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"call-9"}, rest.done); diff != "" {
+		if diff := cmp.Diff([]string{"call-9"}, left.done); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		cancel()

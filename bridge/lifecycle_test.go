@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pion/rtp"
 
+	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/task"
+	"voicebridge/bridge/internal/writer"
+	"voicebridge/bridge/internal/writer/writertest"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
@@ -24,6 +29,8 @@ import (
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/clienttool"
 )
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // diary is what happened to a call from outside, in order.
 type diary struct {
@@ -103,9 +110,10 @@ func (l *fakeLeg) has(part string) bool {
 	return slices.ContainsFunc(l.sent, func(s string) bool { return strings.Contains(s, part) })
 }
 
-// fakeUpstream hangs up.
+// fakeUpstream has one leg, and hangs up.
 type fakeUpstream struct {
 	diary *diary
+	leg   *fakeLeg // of every dial
 	mu    sync.Mutex
 	err   error
 }
@@ -117,7 +125,7 @@ func (u *fakeUpstream) fail(err error) {
 }
 
 func (u *fakeUpstream) Name() string                                    { return "fake" }
-func (u *fakeUpstream) Dial(context.Context, Dial) (UpstreamLeg, error) { return nil, errors.New("no") }
+func (u *fakeUpstream) Dial(context.Context, Dial) (UpstreamLeg, error) { return u.leg, nil }
 func (u *fakeUpstream) HangUp(context.Context, string) error {
 	u.diary.add("hang up")
 	u.mu.Lock()
@@ -131,12 +139,12 @@ func (fakeThread) Publish(context.Context, persistence.Key, persistence.Event) {
 
 // diaryLog is a thread that notes the call's end.
 type diaryLog struct {
-	failingLog
+	writertest.Log
 	diary *diary
 }
 
-func (l *diaryLog) commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error) {
-	saved, err := l.failingLog.commit(ctx, ops)
+func (l *diaryLog) Commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error) {
+	saved, err := l.Log.Commit(ctx, ops)
 	for _, o := range ops {
 		if c, ok := o.(session.SaveCall); ok && c.Call.EndedAt != nil && err == nil {
 			l.diary.add("saved end %s", c.Call.EndReason)
@@ -145,8 +153,8 @@ func (l *diaryLog) commit(ctx context.Context, ops []session.Change) ([]persiste
 	return saved, err
 }
 
-func (l *diaryLog) commitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
-	return l.commit(ctx, []session.Change{o})
+func (l *diaryLog) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	return l.Commit(ctx, []session.Change{o})
 }
 
 // bubble is a call in a synctest bubble.
@@ -157,6 +165,7 @@ type bubble struct {
 	cfg      session.Config
 	registry *toolkit.Registry
 	client   *clienttool.Toolkit
+	dialer   leg.Dialer
 	browser  *fakeLeg
 	up       *fakeLeg
 	thread   *diaryLog
@@ -187,23 +196,29 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 		Cost:    func(realtime.Usage) *float64 { return nil },
 		NewID:   func() string { ids++; return fmt.Sprintf("id-%d", ids) },
 	}
-	c.upstream, c.thread, c.itemPrefix = &fakeUpstream{diary: d}, fakeThread{}, "vb"
-	c.browser = c.newBrowser(1, b.browser, func(int) {})
-	c.first = &upLeg{gen: 1, leg: b.up, out: newOutbox("upstream", c.log, func(int) {}), record: persistence.UpstreamLeg{CallID: c.id, Generation: 1}}
-	c.writer = newWriter(b.thread, c.log, c.saved)
-	c.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{})
-	c.client = b.client
+	c.thread = fakeThread{}
+	c.firstBrowser = leg.NewBrowser(1, b.browser, c.log, func(int) {})
+	b.dialer = leg.Dialer{Upstream: &fakeUpstream{diary: d, leg: b.up}, CallID: c.id, ItemPrefix: "vb", Post: c.post, Log: c.log}
+	c.writer = writer.New(b.thread, c.log, c.saved)
+	c.tools.router, c.tools.client = toolkit.NewRouter(b.registry, toolkit.RouterConfig{}), b.client
 	b.run = func() {
-		b.reason = c.run(b.state)
+		reason, writing := c.run(b.state)
+		b.reason = reason
 		ending := make(chan struct{})
 		close(ending)
-		c.settle(ending)
+		writing.Settle(ending)
+		c.waiters.giveUp()
 	}
 	if change != nil {
 		change(b)
 	}
+	first, err := b.dialer.Dial(t.Context(), 1, nil, func(persistence.UpstreamLeg) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.first = first
 	b.state = session.New(b.cfg, persistence.CallRecord{ID: c.id, ThreadID: "thread-1"}, b.registry, b.client, time.Now())
-	b.done = background(func() { b.run() })
+	b.done = task.Go(func() { b.run() })
 	return b
 }
 
@@ -290,7 +305,7 @@ func TestEnds(t *testing.T) {
 			}
 		}, EndBrowserStalled},
 		{"a database that is gone for good", func(b *bubble) {
-			b.thread.errs = slices.Repeat([]error{errors.New("away")}, 10_000)
+			b.thread.Errs = slices.Repeat([]error{errors.New("away")}, 10_000)
 		}, func(b *bubble) {
 			b.ready()
 			for i := range 24 {
@@ -303,7 +318,7 @@ func TestEnds(t *testing.T) {
 			b.upEvent(`{"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
 		}, EndInternal},
 		{"an upstream that cannot be hung up", func(b *bubble) {
-			b.call.upstream.(*fakeUpstream).err = errors.New("500")
+			b.dialer.Upstream.(*fakeUpstream).err = errors.New("500")
 		}, func(b *bubble) { b.call.stop(EndShutdown) }, EndShutdown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -400,8 +415,8 @@ func TestToolsEndWithTheCall(t *testing.T) {
 		synctest.Wait()
 		b.call.stop(EndHangup)
 		b.end(EndHangup)
-		if !slices.ContainsFunc(b.thread.saved, func(s string) bool { return strings.HasPrefix(s, "tool c1 slow app cancelled") }) {
-			t.Errorf("the tool call is not closed: %q", b.thread.saved)
+		if !slices.ContainsFunc(b.thread.Saved, func(s string) bool { return strings.HasPrefix(s, "tool c1 slow app cancelled") }) {
+			t.Errorf("the tool call is not closed: %q", b.thread.Saved)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -37,28 +38,28 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return nil, err
 	}
 	call, err := r.client.CreateCall(ctx, offer, d.Session)
-	leg := &realtimeLeg{Peer: peer, id: call.ID, history: d.History, prefix: d.ItemPrefix}
+	l := &realtimeLeg{Peer: peer, id: call.ID, history: d.History, prefix: d.ItemPrefix}
 	if err == nil {
-		err = r.connect(ctx, leg, call, d)
+		err = r.connect(ctx, l, call, d)
 	}
 	if err == nil {
-		return leg, nil
+		return l, nil
 	}
 	_ = peer.Close()
 	if call.ID != "" {
 		// The upstream holds a session that nobody will use, and charges for it.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangUpTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leg.HangUpTimeout)
 		defer cancel()
 		_ = r.client.Hangup(ctx, call.ID)
 	}
 	return nil, err
 }
 
-func (r *Realtime) connect(ctx context.Context, leg *realtimeLeg, call realtime.Call, d Dial) error {
+func (r *Realtime) connect(ctx context.Context, l *realtimeLeg, call realtime.Call, d Dial) error {
 	if err := d.Created(call.ID); err != nil {
 		return err
 	}
-	return leg.Accept(ctx, call.Answer)
+	return l.Accept(ctx, call.Answer)
 }
 
 type realtimeLeg struct {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
@@ -30,7 +31,7 @@ type threadFold struct {
 	breaches []string
 }
 
-func (f *threadFold) commit(_ context.Context, changes []session.Change) (saved []persistence.Message, err error) {
+func (f *threadFold) Commit(_ context.Context, changes []session.Change) (saved []persistence.Message, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range changes {
@@ -40,15 +41,15 @@ func (f *threadFold) commit(_ context.Context, changes []session.Change) (saved 
 			saved = append(saved, c.Message)
 		case session.SaveTool:
 			f.tools[c.Call.ID] = c.Call
-		case saveLeg:
-			f.legs[c.leg.Generation] = c.leg
+		case writer.SaveLeg:
+			f.legs[c.Leg.Generation] = c.Leg
 		}
 	}
 	return saved, nil
 }
 
-func (f *threadFold) commitOne(ctx context.Context, c session.Change) ([]persistence.Message, error) {
-	return f.commit(ctx, []session.Change{c})
+func (f *threadFold) CommitOne(ctx context.Context, c session.Change) ([]persistence.Message, error) {
+	return f.Commit(ctx, []session.Change{c})
 }
 
 func (f *threadFold) place(c session.SaveMessage) {
@@ -85,14 +86,8 @@ func newRenewed(t *testing.T, v *voice) *renewed {
 		messages: map[string]persistence.Message{}, tools: map[string]persistence.ToolCall{}, legs: map[int64]persistence.UpstreamLeg{},
 	}}
 	r.bubble = newBubble(t, func(b *bubble) {
-		c := b.call
-		c.upstream = v
-		first, err := c.dialLeg(t.Context(), 1, nil, func(persistence.UpstreamLeg) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.first = first
-		c.writer = newWriter(r.fold, c.log, c.saved)
+		b.dialer.Upstream = v
+		b.call.writer = writer.New(r.fold, b.call.log, b.call.saved)
 		b.cfg.RenewBefore = 10 * time.Minute
 		if err := b.registry.Add(toolkit.Entry{Tool: pausing{}, Executor: toolkit.ExecutorApp}); err != nil {
 			t.Fatal(err)

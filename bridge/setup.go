@@ -8,7 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
@@ -20,14 +22,18 @@ import (
 type setup struct {
 	calls *Calls
 	call  *call
-	start Start
+	offer string // the browser's SDP
 	patch session.Patch
+	// fixed and mayChange are those of Start.
+	fixed     bool
+	mayChange []string
 
 	record   persistence.CallRecord
 	created  bool // the upstream has a session, and the record may be in the database
+	dialer   leg.Dialer
 	browser  *rtc.Peer
 	answer   string
-	up       *upLeg
+	up       *leg.Session
 	history  []persistence.Message
 	spent    float64 // by the owner today, in US dollars
 	last     string
@@ -38,12 +44,12 @@ type setup struct {
 func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	cfg := &s.calls.cfg
 	now := time.Now()
-	s.call.upstream, s.call.itemPrefix = cfg.Upstream, itemPrefix()
+	s.dialer = leg.Dialer{Upstream: cfg.Upstream, CallID: s.call.id, ItemPrefix: itemPrefix(), Post: s.call.post, Log: s.call.log}
 	s.record = persistence.CallRecord{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: cfg.Upstream.Name(),
 		Model: cfg.Session.Model, Voice: cfg.Session.Voice, StartedAt: now,
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, errDialTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, leg.DialTimeout, leg.ErrDialTimeout)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	for _, part := range []func(context.Context) error{s.answerBrowser, s.dial, s.read} {
@@ -56,10 +62,8 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	return s.state(now), s.answer, nil
 }
 
-var errDialTimeout = errors.New("the upstream did not answer in time")
-
 func (s *setup) answerBrowser(ctx context.Context) error {
-	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.start.Offer, s.call.browserHandlers(1))
+	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.offer, leg.BrowserHandlers(1, s.call.post))
 	switch {
 	case err == nil:
 		s.browser, s.answer = peer, answer
@@ -77,13 +81,13 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 func (s *setup) dial(ctx context.Context) error {
 	c, cfg := s.call, &s.calls.cfg
 	var err error
-	if c.creation, err = cfg.Session.Creation(); err != nil {
+	if s.dialer.Creation, err = cfg.Session.Creation(); err != nil {
 		return fmt.Errorf("build session: %w", err)
 	}
 	if err := s.readHistory(ctx); err != nil {
 		return err
 	}
-	l, err := c.dialLeg(ctx, 1, s.history, func(rec persistence.UpstreamLeg) error {
+	l, err := s.dialer.Dial(ctx, 1, s.history, func(rec persistence.UpstreamLeg) error {
 		s.record.UpstreamCallID = rec.UpstreamID
 		s.created = true
 		return cfg.Store.Batch(ctx, c.key, func(b *persistence.Batch) error {
@@ -160,36 +164,33 @@ func (s *setup) read(ctx context.Context) (err error) {
 // state puts the parts together.
 func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
-	c.first, c.browser = s.up, c.newBrowser(1, s.browser, cfg.OnDraftsDropped)
-	c.thread, c.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
+	c.first, c.firstBrowser = s.up, leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
+	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
 	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {
 		return cfg.Store.SaveLeg(ctx, c.key, rec)
 	}
-	c.writer = newWriter(s.calls.threadLog(c.key), c.log, c.saved)
-	c.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
+	c.writer = writer.New(s.calls.threadLog(c.key), c.log, c.saved)
+	c.tools.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
 	if n := cfg.ReplayMessages; n > 0 {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
-	c.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
+	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	limits := cfg.Limits
 	limits.OwnerSpentUSD = s.spent
 	return session.New(session.Config{
-		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch, Fixed: s.start.Fixed, MayChange: s.start.MayChange,
+		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange,
 		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
-		UpstreamLimit: s.up.leg.MaxMessageSize(), BrowserLimit: s.browser.MaxMessageSize(),
+		UpstreamLimit: s.up.Leg.MaxMessageSize(), BrowserLimit: s.browser.MaxMessageSize(),
 		Approve: cfg.ApproveTools, FillerAfter: cfg.FillerAfter,
-		Limits: limits, TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: c.itemPrefix, NewID: persistence.NewID,
-	}, s.record, s.registry, c.client, now)
+		Limits: limits, TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: s.dialer.ItemPrefix, NewID: persistence.NewID,
+	}, s.record, s.registry, c.tools.client, now)
 }
 
 // undo ends what was made of a call whose setup failed.
 func (s *setup) undo() {
 	close(s.call.quit)
 	if s.up != nil {
-		if s.call.hangUp(s.up.leg.ID()) {
-			s.up.record.HungUpAt = new(time.Now())
-		}
-		_ = s.up.leg.Close()
+		s.up.Drop()
 	}
 	if s.browser != nil {
 		_ = s.browser.Close()
@@ -201,8 +202,8 @@ func (s *setup) undo() {
 	s.record.EndedAt, s.record.EndReason = new(time.Now()), string(EndNeverConnected)
 	ends := []session.Change{session.SaveCall{Call: s.record}}
 	if s.up != nil {
-		s.up.record.EndedAt, s.up.record.Reason = s.record.EndedAt, s.record.EndReason
-		ends = append(ends, saveLeg{s.up.record})
+		s.up.Record.EndedAt, s.up.Record.Reason = s.record.EndedAt, s.record.EndReason
+		ends = append(ends, writer.SaveLeg{Leg: s.up.Record})
 	}
 	s.calls.saveEnd(s.calls.threadLog(s.call.key), s.call.log, ends...)
 }

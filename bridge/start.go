@@ -8,7 +8,6 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
-	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
 
@@ -90,13 +89,6 @@ func (c *Calls) check(start Start) (session.Patch, error) {
 	return p, nil
 }
 
-func offerError(err error) *Error {
-	if errors.Is(err, rtc.ErrNoOpus) {
-		return &Error{Code: CodeNoOpus, Message: "The offer has no audio section with Opus.", Param: "sdp", Err: err}
-	}
-	return &Error{Code: CodeBadSDP, Message: "The SDP cannot be used: " + err.Error() + ".", Param: "sdp", Err: err}
-}
-
 // thread finds the thread of the call, or makes one.
 func (c *Calls) thread(ctx context.Context, start Start) (key persistence.Key, created bool, err error) {
 	key = persistence.Key{Owner: start.Owner, Thread: start.ThreadID}
@@ -124,7 +116,7 @@ func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch sessi
 			return "", err
 		}
 	}
-	set := setup{calls: c, call: fresh, start: start, patch: patch}
+	set := setup{calls: c, call: fresh, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err
@@ -142,27 +134,4 @@ func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch sessi
 		set.undo()
 		return "", fmt.Errorf("start call: %w", context.Cause(ctx))
 	}
-}
-
-// dialError is what a client is told of a call that the upstream did not take.
-func dialError(err error) error {
-	if e, ok := errors.AsType[*realtime.APIError](err); ok {
-		return &Error{
-			Code: CodeUpstreamRefused, Status: e.Status, UpstreamCode: e.Code, Err: err,
-			Message: fmt.Sprintf("The upstream refused the call (%d): %s", e.Status, e.Message),
-		}
-	}
-	if errors.Is(err, persistence.ErrConflict) {
-		return errCallActive
-	}
-	if errors.Is(err, persistence.ErrNotFound) {
-		return err
-	}
-	if errors.Is(err, errDialTimeout) {
-		return &Error{Code: CodeUpstreamUnreachable, Message: fmt.Sprintf("The upstream did not answer within %s.", dialTimeout), Err: err}
-	}
-	if errors.Is(err, realtime.ErrBadAnswer) || errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
-		return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream accepted the call but sent no usable SDP answer.", Err: err}
-	}
-	return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream cannot be reached.", Err: err}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pion/rtp"
 
+	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
@@ -145,7 +146,7 @@ func (l *voiceLeg) run() {
 	if l.voice.lifetime > 0 {
 		expires = time.Now().Add(l.voice.lifetime).Unix()
 	}
-	l.done = background(func() {
+	l.done = task.Go(func() {
 		l.emit(`{"type":"session.created","session":{"type":"realtime","expires_at":%d}}`, expires)
 		for {
 			var step <-chan time.Time

@@ -2,45 +2,88 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"iter"
-	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
+	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/task"
+	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
 )
+
+// saveTimeout is how long an ended call keeps its thread for all to be saved.
+const saveTimeout = 10 * time.Second
 
 // worker is the loop of a call: it owns the state and does what the state wants done.
 type worker struct {
 	*call
-	state       *session.State
-	legs        legs
-	toolCtx     context.Context //nolint:containedctx // it ends with the loop that owns the worker
-	cancelTools context.CancelFunc
-	cancels     map[string]context.CancelFunc // of the tools that run
-	over        EndReason
-	failed      EndReason // the next input
+	ctx     context.Context //nolint:containedctx // it ends with the call
+	state   *session.State
+	up      *leg.Sessions
+	toUp    rtc.Switch     // what the caller says
+	toUser  rtc.Switch     // what the model says
+	leaving sync.WaitGroup // browser legs that end
+	over    EndReason
+	failed  EndReason // the next input
 }
 
-func newWorker(ctx context.Context, c *call, s *session.State) *worker {
-	w := &worker{call: c, state: s, cancels: make(map[string]context.CancelFunc), legs: legs{
-		call: c, ctx: ctx, byGen: map[int]*upLeg{c.first.gen: c.first},
-		dials: make(map[int]context.CancelFunc), early: make(map[int][]session.Input),
-	}}
-	w.toolCtx, w.cancelTools = context.WithCancel(ctx)
-	c.startLeg(ctx, c.first)
-	w.legs.heard = c.first.gen
-	c.first.flow.Open()
-	return w
+// run is the call's life after both legs are there. It blocks, joins everything it has
+// started, and returns why the call ended. Only the writer may go on, when the database
+// is away.
+func (c *call) run(s *session.State) (EndReason, writer.Running) {
+	// A call ends by its own rules and not with a context: what was said is saved
+	// first.
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	writing := c.writer.Start()
+	following := task.Go(func() { c.follow.run(ctx, c.post) })
+	c.tools.begin(ctx)
+
+	w := &worker{call: c, ctx: ctx, state: s}
+	w.startBrowser(c.firstBrowser)
+	w.up = leg.NewSessions(ctx, leg.Wiring{
+		FromUser: &w.toUp, ToUser: &w.toUser, Created: c.saveLeg,
+		Ended: func(rec persistence.UpstreamLeg) { c.writer.PushLast(writer.SaveLeg{Leg: rec}) },
+	}, c.first)
+	reason := w.loop()
+	close(c.quit)
+	w.up.EndAll(reason)
+	c.writer.Close()
+	task.Await(writing.Done(), saveTimeout)
+	c.browser.Load().End()
+	w.leaving.Wait()
+	cancel()
+	<-following
+	c.tools.running.Wait()
+	c.log.Info("call ended", "reason", reason, "turns", s.Turns(), "gated", c.fromUser.Gated.Load(),
+		"packets_up", c.fromUser.Packets.Load(), "packets_down", w.up.Packets())
+	return reason, writing
+}
+
+// startBrowser makes b the call's browser and runs its goroutines.
+func (w *worker) startBrowser(b *leg.Browser) {
+	w.browser.Store(b)
+	w.toUser.Set(b.Peer)
+	b.Start(w.ctx, &w.toUp, &w.fromUser)
+}
+
+// join lets another connection take the browser's place. The one before is told.
+func (w *worker) join(b *leg.Browser) session.Input {
+	old := w.browser.Load()
+	old.Push(session.EndedEvent(EndTakenOver), false)
+	w.startBrowser(b)
+	w.leaving.Go(old.End)
+	return session.BrowserJoined{Gen: b.Gen, Limit: b.Peer.MaxMessageSize()}
 }
 
 // loop owns the state until the call ends.
 func (w *worker) loop() EndReason {
-	defer w.cancelTools()
+	defer w.tools.endAll()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -48,15 +91,15 @@ func (w *worker) loop() EndReason {
 		var inputs []session.Input
 		select {
 		case in := <-w.inbox:
-			if w.legs.isEarly(in) {
+			if w.up.KeepEarly(in) {
 				continue
 			}
 			w.browserEnds(in)
 			inputs = []session.Input{in}
 		case b := <-w.joined:
 			inputs = []session.Input{w.join(b)}
-		case r := <-w.dialed:
-			inputs = w.legs.add(r)
+		case r := <-w.up.Dialed:
+			inputs = w.up.Add(r)
 		case <-timer.C:
 			inputs = []session.Input{session.Tick{}}
 		}
@@ -70,8 +113,9 @@ func (w *worker) loop() EndReason {
 
 // browserEnds stops queueing events for a browser that has closed its connection.
 func (w *worker) browserEnds(in session.Input) {
-	if s, ok := in.(session.BrowserState); ok && s.State == session.Closed && s.Gen == w.peer.Load().gen {
-		w.peer.Load().out.close()
+	s, ok := in.(session.BrowserState)
+	if b := w.browser.Load(); ok && s.State == session.Closed && s.Gen == b.Gen {
+		b.Shut()
 	}
 }
 
@@ -95,7 +139,7 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 	for in != nil {
 		w.performAll(w.state.Reduce(time.Now(), in))
 		if end, ok := in.(session.ToolEnd); ok {
-			delete(w.cancels, end.CallID)
+			w.tools.ended(end.CallID)
 		}
 		w.ends.Store(w.state.Ending())
 		w.waiting.Store(w.state.Waiting())
@@ -132,32 +176,28 @@ func (w *worker) performAll(effects []session.Effect) {
 	switch {
 	case len(changes) == 0:
 	case w.state.Ending():
-		w.writer.pushLast(changes...)
+		w.writer.PushLast(changes...)
 	default:
-		w.check(w.writer.push(changes...), EndStorageFailed)
+		w.check(w.writer.Push(changes...), EndStorageFailed)
 	}
 }
 
 func (w *worker) perform(e session.Effect) {
 	switch e := e.(type) {
 	case session.ToUpstream:
-		w.toUpstream(e.Gen, e.Data)
+		w.check(w.up.Send(e.Gen, e.Data), EndUpstreamLost)
 	case session.Replay:
-		if l := w.legs.of(e.Gen); l != nil {
-			w.toUpstream(e.Gen, l.leg.Opening()...)
-		}
+		w.check(w.up.Replay(e.Gen), EndUpstreamLost)
 	case session.Append:
-		if l := w.legs.of(e.Gen); l != nil {
-			w.toUpstream(e.Gen, l.leg.Append(e.Messages)...)
-		}
+		w.check(w.up.Append(e.Gen, e.Messages), EndUpstreamLost)
 	case session.Dial:
-		w.legs.dial(e)
+		w.up.Dial(e)
 	case session.Switch:
-		w.legs.switchTo(e.Gen)
+		w.up.Switch(e.Gen)
 	case session.HangUp:
-		w.legs.end(e)
+		w.up.End(e)
 	case session.ToBrowser:
-		w.check(w.peer.Load().out.push(e.Data, e.Draft), EndBrowserStalled)
+		w.check(w.browser.Load().Push(e.Data, e.Draft), EndBrowserStalled)
 	case session.Gate:
 		w.openGate(e.Open)
 	case session.Publish:
@@ -167,46 +207,12 @@ func (w *worker) perform(e session.Effect) {
 	case session.Count:
 		w.onCount(e.What)
 	case session.Log:
-		w.log.Log(w.toolCtx, e.Level, e.Message, e.Attrs...) //nolint:sloglint // the state's messages are constants
+		w.log.Log(w.ctx, e.Level, e.Message, e.Attrs...) //nolint:sloglint // the state's messages are constants
 	case session.Finish:
 		w.over = e.Reason
 	default:
-		w.performTool(e)
-	}
-}
-
-func (w *worker) performTool(e session.Effect) {
-	switch e := e.(type) {
-	case session.ExpectTool:
-		if err := w.client.Expect(e.CallID); err != nil {
-			w.log.Warn("client tool not opened", "tool_call_id", e.CallID, "error", err)
-		}
-	case session.AwaitApproval:
-		w.awaitApproval(e)
-	case session.StartTool:
-		w.startTool(e.Call)
-	case session.DeliverTool:
-		if err := w.client.Deliver(e.CallID, e.Output); err != nil {
-			w.log.Info("client's tool output refused", "tool_call_id", e.CallID, "error", err)
-		}
-	case session.CancelTool:
-		if cancel := w.cancels[e.CallID]; cancel != nil {
-			cancel()
-		}
-	case session.CancelTools:
-		w.cancelTools()
-	default:
-		panic(fmt.Sprintf("bridge: unknown effect %T", e))
-	}
-}
-
-func (w *worker) toUpstream(gen int, events ...[]byte) {
-	l := w.legs.of(gen)
-	for _, data := range events {
-		if l != nil && !l.out.push(data, false) {
-			w.log.Log(w.toolCtx, slog.LevelWarn, "upstream takes no more events", "generation", gen)
-			w.check(false, EndUpstreamLost)
-			return
+		if !w.tools.perform(e) {
+			panic(fmt.Sprintf("bridge: unknown effect %T", e))
 		}
 	}
 }
@@ -214,10 +220,10 @@ func (w *worker) toUpstream(gen int, events ...[]byte) {
 func (w *worker) publish(e session.Publish) {
 	event := persistence.Event{Type: e.Kind, Data: toolkit.Encode(e.Data)}
 	if e.Kind == session.CallEnded {
-		w.farewell = &event
+		w.ended = &event
 		return
 	}
-	w.thread.Publish(w.toolCtx, w.key, event)
+	w.thread.Publish(w.ctx, w.key, event)
 	switch e.Kind {
 	case session.TurnStarted:
 		w.talking.Store(true)
@@ -236,49 +242,10 @@ func (w *worker) check(ok bool, reason EndReason) {
 
 // openGate lets the caller's audio through, or ends all audio.
 func (w *worker) openGate(open bool) {
-	w.legs.silent = !open
+	w.up.Gate(open)
 	if open {
 		w.fromUser.Open()
-		w.legs.open()
-		return
-	}
-	w.fromUser.Shut()
-	w.legs.shut()
-}
-
-// startTool runs a tool beside the loop.
-func (w *worker) startTool(tc toolkit.Call) {
-	c := w.call
-	ctx, cancel := context.WithCancel(w.toolCtx)
-	w.cancels[tc.ID] = cancel
-	c.tools.Go(func() {
-		defer cancel()
-		result := toolkit.Drain(c.router.Call(ctx, tc), func(chunk toolkit.Chunk) {
-			if chunk.MessageID != "" {
-				c.post(session.ToolProgress{CallID: tc.ID, Chunk: chunk}) // a fact
-				return
-			}
-			c.offer(session.ToolProgress{CallID: tc.ID, Chunk: chunk})
-		})
-		c.client.Forget(tc.ID)
-		c.post(session.ToolEnd{CallID: tc.ID, Result: result, Masked: result.Masked()})
-	})
-}
-
-// cancelDefinition tells the model of the tool whose calls the state answers.
-var cancelDefinition = toolkit.Definition{
-	Name:        session.CancelToolName,
-	Description: "Cancel the tools that are still running, when the user says so (stop that, never mind).",
-	Parameters:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
-}
-
-// cancelEntry is that tool in a call's registry.
-type cancelEntry struct{}
-
-func (cancelEntry) Definition() toolkit.Definition { return cancelDefinition }
-
-func (cancelEntry) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
-	return func(yield func(toolkit.Chunk, error) bool) {
-		yield(toolkit.Chunk{Result: &toolkit.Result{Error: "This tool works in a voice call only."}}, nil)
+	} else {
+		w.fromUser.Shut()
 	}
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"time"
+
 	"voicebridge/realtime"
 )
 

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"strings"
+
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 )

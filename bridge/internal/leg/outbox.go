@@ -1,20 +1,18 @@
-package bridge
+package leg
 
 import (
 	"context"
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"voicebridge/realtime/rtc"
 )
 
 // Limits of an outbox.
 const (
-	maxDrafts     = 256 << 10 // waiting bytes above which drafts are dropped
-	maxFacts      = 8 << 20   // waiting bytes above which the leg counts as stalled
-	outboxTimeout = time.Second
+	maxDrafts = 256 << 10 // waiting bytes above which drafts are dropped
+	maxFacts  = 8 << 20   // waiting bytes above which the leg counts as stalled
 )
 
 // sender takes one event; a leg is one.

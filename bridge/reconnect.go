@@ -5,62 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/leg"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 )
-
-// browserLeg is one connection of a call's browser, with its goroutines.
-type browserLeg struct {
-	gen    int
-	leg    browserPeer
-	out    *outbox
-	cancel context.CancelFunc
-	told   <-chan struct{} // closed when the outbox has ended
-	pumped <-chan struct{} // closed when the pump has ended
-}
-
-// browserPeer is a leg whose ICE can be restarted; *rtc.Peer is one.
-type browserPeer interface {
-	leg
-	Restart(ctx context.Context, offer string) (answer string, err error)
-}
-
-func (c *call) newBrowser(gen int, peer browserPeer, onDrop func(int)) *browserLeg {
-	b := &browserLeg{gen: gen, leg: peer, out: newOutbox("browser", c.log, onDrop)}
-	if peer.MaxMessageSize() == 0 {
-		b.out.close() // it has no data channel and hears only
-	}
-	return b
-}
-
-// startBrowser makes b the call's browser and runs its goroutines.
-func (c *call) startBrowser(ctx context.Context, b *browserLeg) {
-	ctx, b.cancel = context.WithCancel(ctx)
-	c.peer.Store(b)
-	c.toUser.Set(b.leg)
-	b.told = background(func() { b.out.run(ctx, b.leg) })
-	b.pumped = background(func() { c.pump(b.leg.Forward(ctx, &c.toUp, &c.fromUser), "browser") })
-}
-
-// endBrowser closes a browser's connection once its events have been sent.
-func (c *call) endBrowser(b *browserLeg) {
-	b.out.close()
-	await(b.told, outboxTimeout)
-	b.cancel()
-	c.report("browser", b.leg.Close())
-	<-b.told
-	<-b.pumped
-}
-
-// join lets another connection take the browser's place. The one before is told.
-func (w *worker) join(b *browserLeg) session.Input {
-	old := w.peer.Load()
-	old.out.push(session.EndedEvent(EndTakenOver), false)
-	w.startBrowser(w.legs.ctx, b)
-	w.leaving.Go(func() { w.endBrowser(old) })
-	return session.BrowserJoined{Gen: b.gen, Limit: b.leg.MaxMessageSize()}
-}
 
 // Reconnect gives a live call its browser back and returns our SDP. An offer of the
 // browser's peer connection restarts ICE; any other one comes from a page that was
@@ -90,8 +38,7 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	}
 	live.joining.Lock() // one after the other
 	defer live.joining.Unlock()
-	peer := live.peer.Load()
-	answer, err = peer.leg.Restart(ctx, offer)
+	answer, err = live.browser.Load().Peer.Restart(ctx, offer)
 	switch {
 	case err == nil:
 		return answer, nil
@@ -108,14 +55,14 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (string, error) {
 	live.browserGen++
 	gen := live.browserGen
-	peer, answer, err := c.cfg.Browser.Answer(ctx, offer, live.browserHandlers(gen))
+	peer, answer, err := c.cfg.Browser.Answer(ctx, offer, leg.BrowserHandlers(gen, live.post))
 	if err != nil {
 		if errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
 			return "", offerError(err)
 		}
 		return "", fmt.Errorf("answer browser: %w", err)
 	}
-	b := live.newBrowser(gen, peer, c.cfg.OnDraftsDropped)
+	b := leg.NewBrowser(gen, peer, live.log, c.cfg.OnDraftsDropped)
 	select {
 	case live.joined <- b:
 		return answer, nil
@@ -125,17 +72,6 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 		err = fmt.Errorf("reconnect call: %w", context.Cause(ctx))
 	}
 	return "", errors.Join(err, peer.Close())
-}
-
-// ofOwner finds a call of the owner's, nil when there is none.
-func (c *Calls) ofOwner(owner, callID string) *call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	live := c.byID[callID]
-	if live == nil || live.key.Owner != owner {
-		return nil
-	}
-	return live
 }
 
 // Free ends the thread's call when that waits for its browser: it does not hold the

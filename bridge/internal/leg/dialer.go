@@ -1,0 +1,126 @@
+package leg
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/task"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+)
+
+// Times of an upstream session.
+const (
+	// HangUpTimeout is how long the upstream has to end a session.
+	HangUpTimeout = 5 * time.Second
+	// DialTimeout is shorter than the browser's patience with an answer that it has to
+	// connect to.
+	DialTimeout   = 8 * time.Second
+	senderTimeout = 500 * time.Millisecond
+)
+
+// ErrDialTimeout is the cause of a dial's end after [DialTimeout].
+var ErrDialTimeout = errors.New("the upstream did not answer in time")
+
+// Dialer makes the upstream sessions of a call.
+type Dialer struct {
+	Upstream Upstream
+	CallID   string
+	// Creation is the session object that sessions are created with.
+	Creation   []byte
+	ItemPrefix string
+	Post       Post
+	Log        *slog.Logger
+}
+
+// Session is one upstream session of a call, with its goroutines.
+type Session struct {
+	Gen    int
+	Leg    UpstreamLeg
+	Record persistence.UpstreamLeg
+
+	dialer *Dialer
+	out    *outbox
+	flow   rtc.Flow // of what the model says
+	cancel context.CancelFunc
+	sent   <-chan struct{} // closed when the outbox has ended
+	pumped <-chan struct{} // closed when the pump has ended
+}
+
+// Dial makes a session. created is told its record before media flows.
+func (d *Dialer) Dial(ctx context.Context, gen int, history []persistence.Message, created func(persistence.UpstreamLeg) error) (*Session, error) {
+	l := d.newSession(gen, nil)
+	leg, err := d.Upstream.Dial(ctx, Dial{
+		Session: d.Creation, Handlers: upstreamHandlers(gen, d.Post), History: history,
+		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen),
+		Created: func(id string) error {
+			l.Record.UpstreamID = id
+			return created(l.Record)
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, context.Cause(ctx))
+	}
+	l.Leg = leg
+	return l, nil
+}
+
+func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
+	return &Session{Gen: gen, Leg: leg, dialer: d, out: newOutbox("upstream", d.Log, func(int) {}), Record: persistence.UpstreamLeg{
+		CallID: d.CallID, Generation: int64(gen), Upstream: d.Upstream.Name(), StartedAt: time.Now(),
+	}}
+}
+
+// start runs the goroutines. What the model says goes to dst, once flow lets it through.
+func (l *Session) start(ctx context.Context, dst rtc.AudioSink) {
+	ctx, l.cancel = context.WithCancel(ctx)
+	l.sent = task.Go(func() { l.out.run(ctx, l.Leg) })
+	l.pumped = task.Go(func() { pumped(l.dialer.Log, "upstream", l.Leg.Forward(ctx, dst, &l.flow)) })
+}
+
+// end ends a session that was started, and joins what belongs to it: first the session
+// itself, whatever state the connection is in, since it costs money. saved is told the
+// record as it is then.
+func (l *Session) end(reason session.EndReason, saved func(persistence.UpstreamLeg)) {
+	l.flow.Shut()
+	l.out.close()
+	task.Await(l.sent, senderTimeout)
+	l.Record.EndedAt, l.Record.Reason = new(time.Now()), string(reason)
+	l.hangUp()
+	saved(l.Record)
+	closePeer(l.dialer.Log, "upstream", l.Leg)
+	l.cancel()
+	<-l.sent
+	<-l.pumped
+}
+
+// Drop ends a session that was never started.
+func (l *Session) Drop() {
+	l.hangUp()
+	closePeer(l.dialer.Log, "upstream", l.Leg)
+}
+
+// hangUp ends the session at the upstream.
+func (l *Session) hangUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), HangUpTimeout)
+	defer cancel()
+	if err := l.dialer.Upstream.HangUp(ctx, l.Leg.ID()); err != nil {
+		l.dialer.Log.Warn("upstream session not hung up", "upstream_call_id", l.Leg.ID(), "error", err)
+		return
+	}
+	l.Record.HungUpAt = new(time.Now())
+}
+
+// isFatal says that the upstream will refuse every further session, too.
+func isFatal(err error) bool {
+	e, ok := errors.AsType[*realtime.APIError](err)
+	if !ok {
+		return false
+	}
+	refusal := realtime.Error{Type: e.Type, Code: e.Code}
+	return refusal.Fatal() || e.Status >= 400 && e.Status < 500 && e.Status != 408 && e.Status != 409 && e.Status != 429
+}

@@ -1,0 +1,121 @@
+package leg
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/bridge/internal/task"
+	"voicebridge/realtime/rtc"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// slowLeg takes one event for each token, and remembers them.
+type slowLeg struct {
+	tokens chan struct{}
+	mu     sync.Mutex
+	got    []string
+	limit  int
+	closed bool
+}
+
+func (l *slowLeg) Send(ctx context.Context, data []byte) error {
+	select {
+	case <-l.tokens:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return rtc.ErrClosed
+	case len(data) > l.limit:
+		return fmt.Errorf("send: %w", rtc.ErrTooLarge)
+	}
+	l.got = append(l.got, string(data[:min(len(data), 8)]))
+	return nil
+}
+
+func TestOutboxDropsDraftsNeverFacts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dropped := 0
+		leg := &slowLeg{tokens: make(chan struct{}), limit: 1 << 20}
+		o := newOutbox("browser", quiet(), func(n int) { dropped += n })
+		draft := []byte("draft   " + strings.Repeat(".", 64<<10))
+		var facts []string
+		for i := range 10 {
+			if !o.push(draft, true) {
+				t.Fatal("a draft stalls the leg")
+			}
+			fact := fmt.Sprintf("fact %03d", i)
+			facts = append(facts, fact)
+			if !o.push([]byte(fact), false) {
+				t.Fatal("a small fact stalls the leg")
+			}
+		}
+		o.close()
+		if !o.push([]byte("late"), false) {
+			t.Error("a closed outbox stalls the leg")
+		}
+		done := task.Go(func() { o.run(t.Context(), leg) })
+		close(leg.tokens)
+		<-done
+		got := slices.DeleteFunc(slices.Clone(leg.got), func(s string) bool { return strings.HasPrefix(s, "draft") })
+		if diff := cmp.Diff(facts, got); diff != "" {
+			t.Errorf("facts (-want +got):\n%s", diff)
+		}
+		if drafts := len(leg.got) - len(got); drafts+dropped != 10 || dropped < 5 {
+			t.Errorf("%d drafts sent, %d counted as dropped", drafts, dropped)
+		}
+	})
+}
+
+func TestOutboxLimits(t *testing.T) {
+	t.Parallel()
+	o := newOutbox("browser", quiet(), func(int) {})
+	fact := make([]byte, 1<<20)
+	n := 0
+	for o.push(fact, false) {
+		n++
+	}
+	if n != maxFacts>>20 {
+		t.Errorf("%d MiB of facts are kept", n)
+	}
+
+	leg := &slowLeg{tokens: make(chan struct{}, 3), limit: 4}
+	small := newOutbox("browser", quiet(), func(int) {})
+	for _, text := range []string{"too large", "fits", "last"} {
+		small.push([]byte(text), false)
+		leg.tokens <- struct{}{}
+	}
+	small.close()
+	small.run(t.Context(), leg)
+	if diff := cmp.Diff([]string{"fits", "last"}, leg.got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOutboxEndsWithItsLeg(t *testing.T) {
+	t.Parallel()
+	leg := &slowLeg{tokens: make(chan struct{}, 1), closed: true}
+	leg.tokens <- struct{}{}
+	o := newOutbox("browser", quiet(), func(int) {})
+	o.push([]byte("x"), false)
+	o.run(t.Context(), leg) // returns
+
+	ctx, cancel := context.WithCancel(t.Context())
+	idle := newOutbox("browser", quiet(), func(int) {})
+	done := task.Go(func() { idle.run(ctx, leg) })
+	cancel()
+	<-done
+}

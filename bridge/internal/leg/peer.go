@@ -1,0 +1,78 @@
+package leg
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/realtime/rtc"
+)
+
+// Peer is one WebRTC connection as the call sees it; *rtc.Peer is one.
+type Peer interface {
+	rtc.AudioSink
+	Send(ctx context.Context, data []byte) error
+	MaxMessageSize() int
+	Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) error
+	Close() error
+}
+
+// Post hands an input to the call. It waits while the call is behind, which makes the
+// remote wait.
+type Post func(session.Input)
+
+// BrowserHandlers pass the events of a browser's connection to the call.
+func BrowserHandlers(gen int, post Post) rtc.Handlers {
+	return rtc.Handlers{
+		Message:  func(data []byte) { post(session.BrowserEvent{Gen: gen, Data: data}) },
+		TooLarge: func(size int) { post(session.BrowserTooLarge{Gen: gen, Size: size}) },
+		State: func(state rtc.State) {
+			if s := connection(state); s != 0 {
+				post(session.BrowserState{Gen: gen, State: s})
+			}
+		},
+	}
+}
+
+// upstreamHandlers pass the events of an upstream session to the call.
+func upstreamHandlers(gen int, post Post) rtc.Handlers {
+	return rtc.Handlers{
+		Message: func(data []byte) { post(session.UpstreamEvent{Gen: gen, Data: data}) },
+		State: func(state rtc.State) {
+			if s := connection(state); s != 0 {
+				post(session.UpstreamState{Gen: gen, State: s})
+			}
+		},
+	}
+}
+
+// connection translates a leg's state for the call; 0 is one that the call ignores.
+func connection(state rtc.State) session.Connection {
+	switch state {
+	case rtc.StateConnected:
+		return session.Connected
+	case rtc.StateDisconnected:
+		return session.Disconnected
+	case rtc.StateFailed:
+		return session.Failed
+	case rtc.StateClosed:
+		return session.Closed
+	default:
+		return 0
+	}
+}
+
+// pumped logs why audio of a leg is not passed on any more, unless the leg ended.
+func pumped(log *slog.Logger, from string, err error) {
+	if err != nil && !errors.Is(err, rtc.ErrClosed) && !errors.Is(err, context.Canceled) {
+		log.Error("audio is not passed on", "leg", from, "error", err)
+	}
+}
+
+// closePeer closes a connection.
+func closePeer(log *slog.Logger, name string, p Peer) {
+	if err := p.Close(); err != nil {
+		log.Warn("leg not closed in time", "leg", name, "error", err)
+	}
+}

@@ -1,0 +1,49 @@
+package leg
+
+import (
+	"context"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
+)
+
+// Upstream is the realtime voice model that calls talk to. Dialling, sending,
+// events, media and closing are all a driver has to offer.
+type Upstream interface {
+	// Name is the driver's name as it is saved with a call.
+	Name() string
+	// Dial creates a session. Errors: *realtime.APIError when the upstream refused.
+	Dial(ctx context.Context, d Dial) (UpstreamLeg, error)
+	// HangUp ends a session by its id, also one of an earlier process. A session that
+	// is gone already is no error.
+	HangUp(ctx context.Context, id string) error
+}
+
+// Dial describes a session to be created.
+type Dial struct {
+	// Session is the session object with the fields that are fixed at creation.
+	Session []byte
+	// History are the messages that the model is to know, oldest first. A driver whose
+	// upstream takes them later returns them from [UpstreamLeg.Opening].
+	History []persistence.Message
+	// ItemPrefix begins the ids of the items that History and
+	// [UpstreamLeg.Append] become; nothing else has such ids.
+	ItemPrefix string
+	// Handlers receive the leg's events; see [rtc.Handlers].
+	Handlers rtc.Handlers
+	// Created is called once with the upstream's id of the session, before any media
+	// flows, so that it can be saved: what a crash leaves behind can then be hung up.
+	Created func(id string) error
+}
+
+// UpstreamLeg is the connection to a created session.
+type UpstreamLeg interface {
+	Peer
+	// ID is the upstream's id of the session.
+	ID() string
+	// Opening returns the events that the session gets before all others, when it has
+	// said that it is there: those that tell it the history. It is called once.
+	Opening() [][]byte
+	// Append returns the events that tell the session what was said meanwhile.
+	Append(messages []persistence.Message) [][]byte
+}

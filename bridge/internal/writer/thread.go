@@ -1,0 +1,156 @@
+package writer
+
+import (
+	"context"
+	"fmt"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
+)
+
+// Committer saves what calls say, in the database or, while that is away, where it
+// outlives this process; *spool.Writer is one.
+type Committer interface {
+	Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error)
+	// Full says that no more can wait.
+	Full() bool
+}
+
+// To is where the thread of key is written; without a committer, straight to the store.
+func To(store *persistence.Store, key persistence.Key, c Committer) Log {
+	direct := storeLog{store, key}
+	if c == nil {
+		return direct
+	}
+	return spoolLog{direct, c}
+}
+
+// spoolLog is the Log of a committer.
+type spoolLog struct {
+	storeLog
+	writer Committer
+}
+
+func (l spoolLog) Commit(ctx context.Context, changes []session.Change) ([]persistence.Message, error) {
+	var puts []persistence.Change
+	for _, c := range changes {
+		put := putOf(c)
+		if put == nil {
+			return l.storeLog.Commit(ctx, changes) // it belongs to a transaction of somebody else
+		}
+		puts = append(puts, put)
+		if tool, ok := c.(session.SaveTool); ok && tool.Approval != nil {
+			puts = append(puts, persistence.PutApproval{Approval: *tool.Approval})
+		}
+	}
+	result, err := l.writer.Commit(ctx, l.key, puts)
+	if err != nil {
+		return nil, fmt.Errorf("save changes: %w", err)
+	}
+	return result.Messages, nil // of those in the file SavedLater is told
+}
+
+// putOf is a change as data, nil for one that is more than that.
+func putOf(c session.Change) persistence.Change {
+	switch c := c.(type) {
+	case session.SaveMessage:
+		if c.With != nil {
+			return nil
+		}
+		how := map[session.Placing]persistence.Placing{
+			session.PlaceKept: persistence.PlaceKept, session.PlaceLast: persistence.PlaceLast, session.PlaceAfter: persistence.PlaceAfter,
+		}[c.Place.How]
+		return persistence.PutMessage{Message: c.Message, Place: persistence.Place{How: how, After: c.Place.After}}
+	case session.SaveTool:
+		return persistence.PutToolCall{ToolCall: c.Call}
+	case session.SaveResponse:
+		return persistence.PutResponse{Response: c.Response}
+	case session.SaveCall:
+		return persistence.PutCall{Call: c.Call}
+	case SaveLeg:
+		return persistence.PutLeg{Leg: c.Leg}
+	}
+	return nil
+}
+
+// SaveLeg is the change of the record of an upstream session.
+type SaveLeg struct{ Leg persistence.UpstreamLeg }
+
+// Key implements [session.Change].
+func (c SaveLeg) Key() string { return fmt.Sprintf("leg %d", c.Leg.Generation) }
+
+// Size implements [session.Change].
+func (SaveLeg) Size() int { return 512 }
+
+// storeLog is the Log of a real store.
+type storeLog struct {
+	store *persistence.Store
+	key   persistence.Key
+}
+
+func (l storeLog) Commit(ctx context.Context, ops []session.Change) (saved []persistence.Message, err error) {
+	err = l.store.Batch(ctx, l.key, func(b *persistence.Batch) error {
+		saved = saved[:0]
+		for _, o := range ops {
+			m, err := apply(b, o)
+			if err != nil {
+				return err
+			}
+			saved = append(saved, m...)
+		}
+		return nil
+	})
+	return saved, err
+}
+
+func (l storeLog) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	saved, err := l.Commit(ctx, []session.Change{o})
+	m, ok := o.(session.SaveMessage)
+	if !ok || err == nil || !permanent(err) {
+		return saved, err
+	}
+	// The message before it is gone, or an earlier try has saved it after all.
+	for _, how := range []session.Placing{session.PlaceLast, session.PlaceKept} {
+		m.Place = session.Place{How: how}
+		if saved, next := l.Commit(ctx, []session.Change{m}); next == nil {
+			return saved, nil
+		}
+	}
+	return nil, err
+}
+
+func apply(b *persistence.Batch, o session.Change) ([]persistence.Message, error) {
+	switch o := o.(type) {
+	case session.SaveMessage:
+		m, err := applyMessage(b, o)
+		if err == nil && o.With != nil {
+			err = o.With(b)
+		}
+		return []persistence.Message{m}, err
+	case session.SaveTool:
+		err := b.SaveToolCall(o.Call)
+		if err == nil && o.Approval != nil {
+			err = b.SettleApproval(*o.Approval)
+		}
+		return nil, err
+	case session.SaveResponse:
+		return nil, b.SaveResponse(o.Response)
+	case SaveLeg:
+		return nil, b.SaveLeg(o.Leg)
+	case session.SaveCall:
+		return nil, b.SaveCall(o.Call)
+	}
+	return nil, nil
+}
+
+func applyMessage(b *persistence.Batch, o session.SaveMessage) (persistence.Message, error) {
+	switch o.Place.How {
+	case session.PlaceLast:
+		return b.AppendMessage(o.Message)
+	case session.PlaceAfter:
+		return b.InsertMessage(o.Message, o.Place.After)
+	default:
+		return b.UpdateMessage(o.Message)
+	}
+}

@@ -1,0 +1,165 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/task"
+	"voicebridge/bridge/internal/writer/writertest"
+	"voicebridge/persistence"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func textOp(id, text string, how session.Placing) session.Change {
+	return session.SaveMessage{Place: session.Place{How: how}, Message: persistence.Message{
+		ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)},
+	}}
+}
+
+func callOp(reason string) session.Change {
+	return session.SaveCall{Call: persistence.CallRecord{EndReason: reason}}
+}
+
+func TestWriter(t *testing.T) {
+	t.Parallel()
+	away := errors.New("database is away")
+	for _, tt := range []struct {
+		name   string
+		errs   []error
+		poison string
+		ops    []session.Change
+		want   []string
+		lost   int
+		saved  int
+		giveUp bool
+	}{
+		{
+			name: "changes of one thing are saved once, and new stays new",
+			ops:  []session.Change{textOp("a", "H", session.PlaceLast), callOp(""), textOp("b", "x", session.PlaceLast), textOp("a", "Hello", session.PlaceKept), callOp("hangup")},
+			want: []string{
+				`message a user   last [{"type":"text","text":"Hello"}]`,
+				`call ended=false hangup`,
+				`message b user   last [{"type":"text","text":"x"}]`,
+			},
+			saved: 2,
+		},
+		{
+			name:  "a database that is away for a while loses nothing",
+			errs:  []error{away, away, context.DeadlineExceeded, away},
+			ops:   []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast)},
+			want:  []string{`message a user   last [{"type":"text","text":"H"}]`, `message b user   last [{"type":"text","text":"x"}]`},
+			saved: 2,
+		},
+		{
+			name:   "what can never be saved takes nothing with it",
+			poison: "message b",
+			ops:    []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast), textOp("c", "y", session.PlaceLast)},
+			want:   []string{`message a user   last [{"type":"text","text":"H"}]`, `message c user   last [{"type":"text","text":"y"}]`},
+			saved:  2,
+		},
+		{
+			name:   "a database that stays away is told at the end",
+			errs:   slices.Repeat([]error{away}, 1000),
+			ops:    []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast)},
+			lost:   2,
+			giveUp: true,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				saved := 0
+				log := &writertest.Log{Errs: tt.errs, Poison: tt.poison}
+				j := New(log, quiet(), func(persistence.Message) { saved++ })
+				for _, o := range tt.ops {
+					if !j.Push(o) {
+						t.Fatal("full")
+					}
+				}
+				j.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if lost := j.Run(ctx); lost != tt.lost {
+					t.Errorf("%d lost, want %d", lost, tt.lost)
+				}
+				if diff := cmp.Diff(tt.want, log.Saved); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				if saved != tt.saved || tt.giveUp != (ctx.Err() != nil) {
+					t.Errorf("%d messages told, context %v", saved, ctx.Err())
+				}
+			})
+		})
+	}
+}
+
+// TestWriterKeepsTogether pushes ops that belong together while the writer works:
+// no commit has one without the other.
+func TestWriterKeepsTogether(t *testing.T) {
+	t.Parallel()
+	var log writertest.Log
+	j := New(&log, quiet(), func(persistence.Message) {})
+	done := task.Go(func() { j.Run(t.Context()) })
+	for i := range 200 {
+		tool := session.SaveTool{Call: persistence.ToolCall{ID: fmt.Sprint(i), ToolCallID: fmt.Sprint(i)}}
+		if !j.Push(textOp(fmt.Sprint(i), "x", session.PlaceLast), tool) {
+			t.Fatal("full")
+		}
+	}
+	j.Close()
+	<-done
+	for _, commit := range log.Commits {
+		tools := 0
+		for _, line := range commit {
+			if strings.HasPrefix(line, "tool") {
+				tools++
+			}
+		}
+		if 2*tools != len(commit) {
+			t.Errorf("a commit of %d changes has %d tool calls", len(commit), tools)
+		}
+	}
+}
+
+// TestWriterFollows saves what comes while it runs, in order.
+func TestWriterFollows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log writertest.Log
+		j := New(&log, quiet(), func(persistence.Message) {})
+		done := task.Go(func() { j.Run(t.Context()) })
+		for i := range 5 {
+			j.Push(textOp(fmt.Sprint(i), "x", session.PlaceLast))
+			synctest.Wait()
+			if len(log.Saved) != i+1 {
+				t.Fatalf("%d saved after %d", len(log.Saved), i+1)
+			}
+		}
+		j.Close()
+		<-done
+	})
+}
+
+func TestWriterIsBounded(t *testing.T) {
+	t.Parallel()
+	j := New(&writertest.Log{}, quiet(), func(persistence.Message) {})
+	text := strings.Repeat("x", 1<<20)
+	n := 0
+	for j.Push(textOp(fmt.Sprint(n), text, session.PlaceLast)) {
+		n++
+	}
+	if n != maxWaiting>>20-1 {
+		t.Errorf("%d messages of 1 MiB are kept", n)
+	}
+}

@@ -1,0 +1,82 @@
+// Package writertest has a thread that fails when a test wants it to.
+package writertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+)
+
+// Log is a thread that fails as often as it is told, then keeps what is saved.
+type Log struct {
+	mu      sync.Mutex
+	Errs    []error    // of the next commits
+	Poison  string     // the key of an op that can never be saved
+	Commits [][]string // a line for each change
+	Saved   []string   // all of them
+}
+
+// Commit implements writer.Log.
+func (l *Log) Commit(_ context.Context, ops []session.Change) ([]persistence.Message, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.Errs) > 0 {
+		err := l.Errs[0]
+		l.Errs = l.Errs[1:]
+		return nil, err
+	}
+	var keys []string
+	var saved []persistence.Message
+	for _, o := range ops {
+		if o.Key() == l.Poison {
+			return nil, persistence.ErrInvalid
+		}
+		keys = append(keys, show(o))
+		if m, ok := o.(session.SaveMessage); ok {
+			saved = append(saved, m.Message)
+		}
+	}
+	l.Commits = append(l.Commits, keys)
+	l.Saved = append(l.Saved, keys...)
+	return saved, nil
+}
+
+// Away makes the log fail from now on, until it is back.
+func (l *Log) Away(away bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Errs = nil
+	if away {
+		l.Errs = slices.Repeat([]error{errors.New("database is away")}, 10_000)
+	}
+}
+
+// CommitOne implements writer.Log.
+func (l *Log) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	return l.Commit(ctx, []session.Change{o})
+}
+
+// show is a change in one line.
+func show(c session.Change) string {
+	switch c := c.(type) {
+	case session.SaveMessage:
+		m := c.Message
+		parts, err := json.Marshal(m.Parts)
+		if err != nil {
+			return err.Error()
+		}
+		how := map[session.Placing]string{session.PlaceLast: " last", session.PlaceAfter: fmt.Sprintf(" after %q", c.Place.After)}[c.Place.How]
+		return fmt.Sprintf("message %s %s %s %s%s %s", m.ID, m.Role, m.Metadata.Source, m.Metadata.Status, how, parts)
+	case session.SaveTool:
+		return fmt.Sprintf("tool %s %s %s %s", c.Call.ToolCallID, c.Call.Name, c.Call.Executor, c.Call.Status)
+	case session.SaveCall:
+		return fmt.Sprintf("call ended=%t %s", c.Call.EndedAt != nil, c.Call.EndReason)
+	}
+	return c.Key()
+}

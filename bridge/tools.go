@@ -1,0 +1,157 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/clienttool"
+)
+
+// How often a call looks at a question that it has asked: soon for it to be saved, then
+// for an answer that came to another instance.
+const (
+	firstLook = 20 * time.Millisecond
+	lastLook  = time.Second
+)
+
+// approvals are the saved questions; *persistence.Store has them.
+type approvals interface {
+	Approval(ctx context.Context, key persistence.Key, id string) (persistence.Approval, error)
+}
+
+// toolRunner runs the tools of a call beside its loop, which alone calls its methods but
+// for look. What comes of them is posted to the loop; progress is offered.
+type toolRunner struct {
+	key         persistence.Key
+	log         *slog.Logger
+	post, offer func(session.Input)
+	router      *toolkit.Router
+	client      *clienttool.Toolkit
+	approvals   approvals // nil for a call whose thread is elsewhere
+
+	ctx     context.Context //nolint:containedctx // of the tools that run
+	endAll  context.CancelFunc
+	cancels map[string]context.CancelFunc // of each of them
+	running sync.WaitGroup
+	asking  sync.Map // chan struct{} by tool call: look at its question now
+}
+
+// begin lets tools run until ctx ends.
+func (r *toolRunner) begin(ctx context.Context) {
+	r.cancels = make(map[string]context.CancelFunc)
+	r.ctx, r.endAll = context.WithCancel(ctx)
+}
+
+// perform does what an effect wants of a tool. It reports false for other effects.
+func (r *toolRunner) perform(e session.Effect) bool {
+	switch e := e.(type) {
+	case session.ExpectTool:
+		if err := r.client.Expect(e.CallID); err != nil {
+			r.log.Warn("client tool not opened", "tool_call_id", e.CallID, "error", err)
+		}
+	case session.AwaitApproval:
+		r.awaitApproval(e)
+	case session.StartTool:
+		r.start(e.Call)
+	case session.DeliverTool:
+		if err := r.client.Deliver(e.CallID, e.Output); err != nil {
+			r.log.Info("client's tool output refused", "tool_call_id", e.CallID, "error", err)
+		}
+	case session.CancelTool:
+		if cancel := r.cancels[e.CallID]; cancel != nil {
+			cancel()
+		}
+	case session.CancelTools:
+		r.endAll()
+	default:
+		return false
+	}
+	return true
+}
+
+// start runs a tool.
+func (r *toolRunner) start(tc toolkit.Call) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	r.cancels[tc.ID] = cancel
+	r.running.Go(func() {
+		defer cancel()
+		result := toolkit.Drain(r.router.Call(ctx, tc), func(chunk toolkit.Chunk) {
+			if chunk.MessageID != "" {
+				r.post(session.ToolProgress{CallID: tc.ID, Chunk: chunk}) // a fact
+				return
+			}
+			r.offer(session.ToolProgress{CallID: tc.ID, Chunk: chunk})
+		})
+		r.client.Forget(tc.ID)
+		r.post(session.ToolEnd{CallID: tc.ID, Result: result, Masked: result.Masked()})
+	})
+}
+
+// ended forgets a tool that has ended.
+func (r *toolRunner) ended(callID string) { delete(r.cancels, callID) }
+
+// awaitApproval follows a saved question until it is closed or nobody can answer it any
+// more.
+func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
+	if r.approvals == nil {
+		return
+	}
+	ctx, look := r.ctx, make(chan struct{}, 1)
+	r.asking.Store(e.CallID, look)
+	r.running.Go(func() {
+		defer r.asking.Delete(e.CallID)
+		pause := firstLook
+		for time.Now().Before(e.ExpiresAt) {
+			a, err := r.approvals.Approval(ctx, r.key, e.ID)
+			if err == nil && a.Outcome != persistence.ApprovalOpen {
+				r.post(session.ApprovalSaved{Approval: a})
+				return
+			}
+			timer := time.NewTimer(pause)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			case <-look:
+				timer.Stop()
+			case <-timer.C:
+			}
+			pause = min(2*pause, lastLook)
+		}
+	})
+}
+
+// look has the question about a tool call looked at now.
+func (r *toolRunner) look(callID string) {
+	if look, ok := r.asking.Load(callID); ok {
+		select {
+		case look.(chan struct{}) <- struct{}{}: //nolint:forcetypeassert // nothing else is stored
+		default:
+		}
+	}
+}
+
+// cancelDefinition tells the model of the tool whose calls the state answers.
+var cancelDefinition = toolkit.Definition{
+	Name:        session.CancelToolName,
+	Description: "Cancel the tools that are still running, when the user says so (stop that, never mind).",
+	Parameters:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+}
+
+// cancelEntry is that tool in a call's registry.
+type cancelEntry struct{}
+
+func (cancelEntry) Definition() toolkit.Definition { return cancelDefinition }
+
+func (cancelEntry) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		yield(toolkit.Chunk{Result: &toolkit.Result{Error: "This tool works in a voice call only."}}, nil)
+	}
+}
