@@ -158,9 +158,11 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
 		return 0, err
 	}
 	for _, row := range moved {
-		if _, err := b.saved(row, nil); err != nil {
+		m, err := whole(b.ctx, b.q, row)
+		if err != nil {
 			return 0, err
 		}
+		b.news.messages[m.ID] = m
 	}
 	return first.Context, nil
 }
@@ -205,6 +207,9 @@ func (b *Batch) row(m Message) (pgdb.InsertMessageParams, error) {
 func (b *Batch) change(row pgdb.InsertMessageParams) (Message, error) {
 	thread, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 1})
 	if err != nil {
+		return Message{}, err
+	}
+	if err := b.q.DeleteDrafts(b.ctx, pgdb.DeleteDraftsParams{MessageID: row.ID}); err != nil {
 		return Message{}, err
 	}
 	return b.saved(b.q.UpdateMessage(b.ctx, messageChange(row, b.news.drawn(thread, 1))))

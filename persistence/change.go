@@ -55,6 +55,11 @@ type (
 		Message Message `json:"message"`
 		Place   Place   `json:"place,omitzero"`
 	}
+	// PutDraft is Batch.SaveDraft. It needs no message of its own: what comes of it is
+	// not in Applied.
+	PutDraft struct {
+		Draft
+	}
 	// PutToolCall is Batch.SaveToolCall.
 	PutToolCall struct {
 		ToolCall ToolCall `json:"tool_call"`
@@ -85,6 +90,9 @@ type (
 
 // Subject implements Change.
 func (c PutMessage) Subject() string { return "message " + c.Message.ID }
+
+// Subject implements Change.
+func (c PutDraft) Subject() string { return fmt.Sprintf("draft %d of %s", c.Start, c.MessageID) }
 
 // Subject implements Change.
 func (c PutToolCall) Subject() string { return "tool call " + c.ToolCall.ID }
@@ -125,6 +133,9 @@ func (c PutMessage) Size() int {
 }
 
 // Size implements Change.
+func (c PutDraft) Size() int { return changeOverhead + len(c.Text) }
+
+// Size implements Change.
 func (c PutToolCall) Size() int {
 	return changeOverhead + len(c.ToolCall.Input) + len(c.ToolCall.Output) + len(c.ToolCall.Error)
 }
@@ -150,6 +161,7 @@ func (c PutMessage) apply(b *Batch, to *Applied) error {
 	return err
 }
 
+func (c PutDraft) apply(b *Batch, _ *Applied) error    { return b.SaveDraft(c.Draft) }
 func (c PutToolCall) apply(b *Batch, _ *Applied) error { return b.SaveToolCall(c.ToolCall) }
 func (c PutResponse) apply(b *Batch, _ *Applied) error { return b.SaveResponse(c.Response) }
 func (c PutCall) apply(b *Batch, _ *Applied) error     { return b.SaveCall(c.Call) }

@@ -50,6 +50,7 @@ func (c *Changes) UnmarshalJSON(data []byte) error {
 // changeKinds reads each kind of change.
 var changeKinds = map[string]func([]byte) (Change, error){
 	PutMessage{}.kind():  readChange[PutMessage],
+	PutDraft{}.kind():    readChange[PutDraft],
 	PutToolCall{}.kind(): readChange[PutToolCall],
 	PutResponse{}.kind(): readChange[PutResponse],
 	PutCall{}.kind():     readChange[PutCall],
@@ -65,6 +66,7 @@ func readChange[C Change](data []byte) (Change, error) {
 }
 
 func (PutMessage) kind() string  { return "message" }
+func (PutDraft) kind() string    { return "draft" }
 func (PutToolCall) kind() string { return "tool_call" }
 func (PutResponse) kind() string { return "response" }
 func (PutCall) kind() string     { return "call" }

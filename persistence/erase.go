@@ -41,6 +41,12 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 
 // erase deletes the rows of a thread that belongs to nobody.
 func (s *Store) erase(ctx context.Context, thread string) error {
+	if err := s.write(ctx, func(q queries) error {
+		_, err := q.EraseDrafts(ctx, pgdb.EraseDraftsParams{ThreadID: thread})
+		return err
+	}); err != nil {
+		return err
+	}
 	for _, piece := range []func(q queries) (int64, error){
 		func(q queries) (int64, error) {
 			return q.EraseMessages(ctx, pgdb.EraseMessagesParams{ThreadID: thread, MaxRows: erasePiece})

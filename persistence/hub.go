@@ -94,6 +94,7 @@ func (h *hub) answered(command string) {
 type commit struct {
 	prev, next int64
 	events     []Event
+	messages   []Message // of the events
 }
 
 // item is a commit or, with no commit, a draft.

@@ -55,7 +55,14 @@ func (s *Store) Message(ctx context.Context, key Key, id string) (Message, error
 	if err != nil {
 		return Message{}, s.fail("read message", err)
 	}
-	return messageFromRow(row)
+	found, err := s.wholes(ctx, key, []pgdb.Message{row})
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Message{}, s.fail("read message", err)
+	}
+	return found[0], nil
 }
 
 // LastMessage reads the last message of the thread; ErrNotFound also when it has
@@ -121,5 +128,6 @@ func (s *Store) messages(ctx context.Context, key Key, rows []pgdb.Message, err 
 	if err != nil {
 		return nil, s.fail("list messages", err)
 	}
-	return messagesFromRows(rows)
+	messages, err := s.wholes(ctx, key, rows)
+	return messages, s.fail("list messages", err)
 }

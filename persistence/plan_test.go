@@ -30,6 +30,8 @@ var plans = map[string]string{
 var smallTables = map[string]string{
 	"ListOpenApprovals":    "approvals_open",
 	"ListOpenTextMessages": "messages_open_by_thread",
+	"ListGrowing":          "messages_open_by_thread",
+	"ListDrafts":           "drafts",
 	"ListLegsToHangUp":     "upstream_legs_open",
 	"ListCommands":         "commands_open",
 	"ThreadsWithWord":      "messages_by_words",

@@ -33,18 +33,6 @@ func messageFromRow(r pgdb.Message) (Message, error) {
 	return m, nil
 }
 
-func messagesFromRows(rows []pgdb.Message) ([]Message, error) {
-	messages := make([]Message, 0, len(rows))
-	for _, r := range rows {
-		m, err := messageFromRow(r)
-		if err != nil {
-			return nil, err
-		}
-		messages = append(messages, m)
-	}
-	return messages, nil
-}
-
 // messageToRow prepares a message that was validated. Seq and Context are left
 // to the caller; created_at is now unless the message has one.
 func messageToRow(key Key, m Message, instance string, now time.Time) (pgdb.InsertMessageParams, error) {

@@ -81,6 +81,10 @@ func (s sqliteQueries) DeleteCommand(ctx context.Context, arg pgdb.DeleteCommand
 	return s.q.DeleteCommand(ctx, sqlitedb.DeleteCommandParams(arg))
 }
 
+func (s sqliteQueries) DeleteDrafts(ctx context.Context, arg pgdb.DeleteDraftsParams) error {
+	return s.q.DeleteDrafts(ctx, sqlitedb.DeleteDraftsParams(arg))
+}
+
 func (s sqliteQueries) DeleteExpiredAccessTokens(ctx context.Context, arg pgdb.DeleteExpiredAccessTokensParams) error {
 	return s.q.DeleteExpiredAccessTokens(ctx, sqlitedb.DeleteExpiredAccessTokensParams(arg))
 }
@@ -133,6 +137,10 @@ func (s sqliteQueries) EndTurn(ctx context.Context, arg pgdb.EndTurnParams) (int
 
 func (s sqliteQueries) EnsureThread(ctx context.Context, arg pgdb.EnsureThreadParams) (int64, error) {
 	return s.q.EnsureThread(ctx, sqlitedb.EnsureThreadParams(arg))
+}
+
+func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsParams) (int64, error) {
+	return s.q.EraseDrafts(ctx, sqlitedb.EraseDraftsParams(arg))
 }
 
 func (s sqliteQueries) EraseMessages(ctx context.Context, arg pgdb.EraseMessagesParams) (int64, error) {
@@ -317,6 +325,11 @@ func (s sqliteQueries) ListCommands(ctx context.Context, arg pgdb.ListCommandsPa
 	return rows(r, err, func(r sqlitedb.Command) pgdb.Command { return pgdb.Command(r) })
 }
 
+func (s sqliteQueries) ListDrafts(ctx context.Context, arg pgdb.ListDraftsParams) ([]pgdb.Draft, error) {
+	r, err := s.q.ListDrafts(ctx, sqlitedb.ListDraftsParams(arg))
+	return rows(r, err, func(r sqlitedb.Draft) pgdb.Draft { return pgdb.Draft(r) })
+}
+
 func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
 	r, err := s.q.ListDueQueues(ctx, sqlitedb.ListDueQueuesParams(arg))
 	return rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
@@ -329,6 +342,11 @@ func (s sqliteQueries) ListErased(ctx context.Context) ([]string, error) {
 func (s sqliteQueries) ListExpired(ctx context.Context, arg pgdb.ListExpiredParams) ([]pgdb.ListExpiredRow, error) {
 	r, err := s.q.ListExpired(ctx, sqlitedb.ListExpiredParams(arg))
 	return rows(r, err, func(r sqlitedb.ListExpiredRow) pgdb.ListExpiredRow { return pgdb.ListExpiredRow(r) })
+}
+
+func (s sqliteQueries) ListGrowing(ctx context.Context, arg pgdb.ListGrowingParams) ([]pgdb.Message, error) {
+	r, err := s.q.ListGrowing(ctx, sqlitedb.ListGrowingParams(arg))
+	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
 func (s sqliteQueries) ListInstances(ctx context.Context) ([]pgdb.Instance, error) {
@@ -444,6 +462,10 @@ func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (i
 
 func (s sqliteQueries) SaveCommand(ctx context.Context, arg pgdb.SaveCommandParams) error {
 	return s.q.SaveCommand(ctx, sqlitedb.SaveCommandParams(arg))
+}
+
+func (s sqliteQueries) SaveDraft(ctx context.Context, arg pgdb.SaveDraftParams) (int64, error) {
+	return s.q.SaveDraft(ctx, sqlitedb.SaveDraftParams(arg))
 }
 
 func (s sqliteQueries) SaveImage(ctx context.Context, arg pgdb.SaveImageParams) (string, error) {

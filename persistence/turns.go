@@ -67,7 +67,7 @@ func (b *Batch) closeEarlierTurns() error {
 
 // closeMessage closes an open message as its process would have.
 func (b *Batch) closeMessage(row pgdb.Message) error {
-	m, err := messageFromRow(row)
+	m, err := whole(b.ctx, b.q, row)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (b *Batch) Message(id string) (m Message, err error) {
 		}
 		row, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
 		if err == nil {
-			m, err = messageFromRow(row)
+			m, err = whole(b.ctx, b.q, row)
 		}
 		return err
 	})

@@ -52,7 +52,7 @@ func (s *Store) announce(key Key, n news) {
 			changed = append(changed, m)
 		}
 		byRevision(changed)
-		c := commit{prev: n.prev, next: n.next}
+		c := commit{prev: n.prev, next: n.next, messages: changed}
 		for _, m := range changed {
 			c.events = append(c.events, messageEvent(m))
 		}
@@ -113,6 +113,7 @@ type view struct {
 	// seen: every change up to this number was told.
 	seen int64
 	done bool // the caller has enough
+	grow growth
 }
 
 func (v *view) run(ctx context.Context, after int64) error {
@@ -121,6 +122,7 @@ func (v *view) run(ctx context.Context, after int64) error {
 		return err
 	}
 	v.seen = thread.NextSeq - 1
+	v.grow.texts = map[string][]byte{}
 	// A number that was not given out yet would hide what comes.
 	if after >= 0 && after < v.seen {
 		v.seen = after
@@ -129,6 +131,9 @@ func (v *view) run(ctx context.Context, after int64) error {
 		}
 	}
 	if err := v.ask(ctx); err != nil {
+		return err
+	}
+	if err := v.catchUp(ctx); err != nil {
 		return err
 	}
 	var poll <-chan time.Time
@@ -178,6 +183,8 @@ func (v *view) step(ctx context.Context, behind bool) error {
 		switch {
 		case v.done:
 			return nil
+		case i.commit == nil && i.draft.Type == EventMessageDelta:
+			v.tellDelta(ctx, i.draft)
 		case i.commit == nil:
 			v.tell(i.draft)
 		case i.commit.prev > v.seen:
@@ -186,9 +193,9 @@ func (v *view) step(ctx context.Context, behind bool) error {
 				return err
 			}
 		default:
-			for _, e := range i.commit.events {
+			for n, e := range i.commit.events {
 				if e.Seq > v.seen {
-					v.tell(e)
+					v.tellMessage(e, i.commit.messages[n])
 				}
 			}
 			v.seen = max(v.seen, i.commit.next)
@@ -209,12 +216,12 @@ func (v *view) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		messages, err := messagesFromRows(rows)
+		messages, err := v.s.wholes(ctx, v.key, rows)
 		if err != nil {
 			return err
 		}
 		for _, m := range messages {
-			v.tell(messageEvent(m))
+			v.tellMessage(messageEvent(m), m)
 			// A number becomes visible only after all smaller ones.
 			v.seen = m.Revision
 		}

@@ -75,6 +75,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteCommandStmt, err = db.PrepareContext(ctx, deleteCommand); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteCommand: %w", err)
 	}
+	if q.deleteDraftsStmt, err = db.PrepareContext(ctx, deleteDrafts); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteDrafts: %w", err)
+	}
 	if q.deleteExpiredAccessTokensStmt, err = db.PrepareContext(ctx, deleteExpiredAccessTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteExpiredAccessTokens: %w", err)
 	}
@@ -113,6 +116,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.ensureThreadStmt, err = db.PrepareContext(ctx, ensureThread); err != nil {
 		return nil, fmt.Errorf("error preparing query EnsureThread: %w", err)
+	}
+	if q.eraseDraftsStmt, err = db.PrepareContext(ctx, eraseDrafts); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseDrafts: %w", err)
 	}
 	if q.eraseMessagesStmt, err = db.PrepareContext(ctx, eraseMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseMessages: %w", err)
@@ -234,6 +240,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listCommandsStmt, err = db.PrepareContext(ctx, listCommands); err != nil {
 		return nil, fmt.Errorf("error preparing query ListCommands: %w", err)
 	}
+	if q.listDraftsStmt, err = db.PrepareContext(ctx, listDrafts); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDrafts: %w", err)
+	}
 	if q.listDueQueuesStmt, err = db.PrepareContext(ctx, listDueQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDueQueues: %w", err)
 	}
@@ -242,6 +251,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listExpiredStmt, err = db.PrepareContext(ctx, listExpired); err != nil {
 		return nil, fmt.Errorf("error preparing query ListExpired: %w", err)
+	}
+	if q.listGrowingStmt, err = db.PrepareContext(ctx, listGrowing); err != nil {
+		return nil, fmt.Errorf("error preparing query ListGrowing: %w", err)
 	}
 	if q.listInstancesStmt, err = db.PrepareContext(ctx, listInstances); err != nil {
 		return nil, fmt.Errorf("error preparing query ListInstances: %w", err)
@@ -317,6 +329,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.saveCommandStmt, err = db.PrepareContext(ctx, saveCommand); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveCommand: %w", err)
+	}
+	if q.saveDraftStmt, err = db.PrepareContext(ctx, saveDraft); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveDraft: %w", err)
 	}
 	if q.saveImageStmt, err = db.PrepareContext(ctx, saveImage); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveImage: %w", err)
@@ -468,6 +483,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteCommandStmt: %w", cerr)
 		}
 	}
+	if q.deleteDraftsStmt != nil {
+		if cerr := q.deleteDraftsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteDraftsStmt: %w", cerr)
+		}
+	}
 	if q.deleteExpiredAccessTokensStmt != nil {
 		if cerr := q.deleteExpiredAccessTokensStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteExpiredAccessTokensStmt: %w", cerr)
@@ -531,6 +551,11 @@ func (q *Queries) Close() error {
 	if q.ensureThreadStmt != nil {
 		if cerr := q.ensureThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing ensureThreadStmt: %w", cerr)
+		}
+	}
+	if q.eraseDraftsStmt != nil {
+		if cerr := q.eraseDraftsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseDraftsStmt: %w", cerr)
 		}
 	}
 	if q.eraseMessagesStmt != nil {
@@ -733,6 +758,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listCommandsStmt: %w", cerr)
 		}
 	}
+	if q.listDraftsStmt != nil {
+		if cerr := q.listDraftsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDraftsStmt: %w", cerr)
+		}
+	}
 	if q.listDueQueuesStmt != nil {
 		if cerr := q.listDueQueuesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDueQueuesStmt: %w", cerr)
@@ -746,6 +776,11 @@ func (q *Queries) Close() error {
 	if q.listExpiredStmt != nil {
 		if cerr := q.listExpiredStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listExpiredStmt: %w", cerr)
+		}
+	}
+	if q.listGrowingStmt != nil {
+		if cerr := q.listGrowingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listGrowingStmt: %w", cerr)
 		}
 	}
 	if q.listInstancesStmt != nil {
@@ -871,6 +906,11 @@ func (q *Queries) Close() error {
 	if q.saveCommandStmt != nil {
 		if cerr := q.saveCommandStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveCommandStmt: %w", cerr)
+		}
+	}
+	if q.saveDraftStmt != nil {
+		if cerr := q.saveDraftStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveDraftStmt: %w", cerr)
 		}
 	}
 	if q.saveImageStmt != nil {
@@ -1029,6 +1069,7 @@ type Queries struct {
 	deleteAccessTokenStmt         *sql.Stmt
 	deleteAccessTokensOfStmt      *sql.Stmt
 	deleteCommandStmt             *sql.Stmt
+	deleteDraftsStmt              *sql.Stmt
 	deleteExpiredAccessTokensStmt *sql.Stmt
 	deleteLegsStmt                *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
@@ -1042,6 +1083,7 @@ type Queries struct {
 	endOpenTurnsStmt              *sql.Stmt
 	endTurnStmt                   *sql.Stmt
 	ensureThreadStmt              *sql.Stmt
+	eraseDraftsStmt               *sql.Stmt
 	eraseMessagesStmt             *sql.Stmt
 	eraseResponsesStmt            *sql.Stmt
 	eraseThreadStmt               *sql.Stmt
@@ -1082,9 +1124,11 @@ type Queries struct {
 	legHungUpStmt                 *sql.Stmt
 	listChangesStmt               *sql.Stmt
 	listCommandsStmt              *sql.Stmt
+	listDraftsStmt                *sql.Stmt
 	listDueQueuesStmt             *sql.Stmt
 	listErasedStmt                *sql.Stmt
 	listExpiredStmt               *sql.Stmt
+	listGrowingStmt               *sql.Stmt
 	listInstancesStmt             *sql.Stmt
 	listLegsStmt                  *sql.Stmt
 	listLegsToHangUpStmt          *sql.Stmt
@@ -1110,6 +1154,7 @@ type Queries struct {
 	saveApprovalStmt              *sql.Stmt
 	saveCallStmt                  *sql.Stmt
 	saveCommandStmt               *sql.Stmt
+	saveDraftStmt                 *sql.Stmt
 	saveImageStmt                 *sql.Stmt
 	saveLegStmt                   *sql.Stmt
 	saveResponseStmt              *sql.Stmt
@@ -1153,6 +1198,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteAccessTokenStmt:         q.deleteAccessTokenStmt,
 		deleteAccessTokensOfStmt:      q.deleteAccessTokensOfStmt,
 		deleteCommandStmt:             q.deleteCommandStmt,
+		deleteDraftsStmt:              q.deleteDraftsStmt,
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
 		deleteLegsStmt:                q.deleteLegsStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
@@ -1166,6 +1212,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
 		endTurnStmt:                   q.endTurnStmt,
 		ensureThreadStmt:              q.ensureThreadStmt,
+		eraseDraftsStmt:               q.eraseDraftsStmt,
 		eraseMessagesStmt:             q.eraseMessagesStmt,
 		eraseResponsesStmt:            q.eraseResponsesStmt,
 		eraseThreadStmt:               q.eraseThreadStmt,
@@ -1206,9 +1253,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		legHungUpStmt:                 q.legHungUpStmt,
 		listChangesStmt:               q.listChangesStmt,
 		listCommandsStmt:              q.listCommandsStmt,
+		listDraftsStmt:                q.listDraftsStmt,
 		listDueQueuesStmt:             q.listDueQueuesStmt,
 		listErasedStmt:                q.listErasedStmt,
 		listExpiredStmt:               q.listExpiredStmt,
+		listGrowingStmt:               q.listGrowingStmt,
 		listInstancesStmt:             q.listInstancesStmt,
 		listLegsStmt:                  q.listLegsStmt,
 		listLegsToHangUpStmt:          q.listLegsToHangUpStmt,
@@ -1234,6 +1283,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saveApprovalStmt:              q.saveApprovalStmt,
 		saveCallStmt:                  q.saveCallStmt,
 		saveCommandStmt:               q.saveCommandStmt,
+		saveDraftStmt:                 q.saveDraftStmt,
 		saveImageStmt:                 q.saveImageStmt,
 		saveLegStmt:                   q.saveLegStmt,
 		saveResponseStmt:              q.saveResponseStmt,

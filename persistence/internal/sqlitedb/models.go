@@ -62,6 +62,12 @@ type Command struct {
 	Error      string
 }
 
+type Draft struct {
+	MessageID string
+	Start     int64
+	Text      string
+}
+
 type Image struct {
 	ID        string
 	ThreadID  string

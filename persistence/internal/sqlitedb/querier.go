@@ -33,6 +33,7 @@ type Querier interface {
 	DeleteAccessToken(ctx context.Context, arg DeleteAccessTokenParams) (int64, error)
 	DeleteAccessTokensOf(ctx context.Context, arg DeleteAccessTokensOfParams) (int64, error)
 	DeleteCommand(ctx context.Context, arg DeleteCommandParams) error
+	DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
 	DeleteLegs(ctx context.Context, arg DeleteLegsParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
@@ -52,6 +53,8 @@ type Querier interface {
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 	// EnsureThread changes nothing when there is a thread with the id, whoever owns it.
 	EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error)
+	// EraseDrafts deletes those of a thread, before its messages go.
+	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
 	EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error)
 	EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error)
 	EraseThread(ctx context.Context, arg EraseThreadParams) error
@@ -101,6 +104,7 @@ type Querier interface {
 	LegHungUp(ctx context.Context, arg LegHungUpParams) error
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error)
+	ListDrafts(ctx context.Context, arg ListDraftsParams) ([]Draft, error)
 	// ListDueQueues names the threads, of all owners, on which this process may send
 	// something now, the latest used first. It is for the dispatcher and never
 	// answers a caller of the API.
@@ -109,6 +113,8 @@ type Querier interface {
 	// ListExpired gives threads that nobody has used since a time, and on which no call
 	// and no turn runs now.
 	ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error)
+	// ListGrowing gives the messages of a thread that are in progress, in their order.
+	ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Message, error)
 	ListInstances(ctx context.Context) ([]Instance, error)
 	ListLegs(ctx context.Context, arg ListLegsParams) ([]UpstreamLeg, error)
 	// ListLegsToHangUp asks for all owners. A leg is due when it has ended, or its
@@ -156,6 +162,8 @@ type Querier interface {
 	// Once a call has ended it stays so: whoever ended it first is right.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
 	SaveCommand(ctx context.Context, arg SaveCommandParams) error
+	// A draft is what was added to a message that is still growing.
+	SaveDraft(ctx context.Context, arg SaveDraftParams) (int64, error)
 	SaveImage(ctx context.Context, arg SaveImageParams) (string, error)
 	// SaveLeg is idempotent. A leg that has ended, or is hung up, stays so, and
 	// changes nothing when it is another thread's. It fails on a stranger's thread.

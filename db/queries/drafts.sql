@@ -1,0 +1,27 @@
+-- A draft is what was added to a message that is still growing.
+
+-- name: SaveDraft :execrows
+INSERT INTO drafts (message_id, start, text)
+SELECT m.id, CAST(@start AS bigint), CAST(@text AS text) FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.id = @message_id AND m.thread_id = @thread_id AND t.owner = @owner AND m.status = 'in_progress'
+ON CONFLICT (message_id, start) DO UPDATE SET text = excluded.text;
+
+-- name: ListDrafts :many
+SELECT * FROM drafts WHERE message_id = @message_id ORDER BY start;
+
+-- name: DeleteDrafts :exec
+DELETE FROM drafts WHERE message_id = @message_id;
+
+-- EraseDrafts deletes those of a thread, before its messages go.
+-- name: EraseDrafts :execrows
+DELETE FROM drafts WHERE message_id IN (
+    SELECT m.id FROM messages AS m WHERE m.thread_id = @thread_id AND m.status = 'in_progress'
+);
+
+-- ListGrowing gives the messages of a thread that are in progress, in their order.
+-- name: ListGrowing :many
+SELECT m.* FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.status = 'in_progress'
+ORDER BY m.seq;

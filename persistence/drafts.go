@@ -1,0 +1,153 @@
+package persistence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// Draft is text that was added to a message that is still growing. To write it is
+// much cheaper than to write the message again; whoever reads the message reads it
+// with its drafts. To write the message as a whole replaces them.
+type Draft struct {
+	MessageID string `json:"message_id"`
+	// Start is how many bytes the message's last text part had before.
+	Start int    `json:"start"`
+	Text  string `json:"text"`
+}
+
+func (d Draft) validate() error {
+	switch {
+	case !validID(d.MessageID):
+		return fmt.Errorf("%w draft: the message's id is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+	case d.Start < 0 || d.Start+len(d.Text) > MaxMessageBytes:
+		return fmt.Errorf("%w draft: it ends at byte %d, of at most %d", ErrInvalid, d.Start+len(d.Text), MaxMessageBytes)
+	}
+	return nil
+}
+
+// SaveDraft adds to a message in progress. A draft that says what is in the message
+// already, or of a message that is not there, changes nothing. Watchers are not
+// told: see Store.PublishDraft.
+func (b *Batch) SaveDraft(d Draft) error {
+	return b.do("save draft", func() error {
+		d.Text = cleanText(d.Text)
+		if err := d.validate(); err != nil {
+			return err
+		}
+		n, err := b.q.SaveDraft(b.ctx, pgdb.SaveDraftParams{
+			MessageID: d.MessageID, ThreadID: b.key.Thread, Owner: b.key.Owner, Start: int64(d.Start), Text: d.Text,
+		})
+		if err != nil || n > 0 {
+			return err
+		}
+		return b.addToClosed(d)
+	})
+}
+
+// addToClosed adds what a dead process had still in its spool to a message that was
+// closed for it.
+func (b *Batch) addToClosed(d Draft) error {
+	row, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: d.MessageID, ThreadID: b.key.Thread, Owner: b.key.Owner})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m, err := messageFromRow(row)
+	if err != nil {
+		return err
+	}
+	before := m.grownBytes()
+	closed := m.Metadata.Status == StatusInterrupted || m.Metadata.Status == StatusFailed
+	if !closed || d.Start > before {
+		return nil
+	}
+	if m.grow([]pgdb.Draft{{Start: int64(d.Start), Text: d.Text}}); m.grownBytes() == before {
+		return nil
+	}
+	_, err = b.update(m)
+	return err
+}
+
+// lastText is the index of the message's last text part, -1 for none.
+func (m *Message) lastText() int {
+	for i := len(m.Parts) - 1; i >= 0; i-- {
+		if m.Parts[i].Type == partText {
+			return i
+		}
+	}
+	return -1
+}
+
+// grownBytes is how long the message's last text part is.
+func (m *Message) grownBytes() int {
+	if i := m.lastText(); i >= 0 {
+		return len(m.Parts[i].Text)
+	}
+	return 0
+}
+
+// grow adds drafts, in their order, as far as they continue the message's last text.
+func (m *Message) grow(drafts []pgdb.Draft) {
+	if len(drafts) == 0 {
+		return
+	}
+	at := m.lastText()
+	if at < 0 {
+		m.Parts = append(m.Parts, TextPart(""))
+		at = len(m.Parts) - 1
+	}
+	text := []byte(m.Parts[at].Text)
+	for _, d := range drafts {
+		if known := len(text) - int(d.Start); known >= 0 && known < len(d.Text) {
+			text = append(text, d.Text[known:]...)
+		}
+	}
+	m.Parts[at].Text = string(text)
+}
+
+// whole reads a message as it is now: with its drafts.
+func whole(ctx context.Context, q queries, row pgdb.Message) (Message, error) {
+	m, _, err := withDrafts(ctx, q, row)
+	return m, err
+}
+
+func withDrafts(ctx context.Context, q queries, row pgdb.Message) (m Message, amount int, err error) {
+	if m, err = messageFromRow(row); err != nil || m.Metadata.Status != StatusInProgress {
+		return m, 0, err
+	}
+	drafts, err := q.ListDrafts(ctx, pgdb.ListDraftsParams{MessageID: m.ID})
+	m.grow(drafts)
+	return m, len(drafts), err
+}
+
+// wholes is whole for the messages of a thread, read outside of a transaction.
+func (s *Store) wholes(ctx context.Context, key Key, rows []pgdb.Message) ([]Message, error) {
+	q := s.eng.read()
+	messages := make([]Message, 0, len(rows))
+	for _, row := range rows {
+		m, amount, err := withDrafts(ctx, q, row)
+		if err == nil && amount == 0 && m.Metadata.Status == StatusInProgress {
+			// It may have been finished between the two queries: then its drafts are gone.
+			var again pgdb.Message
+			again, err = q.GetMessage(ctx, pgdb.GetMessageParams{ID: m.ID, ThreadID: key.Thread, Owner: key.Owner})
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err == nil && again.Seq == row.Seq {
+				m, err = messageFromRow(again)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, m)
+	}
+	return slices.Clip(messages), nil
+}

@@ -1,0 +1,129 @@
+package persistence
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// healEvery is how often a watch that has missed words looks for them in the table.
+const healEvery = 200 * time.Millisecond
+
+// growth is what a watcher was told of the messages that are in progress, so that it
+// can be told what is added and nothing else.
+type growth struct {
+	texts  map[string][]byte // by message
+	healAt time.Time         // not before
+}
+
+// deltaData is the data of a message_delta as it is published. Watchers are told it
+// without Start.
+type deltaData struct {
+	ID string `json:"id"`
+	// Start is how many bytes the message's text had before.
+	Start *int   `json:"start,omitempty"`
+	Text  string `json:"text"`
+}
+
+// PublishDraft tells the present watchers of a thread what was added to a message in
+// progress. Here Start counts the bytes of the message's whole text, Message.Text.
+// Who has missed something before is told that, too, when it is saved.
+func (s *Store) PublishDraft(ctx context.Context, key Key, d Draft) {
+	data, err := encode(deltaData{ID: d.MessageID, Start: &d.Start, Text: d.Text})
+	if err != nil { // strings and a number
+		return
+	}
+	s.Publish(ctx, key, Event{Type: EventMessageDelta, Data: data})
+}
+
+// catchUp tells the messages in progress, with what was added since they were saved
+// as a whole. Their events have no number: nothing is saved by them.
+func (v *view) catchUp(ctx context.Context) error {
+	rows, err := v.s.eng.read().ListGrowing(ctx, pgdb.ListGrowingParams{ThreadID: v.key.Thread, Owner: v.key.Owner})
+	if err != nil {
+		return err
+	}
+	messages, err := v.s.wholes(ctx, v.key, rows)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if _, told := v.grow.texts[m.ID]; told || m.Metadata.Status != StatusInProgress || m.Revision > v.seen {
+			continue
+		}
+		e := messageEvent(m)
+		e.Seq = 0
+		v.tellMessage(e, m)
+	}
+	return nil
+}
+
+// tellMessage tells a message that was saved. One that is still in progress may say
+// less than what was told before: the rest is told again.
+func (v *view) tellMessage(e Event, m Message) {
+	known := v.grow.texts[m.ID]
+	v.tell(e)
+	if m.Metadata.Status != StatusInProgress {
+		delete(v.grow.texts, m.ID)
+		return
+	}
+	text := m.Text()
+	v.grow.texts[m.ID] = []byte(text)
+	if len(known) > len(text) && string(known[:len(text)]) == text {
+		v.add(m.ID, string(known[len(text):]))
+	}
+}
+
+// add tells what was added to a message.
+func (v *view) add(id, text string) {
+	if text == "" {
+		return
+	}
+	data, err := encode(deltaData{ID: id, Text: text})
+	if err != nil { // strings
+		return
+	}
+	v.grow.texts[id] = append(v.grow.texts[id], text...)
+	v.tell(Event{Type: EventMessageDelta, Data: data})
+}
+
+// tellDelta tells what was added to a message that the watcher knows. What it has
+// missed before is looked for in the table, which has it soon.
+func (v *view) tellDelta(ctx context.Context, e Event) {
+	var d deltaData
+	if json.Unmarshal(e.Data, &d) != nil {
+		return
+	}
+	if d.Start == nil {
+		v.tell(e) // it does not say where it belongs
+		return
+	}
+	if _, known := v.grow.texts[d.ID]; !known {
+		return // it comes with the message
+	}
+	if *d.Start > len(v.grow.texts[d.ID]) {
+		v.heal(ctx, d.ID)
+	}
+	if known := len(v.grow.texts[d.ID]) - *d.Start; known >= 0 && known < len(d.Text) {
+		v.add(d.ID, d.Text[known:])
+	}
+}
+
+// heal tells what the table has of a message and the watcher does not know. Where the
+// database is away the words wait.
+func (v *view) heal(ctx context.Context, id string) {
+	now := time.Now()
+	if now.Before(v.grow.healAt) {
+		return
+	}
+	v.grow.healAt = now.Add(healEvery)
+	m, err := v.s.Message(ctx, v.key, id)
+	if err != nil || m.Metadata.Status != StatusInProgress {
+		return
+	}
+	if text, known := m.Text(), v.grow.texts[id]; len(text) > len(known) && text[:len(known)] == string(known) {
+		v.add(id, text[len(known):])
+	}
+}

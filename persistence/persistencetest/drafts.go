@@ -1,0 +1,209 @@
+package persistencetest
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+)
+
+// growing appends a message in progress that says some words.
+func (b bundle) growing(t *testing.T, words string) persistence.Message {
+	t.Helper()
+	m := text(persistence.RoleAssistant, words)
+	m.Metadata.Status = persistence.StatusInProgress
+	return b.append(t, m)
+}
+
+// draft saves what was added to a message.
+func (b bundle) draft(t *testing.T, id string, start int, words string) {
+	t.Helper()
+	applied, err := b.store.Apply(t.Context(), b.key, []persistence.Change{
+		persistence.PutDraft{Draft: persistence.Draft{MessageID: id, Start: start, Text: words}},
+	})
+	if err != nil || len(applied.Messages)+len(applied.Lost) != 0 {
+		t.Fatalf("Apply() = %+v, %v", applied, err)
+	}
+}
+
+// says checks what a message says, wherever it is read.
+func (b bundle) says(t *testing.T, id, want string) {
+	t.Helper()
+	m, err := b.store.Message(t.Context(), b.key, id)
+	if err != nil || m.Text() != want {
+		t.Errorf("Message() says %q, %v, want %q", m.Text(), err, want)
+	}
+	all, err := b.store.Messages(t.Context(), b.key, 0, 0)
+	if err != nil {
+		t.Fatalf("Messages() = %v", err)
+	}
+	for _, m := range all {
+		if m.ID == id && m.Text() != want {
+			t.Errorf("Messages() says %q, want %q", m.Text(), want)
+		}
+	}
+	_, rows := table(t, b.url, "SELECT text FROM conversation_transcript WHERE message_id = '"+id+"'")
+	if len(rows) != 1 || rows[0][0] != want {
+		t.Errorf("conversation_transcript says %q, want %q", rows, want)
+	}
+}
+
+func (b bundle) draftsLeft(t *testing.T) int {
+	t.Helper()
+	_, rows := table(t, b.url, "SELECT message_id FROM drafts")
+	return len(rows)
+}
+
+func (s suite) drafts(t *testing.T) {
+	b := s.setup(t)
+	m := b.growing(t, "One")
+	before := m.Revision
+	b.draft(t, m.ID, 3, ", twö")
+	b.draft(t, m.ID, 9, ", three")
+	b.draft(t, m.ID, 3, ", twö") // again: it does no more than once
+	b.says(t, m.ID, "One, twö, three")
+	if again, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || again.Revision != before {
+		t.Errorf("a draft changes the revision from %d to %d, %v", before, again.Revision, err)
+	}
+	if replay, err := b.store.Replay(t.Context(), b.key, 10); err != nil || len(replay) != 0 {
+		t.Errorf("Replay() = %v, %v, want nothing of what is in progress", replay, err)
+	}
+	// What was inserted before it moves it, with its drafts.
+	if _, err := b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "Count!"), ""); err != nil {
+		t.Fatalf("InsertMessage() = %v", err)
+	}
+	b.says(t, m.ID, "One, twö, three")
+
+	// The whole message replaces them. A draft that comes late changes nothing.
+	m.Parts = []persistence.Part{persistence.TextPart("One, twö, three, four")}
+	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
+		t.Fatalf("UpdateMessage() = %v", err)
+	}
+	b.says(t, m.ID, "One, twö, three, four")
+	if n := b.draftsLeft(t); n != 0 {
+		t.Errorf("%d drafts are left", n)
+	}
+	m.Metadata.Status = persistence.StatusCompleted
+	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
+		t.Fatalf("UpdateMessage() = %v", err)
+	}
+	b.draft(t, m.ID, 9, ", three")
+	b.draft(t, m.ID, 22, ", five")
+	b.draft(t, "nobody", 0, "x")
+	b.says(t, m.ID, "One, twö, three, four")
+	if n := b.draftsLeft(t); n != 0 {
+		t.Errorf("%d drafts of a finished message", n)
+	}
+	for _, bad := range []persistence.Draft{{}, {MessageID: m.ID, Start: -1}, {MessageID: m.ID, Start: persistence.MaxMessageBytes, Text: "x"}} {
+		applied, err := b.store.Apply(t.Context(), b.key, []persistence.Change{persistence.PutDraft{Draft: bad}})
+		if err != nil || len(applied.Lost) != 1 || !errors.Is(applied.Lost[0].Err, persistence.ErrInvalid) {
+			t.Errorf("Apply(%+v) = %+v, %v, want ErrInvalid", bad, applied, err)
+		}
+	}
+}
+
+// strangersDrafts checks that a draft needs the owner, and goes with its thread.
+func (s suite) strangersDrafts(t *testing.T) {
+	b := s.setup(t)
+	m := b.growing(t, "One")
+	bob := b
+	bob.key.Owner = "bob"
+	bob.draft(t, m.ID, 3, ", two")
+	b.says(t, m.ID, "One")
+	b.draft(t, m.ID, 3, ", two")
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	if n := b.draftsLeft(t); n != 0 {
+		t.Errorf("%d drafts of a deleted thread", n)
+	}
+}
+
+// recoverDrafts checks that the words of a process that is killed are kept, also those
+// that are brought from its spool when its messages are closed already.
+func (s suite) recoverDrafts(t *testing.T) {
+	url := s.newURL(t)
+	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
+	if err := dead.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	dead.key = newThread(t, dead.store, "anna")
+	m := dead.growing(t, "One")
+	dead.draft(t, m.ID, 3, ", two")
+	if err := dead.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := bundle{url: url, store: Open(t, url, persistence.Options{}), key: dead.key}
+	if err := b.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	if _, err := b.store.Recover(t.Context()); err != nil {
+		t.Fatalf("Recover() = %v", err)
+	}
+	b.says(t, m.ID, "One, two")
+	b.draft(t, m.ID, 3, ", two")
+	b.draft(t, m.ID, 8, ", three")
+	b.draft(t, m.ID, 99, ", a hundred")
+	b.says(t, m.ID, "One, two, three")
+	if got, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || got.Metadata.Status != persistence.StatusInterrupted {
+		t.Errorf("status %s, %v", got.Metadata.Status, err)
+	}
+	if n := b.draftsLeft(t); n != 0 {
+		t.Errorf("%d drafts are left", n)
+	}
+}
+
+// watchDrafts checks that a watcher is told each word once, whatever it has missed.
+func (s suite) watchDrafts(t *testing.T) {
+	b := s.setup(t)
+	m := b.growing(t, "One")
+	w := startWatch(within(t), t, b.store, b.key, m.Revision)
+	hello := w.event()
+	if hello.Type != persistence.EventMessage || hello.Seq != 0 || !strings.Contains(string(hello.Data), `"One"`) {
+		t.Fatalf("the watch begins with %+v", hello)
+	}
+	delta := func(want string) {
+		t.Helper()
+		e := w.event()
+		var data map[string]string
+		if err := json.Unmarshal(e.Data, &data); err != nil || e.Type != persistence.EventMessageDelta ||
+			len(data) != 2 || data["id"] != m.ID || data["text"] != want {
+			t.Fatalf("event %s %s (%v), want %q", e.Type, e.Data, err, want)
+		}
+	}
+	tell := func(start int, words string) {
+		b.store.PublishDraft(t.Context(), b.key, persistence.Draft{MessageID: m.ID, Start: start, Text: words})
+	}
+	tell(3, ", two")
+	delta(", two")
+	tell(3, ", two, three") // some of it is known
+	delta(", three")
+	// Some words are missed: the table has them.
+	b.draft(t, m.ID, 3, ", two, three, four")
+	tell(21, ", five")
+	delta(", four")
+	delta(", five")
+	// A message that was saved with less than was told: the rest is told again.
+	m.Parts = []persistence.Part{persistence.TextPart("One, two")}
+	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.message(); got.Text() != "One, two" {
+		t.Fatalf("message %q", got.Text())
+	}
+	delta(", three, four, five")
+	m.Parts, m.Metadata.Status = []persistence.Part{persistence.TextPart("One to five")}, persistence.StatusCompleted
+	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.message(); got.Text() != "One to five" {
+		t.Fatalf("message %q", got.Text())
+	}
+	tell(27, ", late") // of a message that is finished: nobody is told
+	last := b.append(t, text(persistence.RoleUser, "end"))
+	if got := w.message(); got.ID != last.ID {
+		t.Errorf("message %q, want the last one", got.Text())
+	}
+}
