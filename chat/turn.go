@@ -26,6 +26,7 @@ type Turn struct {
 	log    *slog.Logger
 	begun  time.Time
 	ending context.Context // of the coordinator: done when the server stops
+	blind  *blindModels
 
 	ctx  context.Context // of the turn, not of the request that began it
 	stop context.CancelCauseFunc
@@ -154,7 +155,7 @@ func (t *Turn) rounds() (FinishReason, error) {
 			t.result.ToolCalls = open
 			return FinishToolCalls, nil
 		}
-		messages = append(messages, t.prompt.remember(t.draft, calls)...)
+		messages = append(messages, t.prompt.remember(t.ctx, t.req.Key, t.draft, calls)...)
 	}
 }
 

@@ -67,6 +67,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		Tools:         tools.registry,
 		ApproveTools:  tools.approve,
 		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Logger: log},
+		ImageQuota:    cfg.ImageQuota(),
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
 		MaxTokens:     cfg.Text.MaxTokens,
