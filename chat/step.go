@@ -42,7 +42,8 @@ type steps struct {
 
 	begun   time.Time // of the turn
 	usage   llm.Usage // of all requests
-	firstMS int64     // from the beginning of the turn to the first piece, 0 for none
+	records []persistence.ResponseRecord
+	firstMS int64 // from the beginning of the turn to the first piece, 0 for none
 }
 
 // step makes one request, several times if it has to. last says that calls in its answer
@@ -132,6 +133,7 @@ func (a *answer) close(err error) {
 	s.usage.InputTokens += a.usage.InputTokens
 	s.usage.OutputTokens += a.usage.OutputTokens
 	s.usage.CachedTokens += a.usage.CachedTokens
+	s.records = append(s.records, a.record)
 	a.save()
 }
 

@@ -109,6 +109,14 @@ func (c *Config) Loopback() bool {
 	return err == nil && IsLoopback(host)
 }
 
+// MetricsAddress is the address of the operators' port: without a host it is on loopback.
+func (c *Config) MetricsAddress() string {
+	if strings.HasPrefix(c.Metrics.Listen, ":") {
+		return "127.0.0.1" + c.Metrics.Listen
+	}
+	return c.Metrics.Listen
+}
+
 // IsLoopback reports whether a host is this machine, by its name or address.
 func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
