@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
 )
 
 // HandleCommand carries out what another instance asks for of a call that this one
@@ -41,6 +42,9 @@ func (c *Calls) carryOut(ctx context.Context, command persistence.Command, q que
 	case commandFree:
 		return c.freeHere(ctx, key)
 	case commandReconnect:
+		if err := rtc.CheckOffer(q.Offer); err != nil {
+			return offerError(err)
+		}
 		r.Answer, err = c.reconnectHere(ctx, key.Owner, q.CallID, q.Offer)
 		return err
 	case commandInterrupt:

@@ -73,6 +73,12 @@ func (o instances) ask(ctx context.Context, rec persistence.CallRecord, kind str
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return reply{}, errUnreachable
 	}
+	if errors.Is(err, persistence.ErrGone) {
+		if _, err := o.store.Recover(ctx); err != nil { // it ends the call
+			return reply{}, err
+		}
+		err = fmt.Errorf("ask for call: %w", persistence.ErrNotFound)
+	}
 	if err != nil {
 		return reply{}, err
 	}

@@ -21,6 +21,10 @@ type follower struct {
 	t    *testing.T
 	conn *websocket.Conn
 	ctx  context.Context //nolint:containedctx // it bounds what a test waits for
+	// greeting is what the socket said first.
+	greeting struct {
+		CallID *string `json:"call_id"`
+	}
 }
 
 // followThread connects to the socket of a thread.
@@ -39,7 +43,7 @@ func followThread(t *testing.T, url, thread string) *follower {
 	conn.SetReadLimit(8 << 20)
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	f := &follower{t: t, conn: conn, ctx: ctx}
-	f.next("connected", nil)
+	f.next("connected", &f.greeting)
 	return f
 }
 

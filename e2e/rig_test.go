@@ -53,6 +53,14 @@ const rigSettings = "limits:\n  setups_per_minute_per_ip: 100000\n"
 
 func newRig(t *testing.T, cfg rigConfig) *rig {
 	t.Helper()
+	r := prepareRig(t, cfg)
+	r.start()
+	return r
+}
+
+// prepareRig makes all of a rig but the program.
+func prepareRig(t *testing.T, cfg rigConfig) *rig {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	r := &rig{t: t, ctx: ctx, database: cfg.database, dir: t.TempDir()}
@@ -76,7 +84,6 @@ func newRig(t *testing.T, cfg rigConfig) *rig {
 		// A browser that goes does not come back, unless a test says so.
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=0", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=0",
 	}, cfg.environ...)
-	r.start()
 	return r
 }
 

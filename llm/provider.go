@@ -63,8 +63,7 @@ const (
 type Message struct {
 	Role    Role
 	Content string
-	// Images are shown to the model with a user's message, before its text, or with a
-	// tool's result, after it.
+	// Images are shown to the model with a user's message, before its text.
 	Images []Image
 	// ToolCalls are what an assistant message asks for.
 	ToolCalls []ToolCall

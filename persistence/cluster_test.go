@@ -3,9 +3,13 @@ package persistence_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -115,4 +119,72 @@ func TestCommandIsNoted(t *testing.T) {
 		t.Errorf("Close() = %v", err)
 	}
 	<-done
+}
+
+// Who asks a process that is dead, or was never there, is told so at once.
+func TestAskTheDead(t *testing.T) {
+	t.Parallel()
+	_, b, key := silent(t)
+	for _, instance := range []string{"a", "nobody"} {
+		_, err := b.Ask(t.Context(), persistence.Command{Instance: instance, Key: key, Kind: "echo"})
+		if !errors.Is(err, persistence.ErrGone) {
+			t.Errorf("Ask() of %s = %v, want ErrGone", instance, err)
+		}
+	}
+}
+
+// Whatever stands in the table of commands, each row is handed out once at most, is
+// answered, and keeps no other from being answered.
+func TestHostileCommands(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	a, b, key := instances(t, url, true)
+	const row = "INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, reply, error) VALUES "
+	soon, past := "now() + interval '1 hour'", "now() - interval '1 hour'"
+	for _, values := range []string{
+		"('not json', 'b', 'anna', 't', 'fine', '{\"a\":', now(), " + soon + ", NULL, '', '')",
+		"('nobody', 'b', '', '', '', '', now(), " + soon + ", NULL, '', '')",
+		"('panic', 'b', 'anna', 't', 'panic', '', now(), " + soon + ", NULL, '', '')",
+		"('large', 'b', 'anna', 't', 'large', repeat('x', 5000000), now(), " + soon + ", NULL, '', '')",
+		"('late', 'b', 'anna', 't', 'late', '', now(), " + past + ", NULL, '', '')",
+		"('taken', 'b', 'anna', 't', 'taken', '', now(), " + soon + ", now(), '', '')",
+		"('of others', 'c', 'anna', 't', 'of others', '', now(), " + soon + ", NULL, '', '')",
+	} {
+		persistencetest.Rows(t, url, row+values+" RETURNING id")
+	}
+	var mu sync.Mutex
+	handled := map[string]int{}
+	done := make(chan error, 1)
+	go func() {
+		done <- b.HandleCommands(t.Context(), func(_ context.Context, c persistence.Command) (json.RawMessage, error) {
+			mu.Lock()
+			handled[c.Kind]++
+			mu.Unlock()
+			switch c.Kind {
+			case "panic":
+				panic("a command")
+			case "large":
+				return c.Body, nil
+			}
+			return json.RawMessage("{}"), nil
+		})
+	}()
+	for range 3 {
+		if reply, err := a.Ask(t.Context(), persistence.Command{Instance: "b", Key: key, Kind: "asked"}); err != nil || string(reply) != "{}" {
+			t.Errorf("Ask() = %s, %v", reply, err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Errorf("Close() = %v", err)
+	}
+	<-done
+	if diff := cmp.Diff(map[string]int{"fine": 1, "": 1, "panic": 1, "large": 1, "asked": 3}, handled); diff != "" {
+		t.Errorf("handled (-want +got):\n%s", diff)
+	}
+	for id, answer := range map[string]string{"not json": "", "nobody": "", "panic": "internal error", "large": "the answer is too large", "taken": "NULL"} {
+		rows := persistencetest.Rows(t, url, "SELECT CASE WHEN answered_at IS NOT NULL THEN error END FROM commands WHERE id = '"+id+"'")
+		if len(rows) != 1 || rows[0][0] != answer {
+			t.Errorf("the answer to %s is %q, want %q", id, rows, answer)
+		}
+	}
 }

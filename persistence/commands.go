@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -40,14 +41,17 @@ type CommandError struct{ Message string }
 func (e *CommandError) Error() string { return e.Message }
 
 // Ask has a command carried out by another instance, or by this one, and returns
-// its answer. An instance that does not live, or does not hear, is the error of
-// ctx; what it did then is not known. CommandError is its own error.
+// its answer. An instance that is known to be dead is ErrGone, one that does not hear
+// the error of ctx; what it did then is not known. CommandError is its own error.
 func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	if err := c.Key.check(); err != nil || !validID(c.Instance) || !validID(c.Kind) || len(c.Body) > maxCommandBytes {
 		return nil, fmt.Errorf("ask instance: %w command", ErrInvalid)
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLife)
 	defer cancel()
+	if err := s.checkLives(ctx, c.Instance); err != nil {
+		return nil, err
+	}
 	deadline, _ := ctx.Deadline()
 	c.ID, c.ExpiresAt = NewID(), now().Add(time.Until(deadline))
 	answered := s.hub.await(c.ID)
@@ -67,10 +71,24 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	} else {
 		s.eng.tell(note{Type: noteCommand, To: c.Instance})
 	}
-	return s.awaitAnswer(ctx, c.ID, answered)
+	return s.awaitAnswer(ctx, c, answered)
 }
 
-func (s *Store) awaitAnswer(ctx context.Context, id string, answered <-chan struct{}) (json.RawMessage, error) {
+// checkLives is ErrGone for an instance that is known to be dead.
+func (s *Store) checkLives(ctx context.Context, instance string) error {
+	if !s.shared || !s.serving.Load() || instance == s.Instance() {
+		return nil
+	}
+	if err := s.look(ctx); err != nil {
+		return s.fail("ask instance", err)
+	}
+	if _, dead := s.lease.dead(instance); dead {
+		return fmt.Errorf("ask instance: %w", ErrGone)
+	}
+	return nil
+}
+
+func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan struct{}) (json.RawMessage, error) {
 	poll := time.NewTicker(answerPoll)
 	defer poll.Stop()
 	for {
@@ -80,11 +98,14 @@ func (s *Store) awaitAnswer(ctx context.Context, id string, answered <-chan stru
 		case <-answered:
 		case <-poll.C:
 		}
-		row, err := s.eng.read().GetCommand(ctx, pgdb.GetCommandParams{ID: id})
+		row, err := s.eng.read().GetCommand(ctx, pgdb.GetCommandParams{ID: c.ID})
 		switch {
 		case err != nil:
 			return nil, s.fail("ask instance", err)
 		case row.AnsweredAt == nil:
+			if err := s.checkLives(ctx, c.Instance); err != nil {
+				return nil, err
+			}
 		case row.Error != "":
 			return nil, fmt.Errorf("ask instance: %w", &CommandError{Message: row.Error})
 		case row.Reply == "":
@@ -161,10 +182,22 @@ func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 	return taken, err
 }
 
+// handle has the command carried out within its time. What goes wrong with one ends no
+// other.
+func (s *Store) handle(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) (reply json.RawMessage, err error) {
+	ctx, cancel := context.WithDeadline(ctx, c.ExpiresAt)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("a command of another instance broke", "kind", c.Kind, "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("internal error")
+		}
+	}()
+	return handle(ctx, c)
+}
+
 func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) {
-	handleCtx, cancel := context.WithDeadline(ctx, c.ExpiresAt)
-	reply, err := handle(handleCtx, c)
-	cancel()
+	reply, err := s.handle(ctx, c, handle)
 	if err == nil && len(reply) > maxCommandBytes {
 		err = errors.New("the answer is too large")
 	}
@@ -174,7 +207,7 @@ func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Con
 	} else {
 		params.Reply = cleanText(string(reply))
 	}
-	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if err := s.write(ctx, func(q queries) error { return q.AnswerCommand(ctx, params) }); err != nil {
 		s.log.Warn("a command of another instance was not answered", "kind", c.Kind, "error", err)

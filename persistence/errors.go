@@ -21,4 +21,7 @@ var (
 	ErrFenced = errors.New("this process was taken for dead")
 	// ErrClosed says that the store was closed.
 	ErrClosed = errors.New("store closed")
+	// ErrGone says that an instance that was asked for something is dead. Recover
+	// closes what it had.
+	ErrGone = errors.New("the process is gone")
 )

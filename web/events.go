@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -27,6 +28,7 @@ type threadSockets struct {
 		threadReader
 		messageStore
 		watcher
+		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	}
 	queue interface {
 		Length(ctx context.Context, key persistence.Key) (int, error)
@@ -110,14 +112,26 @@ func (h *threadSockets) watch(c echo.Context) error {
 		return err
 	}
 	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: h.queue.Settings(), ServerMaxSeq: last, Busy: busy}
-	if id, ok := h.calls.Live(key.Owner, key.Thread); ok {
-		hello.CallID = &id
+	if hello.CallID, err = h.liveCall(ctx, key); err != nil {
+		return err
 	}
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = -1 // take refuses what is too large and goes on
 		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
 		return k.Run(ctx, func(ctx context.Context) error { return tell(k, watch.Events(ctx, after), hello) })
 	})
+}
+
+// liveCall is the id of the thread's live call, in any process; nil when there is none.
+func (h *threadSockets) liveCall(ctx context.Context, key persistence.Key) (*string, error) {
+	if id, ok := h.calls.Live(key.Owner, key.Thread); ok {
+		return &id, nil
+	}
+	rec, err := h.store.LiveCall(ctx, key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is no call
+	}
+	return &rec.ID, err
 }
 
 // tell writes the greeting and then the events as they come. The events wait in

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/bridge"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 	"voicebridge/web/input"
@@ -312,6 +313,11 @@ func (h *queues) send(c echo.Context) error {
 	switch {
 	case errors.Is(err, queue.ErrClosed):
 		return problem.ErrShuttingDown
+	case errors.Is(err, queue.ErrUnreachable):
+		return &problem.Error{
+			Status: http.StatusServiceUnavailable, Code: string(bridge.CodeUnreachable), RetryAfter: problem.ErrShuttingDown.RetryAfter,
+			Message: "Another process of this server has the call and does not answer. Try again.",
+		}
 	case err != nil:
 		return orQueued(err)
 	}

@@ -105,13 +105,8 @@ func (q *Queue) Kick(key persistence.Key) {
 	}
 }
 
-// Send sends a message that waits at once, whatever stands before it and also
-// when the queue is paused. The errors are persistence.ErrNotFound,
-// persistence.ErrBusy and ErrClosed.
-func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error {
-	if _, err := q.Get(ctx, key, id); err != nil {
-		return err
-	}
+// sendHere sends a message by hand, in this process.
+func (q *Queue) sendHere(ctx context.Context, key persistence.Key, id string) error {
 	sent := make(chan error, 1)
 	if !q.put(job{key: key, id: id, sent: sent}, true) {
 		return ErrClosed

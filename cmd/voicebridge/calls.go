@@ -62,7 +62,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		Logger:          a.log,
 	}
 	if a.spool != nil {
-		cfg.Writer = timedWriter{a.spool, a.observer}
+		cfg.Writer = a.spool
 	}
 	return cfg
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/chat/queue"
+	"voicebridge/persistence"
 )
 
 const (
@@ -16,6 +19,14 @@ const (
 	// expireEvery is how often conversations are deleted that are kept no longer.
 	expireEvery = time.Hour
 )
+
+// handleCommand carries out what another instance asks for.
+func (a *app) handleCommand(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
+	if queue.IsCommand(c) {
+		return a.inbox.HandleCommand(ctx, c)
+	}
+	return a.calls.HandleCommand(ctx, c)
+}
 
 // beginAgain ends the calls and turns of a process that others took for dead: they
 // have closed them in the database, and nothing more of them would be saved. Then

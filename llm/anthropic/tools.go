@@ -61,7 +61,6 @@ func result(m llm.Message) block {
 	if m.Content != "" {
 		out.Content = []block{text(m.Content)}
 	}
-	out.Content = append(out.Content, images(m)...)
 	return out
 }
 

@@ -1,5 +1,4 @@
 import { asList, asNumber, asObject, asText, isObject, type Json } from '../base/json';
-import { isKept } from './content';
 
 // A message has the form of the AI SDK's UIMessage.
 
@@ -116,9 +115,10 @@ function readPart(raw: unknown): Part[] {
   return [{ kind: 'unknown', type: type || 'part', raw }];
 }
 
-// What this server keeps, or what lies in the address itself.
+// Only what this server keeps, or what lies in the address itself: a picture
+// elsewhere would tell its server who looks at it.
 function isImageAddress(url: string): boolean {
-  return isKept(url) || /^data:image\/(png|jpeg|webp|gif);/.test(url);
+  return /^\/?api\/threads\//.test(url) || /^data:image\/(png|jpeg|webp|gif);/.test(url);
 }
 
 function readTool(raw: Json, name: string): ToolPart {

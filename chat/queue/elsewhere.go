@@ -1,0 +1,107 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"voicebridge/persistence"
+)
+
+// commands is how the kinds of this package's commands begin.
+const commands = "queue."
+
+// commandSend asks the instance that has the thread's call to send a message by hand.
+const commandSend = commands + "send"
+
+// ErrUnreachable says that another instance has the thread's call and does not answer.
+var ErrUnreachable = errors.New("the process that has the call does not answer")
+
+// sendQuestion is the body of a command, sendAnswer what comes back.
+type sendQuestion struct {
+	ID string `json:"id"`
+}
+
+type sendAnswer struct {
+	// Refused names the error that the message was not sent for; empty when it was.
+	Refused string `json:"refused,omitempty"`
+}
+
+// refusals are the errors that the asker is told as they are.
+var refusals = map[string]error{"not_found": persistence.ErrNotFound, "busy": persistence.ErrBusy, "closed": ErrClosed}
+
+// IsCommand says whether HandleCommand is for the command.
+func IsCommand(c persistence.Command) bool { return strings.HasPrefix(c.Kind, commands) }
+
+// Send sends a message that waits at once, whatever stands before it and also
+// when the queue is paused. A call on another instance is told by that. The errors
+// are persistence.ErrNotFound, persistence.ErrBusy, ErrClosed and ErrUnreachable.
+func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error {
+	if _, err := q.Get(ctx, key, id); err != nil {
+		return err
+	}
+	if there, err := q.sendThere(ctx, key, id); there || err != nil {
+		return err
+	}
+	return q.sendHere(ctx, key, id)
+}
+
+// HandleCommand carries out what another instance asks for. It is for
+// persistence.Store.HandleCommands.
+func (q *Queue) HandleCommand(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
+	if c.Kind != commandSend {
+		return nil, fmt.Errorf("command %.50q is not known", c.Kind)
+	}
+	var question sendQuestion
+	if err := json.Unmarshal(c.Body, &question); err != nil {
+		return nil, fmt.Errorf("decode command: %w", err)
+	}
+	_, err := q.Get(ctx, c.Key, question.ID)
+	if err == nil {
+		err = q.sendHere(ctx, c.Key, question.ID)
+	}
+	var answer sendAnswer
+	for name, refusal := range refusals {
+		if errors.Is(err, refusal) {
+			answer.Refused, err = name, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(answer)
+}
+
+// sendThere has the instance that has the thread's call send the message. It reports
+// false when no other has one.
+func (q *Queue) sendThere(ctx context.Context, key persistence.Key, id string) (there bool, err error) {
+	call, err := q.store.LiveCall(ctx, key)
+	if errors.Is(err, persistence.ErrNotFound) || err == nil && (call.Instance == "" || call.Instance == q.store.Instance()) {
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	body, err := json.Marshal(sendQuestion{ID: id})
+	if err != nil {
+		return true, fmt.Errorf("encode command: %w", err)
+	}
+	reply, err := q.store.Ask(ctx, persistence.Command{Instance: call.Instance, Key: key, Kind: commandSend, Body: body})
+	switch {
+	case errors.Is(err, persistence.ErrGone):
+		_, err := q.store.Recover(ctx)
+		return err != nil, err
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return true, ErrUnreachable
+	}
+	var answer sendAnswer
+	if err == nil {
+		err = json.Unmarshal(reply, &answer)
+	}
+	if err != nil {
+		return true, fmt.Errorf("send by another process: %w", err)
+	}
+	return true, refusals[answer.Refused]
+}
