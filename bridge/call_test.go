@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -62,6 +63,11 @@ func TestCall(t *testing.T) {
 			t.Errorf("thread:\n%s\nwant:\n%s", got, want)
 		}
 		checkUpstream(t, b.session(1), nil)
+		latency := b.messages(c.key())[1].Metadata.LatencyMS
+		if stages := slices.Sorted(maps.Keys(latency)); !slices.Equal(stages, []string{"commit", "first_audio", "first_packet", "response"}) ||
+			latency["commit"] > latency["response"] || latency["response"] > latency["first_packet"] {
+			t.Errorf("stages of the spoken answer: %v", latency)
+		}
 		b.mu.Lock()
 		if b.told[c.key()] < 2 || b.ends[0] != bridge.EndHangup {
 			t.Errorf("%d turns told, ends %q", b.told[c.key()], b.ends)

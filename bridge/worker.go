@@ -194,6 +194,8 @@ func (w *worker) perform(e session.Effect) {
 		w.up.Dial(e)
 	case session.Switch:
 		w.up.Switch(e.Gen)
+	case session.AwaitSound:
+		w.up.AwaitSound(e)
 	case session.HangUp:
 		w.up.End(e)
 	case session.ToBrowser:

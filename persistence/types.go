@@ -118,7 +118,9 @@ type Metadata struct {
 	Voice     string          `json:"voice,omitempty"`
 	CreatedAt time.Time       `json:"created_at,omitzero"`
 	Usage     json.RawMessage `json:"usage,omitempty"`
-	// LatencyMS holds named latencies in milliseconds.
+	// LatencyMS holds named latencies in milliseconds: first_token and total of a typed
+	// answer; commit, response, first_audio and first_packet of one in a call, since
+	// the user's turn ended.
 	LatencyMS map[string]int64 `json:"latency_ms,omitempty"`
 	// HeardText and AudioEndMS say how much of an interrupted voice answer was
 	// played; nil for every other message.

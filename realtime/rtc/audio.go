@@ -60,6 +60,27 @@ type Flow struct {
 	Gated atomic.Uint64
 	// Errors counts packets that could not be read or that the sink refused.
 	Errors atomic.Uint64
+
+	resumed atomic.Int64 // when the first packet after a pause was let through, Unix ns
+	next    atomic.Pointer[chan time.Time]
+}
+
+// pause is how long no packet comes between two stretches of sound, at least.
+const pause = 100 * time.Millisecond
+
+// First tells when the sound was let through that has begun after since: its first
+// packet or, where sound has been flowing all the time, the next one. The channel is
+// closed without a time when First is called again before there is any.
+func (f *Flow) First(since time.Time) <-chan time.Time {
+	first := make(chan time.Time, 1)
+	if at := f.resumed.Load(); at >= since.UnixNano() {
+		first <- time.Unix(0, at)
+		return first
+	}
+	if old := f.next.Swap(&first); old != nil {
+		close(*old)
+	}
+	return first
 }
 
 // Open lets packets through from now on.
@@ -72,9 +93,19 @@ func (f *Flow) Shut() { f.open.Store(false) }
 // IsOpen says whether packets are let through.
 func (f *Flow) IsOpen() bool { return f.open.Load() }
 
-func (f *Flow) count(payload int) {
+// count notes a packet that was let through at a time; last was the one before.
+func (f *Flow) count(payload int, last, now time.Time) {
 	f.Packets.Add(1)
 	f.Bytes.Add(uint64(payload)) // a length
+	if now.Sub(last) > pause {
+		f.resumed.Store(now.UnixNano())
+	}
+	if f.next.Load() == nil {
+		return
+	}
+	if first := f.next.Swap(nil); first != nil {
+		*first <- now // it has room
+	}
 }
 
 // inbound is the remote's audio.
@@ -209,6 +240,7 @@ type relay struct {
 	dst    AudioSink
 	flow   *Flow
 	number renumber
+	last   time.Time  // when a packet was let through
 	packet rtp.Packet // reused, so that a packet costs no allocation
 }
 
@@ -245,7 +277,8 @@ func (r *relay) pass(b []byte) error {
 	case err != nil:
 		r.flow.Errors.Add(1)
 	default:
-		r.flow.count(len(payload))
+		r.flow.count(len(payload), r.last, now)
+		r.last = now
 	}
 	return nil
 }

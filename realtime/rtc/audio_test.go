@@ -316,3 +316,29 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("%d packets", n)
 	}
 }
+
+// TestFlowFirst tells the beginning of a sound that has just begun, the next packet of
+// one that goes on, and nothing to whoever asked before.
+func TestFlowFirst(t *testing.T) {
+	t.Parallel()
+	var f Flow
+	begin := time.Unix(1_000, 0)
+	f.count(80, time.Time{}, begin)
+	f.count(80, begin, begin.Add(20*time.Millisecond))
+	if got := <-f.First(begin.Add(-time.Second)); !got.Equal(begin) {
+		t.Errorf("a sound that has begun: %v", got)
+	}
+	replaced := f.First(begin.Add(time.Millisecond))
+	first := f.First(begin.Add(time.Millisecond))
+	if _, ok := <-replaced; ok {
+		t.Error("whoever asked before was told")
+	}
+	last := begin.Add(20 * time.Millisecond)
+	for range 3 {
+		f.count(80, last, last.Add(20*time.Millisecond))
+		last = last.Add(20 * time.Millisecond)
+	}
+	if got := <-first; !got.Equal(begin.Add(40 * time.Millisecond)) {
+		t.Errorf("a sound that goes on: %v", got)
+	}
+}

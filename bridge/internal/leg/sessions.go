@@ -157,6 +157,24 @@ func (s *Sessions) Append(gen int, messages []persistence.Message) bool {
 	return l == nil || s.Send(gen, l.Leg.Append(messages)...)
 }
 
+// AwaitSound posts SoundSent when the caller was sent the sound of a response.
+func (s *Sessions) AwaitSound(e session.AwaitSound) {
+	l := s.byGen[e.Gen]
+	if l == nil {
+		return
+	}
+	first := l.flow.First(e.Since)
+	s.ending.Go(func() {
+		select {
+		case at, ok := <-first:
+			if ok {
+				s.dialer.Post(session.SoundSent{ResponseID: e.ResponseID, At: at})
+			}
+		case <-s.over:
+		}
+	})
+}
+
 // Switch lets the caller talk to a session and hear it.
 func (s *Sessions) Switch(gen int) {
 	for _, l := range s.byGen {

@@ -38,6 +38,13 @@ type (
 	}
 	// Switch lets the caller talk to the upstream of that generation, and hear it.
 	Switch struct{ Gen int }
+	// AwaitSound asks when the caller was sent the first sound of a response that began
+	// at Since. SoundSent follows, if there is any.
+	AwaitSound struct {
+		Gen        int
+		ResponseID string
+		Since      time.Time
+	}
 	// HangUp ends an upstream session that is not the call's any more. Hold keeps
 	// what the caller says until the next Switch.
 	HangUp struct {
@@ -104,6 +111,7 @@ func (Dial) isEffect()          {}
 func (Replay) isEffect()        {}
 func (Append) isEffect()        {}
 func (Switch) isEffect()        {}
+func (AwaitSound) isEffect()    {}
 func (HangUp) isEffect()        {}
 func (Write) isEffect()         {}
 func (Publish) isEffect()       {}

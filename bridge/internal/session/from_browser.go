@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -200,7 +201,7 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	s.record.Turns++
 	s.guard.active()
 	s.answers.rounds = 0
-	s.answers.asked = s.now
+	s.answers.asked, s.answers.committed = s.now, time.Time{}
 	s.up.send(event)
 }
 

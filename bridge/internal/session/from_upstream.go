@@ -122,6 +122,7 @@ func (s *State) inputEvent(ev realtime.Event) {
 		if q.asked.IsZero() {
 			q.asked = s.now
 		}
+		q.committed = s.now
 		s.committed(ev)
 	case realtime.TypeInputCleared:
 		q.speechTill = s.now

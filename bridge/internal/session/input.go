@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
@@ -64,6 +65,11 @@ type (
 		Fatal bool
 		Err   error
 	}
+	// SoundSent is when the caller was sent the first sound of a response.
+	SoundSent struct {
+		ResponseID string
+		At         time.Time
+	}
 	// ToolProgress comes from a tool that runs.
 	ToolProgress struct {
 		CallID string
@@ -111,6 +117,7 @@ func (BrowserState) isInput()       {}
 func (BrowserJoined) isInput()      {}
 func (UpstreamDialed) isInput()     {}
 func (UpstreamDialFailed) isInput() {}
+func (SoundSent) isInput()          {}
 func (ToolProgress) isInput()       {}
 func (ToolEnd) isInput()            {}
 func (ApprovalSaved) isInput()      {}

@@ -145,4 +145,6 @@ type response struct {
 	tools    int        // tool calls
 	open     int        // of them, without an answer
 	asked    time.Time  // when the user's turn ended that it answers
+	// latency has the stages that the answer has reached: see stage.
+	latency map[string]int64
 }

@@ -52,15 +52,23 @@ func (p *playback) begins(responseID string) {
 	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
 		return
 	}
-	answer := p.now.Sub(r.asked).Milliseconds()
-	r.record.AnswerMS = &answer
+	p.reached(r, stageFirstAudio, p.now)
+	r.record.AnswerMS = new(r.latency[stageFirstAudio])
 	p.save(SaveResponse{r.record})
-	if len(r.messages) > 0 {
-		m := r.messages[0]
-		m.meta.LatencyMS = map[string]int64{"answer": answer}
-		if !m.open() {
-			p.script.write(m)
-		}
+	p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
+}
+
+// reached notes a stage of an answer.
+func (p *playback) reached(r *response, stage string, at time.Time) {
+	if m := r.stage(stage, at); m != nil && !m.open() {
+		p.script.write(m) // else it comes with the words
+	}
+}
+
+// sent takes the first sound of an answer that went to the caller.
+func (p *playback) sent(responseID string, at time.Time) {
+	if r := p.answers.byID[responseID]; r != nil {
+		p.reached(r, stageFirstPacket, at)
 	}
 }
 

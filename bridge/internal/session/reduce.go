@@ -75,6 +75,8 @@ func (s *State) take(in Input) {
 		s.browserIs(in.Gen, in.State)
 	case BrowserJoined:
 		s.browserJoined(in)
+	case SoundSent:
+		s.playback.sent(in.ResponseID, in.At)
 	case ToolProgress:
 		s.tools.progressed(in.CallID, in.Chunk)
 	case ToolEnd:

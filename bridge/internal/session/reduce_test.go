@@ -36,6 +36,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	br {…}       an event of the browser; br joins: another browser takes over
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
+//	sound ID     the caller was sent the first sound of that response
 //	wrote ID M   a tool says that it writes the message M
 //	tools A B    the server's tools are these from now on
 //	say words    text from elsewhere; "deliver words" is one that a queue keeps
@@ -224,6 +225,8 @@ func (c *scripted) play(line string) {
 	case verb == "wrote":
 		id, message, _ := strings.Cut(rest, " ")
 		c.reduce(ToolProgress{id, toolkit.Chunk{Message: "It writes.", MessageID: message}})
+	case verb == "sound":
+		c.reduce(SoundSent{rest, c.now})
 	case verb == "tools":
 		var entries []toolkit.Entry
 		for _, tool := range charts.Tools() {
@@ -308,6 +311,8 @@ func show(t *testing.T, e Effect) string {
 		return fmt.Sprintf("append %d%s", e.Gen, showHistory(e.Messages))
 	case Switch:
 		return fmt.Sprintf("switch %d", e.Gen)
+	case AwaitSound:
+		return "await sound of " + e.ResponseID
 	case HangUp:
 		return fmt.Sprintf("hang up %d %s hold=%t", e.Gen, e.Reason, e.Hold)
 	case Count:

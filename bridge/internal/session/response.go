@@ -56,10 +56,37 @@ func (q *responses) newResponse(id string) *response {
 		ID: q.NewID(), CallID: q.CallID, UpstreamID: id, Model: q.Session.Model,
 		Status: realtime.ResponseInProgress, CreatedAt: q.now,
 	}}
-	q.asked = time.Time{}
+	r.stage(stageCommit, q.committed)
+	r.stage(stageResponse, q.now)
+	q.asked, q.committed = time.Time{}, time.Time{}
 	q.byID[id] = r
 	q.save(SaveResponse{r.record})
 	return r
+}
+
+// The stages of an answer, as they are kept in the latency of its first message: in
+// milliseconds since the user's turn ended, spoken or typed.
+const (
+	stageCommit      = "commit"       // the upstream has taken the spoken turn
+	stageResponse    = "response"     // it has begun to answer
+	stageFirstAudio  = "first_audio"  // it has begun to speak
+	stageFirstPacket = "first_packet" // the caller was sent the first of it
+)
+
+// stage notes when a stage was reached first, and returns the message that keeps it,
+// nil when there is none yet or nothing was noted.
+func (r *response) stage(name string, at time.Time) *message {
+	if _, known := r.latency[name]; known || r.asked.IsZero() || at.IsZero() {
+		return nil
+	}
+	latency := map[string]int64{name: max(at.Sub(r.asked).Milliseconds(), 0)}
+	maps.Copy(latency, r.latency) // the one before may be on its way to the database
+	r.latency = latency
+	if len(r.messages) == 0 {
+		return nil
+	}
+	r.messages[0].meta.LatencyMS = latency
+	return r.messages[0]
 }
 
 // of finds the response, one that was never announced too; without an id the active
@@ -122,6 +149,9 @@ func (q *responses) message(it *item, responseID string) *message {
 	m := q.script.newMessage(it, persistence.RoleAssistant, persistence.SourceVoice)
 	if r := q.of(responseID); r != nil {
 		m.response = r
+		if len(r.messages) == 0 {
+			m.meta.LatencyMS = r.latency
+		}
 		r.messages = append(r.messages, m)
 		if r.record.MessageID == "" {
 			r.record.MessageID = m.id

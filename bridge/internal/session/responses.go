@@ -35,6 +35,8 @@ type responses struct {
 	speechTill time.Time
 	// asked is when the user's turn ended that waits for an answer.
 	asked time.Time
+	// committed is when the upstream took that turn; zero for a typed one.
+	committed time.Time
 	// rounds counts the responses with tool calls since the user's last words.
 	rounds int
 	// typed is the client's newest text that the upstream has not acknowledged. A
