@@ -75,7 +75,7 @@ func dialError(err error) error {
 	if errors.Is(err, persistence.ErrConflict) {
 		return errCallActive
 	}
-	if errors.Is(err, persistence.ErrNotFound) {
+	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrUnavailable) {
 		return err
 	}
 	if errors.Is(err, leg.ErrDialTimeout) {

@@ -8,6 +8,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
 )
 
 // TestTextTurnEnds begins a call while a text turn runs. When that has ended the model is
@@ -70,4 +71,70 @@ func TestTextTurnEnds(t *testing.T) {
 	if all := b.messages(key); len(all) != 4 || all[1].ID != "answer" {
 		t.Errorf("thread:\n%s", b.script(key))
 	}
+}
+
+// TestEndOfTheLastCall begins a call when the end of the last one has waited for the
+// database and is saved while the new one is set up. The model is told it, and what is
+// said now stands behind it.
+func TestEndOfTheLastCall(t *testing.T) {
+	t.Parallel()
+	var save func() // what the last call has left
+	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{FaultsFor: func(int) simulator.Faults {
+		save()
+		return simulator.Faults{}
+	}}})
+	thread, err := b.store.CreateThread(b.ctx, owner, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: owner, Thread: thread.ID}
+	call := persistence.CallRecord{ID: "call-1", Owner: owner, ThreadID: thread.ID, StartedAt: time.Now()}
+	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+		if err := w.SaveCall(call); err != nil {
+			return err
+		}
+		_, err := w.AppendMessage(said("first", call.ID, "The first words."))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	save = func() {
+		call.EndedAt, call.EndReason = new(time.Now()), string(bridge.EndHangup)
+		if _, err := b.store.Apply(b.ctx, key, []persistence.Change{
+			persistence.PutMessage{Message: said("last", call.ID, "The last words."), Place: persistence.Place{How: persistence.PlaceAfter, After: "first"}},
+			persistence.PutCall{Call: call},
+		}); err != nil {
+			t.Errorf("save the end of the last call: %v", err)
+		}
+	}
+	c := b.dial(bridge.Start{ThreadID: thread.ID})
+	c.next("bridge.ready")
+	c.say("The next words.")
+	c.next(realtime.TypeResponseDone)
+	session, err := b.sim.WaitSession(b.ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.hangUp(c)
+	var told []string
+	for _, r := range session.Received() {
+		for _, words := range []string{"The first", "The last", "The next"} {
+			if strings.Contains(string(r.Event.Raw), words) {
+				told = append(told, words)
+			}
+		}
+	}
+	if got := strings.Join(told, ", "); got != "The first, The last, The next" {
+		t.Errorf("the model was told: %s", got)
+	}
+	if all := b.messages(key); len(all) != 4 || all[1].ID != "last" {
+		t.Errorf("thread:\n%s", b.script(key))
+	}
+}
+
+// said is a message of a call.
+func said(id, callID, words string) persistence.Message {
+	m := persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(words)}}
+	m.Metadata.Source, m.Metadata.Status, m.Metadata.CallID = persistence.SourceText, persistence.StatusCompleted, callID
+	return m
 }

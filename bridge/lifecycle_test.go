@@ -212,7 +212,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	if change != nil {
 		change(b)
 	}
-	first, err := b.dialer.Dial(t.Context(), 1, nil, func(persistence.UpstreamLeg) error { return nil })
+	first, err := b.dialer.Dial(t.Context(), 1, leg.Known(nil), func(persistence.UpstreamLeg) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return nil, err
 	}
 	call, err := r.client.CreateCall(ctx, offer, d.Session)
-	l := &realtimeLeg{Peer: peer, id: call.ID, history: d.History, prefix: d.ItemPrefix}
+	l := &realtimeLeg{Peer: peer, id: call.ID, prefix: d.ItemPrefix}
 	if err == nil {
 		err = r.connect(ctx, l, call, d)
 	}
@@ -57,6 +57,10 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 
 func (r *Realtime) connect(ctx context.Context, l *realtimeLeg, call realtime.Call, d Dial) error {
 	if err := d.Created(call.ID); err != nil {
+		return err
+	}
+	var err error
+	if l.history, err = d.History(ctx); err != nil {
 		return err
 	}
 	return l.Accept(ctx, call.Answer)

@@ -18,7 +18,7 @@ import (
 )
 
 // setup makes the parts of a call side by side: the upstream is dialled while
-// the browser's answer is made and the thread is read.
+// the browser's answer is made and the tools are listed.
 type setup struct {
 	calls *Calls
 	call  *call
@@ -77,17 +77,14 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 	}
 }
 
-// dial reads what the model is to know, and creates the first upstream session.
+// dial creates the first upstream session, and reads what the model is to know.
 func (s *setup) dial(ctx context.Context) error {
 	c, cfg := s.call, &s.calls.cfg
 	var err error
 	if s.dialer.Creation, err = cfg.Session.Creation(); err != nil {
 		return fmt.Errorf("build session: %w", err)
 	}
-	if err := s.readHistory(ctx); err != nil {
-		return err
-	}
-	l, err := s.dialer.Dial(ctx, 1, s.history, func(rec persistence.UpstreamLeg) error {
+	l, err := s.dialer.Dial(ctx, 1, s.readHistory, func(rec persistence.UpstreamLeg) error {
 		s.record.UpstreamCallID = rec.UpstreamID
 		s.created = true
 		return cfg.Store.Batch(ctx, c.key, func(b *persistence.Batch) error {
@@ -105,16 +102,25 @@ func (s *setup) dial(ctx context.Context) error {
 	return nil
 }
 
-func (s *setup) readHistory(ctx context.Context) error {
+// readHistory reads the end of the thread. The call's record is saved then, which is
+// not possible before the end of the last call is; and that is the last that a call
+// saves, also where it had to wait for the database. Read before, the end of the last
+// call could be missing, and what is said now would stand before it.
+func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) {
 	cfg := &s.calls.cfg
+	last, err := cfg.Store.LastMessage(ctx, s.call.key)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return nil, err
+	}
+	s.last = last.ID
 	if cfg.ReplayMessages > 0 {
 		history, err := cfg.Store.Replay(ctx, s.call.key, cfg.ReplayMessages)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		s.history = tellable(history)
 	}
-	return nil
+	return s.history, nil
 }
 
 // readSpent reads what the owner has spent today, and refuses the call when the budget is used up.
@@ -139,14 +145,9 @@ func (s *setup) readSpent(ctx context.Context) error {
 	return nil
 }
 
-// read reads what the call has to know of its thread.
+// read reads what the call has to know of its owner.
 func (s *setup) read(ctx context.Context) (err error) {
 	cfg := &s.calls.cfg
-	last, err := cfg.Store.LastMessage(ctx, s.call.key)
-	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-		return err
-	}
-	s.last = last.ID
 	if err := s.readSpent(ctx); err != nil {
 		return err
 	}

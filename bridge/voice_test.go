@@ -43,7 +43,7 @@ func (v *voice) HangUp(_ context.Context, id string) error {
 	return nil
 }
 
-func (v *voice) Dial(_ context.Context, d Dial) (UpstreamLeg, error) {
+func (v *voice) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	v.mu.Lock()
 	if len(v.refuse) > 0 {
 		err := v.refuse[0]
@@ -52,12 +52,16 @@ func (v *voice) Dial(_ context.Context, d Dial) (UpstreamLeg, error) {
 		return nil, err
 	}
 	l := &voiceLeg{
-		voice: v, h: d.Handlers, history: d.History, prefix: d.ItemPrefix, id: fmt.Sprintf("rtc_%d", len(v.sessions)+1),
+		voice: v, h: d.Handlers, prefix: d.ItemPrefix, id: fmt.Sprintf("rtc_%d", len(v.sessions)+1),
 		in: make(chan []byte, 256), closed: make(chan struct{}), calls: make(map[string]bool),
 	}
 	v.sessions = append(v.sessions, l)
 	v.mu.Unlock()
 	if err := d.Created(l.id); err != nil {
+		return nil, err
+	}
+	var err error
+	if l.history, err = d.History(ctx); err != nil {
 		return nil, err
 	}
 	l.run()

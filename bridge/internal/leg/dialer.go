@@ -51,8 +51,9 @@ type Session struct {
 	pumped <-chan struct{} // closed when the pump has ended
 }
 
-// Dial makes a session. created is told its record before media flows.
-func (d *Dialer) Dial(ctx context.Context, gen int, history []persistence.Message, created func(persistence.UpstreamLeg) error) (*Session, error) {
+// Dial makes a session. created is told its record before media flows, and history is
+// read then.
+func (d *Dialer) Dial(ctx context.Context, gen int, history History, created func(persistence.UpstreamLeg) error) (*Session, error) {
 	l := d.newSession(gen, nil)
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Handlers: upstreamHandlers(gen, d.Post), History: history,

@@ -73,7 +73,7 @@ func (s *Sessions) Dial(d session.Dial) {
 	s.dials[d.Gen] = cancel
 	s.ending.Go(func() {
 		defer cancel()
-		l, err := s.dialer.Dial(ctx, d.Gen, d.History, func(rec persistence.UpstreamLeg) error { return s.wiring.Created(ctx, rec) })
+		l, err := s.dialer.Dial(ctx, d.Gen, Known(d.History), func(rec persistence.UpstreamLeg) error { return s.wiring.Created(ctx, rec) })
 		select {
 		case s.dialed <- Dialed{d.Gen, l, err}:
 		case <-s.over:

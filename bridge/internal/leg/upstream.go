@@ -23,9 +23,9 @@ type Upstream interface {
 type Dial struct {
 	// Session is the session object with the fields that are fixed at creation.
 	Session []byte
-	// History are the messages that the model is to know, oldest first. A driver whose
-	// upstream takes them later returns them from [UpstreamLeg.Opening].
-	History []persistence.Message
+	// History are the messages that the model is to know. A driver whose upstream takes
+	// them later reads them after Created and returns them from [UpstreamLeg.Opening].
+	History History
 	// ItemPrefix begins the ids of the items that History and
 	// [UpstreamLeg.Append] become; nothing else has such ids.
 	ItemPrefix string
@@ -34,6 +34,16 @@ type Dial struct {
 	// Created is called once with the upstream's id of the session, before any media
 	// flows, so that it can be saved: what a crash leaves behind can then be hung up.
 	Created func(id string) error
+}
+
+// History reads the end of a thread, oldest first. The first session of a call reads it
+// after Dial.Created: only then the thread is the call's, and all that its last call has
+// said is saved.
+type History func(ctx context.Context) ([]persistence.Message, error)
+
+// Known is a History that need not be read.
+func Known(messages []persistence.Message) History {
+	return func(context.Context) ([]persistence.Message, error) { return messages, nil }
 }
 
 // UpstreamLeg is the connection to a created session.
