@@ -132,9 +132,15 @@ func (p *tab) another(t *testing.T) *tab {
 	return openTab(p.ctx, t)
 }
 
-func openTab(parent context.Context, t *testing.T) *tab {
+// elsewhere opens a tab that shares nothing with this one, as one on another device.
+func (p *tab) elsewhere(t *testing.T) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(parent)
+	return openTab(p.ctx, t, chromedp.WithNewBrowserContext())
+}
+
+func openTab(parent context.Context, t *testing.T, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, options...)
 	p := &tab{ctx: ctx, console: &output{}, problems: &output{}}
 	listened := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-listened })
@@ -225,8 +231,10 @@ const probe = `window.probe ??= (() => {
     try { event = JSON.parse(data); } catch {}
     events.push({ at: Math.round(performance.now()), way, event });
   };
+  const states = [];
   const open = RTCPeerConnection.prototype.createDataChannel;
   RTCPeerConnection.prototype.createDataChannel = function (...args) {
+    this.addEventListener('connectionstatechange', () => states.push(this.connectionState));
     const channel = open.apply(this, args);
     channel.addEventListener('message', (message) => note('in', message.data));
     const send = channel.send;
@@ -239,7 +247,7 @@ const probe = `window.probe ??= (() => {
     draft: m.dataset.draft === 'true', text: m.innerText,
   }));
   return {
-    events, all, messages,
+    events, states, all, messages,
     has: (type) => events.some(({ way, event }) => way === 'in' && event.type === type),
     message: (want, words) => messages().some((m) => !m.draft && m.text.includes(words) &&
       (m.role + ' ' + m.source + ' ' + m.status).startsWith(want)),

@@ -43,8 +43,9 @@ type caller struct {
 	changed chan struct{}
 	seen    int
 	closed  bool
-	packets int // of sound
-	turns   int // spoken
+	soundAt []time.Time // when packets of sound came
+	states  []rtc.State // of the connection
+	turns   int         // spoken
 }
 
 // told is an event with the time at which it came.
@@ -68,9 +69,10 @@ func (c *caller) handlers() rtc.Handlers {
 	return rtc.Handlers{
 		Message: c.message,
 		State: func(s rtc.State) {
-			if s == rtc.StateClosed || s == rtc.StateFailed {
-				c.update(func() { c.closed = true })
-			}
+			c.update(func() {
+				c.states = append(c.states, s)
+				c.closed = c.closed || s == rtc.StateClosed || s == rtc.StateFailed
+			})
 		},
 	}
 }
@@ -97,9 +99,9 @@ func (c *caller) update(change func()) {
 	c.changed = make(chan struct{})
 }
 
-// WriteRTP counts what the caller hears.
+// WriteRTP notes what the caller hears.
 func (c *caller) WriteRTP(*rtp.Packet) error {
-	c.update(func() { c.packets++ })
+	c.update(func() { c.soundAt = append(c.soundAt, time.Now()) })
 	return nil
 }
 
@@ -255,6 +257,28 @@ func (c *caller) speak() {
 	c.until("spoken turn", func() bool { return c.turns > before })
 }
 
+// murmurs sends silence, as an open microphone does, until the test ends.
+func (c *caller) murmurs(write func(*rtp.Packet) error) {
+	ended := make(chan struct{})
+	c.t.Cleanup(func() { <-ended })
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		p := rtp.Packet{Header: rtp.Header{Version: 2}, Payload: []byte{0xf8, 0xff, 0xfe}}
+		for {
+			select {
+			case <-c.t.Context().Done():
+				return
+			case <-tick.C:
+			}
+			_ = write(&p) // nobody takes it while there is no connection
+			p.SequenceNumber++
+			p.Timestamp += 960
+		}
+	}()
+}
+
 // spokenTurns is how often the upstream has taken speech for a turn.
 func (c *caller) spokenTurns() int {
 	c.mu.Lock()
@@ -266,9 +290,9 @@ func (c *caller) spokenTurns() int {
 func (c *caller) hears(n int) {
 	c.t.Helper()
 	c.mu.Lock()
-	want := c.packets + n
+	want := len(c.soundAt) + n
 	c.mu.Unlock()
-	c.until(fmt.Sprintf("%d packets of sound", n), func() bool { return c.packets >= want })
+	c.until(fmt.Sprintf("%d packets of sound", n), func() bool { return len(c.soundAt) >= want })
 }
 
 // all returns what the caller was told so far.

@@ -3,9 +3,14 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -109,18 +114,114 @@ func (p *tab) dugOnce(t *testing.T, s *rig) {
 	}
 }
 
-// TestPageReloadedWhileAToolRuns reloads the page and comes back to the call. The tool
-// runs on, and its result is spoken once.
-func TestPageReloadedWhileAToolRuns(t *testing.T) {
+// detours is a door to the program. All sound and events of the calls that come through it take ways of
+// the test, which it can cut.
+type detours struct {
+	*httptest.Server
+	mu   sync.Mutex
+	ways []*way
+}
+
+func newDetours(t *testing.T, program string) *detours {
+	t.Helper()
+	target, err := url.Parse(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &detours{}
+	door := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host
+			r.Out.Header.Del("Accept-Encoding") // answers are changed on their way
+			if isSDP(r.In.Header) {
+				_ = replaceBody(&r.Out.Body, &r.Out.ContentLength, r.Out.Header, func(offer string) (string, error) { return withoutCandidates(offer), nil })
+			}
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if !isSDP(r.Header) {
+				return nil
+			}
+			return replaceBody(&r.Body, &r.ContentLength, r.Header, d.lead)
+		},
+	}
+	d.Server = httptest.NewServer(door)
+	t.Cleanup(func() { d.cut(); d.CloseClientConnections(); d.Close() })
+	return d
+}
+
+func isSDP(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "application/sdp") }
+
+func replaceBody(body *io.ReadCloser, length *int64, h http.Header, change func(string) (string, error)) error {
+	whole, err := io.ReadAll(*body)
+	if err != nil {
+		return err
+	}
+	changed, err := change(string(whole))
+	if err != nil {
+		return err
+	}
+	*body, *length = io.NopCloser(strings.NewReader(changed)), int64(len(changed))
+	h.Set("Content-Length", strconv.Itoa(len(changed)))
+	return nil
+}
+
+// lead leads an answer over a new way.
+func (d *detours) lead(answer string) (string, error) {
+	w, answer, err := newWay(answer, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		return "", err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ways = append(d.ways, w)
+	return answer, nil
+}
+
+// cut closes all ways.
+func (d *detours) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.ways {
+		w.close()
+	}
+	d.ways = nil
+}
+
+// TestPageKeepsItsCall reloads the page while a tool runs and comes back to the call, cuts its path until
+// ICE was restarted, and moves the call to another browser. The tool runs on, and its result is spoken once.
+func TestPageKeepsItsCall(t *testing.T) {
 	t.Parallel()
 	s, p, dug := digging(t)
-	p.visit(t, s.url)
+	door := newDetours(t, s.url)
+	p.visit(t, door.URL)
 	p.dig(t)
 	p.reload(t)
 	p.until(t, "the way back", "probe.all('rejoin').length === 1")
 	p.click(t, "rejoin")
 	p.untilLive(t)
 	p.until(t, "the tool that still runs", diggingCard+`?.dataset.state === 'running'`)
+
+	connection := eval[string](t, p, "(window.before = voicebridge.pc).connectionState")
+	if connection != "connected" {
+		t.Errorf("the connection is %s", connection)
+	}
+	door.cut()
+	p.until(t, "a page that misses its connection", "voicebridge.pc.connectionState !== 'connected'")
+	p.until(t, "the connection on another way", "voicebridge.pc.connectionState === 'connected'")
+	p.untilLive(t)
+	if !eval[bool](t, p, "voicebridge.pc === window.before") {
+		t.Error("the page made a new connection and did not restart ICE")
+	}
+	p.until(t, "the tool that runs on", diggingCard+`?.dataset.state === 'running'`)
+
+	other := p.elsewhere(t)
+	other.visit(t, s.url+eval[string](t, p, "location.hash"))
+	other.until(t, "the call of the first browser", "probe.all('take-over').length === 1")
+	other.click(t, "take-over")
+	other.untilLiveAndMute(t)
+	p.untilOver(t)
+	other.until(t, "the tool that runs on", diggingCard+`?.dataset.state === 'running'`)
 	dug()
-	p.dugOnce(t, s)
+	other.dugOnce(t, s)
 }

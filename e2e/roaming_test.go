@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pion/ice/v4"
-	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
 
 	"voicebridge/persistence"
@@ -181,28 +180,6 @@ func (b *roaming) restart() {
 	b.take(answer)
 }
 
-// talks sends sound of a microphone until the test ends.
-func (b *roaming) talks() {
-	ended := make(chan struct{})
-	b.t.Cleanup(func() { <-ended })
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		p := rtp.Packet{Header: rtp.Header{Version: 2}, Payload: []byte{0xf8, 0xff, 0xfe}} // silence
-		for {
-			select {
-			case <-b.t.Context().Done():
-				return
-			case <-tick.C:
-			}
-			_ = b.track.WriteRTP(&p) // nobody takes it while there is no network
-			p.SequenceNumber++
-			p.Timestamp += 960
-		}
-	}()
-}
-
 // isHeard waits until the model has got so many packets more.
 func (b *roaming) isHeard(n int64) {
 	b.t.Helper()
@@ -265,7 +242,7 @@ func TestChangeOfAddress(t *testing.T) {
 func changeAddress(t *testing.T, r *rig, at place) {
 	b := r.roam(t, newNetwork(at.open(t, 0)), asksMe)
 	b.next("bridge.ready")
-	b.talks()
+	b.murmurs(b.track.WriteRTP)
 	b.isHeard(20)
 	b.say(waitPlease)
 	asked := b.tool()

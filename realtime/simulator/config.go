@@ -35,6 +35,9 @@ type Config struct {
 	// MaxDuration ends a session with session_expired, as its expires_at says; zero
 	// means 60 min.
 	MaxDuration time.Duration
+	// Continuous sends silence while nothing is said, so that there is a packet every
+	// 20 ms. Otherwise a session is silent by sending nothing.
+	Continuous bool
 	// MaxSessions is how many sessions may be open; zero means 1000. More get
 	// HTTP status 429.
 	MaxSessions int

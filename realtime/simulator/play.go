@@ -28,6 +28,8 @@ type player struct {
 	timestamp uint32
 	packet    rtp.Packet
 	spoken    bool // there was sound: the voice is locked
+	// continuous says that silence is sent while nothing plays.
+	continuous bool
 
 	wire  *wire
 	items *items
@@ -37,10 +39,16 @@ type player struct {
 
 func (p *player) active() bool { return len(p.queue) > 0 || p.response != "" }
 
+// ticking says that a frame is due every 20 ms.
+func (p *player) ticking() bool { return p.active() || p.continuous && !p.next.IsZero() }
+
+// silentFrame is 20 ms of silence in Opus.
+var silentFrame = []byte{0xf8, 0xff, 0xfe}
+
 // add adds an utterance to the output buffer; if nothing plays, its first
 // frame is sent now.
 func (p *player) add(u *utterance) {
-	idle := !p.active()
+	idle := !p.ticking()
 	p.queue = append(p.queue, u)
 	p.spoken = true
 	if !idle {
@@ -70,14 +78,7 @@ func (p *player) frame() {
 		p.queue = p.queue[1:]
 	}
 	if len(p.queue) == 0 {
-		if p.more(p.response) {
-			// More may come; the clock goes on in silence.
-			p.next = p.next.Add(frameLength)
-			p.timestamp += frameSamples
-			p.packet.Marker = true
-			return
-		}
-		p.stopped()
+		p.idle()
 		return
 	}
 	u := p.queue[0]
@@ -86,11 +87,31 @@ func (p *player) frame() {
 		p.response = u.response
 		p.wire.emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": u.response})
 	}
+	p.send(u.frames[u.pos])
+	u.pos++
+}
+
+// idle is a frame without sound of an answer, which may have more to come.
+func (p *player) idle() {
+	if p.response != "" && !p.more(p.response) {
+		p.stopped()
+	}
+	switch {
+	case p.continuous:
+		p.send(silentFrame)
+	case p.response != "":
+		// The clock goes on.
+		p.next = p.next.Add(frameLength)
+		p.timestamp += frameSamples
+		p.packet.Marker = true
+	}
+}
+
+func (p *player) send(frame []byte) {
 	p.packet.Version, p.packet.SSRC = 2, 1
 	p.packet.SequenceNumber, p.packet.Timestamp = p.sequence, p.timestamp
-	p.packet.Payload = u.frames[u.pos]
+	p.packet.Payload = frame
 	p.wire.sound(&p.packet)
-	u.pos++
 	p.sequence++
 	p.timestamp += frameSamples
 	p.packet.Marker = false

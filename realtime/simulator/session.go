@@ -82,7 +82,7 @@ func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, 
 	s.sound = ear
 	s.wire = wire{end: func(err error) { s.end(err) }, log: s.log, duplicate: faults.DuplicateEvents}
 	s.items = items{wire: &s.wire, rejected: faults.RejectItems}
-	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle}
+	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle, continuous: cfg.Continuous}
 	s.responder = responder{
 		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, voice: v, pace: cfg.Pace, faults: faults,
 		conversationID: newID("conv_"), chooser: chooser{script: cfg.Script, items: &s.items, follow: make(map[string]*Reply)},
@@ -220,6 +220,9 @@ func (s *Session) loop() error {
 // open is the first thing of a connection.
 func (s *Session) open() {
 	s.opened = true
+	if s.player.continuous {
+		s.player.resume(time.Now())
+	}
 	s.wire.emit(object{"type": realtime.TypeSessionCreated, "session": s.set.shown})
 	if s.faults.ConversationEvent {
 		s.wire.emit(object{"type": realtime.TypeConversationCreated, "conversation": object{"id": s.responder.conversationID, "object": "realtime.conversation"}})
@@ -259,7 +262,7 @@ func (s *Session) expire() {
 // untilNext is the time until a timer or a frame is due.
 func (s *Session) untilNext(now time.Time) time.Duration {
 	next := s.clock.next(now)
-	if s.player.active() {
+	if s.player.ticking() {
 		next = min(next, s.player.next.Sub(now))
 	}
 	return max(0, next)
@@ -269,7 +272,7 @@ func (s *Session) untilNext(now time.Time) time.Duration {
 func (s *Session) fire(now time.Time) {
 	for s.ctx.Err() == nil && s.clock.fire(now) {
 	}
-	for s.ctx.Err() == nil && s.player.active() && !s.player.next.After(now) {
+	for s.ctx.Err() == nil && s.player.ticking() && !s.player.next.After(now) {
 		s.player.frame()
 	}
 }

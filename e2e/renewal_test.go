@@ -1,0 +1,334 @@
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/pion/rtp"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/simulator"
+)
+
+// `go test ./e2e -run 'Renewals$' -v -args -renewals 100` shows all of them.
+var renewals = flag.Int("renewals", 4, "how many planned and how many sudden renewals a test goes through, at least")
+
+// callRenewals is how many of them one call goes through: it does not survive more than six losses in ten minutes.
+const callRenewals = 5
+
+// arrivals notes when packets of callers come to the sessions of the upstream.
+type arrivals struct {
+	mu sync.Mutex
+	at map[string][]time.Time // by session
+}
+
+func (a *arrivals) drive(s *simulator.Session) (rtc.AudioSink, simulator.Model) {
+	return arrivalsOf{a, s.ID()}, nil
+}
+
+type arrivalsOf struct {
+	*arrivals
+	session string
+}
+
+// WriteRTP implements rtc.AudioSink.
+func (a arrivalsOf) WriteRTP(*rtp.Packet) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at[a.session] = append(a.at[a.session], time.Now())
+	return nil
+}
+
+// gap is the largest distance between two of the times, sorted, from one moment to another.
+func gap(times []time.Time, from, to time.Time) time.Duration {
+	var largest time.Duration
+	for i := 1; i < len(times); i++ {
+		if !times[i].Before(from) && !times[i-1].After(to) {
+			largest = max(largest, times[i].Sub(times[i-1]))
+		}
+	}
+	return largest
+}
+
+// percentiles puts durations into words.
+func percentiles(of []time.Duration) string {
+	if len(of) == 0 {
+		return "none"
+	}
+	slices.Sort(of)
+	at := func(share float64) time.Duration {
+		return of[min(len(of)-1, int(math.Ceil(share*float64(len(of)))))].Round(time.Millisecond)
+	}
+	return fmt.Sprintf("p50 %v, p99 %v, largest %v of %d", at(0.5), at(0.99), of[len(of)-1].Round(time.Millisecond), len(of))
+}
+
+const (
+	recallPlease = "What did I say before?"
+	recalled     = "You said: "
+)
+
+// recallScript is rigScript with a model that is asked what it knows.
+func recallScript() *simulator.Script {
+	script := rigScript()
+	script.Typed = append(script.Typed, simulator.Rule{
+		Match: regexp.MustCompile("^" + regexp.QuoteMeta(recallPlease) + "$"), Reply: simulator.Reply{Say: recalled + "{previous}"},
+	})
+	return script
+}
+
+// current is the upstream session that a call has now.
+func (r *rig) current(t *testing.T, call string) *simulator.Session {
+	t.Helper()
+	ids := r.rows(t, fmt.Sprintf("SELECT upstream_id FROM upstream_legs WHERE call_id = '%s' ORDER BY generation DESC", call))
+	for _, s := range r.sim.Sessions() {
+		if len(ids) > 0 && s.ID() == ids[0] {
+			return s
+		}
+	}
+	t.Fatalf("no upstream session of %s among %q", call, ids)
+	return nil
+}
+
+// renewedCall is a call in which the upstream is replaced again and again.
+type renewedCall struct {
+	*caller
+	sudden bool
+	rng    *rand.Rand
+	typed  []string
+	lost   []time.Duration // how long nobody heard the caller, for each loss
+}
+
+// tell types a text.
+func (c *renewedCall) tell(text string) {
+	c.typed = append(c.typed, text)
+	c.say(text)
+}
+
+// talk types, lets the upstream be replaced at some moment, and asks the model for a word from before.
+func (c *renewedCall) talk(number, n int) {
+	recalls := map[string]bool{} // the answers to the question, by message
+	for i := range n {
+		word := fmt.Sprintf("Echo: %d-%d", number, i)
+		draws := i%2 == 1
+		if draws {
+			word = chartPlease
+		}
+		c.tell(word)
+		if c.sudden {
+			<-time.After(time.Duration(c.rng.IntN(300)) * time.Millisecond)
+			session := c.rig.current(c.t, c.id)
+			[]func(){session.Drop, session.Expire}[i/2%2]()
+		}
+		ev := c.next("bridge.upstream.renewed")
+		var renewed struct {
+			Reason string
+			GapMS  int64 `json:"gap_ms"`
+		}
+		if err := json.Unmarshal(ev.Raw, &renewed); err != nil || (renewed.Reason == "planned") == c.sudden {
+			c.t.Errorf("%s: %v", ev.Raw, err)
+		}
+		if draws {
+			c.until("a chart for each time that one was asked for", func() bool { return c.drawn() > i/2 })
+		}
+		c.lost = append(c.lost, time.Duration(renewed.GapMS)*time.Millisecond)
+		c.tell(recallPlease)
+		c.saved("what the model knows of "+word, func(m persistence.Message) bool {
+			isNew := says(persistence.RoleAssistant, recalled+word)(m) && !recalls[m.ID]
+			recalls[m.ID] = recalls[m.ID] || isNew
+			return isNew
+		})
+	}
+}
+
+// drawn counts the charts. It is called with c.mu held.
+func (c *renewedCall) drawn() int {
+	n := 0
+	for _, ev := range c.events {
+		if ev.Type == "bridge.tool.done" {
+			n++
+		}
+	}
+	return n
+}
+
+// check compares what is in the database with what was said and shown.
+func (c *renewedCall) check() {
+	t := c.t
+	c.mu.Lock()
+	states := slices.Clone(c.states)
+	c.mu.Unlock()
+	if !slices.Equal(states, []rtc.State{rtc.StateConnected}) {
+		t.Errorf("the browser's connection was in the states %v", states)
+	}
+	c.rig.over(c.caller, "hangup")
+	var typed []string
+	items := map[string]int{}
+	for _, m := range c.rig.messages(t, c.thread) {
+		if m.Role == persistence.RoleUser {
+			typed = append(typed, m.Text())
+		}
+		items[m.Metadata.ItemID]++
+	}
+	if !slices.Equal(typed, c.typed) {
+		t.Errorf("typed was %q, the thread has %q", c.typed, typed)
+	}
+	shown := 0
+	for _, ev := range c.all() {
+		if ev.Type != realtime.TypeItemDone {
+			continue
+		}
+		it, err := realtime.DecodeItem(ev.Item)
+		if err == nil && it.Type == realtime.ItemMessage && it.Role == "assistant" && it.Status == "completed" {
+			if shown++; items[it.ID] != 1 {
+				t.Errorf("the answer %s %q is in the thread %d times", it.ID, it.Text(), items[it.ID])
+			}
+		}
+	}
+	if shown < len(c.typed)/2 {
+		t.Errorf("%d texts, %d whole answers", len(c.typed), shown)
+	}
+	of := func(table, columns string) []string {
+		return c.rig.rows(t, fmt.Sprintf("SELECT %s FROM %s WHERE call_id = '%s'", columns, table, c.id))
+	}
+	charts := of("tool_calls", "name, status")
+	for _, row := range charts {
+		if row != "create_pie_chart | done" {
+			t.Errorf("tool call %s", row)
+		}
+	}
+	asked := len(slices.DeleteFunc(slices.Clone(c.typed), func(text string) bool { return text != chartPlease }))
+	if len(charts) != asked {
+		t.Errorf("%d charts were asked for, %d were drawn", asked, len(charts))
+	}
+	if open := of("upstream_legs", "upstream_id, CASE WHEN hung_up_at IS NULL THEN 'open' ELSE 'hung up' END"); slices.ContainsFunc(open, func(row string) bool { return strings.HasSuffix(row, "open") }) {
+		t.Errorf("upstream sessions %q", open)
+	}
+}
+
+// distances are the largest distances between two packets that come to the caller, and between two that
+// come to the upstream, around each replacement of a session by one that was beside it.
+func (c *renewedCall) distances(a *arrivals) (down, up []time.Duration) {
+	const around = 500 * time.Millisecond
+	var all []time.Time
+	for _, id := range c.rig.rows(c.t, fmt.Sprintf("SELECT upstream_id FROM upstream_legs WHERE call_id = '%s'", c.id)) {
+		a.mu.Lock()
+		all = append(all, a.at[id]...)
+		a.mu.Unlock()
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ev := range c.events {
+		if ev.Type == "bridge.upstream.renewed" {
+			from, to := ev.at.Add(-around), ev.at.Add(around)
+			down = append(down, gap(c.soundAt, from, to))
+			up = append(up, gap(all, from, to))
+		}
+	}
+	return down, up
+}
+
+// renew holds calls at a time until their upstream sessions were replaced often enough.
+func renew(t *testing.T, cfg simulator.Config, sudden bool) {
+	heard := &arrivals{at: map[string][]time.Time{}}
+	cfg.Script, cfg.Continuous, cfg.Drive = recallScript(), true, heard.drive
+	r := newRig(t, rigConfig{database: persistencetest.PostgresURL(t), simulator: cfg})
+	var mu sync.Mutex
+	var down, up, lost []time.Duration
+	places := make(chan struct{}, 5) // so many calls at a time
+	t.Run("calls", func(t *testing.T) {
+		for number := range (*renewals + callRenewals - 1) / callRenewals {
+			t.Run(fmt.Sprint(number+1), func(t *testing.T) {
+				t.Parallel()
+				places <- struct{}{}
+				defer func() { <-places }()
+				c := &renewedCall{caller: r.dial(t, request{}), sudden: sudden, rng: rand.New(rand.NewPCG(1, uint64(number)))}
+				c.murmurs(c.peer.WriteRTP)
+				c.next("bridge.ready")
+				c.talk(number, min(callRenewals, *renewals-number*callRenewals))
+				c.check()
+				d, u := c.distances(heard)
+				mu.Lock()
+				defer mu.Unlock()
+				down, up, lost = append(down, d...), append(up, u...), append(lost, c.lost...)
+			})
+		}
+	})
+	if sudden {
+		t.Logf("nobody heard the caller for: %s", percentiles(lost))
+	} else {
+		t.Logf("largest distance between two packets around a renewal, to the browser: %s; to the upstream: %s", percentiles(down), percentiles(up))
+	}
+	r.quiet()
+}
+
+// TestPlannedRenewals talks through sessions that end in time.
+func TestPlannedRenewals(t *testing.T) {
+	t.Parallel()
+	renew(t, simulator.Config{MaxDuration: 6 * time.Second}, false)
+}
+
+// TestSuddenRenewals loses sessions at any moment.
+func TestSuddenRenewals(t *testing.T) {
+	t.Parallel()
+	renew(t, simulator.Config{}, true)
+}
+
+// TestPageThroughRenewals has a page in calls whose upstream is replaced: in time, and after losses. Its
+// connection never leaves the state "connected".
+func TestPageThroughRenewals(t *testing.T) {
+	t.Parallel()
+	p := openBrowser(t, speaksOnce(t))
+	for _, kind := range []struct {
+		name   string
+		length time.Duration // of a session
+		end    func(*simulator.Session)
+	}{
+		{"planned", 6 * time.Second, func(*simulator.Session) {}},
+		{"sudden", time.Hour, (*simulator.Session).Drop},
+	} {
+		s := newRig(t, rigConfig{simulator: simulator.Config{Script: recallScript(), Continuous: true, MaxDuration: kind.length}})
+		p.visit(t, s.url)
+		var typed []string
+		for call := range (*renewals + callRenewals - 1) / callRenewals {
+			p.do(t, "forget what was", chromedp.Evaluate[chromedp.Void]("(probe.events.length = probe.states.length = 0, undefined)"))
+			p.click(t, "talk")
+			p.untilLiveAndMute(t)
+			for i := range min(callRenewals, *renewals-call*callRenewals) {
+				word := fmt.Sprintf("Echo: %d-%d", call, i)
+				typed = append(typed, word, recallPlease)
+				p.say(t, word)
+				kind.end(s.current(t, s.rows(t, "SELECT id FROM calls WHERE ended_at IS NULL")[0]))
+				p.until(t, "a new session", fmt.Sprintf("probe.events.filter(({ event }) => event.type === 'bridge.upstream.renewed').length > %d", i))
+				p.say(t, recallPlease)
+				p.untilMessage(t, "assistant voice completed", recalled+word)
+			}
+			if states := eval[[]string](t, p, "probe.states"); !slices.Equal(states, []string{"connecting", "connected"}) {
+				t.Errorf("%s: the connection was in the states %q", kind.name, states)
+			}
+			t.Logf("%s: of the sound in Chromium %s", kind.name, eval[string](t, p, `voicebridge.pc.getStats().then((all) => [...all.values()]
+				.filter((s) => s.type === 'inbound-rtp' && s.kind === 'audio')
+				.map((s) => Math.round(s.concealedSamples / 48) + ' of ' + Math.round(s.totalSamplesReceived / 48) + ' ms had to be concealed').join())`))
+			p.click(t, "hangup")
+			p.untilOver(t)
+		}
+		s.untilEnded(t, 1)
+		if got := s.rows(t, "SELECT text FROM messages WHERE role = 'user' ORDER BY created_at"); !slices.Equal(got, typed) {
+			t.Errorf("%s: typed was %q, the database has %q", kind.name, typed, got)
+		}
+		p.visit(t, "about:blank")
+	}
+}
