@@ -70,7 +70,7 @@ func percentiles(of []time.Duration) string {
 	}
 	slices.Sort(of)
 	at := func(share float64) time.Duration {
-		return of[min(len(of)-1, int(math.Ceil(share*float64(len(of)))))].Round(time.Millisecond)
+		return of[int(math.Ceil(share*float64(len(of))))-1].Round(time.Millisecond)
 	}
 	return fmt.Sprintf("p50 %v, p99 %v, largest %v of %d", at(0.5), at(0.99), of[len(of)-1].Round(time.Millisecond), len(of))
 }
