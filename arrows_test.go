@@ -51,6 +51,8 @@ var vendors = []struct {
 	{"github.com/coder/websocket", []string{"web"}},
 	{"github.com/sashabaranov/go-openai", []string{"llm/openai"}},
 	{"google.golang.org/genai", []string{"llm/google"}},
+	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
+	{"github.com/prometheus/", []string{"web", "cmd/voicebridge/internal/telemetry"}},
 	{"github.com/chromedp/", nil}, // a browser is driven by tests only
 }
 

@@ -83,7 +83,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	}
 	t.steps = &steps{
 		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.FirstByte,
-		idle: t.cfg.Idle, cost: t.cfg.Cost, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
+		idle: t.cfg.Idle, cost: t.cfg.Cost, blind: t.blind, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
 	}
 	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, log: t.log}
 }
@@ -144,7 +144,11 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 		}
 	}
 	if t.req.says() {
-		if t.user, err = b.AppendMessage(t.req.message(t.note)); err != nil {
+		said := t.req // the transaction may be tried again
+		if said.Images, err = keepImages(b, t.req.Key.Thread, t.req.Images, t.cfg.ImageQuota); err != nil {
+			return err
+		}
+		if t.user, err = b.AppendMessage(said.message(t.note)); err != nil {
 			return err
 		}
 	}

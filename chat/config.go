@@ -41,6 +41,8 @@ type Config struct {
 	ApproveTools toolkit.Names
 	// ToolLimits are those of every tool call.
 	ToolLimits toolkit.RouterConfig
+	// ImageQuota is how many bytes the images of one owner may have; 0 is no limit.
+	ImageQuota int64
 	// Instructions is the system prompt.
 	Instructions string
 	// MaxTokens limits an answer; 0 leaves it to the provider. Where tools may be

@@ -47,6 +47,8 @@ type TurnReport struct {
 	Result Result
 	// Closed says that the request had a Closing, which knows the result already.
 	Closed bool
+	// Course is what the turn spent its time on.
+	Course Course
 }
 
 // DefaultContext is the built-in [ContextBuilder]: it tells the date and the time and,

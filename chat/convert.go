@@ -120,7 +120,7 @@ func (c *converter) step(s step, m *persistence.Message) {
 		call := llm.ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: toolkit.Metadata(p.Raw, c.provider)}
 		said.ToolCalls = append(said.ToolCalls, call)
 		output := resultText(p)
-		result := entry{from: m, Message: llm.Message{
+		result := entry{from: m, images: imagesOf(p), Message: llm.Message{
 			Role: llm.RoleTool, Content: output, ToolCallID: call.ID, ToolName: call.Name,
 			Failed: p.State != persistence.ToolOutputAvailable,
 		}}

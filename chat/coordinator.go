@@ -31,6 +31,8 @@ type Coordinator struct {
 	// finished are turns that ended not long ago.
 	finished map[persistence.Key]*Turn
 	running  sync.WaitGroup
+
+	blind blindModels
 }
 
 // New makes a coordinator. Its Run must be called too.
@@ -174,7 +176,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 	}
 	t := &Turn{
 		cfg: &c.cfg, req: req, id: persistence.NewID(), begun: time.Now(), ending: c.ending, done: make(chan struct{}), decided: make(chan struct{}, 1),
-		log: c.log.With("thread_id", req.Key.Thread),
+		log: c.log.With("thread_id", req.Key.Thread), blind: &c.blind,
 	}
 	t.ctx, t.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := c.enter(t); err != nil {

@@ -29,9 +29,6 @@ const (
 	lostImage = "(An image that cannot be shown any more.)"
 )
 
-// imageTypes are the media types that all providers take.
-var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
-
 // Image is a picture of a message: a part {"type":"file","mediaType","url"} of the AI
 // SDK's UIMessage.
 type Image struct {
@@ -52,7 +49,7 @@ func savedImages(ctx context.Context, store *persistence.Store, key persistence.
 		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return nil, err
 		}
-		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, imageTypes[0]), URL: imagePath(key.Thread) + url.PathEscape(id)})
+		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, persistence.ImageTypes[0]), URL: imagePath(key.Thread) + url.PathEscape(id)})
 	}
 	return all, nil
 }
@@ -78,7 +75,28 @@ func imageOf(p *persistence.Part) (i Image, ok bool) {
 	if p.Type != "file" || json.Unmarshal(p.Raw, &i) != nil {
 		return Image{}, false
 	}
-	return i, slices.Contains(imageTypes, i.MediaType)
+	return i, slices.Contains(persistence.ImageTypes, i.MediaType)
+}
+
+// keepImages saves the images that came as data URLs beside the thread, so that its messages
+// only name them.
+func keepImages(b *persistence.Batch, thread string, images []Image, quota int64) ([]Image, error) {
+	kept := slices.Clone(images)
+	for n, i := range kept {
+		_, data, ok := i.data()
+		if !ok {
+			continue
+		}
+		image, err := persistence.NewImage(data)
+		if err != nil || image.IsSound() {
+			return nil, fmt.Errorf("%w: a data URL does not hold an image that can be shown", ErrImages)
+		}
+		if image, err = b.SaveImage(image, quota); err != nil {
+			return nil, err
+		}
+		kept[n] = Image{MediaType: image.MediaType, URL: imagePath(thread) + image.ID}
+	}
+	return kept, nil
 }
 
 // checkImages says why images cannot be taken (ErrImages).
@@ -87,12 +105,43 @@ func checkImages(images []Image, saved int) error {
 		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, n, MaxImages)
 	}
 	for _, i := range images {
-		if !slices.Contains(imageTypes, i.MediaType) {
-			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType, strings.Join(imageTypes, ", "))
+		if !slices.Contains(persistence.ImageTypes, i.MediaType) {
+			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType, strings.Join(persistence.ImageTypes, ", "))
 		}
 		if _, data, ok := i.data(); strings.HasPrefix(i.URL, "data:") && (!ok || len(data) == 0) {
 			return fmt.Errorf("%w: a data URL cannot be read", ErrImages)
 		}
 	}
 	return nil
+}
+
+// Media keeps the images and sounds that tools return beside the threads of their calls.
+type Media struct {
+	Store *persistence.Store
+	// Quota is how many bytes the images of one owner may have; 0 is no limit.
+	Quota int64
+}
+
+// SaveMedia keeps data that is an image or a sound by its header.
+func (m Media) SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error) {
+	i, err := persistence.NewImage(data)
+	if err != nil {
+		return toolkit.Media{}, err
+	}
+	if i, err = m.Store.SaveImage(ctx, persistence.Key{Owner: call.Owner, Thread: call.ThreadID}, i, m.Quota); err != nil {
+		return toolkit.Media{}, err
+	}
+	return toolkit.Media{ID: i.ID, MediaType: i.MediaType, URL: imagePath(call.ThreadID) + i.ID, Width: i.Width, Height: i.Height}, nil
+}
+
+// imagesOf returns the images of a call's result.
+func imagesOf(p *persistence.Part) []Image {
+	if p.State != persistence.ToolOutputAvailable || p.Type != "dynamic-tool" {
+		return nil
+	}
+	var all []Image
+	for _, m := range toolkit.ResultImages(p.Output) {
+		all = append(all, Image{MediaType: m.MediaType, URL: m.URL})
+	}
+	return all
 }

@@ -90,11 +90,12 @@ func TestImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inline := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte("dot"))}
+		dot := pngOf(t, 1)
+		inline := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(dot)}
 		b.wait(b.turn(chat.TurnRequest{Text: "What is this?", Images: []chat.Image{inline}, ImageIDs: []string{saved.ID}}))
 		b.wait(b.turn(chat.TurnRequest{ImageIDs: []string{"lost"}}))
 		got := provider.seen()[1].Messages
-		want := []llm.Image{{MediaType: "image/png", Data: []byte("dot")}, {MediaType: "image/gif", Data: []byte("kept")}}
+		want := []llm.Image{{MediaType: "image/png", Data: dot}, {MediaType: "image/gif", Data: []byte("kept")}}
 		if diff := cmp.Diff(want, got[0].Images); diff != "" {
 			t.Errorf("images (-want +got):\n%s", diff)
 		}

@@ -48,14 +48,14 @@ func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]ll
 
 // remember returns a step with calls as later turns will read it, but with all
 // secrets: the model needs them to go on.
-func (p *prompt) remember(d *draft, calls []*call) []llm.Message {
+func (p *prompt) remember(ctx context.Context, key persistence.Key, d *draft, calls []*call) []llm.Message {
 	parts, first := d.step(calls[0].part)
 	for _, c := range calls {
 		parts[c.part-first] = savedPart(c.WholePart())
 	}
 	h := HistoryConfig{MaxTokens: 1 << 30} // the last message is never cut anyway
 	step := persistence.Message{Role: persistence.RoleAssistant, Parts: parts}
-	messages := h.Messages([]persistence.Message{step}, p.provider)
+	messages := p.show(ctx, key, h.entries([]persistence.Message{step}, p.provider))
 	// The ids are those of the provider, which it may want to see again.
 	for i := range messages[0].ToolCalls {
 		messages[0].ToolCalls[i].ID = calls[i].Call.ID

@@ -43,6 +43,7 @@ type keeper struct {
 	job     *job          // under way; nil for none
 	retryAt time.Time     // after a failure
 	keptAt  time.Time     // the last save
+	saves   []Interval    // that have ended
 }
 
 // job is one save.
@@ -53,6 +54,7 @@ type job struct {
 
 	// What follows is read after done.
 	done    chan struct{}
+	took    Interval
 	stop    bool // somebody has asked to stop the turn
 	answers []persistence.Approval
 	err     error
@@ -168,6 +170,7 @@ func (k *keeper) begin(now time.Time) {
 		ctx, cancel := context.WithTimeout(k.ctx, saveTimeout)
 		defer cancel()
 		j.err = k.store.Batch(ctx, k.key, func(b *persistence.Batch) error { return k.save(b, j) })
+		j.took = Interval{now, time.Now()}
 	})
 }
 
@@ -203,6 +206,7 @@ func (k *keeper) collect() error {
 		return nil
 	}
 	k.job = nil
+	k.saved(j.took)
 	if j.err == nil {
 		k.retryAt = time.Time{}
 		k.questions.saved(j.questions, j.answers)
@@ -229,6 +233,16 @@ func (k *keeper) collect() error {
 		k.retryAt = time.Now().Add(saveEvery)
 	}
 	return nil //nolint:nilerr // it is saved again
+}
+
+// maxSaves is how many transactions the report of a turn lists.
+const maxSaves = 64
+
+// saved notes a transaction that has ended.
+func (k *keeper) saved(took Interval) {
+	if len(k.saves) < maxSaves {
+		k.saves = append(k.saves, took)
+	}
 }
 
 // flush saves all there is, once, and waits for that: a tool does not run before its
@@ -259,6 +273,7 @@ func (k *keeper) final(ctx context.Context, end write) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
 	for {
+		began := time.Now()
 		err := k.store.Batch(ctx, k.key, func(b *persistence.Batch) error {
 			if _, err := b.KeepTurn(k.id, lease); err != nil {
 				return err
@@ -270,6 +285,7 @@ func (k *keeper) final(ctx context.Context, end write) error {
 			}
 			return end(b)
 		})
+		k.saved(Interval{began, time.Now()})
 		if err == nil || errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrInvalid) || errors.Is(err, persistence.ErrConflict) {
 			return err
 		}

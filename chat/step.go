@@ -38,26 +38,39 @@ type steps struct {
 	keeper   *keeper
 	tools    *tools
 	side     *sync.WaitGroup
+	blind    *blindModels
 
 	begun   time.Time // of the turn
 	usage   llm.Usage // of all requests
-	firstMS int64     // from the beginning of the turn to the first piece, 0 for none
+	records []persistence.ResponseRecord
+	firstMS int64 // from the beginning of the turn to the first piece, 0 for none
 }
 
 // step makes one request, several times if it has to. last says that calls in its answer
 // will not be run.
 func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason, error) {
+	name := modelName{s.provider.Name(), s.request.Model}
+	if s.blind.has(name) {
+		messages = withoutToolImages(messages)
+	}
+	var refused *llm.Error // the failure with images of tools, once they are left out
 	for attempt := 1; ; attempt++ {
 		a := &answer{s: s, last: last, begun: time.Now()}
 		err := a.run(messages)
 		if err == nil {
+			s.blind.learn(name, refused)
 			return a.calls, a.stop, nil
 		}
 		failure := asError(s.provider.Name(), err)
+		final := !failure.Transient() || attempt >= s.attempts || failure.RetryAfter > maxRetryAfter
 		switch {
 		case s.ctx.Err() != nil:
 			return nil, "", context.Cause(s.ctx)
-		case a.came || !failure.Transient() || attempt >= s.attempts || failure.RetryAfter > maxRetryAfter:
+		case final && !a.came && failure.Status != 0 && hasToolImages(messages):
+			s.log.Warn("language model failed, trying without the images of tools", "error", failure)
+			messages, refused = withoutToolImages(messages), failure
+			continue
+		case a.came || final:
 			return nil, "", failure
 		}
 		pause := max(failure.RetryAfter, retryFirst<<(attempt-1)+rand.N(retryFirst/2))
@@ -120,6 +133,7 @@ func (a *answer) close(err error) {
 	s.usage.InputTokens += a.usage.InputTokens
 	s.usage.OutputTokens += a.usage.OutputTokens
 	s.usage.CachedTokens += a.usage.CachedTokens
+	s.records = append(s.records, a.record)
 	a.save()
 }
 

@@ -26,6 +26,7 @@ type Turn struct {
 	log    *slog.Logger
 	begun  time.Time
 	ending context.Context // of the coordinator: done when the server stops
+	blind  *blindModels
 
 	ctx  context.Context // of the turn, not of the request that began it
 	stop context.CancelCauseFunc
@@ -43,6 +44,7 @@ type Turn struct {
 
 	// What follows belongs to run.
 
+	ended  time.Time
 	side   sync.WaitGroup // goroutines that run starts
 	draft  *draft
 	keeper *keeper
@@ -107,6 +109,7 @@ func (t *Turn) run(leave func()) {
 	if saved {
 		leave()
 	}
+	t.ended = time.Now()
 	t.events.add(Event{Type: EventFinish, MessageID: t.message, Result: &t.result})
 	t.publish("turn_finished", turnEvent{TurnID: t.id, MessageID: t.message, Status: t.result.Status})
 	close(t.done)
@@ -154,7 +157,7 @@ func (t *Turn) rounds() (FinishReason, error) {
 			t.result.ToolCalls = open
 			return FinishToolCalls, nil
 		}
-		messages = append(messages, t.prompt.remember(t.draft, calls)...)
+		messages = append(messages, t.prompt.remember(t.ctx, t.req.Key, t.draft, calls)...)
 	}
 }
 
@@ -184,11 +187,25 @@ func (t *Turn) publish(kind persistence.EventType, data any) {
 	t.cfg.Store.Publish(t.ctx, t.req.Key, persistence.Event{Type: kind, Data: toolkit.Encode(data)})
 }
 
+// course tells what the turn spent its time on.
+func (t *Turn) course() Course {
+	c := Course{
+		Begun: t.begun, Ended: t.ended, FirstToken: time.Duration(t.steps.firstMS) * time.Millisecond,
+		Requests: t.steps.records, Saves: t.keeper.saves,
+	}
+	for _, call := range t.tools.all {
+		if call.Done() {
+			c.Tools = append(c.Tools, call.Record())
+		}
+	}
+	return c
+}
+
 // report tells the observers.
 func (t *Turn) report() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), observerTimeout)
 	defer cancel()
-	report := TurnReport{Key: t.req.Key, User: t.req.Text, Result: t.result, Closed: t.req.Closing != nil}
+	report := TurnReport{Key: t.req.Key, User: t.req.Text, Result: t.result, Closed: t.req.Closing != nil, Course: t.course()}
 	for _, o := range t.cfg.Observers {
 		func() {
 			defer func() {

@@ -63,7 +63,8 @@ const (
 type Message struct {
 	Role    Role
 	Content string
-	// Images are shown to the model with a user's message, before its text.
+	// Images are shown to the model with a user's message, before its text, or with a
+	// tool's result, after it.
 	Images []Image
 	// ToolCalls are what an assistant message asks for.
 	ToolCalls []ToolCall

@@ -43,6 +43,7 @@ func (h *health) get() (since time.Time, err error) {
 
 // write runs one transaction and notes whether the database is there.
 func (s *Store) write(ctx context.Context, fn func(queries) error) error {
+	began := time.Now()
 	err := s.eng.write(ctx, func(q queries) error {
 		if s.shared && s.serving.Load() {
 			if err := s.hold(ctx, q); err != nil {
@@ -54,8 +55,10 @@ func (s *Store) write(ctx context.Context, fn func(queries) error) error {
 	switch {
 	case err == nil:
 		s.health.note(nil)
+		s.onWrite(time.Since(began), true)
 	case s.eng.problem(err) == problemAway && !s.isClosed() && !errors.Is(ctx.Err(), context.Canceled):
 		s.health.note(err)
+		s.onWrite(time.Since(began), false)
 	}
 	return err
 }

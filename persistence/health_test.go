@@ -16,7 +16,14 @@ import (
 func TestHealthyLocked(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
-	s := persistencetest.Open(t, url, persistence.Options{})
+	var saved, away int
+	s := persistencetest.Open(t, url, persistence.Options{OnWrite: func(_ time.Duration, ok bool) {
+		if ok {
+			saved++
+			return
+		}
+		away++
+	}})
 	if err := s.Healthy(t.Context()); err != nil {
 		t.Errorf("Healthy() = %v", err)
 	}
@@ -51,5 +58,8 @@ func TestHealthyLocked(t *testing.T) {
 	}
 	if _, err := s.CreateThread(t.Context(), "anna", ""); err != nil {
 		t.Errorf("CreateThread() = %v", err)
+	}
+	if saved != 2 || away != 2 { // the sign of health and the thread; both were tried in vain
+		t.Errorf("told of %d transactions that were saved and %d that were not", saved, away)
 	}
 }

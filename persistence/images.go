@@ -1,11 +1,19 @@
 package persistence
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	_ "image/gif" // for their headers
+	_ "image/jpeg"
+	_ "image/png"
 	"slices"
+	"strings"
 	"time"
+
+	_ "golang.org/x/image/webp" // so too
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
@@ -14,16 +22,77 @@ import (
 // MaxImageBytes is the size of one image, in bytes.
 const MaxImageBytes = 10 << 20
 
+// MaxPixels is the longest side of an image: models scale larger ones down.
+const MaxPixels = 16_384
+
 // ErrQuota says that the owner has stored as much as an owner may.
 var ErrQuota = errors.New("quota is used up")
 
-// Image is an image of a thread.
+// Image is an image of a thread, or a sound that a tool returned.
 type Image struct {
 	ID            string
-	MediaType     string // image/png, image/jpeg, image/webp or image/gif
-	Width, Height int    // in pixels
+	MediaType     string // one of ImageTypes or SoundTypes
+	Width, Height int    // in pixels; 0 for a sound
 	Data          []byte
 	CreatedAt     time.Time
+}
+
+// ImageTypes are the media types of images.
+var ImageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
+
+// SoundTypes are the media types of sounds.
+var SoundTypes = []string{"audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/webm"}
+
+// soundMarks stand at the beginning of a file, or behind the offset, by its media type.
+var soundMarks = map[string]struct {
+	offset int
+	marks  []string
+}{
+	"audio/wav":  {8, []string{"WAVE"}},
+	"audio/mpeg": {0, []string{"ID3", "\xff\xfb", "\xff\xfa", "\xff\xf3", "\xff\xf2"}},
+	"audio/ogg":  {0, []string{"OggS"}},
+	"audio/flac": {0, []string{"fLaC"}},
+	"audio/mp4":  {4, []string{"ftyp"}},
+	"audio/webm": {0, []string{"\x1a\x45\xdf\xa3"}},
+}
+
+// NewImage returns data as an image, or as a sound, of the type that its header shows. The
+// error, ErrInvalid, says why it is neither.
+func NewImage(data []byte) (Image, error) {
+	if len(data) == 0 || len(data) > MaxImageBytes {
+		return Image{}, fmt.Errorf("%w data: %d bytes, at most %d are possible", ErrInvalid, len(data), MaxImageBytes)
+	}
+	for _, mediaType := range SoundTypes {
+		m := soundMarks[mediaType]
+		rest := data[min(m.offset, len(data)):]
+		if slices.ContainsFunc(m.marks, func(mark string) bool { return bytes.HasPrefix(rest, []byte(mark)) }) {
+			return Image{MediaType: mediaType, Data: data}, nil
+		}
+	}
+	config, format, err := image.DecodeConfig(bytes.NewReader(data))
+	i := Image{MediaType: "image/" + format, Width: config.Width, Height: config.Height, Data: data}
+	switch {
+	case err != nil || !slices.Contains(ImageTypes, i.MediaType):
+		return Image{}, fmt.Errorf("%w data: it is none of %s", ErrInvalid, strings.Join(slices.Concat(ImageTypes, SoundTypes), ", "))
+	case min(i.Width, i.Height) < 1 || max(i.Width, i.Height) > MaxPixels:
+		return Image{}, fmt.Errorf("%w size %d×%d: from 1 to %d pixels are possible on each side", ErrInvalid, i.Width, i.Height, MaxPixels)
+	}
+	return i, nil
+}
+
+// IsSound reports whether it is a sound.
+func (i Image) IsSound() bool { return slices.Contains(SoundTypes, i.MediaType) }
+
+func (i Image) check() error {
+	switch {
+	case !slices.Contains(ImageTypes, i.MediaType) && !i.IsSound():
+		return fmt.Errorf("%w media type %q", ErrInvalid, i.MediaType)
+	case len(i.Data) == 0 || len(i.Data) > MaxImageBytes:
+		return fmt.Errorf("%w data: %d bytes, at most %d are possible", ErrInvalid, len(i.Data), MaxImageBytes)
+	case !i.IsSound() && min(i.Width, i.Height) < 1:
+		return fmt.Errorf("%w size %d×%d", ErrInvalid, i.Width, i.Height)
+	}
+	return nil
 }
 
 // SaveImage keeps an image of the thread and gives it an id. quota is how many
@@ -33,35 +102,45 @@ func (s *Store) SaveImage(ctx context.Context, key Key, i Image, quota int64) (I
 	if err := key.check(); err != nil {
 		return Image{}, fmt.Errorf("save image: %w", err)
 	}
-	switch {
-	case !slices.Contains([]string{"image/png", "image/jpeg", "image/webp", "image/gif"}, i.MediaType):
-		return Image{}, fmt.Errorf("save image: %w media type %q", ErrInvalid, i.MediaType)
-	case len(i.Data) == 0 || len(i.Data) > MaxImageBytes:
-		return Image{}, fmt.Errorf("save image: %w data: %d bytes, at most %d are possible", ErrInvalid, len(i.Data), MaxImageBytes)
-	case i.Width < 1 || i.Height < 1:
-		return Image{}, fmt.Errorf("save image: %w size %d×%d", ErrInvalid, i.Width, i.Height)
-	}
-	i.ID, i.CreatedAt = NewID(), dbtype.At(now()).Time
-	err := s.write(ctx, func(q queries) error {
-		if quota > 0 {
-			stored, err := q.StoredImages(ctx, pgdb.StoredImagesParams{Owner: key.Owner})
-			if err != nil {
-				return err
-			}
-			if stored+int64(len(i.Data)) > quota {
-				return fmt.Errorf("%w: %d of %d bytes are stored", ErrQuota, stored, quota)
-			}
-		}
-		_, err := q.SaveImage(ctx, pgdb.SaveImageParams{
-			ID: i.ID, ThreadID: key.Thread, Owner: key.Owner, MediaType: i.MediaType, Width: int64(i.Width), Height: int64(i.Height),
-			Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(i.CreatedAt),
-		})
+	var saved Image
+	err := s.write(ctx, func(q queries) (err error) {
+		saved, err = saveImage(ctx, q, key, i, quota)
 		return err
 	})
 	if err != nil {
 		return Image{}, s.fail("save image", err)
 	}
-	return i, nil
+	return saved, nil
+}
+
+// SaveImage is Store.SaveImage.
+func (b *Batch) SaveImage(i Image, quota int64) (saved Image, err error) {
+	err = b.do("save image", func() (err error) {
+		saved, err = saveImage(b.ctx, b.q, b.key, i, quota)
+		return err
+	})
+	return saved, err
+}
+
+func saveImage(ctx context.Context, q queries, key Key, i Image, quota int64) (Image, error) {
+	if err := i.check(); err != nil {
+		return Image{}, err
+	}
+	i.ID, i.CreatedAt = NewID(), dbtype.At(now()).Time
+	if quota > 0 {
+		stored, err := q.StoredImages(ctx, pgdb.StoredImagesParams{Owner: key.Owner})
+		if err != nil {
+			return Image{}, err
+		}
+		if stored+int64(len(i.Data)) > quota {
+			return Image{}, fmt.Errorf("%w: %d of %d bytes are stored", ErrQuota, stored, quota)
+		}
+	}
+	_, err := q.SaveImage(ctx, pgdb.SaveImageParams{
+		ID: i.ID, ThreadID: key.Thread, Owner: key.Owner, MediaType: i.MediaType, Width: int64(i.Width), Height: int64(i.Height),
+		Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(i.CreatedAt),
+	})
+	return i, err
 }
 
 // Image reads an image of the thread.

@@ -47,6 +47,9 @@ type Options struct {
 	// listens: a half is for reading and a half for writing. 0 is what the address
 	// says with pool_max_conns for each half, or else 4 or the number of processors.
 	MaxConns int
+	// OnWrite is told how long each transaction took that writes, and whether it was
+	// saved; of those that are refused it is not told. It must return at once; nil is nobody.
+	OnWrite func(took time.Duration, saved bool)
 }
 
 // Store is one database.
@@ -59,6 +62,7 @@ type Store struct {
 	shared bool
 	// noListen is Options.NoListen.
 	noListen bool
+	onWrite  func(took time.Duration, saved bool)
 	// poll is how often a watcher looks for changes that no hint came for, as a
 	// time.Duration; zero is never, where no other process writes.
 	poll atomic.Int64
@@ -80,10 +84,13 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.Instance == "" {
 		opts.Instance = NewID()
 	}
+	if opts.OnWrite == nil {
+		opts.OnWrite = func(time.Duration, bool) {}
+	}
 	if !validID(opts.Instance) {
 		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
 	}
-	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, closed: make(chan struct{})}
+	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, onWrite: opts.OnWrite, closed: make(chan struct{})}
 	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
 	}

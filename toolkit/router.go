@@ -38,6 +38,29 @@ type RouterConfig struct {
 	MaxModel int
 	// Logger is told how each call ended; nil = none.
 	Logger *slog.Logger
+	// Observe is told, too, and must return at once; nil = nobody.
+	Observe func(Report)
+}
+
+// Ending is how the run of a tool ended.
+type Ending string
+
+// The endings.
+const (
+	EndedDone      Ending = "done"
+	EndedFailed    Ending = "failed"
+	EndedTimeout   Ending = "timeout"   // its time was up
+	EndedCancelled Ending = "cancelled" // nobody wanted its result any more
+)
+
+// Report is a call that has ended.
+type Report struct {
+	Call Call
+	// Entry is the tool; of an unknown one it is empty.
+	Entry     Entry
+	Ending    Ending
+	StartedAt time.Time
+	Took      time.Duration
 }
 
 // Router runs the function calls of a model on the tools of a registry. It is safe for
@@ -87,8 +110,13 @@ func (r *Router) Call(ctx context.Context, call Call) iter.Seq2[Chunk, error] {
 			return
 		}
 		started := time.Now()
-		result, stopped := r.run(ctx, call, yield)
-		r.report(call, result, stopped, time.Since(started))
+		result, ending, stopped := r.run(ctx, call, yield)
+		took := time.Since(started)
+		r.report(call, result, stopped, took)
+		if r.config.Observe != nil {
+			entry, _ := r.registry.Lookup(call.Name)
+			r.config.Observe(Report{Call: call, Entry: entry, Ending: ending, StartedAt: started, Took: took})
+		}
 		if !stopped {
 			yield(Chunk{Result: &result}, nil)
 		}
@@ -108,15 +136,15 @@ func (r *Router) report(call Call, result Result, stopped bool, took time.Durati
 	}
 }
 
-// run returns the call's result, or stopped when the consumer wants no more.
-func (r *Router) run(ctx context.Context, call Call, yield func(Chunk, error) bool) (result Result, stopped bool) {
+// run returns the call's result and how it came, or stopped when the consumer wants no more.
+func (r *Router) run(ctx context.Context, call Call, yield func(Chunk, error) bool) (result Result, ending Ending, stopped bool) {
 	tool, ok := r.registry.lookup(call.Name)
 	if !ok {
-		return Result{Error: r.unknown(call.Name)}, false
+		return Result{Error: r.unknown(call.Name)}, EndedFailed, false
 	}
 	text, object, err := parseArguments(call.Arguments, r.config.MaxArguments)
 	if err != nil {
-		return Result{Error: err.Error()}, false
+		return Result{Error: err.Error()}, EndedFailed, false
 	}
 	call.Arguments = text
 	timeout := r.config.Timeout
@@ -126,17 +154,21 @@ func (r *Router) run(ctx context.Context, call Call, yield func(Chunk, error) bo
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timeoutError{timeout})
 	defer cancel()
 	if err := context.Cause(ctx); err != nil {
-		return Result{Error: endedBy(err)}, false
+		return Result{Error: endedBy(err)}, endingOf(err), false
 	}
 	x := startExecution(ctx, r.log, tool, call, object)
 	defer x.stop(cancel)
 	for {
 		c, more := x.next(ctx)
 		if !more {
-			return r.finish(x.result(ctx)), false
+			result = r.finish(x.result(ctx))
+			if !result.Failed() {
+				return result, EndedDone, false
+			}
+			return result, endingOf(context.Cause(ctx)), false
 		}
 		if !yield(sanitizeProgress(c), nil) {
-			return Result{}, true
+			return Result{}, EndedCancelled, true
 		}
 	}
 }
@@ -160,6 +192,19 @@ func (r *Router) unknown(name string) string {
 type timeoutError struct{ limit time.Duration }
 
 func (e timeoutError) Error() string { return fmt.Sprintf("the tool timed out after %v", e.limit) }
+
+// endingOf is the ending of a call that failed while its ctx had that cause, or none.
+func endingOf(cause error) Ending {
+	_, late := errors.AsType[timeoutError](cause)
+	switch {
+	case cause == nil:
+		return EndedFailed
+	case late, errors.Is(cause, context.DeadlineExceeded):
+		return EndedTimeout
+	default:
+		return EndedCancelled
+	}
+}
 
 // endedBy says why a call ended before its tool did.
 func endedBy(cause error) string {

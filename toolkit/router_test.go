@@ -270,7 +270,8 @@ func TestRouterTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				router := routerOf(t, RouterConfig{Timeout: 10 * time.Second},
+				var reports []Report
+				router := routerOf(t, RouterConfig{Timeout: 10 * time.Second, Observe: func(r Report) { reports = append(reports, r) }},
 					&fakeTool{def: Definition{Name: "tool"}, timeout: tc.own, call: tc.call})
 				started := time.Now()
 				_, result := collect(t.Context(), t, router, Call{Name: "tool"})
@@ -279,6 +280,13 @@ func TestRouterTimeout(t *testing.T) {
 				}
 				if result.Failed() != (tc.err != "") || !strings.Contains(result.Error, tc.err) {
 					t.Errorf("got %+v, want error %q", result, tc.err)
+				}
+				ending := EndedDone
+				if tc.err != "" {
+					ending = EndedTimeout
+				}
+				if len(reports) != 1 || reports[0].Ending != ending || reports[0].Took != tc.took || !reports[0].StartedAt.Equal(started) || reports[0].Entry.Executor != ExecutorApp {
+					t.Errorf("reported %+v", reports)
 				}
 				time.Sleep(2 * time.Hour) // those that were left behind end
 			})
@@ -392,6 +400,45 @@ func TestDrain(t *testing.T) {
 			}, func(Chunk) { progress++ })
 			if string(result.Output) != tc.output || !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || progress != tc.progress {
 				t.Errorf("got %+v and %d progress chunks", result, progress)
+			}
+		})
+	}
+}
+
+// TestRouterReports shows how calls ended to who observes them.
+func TestRouterReports(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		call   Call
+		tool   func(context.Context, Call, func(Chunk, error) bool)
+		leave  bool // the consumer, after the first chunk
+		cancel bool // the caller, before
+		want   Ending
+		known  bool
+	}{
+		"done":      {call: Call{Name: "tool"}, tool: yields(success(`1`)), want: EndedDone, known: true},
+		"failed":    {call: Call{Name: "tool"}, tool: yields(failure("no")), want: EndedFailed, known: true},
+		"unknown":   {call: Call{Name: "other"}, want: EndedFailed},
+		"arguments": {call: Call{Name: "tool", Arguments: "{"}, want: EndedFailed, known: true},
+		"stopped":   {call: Call{Name: "tool"}, tool: yields(Chunk{Message: "a"}, success(`1`)), leave: true, want: EndedCancelled, known: true},
+		"cancelled": {call: Call{Name: "tool"}, tool: yields(success(`1`)), cancel: true, want: EndedCancelled, known: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var reports []Report
+			router := routerOf(t, RouterConfig{Observe: func(r Report) { reports = append(reports, r) }}, &fakeTool{def: Definition{Name: "tool"}, call: tc.tool})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tc.cancel {
+				cancel()
+			}
+			for range router.Call(ctx, tc.call) {
+				if tc.leave {
+					break
+				}
+			}
+			if len(reports) != 1 || reports[0].Ending != tc.want || (reports[0].Entry.Tool != nil) != tc.known || reports[0].Call.Name != tc.call.Name {
+				t.Errorf("reported %+v, want %s", reports, tc.want)
 			}
 		})
 	}

@@ -116,6 +116,8 @@ func classifyChat(err error) *problem.Error {
 		return problem.BadRequest("invalid_value", "tools", plainWords(message, chat.ErrTools))
 	case errors.Is(err, chat.ErrImages):
 		return problem.BadRequest("invalid_value", "messages", plainWords(message, chat.ErrImages))
+	case errors.Is(err, persistence.ErrQuota):
+		return errImageQuota
 	case errors.Is(err, chat.ErrUnknownCall):
 		return problem.BadRequest("unknown_call", param, message)
 	case errors.Is(err, chat.ErrAnswered):

@@ -31,7 +31,7 @@ type health struct {
 func (h *health) routes(r router) {
 	r.GET("/healthz", h.healthz)
 	r.GET("/readyz", h.readyz)
-	r.GET("/metrics", echo.WrapHandler(h.metrics.handler()), r.user)
+	r.GET("/metrics", echo.WrapHandler(h.metrics.Handler()), r.user)
 }
 
 // healthz says that the process answers.

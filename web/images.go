@@ -1,19 +1,13 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/gif" // for their headers
-	_ "image/jpeg"
-	_ "image/png"
 	"net/http"
 	"slices"
 
 	"github.com/labstack/echo/v4"
-	_ "golang.org/x/image/webp" // so too
 
 	"voicebridge/persistence"
 	"voicebridge/web/input"
@@ -26,11 +20,7 @@ type imageStore interface {
 	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
 }
 
-// maxPixels is the side of an image: models scale larger ones down.
-const maxPixels = 16_384
-
-// imageTypes are the media types of images by the names of their decoders.
-var imageTypes = map[string]string{"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif"}
+var errImageQuota = problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
 
 // images answers the routes about a thread's images.
 type images struct {
@@ -60,25 +50,21 @@ func (h *images) add(c echo.Context) error {
 		return err
 	}
 	declared, _ := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
-	if !slices.Contains([]string{"image/png", "image/jpeg", "image/webp", "image/gif"}, declared) {
+	if !slices.Contains(persistence.ImageTypes, declared) {
 		return problem.UnsupportedMedia("Send the image as image/png, image/jpeg, image/webp or image/gif.")
 	}
 	data, err := input.Body(c, persistence.MaxImageBytes, "image")
 	if err != nil {
 		return err
 	}
-	config, format, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil || imageTypes[format] != declared {
-		return problem.BadRequest("bad_image", "image", fmt.Sprintf("The body is not an image of the type %s.", declared))
+	image, err := persistence.NewImage(data)
+	if err != nil || image.MediaType != declared {
+		return problem.BadRequest("bad_image", "image", fmt.Sprintf("The body is not an image of the type %s, or has more than %d pixels on a side.",
+			declared, persistence.MaxPixels))
 	}
-	if config.Width < 1 || config.Height < 1 || config.Width > maxPixels || config.Height > maxPixels {
-		return problem.BadRequest("bad_image", "image", fmt.Sprintf("An image must have from 1 to %d pixels on each side.", maxPixels))
-	}
-	saved, err := h.store.SaveImage(c.Request().Context(), key, persistence.Image{
-		MediaType: declared, Width: config.Width, Height: config.Height, Data: data,
-	}, h.quota)
+	saved, err := h.store.SaveImage(c.Request().Context(), key, image, h.quota)
 	if errors.Is(err, persistence.ErrQuota) {
-		return problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
+		return errImageQuota
 	}
 	if err != nil {
 		return orThread(err)

@@ -90,8 +90,12 @@ func (m *Metrics) watch(calls voiceCalls, texts textChat, open *socket.Set, even
 	)
 }
 
-func (m *Metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
+// Registry is where the figures of other parts of the process are added.
+func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
+
+// Handler answers with all figures, and with the ids of traces to who asks for OpenMetrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: true})
 }
 
 func (m *Metrics) request(route, method string, status int, took time.Duration) {

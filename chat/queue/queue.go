@@ -48,7 +48,11 @@ type Config struct {
 	// MaxAttempts is how often a message is tried before its queue pauses,
 	// whatever the failure; 0 means 6.
 	MaxAttempts int
-	Logger      *slog.Logger
+	// OnSent is told how long a message has waited that was sent, since it was due;
+	// OnPaused why a queue was paused. They must return at once; nil is nobody.
+	OnSent   func(waited time.Duration)
+	OnPaused func(reason string)
+	Logger   *slog.Logger
 }
 
 // Queue is the queues of all threads. Its methods may be called concurrently.
@@ -90,6 +94,12 @@ func New(cfg Config) (*Queue, error) {
 	cfg.MaxParallel = cmp.Or(cfg.MaxParallel, DefaultMaxParallel)
 	cfg.Every, cfg.Lease = cmp.Or(cfg.Every, DefaultEvery), cmp.Or(cfg.Lease, DefaultLease)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultMaxAttempts)
+	if cfg.OnSent == nil {
+		cfg.OnSent = func(time.Duration) {}
+	}
+	if cfg.OnPaused == nil {
+		cfg.OnPaused = func(string) {}
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -317,6 +327,7 @@ func (q *Queue) updated(ctx context.Context, key persistence.Key, action, id str
 }
 
 func (q *Queue) paused(ctx context.Context, key persistence.Key, p persistence.QueuePause) {
+	q.cfg.OnPaused(p.Reason)
 	q.log.Warn("queue paused", "thread_id", key.Thread, "reason", p.Reason)
 	q.publish(ctx, key, "queue_paused", pausedEvent{key.Thread, p.Reason, p.Message})
 }

@@ -73,6 +73,11 @@ func (s *sending) run(ctx context.Context) {
 		return
 	}
 	q.updated(sendCtx, key, actionRemoved, s.m.ID)
+	due := s.m.QueuedAt
+	if at := s.m.ScheduledAt; at != nil && at.After(due) {
+		due = *at
+	}
+	q.cfg.OnSent(time.Since(due))
 	q.publish(sendCtx, key, "queue_message_sent", idEvent{SessionID: key.Thread, MessageID: s.m.ID})
 	s.job.answer(nil)
 	if turn == nil {

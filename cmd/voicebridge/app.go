@@ -10,6 +10,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime/rtc"
@@ -22,6 +23,12 @@ type app struct {
 	cfg     config.Config
 	log     *slog.Logger
 	metrics *web.Metrics
+	// instance is the id of this process.
+	instance string
+
+	traces    *telemetry.Traces // nil when there are none
+	observer  *telemetry.Observer
+	operators net.Listener // nil when it is off
 
 	store  *persistence.Store
 	spool  *spool.Writer // nil where no file can be made

@@ -62,7 +62,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		Logger:          a.log,
 	}
 	if a.spool != nil {
-		cfg.Writer = a.spool
+		cfg.Writer = timedWriter{a.spool, a.observer}
 	}
 	return cfg
 }

@@ -60,13 +60,14 @@ func openProvider(c *config.Config, name string) (llm.Provider, error) {
 
 // openChat makes the coordinator of text turns with all providers that are
 // configured, and of it the tool by which calls ask the agent.
-func openChat(cfg config.Config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, log *slog.Logger) (*chat.Coordinator, error) {
+func openChat(cfg config.Config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, ran func(toolkit.Report), log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
 		Store: store, Provider: cfg.TextProvider(), Models: map[string]string{},
 		Tools:         tools.registry,
 		ApproveTools:  tools.approve,
-		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Logger: log},
+		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Observe: ran, Logger: log},
+		ImageQuota:    cfg.ImageQuota(),
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
 		MaxTokens:     cfg.Text.MaxTokens,

@@ -28,10 +28,10 @@ const recoverEvery = 5 * time.Second
 // serve opens everything, from the database to the listener, and runs it until
 // ctx ends.
 func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writer) (err error) {
-	a := &app{cfg: cfg, log: log, metrics: web.NewMetrics()}
+	a := &app{cfg: cfg, log: log, metrics: web.NewMetrics(), instance: persistence.NewID()}
 	defer func() { err = errors.Join(err, a.close()) }()
 	for _, open := range []func(context.Context) error{
-		a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openCalls, a.openWeb,
+		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openCalls, a.openWeb, a.watchParts,
 	} {
 		if err := open(ctx); err != nil {
 			return err
@@ -52,7 +52,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 func (a *app) openStore(ctx context.Context) (err error) {
 	address := a.cfg.Secrets.DatabaseURL.Reveal()
 	if a.store, err = persistence.Open(ctx, address, persistence.Options{
-		Logger: a.log, NoMigrate: true, MaxConns: a.cfg.Database.MaxConnections,
+		Logger: a.log, NoMigrate: true, MaxConns: a.cfg.Database.MaxConnections, OnWrite: a.observer.Write, Instance: a.instance,
 	}); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (a *app) openUpstream(ctx context.Context) (err error) {
 }
 
 func (a *app) openTexts(context.Context) (err error) {
-	a.texts, err = openChat(a.cfg, a.store, a.tools, []chat.TurnObserver{a.metrics, a.inbox}, a.log)
+	a.texts, err = openChat(a.cfg, a.store, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.inbox}, a.observer.Tool, a.log)
 	return err
 }
 
@@ -159,6 +159,7 @@ func (a *app) run(ctx context.Context) error {
 		return above.Wait()
 	})
 	g.Go(func() error { return a.server.Run(under, a.ln) })
+	g.Go(func() error { return a.serveOperators(under) })
 	g.Go(func() error { return a.tools.run(under) })
 	g.Go(func() error { return a.up.run(under) })
 	g.Go(func() error { return a.recoverOthers(ctx) })

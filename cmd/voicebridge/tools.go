@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"voicebridge/chat"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
@@ -102,6 +103,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
 	}}
 	if store != nil {
 		options.Pins = store
+		options.Media = chat.Media{Store: store, Quota: cfg.ImageQuota()}
 	}
 	t.mcp, err = mcptool.Open(servers, options)
 	return err

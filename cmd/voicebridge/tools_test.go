@@ -218,7 +218,7 @@ func newToolBench(t *testing.T) *toolBench {
 	}
 	t.Cleanup(func() { _ = all.close() })
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	if _, err := openChat(cfg, store, all, nil, log); err != nil {
+	if _, err := openChat(cfg, store, all, nil, nil, log); err != nil {
 		t.Fatal(err)
 	}
 	thread, err := store.CreateThread(t.Context(), "anna", "")

@@ -104,15 +104,22 @@ func content(turn wire.Turn) message {
 			out.Content = append(out.Content, result(m))
 			continue
 		}
-		for _, i := range m.Images {
-			out.Content = append(out.Content, block{Type: "image", Source: &source{Type: "base64", MediaType: i.MediaType, Data: i.Data}})
-		}
+		out.Content = append(out.Content, images(m)...)
 		if strings.TrimSpace(m.Content) != "" {
 			out.Content = append(out.Content, text(m.Content))
 		}
 		for _, c := range m.ToolCalls {
 			out.Content = append(out.Content, call(c))
 		}
+	}
+	return out
+}
+
+// images writes the images of a message.
+func images(m llm.Message) []block {
+	var out []block
+	for _, i := range m.Images {
+		out = append(out, block{Type: "image", Source: &source{Type: "base64", MediaType: i.MediaType, Data: i.Data}})
 	}
 	return out
 }

@@ -61,6 +61,7 @@ func result(m llm.Message) block {
 	if m.Content != "" {
 		out.Content = []block{text(m.Content)}
 	}
+	out.Content = append(out.Content, images(m)...)
 	return out
 }
 

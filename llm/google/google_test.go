@@ -49,6 +49,15 @@ func unsigned(model string) llm.Request {
 	}}
 }
 
+// imageOfTool is a request with a result that holds an image.
+func imageOfTool(model string) llm.Request {
+	return llm.Request{Model: model, Messages: []llm.Message{
+		{Role: llm.RoleUser, Content: "Look"},
+		{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "look", Arguments: `{}`}}},
+		{Role: llm.RoleTool, ToolCallID: "call_1", Content: "[image, image/png]", Images: []llm.Image{{MediaType: "image/png", Data: []byte("\x89PNG")}}},
+	}}
+}
+
 func TestProvider(t *testing.T) {
 	t.Parallel()
 	llmtest.Run(t, llmtest.Wire{
@@ -75,6 +84,7 @@ func TestProvider(t *testing.T) {
 		Requests: map[string]llm.Request{
 			"calls_unsigned":          unsigned("gemini-3-pro"),
 			"calls_unsigned_unneeded": unsigned("gemini-2.5-flash"),
+			"images_inside":           imageOfTool("gemini-3-pro"),
 		},
 		Without: map[string]string{
 			"length_in_call": "calls come whole",

@@ -51,9 +51,10 @@ func request(req llm.Request) ([]*genai.Content, *genai.GenerateContentConfig) {
 			}
 		}
 	}
+	third := third(req.Model)
 	contents := make([]*genai.Content, 0, len(turns))
 	for i, turn := range turns {
-		contents = append(contents, content(turn, names, i > now && signs(req.Model)))
+		contents = append(contents, content(turn, names, third, third && i > now))
 	}
 	config.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
 		return exact(body, contents, config.Tools)
@@ -72,21 +73,29 @@ func exact(body map[string]any, contents []*genai.Content, tools []*genai.Tool) 
 	return body
 }
 
-// content writes one turn. sign puts a stand-in where the model's signature of
-// its calls is missing.
-func content(turn wire.Turn, names map[string]string, sign bool) *genai.Content {
+// content writes one turn. inside puts the images of a result into it; sign puts a stand-in
+// where the model's signature of its calls is missing.
+func content(turn wire.Turn, names map[string]string, inside, sign bool) *genai.Content {
 	out := &genai.Content{Role: roleUser}
 	if turn.Model {
 		out.Role = roleModel
 	}
-	for _, m := range turn.Messages {
+	var shown []*genai.Part // images of results, behind all of them
+	for n, m := range turn.Messages {
 		if m.Role == llm.RoleTool {
-			out.Parts = append(out.Parts, result(m, names))
+			part := result(m, names)
+			if inside {
+				part.FunctionResponse.Parts = imagesInside(m)
+			} else {
+				shown = append(shown, images(m)...)
+			}
+			out.Parts = append(out.Parts, part)
+			if n+1 == len(turn.Messages) || turn.Messages[n+1].Role != llm.RoleTool {
+				out.Parts, shown = append(out.Parts, shown...), nil
+			}
 			continue
 		}
-		for _, i := range m.Images {
-			out.Parts = append(out.Parts, &genai.Part{InlineData: &genai.Blob{Data: i.Data, MIMEType: i.MediaType}})
-		}
+		out.Parts = append(out.Parts, images(m)...)
 		if strings.TrimSpace(m.Content) != "" {
 			out.Parts = append(out.Parts, &genai.Part{Text: m.Content})
 		}
@@ -97,9 +106,28 @@ func content(turn wire.Turn, names map[string]string, sign bool) *genai.Content 
 	return out
 }
 
-// signs reports whether a model wants its signatures back and refuses calls
-// without: those since Gemini 3.
-func signs(model string) bool {
+// images writes the images of a message.
+func images(m llm.Message) []*genai.Part {
+	var out []*genai.Part
+	for _, i := range m.Images {
+		out = append(out, &genai.Part{InlineData: &genai.Blob{Data: i.Data, MIMEType: i.MediaType}})
+	}
+	return out
+}
+
+// imagesInside writes the images of a tool's result as parts of it:
+// https://ai.google.dev/gemini-api/docs/function-calling#multimodal.
+func imagesInside(m llm.Message) []*genai.FunctionResponsePart {
+	var out []*genai.FunctionResponsePart
+	for _, i := range m.Images {
+		out = append(out, genai.NewFunctionResponsePartFromBytes(i.Data, i.MediaType))
+	}
+	return out
+}
+
+// third reports whether a model is of Gemini 3 or later. Those want their signatures back and
+// refuse calls without, and take images inside of a tool's result.
+func third(model string) bool {
 	version, ok := strings.CutPrefix(strings.TrimPrefix(model, "models/"), "gemini-")
 	return ok && !strings.HasPrefix(version, "1") && !strings.HasPrefix(version, "2")
 }

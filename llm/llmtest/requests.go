@@ -35,6 +35,11 @@ func assistant(text string, calls ...llm.ToolCall) llm.Message {
 func sum(id, text string) llm.Message {
 	return llm.Message{Role: llm.RoleTool, ToolCallID: id, ToolName: "add", Content: text}
 }
+func picture(id, text string, image llm.Image) llm.Message {
+	m := sum(id, text)
+	m.Images = []llm.Image{image}
+	return m
+}
 func failed(m llm.Message) llm.Message {
 	m.Failed = true
 	return m
@@ -103,6 +108,13 @@ var requests = []struct {
 		{Role: llm.RoleUser, Content: "What is this?", Images: []llm.Image{{MediaType: "image/png", Data: []byte("\x89PNG")}, {MediaType: "image/jpeg", Data: []byte("\xff\xd8")}}},
 		assistant("A dot."),
 		{Role: llm.RoleUser, Images: []llm.Image{{MediaType: "image/webp", Data: []byte("RIFF")}}},
+	}}},
+	{"images_of_tools", llm.Request{Model: "some-model", Tools: definitions[:1], Messages: []llm.Message{
+		user("Add"),
+		assistant("", llm.ToolCall{ID: "call_1", Name: "add", Arguments: `{"a":1,"b":2}`}, llm.ToolCall{ID: "call_2", Name: "add", Arguments: `{"a":2,"b":2}`}),
+		picture("call_1", "[image, image/png]", llm.Image{MediaType: "image/png", Data: []byte("\x89PNG")}),
+		picture("call_2", "", llm.Image{MediaType: "image/jpeg", Data: []byte("\xff\xd8")}),
+		user("Thanks"),
 	}}},
 	{"sampling", llm.Request{Model: "some-model", MaxTokens: 50, Temperature: new(0.0), TopP: new(0.5), Messages: []llm.Message{user("Hello")}}},
 	{"signature", llm.Request{Model: "some-model", Tools: definitions[:1], Messages: []llm.Message{

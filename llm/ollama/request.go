@@ -43,7 +43,7 @@ func (p *Provider) request(req llm.Request) body {
 	if req.System != "" {
 		out.Messages = append(out.Messages, message{Role: "system", Content: req.System})
 	}
-	for _, m := range req.Messages {
+	for _, m := range wire.ImagesOfUsers(req.Messages) {
 		one := message{Role: string(m.Role), Content: m.Content, ToolCalls: calls(m.ToolCalls)}
 		for _, i := range m.Images {
 			one.Images = append(one.Images, i.Data)

@@ -8,6 +8,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
 )
 
 // noOutput stands for the empty output of a tool, which the client leaves out
@@ -21,7 +22,7 @@ func (p *Provider) request(req llm.Request) openai.ChatCompletionRequest {
 	if req.System != "" {
 		out.Messages = append(out.Messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: req.System})
 	}
-	for _, m := range req.Messages {
+	for _, m := range wire.ImagesOfUsers(req.Messages) {
 		if !m.Empty() {
 			out.Messages = append(out.Messages, message(m))
 		}

@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"voicebridge/toolkit"
 )
-
-// maxModelText is the limit of what the model receives of a result, in runes. The thread keeps all of it.
-const maxModelText = 16 << 10
 
 func (t *tool) Definition() toolkit.Definition { return t.def }
 
@@ -53,7 +49,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 				}
 			case a := <-answers:
 				if drainProgress(progress, yield) {
-					yield(t.finish(l, a))
+					yield(t.finish(ctx, call, l, a))
 				}
 				return
 			case <-ctx.Done():
@@ -85,16 +81,16 @@ type answer struct {
 }
 
 // finish makes the last chunk of a call from the server's answer.
-func (t *tool) finish(l *link, a answer) (toolkit.Chunk, error) {
+func (t *tool) finish(ctx context.Context, call toolkit.Call, l *link, a answer) (toolkit.Chunk, error) {
 	if a.err != nil {
 		return toolkit.Chunk{}, t.lost(l, a.err)
 	}
 	l.unanswered.Store(0)
-	output, err := json.Marshal(a.result)
+	k := &keeper{ctx: ctx, call: call, media: t.server.options.Media, log: t.server.log}
+	output, text, err := k.result(a.result)
 	if err != nil {
 		return toolkit.Chunk{}, fmt.Errorf("read the tool's result: %w", err)
 	}
-	text := modelText(a.result)
 	if a.result.IsError {
 		return toolkit.Chunk{Result: &toolkit.Result{Output: output, Error: text}}, nil
 	}
@@ -126,45 +122,4 @@ func (t *tool) lost(l *link, err error) error {
 	case <-time.After(moment): // the call may hear of it before the session does
 	}
 	return fmt.Errorf("the call to the MCP server %q failed: %s", t.server.name, t.server.explain(err))
-}
-
-// modelText is a result as text: what stands in it as text, a word for what does not, at most 16 Ki runes.
-func modelText(result *mcp.CallToolResult) string {
-	var parts []string
-	for _, content := range result.Content {
-		switch c := content.(type) {
-		case *mcp.TextContent:
-			parts = append(parts, c.Text)
-		case *mcp.ImageContent:
-			parts = append(parts, fmt.Sprintf("[image, %s]", c.MIMEType))
-		case *mcp.AudioContent:
-			parts = append(parts, fmt.Sprintf("[audio, %s]", c.MIMEType))
-		case *mcp.ResourceLink:
-			parts = append(parts, fmt.Sprintf("[resource %s]", c.URI))
-		case *mcp.EmbeddedResource:
-			parts = append(parts, resourceText(c.Resource))
-		}
-	}
-	text := strings.TrimSpace(strings.Join(parts, "\n"))
-	if text == "" && result.StructuredContent != nil {
-		structured, err := json.Marshal(result.StructuredContent)
-		if err == nil {
-			text = string(structured)
-		}
-	}
-	if text == "" {
-		text = "(the tool returned nothing)"
-	}
-	return cutRunes(strings.ToValidUTF8(text, "\uFFFD"), maxModelText)
-}
-
-func resourceText(r *mcp.ResourceContents) string {
-	switch {
-	case r == nil:
-		return ""
-	case r.Text != "":
-		return r.Text
-	default:
-		return fmt.Sprintf("[resource %s, %s]", r.URI, r.MIMEType)
-	}
 }

@@ -22,6 +22,9 @@ type Options struct {
 	// Pins keeps the definitions of tools that have been seen, over restarts; nil keeps them in
 	// memory.
 	Pins pins
+	// Media keeps the images and sounds of results; nil leaves their data in the results, which no
+	// model then sees.
+	Media media
 	// ConnectTimeout is the limit of one attempt to connect and list the tools; 0 = 20 s.
 	ConnectTimeout time.Duration
 	// MinBackoff and MaxBackoff are the first and the longest wait before a server is tried again;

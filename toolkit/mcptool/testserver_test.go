@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,6 +170,25 @@ func newTestServer() *mcp.Server {
 			&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///b.txt", Text: "inside"}},
 		}}, nil
 	})
+	add("pictures", `{"type":"object","properties":{"sizes":{"type":"array","items":{"type":"integer"}},"failed":{"type":"boolean"}}}`,
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			var in struct {
+				Sizes  []int
+				Failed bool
+			}
+			if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
+				return nil, err
+			}
+			out := text("pictures:")
+			for _, size := range in.Sizes {
+				out.Content = append(out.Content, &mcp.ImageContent{MIMEType: "image/png", Data: bytes.Repeat([]byte("p"), size)})
+			}
+			out.Content = append(out.Content, &mcp.AudioContent{MIMEType: "audio/x-wav", Data: []byte("sound")},
+				&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///shot.png", MIMEType: "image/png", Blob: []byte("blob")}},
+				&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///a.pdf", MIMEType: "application/pdf", Blob: []byte("%PDF")}})
+			out.IsError = in.Failed
+			return out, nil
+		})
 	add("nothing", object, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
 	})

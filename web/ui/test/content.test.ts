@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { csvOf, tableOfChart } from '../src/charts/data';
 import { readChart, type Chart } from '../src/charts/output';
-import { finishedSentences, readingOf } from '../src/message/content';
+import { finishedSentences, mediaOf, readingOf } from '../src/message/content';
 import { tokensOf } from '../src/view/parts/syntax';
 import { outcomeOf } from '../src/view/tools/outcome';
 import type { ToolPart } from '../src/message/message';
@@ -18,6 +18,28 @@ describe('a tool output', () => {
   ])('is read: %s', (_, output, printed, rest) => {
     expect(readingOf(output)).toEqual({ printed, rest });
   });
+});
+
+describe('what an MCP tool returns', () => {
+  const image = { type: 'image', mimeType: 'image/png', image_id: 'i', url: '/api/threads/t/images/i' };
+  const sound = { type: 'resource', resource: { uri: 'file:///a.wav', mimeType: 'audio/wav', url: '/api/threads/t/images/s' } };
+  const foreign = { type: 'image', mimeType: 'image/png', url: 'https://spy.example/x.png' };
+
+  it('is text to read and media to show', () => {
+    const output = { content: [{ type: 'text', text: 'Look:' }, image, sound, foreign], isError: false };
+    expect(readingOf(output)).toEqual({ printed: 'Look:', rest: { content: [foreign], isError: false } });
+    expect(mediaOf(output)).toEqual([
+      { kind: 'image', url: image.url },
+      { kind: 'audio', url: '/api/threads/t/images/s' },
+    ]);
+  });
+
+  it.each([undefined, 'text', { content: 'text' }, { content: [foreign] }, { content: [{ ...image, url: 'javascript:alert(1)' }] }, { content: [{ ...image, mimeType: 'text/html' }] }])(
+    'shows nothing else: %j',
+    (output) => {
+      expect(mediaOf(output)).toEqual([]);
+    },
+  );
 });
 
 describe('sentences', () => {

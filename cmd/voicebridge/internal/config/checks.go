@@ -3,8 +3,10 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -59,6 +61,19 @@ func (c *checks) httpURL(key, value string) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		c.wrong(key, "it must not hold a user, a query or a fragment")
 	}
+}
+
+// address checks host:port, and returns the host.
+func (c *checks) address(key, value, example string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(value)
+	if err != nil {
+		c.wrong(key, "it must be host:port, such as %s", example)
+		return "", false
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		c.wrong(key, "the port must be a number between 0 and 65535")
+	}
+	return host, true
 }
 
 func (c *checks) number(key string, value, low, high float64) {

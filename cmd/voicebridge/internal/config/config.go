@@ -50,6 +50,8 @@ type Config struct {
 	Tools         Tools         `koanf:"tools"`
 	Limits        Limits        `koanf:"limits"`
 	Log           Log           `koanf:"log"`
+	Metrics       Metrics       `koanf:"metrics"`
+	Traces        Traces        `koanf:"traces"`
 	// What models cost, in US dollars for a million tokens; these come before those of the program.
 	Prices []Price `koanf:"prices"`
 	// How long calls and requests may take to end when the process is told to stop.
@@ -72,6 +74,8 @@ type Secrets struct {
 	Signing    access.Secret
 	TURNSecret access.Secret
 	Tokens     []access.StaticToken
+	// TraceHeaders go to the receiver of traces with every request.
+	TraceHeaders map[string]access.Secret
 	// DatabaseURL takes the place of the key when it holds a password.
 	DatabaseURL access.Secret
 	ICEServers  []web.ICEServer
@@ -274,6 +278,20 @@ type Log struct {
 	Format string `koanf:"format"` // text, json
 }
 
+// Metrics is a port for operators, with figures for Prometheus and Go's profiles. It asks
+// for no token, so nobody else should reach it.
+type Metrics struct {
+	// host:port of /metrics and /debug/pprof; without a host only this machine reaches it. Empty: off; /metrics of the main port asks for a token.
+	Listen string `koanf:"listen"`
+}
+
+// Traces are the traces of OpenTelemetry: what each turn spent its time on.
+type Traces struct {
+	// Base URL of a receiver of OTLP by HTTP, such as http://127.0.0.1:4318; empty: off. Headers: OTEL_EXPORTER_OTLP_HEADERS.
+	Endpoint string  `koanf:"endpoint"`
+	Sample   float64 `koanf:"sample"` // The share of the turns that is traced, 0 to 1
+}
+
 // The names of the upstreams, and the address of the first.
 const (
 	UpstreamOpenAI    = "openai"
@@ -312,6 +330,7 @@ func Defaults() Config {
 			TextsPerMinute: 120, TurnsPerOwner: 16, ImageMBPerOwner: 1024, AllowedModels: []string{},
 		},
 		Log:             Log{Level: "info", Format: "text"},
+		Traces:          Traces{Sample: 1},
 		ShutdownSeconds: 10,
 	}
 }

@@ -126,6 +126,12 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 			return fmt.Sprint(len(i), i[0].Username, i[0].Credential.Reveal(), i[1].URLs)
 		}, "2up[stun:b:2]"},
 		{"VOICEBRIDGE_MCP_CONFIG", "x.json", func(c Config) any { return c.MCPConfig }, "x.json"},
+		{"VOICEBRIDGE_METRICS_LISTEN", ":9090", func(c Config) any { return c.MetricsAddress() }, "127.0.0.1:9090"},
+		{"VOICEBRIDGE_METRICS__LISTEN", "0.0.0.0:9090", func(c Config) any { return c.MetricsAddress() }, "0.0.0.0:9090"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318", func(c Config) any { return fmt.Sprint(c.Traces) }, "{http://collector:4318 1}"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b%3D, X-B=c", func(c Config) any {
+			return fmt.Sprint(len(c.Secrets.TraceHeaders), c.Secrets.TraceHeaders["api-key"].Reveal(), c.Secrets.TraceHeaders["X-B"].Reveal())
+		}, "2a b=c"},
 		{"VOICEBRIDGE_UDP_PORT", "", func(c Config) any { return c.UDPPort }, 0},
 		{"VOICEBRIDGE_REALTIME_URL", "https://x.example/openai/v1/realtime/calls?a=b", func(c Config) any { return c.CallsURL() }, "https://x.example/openai/v1/realtime/calls?a=b"},
 		{"VOICEBRIDGE_REALTIME_API_KEY", "k", func(c Config) any { return c.VoiceKey().Reveal() + c.Driver() }, "kopenai"},
@@ -291,6 +297,10 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"bad voice settings":   {"realtime: {url: 'x', api_key_header: 'a b', noise_reduction: loud, language: English}", nil, []string{"realtime.url (VOICEBRIDGE_REALTIME_URL)", "realtime.api_key_header", "realtime.noise_reduction", "realtime.language"}},
 		"bad calls":            {"calls: {renew_before_minutes: 1441, grace_seconds: -1, close_grace_seconds: 1000, idle_minutes: -1, max_minutes: -1, max_tool_rounds: 0}", nil, []string{"calls.renew_before_minutes", "calls.grace_seconds", "calls.close_grace_seconds", "calls.idle_minutes", "calls.max_minutes", "calls.max_tool_rounds"}},
 		"bad budget":           {"budget: {call_usd: -1, owner_day_usd: .nan, warn_percent: 0}", nil, []string{"budget.call_usd", "budget.owner_day_usd", "budget.warn_percent"}},
+		"bad metrics":          {"listen: 127.0.0.1:9090\nmetrics: {listen: 127.0.0.1:9090}", nil, []string{"metrics.listen (VOICEBRIDGE_METRICS_LISTEN): the page and the API have this address already"}},
+		"metrics without port": {"", []string{"VOICEBRIDGE_METRICS_LISTEN=9090"}, []string{"metrics.listen (VOICEBRIDGE_METRICS_LISTEN): it must be host:port"}},
+		"bad traces":           {"traces: {endpoint: 'collector:4318', sample: 2}", nil, []string{"traces.endpoint (OTEL_EXPORTER_OTLP_ENDPOINT): it must be an address", "traces.sample: 2 is not between 0 and 1"}},
+		"bad trace headers":    {"", []string{"OTEL_EXPORTER_OTLP_HEADERS=a=b,canary"}, []string{"OTEL_EXPORTER_OTLP_HEADERS: entry 2 must be name=value"}},
 		"half of TLS":          {"tls: {cert_file: x}", nil, []string{"tls (VOICEBRIDGE_TLS): cert_file and key_file belong together"}},
 		"TURN, no secret":      {"turn: {urls: ['turn:a:1', 'stun:b']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`}},
 		"TURN, no server":      {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
@@ -342,7 +352,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Sources{File: noFile(t), Environ: []string{
 		"OPENAI_API_KEY=canary1", "ANTHROPIC_API_KEY=canary2", "GEMINI_API_KEY=canary3", "VOICEBRIDGE_JWT_SECRET=canary4-of-thirty-two-bytes-or-more", "VOICEBRIDGE_API_TOKENS=a:canary5-long-enough",
-		"DATABASE_URL=postgres://u:canary6@h/db", `VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":"canary7"}]`,
+		"DATABASE_URL=postgres://u:canary6@h/db", `VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":"canary7"}]`, "OTEL_EXPORTER_OTLP_HEADERS=key=canary8",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +365,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	// Nor are they repeated in complaints about them.
 	_, err = Load(Sources{File: noFile(t), Environ: []string{
 		"OPENAI_API_KEY=canary 1", "VOICEBRIDGE_API_TOKENS=canary5", "DATABASE_URL=mysql://u:canary6@h/db",
-		`VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":["canary7"]}]`,
+		`VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":["canary7"]}]`, "OTEL_EXPORTER_OTLP_HEADERS=canary8",
 	}})
 	if err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("the error is %v", err)

@@ -26,6 +26,14 @@ func (c *Config) Auth() access.Auth {
 		JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience, JWTMayClaim: c.JWTMayClaim, Secret: c.Secrets.Signing}
 }
 
+// ImageQuota is how many bytes the images of one owner may have; 0, for the one local user, is no limit.
+func (c *Config) ImageQuota() int64 {
+	if !c.Auth().Required() {
+		return 0
+	}
+	return int64(c.Limits.ImageMBPerOwner) << 20
+}
+
 // Proxies are the networks whose word on where a request comes from is believed.
 func (c *Config) Proxies() []netip.Prefix {
 	out, _ := prefixes(c.TrustedProxies) // checked by validate
@@ -99,6 +107,14 @@ func (c *Config) TURNServers(owner string, now time.Time) []web.ICEServer {
 func (c *Config) Loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
 	return err == nil && IsLoopback(host)
+}
+
+// MetricsAddress is the address of the operators' port: without a host it is on loopback.
+func (c *Config) MetricsAddress() string {
+	if strings.HasPrefix(c.Metrics.Listen, ":") {
+		return "127.0.0.1" + c.Metrics.Listen
+	}
+	return c.Metrics.Listen
 }
 
 // IsLoopback reports whether a host is this machine, by its name or address.

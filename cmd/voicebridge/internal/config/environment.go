@@ -29,6 +29,8 @@ var variables = map[string]string{
 	"VOICEBRIDGE_TRANSCRIPTION_MODEL":          "realtime.transcription_model",
 	"VOICEBRIDGE_TEXT_PROVIDER":                "text.provider",
 	"VOICEBRIDGE_TEXT_MODEL":                   "text.model",
+	"VOICEBRIDGE_METRICS_LISTEN":               "metrics.listen",
+	"OTEL_EXPORTER_OTLP_ENDPOINT":              "traces.endpoint",
 	"VOICEBRIDGE_SEARXNG_URL":                  "tools.web.searxng_url",
 }
 

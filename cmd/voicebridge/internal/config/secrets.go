@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"voicebridge/web"
@@ -25,6 +26,7 @@ var secretVariables = map[string]func(*Secrets, string) error{
 	"VOICEBRIDGE_JWT_SECRET":       parseJWTSecret,
 	"VOICEBRIDGE_API_TOKENS":       parseTokens,
 	"VOICEBRIDGE_ICE_SERVERS":      parseICEServers,
+	"OTEL_EXPORTER_OTLP_HEADERS":   parseTraceHeaders,
 	"DATABASE_URL":                 func(s *Secrets, v string) error { s.DatabaseURL = access.NewSecret(v); return nil },
 }
 
@@ -36,6 +38,24 @@ func splitList(v string) []string {
 		}
 	}
 	return out
+}
+
+// parseTraceHeaders reads name=value pairs, whose values are URL-encoded. Errors count the
+// pairs and never repeat them.
+//
+// Source: OpenTelemetry Protocol Exporter, "Specifying headers via environment variables".
+func parseTraceHeaders(s *Secrets, v string) error {
+	s.TraceHeaders = map[string]access.Secret{}
+	for i, pair := range splitList(v) {
+		name, encoded, ok := strings.Cut(pair, "=")
+		name = strings.TrimSpace(name)
+		value, err := url.PathUnescape(strings.TrimSpace(encoded))
+		if !ok || err != nil || !headerName.MatchString(name) || strings.ContainsAny(value, "\r\n\x00") {
+			return fmt.Errorf("entry %d must be name=value, with the value URL-encoded", i+1)
+		}
+		s.TraceHeaders[name] = access.NewSecret(value)
+	}
+	return nil
 }
 
 // checkKey refuses a key that cannot stand in a header, such as one that was

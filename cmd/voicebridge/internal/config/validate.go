@@ -1,11 +1,9 @@
 package config
 
 import (
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"voicebridge/toolkit"
@@ -25,6 +23,7 @@ func (c *Config) validate() []error {
 	c.checkUpstream(&w)
 	c.checkNumbers(&w)
 	c.checkServing(&w)
+	c.checkTelemetry(&w)
 	c.checkCalls(&w)
 	c.checkText(&w)
 	c.Log.check(&w)
@@ -57,12 +56,7 @@ func (c *Config) checkDatabase(w *checks) {
 }
 
 func (c *Config) checkNetwork(w *checks) {
-	if host, port, err := net.SplitHostPort(c.Listen); err != nil {
-		w.wrong("listen", "it must be host:port, such as 127.0.0.1:8080")
-	} else {
-		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-			w.wrong("listen", "the port must be a number between 0 and 65535")
-		}
+	if host, ok := w.address("listen", c.Listen, "127.0.0.1:8080"); ok {
 		if !IsLoopback(host) && !c.Auth().Required() && !c.Secrets.badTokens {
 			w.wrong("listen", "%s can be reached from other machines, so callers must prove who they are: set VOICEBRIDGE_API_TOKENS=owner:token "+
 				"(or VOICEBRIDGE_JWT_SECRET, or VOICEBRIDGE_JWT_JWKS_URL), or listen on 127.0.0.1", c.Listen)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"regexp"
 	"strings"
 )
@@ -67,6 +68,20 @@ func (t TurnDetection) check(w *checks) {
 			w.between(key+name, *field.value, field.low, field.high)
 		}
 	}
+}
+
+// checkTelemetry says what is wrong with how operators watch the process.
+func (c *Config) checkTelemetry(w *checks) {
+	if c.Metrics.Listen != "" {
+		w.address("metrics.listen", c.Metrics.Listen, "127.0.0.1:9090")
+		if _, port, _ := net.SplitHostPort(c.Metrics.Listen); port != "0" && c.Metrics.Listen == c.Listen {
+			w.wrong("metrics.listen", "the page and the API have this address already")
+		}
+	}
+	if c.Traces.Endpoint != "" {
+		w.httpURL("traces.endpoint", c.Traces.Endpoint)
+	}
+	w.number("traces.sample", c.Traces.Sample, 0, 1)
 }
 
 // checkServing says what is wrong with how others reach the server.

@@ -52,6 +52,9 @@ export function urlOf(path: string): URL {
   return new URL(path, document.baseURI);
 }
 
+/** The address of a picture or a sound that a message names: the page may live under a prefix. */
+export const addressOf = (url: string): string => (url.startsWith('data:') ? url : urlOf(url.replace(/^\//, '')).href);
+
 /** Sends a request; on 401 it asks for the token and tries once more. */
 export async function send(path: string | URL, init: RequestInit = {}): Promise<Response> {
   let response = await attempt(path, init);

@@ -1,4 +1,4 @@
-import { parseJson } from '../base/json';
+import { asObject, asObjects, asText, isObject, parseJson, type Json } from '../base/json';
 
 // What a tool gave, as people read it.
 
@@ -20,12 +20,36 @@ export function readingOf(output: unknown): Reading {
   const rest: Record<string, unknown> = {};
   const printed: string[] = [];
   for (const [key, entry] of Object.entries(value)) {
-    if (printedKeys.includes(key) && typeof entry === 'string') printed.push(entry.replace(/\n+$/, ''));
+    if (key === 'content' && isContent(entry)) {
+      printed.push(...entry.flatMap((piece) => (piece.type === 'text' ? [asText(piece.text)] : [])));
+      const left = entry.filter((piece) => piece.type !== 'text' && mediaOf({ content: [piece] }).length === 0);
+      if (left.length > 0) rest[key] = left;
+    } else if (printedKeys.includes(key) && typeof entry === 'string') printed.push(entry.replace(/\n+$/, ''));
     else if (printedKeys.includes(key) && isLines(entry)) printed.push(entry.join('\n'));
     else rest[key] = entry;
   }
   return { printed: printed.filter((text) => text !== '').join('\n'), rest: Object.keys(rest).length > 0 ? rest : undefined };
 }
+
+/** An image or a sound that an MCP tool returned and the server keeps beside the thread. */
+export interface Media {
+  kind: 'image' | 'audio';
+  url: string;
+}
+
+const isContent = (value: unknown): value is Json[] => Array.isArray(value) && value.length > 0 && value.every((piece) => isObject(piece) && typeof piece.type === 'string');
+
+/** The images and sounds of a tool's output. */
+export function mediaOf(output: unknown): Media[] {
+  return asObjects(asObject(output).content).flatMap((piece): Media[] => {
+    const media = isObject(piece.resource) ? piece.resource : piece;
+    const [kind, url] = [asText(media.mimeType).split('/')[0], asText(media.url)];
+    return (kind === 'image' || kind === 'audio') && isKept(url) ? [{ kind, url }] : [];
+  });
+}
+
+/** Only what this server keeps: a picture elsewhere would tell its server who looks at it. */
+export const isKept = (url: string): boolean => /^\/?api\/threads\/[^/]+\/images\/[^/]+$/.test(url);
 
 function isLines(value: unknown): value is string[] {
   return Array.isArray(value) && value.length > 0 && value.every((line) => typeof line === 'string');

@@ -1,4 +1,5 @@
 import { asList, asNumber, asObject, asText, isObject, type Json } from '../base/json';
+import { isKept } from './content';
 
 // A message has the form of the AI SDK's UIMessage.
 
@@ -115,10 +116,9 @@ function readPart(raw: unknown): Part[] {
   return [{ kind: 'unknown', type: type || 'part', raw }];
 }
 
-// Only what this server keeps, or what lies in the address itself: a picture
-// elsewhere would tell its server who looks at it.
+// What this server keeps, or what lies in the address itself.
 function isImageAddress(url: string): boolean {
-  return /^\/?api\/threads\//.test(url) || /^data:image\/(png|jpeg|webp|gif);/.test(url);
+  return isKept(url) || /^data:image\/(png|jpeg|webp|gif);/.test(url);
 }
 
 function readTool(raw: Json, name: string): ToolPart {

@@ -312,6 +312,8 @@ export const de: Words = {
     progressOf: (title) => `Fortschritt von ${title}`,
     stop: 'Anhalten',
     stopOf: (title) => `${title} anhalten`,
+    imageOf: (title) => `Bild von ${title}`,
+    soundOf: (title) => `Ton von ${title}`,
     stopping: 'Hält an',
     by: { app: 'Hier', mcp: 'MCP-Server', client: 'Dieser Browser' },
   },

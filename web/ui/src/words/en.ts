@@ -320,6 +320,8 @@ export const en = {
     progressOf: (title: string) => `Progress of ${title}`,
     stop: 'Stop',
     stopOf: (title: string) => `Stop ${title}`,
+    imageOf: (title: string) => `Image from ${title}`,
+    soundOf: (title: string) => `Sound from ${title}`,
     stopping: 'Stopping',
     by: { app: 'Here', mcp: 'MCP server', client: 'This browser' } as Record<string, string>,
   },

@@ -1,0 +1,152 @@
+package chat_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/chat"
+	"voicebridge/llm"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+// pngOf is a picture of that width.
+func pngOf(t *testing.T, width int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 2))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// look is a tool of an MCP server whose result holds an image.
+func look(media chat.Media, picture []byte) tool {
+	return tool{"look", func(ctx context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+		kept, err := media.SaveMedia(ctx, call, picture)
+		if err != nil {
+			yield(toolkit.Chunk{}, err)
+			return
+		}
+		output := fmt.Sprintf(`{"content":[{"type":"text","text":"here"},{"type":"image","mimeType":%q,"image_id":%q,"url":%q}]}`, kept.MediaType, kept.ID, kept.URL)
+		yield(result(toolkit.Result{Output: []byte(output), Model: "here\n[image]"}), nil)
+	}}
+}
+
+// seeing runs a coordinator whose tool returns a picture.
+func seeing(t *testing.T, provider llm.Provider, quota int64) (b *bench, picture []byte) {
+	t.Helper()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	picture = pngOf(t, 3)
+	registry := toolkit.NewRegistry()
+	if err := registry.Add(toolkit.Entry{Tool: look(chat.Media{Store: store, Quota: quota}, picture), Executor: toolkit.ExecutorMCP, Server: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, store, chat.Config{Providers: []llm.Provider{provider}, ImageQuota: quota, Attempts: 1, NoTitles: true,
+		Tools: func(context.Context, string, string) (*toolkit.Registry, error) { return registry, nil }}), picture
+}
+
+// shown lists the roles of the messages that have images.
+func shown(req llm.Request) (roles []llm.Role) {
+	for _, m := range req.Messages {
+		for range m.Images {
+			roles = append(roles, m.Role)
+		}
+	}
+	return roles
+}
+
+// TestImageOfATool shows the model what a tool returns, in the turn and in later ones.
+func TestImageOfATool(t *testing.T) {
+	t.Parallel()
+	provider := deltas(calls("a", "look", `{}`), says("A line."), says("Still."))
+	b, picture := seeing(t, provider, 0)
+	b.say("Look.")
+	b.say("And now?")
+	requests := provider.seen()
+	for n, req := range requests[1:] {
+		if got := shown(req); !slices.Equal(got, []llm.Role{llm.RoleTool}) {
+			t.Fatalf("request %d shows images of %v", n+1, got)
+		}
+		i := slices.IndexFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleTool })
+		if m := req.Messages[i]; m.Content != "here\n[image]" || m.Images[0].MediaType != "image/png" || !bytes.Equal(m.Images[0].Data, picture) {
+			t.Errorf("request %d: %q with an image of %s", n+1, m.Content, m.Images[0].MediaType)
+		}
+	}
+	if text := outline(b.messages()); strings.Contains(text, base64.StdEncoding.EncodeToString(picture)[:8]) {
+		t.Errorf("the thread holds the data: %s", text)
+	}
+}
+
+// TestBlindModel goes on in words with a model that refuses images, and remembers.
+func TestBlindModel(t *testing.T) {
+	t.Parallel()
+	answers := deltas(calls("a", "look", `{}`), says("never"), says("I see words."), says("Words again."))
+	inner := answers.answer
+	answers.answer = func(ctx context.Context, n int, req llm.Request, yield func(llm.Delta, error) bool) {
+		if len(shown(req)) > 0 {
+			yield(llm.Delta{}, &llm.Error{Kind: llm.KindBadRequest, Status: 400, Message: "This model does not support images."})
+			return
+		}
+		inner(ctx, n, req, yield)
+	}
+	b, picture := seeing(t, answers, 0)
+	if r := b.say("Look."); r.Err != nil || r.Message.Text() != "I see words." {
+		t.Errorf("the turn ends with %v, %q", r.Err, r.Message.Text())
+	}
+	if r := b.say("And?"); r.Err != nil || len(answers.seen()) != 4 {
+		t.Errorf("the next turn ends with %v after %d requests", r.Err, len(answers.seen()))
+	}
+	// What the user shows is asked for: it is not left out in silence.
+	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture)
+	if r := b.wait(b.turn(chat.TurnRequest{Text: "This?", Images: []chat.Image{{MediaType: "image/png", URL: url}}})); r.Err == nil {
+		t.Errorf("a refused image of the user gives %q", r.Message.Text())
+	}
+}
+
+// TestDataURL keeps an image that comes inside of a message beside it.
+func TestDataURL(t *testing.T) {
+	t.Parallel()
+	for name, url := range databases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			provider := deltas(says("A line."))
+			picture := pngOf(t, 5)
+			store := persistencetest.Open(t, url(t), persistence.Options{})
+			b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, ImageQuota: int64(len(picture)) + 10, NoTitles: true})
+			data := func(b []byte) []chat.Image {
+				return []chat.Image{{MediaType: "image/jpeg", URL: "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(b)}}
+			}
+			b.wait(b.turn(chat.TurnRequest{Text: "What is it?", Images: data(picture)}))
+			m := b.messages()[0]
+			raw := string(m.Parts[0].Raw)
+			if strings.Contains(raw, "data:") || !strings.Contains(raw, "/api/threads/"+b.key.Thread+"/images/") || !strings.Contains(raw, "image/png") {
+				t.Errorf("the message holds %s", raw)
+			}
+			if got := provider.seen()[0].Messages[0].Images; len(got) != 1 || !bytes.Equal(got[0].Data, picture) || got[0].MediaType != "image/png" {
+				t.Errorf("the model is shown %d images", len(got))
+			}
+			for what, c := range map[string]struct {
+				data []byte
+				want error
+			}{"no image": {[]byte("<svg/>"), chat.ErrImages}, "a sound": {[]byte("OggS"), chat.ErrImages}, "above the quota": {picture, persistence.ErrQuota}} {
+				_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "And this?", Images: data(c.data)})
+				if !errors.Is(err, c.want) {
+					t.Errorf("%s: Turn() = %v, want %v", what, err, c.want)
+				}
+			}
+			if n := len(b.messages()); n != 2 {
+				t.Errorf("refused turns have left %d messages", n-2)
+			}
+		})
+	}
+}

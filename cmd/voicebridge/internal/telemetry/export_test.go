@@ -1,0 +1,105 @@
+package telemetry
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"voicebridge/chat"
+)
+
+// TestReceiver sends a trace to a receiver of OTLP by HTTP.
+func TestReceiver(t *testing.T) {
+	t.Parallel()
+	requests := make(chan *collector.ExportTraceServiceRequest, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body io.Reader = r.Body
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			body, _ = gzip.NewReader(r.Body)
+		}
+		raw, _ := io.ReadAll(body)
+		request := new(collector.ExportTraceServiceRequest)
+		if err := proto.Unmarshal(raw, request); err != nil || r.URL.Path != "/base/v1/traces" || r.Header.Get("X-Key") != "k 1" {
+			t.Errorf("%s with key %q: %v", r.URL.Path, r.Header.Get("X-Key"), err)
+		}
+		requests <- request
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	defer receiver.Close()
+	traces, err := OpenTraces(t.Context(), TraceConfig{
+		Endpoint: receiver.URL + "/base/", Headers: map[string]string{"X-Key": "k 1"}, Sample: 1, Version: "v9", Instance: "i7", Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := traces.turn(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
+	if err := traces.Close(t.Context()); err != nil { // which sends
+		t.Fatal(err)
+	}
+	request := <-requests
+	text := request.String()
+	for _, want := range []string{`"voicebridge"`, `"v9"`, `"i7"`, `name:"text turn"`} {
+		if !strings.Contains(strings.ReplaceAll(text, "  ", " "), want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+	if span := request.ResourceSpans[0].ScopeSpans[0].Spans[0]; id == "" || span.StartTimeUnixNano != uint64(begun.UnixNano()) {
+		t.Errorf("trace %q, span %v", id, span)
+	}
+}
+
+// TestReceiverIsAway says so once, and once more when it is back.
+func TestReceiverIsAway(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if away.Load() {
+			w.WriteHeader(http.StatusForbidden) // is not tried again
+		}
+	}))
+	defer receiver.Close()
+	var log bytes.Buffer
+	traces, err := OpenTraces(t.Context(), TraceConfig{Endpoint: receiver.URL, Sample: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []bool{true, true, false, false, true} {
+		away.Store(a)
+		traces.turn(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
+		if err := traces.provider.ForceFlush(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := traces.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if failed, again := strings.Count(log.String(), "traces cannot be sent"), strings.Count(log.String(), "traces are sent again"); failed != 2 || again != 1 {
+		t.Errorf("%d failures and %d recoveries in\n%s", failed, again, &log)
+	}
+}
+
+// TestSample keeps none of the traces, and then no span is made.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	o, scrape, spans := setup(t)
+	traces, err := OpenTraces(t.Context(), TraceConfig{Endpoint: "http://127.0.0.1:1", Sample: 0, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = traces.Close(context.Background()) }()
+	o.traces, _ = traces, spans
+	o.TurnFinished(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
+	if strings.Contains(scrape(openMetrics), "trace_id") {
+		t.Error("there is an exemplar of a trace that nobody keeps")
+	}
+}

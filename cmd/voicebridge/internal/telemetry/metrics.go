@@ -1,0 +1,118 @@
+package telemetry
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the figures of calls, text turns, tools and the database. Safe for
+// concurrent use.
+type Metrics struct {
+	latency     *prometheus.HistogramVec
+	failures    *prometheus.CounterVec
+	toolCalls   *prometheus.CounterVec
+	toolTime    *prometheus.HistogramVec
+	tokens      *prometheus.CounterVec
+	dollars     *prometheus.CounterVec
+	unpriced    *prometheus.CounterVec
+	commits     *prometheus.HistogramVec
+	spoken      *prometheus.HistogramVec
+	queueWait   prometheus.Histogram
+	queuePaused *prometheus.CounterVec
+
+	models names
+}
+
+// The kinds of answers.
+const (
+	kindVoice = "voice"
+	kindText  = "text"
+)
+
+// NewMetrics registers the figures.
+func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error) {
+	m := &Metrics{
+		latency: histogram("voicebridge_answer_latency_seconds",
+			"From the end of what the user says, or from a typed message, until a stage of the answer: commit, response, first_audio and "+
+				"first_packet of voice; first_token and total of text.",
+			[]float64{.025, .05, .1, .2, .3, .5, .75, 1, 1.5, 2, 3, 5, 10, 30}, "kind", "stage"),
+		failures: counter("voicebridge_upstream_failures_total",
+			"Requests to models that failed, and calls that ended because of the model, by kind, upstream and reason.", "kind", "upstream", "reason"),
+		toolCalls: counter("voicebridge_tool_calls_total",
+			"Tool calls that ended, by who ran them, tool (of MCP servers: the server) and outcome.", "executor", "tool", "outcome"),
+		toolTime: histogram("voicebridge_tool_call_duration_seconds", "How long tool calls took.",
+			[]float64{.005, .02, .1, .5, 1, 2, 5, 10, 30, 60}, "executor", "tool"),
+		tokens: counter("voicebridge_tokens_total",
+			"Tokens that models counted, by kind and model; cached and audio tokens are also counted as input or output.", "kind", "model", "type"),
+		dollars:  counter("voicebridge_cost_usd_total", "What models cost, in US dollars, by the known prices.", "kind", "model"),
+		unpriced: counter("voicebridge_unpriced_responses_total", "Responses whose cost is not known.", "kind", "model"),
+		commits: histogram("voicebridge_database_commit_duration_seconds",
+			"How long transactions took that write, by outcome: saved, or away when the database did not take them.",
+			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "outcome"),
+		spoken: histogram("voicebridge_call_save_duration_seconds",
+			"From something said in a call until it is safe, by where: database, file, or lost when neither took it.",
+			[]float64{.001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "where"),
+		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "voicebridge_queue_wait_seconds", Help: "How long queued messages waited until they were sent, from the time they were due.",
+			Buckets: []float64{.1, .5, 1, 5, 15, 60, 300, 1800},
+		}),
+		queuePaused: counter("voicebridge_queue_pauses_total", "Queues that were paused, by reason.", "reason"),
+		models:      names{limit: 100},
+	}
+	about := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "voicebridge_build_info", Help: "The version of the program; always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	})
+	about.Set(1)
+	var errs []error
+	for _, c := range []prometheus.Collector{
+		m.latency, m.failures, m.toolCalls, m.toolTime, m.tokens, m.dollars, m.unpriced, m.commits, m.spoken, m.queueWait, m.queuePaused, about,
+	} {
+		errs = append(errs, registry.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// observe adds a duration, with the trace that it is of, if there is one.
+func observe(o prometheus.Observer, took time.Duration, traceID string) {
+	if with, ok := o.(prometheus.ExemplarObserver); ok && traceID != "" {
+		with.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": traceID})
+		return
+	}
+	o.Observe(took.Seconds())
+}
+
+// names bounds how many values a label has that callers can choose.
+type names struct {
+	limit int
+	mu    sync.Mutex
+	seen  map[string]bool
+}
+
+// of is the name, or other when there are too many.
+func (n *names) of(name string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.seen[name]:
+		return name
+	case len(n.seen) >= n.limit:
+		return "other"
+	case n.seen == nil:
+		n.seen = map[string]bool{}
+	}
+	n.seen[name] = true
+	return name
+}

@@ -1,0 +1,282 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+
+	"voicebridge/chat"
+	"voicebridge/llm"
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/mcptool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// begun is when the turns of the tests begin.
+var begun = time.Date(2026, 11, 22, 12, 0, 0, 0, time.FixedZone("odd", 5*3600+1800))
+
+func after(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
+
+// setup is an observer, what it exposes, and the spans that it has made.
+func setup(t *testing.T) (*Observer, func(accept string) string, *tracetest.InMemoryExporter) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := NewMetrics(registry, "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := tracetest.NewInMemoryExporter()
+	traces, err := newTraces(t.Context(), TraceConfig{Sample: 1, Version: "v1", Instance: "i"}, sdk.WithSyncer(spans))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := traces.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return NewObserver(metrics, traces), func(accept string) string {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept", accept)
+		handler.ServeHTTP(w, r)
+		return w.Body.String()
+	}, spans
+}
+
+const openMetrics = "application/openmetrics-text; version=1.0.0"
+
+// drawn lists spans with their parents and times after the beginning, in their order.
+func drawn(spans tracetest.SpanStubs) []string {
+	names := map[string]string{}
+	for _, s := range spans {
+		names[s.SpanContext.SpanID().String()] = s.Name
+	}
+	var out []string
+	for _, s := range spans {
+		out = append(out, names[s.Parent.SpanID().String()]+" > "+s.Name+" "+s.StartTime.Sub(begun).String()+" "+s.EndTime.Sub(begun).String())
+	}
+	return out
+}
+
+func want(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is not in\n%s", line, text)
+		}
+	}
+}
+
+func TestTextTurn(t *testing.T) {
+	t.Parallel()
+	o, scrape, spans := setup(t)
+	o.TurnFinished(t.Context(), chat.TurnReport{
+		Key:    persistence.Key{Owner: "anna", Thread: "thread-1"},
+		User:   "canary: what is the weather?",
+		Result: chat.Result{Provider: "openai", MessageID: "message-1", Finish: chat.FinishStop},
+		Course: chat.Course{
+			Begun: begun, Ended: after(900), FirstToken: 400 * time.Millisecond,
+			Requests: []persistence.ResponseRecord{
+				{Model: "m", Status: "completed", CreatedAt: after(10), FinishedAt: new(after(300)), CostUSD: new(0.25), Usage: persistence.Usage{InputTokens: 100, OutputTokens: 7, CachedTokens: 40}},
+				{Model: "m", Status: "failed", StatusReason: "rate", CreatedAt: after(400), FinishedAt: new(after(500))},
+				{Model: "m", Status: "completed", CreatedAt: after(500), FinishedAt: new(after(800)), Usage: persistence.Usage{InputTokens: 1}},
+			},
+			Tools: []toolkit.Record{{Name: "weather", ToolCallID: "c1", Executor: "app", Status: toolkit.StatusDone, Input: `{"canary":1}`, StartedAt: after(300), FinishedAt: new(after(400))}},
+			Saves: []chat.Interval{{Begun: after(800), Ended: after(850)}},
+		},
+	})
+	got := spans.GetSpans()
+	if diff := cmp.Diff([]string{
+		"text turn > chat m 10ms 300ms", "text turn > chat m 400ms 500ms", "text turn > chat m 500ms 800ms",
+		"text turn > execute_tool weather 300ms 400ms", "text turn > database 800ms 850ms", " > text turn 0s 900ms",
+	}, drawn(got)); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	if s := got[1].Status; s.Code != codes.Error || s.Description != "rate" {
+		t.Errorf("status of the failed request: %+v", s)
+	}
+	id := got[0].SpanContext.TraceID().String()
+	for _, s := range got {
+		if s.SpanContext.TraceID().String() != id {
+			t.Error("a span is of another trace")
+		}
+		for _, a := range s.Attributes {
+			if strings.Contains(a.Value.Emit(), "canary") {
+				t.Errorf("what was said is in the attribute %s", a.Key)
+			}
+		}
+	}
+	want(t, scrape(openMetrics),
+		`voicebridge_answer_latency_seconds_bucket{kind="text",stage="first_token",le="0.5"} 1 # {trace_id="`+id+`"} 0.4`,
+		`voicebridge_answer_latency_seconds_count{kind="text",stage="total"} 1`,
+		`voicebridge_tokens_total{kind="text",model="m",type="input"} 101`, `type="cached"} 40`, `type="output"} 7`,
+		`voicebridge_cost_usd_total{kind="text",model="m"} 0.25`, `voicebridge_unpriced_responses_total{kind="text",model="m"} 1`,
+		`voicebridge_upstream_failures_total{kind="text",reason="rate",upstream="openai"} 1`)
+}
+
+// TestTurnWithoutTraces shows figures without traces.
+func TestTurnWithoutTraces(t *testing.T) {
+	t.Parallel()
+	o, scrape, spans := setup(t)
+	o.traces = nil
+	o.TurnFinished(t.Context(), chat.TurnReport{Result: chat.Result{Provider: "p", Err: &llm.Error{Kind: llm.KindAuth}}, Course: chat.Course{Begun: begun, Ended: after(5)}})
+	want(t, scrape(openMetrics), `voicebridge_answer_latency_seconds_count{kind="text",stage="total"} 1`)
+	if n := len(spans.GetSpans()); n != 0 || strings.Contains(scrape(openMetrics), "trace_id") {
+		t.Errorf("%d spans, or an exemplar", n)
+	}
+}
+
+type namedTool struct{ toolkit.Tool }
+
+func (namedTool) Definition() toolkit.Definition { return toolkit.Definition{Name: "createTable"} }
+
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	o, scrape, _ := setup(t)
+	for _, r := range []toolkit.Report{
+		{Entry: toolkit.Entry{Tool: namedTool{}, Executor: toolkit.ExecutorApp}, Ending: toolkit.EndedDone, Took: time.Second},
+		{Call: toolkit.Call{Name: "files__read"}, Entry: toolkit.Entry{Tool: namedTool{}, Executor: toolkit.ExecutorMCP, Server: "files"}, Ending: toolkit.EndedTimeout},
+		{Call: toolkit.Call{Name: "chosen-by-a-page"}, Entry: toolkit.Entry{Tool: namedTool{}, Executor: toolkit.ExecutorClient}, Ending: toolkit.EndedFailed},
+		{Call: toolkit.Call{Name: "chosen-by-a-model"}, Ending: toolkit.EndedFailed},
+	} {
+		o.Tool(r)
+	}
+	o.Write(3*time.Millisecond, true)
+	o.Write(5*time.Second, false)
+	o.Saved(persistence.Key{}, begun, after(3), false, true)
+	o.Saved(persistence.Key{}, begun, after(3), true, true)
+	o.Saved(persistence.Key{}, begun, after(3), false, false)
+	o.QueueSent(time.Second)
+	o.QueuePaused("auth")
+	text := scrape("")
+	want(t, text,
+		`voicebridge_tool_calls_total{executor="app",outcome="done",tool="createTable"} 1`,
+		`voicebridge_tool_calls_total{executor="mcp",outcome="timeout",tool="files"} 1`,
+		`voicebridge_tool_calls_total{executor="client",outcome="failed",tool=""} 1`,
+		`voicebridge_tool_calls_total{executor="unknown",outcome="failed",tool=""} 1`,
+		`voicebridge_tool_call_duration_seconds_sum{executor="app",tool="createTable"} 1`,
+		`voicebridge_database_commit_duration_seconds_count{outcome="saved"} 1`, `voicebridge_database_commit_duration_seconds_sum{outcome="away"} 5`,
+		`voicebridge_call_save_duration_seconds_count{where="database"} 1`, `{where="file"} 1`, `{where="lost"} 1`,
+		`voicebridge_queue_wait_seconds_count 1`, `voicebridge_queue_pauses_total{reason="auth"} 1`, `voicebridge_build_info{go="go1.`)
+	if strings.Contains(text, "chosen-by") {
+		t.Error("a label has a name that a client or a model has chosen")
+	}
+}
+
+// TestModelNamesAreBounded shows that callers who name models cannot fill the memory.
+func TestModelNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	n := names{limit: 2}
+	var got []string
+	for _, name := range []string{"a", "b", "c", "a", "d"} {
+		got = append(got, n.of(name))
+	}
+	if diff := cmp.Diff([]string{"a", "b", "other", "a", "other"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	if err := Watch(registry, Parts{
+		Spooled: func() int { return 3 },
+		MCP: func() []mcptool.Status {
+			return []mcptool.Status{{Name: "files", Connected: true, Tools: 7, Held: []string{"x"}}, {Name: "gone"}}
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Watch(prometheus.NewRegistry(), Parts{}); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	want(t, w.Body.String(), "voicebridge_spool_changes 3", `voicebridge_mcp_server_up{server="files"} 1`, `voicebridge_mcp_server_up{server="gone"} 0`,
+		`voicebridge_mcp_tools{server="files"} 7`, `voicebridge_mcp_tools_held{server="files"} 1`)
+}
+
+// TestServe reads the operators' port, ends a profile with it, and keeps pages of a
+// browser out.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "figures") })
+	go func() { ended <- Serve(ctx, ln, metrics, slog.New(slog.DiscardHandler)) }()
+	get := func(path, host string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ln.Addr().String()+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		r.Close = true
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, _ := io.ReadAll(res.Body)
+		return res.StatusCode, string(body)
+	}
+	for _, c := range []struct {
+		path, host string
+		status     int
+		want       string
+	}{
+		{"/metrics", "localhost:1", 200, "figures"}, {"/metrics", "", 200, "figures"}, {"/metrics", "[::1]:9", 200, "figures"}, {"/metrics", "127.0.0.1", 200, "figures"},
+		{"/healthz", "", 200, "ok"}, {"/debug/pprof/", "", 200, "goroutine"}, {"/debug/pprof/heap?debug=1", "", 200, "heap profile"}, {"/debug/pprof/cmdline", "", 200, ""},
+		{"/", "", 404, ""}, {"/metrics", "evil.example.org", 421, ""}, {"/debug/pprof/heap", "localhost.evil.example.org:80", 421, ""},
+	} {
+		if status, body := get(c.path, c.host); status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s of %q: %d %.100s", c.path, c.host, status, body)
+		}
+	}
+	profile := make(chan struct{})
+	go func() { defer close(profile); get("/debug/pprof/trace?seconds=60", "") }()
+	// Without a profile the end would be quick in any case; with one it takes the second
+	// that Serve gives it.
+	time.AfterFunc(100*time.Millisecond, stop)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	<-profile
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestServeFails shows the error of a listener that breaks.
+func TestServeFails(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(t.Context(), ln, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}

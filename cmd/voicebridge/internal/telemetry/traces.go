@@ -1,0 +1,113 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// TraceConfig says where traces go.
+type TraceConfig struct {
+	// Endpoint is the base URL of an OTLP receiver that speaks HTTP; /v1/traces is below it.
+	Endpoint string
+	// Headers go with every request, such as a key of the receiver.
+	Headers map[string]string
+	// Sample is the share of the turns that are traced, 0 to 1.
+	Sample float64
+	// Version is that of the program, Instance the process.
+	Version, Instance string
+	Logger            *slog.Logger
+}
+
+// Traces makes a trace of every turn and sends it. A nil one makes none. Safe for
+// concurrent use.
+type Traces struct {
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+}
+
+// OpenTraces makes the exporter. Nothing is sent yet: a receiver that is away is no error.
+func OpenTraces(ctx context.Context, cfg TraceConfig) (*Traces, error) {
+	exporter, err := otlptracehttp.New(ctx,
+		otlptracehttp.WithEndpointURL(TracesURL(cfg.Endpoint)), otlptracehttp.WithHeaders(cfg.Headers), otlptracehttp.WithTimeout(10*time.Second))
+	if err != nil {
+		return nil, fmt.Errorf("open traces: %w", err)
+	}
+	return newTraces(ctx, cfg, sdk.WithBatcher(&reporting{SpanExporter: exporter, log: cfg.Logger}))
+}
+
+// TracesURL is where traces go at a receiver with that base URL.
+func TracesURL(base string) string { return strings.TrimSuffix(base, "/") + "/v1/traces" }
+
+func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOption) (*Traces, error) {
+	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		attribute.String("service.name", "voicebridge"), attribute.String("service.version", cfg.Version),
+		attribute.String("service.instance.id", cfg.Instance),
+	), resource.WithFromEnv()) // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
+	if err != nil {
+		return nil, fmt.Errorf("open traces: %w", err)
+	}
+	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sdk.TraceIDRatioBased(cfg.Sample)))
+	return &Traces{provider: provider, tracer: provider.Tracer("voicebridge")}, nil
+}
+
+// Close sends what is there still, until ctx ends.
+func (t *Traces) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	if err := t.provider.Shutdown(ctx); err != nil {
+		return fmt.Errorf("close traces: %w", err)
+	}
+	return nil
+}
+
+// span makes a span of the past, and below it those that inside makes.
+func (t *Traces) span(ctx context.Context, name string, begun, ended time.Time, kind trace.SpanKind, failure string, attributes []attribute.KeyValue, inside func(context.Context)) trace.SpanContext {
+	ctx, span := t.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
+	if failure != "" {
+		span.SetStatus(codes.Error, failure)
+	}
+	if inside != nil && span.IsRecording() {
+		inside(ctx)
+	}
+	span.End(trace.WithTimestamp(ended))
+	return span.SpanContext()
+}
+
+// idOf is the id of a trace that is kept, else empty.
+func idOf(c trace.SpanContext) string {
+	if !c.IsSampled() {
+		return ""
+	}
+	return c.TraceID().String()
+}
+
+// reporting logs when traces cannot be sent, once until they can again.
+type reporting struct {
+	sdk.SpanExporter
+
+	log     *slog.Logger
+	failing atomic.Bool
+}
+
+// ExportSpans implements the SDK's exporter.
+func (r *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := r.SpanExporter.ExportSpans(ctx, spans)
+	if was := r.failing.Swap(err != nil); err != nil && !was {
+		r.log.Warn("traces cannot be sent", "error", err)
+	} else if err == nil && was {
+		r.log.Info("traces are sent again")
+	}
+	return nil // the SDK would print it past the log
+}

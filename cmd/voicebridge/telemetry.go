@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/cmd/voicebridge/internal/telemetry"
+	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
+)
+
+// lastTraces is how long the end of the process waits for traces to be sent.
+const lastTraces = 3 * time.Second
+
+// openTelemetry makes what the other parts tell of themselves.
+func (a *app) openTelemetry(ctx context.Context) error {
+	metrics, err := telemetry.NewMetrics(a.metrics.Registry(), buildVersion())
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	if t := a.cfg.Traces; t.Endpoint != "" {
+		headers := map[string]string{}
+		for name, value := range a.cfg.Secrets.TraceHeaders {
+			headers[name] = value.Reveal()
+		}
+		a.traces, err = telemetry.OpenTraces(ctx, telemetry.TraceConfig{
+			Endpoint: t.Endpoint, Headers: headers, Sample: t.Sample, Version: buildVersion(), Instance: a.instance, Logger: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		a.onClose(func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), lastTraces)
+			defer cancel()
+			if err := a.traces.Close(ctx); err != nil {
+				a.log.Warn("the last traces were not sent", "error", err)
+			}
+			return nil
+		})
+		a.log.Info("turns are traced", "endpoint", t.Endpoint, "sample", t.Sample)
+	}
+	a.observer = telemetry.NewObserver(metrics, a.traces)
+	return nil
+}
+
+// watchParts adds the figures that are asked for when they are read, and takes the
+// operators' port.
+func (a *app) watchParts(ctx context.Context) (err error) {
+	parts := telemetry.Parts{}
+	if a.spool != nil {
+		parts.Spooled = a.spool.Pending
+	}
+	if a.tools.mcp != nil {
+		parts.MCP = a.tools.mcp.Status
+	}
+	if err := telemetry.Watch(a.metrics.Registry(), parts); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	address := a.cfg.MetricsAddress()
+	if address == "" {
+		return nil
+	}
+	if a.operators, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+		return fmt.Errorf("%w (choose another address with metrics.listen or VOICEBRIDGE_METRICS_LISTEN)", err)
+	}
+	a.onClose(func() error { _ = a.operators.Close(); return nil }) // if it was not served
+	a.log.Info("metrics and profiles", "address", a.operators.Addr().String())
+	if host, _, err := net.SplitHostPort(address); err == nil && !config.IsLoopback(host) {
+		a.log.Warn("metrics and profiles ask for no token, and other machines reach them: keep strangers out by a firewall", "address", address)
+	}
+	return nil
+}
+
+// serveOperators serves the operators' port, if there is one, until ctx ends.
+func (a *app) serveOperators(ctx context.Context) error {
+	if a.operators == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return telemetry.Serve(ctx, a.operators, a.metrics.Handler(), a.log)
+}
+
+// timedWriter tells how long it takes until what calls say is safe.
+type timedWriter struct {
+	*spool.Writer
+
+	observer *telemetry.Observer
+}
+
+// Commit is that of [spool.Writer].
+func (w timedWriter) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error) {
+	began := time.Now()
+	result, err := w.Writer.Commit(ctx, key, changes)
+	w.observer.Saved(key, began, time.Now(), result.Spooled, err == nil)
+	return result, err
+}

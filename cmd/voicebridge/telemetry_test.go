@@ -1,0 +1,108 @@
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serving runs serve until the test ends and returns the address of the page, and what
+// the program logs.
+func serving(t *testing.T, environ ...string) (url string, log *output) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var out, errs output
+	ended := make(chan int, 1)
+	go func() { ended <- execute(ctx, []string{"serve"}, environment(t, environ...), &out, &errs) }()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 {
+			t.Errorf("serve ended with %d: %s", code, errs.String())
+		}
+	})
+	address := regexp.MustCompile(`http://\S+`)
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if url = address.FindString(out.String()); url != "" {
+			return url, &errs
+		}
+		if len(ended) > 0 || time.Now().After(limit) {
+			t.Fatalf("serve did not begin: %s", errs.String())
+		}
+	}
+}
+
+// request sends a request and returns the body of its answer.
+func request(t *testing.T, method, url, accept, body string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", accept)
+	res, err := new(http.Client).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode >= 300 {
+		t.Fatalf("%s %s: %d %v %s", method, url, res.StatusCode, err, raw)
+	}
+	return string(raw)
+}
+
+// TestTelemetryOfATurn types a message that calls a tool and looks at what operators see:
+// the figures on their port, and the trace at a receiver.
+func TestTelemetryOfATurn(t *testing.T) {
+	t.Parallel()
+	traces := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var body io.Reader = r.Body
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			body, _ = gzip.NewReader(r.Body)
+		}
+		raw, _ := io.ReadAll(body)
+		traces <- r.URL.Path + " " + r.Header.Get("Api-Key") + " " + string(raw)
+	}))
+	t.Cleanup(receiver.Close)
+	url, log := serving(t, "VOICEBRIDGE_METRICS_LISTEN=:0", "OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_HEADERS=api-key=canary")
+	thread := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(request(t, http.MethodPost, url+"/api/threads", "", "{}"))[1]
+	request(t, http.MethodPost, url+"/api/threads/"+thread+"/messages", "", `{"content":"Draw me a chart of the canaries, please."}`)
+
+	operators := "http://" + regexp.MustCompile(`metrics and profiles" address=(\S+)`).FindStringSubmatch(log.String())[1]
+	if !strings.HasPrefix(operators, "http://127.0.0.1:") {
+		t.Errorf("without a host the port is on %s", operators)
+	}
+	wantIn := func(text string, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%q is not in\n%s", w, text)
+			}
+		}
+	}
+	// The turn is told after its answer was sent.
+	figures := ""
+	for limit := time.Now().Add(20 * time.Second); !strings.Contains(figures, `stage="total"`) && time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+		figures = request(t, http.MethodGet, operators+"/metrics", "application/openmetrics-text; version=1.0.0", "")
+	}
+	wantIn(figures, `voicebridge_tool_calls_total{executor="app",outcome="done",tool="create_bar_chart"} 1`, `# {trace_id="`, `voicebridge_tokens_total{kind="text"`,
+		`voicebridge_database_commit_duration_seconds_count{outcome="saved"}`, "voicebridge_spool_changes 0", "voicebridge_calls_live 0", "go_goroutines")
+	wantIn(request(t, http.MethodGet, url+"/metrics", "", ""), "voicebridge_tool_calls_total") // without authentication the main port answers, too
+	wantIn(request(t, http.MethodGet, operators+"/debug/pprof/goroutine?debug=1", "", ""), "goroutine profile")
+	got := <-traces
+	wantIn(got, "/v1/traces canary ", "text turn", "execute_tool create_bar_chart", "database", "voicebridge.thread_id", thread)
+	if strings.Contains(got, "canaries") {
+		t.Error("what was said is in the trace")
+	}
+	if strings.Contains(log.String(), "canary") {
+		t.Error("the header of the receiver is in the log")
+	}
+}

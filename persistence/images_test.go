@@ -1,0 +1,41 @@
+package persistence_test
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/png"
+	"testing"
+
+	"voicebridge/persistence"
+)
+
+// TestNewImage takes a file by what its header shows, not by what somebody says.
+func TestNewImage(t *testing.T) {
+	t.Parallel()
+	var small, wide bytes.Buffer
+	for buf, width := range map[*bytes.Buffer]int{&small: 3, &wide: persistence.MaxPixels + 1} {
+		if err := png.Encode(buf, image.NewGray(image.Rect(0, 0, width, 2))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct{ data, want string }{
+		"a picture":        {small.String(), "image/png"},
+		"a wave":           {"RIFF\x24\x00\x00\x00WAVEfmt ", "audio/wav"},
+		"MP3":              {"ID3\x04\x00", "audio/mpeg"},
+		"MP3 without tags": {"\xff\xfb\x90\x00", "audio/mpeg"},
+		"Ogg":              {"OggS\x00", "audio/ogg"},
+		"M4A":              {"\x00\x00\x00\x20ftypM4A ", "audio/mp4"},
+		"nothing":          {"", ""},
+		"a bomb":           {wide.String(), ""},
+		"cut":              {small.String()[:12], ""},
+		"SVG":              {`<svg xmlns="http://www.w3.org/2000/svg"/>`, ""},
+		"HTML":             {"<script>", ""},
+		"too large":        {string(make([]byte, persistence.MaxImageBytes+1)), ""},
+	} {
+		got, err := persistence.NewImage([]byte(c.data))
+		if got.MediaType != c.want || (err != nil) != (c.want == "") || err != nil && !errors.Is(err, persistence.ErrInvalid) {
+			t.Errorf("%s: NewImage() = %q, %v", name, got.MediaType, err)
+		}
+	}
+}

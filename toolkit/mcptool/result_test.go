@@ -1,0 +1,73 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/toolkit"
+)
+
+// shelf keeps media, and refuses what is larger than 1000 bytes.
+type shelf struct {
+	mu   sync.Mutex
+	kept []string
+}
+
+func (s *shelf) SaveMedia(_ context.Context, call toolkit.Call, data []byte) (toolkit.Media, error) {
+	if len(data) > 1000 {
+		return toolkit.Media{}, errors.New("too large")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, call.ThreadID+" "+string(data))
+	m := toolkit.Media{ID: fmt.Sprint("i", len(s.kept)), MediaType: "image/png", URL: fmt.Sprint("/images/i", len(s.kept)), Width: 4, Height: 3}
+	if string(data) == "sound" {
+		m.MediaType, m.Width, m.Height = "audio/wav", 0, 0
+	}
+	return m, nil
+}
+
+// TestMedia keeps what a result is to show or play beside the thread, within limits.
+func TestMedia(t *testing.T) {
+	t.Parallel()
+	media := &shelf{}
+	b := openWith(t, map[string]Server{"s": stdio("server", nil)}, Options{Media: media})
+	call := func(arguments string) toolkit.Result {
+		return toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__pictures", ThreadID: "t1", Arguments: arguments}), nil)
+	}
+	got := call(`{"sizes":[3,2000]}`)
+	want := "pictures:\n[image, image/png, 4×3]\n[image, image/png: it could not be kept]\n[audio, audio/wav]\n" +
+		"[resource file:///shot.png, image/png, 4×3]\n[resource file:///a.pdf, application/pdf]"
+	if got.Failed() || got.Model != want {
+		t.Errorf("the model reads %q, error %q", got.Model, got.Error)
+	}
+	if d := cmp.Diff([]string{"t1 ppp", "t1 sound", "t1 blob"}, media.kept); d != "" {
+		t.Errorf("kept (-want +got):\n%s", d)
+	}
+	wantOutput := `"content":[{"type":"text","text":"pictures:"},` +
+		`{"height":3,"image_id":"i1","mimeType":"image/png","type":"image","url":"/images/i1","width":4},` +
+		`{"mimeType":"image/png","omitted":"it could not be kept","type":"image"},` +
+		`{"image_id":"i2","mimeType":"audio/wav","type":"audio","url":"/images/i2"},` +
+		`{"resource":{"height":3,"image_id":"i3","mimeType":"image/png","uri":"file:///shot.png","url":"/images/i3","width":4},"type":"resource"},` +
+		`{"type":"resource","resource":{"uri":"file:///a.pdf","mimeType":"application/pdf","blob":"JVBERg=="}}]`
+	if !strings.Contains(string(got.Output), wantOutput) {
+		t.Errorf("the thread keeps %s", got.Output)
+	}
+	if images := toolkit.ResultImages(got.Output); len(images) != 2 || images[0].URL != "/images/i1" || images[1].ID != "i3" {
+		t.Errorf("a model is shown %+v", images)
+	}
+
+	got = call(`{"sizes":[1,1,1,1,1,1,1,1,1,1,1]}`)
+	if n := len(toolkit.ResultImages(got.Output)); n != toolkit.MaxMedia || !strings.Contains(got.Model, "only 8 images and sounds") {
+		t.Errorf("%d images of too many are kept; the model reads %q", n, got.Model)
+	}
+	if got = call(`{"sizes":[1],"failed":true}`); !strings.Contains(got.Error, "[image, image/png") {
+		t.Errorf("a failure is %+v", got)
+	}
+}
