@@ -71,7 +71,9 @@ type Config struct {
 	OnDraftsDropped func(n int)
 	// OnCount counts what happens to calls.
 	OnCount func(Counter)
-	Logger  *slog.Logger
+	// OnTool is told of tool calls that have ended; it may be nil and must return at once.
+	OnTool func(toolkit.Report)
+	Logger *slog.Logger
 }
 
 func (c Config) validate() error {

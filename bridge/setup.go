@@ -171,7 +171,7 @@ func (s *setup) state(now time.Time) *session.State {
 		return cfg.Store.SaveLeg(ctx, c.key, rec)
 	}
 	c.writer = writer.New(s.calls.threadLog(c.key), c.log, c.saved)
-	c.tools.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Logger: s.calls.log})
+	c.tools.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
 	if n := cfg.ReplayMessages; n > 0 {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}

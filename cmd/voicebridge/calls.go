@@ -39,6 +39,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		ReplayMessages: a.cfg.Conversations.History.ReplayMessages,
 		ApproveTools:   a.tools.approve,
 		FillerAfter:    time.Duration(a.cfg.Tools.FillerSeconds) * time.Second,
+		OnTool:         a.observer.Tool,
 		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,
 		RenewBefore:    time.Duration(a.cfg.Calls.RenewBeforeMinutes) * time.Minute,
 		CloseGrace:     time.Duration(a.cfg.Calls.CloseGraceSeconds) * time.Second,
@@ -55,6 +56,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		},
 		OnEnd: func(key persistence.Key, reason bridge.EndReason) {
 			a.metrics.CallEnded(string(reason))
+			a.observer.CallEnded(reason)
 			a.inbox.CallEnded(key)
 		},
 		OnCount:         func(c bridge.Counter) { a.metrics.CallEvent(string(c)) },

@@ -42,7 +42,8 @@ func (a *app) openTelemetry(ctx context.Context) error {
 		})
 		a.log.Info("turns are traced", "endpoint", t.Endpoint, "sample", t.Sample)
 	}
-	a.observer = telemetry.NewObserver(metrics, a.traces)
+	a.observer = telemetry.NewObserver(metrics, a.traces, a.cfg.Driver())
+	a.onClose(func() error { a.observer.Close(); return nil })
 	return nil
 }
 
@@ -94,6 +95,6 @@ type timedWriter struct {
 func (w timedWriter) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error) {
 	began := time.Now()
 	result, err := w.Writer.Commit(ctx, key, changes)
-	w.observer.Saved(key, began, time.Now(), result.Spooled, err == nil)
+	w.observer.Saved(key, began, time.Now(), result.Spooled, err == nil, changes)
 	return result, err
 }

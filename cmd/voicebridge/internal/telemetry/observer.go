@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
@@ -14,14 +15,26 @@ import (
 type Observer struct {
 	metrics *Metrics
 	traces  *Traces // nil makes none
+	voice   conversations
+	// upstream is what answers calls.
+	upstream string
 }
 
-// NewObserver returns an observer. Traces may be nil.
-func NewObserver(m *Metrics, t *Traces) *Observer { return &Observer{m, t} }
+// NewObserver returns an observer of a process whose calls that upstream answers. Traces
+// may be nil.
+func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
+	o := &Observer{metrics: m, traces: t, upstream: upstream}
+	o.voice.fresh = t.fresh
+	o.voice.ended = func(key persistence.Key, s *spoken) { t.voice(key, upstream, s) }
+	return o
+}
+
+// Close takes the turns that go on as ended.
+func (o *Observer) Close() { o.voice.endAll() }
 
 // TurnFinished implements [chat.TurnObserver].
-func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
-	trace := o.traces.turn(ctx, report)
+func (o *Observer) TurnFinished(_ context.Context, report chat.TurnReport) {
+	trace := o.traces.turn(report)
 	course := report.Course
 	if course.FirstToken > 0 {
 		observe(o.metrics.latency.WithLabelValues(kindText, "first_token"), course.FirstToken, trace)
@@ -90,9 +103,9 @@ func (o *Observer) Write(took time.Duration, saved bool) {
 	o.metrics.commits.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// Saved is told when something that was said in a call is safe: in the database, in the
+// Saved is told of changes of a call's thread that are safe: in the database, in the
 // file, or in neither.
-func (o *Observer) Saved(_ persistence.Key, began, ended time.Time, inFile, safe bool) {
+func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
 	where := "database"
 	switch {
 	case !safe:
@@ -101,6 +114,26 @@ func (o *Observer) Saved(_ persistence.Key, began, ended time.Time, inFile, safe
 		where = "file"
 	}
 	o.metrics.spoken.WithLabelValues(where).Observe(ended.Sub(began).Seconds())
+	if !safe {
+		return // they will be tried again
+	}
+	n := o.voice.saved(key, interval{began, ended}, changes)
+	for _, r := range n.responses {
+		o.response(kindVoice, o.upstream, r)
+	}
+	for stage, took := range n.stages {
+		observe(o.metrics.latency.WithLabelValues(kindVoice, stage), took, n.trace)
+	}
+}
+
+// CallEnded counts a call that its upstream ended. The reasons are the bridge's, a closed
+// list.
+func (o *Observer) CallEnded(reason bridge.EndReason) {
+	switch reason {
+	case bridge.EndUpstreamLost, bridge.EndUpstreamSetup, bridge.EndUpstreamRefused, bridge.EndUpstreamEndedIt, bridge.EndSessionRejected, bridge.EndSessionExpired:
+		o.metrics.failures.WithLabelValues(kindVoice, o.upstream, string(reason)).Inc()
+	default:
+	}
 }
 
 // QueueSent counts a queued message that was sent, after it has waited so long.

@@ -53,7 +53,7 @@ func setup(t *testing.T) (*Observer, func(accept string) string, *tracetest.InMe
 		}
 	})
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
-	return NewObserver(metrics, traces), func(accept string) string {
+	return NewObserver(metrics, traces, "simulator"), func(accept string) string {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		r.Header.Set("Accept", accept)
 		handler.ServeHTTP(w, r)
@@ -161,9 +161,9 @@ func TestFigures(t *testing.T) {
 	}
 	o.Write(3*time.Millisecond, true)
 	o.Write(5*time.Second, false)
-	o.Saved(persistence.Key{}, begun, after(3), false, true)
-	o.Saved(persistence.Key{}, begun, after(3), true, true)
-	o.Saved(persistence.Key{}, begun, after(3), false, false)
+	o.Saved(persistence.Key{}, begun, after(3), false, true, nil)
+	o.Saved(persistence.Key{}, begun, after(3), true, true, nil)
+	o.Saved(persistence.Key{}, begun, after(3), false, false, nil)
 	o.QueueSent(time.Second)
 	o.QueuePaused("auth")
 	text := scrape("")

@@ -2,8 +2,10 @@ package telemetry
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,6 +35,7 @@ type TraceConfig struct {
 // concurrent use.
 type Traces struct {
 	provider *sdk.TracerProvider
+	sampler  sdk.Sampler
 	tracer   trace.Tracer
 }
 
@@ -57,8 +60,9 @@ func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOp
 	if err != nil {
 		return nil, fmt.Errorf("open traces: %w", err)
 	}
-	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sdk.TraceIDRatioBased(cfg.Sample)))
-	return &Traces{provider: provider, tracer: provider.Tracer("voicebridge")}, nil
+	sampler := sdk.TraceIDRatioBased(cfg.Sample)
+	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sampler), sdk.WithIDGenerator(ids{}))
+	return &Traces{provider: provider, sampler: sampler, tracer: provider.Tracer("voicebridge")}, nil
 }
 
 // Close sends what is there still, until ctx ends.
@@ -73,7 +77,7 @@ func (t *Traces) Close(ctx context.Context) error {
 }
 
 // span makes a span of the past, and below it those that inside makes.
-func (t *Traces) span(ctx context.Context, name string, begun, ended time.Time, kind trace.SpanKind, failure string, attributes []attribute.KeyValue, inside func(context.Context)) trace.SpanContext {
+func (t *Traces) span(ctx context.Context, name string, begun, ended time.Time, kind trace.SpanKind, failure string, attributes []attribute.KeyValue, inside func(context.Context)) {
 	ctx, span := t.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
 	if failure != "" {
 		span.SetStatus(codes.Error, failure)
@@ -82,15 +86,55 @@ func (t *Traces) span(ctx context.Context, name string, begun, ended time.Time, 
 		inside(ctx)
 	}
 	span.End(trace.WithTimestamp(ended))
-	return span.SpanContext()
 }
 
-// idOf is the id of a trace that is kept, else empty.
-func idOf(c trace.SpanContext) string {
-	if !c.IsSampled() {
+// traceID is the id of a trace that is to be made.
+type traceID struct {
+	trace.TraceID
+
+	kept bool // it will be sent
+}
+
+// fresh is the id of a new trace.
+func (t *Traces) fresh() traceID {
+	if t == nil {
+		return traceID{}
+	}
+	var id traceID
+	binary.BigEndian.PutUint64(id.TraceID[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id.TraceID[8:], rand.Uint64())
+	id.kept = t.sampler.ShouldSample(sdk.SamplingParameters{TraceID: id.TraceID}).Decision == sdk.RecordAndSample
+	return id
+}
+
+// exemplar is the id for figures, empty when nobody will find the trace.
+func (id traceID) exemplar() string {
+	if !id.kept {
 		return ""
 	}
-	return c.TraceID().String()
+	return id.String()
+}
+
+type traceIDKey struct{}
+
+// context is one in which a span without a parent gets the id.
+func (id traceID) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, traceIDKey{}, id.TraceID)
+}
+
+// ids are the ids of spans, and of the traces that [traceID.context] names.
+type ids struct{}
+
+// NewIDs implements [sdk.IDGenerator].
+func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	id, _ := ctx.Value(traceIDKey{}).(trace.TraceID)
+	return id, ids{}.NewSpanID(ctx, id)
+}
+
+// NewSpanID implements [sdk.IDGenerator].
+func (ids) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
+	binary.BigEndian.PutUint64(id[:], rand.Uint64())
+	return id
 }
 
 // reporting logs when traces cannot be sent, once until they can again.

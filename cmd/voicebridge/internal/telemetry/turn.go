@@ -12,8 +12,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// turn makes the trace of a text turn and returns its id, empty if there is none.
-func (t *Traces) turn(ctx context.Context, report chat.TurnReport) string {
+// turn makes the trace of a text turn and returns its id for figures.
+func (t *Traces) turn(report chat.TurnReport) string {
 	if t == nil {
 		return ""
 	}
@@ -22,9 +22,8 @@ func (t *Traces) turn(ctx context.Context, report chat.TurnReport) string {
 	if result.Err != nil {
 		failure = string(result.Err.Kind)
 	}
-	// The request that began the turn is over, maybe: the turn is a trace of its own.
-	ctx = trace.ContextWithSpanContext(ctx, trace.SpanContext{})
-	return idOf(t.span(ctx, "text turn", course.Begun, course.Ended, trace.SpanKindServer, failure, []attribute.KeyValue{
+	id := t.fresh()
+	t.span(id.context(context.Background()), "text turn", course.Begun, course.Ended, trace.SpanKindServer, failure, []attribute.KeyValue{
 		attribute.String("voicebridge.thread_id", report.Key.Thread), attribute.String("voicebridge.message_id", result.MessageID),
 		attribute.String("voicebridge.finish", string(result.Finish)), attribute.String("gen_ai.provider.name", result.Provider),
 	}, func(ctx context.Context) {
@@ -37,7 +36,8 @@ func (t *Traces) turn(ctx context.Context, report chat.TurnReport) string {
 		for _, save := range course.Saves {
 			t.span(ctx, "database", save.Begun, save.Ended, trace.SpanKindClient, "", nil, nil)
 		}
-	}))
+	})
+	return id.exemplar()
 }
 
 // request makes the span of a request to a model.

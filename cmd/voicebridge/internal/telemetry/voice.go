@@ -1,0 +1,242 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"voicebridge/persistence"
+	"voicebridge/toolkit"
+)
+
+const (
+	// quiet is how long nothing may happen in a turn of a call until it counts as over.
+	quiet = 10 * time.Second
+	// maxParts bounds what is kept of a turn, of each kind.
+	maxParts = 64
+)
+
+// conversations makes turns of what calls save: their responses, tool calls and messages.
+// Safe for concurrent use.
+type conversations struct {
+	fresh func() traceID
+	ended func(persistence.Key, *spoken)
+
+	mu   sync.Mutex
+	open map[persistence.Key]*spoken
+}
+
+// spoken is a turn of a call: what the user said, and all that was done to answer it.
+type spoken struct {
+	trace     traceID
+	question  string // the id of the user's message
+	call      string
+	message   string                                // the id of the first answer that has stages
+	stages    map[string]int64                      // of it, in milliseconds
+	responses map[string]persistence.ResponseRecord // that have ended
+	tools     map[string]persistence.ToolCall       // that have ended
+	saves     []interval
+	timer     *time.Timer
+}
+
+type interval struct{ begun, ended time.Time }
+
+// news is what a save tells that was not known, of a turn with that trace.
+type news struct {
+	trace     string
+	responses []persistence.ResponseRecord
+	stages    map[string]time.Duration
+}
+
+// saved takes what was saved, and returns what is new of it.
+func (c *conversations) saved(key persistence.Key, took interval, changes []persistence.Change) (n news) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, change := range changes {
+		switch change := change.(type) {
+		case persistence.PutMessage:
+			c.message(key, change.Message, &n)
+		case persistence.PutResponse:
+			c.response(key, change.Response, &n)
+		case persistence.PutToolCall:
+			if t := c.turn(key); change.ToolCall.FinishedAt != nil && len(t.tools) < maxParts {
+				t.tools[change.ToolCall.ID] = change.ToolCall
+			}
+		case persistence.PutCall:
+			if change.Call.EndedAt != nil {
+				c.end(key)
+			}
+		}
+	}
+	if t := c.open[key]; t != nil && len(t.saves) < maxParts {
+		t.saves = append(t.saves, took)
+	}
+	return n
+}
+
+// turn is the one that goes on; the caller holds mu.
+func (c *conversations) turn(key persistence.Key) *spoken {
+	t := c.open[key]
+	if t == nil {
+		t = &spoken{trace: c.fresh(), responses: map[string]persistence.ResponseRecord{}, tools: map[string]persistence.ToolCall{}, stages: map[string]int64{}}
+		t.timer = time.AfterFunc(quiet, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.open[key] == t {
+				c.end(key)
+			}
+		})
+		if c.open == nil {
+			c.open = map[persistence.Key]*spoken{}
+		}
+		c.open[key] = t
+	}
+	t.timer.Reset(quiet)
+	return t
+}
+
+// end ends the turn that goes on, if there is one; the caller holds mu.
+func (c *conversations) end(key persistence.Key) {
+	t := c.open[key]
+	if t == nil {
+		return
+	}
+	t.timer.Stop()
+	delete(c.open, key)
+	c.ended(key, t)
+}
+
+// endAll ends all turns.
+func (c *conversations) endAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range slices.Collect(maps.Keys(c.open)) {
+		c.end(key)
+	}
+}
+
+// message takes a message: the user's begins another turn, an answer brings its stages.
+func (c *conversations) message(key persistence.Key, m persistence.Message, n *news) {
+	t := c.open[key]
+	if m.Role == persistence.RoleUser {
+		if t == nil || t.question != m.ID && len(t.responses) > 0 {
+			c.end(key)
+			t = c.turn(key)
+		}
+		t.question = m.ID
+		return
+	}
+	if len(m.Metadata.LatencyMS) == 0 || m.Metadata.CallID == "" || t == nil {
+		return
+	}
+	if t.message != "" && t.message != m.ID {
+		return
+	}
+	t.message = m.ID
+	for stage, ms := range m.Metadata.LatencyMS {
+		if _, known := t.stages[stage]; !known && stages[stage] {
+			t.stages[stage] = ms
+			if n.stages == nil {
+				n.stages = map[string]time.Duration{}
+			}
+			n.trace = t.trace.exemplar()
+			n.stages[stage] = time.Duration(ms) * time.Millisecond
+		}
+	}
+}
+
+// response takes a response; one that has ended is new once.
+func (c *conversations) response(key persistence.Key, r persistence.ResponseRecord, n *news) {
+	if r.FinishedAt == nil {
+		c.turn(key)
+		return
+	}
+	if r.CreatedAt.Equal(*r.FinishedAt) { // a transcription, which is told at its end
+		n.responses = append(n.responses, r)
+		return
+	}
+	t := c.turn(key)
+	if _, known := t.responses[r.ID]; !known {
+		n.responses = append(n.responses, r)
+	}
+	if t.call = r.CallID; len(t.responses) < maxParts {
+		t.responses[r.ID] = r
+	}
+}
+
+// stages are the stages of a spoken answer, and the order in which they are reached.
+var (
+	stageOrder = []string{"commit", "response", "first_audio", "first_packet"}
+	stages     = map[string]bool{"commit": true, "response": true, "first_audio": true, "first_packet": true}
+)
+
+// begun is when the user's turn ended that is answered, as far as that is known.
+func (s *spoken) begun(responses []persistence.ResponseRecord) time.Time {
+	at := responses[0].CreatedAt
+	for _, r := range responses {
+		if ms, ok := s.stages["response"]; ok && r.MessageID == s.message {
+			at = r.CreatedAt.Add(-time.Duration(ms) * time.Millisecond)
+			break
+		}
+	}
+	return at
+}
+
+// voice makes the trace of a turn of a call.
+func (t *Traces) voice(key persistence.Key, upstream string, s *spoken) {
+	if t == nil || len(s.responses) == 0 {
+		return
+	}
+	responses := slices.SortedFunc(maps.Values(s.responses), func(a, b persistence.ResponseRecord) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	tools := slices.SortedFunc(maps.Values(s.tools), func(a, b persistence.ToolCall) int { return a.StartedAt.Compare(b.StartedAt) })
+	begun := s.begun(responses)
+	ended, failure := begun, ""
+	later := func(at time.Time) {
+		if at.After(ended) {
+			ended = at
+		}
+	}
+	for _, r := range responses {
+		later(*r.FinishedAt)
+		if r.Status == "failed" {
+			failure = reason(r.StatusReason)
+		}
+	}
+	for _, tool := range tools {
+		later(*tool.FinishedAt)
+	}
+	at := func(stage string) time.Time { return begun.Add(time.Duration(s.stages[stage]) * time.Millisecond) }
+	for stage := range s.stages {
+		later(at(stage))
+	}
+	t.span(s.trace.context(context.Background()), "voice turn", begun, ended, trace.SpanKindServer, failure, []attribute.KeyValue{
+		attribute.String("voicebridge.thread_id", key.Thread), attribute.String("voicebridge.call_id", s.call),
+		attribute.String("voicebridge.message_id", cmp.Or(s.message, responses[len(responses)-1].MessageID)), attribute.String("gen_ai.provider.name", upstream),
+	}, func(ctx context.Context) {
+		from := begun
+		for _, stage := range stageOrder {
+			if _, known := s.stages[stage]; known {
+				t.span(ctx, stage, from, at(stage), trace.SpanKindInternal, "", nil, nil)
+				from = at(stage)
+			}
+		}
+		for _, r := range responses {
+			t.request(ctx, upstream, r)
+		}
+		for _, tool := range tools {
+			t.tool(ctx, toolkit.Record{
+				ToolCallID: tool.ToolCallID, Name: tool.Name, Executor: tool.Executor, Server: tool.Server,
+				Status: toolkit.Status(tool.Status), StartedAt: tool.StartedAt, FinishedAt: tool.FinishedAt,
+			})
+		}
+		for _, save := range s.saves {
+			t.span(ctx, "database", save.begun, save.ended, trace.SpanKindClient, "", nil, nil)
+		}
+	})
+}

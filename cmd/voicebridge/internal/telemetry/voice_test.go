@@ -1,0 +1,132 @@
+package telemetry
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+)
+
+var call = persistence.Key{Owner: "anna", Thread: "thread-1"}
+
+func heard(id string) persistence.Change {
+	return persistence.PutMessage{Message: persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("canary")}}}
+}
+
+func answered(id string, stages map[string]int64) persistence.Change {
+	return persistence.PutMessage{Message: persistence.Message{ID: id, Role: persistence.RoleAssistant, Metadata: persistence.Metadata{CallID: "call-1", LatencyMS: stages}}}
+}
+
+func responded(id, message, status string, from, to int) persistence.Change {
+	r := persistence.ResponseRecord{ID: id, CallID: "call-1", MessageID: message, Model: "voice", Status: status, CreatedAt: after(from), CostUSD: new(0.5)}
+	if to > 0 {
+		r.FinishedAt, r.Usage = new(after(to)), persistence.Usage{InputTokens: 10, InputAudioTokens: 9}
+	}
+	return persistence.PutResponse{Response: r}
+}
+
+// spokenTurn is a turn with a tool as a call saves it, some of it twice.
+func spokenTurn(o *Observer) {
+	save := func(from, to int, changes ...persistence.Change) {
+		o.Saved(call, after(from), after(to), false, true, changes)
+	}
+	save(-5, -2, heard("q1"), persistence.PutDraft{})
+	save(205, 210, responded("r1", "", "in_progress", 200, 0))
+	save(305, 310, responded("r1", "", "completed", 200, 300), persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: after(300)}})
+	o.Saved(call, after(405), after(406), false, false, []persistence.Change{responded("r2", "a1", "completed", 410, 1500)}) // in vain
+	save(406, 411, persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: persistence.ToolCallDone, StartedAt: after(300), FinishedAt: new(after(400))}})
+	save(500, 501, answered("a1", map[string]int64{"commit": 60, "response": 410, "unknown": 3}))
+	save(1505, 1510, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700}))
+	save(1605, 1610, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700, "first_packet": 720}))
+	save(1700, 1701, heard("q1"), persistence.PutResponse{Response: persistence.ResponseRecord{Model: "scribe", Status: "completed", CreatedAt: after(1700), FinishedAt: new(after(1700))}})
+}
+
+func TestVoiceTurn(t *testing.T) {
+	t.Parallel()
+	o, scrape, spans := setup(t)
+	spokenTurn(o)
+	if n := len(spans.GetSpans()); n != 0 {
+		t.Errorf("%d spans of a turn that goes on", n)
+	}
+	o.Saved(call, after(3000), after(3001), false, true, []persistence.Change{heard("q2")}) // the next turn begins
+	got := spans.GetSpans()
+	if diff := cmp.Diff([]string{
+		"voice turn > commit 0s 60ms", "voice turn > response 60ms 410ms", "voice turn > first_audio 410ms 700ms", "voice turn > first_packet 700ms 720ms",
+		"voice turn > chat voice 200ms 300ms", "voice turn > chat voice 410ms 1.5s", "voice turn > execute_tool weather 300ms 400ms",
+		"voice turn > database -5ms -2ms", "voice turn > database 205ms 210ms", "voice turn > database 305ms 310ms", "voice turn > database 406ms 411ms",
+		"voice turn > database 500ms 501ms", "voice turn > database 1.505s 1.51s", "voice turn > database 1.605s 1.61s", "voice turn > database 1.7s 1.701s",
+		" > voice turn 0s 1.5s",
+	}, drawn(got)); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	id := got[0].SpanContext.TraceID().String()
+	for _, s := range got {
+		if s.SpanContext.TraceID().String() != id {
+			t.Error("a span is of another trace")
+		}
+		for _, a := range s.Attributes {
+			if strings.Contains(a.Value.Emit(), "canary") {
+				t.Errorf("what was said is in the attribute %s", a.Key)
+			}
+		}
+	}
+	text := scrape(openMetrics)
+	want(t, text,
+		`voicebridge_answer_latency_seconds_bucket{kind="voice",stage="commit",le="0.1"} 1 # {trace_id="`+id+`"} 0.06`,
+		`voicebridge_answer_latency_seconds_count{kind="voice",stage="first_packet"} 1`, `voicebridge_answer_latency_seconds_count{kind="voice",stage="response"} 1`,
+		`voicebridge_tokens_total{kind="voice",model="voice",type="input"} 20`, `type="input_audio"} 18`, `voicebridge_cost_usd_total{kind="voice",model="voice"} 1.0`)
+	if strings.Contains(text, "unknown") {
+		t.Error("a stage that is not in the list is counted")
+	}
+	o.Close()
+	if n := len(spans.GetSpans()); n != len(got) {
+		t.Errorf("a turn without an answer has %d spans", n-len(got))
+	}
+}
+
+// TestVoiceTurnEnds shows what ends a turn beside the next one.
+func TestVoiceTurnEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*Observer){
+		"call": func(o *Observer) {
+			o.Saved(call, after(2000), after(2001), true, true, []persistence.Change{persistence.PutCall{Call: persistence.CallRecord{EndedAt: new(after(2000))}}})
+		},
+		"silence": func(*Observer) { time.Sleep(quiet) },
+		"process": func(o *Observer) { o.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o, _, spans := setup(t)
+				spokenTurn(o)
+				end(o)
+				synctest.Wait()
+				if n := len(spans.GetSpans()); n < 15 {
+					t.Errorf("%d spans", n)
+				}
+				if len(o.voice.open) != 0 {
+					t.Error("the turn is kept")
+				}
+			})
+		})
+	}
+}
+
+func TestCallsEndedByTheUpstream(t *testing.T) {
+	t.Parallel()
+	o, scrape, _ := setup(t)
+	o.CallEnded(bridge.EndHangup)
+	o.CallEnded(bridge.EndUpstreamLost)
+	o.Saved(call, after(0), after(1), false, true, []persistence.Change{responded("r1", "", "failed", 200, 300)})
+	text := scrape("")
+	want(t, text, `voicebridge_upstream_failures_total{kind="voice",reason="upstream_lost",upstream="simulator"} 1`, `{kind="voice",reason="other",upstream="simulator"} 1`)
+	if strings.Contains(text, "hangup") {
+		t.Error("a hang-up counts as a failure")
+	}
+	o.Close()
+}
