@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -15,19 +14,12 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// Behind a pooler no statement is prepared: everything works without that, too.
-func TestPostgresUnprepared(t *testing.T) {
+// Behind PgBouncer in transaction mode no statement is prepared, and no notification
+// arrives: everything works without that, too.
+func TestBehindAPooler(t *testing.T) {
 	t.Parallel()
-	persistencetest.Run(t, func(t testing.TB) string {
-		u, err := url.Parse(persistencetest.PostgresURL(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := u.Query()
-		q.Set("default_query_exec_mode", "exec")
-		u.RawQuery = q.Encode()
-		return u.String()
-	})
+	pooler := persistencetest.NewPooler(t)
+	persistencetest.Run(t, pooler.URL)
 }
 
 // Without notifications what others do is found by asking.

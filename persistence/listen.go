@@ -19,6 +19,9 @@ const (
 	lineTestEvery = 10 * time.Second
 	// maxReconnect is the longest pause between two attempts to reconnect.
 	maxReconnect = 15 * time.Second
+	// pooledTimeout is how long a note may take behind a pooler, which probably passes
+	// none on.
+	pooledTimeout = time.Second
 	// freshFor is how long others may take to learn what an instance listens to.
 	freshFor = time.Second
 )
@@ -71,7 +74,11 @@ func (e *postgresEngine) tryLine(ctx context.Context, l *line) error {
 	if _, err := e.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, payload); err != nil {
 		return err
 	}
-	waitCtx, cancel := context.WithTimeout(ctx, sendTimeout)
+	wait := sendTimeout
+	if e.pooled {
+		wait = pooledTimeout
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
 		n, err := l.conn.WaitForNotification(waitCtx)

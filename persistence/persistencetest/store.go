@@ -3,6 +3,7 @@ package persistencetest
 import (
 	"database/sql"
 	"errors"
+	neturl "net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,11 @@ func rawDB(t testing.TB, url string) *sql.DB {
 	driver, dsn := "pgx", url
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		driver, dsn = "sqlite", path+"?_pragma=busy_timeout(5000)"
+	} else if u, err := neturl.Parse(url); err == nil { // behind a pooler, too
+		q := u.Query()
+		q.Set("default_query_exec_mode", "exec")
+		u.RawQuery = q.Encode()
+		dsn = u.String()
 	}
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
