@@ -97,8 +97,8 @@ func (r *toolRunner) start(tc toolkit.Call) {
 // ended forgets a tool that has ended.
 func (r *toolRunner) ended(callID string) { delete(r.cancels, callID) }
 
-// awaitApproval follows a saved question until it is closed or nobody can answer it any
-// more.
+// awaitApproval follows a question: it tells that it is saved and what was answered,
+// until nobody can answer any more.
 func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	if r.approvals == nil {
 		return
@@ -107,12 +107,15 @@ func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	r.asking.Store(e.CallID, look)
 	r.running.Go(func() {
 		defer r.asking.Delete(e.CallID)
-		pause := firstLook
+		pause, told := firstLook, false
 		for time.Now().Before(e.ExpiresAt) {
 			a, err := r.approvals.Approval(ctx, r.key, e.ID)
-			if err == nil && a.Outcome != persistence.ApprovalOpen {
+			if open := a.Outcome == persistence.ApprovalOpen; err == nil && !(open && told) {
 				r.post(session.ApprovalSaved{Approval: a})
-				return
+				if !open {
+					return
+				}
+				told = true
 			}
 			timer := time.NewTimer(pause)
 			select {

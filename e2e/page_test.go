@@ -445,7 +445,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 		faults       simulator.Faults
 		notice, says string
 	}{
-		{refused(401, "invalid_request_error", "invalid_api_key"), "invalid_api_key", "The voice service does not accept the API key of this server."},
+		{refused(401, "invalid_request_error", "invalid_api_key"), "invalid_api_key", "The voice service rejected this server’s API key."},
 		{refused(429, "insufficient_quota", "insufficient_quota"), "insufficient_quota", "the account has no credit left"},
 		{refused(429, "rate_limit_error", "rate_limit_exceeded"), "rate_limit_exceeded", "The voice service is busy."},
 		{simulator.Faults{RefuseStatus: 500}, "refused_on_purpose", "The voice service refused the call"},
@@ -472,7 +472,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 	if code := s.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	p.untilNotice(t, "ended_shutdown", "The server is shutting down. Everything said so far is saved.")
+	p.untilNotice(t, "ended_shutdown", "The server is shutting down, so the call ended. Everything said so far is saved.")
 	p.untilOver(t)
 	p.until(t, "the word that the server is away", "probe.all('offline').length === 1")
 	p.click(t, "talk")

@@ -170,12 +170,14 @@ type approvalData struct {
 	// message has all.
 	InputClipped bool   `json:"input_clipped,omitempty"`
 	Nonce        string `json:"nonce"`
+	// ExpiresAt is until when it can be answered.
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // Event is the question as the thread's watchers get it. It fits into a note to
 // other instances.
 func (a Approval) Event() Event {
-	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, Input: asJSON(json.RawMessage(a.Input))}
+	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, ExpiresAt: a.ExpiresAt, Input: asJSON(json.RawMessage(a.Input))}
 	if d.Input == nil {
 		d.Input = json.RawMessage("{}")
 	}

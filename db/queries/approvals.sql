@@ -34,11 +34,11 @@ JOIN tool_calls AS c ON c.id = a.id
 JOIN threads AS t ON t.id = a.thread_id
 WHERE a.id = @id AND a.thread_id = @thread_id AND t.owner = @owner;
 
--- ListOpenApprovals gives the questions that the thread's watchers are asked. Those of
--- calls are put on the data channel.
+-- ListOpenApprovals gives the questions that the thread's watchers are asked: those of
+-- typed turns and those of a call.
 -- name: ListOpenApprovals :many
 SELECT a.*, c.name, c.executor, c.input FROM approvals AS a
 JOIN tool_calls AS c ON c.id = a.id
 JOIN threads AS t ON t.id = a.thread_id
-WHERE a.thread_id = @thread_id AND t.owner = @owner AND a.outcome = '' AND a.expires_at > @now AND c.call_id = ''
+WHERE a.thread_id = @thread_id AND t.owner = @owner AND a.outcome = '' AND a.expires_at > @now
 ORDER BY a.asked_at, a.id;

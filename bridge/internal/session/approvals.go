@@ -15,19 +15,24 @@ import (
 func (t *tools) askUser(run *toolRun) {
 	a, _ := run.Approval()
 	e := run.event("bridge.tool.approval_required")
-	e.Input, e.Nonce = run.message.tools[run.part].Input, a.Nonce
+	e.Input, e.Nonce, e.ExpiresAt = run.message.tools[run.part].Input, a.Nonce, &a.ExpiresAt
 	t.tell(e)
-	e.Nonce = ""
-	t.watch(e)
 	t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: a.ExpiresAt})
 }
 
-// approvalSaved takes a question as it is saved: what was decided there holds.
+// approvalSaved takes a question as it is saved. An open one is put to the thread's
+// watchers, whose answers can be taken from now on; what was decided there holds.
 func (t *tools) approvalSaved(a persistence.Approval) {
 	run := t.byID[a.ToolCallID]
-	if run != nil && run.ID == a.ID && run.Asking() && a.Outcome != persistence.ApprovalOpen {
-		t.decided(run, toolkit.Outcome(a.Outcome))
+	if run == nil || run.ID != a.ID || !run.Asking() {
+		return
 	}
+	if a.Outcome == persistence.ApprovalOpen {
+		e := a.Event()
+		t.do(Publish{e.Type, e.Data})
+		return
+	}
+	t.decided(run, toolkit.Outcome(a.Outcome))
 }
 
 // toolDecision is an event of the browser about a tool call.

@@ -62,8 +62,8 @@ type (
 	// ExpectTool opens a client's tool call for its answer, before the client
 	// can know of the call.
 	ExpectTool struct{ CallID string }
-	// AwaitApproval follows the saved question about a tool call, whose record has
-	// the id ID. ApprovalSaved follows when it is decided there.
+	// AwaitApproval follows the question about a tool call, whose record has the id
+	// ID. ApprovalSaved comes when it is saved and when it is decided there.
 	AwaitApproval struct {
 		CallID, ID string
 		ExpiresAt  time.Time

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -85,6 +86,8 @@ type (
 		Cancelled bool `json:"cancelled,omitempty"`
 		// Nonce comes back with the answer to approval_required.
 		Nonce string `json:"nonce,omitempty"`
+		// ExpiresAt is until when approval_required can be answered.
+		ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	}
 )
 

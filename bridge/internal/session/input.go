@@ -81,7 +81,7 @@ type (
 		Result toolkit.Result
 		Masked toolkit.Result // as it is kept and shown
 	}
-	// ApprovalSaved is the question about a tool call as it is saved, decided by
+	// ApprovalSaved is the question about a tool call as it is saved: open, or decided by
 	// somebody else than the call.
 	ApprovalSaved struct{ Approval persistence.Approval }
 	// ServerText is a user's text that goes into the call from elsewhere. It is

@@ -241,7 +241,7 @@ func (r *toolRun) askBy() time.Time {
 func (t *tools) tellAgain(run *toolRun) {
 	e := run.event("bridge.tool.started")
 	if a, _ := run.Approval(); run.Asking() {
-		e.Type, e.Nonce = "bridge.tool.approval_required", a.Nonce
+		e.Type, e.Nonce, e.ExpiresAt = "bridge.tool.approval_required", a.Nonce, &a.ExpiresAt
 	}
 	e.Input = run.message.tools[run.part].Input
 	t.tell(e)

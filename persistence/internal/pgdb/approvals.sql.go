@@ -130,7 +130,7 @@ const listOpenApprovals = `-- name: ListOpenApprovals :many
 SELECT a.id, a.thread_id, a.tool_call_id, a.nonce, a.outcome, a.answered_by, a.instance, a.asked_at, a.expires_at, a.answered_at, c.name, c.executor, c.input FROM approvals AS a
 JOIN tool_calls AS c ON c.id = a.id
 JOIN threads AS t ON t.id = a.thread_id
-WHERE a.thread_id = $1 AND t.owner = $2 AND a.outcome = '' AND a.expires_at > $3 AND c.call_id = ''
+WHERE a.thread_id = $1 AND t.owner = $2 AND a.outcome = '' AND a.expires_at > $3
 ORDER BY a.asked_at, a.id
 `
 
@@ -156,8 +156,8 @@ type ListOpenApprovalsRow struct {
 	Input      string
 }
 
-// ListOpenApprovals gives the questions that the thread's watchers are asked. Those of
-// calls are put on the data channel.
+// ListOpenApprovals gives the questions that the thread's watchers are asked: those of
+// typed turns and those of a call.
 func (q *Queries) ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error) {
 	rows, err := q.db.Query(ctx, listOpenApprovals, arg.ThreadID, arg.Owner, arg.Now)
 	if err != nil {

@@ -122,8 +122,8 @@ type Querier interface {
 	// to hang it up; or when another attempt is.
 	ListLegsToHangUp(ctx context.Context, arg ListLegsToHangUpParams) ([]UpstreamLeg, error)
 	ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error)
-	// ListOpenApprovals gives the questions that the thread's watchers are asked. Those of
-	// calls are put on the data channel.
+	// ListOpenApprovals gives the questions that the thread's watchers are asked: those of
+	// typed turns and those of a call.
 	ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error)
 	ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error)
 	// What a dead process left open, for all owners: only recovery asks this, and

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Approval } from '../src/message/live';
-import { answerTo, reduceApprovals } from '../src/thread/approvals';
+import { answerTo, questions, reduceApprovals } from '../src/thread/approvals';
 
 const take = (list: Approval[], ...events: [string, object][]) =>
   events.reduce((l, [type, data]) => reduceApprovals(l, { type, data: data as Record<string, unknown> }, 1000), list);
@@ -24,7 +24,12 @@ describe('questions', () => {
     expect(take([], ask('1'), ['connected', {}])).toEqual([]);
     expect(take([], ask('1'), ['connected', {}], ask('1'))).toHaveLength(1);
   });
-  it('of a call have no nonce and are not ours', () => {
+  it('of this page’s own call are asked once', () => {
+    const [one, two] = take([], ask('1'), ask('2'));
+    expect(questions([one!], [{ ...one! }, two!])).toEqual([one, two]);
+    expect(questions([], [two!])).toEqual([two]);
+  });
+  it('without a nonce cannot be answered', () => {
     const none: Approval[] = [];
     const { nonce: _, ...data } = ask('1')[1] as { nonce: string };
     expect(take(none, ['bridge.tool.approval_required', data])).toBe(none);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { readRemembered } from '../src/call/remembered';
 import { idleCall, reduce, wordOf, type CallState } from '../src/call/state';
 import { median, noTiming, timed } from '../src/call/timing';
-import { wishes } from '../src/call/wishes';
+import { sessionUpdate } from '../src/call/sessionupdate';
 import { defaultSettings, readSettings } from '../src/device/settings.svelte';
 import { devicesOf } from '../src/device/devices.svelte';
 import { Unheard } from '../src/view/call/unheard';
@@ -72,8 +72,8 @@ describe('settings', () => {
     expect(readSettings(text)).toEqual(want);
   });
   it('are told to the call, as far as they differ', () => {
-    expect(wishes(defaultSettings, null)).toEqual({ type: 'session.update', session: { type: 'realtime' } });
-    expect(wishes({ ...defaultSettings, mode: 'hold', voice: 'ash', speed: 1.25 }, [{ name: 't' }])).toEqual({
+    expect(sessionUpdate(defaultSettings, null)).toEqual({ type: 'session.update', session: { type: 'realtime' } });
+    expect(sessionUpdate({ ...defaultSettings, mode: 'hold', voice: 'ash', speed: 1.25 }, [{ name: 't' }])).toEqual({
       type: 'session.update',
       session: { type: 'realtime', tools: [{ name: 't' }], audio: { input: { turn_detection: null }, output: { voice: 'ash', speed: 1.25 } } },
     });

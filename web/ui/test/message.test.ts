@@ -48,11 +48,11 @@ describe('failureWords', () => {
   it.each([
     ['the reason', 'So far', { error }, 'The answer failed: No money is left.'],
     ['the reason below nothing', '', { error }, 'The answer failed: No money is left.'],
-    ['no reason', 'So far', {}, 'The answer failed before it was complete.'],
+    ['no reason', 'So far', {}, 'The answer failed before it was finished.'],
     ['nothing at all', '', {}, 'The answer failed.'],
     ['a text that is the reason', 'No money is left.', { error, notice: true }, 'The answer failed.'],
     ['a notice without words', '', { error, notice: true }, 'The answer failed: No money is left.'],
-    ['odd errors', 'So far', { error: ['x'], notice: 'x' }, 'The answer failed before it was complete.'],
+    ['odd errors', 'So far', { error: ['x'], notice: 'x' }, 'The answer failed before it was finished.'],
     ['a reason that is no text', '', { error: { message: {} } }, 'The answer failed.'],
   ])('says %s', (_, text, metadata, words) => {
     expect(said(text, metadata)).toBe(words);

@@ -90,8 +90,8 @@ describe('words', () => {
   });
   it('say why it stands still', () => {
     expect(pauseWords({ reason: 'rate_limit', message: 'Wait a minute.' })).toBe('Wait a minute.');
-    expect(pauseWords({ reason: 'rate_limit', message: '' })).toBe('Nothing is sent at the moment (rate limit).');
-    expect(pauseWords({ reason: '', message: '' })).toBe('Nothing is sent at the moment.');
+    expect(pauseWords({ reason: 'rate_limit', message: '' })).toBe('Sending is paused (rate limit).');
+    expect(pauseWords({ reason: '', message: '' })).toBe('Sending is paused.');
   });
 });
 

@@ -83,7 +83,7 @@ describe('TableView', () => {
       return all('[role=status]')[0]?.textContent;
     };
     expect([find('elm'), names()]).toEqual(['2 of 5 rows', ['Elm 10', 'Elm 9']]);
-    expect([find('nowhere'), names()]).toEqual(['0 of 5 rows', ['No row has these words.']]);
+    expect([find('nowhere'), names()]).toEqual(['0 of 5 rows', ['No rows match.']]);
     expect([find(' '), names().length]).toEqual(['', 5]);
   });
 

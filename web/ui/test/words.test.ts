@@ -28,7 +28,7 @@ describe('words', () => {
     [401, '', 'access token'],
     [429, '', 'Too many'],
     [502, 'model_not_found', '(model_not_found): refused'],
-    [502, 'invalid_api_key', 'API key of this server. (invalid_api_key)'],
+    [502, 'invalid_api_key', 'API key. (invalid_api_key)'],
     [503, '', 'not ready'],
     [418, '', 'refused'],
   ])('explains HTTP %i %s', (status, code, part) => {

@@ -18,7 +18,7 @@ import { Speaker } from './speaker';
 import { answered, ended, idleCall, reduce, stopping, wordOf, type CallState } from './state';
 import { summaryOf, type CallSummary } from './summary';
 import { ToolRuns } from './toolruns';
-import { wishes } from './wishes';
+import { sessionUpdate } from './sessionupdate';
 
 export interface Hooks {
   /** Asked for whenever a path is looked for: passwords of TURN servers end. */
@@ -159,10 +159,12 @@ export class Call {
     if (!said || !this.#line?.send({ type: 'response.create' })) throw new PlainError('not_connected', t().call.notConnected);
   }
 
-  answer(approval: Approval, yes: boolean): void {
-    const { toolCallId, nonce } = approval;
-    this.#line?.send({ type: yes ? 'bridge.tool.approve' : 'bridge.tool.deny', tool_call_id: toolCallId, nonce });
+  /** Answers a question of this call; false when it is not one, or there is no connection. */
+  answer({ toolCallId, nonce }: Approval, yes: boolean): boolean {
+    if (!this.state.approvals.some((asked) => asked.toolCallId === toolCallId)) return false;
+    if (!this.#line?.send({ type: yes ? 'bridge.tool.approve' : 'bridge.tool.deny', tool_call_id: toolCallId, nonce })) return false;
     this.state = answered(this.state, toolCallId);
+    return true;
   }
 
   /** Stops a tool that runs; the model is told. */
@@ -182,7 +184,7 @@ export class Call {
     this.#speaker.use(speaker, volume);
     if (!this.active) return;
     this.#gate();
-    this.#line?.send(wishes(this.settings.current, null));
+    this.#line?.send(sessionUpdate(this.settings.current, null));
     const [context, attempt] = [this.#context, this.#attempt];
     const known = this.#microphone?.track?.getSettings().deviceId;
     if (!context || !this.#microphone || microphone === '' || microphone === known) return;
@@ -267,7 +269,7 @@ export class Call {
 
   #opened(): void {
     this.#tools = new ToolRuns(this.page, (event) => this.#line?.send(event));
-    this.#line?.send(wishes(this.settings.current, declared()));
+    this.#line?.send(sessionUpdate(this.settings.current, declared()));
     // A call that goes on was ready before.
     if (this.state.callId !== '' && this.state.phase === 'connecting') this.#live({ ...this.state, phase: 'live' });
   }

@@ -1,12 +1,12 @@
 import { microphoneError } from '../words/say';
 import { meterOf, type Meter } from './meter';
 
-const wishes = { echoCancellation: true, noiseSuppression: true, autoGainControl: true };
+const processing = { echoCancellation: true, noiseSuppression: true, autoGainControl: true };
 
 /** Opens the microphone, with errors that say what to do. One that is not there any more gives way to the system's. */
 export async function openMicrophone(id: string): Promise<MediaStream> {
   if (!window.isSecureContext || !navigator.mediaDevices?.getUserMedia) throw microphoneError('insecure');
-  const open = (deviceId?: ConstrainDOMString) => navigator.mediaDevices.getUserMedia({ audio: { ...wishes, ...(deviceId ? { deviceId } : {}) } });
+  const open = (deviceId?: ConstrainDOMString) => navigator.mediaDevices.getUserMedia({ audio: { ...processing, ...(deviceId ? { deviceId } : {}) } });
   try {
     // A promise that is not awaited here would not be caught here.
     return await open(id === '' ? undefined : { ideal: id });

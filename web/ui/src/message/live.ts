@@ -36,8 +36,8 @@ export interface Approval {
 /** For how long the server waits for an answer, where it does not say until when. */
 export const approvalMs = 60_000;
 
-/** Until when a question can be answered. */
+/** Until when a question can be answered. A clock that goes wrong makes the time no longer. */
 export function answerableUntil(expiresAt: unknown, now: number): number {
   const at = typeof expiresAt === 'string' ? Date.parse(expiresAt) : NaN;
-  return Number.isNaN(at) ? now + approvalMs : at;
+  return Number.isNaN(at) ? now + approvalMs : Math.min(at, now + approvalMs);
 }

@@ -10,6 +10,7 @@ import { followOwner } from '../link/owner';
 import type { SocketEvent } from '../link/socket';
 import type { Approval } from '../message/live';
 import { textOf, type Message } from '../message/message';
+import { questions } from '../thread/approvals';
 import { ThreadList, undoMs } from '../thread/list.svelte';
 import { OpenThread } from '../thread/open.svelte';
 import { t } from '../words/language.svelte';
@@ -77,7 +78,7 @@ export class App {
   /** The queue takes no more. */
   queueFull = $derived(this.willQueue && (this.open?.queue.full ?? false));
   /** The questions that the user is to answer: a call's, then those of typed turns. */
-  approvals = $derived<Approval[]>([...(this.callIsHere ? this.call.state.approvals : []), ...(this.open?.approvals ?? [])]);
+  approvals = $derived<Approval[]>(questions(this.callIsHere ? this.call.state.approvals : [], this.open?.approvals ?? []));
 
   async begin(): Promise<void> {
     addEventListener('hashchange', () => this.#show(threadOfHash(location.hash)));
@@ -208,7 +209,7 @@ export class App {
   }
 
   answer(approval: Approval, yes: boolean): void {
-    if (this.call.state.approvals.includes(approval)) this.call.answer(approval, yes);
+    if (this.call.answer(approval, yes)) this.open?.answered(approval.toolCallId);
     else if (!this.open?.answer(approval, yes)) this.notices.failure(new PlainError('not_answered', t().approval.unsent));
   }
 

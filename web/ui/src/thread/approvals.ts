@@ -2,7 +2,7 @@ import { asText } from '../base/json';
 import { answerableUntil, type Approval } from '../message/live';
 import type { SocketEvent } from '../link/socket';
 
-// The questions of typed turns: tools that wait for the user's yes or no.
+// The questions of a thread's typed turns and of its call: tools that wait for the user's yes or no.
 
 /** So many questions are kept; one turn asks far fewer. */
 const most = 16;
@@ -16,7 +16,6 @@ export function reduceApprovals(approvals: Approval[], { type, data }: SocketEve
       return approvals.length === 0 ? approvals : [];
     case 'bridge.tool.approval_required': {
       const nonce = asText(data.nonce);
-      // A question of a call comes here, too, but only its data channel can answer.
       if (id === '' || nonce === '') return approvals;
       const fresh = { toolCallId: id, name: asText(data.name), input: data.input, nonce, until: answerableUntil(data.expires_at, now) };
       return [...without(approvals, id), fresh].slice(-most);
@@ -30,6 +29,12 @@ export function reduceApprovals(approvals: Approval[], { type, data }: SocketEve
 
 function without(approvals: Approval[], id: string): Approval[] {
   return approvals.some((a) => a.toolCallId === id) ? approvals.filter((a) => a.toolCallId !== id) : approvals;
+}
+
+/** What the user is asked. A question of this page's own call comes on its data channel and on the thread's socket. */
+export function questions(ofCall: Approval[], ofThread: Approval[]): Approval[] {
+  const known = new Set(ofCall.map(({ toolCallId }) => toolCallId));
+  return [...ofCall, ...ofThread.filter(({ toolCallId }) => !known.has(toolCallId))];
 }
 
 /** What the browser answers on the same socket. */

@@ -39,7 +39,7 @@ export class OpenThread {
   /** The live call of the thread, whoever holds it. */
   liveCall = $state('');
   gone = $state(false);
-  /** Tools of typed turns that wait for the user. */
+  /** Tools that wait for the user. */
   approvals = $state.raw<Approval[]>([]);
   readonly queue: ThreadQueue;
 
@@ -69,8 +69,13 @@ export class OpenThread {
   /** Answers a question; false when there is no connection. The server asks again on the next one. */
   answer(approval: Approval, yes: boolean): boolean {
     if (!this.#following?.send(answerTo(approval, yes))) return false;
-    this.approvals = this.approvals.filter((a) => a !== approval);
+    this.answered(approval.toolCallId);
     return true;
+  }
+
+  /** A question was answered, here or in the call. */
+  answered(toolCallId: string): void {
+    this.approvals = this.approvals.filter((a) => a.toolCallId !== toolCallId);
   }
 
   /** Takes a message that came by another way (the call's data channel). */

@@ -1,7 +1,7 @@
 import type { CallSettings } from '../device/settings.svelte';
 
 /** The event by which the page tells a call its tools (null: as they are) and how the user wants to speak. */
-export function wishes({ voice, mode, speed }: CallSettings, tools: object[] | null): object {
+export function sessionUpdate({ voice, mode, speed }: CallSettings, tools: object[] | null): object {
   const output = { ...(voice ? { voice } : {}), ...(speed === 1 ? {} : { speed }) };
   const input = mode === 'hold' ? { turn_detection: null } : {};
   const audio = { ...(Object.keys(input).length > 0 ? { input } : {}), ...(Object.keys(output).length > 0 ? { output } : {}) };
