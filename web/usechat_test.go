@@ -100,7 +100,7 @@ func TestUseChatApproves(t *testing.T) {
 	wantStatus(t, r, 200)
 	events = parseStream(t, r.body)
 	got := kinds(events)
-	if !strings.HasPrefix(got, "start ") || !strings.Contains(got, "tool-output-available") || !strings.Contains(got, "tool-output-error") ||
+	if !strings.HasPrefix(got, "start ") || !strings.Contains(got, "tool-output-available") || !strings.Contains(got, "tool-output-denied") ||
 		!strings.HasSuffix(got, "start-step text-start text-delta text-end finish-step finish") || strings.Contains(got, "tool-input") || events[0].body["messageId"] != id {
 		t.Errorf("the stream goes on with %s", got)
 	}

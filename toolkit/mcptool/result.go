@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -30,6 +31,8 @@ type keeper struct {
 	media media
 	log   *slog.Logger
 	kept  int
+	// left are the data that are left out of the result, in Base64.
+	left map[string]bool
 }
 
 // result returns a result as the thread keeps it, and as text for the model: what stands in it as
@@ -46,6 +49,7 @@ func (k *keeper) result(r *mcp.CallToolResult) (output json.RawMessage, text str
 	}
 	whole := *r
 	whole.Content = content
+	whole.StructuredContent = k.without(r.StructuredContent)
 	if output, err = json.Marshal(&whole); err != nil {
 		return nil, "", err
 	}
@@ -60,6 +64,25 @@ func (k *keeper) result(r *mcp.CallToolResult) (output json.RawMessage, text str
 		text = "(the tool returned nothing)"
 	}
 	return output, cutRunes(strings.ToValidUTF8(text, "\uFFFD"), maxModelText), nil
+}
+
+// without leaves the data out of structured content, which repeats what stands in the content.
+func (k *keeper) without(value any) any {
+	switch v := value.(type) {
+	case string:
+		if k.left[v] {
+			return "(see content)"
+		}
+	case []any:
+		for i := range v {
+			v[i] = k.without(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = k.without(v[name])
+		}
+	}
+	return value
 }
 
 // replaced stands for a piece of a result.
@@ -114,6 +137,10 @@ func (k *keeper) keep(kind, uri, mediaType string, data []byte) (word string, in
 	if k.media == nil {
 		return word, nil
 	}
+	if k.left == nil {
+		k.left = map[string]bool{}
+	}
+	k.left[base64.StdEncoding.EncodeToString(data)] = true
 	piece := map[string]any{"type": kind, "mimeType": mediaType}
 	why := ""
 	if k.kept++; k.kept > toolkit.MaxMedia {

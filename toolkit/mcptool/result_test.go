@@ -55,7 +55,7 @@ func TestMedia(t *testing.T) {
 		`{"mimeType":"image/png","omitted":"it could not be kept","type":"image"},` +
 		`{"image_id":"i2","mimeType":"audio/wav","type":"audio","url":"/images/i2"},` +
 		`{"resource":{"height":3,"image_id":"i3","mimeType":"image/png","uri":"file:///shot.png","url":"/images/i3","width":4},"type":"resource"},` +
-		`{"type":"resource","resource":{"uri":"file:///a.pdf","mimeType":"application/pdf","blob":"JVBERg=="}}]`
+		`{"type":"resource","resource":{"uri":"file:///a.pdf","mimeType":"application/pdf","blob":"JVBERg=="}}],"structuredContent":{"content":[{"data":"(see content)"}],"more":"sound"}`
 	if !strings.Contains(string(got.Output), wantOutput) {
 		t.Errorf("the thread keeps %s", got.Output)
 	}

@@ -186,6 +186,7 @@ func newTestServer() *mcp.Server {
 			out.Content = append(out.Content, &mcp.AudioContent{MIMEType: "audio/x-wav", Data: []byte("sound")},
 				&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///shot.png", MIMEType: "image/png", Blob: []byte("blob")}},
 				&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///a.pdf", MIMEType: "application/pdf", Blob: []byte("%PDF")}})
+			out.StructuredContent = map[string]any{"content": []any{map[string]any{"data": []byte("sound")}}, "more": "sound"}
 			out.IsError = in.Failed
 			return out, nil
 		})

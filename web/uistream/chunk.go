@@ -83,6 +83,9 @@ func (w *Writer) chunksOf(e chat.Event) []Chunk {
 	case chat.EventToolDecided:
 		if w.inStates {
 			w.asked = false // somebody has answered meanwhile, perhaps elsewhere
+			if !e.Call.Approved && e.Call.Reason == "" {
+				w.denied[e.Call.ID] = true
+			}
 			return nil
 		}
 		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Approved: &e.Call.Approved, Reason: e.Call.Reason}
@@ -91,6 +94,9 @@ func (w *Writer) chunksOf(e chat.Event) []Chunk {
 		d := progressData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Message: e.Call.Message, Percent: e.Call.Percent, Data: e.Call.Data}
 		return []Chunk{{Type: "data-tool-progress", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolOutput:
+		if w.denied[e.Call.ID] {
+			return []Chunk{{Type: "tool-output-denied", ToolCallID: e.Call.ID}}
+		}
 		if e.Call.Error != "" {
 			return []Chunk{{Type: "tool-output-error", ToolCallID: e.Call.ID, ErrorText: &e.Call.Error, Dynamic: e.Call.Dynamic}}
 		}

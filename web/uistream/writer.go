@@ -45,6 +45,8 @@ type Writer struct {
 	// inStates has approvals as states of a tool's part; asked says that the user is
 	// asked now, and the stream about to end.
 	inStates, asked bool
+	// denied are the calls that the user has refused, in a stream that asks in states.
+	denied map[string]bool
 }
 
 // askSoon is how long the stream goes on after a question, for others of the same step.
@@ -53,7 +55,7 @@ const askSoon = 250 * time.Millisecond
 // AskInStates has the stream ask for approvals as the AI SDK does from version 6 on: as
 // a state of the tool's part, at which the stream ends. The client sends the answer
 // with its next request.
-func (w *Writer) AskInStates() { w.inStates = true }
+func (w *Writer) AskInStates() { w.inStates, w.denied = true, map[string]bool{} }
 
 // New returns a writer of the events of a turn; explain puts a failure into words
 // for the client.

@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// clientsFolder holds programs of others, from npm, that use the server or that it uses.
+const clientsFolder = "testdata/clients"
+
+// clients returns the folder with what npm has installed there. It is not to be had without the
+// registry, and that is a failure: nothing is passed over in silence.
+func clients(t *testing.T) string {
+	t.Helper()
+	folder, err := filepath.Abs(clientsFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err != nil {
+		t.Fatal("The clients are not installed. Run: bash .ci/install")
+	}
+	return folder
+}
+
+// runNode runs a script there and returns what it prints.
+func runNode(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := command(t, "node", nil, args...)
+	cmd.Dir = clients(t)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	limit := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("node %s: %v\n%s%s", strings.Join(args, " "), err, out.Bytes(), errs.Bytes())
+	}
+	return out.Bytes()
+}
+
+// npmServer is the entry of an MCP server from npm in mcp.json.
+func npmServer(t *testing.T, script string, args ...string) map[string]any {
+	t.Helper()
+	return map[string]any{"command": "node", "args": append([]string{filepath.Join(clients(t), "node_modules", filepath.FromSlash(script))}, args...)}
+}
+
+// mcpServers writes an mcp.json with the server "everything" of the Model Context Protocol's project, and
+// with more, and returns its path.
+func mcpServers(t *testing.T, more map[string]any) string {
+	t.Helper()
+	servers := map[string]any{"everything": npmServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")}
+	maps.Copy(servers, more)
+	config, err := json.Marshal(map[string]any{"mcpServers": servers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(path, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestAISDK talks to the server with three generations of the AI SDK from npm.
+func TestAISDK(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Fatal(err)
+	}
+	server := launch(t, append(environment(t), "VOICEBRIDGE_MCP_CONFIG="+mcpServers(t, nil), "VOICEBRIDGE_TOOLS__APPROVE=create_pie_chart"),
+		"serve", "--listen", "127.0.0.1:0")
+	untilTools(t, server.url, "everything__echo")
+	t.Run("generations", func(t *testing.T) {
+		for _, generation := range []string{"5", "6", "7"} {
+			t.Run(generation, func(t *testing.T) {
+				t.Parallel()
+				wantSeen(t, generation, runNode(t, "aisdk.mjs", generation, server.url, newThread(t, server.url)))
+			})
+		}
+	})
+}
+
+// wantSeen checks what a client has seen.
+func wantSeen(t *testing.T, generation string, out []byte) {
+	t.Helper()
+	var got map[string]any
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	greeting := "Hello, I am the simulator. Ask me for a chart, a theme, a tool, or a long story."
+	want := map[string]any{
+		"bodies":      []any{"id messages trigger", "id messageId messages trigger"},
+		"greeting":    greeting,
+		"regenerated": map[string]any{"text": greeting, "another": true, "messages": 2.0},
+		"chart":       "tool-create_bar_chart output-available bar",
+		"echo":        "dynamic-tool everything__echo output-available Echo: from the client",
+		"picture":     "image/png true image/png",
+		"failed":      "error",
+		"errors":      []any{"The simulator was asked to fail (quota)."},
+		"data":        []any{"data-tool-progress"},
+		"approvals":   []any{"approval-requested", "output-available", "approval-requested", "output-denied"},
+		"finishes":    []any{"stop", "stop", "stop", "stop", "stop", "error", "tool-calls", "stop", "tool-calls", "stop", "abort", "stop"},
+		"stopped":     "interrupted",
+		"valid":       true,
+		"after":       "Yes, I remember what we said earlier on this thread. You said: Tell me a long story.",
+	}
+	if generation == "5" { // knows no approvals
+		want["approvals"] = []any{}
+		want["bodies"] = []any{"id messages trigger"}
+		want["finishes"] = []any{"stop", "stop", "stop", "stop", "stop", "error", "abort", "stop"}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("seen (-want +got):\n%s", d)
+	}
+}
+
+// untilTools waits until the server offers a tool.
+func untilTools(t *testing.T, url, name string) {
+	t.Helper()
+	limit := time.Now().Add(patience)
+	for time.Now().Before(limit) {
+		if _, body := get(t, url+"/api/tools"); strings.Contains(body, `"`+name+`"`) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("there is no tool %s", name)
+}

@@ -1,0 +1,203 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// obedient is a language model of OpenAI's kind: told "call NAME ARGUMENTS" it calls that tool, and
+// then says what it has read and how many images it was shown.
+type obedient struct {
+	*httptest.Server
+	mu      sync.Mutex
+	offered map[string]json.RawMessage // the schemas of its tools
+}
+
+func newObedient(t *testing.T) *obedient {
+	t.Helper()
+	o := &obedient{offered: map[string]json.RawMessage{}}
+	o.Server = httptest.NewServer(http.HandlerFunc(o.answer))
+	t.Cleanup(o.Close)
+	return o
+}
+
+var order = regexp.MustCompile(`(?s)call (\S+) (\{.*\})`)
+
+func (o *obedient) answer(w http.ResponseWriter, r *http.Request) {
+	var req struct {
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+		Tools []struct {
+			Function struct {
+				Name       string          `json:"name"`
+				Parameters json.RawMessage `json:"parameters"`
+			} `json:"function"`
+		} `json:"tools"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || len(req.Messages) == 0 {
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	o.mu.Lock()
+	for _, tool := range req.Tools {
+		o.offered[tool.Function.Name] = tool.Function.Parameters
+	}
+	o.mu.Unlock()
+	last := req.Messages[len(req.Messages)-1]
+	var words, tool string
+	_ = json.Unmarshal(last.Content, &words)
+	images := strings.Count(string(last.Content), `"image_url":{"url":"data:image/`)
+	for _, m := range req.Messages {
+		if m.Role == "tool" {
+			_ = json.Unmarshal(m.Content, &tool)
+		}
+	}
+	delta, finish := map[string]any{"role": "assistant", "content": fmt.Sprintf("%d images: %s", images, tool)}, "stop"
+	if m := order.FindStringSubmatch(words); m != nil && last.Role == "user" {
+		call := map[string]any{"index": 0, "id": "call_1", "type": "function", "function": map[string]any{"name": m[1], "arguments": m[2]}}
+		delta, finish = map[string]any{"role": "assistant", "tool_calls": []any{call}}, "tool_calls"
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, choice := range []map[string]any{{"index": 0, "delta": delta}, {"index": 0, "delta": map[string]any{}, "finish_reason": finish}} {
+		data, _ := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []any{choice}})
+		fmt.Fprintf(w, "data: %s\n\n", data)
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// freePort is a port that nobody listens on at this moment.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// overHTTP starts the server "everything" as one that is reached over streamable HTTP.
+func overHTTP(t *testing.T) (url string) {
+	t.Helper()
+	port := freePort(t)
+	cmd := command(t, "node", []string{"PORT=" + port}, filepath.Join(clients(t), "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return "http://127.0.0.1:" + port + "/mcp"
+}
+
+// TestMCPServers uses servers that others wrote, over stdio and streamable HTTP, through a text turn.
+func TestMCPServers(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(files, "dot.png"), dotPNG, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	memory := npmServer(t, "@modelcontextprotocol/server-memory/dist/index.js")
+	memory["env"] = map[string]any{"MEMORY_FILE_PATH": filepath.Join(files, "memory.jsonl")}
+	model := newObedient(t)
+	config := mcpServers(t, map[string]any{
+		"web":    map[string]any{"type": "streamable-http", "url": overHTTP(t)},
+		"files":  npmServer(t, "@modelcontextprotocol/server-filesystem/dist/index.js", files),
+		"memory": memory,
+		"browser": npmServer(t, "@playwright/mcp/cli.js", "--headless", "--isolated", "--no-sandbox", "--executable-path", findBrowser(t),
+			"--output-dir", t.TempDir()),
+	})
+	server := launch(t, append(environment(t), "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY=key-of-the-tests", "VOICEBRIDGE_UPSTREAM=simulator",
+		"VOICEBRIDGE_TEXT_PROVIDER=openai", "VOICEBRIDGE_MCP_CONFIG="+config), "serve", "--listen", "127.0.0.1:0")
+	for _, name := range []string{"everything__echo", "web__echo", "files__read_text_file", "memory__create_entities", "browser__browser_take_screenshot"} {
+		untilTools(t, server.url, name)
+	}
+	if _, body := get(t, server.url+"/api/tools"); strings.Contains(body, "simulate-research-query") {
+		t.Error("a tool that needs tasks is offered")
+	}
+	thread := newThread(t, server.url)
+	for _, c := range []struct{ call, want string }{
+		{`everything__get-sum {"a":2,"b":3}`, "0 images: The sum of 2 and 3 is 5."},
+		{`web__get-sum {"a":2,"b":4}`, "0 images: The sum of 2 and 4 is 6."},
+		{`everything__get-tiny-image {}`, "1 images: Here's the image you requested:\n[image, image/png, 20×20]"},
+		{`web__get-tiny-image {}`, "1 images: Here's the image you requested:\n[image, image/png, 20×20]"},
+		{fmt.Sprintf(`files__write_file {"path":%q,"content":"kept"}`, filepath.Join(files, "a.txt")), "0 images: Successfully wrote"},
+		{fmt.Sprintf(`files__read_text_file {"path":%q}`, filepath.Join(files, "a.txt")), "0 images: kept"},
+		{fmt.Sprintf(`files__read_text_file {"path":%q}`, "/etc/passwd"), "0 images: Error: "},
+		{fmt.Sprintf(`files__read_media_file {"path":%q}`, filepath.Join(files, "dot.png")), "1 images: [image, image/png, 1×1]"},
+		{`memory__create_entities {"entities":[{"name":"Anna","entityType":"person","observations":["likes tea"]}]}`, "0 images: "},
+		{`memory__search_nodes {"query":"tea"}`, "Anna"},
+		{fmt.Sprintf(`browser__browser_navigate {"url":%q}`, server.url), "0 images: "},
+		// All of its arguments have defaults, and some of them are required.
+		{`browser__browser_take_screenshot {}`, "1 images: "},
+	} {
+		status, body := post(t, server.url+"/api/threads/"+thread+"/messages", string(toJSON(t, map[string]string{"content": "call " + c.call})))
+		var turn struct {
+			Message struct {
+				Parts []struct {
+					Type   string          `json:"type"`
+					Text   string          `json:"text"`
+					Output json.RawMessage `json:"output"`
+				} `json:"parts"`
+			} `json:"message"`
+		}
+		if err := json.Unmarshal([]byte(body), &turn); err != nil || status != http.StatusOK {
+			t.Fatalf("%s: status %d, %s", c.call, status, body)
+		}
+		var said strings.Builder
+		for _, p := range turn.Message.Parts {
+			said.WriteString(p.Text)
+		}
+		if !strings.Contains(said.String(), c.want) {
+			t.Errorf("%s: the model says %.300q, want %q", c.call, said.String(), c.want)
+		}
+		if !strings.HasPrefix(c.want, "1 images") {
+			continue
+		}
+		url := regexp.MustCompile(`/api/threads/[^"]+/images/[^"]+`).FindString(body)
+		if status, picture := get(t, server.url+url); url == "" || status != http.StatusOK || !strings.HasPrefix(http.DetectContentType([]byte(picture)), "image/") {
+			t.Errorf("%s: the page finds no image at %q: %d", c.call, url, status)
+		}
+		if strings.Contains(body, `"iVBOR`) {
+			t.Errorf("%s: the message holds the data: %.500s", c.call, body)
+		}
+	}
+	// What is offered is what the servers declare: a model fills in what a schema says.
+	var schema struct {
+		Required []string `json:"required"`
+	}
+	if err := json.Unmarshal(model.offered["everything__get-sum"], &schema); err != nil || !cmp.Equal(schema.Required, []string{"a", "b"}) {
+		t.Errorf("the schema of get-sum is %s", model.offered["everything__get-sum"])
+	}
+}
+
+func toJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// dotPNG is a picture of one dot.
+var dotPNG = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x04\x00\x00\x00\xb5\x1c\x0c\x02\x00\x00\x00\vIDAT" +
+	"x\xdacd\xf8\x0f\x00\x01\x05\x01\x01'\x18\xe3f\x00\x00\x00\x00IEND\xaeB`\x82")

@@ -1,0 +1,104 @@
+// Drives a thread with the AI SDK as its users have it: useChat's own Chat and DefaultChatTransport.
+// node aisdk.mjs GENERATION BASE THREAD prints one JSON object: what the client has seen.
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+
+const [generation, base, thread] = process.argv.slice(2);
+const package_ = `@ai-sdk/react-v${generation}`;
+const { Chat } = await import(package_);
+// The core is that which this generation of the hooks brings along.
+const core = createRequire(createRequire(import.meta.url).resolve(package_)).resolve('ai');
+const ai = await import(pathToFileURL(core).href);
+
+const states = Number(generation) >= 6;
+const url = `${base}/api/threads/${thread}`;
+const seen = { finishes: [], errors: [], bodies: [], data: [] };
+
+const chat = new Chat({
+  id: thread,
+  transport: new ai.DefaultChatTransport({
+    api: `${url}/messages${states ? `?sdk=${generation}` : ''}`,
+    fetch: (input, init) => {
+      seen.bodies.push(Object.keys(JSON.parse(init.body)).sort().join(' '));
+      return fetch(input, init);
+    },
+  }),
+  sendAutomaticallyWhen: ai.lastAssistantMessageIsCompleteWithApprovalResponses,
+  onData: (part) => seen.data.push(part.type),
+  onFinish: ({ isAbort, isError, finishReason }) => seen.finishes.push(isAbort ? 'abort' : isError ? 'error' : (finishReason ?? '-')),
+  onError: (error) => seen.errors.push(error.message),
+});
+
+const texts = (message) => message.parts.filter((part) => part.type === 'text').map((part) => part.text).join('');
+const last = () => chat.messages[chat.messages.length - 1];
+const toolOf = (message) => message.parts.findLast((part) => part.type.startsWith('tool-') || part.type === 'dynamic-tool');
+const saved = async () => (await (await fetch(`${url}/messages?limit=200`)).json()).messages;
+
+/** Waits until something is so; the test that runs this has the clock. */
+async function until(what) {
+  for (;;) {
+    const value = await what();
+    if (value) return value;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+// A turn of words, and its other answer.
+await chat.sendMessage({ text: 'Hello' });
+seen.greeting = texts(last());
+const first = last().id;
+await chat.regenerate();
+seen.regenerated = { text: texts(last()), another: last().id !== first, messages: chat.messages.length };
+
+// Tools of the server: its own, and one of an MCP server.
+await chat.sendMessage({ text: 'Draw me a chart, please.' });
+const chart = toolOf(last());
+seen.chart = [chart.type, chart.state, chart.output?.chartType].join(' ');
+await chat.sendMessage({ text: 'call everything__echo {"message":"from the client"}' });
+const echo = toolOf(last());
+seen.echo = [echo.type, echo.toolName, echo.state, echo.output?.content?.[0]?.text].join(' ');
+
+// A picture from the user's disk.
+const dot = 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+await chat.sendMessage({ text: 'What is this?', files: [{ type: 'file', mediaType: 'image/png', url: dot }] });
+const shown = (await saved()).findLast((message) => message.role === 'user').parts.find((part) => part.type === 'file');
+const picture = await fetch(base + shown.url);
+seen.picture = [shown.mediaType, shown.url.startsWith(`/api/threads/${thread}/images/`), picture.headers.get('content-type')].join(' ');
+
+// A failure of the model is one of the chat.
+await chat.sendMessage({ text: 'fail with quota' }).catch(() => {});
+seen.failed = chat.status;
+
+// Tools that ask: yes and no.
+const pie = 'call create_pie_chart {"title":"Parts","data":[{"label":"a","value":1},{"label":"b","value":2}]}';
+seen.approvals = [];
+for (const approved of states ? [true, false] : []) {
+  await chat.sendMessage({ text: pie });
+  const asked = toolOf(last());
+  seen.approvals.push(asked.state);
+  await chat.addToolApprovalResponse({ id: asked.approval.id, approved });
+  await until(() => chat.status === 'ready' && texts(last()) !== '');
+  seen.approvals.push(toolOf(last()).state);
+}
+
+// Stop ends the turn, not only the stream.
+const before = last().id;
+const story = chat.sendMessage({ text: 'Tell me a long story.' });
+await until(() => last().role === 'assistant' && last().id !== before && texts(last()) !== '');
+await chat.stop();
+await story.catch(() => {});
+seen.stopped = await until(async () => {
+  const status = (await saved()).at(-1).metadata.status;
+  return status !== 'in_progress' && status;
+});
+
+// What is saved is what the SDK takes back, and the next turn goes on from it.
+const all = await saved();
+const checked = await ai.safeValidateUIMessages?.({ messages: all });
+seen.valid = checked === undefined ? 'not checked' : checked.success || checked.error.message;
+chat.messages = all;
+await chat.sendMessage({ text: 'What did I say before?' });
+seen.after = texts(last());
+seen.bodies = [...new Set(seen.bodies)];
+seen.data = [...new Set(seen.data)].sort();
+console.log(JSON.stringify(seen, null, 1));
