@@ -129,17 +129,11 @@ func (s *setup) readSpent(ctx context.Context) error {
 	if limit <= 0 {
 		return nil
 	}
-	today := time.Now().UTC()
-	days, err := s.calls.cfg.Store.UsageByDay(ctx, s.call.key.Owner, today, today)
+	today, err := spentToday(ctx, s.calls.cfg.Store, s.call.key.Owner)
 	if err != nil {
 		return err
 	}
-	for _, d := range days {
-		if d.CostUSD != nil {
-			s.spent += *d.CostUSD
-		}
-	}
-	if s.spent >= limit {
+	if s.spent = today.USD; s.spent >= limit {
 		return &Error{Code: CodeBudget, Message: fmt.Sprintf("Today's budget of %.2f US dollars is spent.", limit)}
 	}
 	return nil

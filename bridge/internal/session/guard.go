@@ -7,12 +7,16 @@ type guard struct {
 	*core
 	limits   Limits
 	spent    float64
+	day      ownerDay
 	warned   map[string]bool
 	activeAt time.Time
 }
 
 func newGuard(c *core) *guard {
-	return &guard{core: c, limits: c.Limits, warned: make(map[string]bool), activeAt: c.now}
+	return &guard{
+		core: c, limits: c.Limits, day: ownerDay{read: c.Limits.OwnerSpentUSD, others: c.Limits.OwnerSpentUSD},
+		warned: make(map[string]bool), activeAt: c.now,
+	}
 }
 
 // active notes that somebody does something.
@@ -26,17 +30,48 @@ func (g *guard) idleAt() time.Time {
 	return g.activeAt.Add(g.limits.Idle)
 }
 
-// charge adds what something has cost. It warns once of each budget, and says whether
-// one is used up.
+// ownerDay is what the owner has spent on one day, in this call and elsewhere.
+type ownerDay struct {
+	date   string  // empty: the day on which the call began
+	read   float64 // as the database says
+	others float64 // before the call, or the day, began
+	before float64 // what the call had spent until then
+}
+
+// total is at least what the database says, which may not have the call's last responses.
+func (d ownerDay) total(call float64) float64 { return max(d.read, d.others+call-d.before) }
+
+// ownerSpent takes what the owner has spent on a day, as the database has it.
+func (g *guard) ownerSpent(in OwnerSpent) (over bool) {
+	if g.day.date != "" && g.day.date != in.Day {
+		g.day = ownerDay{before: g.spent}
+		delete(g.warned, scopeOwnerDay)
+	}
+	g.day.date, g.day.read = in.Day, in.USD
+	return g.check()
+}
+
+// charge adds what something has cost, and says whether a budget is used up.
 func (g *guard) charge(cost *float64) (over bool) {
 	if cost == nil {
 		return false
 	}
 	g.spent += *cost
+	return g.check()
+}
+
+// The scopes of a budget.
+const (
+	scopeCall     = "call"
+	scopeOwnerDay = "owner_day"
+)
+
+// check warns once of each budget, and says whether one is used up.
+func (g *guard) check() (over bool) {
 	for _, b := range []struct {
 		scope        string
 		spent, limit float64
-	}{{"call", g.spent, g.limits.CallUSD}, {"owner_day", g.limits.OwnerSpentUSD + g.spent, g.limits.OwnerDayUSD}} {
+	}{{scopeCall, g.spent, g.limits.CallUSD}, {scopeOwnerDay, g.day.total(g.spent), g.limits.OwnerDayUSD}} {
 		if b.limit <= 0 {
 			continue
 		}

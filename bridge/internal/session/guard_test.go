@@ -94,3 +94,33 @@ func TestToolRounds(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgetOfTheDayIsShared counts what the owner spends elsewhere meanwhile, and begins
+// anew with the day.
+func TestBudgetOfTheDayIsShared(t *testing.T) {
+	t.Parallel()
+	c := guarded(t, Limits{OwnerDayUSD: 10, OwnerSpentUSD: 2, WarnPercent: 80})
+	spent := func(day string, usd float64) {
+		t.Helper()
+		c.reduce(OwnerSpent{Day: day, USD: usd})
+	}
+	c.answers("r1") // 2.25
+	spent("2026-01-01", 2)
+	if got := c.s.guard.day.total(c.s.guard.spent); got != 2.25 {
+		t.Errorf("%v spent before the response is saved", got)
+	}
+	spent("2026-01-01", 8)
+	if out := c.out.String(); !strings.Contains(out, `"scope":"owner_day","spent_usd":8`) {
+		t.Errorf("no warning:\n%s", out)
+	}
+	spent("2026-01-02", 0.5)
+	c.answers("r2")
+	if got := c.s.guard.day.total(c.s.guard.spent); got != 0.5 {
+		t.Errorf("%v spent on the next day", got)
+	}
+	spent("2026-01-02", 9)
+	spent("2026-01-02", 10)
+	if warnings := strings.Count(c.out.String(), "bridge.budget.warning"); !c.s.Ending() || warnings != 2 {
+		t.Errorf("ending %t, %d warnings", c.s.Ending(), warnings)
+	}
+}

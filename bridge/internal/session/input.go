@@ -103,6 +103,12 @@ type (
 	NewTools struct{ Entries []toolkit.Entry }
 	// StorageDelayed says how many changes wait for the database; 0: none any more.
 	StorageDelayed struct{ Pending int }
+	// OwnerSpent is what the call's owner has spent on the day that it is, in US
+	// dollars: in all calls and text turns, as far as it is saved.
+	OwnerSpent struct {
+		Day string // as 2006-01-02
+		USD float64
+	}
 	// Stop asks for the end of the call.
 	Stop struct{ Reason EndReason }
 	// Tick says that the deadline has come that the state asked for.
@@ -127,5 +133,6 @@ func (Interrupt) isInput()          {}
 func (FreshStart) isInput()         {}
 func (NewTools) isInput()           {}
 func (StorageDelayed) isInput()     {}
+func (OwnerSpent) isInput()         {}
 func (Stop) isInput()               {}
 func (Tick) isInput()               {}

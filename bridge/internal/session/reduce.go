@@ -95,6 +95,10 @@ func (s *State) take(in Input) {
 		s.settings.replaceTools(in.Entries)
 	case StorageDelayed:
 		s.storage(in.Pending)
+	case OwnerSpent:
+		if s.guard.ownerSpent(in) {
+			s.end(EndBudget)
+		}
 	case Stop:
 		s.end(in.Reason)
 	case Tick:

@@ -1,0 +1,72 @@
+package bridge
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+)
+
+// budgetEvery is how often calls are told what their owners have spent elsewhere.
+const budgetEvery = 5 * time.Second
+
+// usage has what owners have spent; *persistence.Store does.
+type usage interface {
+	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]persistence.DayUsage, error)
+}
+
+// budgets let calls that live side by side, of one instance or several, share their
+// owner's budget of a day with each other and with text turns.
+type budgets struct {
+	usage usage
+	live  func() []*call
+	log   *slog.Logger
+}
+
+// run tells calls what is spent until ctx ends.
+func (b budgets) run(ctx context.Context) {
+	next := time.NewTicker(budgetEvery)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+			b.tell(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b budgets) tell(ctx context.Context) {
+	calls := make(map[string][]*call)
+	for _, c := range b.live() {
+		calls[c.key.Owner] = append(calls[c.key.Owner], c)
+	}
+	for owner, live := range calls {
+		spent, err := spentToday(ctx, b.usage, owner)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.log.Warn("spending not read", "error", err)
+			}
+			return // the database is away: later
+		}
+		for _, c := range live {
+			c.offer(spent)
+		}
+	}
+}
+
+// spentToday reads what an owner has spent on this day, in UTC.
+func spentToday(ctx context.Context, u usage, owner string) (session.OwnerSpent, error) {
+	today := time.Now().UTC()
+	spent := session.OwnerSpent{Day: today.Format(time.DateOnly)}
+	rows, err := u.UsageByDay(ctx, owner, today, today)
+	for _, r := range rows {
+		if r.CostUSD != nil {
+			spent.USD += *r.CostUSD
+		}
+	}
+	return spent, err
+}
