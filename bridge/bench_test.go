@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,23 @@ type benchConfig struct {
 	simulator simulator.Config
 	bridge    bridge.Config
 	browser   rtc.Config
+	// slow makes the database slow for what calls say, when that is set.
+	slow *slowStore
+}
+
+// slowStore is a database that takes longer for the changes of calls than they wait,
+// while it is slow.
+type slowStore struct {
+	*persistence.Store
+	slow atomic.Bool
+}
+
+func (s *slowStore) ApplyAll(ctx context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
+	if s.slow.Load() {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return s.Store.ApplyAll(ctx, groups)
 }
 
 func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
@@ -99,8 +117,13 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	if cfg.bridge.ReplayMessages == 0 {
 		cfg.bridge.ReplayMessages = 20
 	}
+	timeout := 300 * time.Millisecond
+	if cfg.slow == nil {
+		cfg.slow, timeout = &slowStore{}, 0
+	}
+	cfg.slow.Store = store
 	writer, err := spool.New(spool.Config{
-		Store: store, Dir: t.TempDir(), Logger: log,
+		Store: cfg.slow, Dir: t.TempDir(), Logger: log, Timeout: timeout,
 		Saved:   func(key persistence.Key, messages []persistence.Message) { b.calls.SavedLater(key, messages) },
 		Delayed: func(pending int) { b.calls.StorageDelayed(pending) },
 	})

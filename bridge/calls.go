@@ -21,6 +21,10 @@ type Calls struct {
 	admit  chan func()   // hands work over to Run, which joins it
 	ending chan struct{} // closed when no more calls are let in
 	lost   atomic.Int64  // changes that were not saved
+	// unsaved are the ends that the database does not have yet; delayed says that
+	// changes wait for it.
+	unsaved unsaved
+	delayed atomic.Bool
 
 	mu   sync.Mutex
 	live map[persistence.Key]*call
@@ -33,10 +37,14 @@ func NewCalls(cfg Config) (*Calls, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	return &Calls{
+	c := &Calls{
 		cfg: cfg, log: cfg.Logger, admit: make(chan func()), ending: make(chan struct{}),
 		live: make(map[persistence.Key]*call), byID: make(map[string]*call),
-	}, nil
+	}
+	if cfg.Writer != nil {
+		c.unsaved.pending = cfg.Writer.Pending
+	}
+	return c, nil
 }
 
 // Run runs the calls that Start lets in until ctx ends. Then it lets no more in,
@@ -77,6 +85,10 @@ func (c *Calls) Run(ctx context.Context) error {
 // the thread for good.
 func (c *Calls) runOne(one *call, s *session.State) {
 	reason, writing := one.run(s)
+	if writing.IsDone() {
+		history, last := s.EndOfThread()
+		c.unsaved.keep(one.key, s.Record(), history, last)
+	}
 	c.release(one)
 	if one.ended != nil {
 		one.thread.Publish(context.Background(), one.key, *one.ended)
@@ -88,12 +100,15 @@ func (c *Calls) runOne(one *call, s *session.State) {
 
 // saveEnd saves the end of a call that was never set up. While the database is away Run goes on
 // with it.
-func (c *Calls) saveEnd(thread writer.Log, log *slog.Logger, ends ...session.Change) {
+func (c *Calls) saveEnd(key persistence.Key, thread writer.Log, log *slog.Logger, rec persistence.CallRecord, legs ...session.Change) {
 	w := writer.New(thread, log, func(persistence.Message) {})
-	w.PushLast(ends...)
+	w.PushLast(append(legs, session.SaveCall{Call: rec})...)
 	w.Close()
 	end := w.Start()
 	task.Await(end.Done(), writer.CommitTimeout)
+	if end.IsDone() {
+		c.unsaved.keepEnd(key, rec)
+	}
 	finish := func() { c.lost.Add(end.Settle(c.ending)) }
 	select {
 	case <-end.Done():

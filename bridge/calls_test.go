@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/bridge/internal/writer/writertest"
 	"voicebridge/persistence"
@@ -102,7 +101,7 @@ func TestSaveEnd(t *testing.T) {
 			})
 			var log writertest.Log
 			log.Away(away)
-			calls.saveEnd(&log, quiet(), session.SaveCall{Call: persistence.CallRecord{EndReason: string(EndNeverConnected)}})
+			calls.saveEnd(persistence.Key{}, &log, quiet(), persistence.CallRecord{EndReason: string(EndNeverConnected)})
 			if got := len(log.Saved); (got == 0) != away {
 				t.Errorf("%d changes saved, away %t", got, away)
 			}

@@ -87,9 +87,12 @@ func (s *setup) dial(ctx context.Context) error {
 	l, err := s.dialer.Dial(ctx, 1, s.readHistory, func(rec persistence.UpstreamLeg) error {
 		s.record.UpstreamCallID = rec.UpstreamID
 		s.created = true
+		ended, _ := s.calls.unsaved.of(c.key)
 		return cfg.Store.Batch(ctx, c.key, func(b *persistence.Batch) error {
-			if err := b.SaveCall(s.record); err != nil {
-				return err
+			for _, call := range append(ended.calls[:len(ended.calls):len(ended.calls)], s.record) {
+				if err := b.SaveCall(call); err != nil {
+					return err
+				}
 			}
 			return b.SaveLeg(rec)
 		})
@@ -105,9 +108,14 @@ func (s *setup) dial(ctx context.Context) error {
 // readHistory reads the end of the thread. The call's record is saved then, which is
 // not possible before the end of the last call is; and that is the last that a call
 // saves, also where it had to wait for the database. Read before, the end of the last
-// call could be missing, and what is said now would stand before it.
+// call could be missing, and what is said now would stand before it. Where the last call
+// was one of this process its end may still wait, and is known.
 func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) {
 	cfg := &s.calls.cfg
+	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
+		s.history, s.last = tellable(end.history), end.last
+		return s.history, nil
+	}
 	last, err := cfg.Store.LastMessage(ctx, s.call.key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return nil, err
@@ -195,10 +203,10 @@ func (s *setup) undo() {
 	}
 	// The record may be there although saving it failed: its reply can be lost.
 	s.record.EndedAt, s.record.EndReason = new(time.Now()), string(EndNeverConnected)
-	ends := []session.Change{session.SaveCall{Call: s.record}}
+	var ends []session.Change
 	if s.up != nil {
 		s.up.Record.EndedAt, s.up.Record.Reason = s.record.EndedAt, s.record.EndReason
 		ends = append(ends, writer.SaveLeg{Leg: s.up.Record})
 	}
-	s.calls.saveEnd(s.calls.threadLog(s.call.key), s.call.log, ends...)
+	s.calls.saveEnd(s.call.key, s.calls.threadLog(s.call.key), s.call.log, s.record, ends...)
 }

@@ -17,6 +17,10 @@ func (c *Calls) SavedLater(key persistence.Key, messages []persistence.Message) 
 // StorageDelayed is told how many changes wait for the database, and of 0 when none
 // does any more. The callers of all live calls hear of it.
 func (c *Calls) StorageDelayed(pending int) {
+	c.delayed.Store(pending > 0)
+	if pending == 0 {
+		c.unsaved.saved()
+	}
 	for _, live := range c.all() {
 		live.offer(session.StorageDelayed{Pending: pending})
 	}

@@ -38,8 +38,12 @@ func textOf(text string) session.ServerText {
 // extra metadata of m, and with writes more in the transaction that saves it.
 // When the call ends before it could be said nothing is saved, and the error is
 // persistence.ErrNotFound, as without a call; a text that no call takes is
-// persistence.ErrInvalid.
+// persistence.ErrInvalid. While what calls say waits for the database it is
+// persistence.ErrBusy: the text would overtake it.
 func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
+	if c.delayed.Load() {
+		return fmt.Errorf("say in call: %w", persistence.ErrBusy)
+	}
 	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with})
 	if e, ok := errors.AsType[*Error](err); ok {
 		kind := persistence.ErrInvalid
@@ -53,7 +57,7 @@ func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.
 
 // Call tells the id of the thread's call, empty when nothing can be said in one,
 // and whether the thread is better left alone: its call makes an answer, is being
-// set up, or ends.
+// set up, or ends, or what it says waits for the database.
 func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +67,7 @@ func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
 	case c.byID[live.id] == nil:
 		return "", true
 	default:
-		return live.id, live.talking.Load() || live.ends.Load() || live.waiting.Load()
+		return live.id, live.talking.Load() || live.ends.Load() || live.waiting.Load() || c.delayed.Load()
 	}
 }
 

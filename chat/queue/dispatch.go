@@ -29,7 +29,8 @@ type Voice interface {
 	Call(key persistence.Key) (id string, busy bool)
 	// Deliver says a message in the thread's call and saves it, together with what
 	// with writes. The errors are persistence.ErrNotFound when the call is gone,
-	// with nothing said, and persistence.ErrInvalid for a text that it cannot take.
+	// with nothing said, persistence.ErrInvalid for a text that it cannot take, and
+	// persistence.ErrBusy when it cannot take any just now.
 	Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error
 }
 

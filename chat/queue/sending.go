@@ -228,7 +228,7 @@ func (s *sending) failed(ctx context.Context, err error) {
 		// It may be sent this very moment: the lease says when it surely was not.
 		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)
 		return
-	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrClosed):
+	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy):
 		s.requeue(ctx, persistence.Requeue{})
 		return
 	case s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded comes

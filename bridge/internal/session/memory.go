@@ -91,6 +91,18 @@ func (m *memory) last() []persistence.Message {
 	return msgs
 }
 
+// newest is the id of the last message, empty where none is known.
+func (m *memory) newest() string {
+	if len(m.entries) == 0 {
+		return ""
+	}
+	e := m.entries[len(m.entries)-1]
+	if e.mine != nil {
+		return e.mine.end()
+	}
+	return e.id
+}
+
 // since returns the messages that are not among those told.
 func (m *memory) since(told map[string]bool) []persistence.Message {
 	return slices.DeleteFunc(m.last(), func(msg persistence.Message) bool { return told[msg.ID] })

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"time"
 
 	"voicebridge/persistence"
@@ -40,6 +41,15 @@ func (s *State) Waiting() bool { return s.away && s.phase < draining }
 
 // Over says that the call has ended: nothing changes it any more.
 func (s *State) Over() bool { return s.phase == ended }
+
+// Record is the record of the call as it is now.
+func (s *State) Record() persistence.CallRecord { return s.record }
+
+// EndOfThread are the thread's last messages as a model is told them, and the id of the
+// newest, empty where the thread is.
+func (s *State) EndOfThread() (history []persistence.Message, last string) {
+	return s.script.memory.last(), cmp.Or(s.script.memory.newest(), s.LastMessage)
+}
 
 // Turns is how often the user has spoken or typed.
 func (s *State) Turns() int64 { return s.record.Turns }

@@ -2,6 +2,7 @@ package writer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"voicebridge/bridge/internal/session"
@@ -15,6 +16,8 @@ type Committer interface {
 	Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error)
 	// Full says that no more can wait.
 	Full() bool
+	// Pending is how many changes wait for the database.
+	Pending() int
 }
 
 // To is where the thread of key is written; without a committer, straight to the store.
@@ -37,7 +40,7 @@ func (l spoolLog) Commit(ctx context.Context, changes []session.Change) ([]persi
 	for _, c := range changes {
 		put := putOf(c)
 		if put == nil {
-			return l.storeLog.Commit(ctx, changes) // it belongs to a transaction of somebody else
+			return l.direct(ctx, changes)
 		}
 		puts = append(puts, put)
 		if tool, ok := c.(session.SaveTool); ok && tool.Approval != nil {
@@ -49,6 +52,18 @@ func (l spoolLog) Commit(ctx context.Context, changes []session.Change) ([]persi
 		return nil, fmt.Errorf("save changes: %w", err)
 	}
 	return result.Messages, nil // of those in the file SavedLater is told
+}
+
+// errWaits says that changes which belong to a transaction of somebody else have to
+// wait: in the spool are some that come before them.
+var errWaits = errors.New("earlier changes wait for the database")
+
+// direct saves changes together with what somebody else writes, past the committer.
+func (l spoolLog) direct(ctx context.Context, changes []session.Change) ([]persistence.Message, error) {
+	if l.writer.Pending() > 0 {
+		return nil, errWaits
+	}
+	return l.storeLog.Commit(ctx, changes)
 }
 
 // putOf is a change as data, nil for one that is more than that.

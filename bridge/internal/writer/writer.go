@@ -179,6 +179,16 @@ func (w *Writer) Start() Running {
 // Done is closed when all is saved, or given up.
 func (r Running) Done() <-chan struct{} { return r.done }
 
+// IsDone says that all is saved, or given up.
+func (r Running) IsDone() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Settle returns when all is saved, or soon after ending is closed, and how many
 // changes were not saved.
 func (r Running) Settle(ending <-chan struct{}) (lost int64) {

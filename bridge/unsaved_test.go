@@ -1,0 +1,102 @@
+package bridge_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+)
+
+// TestSlowDatabase calls again on a thread whose last call waits for a slow database,
+// twice. No call is refused, the model knows what was said, and when the database has
+// all of it the thread is in order. A queued text waits until then.
+func TestSlowDatabase(t *testing.T) {
+	t.Parallel()
+	slow := &slowStore{}
+	b := newBench(t, sqlite(t), benchConfig{slow: slow})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	words := []string{"The first words.", "The second words.", "The third words."}
+	slow.slow.Store(true)
+	for i, text := range words {
+		c.say(text)
+		c.next(realtime.TypeOutputBufferStopped)
+		m := persistence.Message{ID: "queued", Parts: []persistence.Part{persistence.TextPart("I wait.")}}
+		if _, busy := b.calls.Call(c.key()); !busy {
+			t.Error("the queue is not told to wait")
+		}
+		if err := b.calls.Deliver(b.ctx, c.key(), m, func(*persistence.Batch) error { return nil }); !errors.Is(err, persistence.ErrBusy) {
+			t.Errorf("Deliver() = %v", err)
+		}
+		if i == len(words)-1 {
+			break
+		}
+		b.hangUp(c)
+		c = b.dial(bridge.Start{ThreadID: c.ThreadID})
+		var ready struct{ Replayed int }
+		if c.decode(c.next("bridge.ready"), &ready); ready.Replayed != 2*(i+1) {
+			t.Errorf("%d messages replayed to call %d", ready.Replayed, i+2)
+		}
+	}
+	slow.slow.Store(false)
+	c.next("bridge.storage.recovered")
+	if _, busy := b.calls.Call(c.key()); busy {
+		t.Error("the queue still waits")
+	}
+	b.hangUp(c)
+	var got []string
+	for _, m := range b.messages(c.key()) {
+		if m.Role == persistence.RoleUser {
+			got = append(got, m.Text())
+		}
+	}
+	if !slices.Equal(got, words) || len(b.messages(c.key())) != 2*len(words) {
+		t.Errorf("thread:\n%s", b.script(c.key()))
+	}
+	var told []string
+	for _, r := range b.session(3).Received() {
+		if item, err := realtime.DecodeItem(r.Event.Item); err == nil && item.Role == "user" {
+			told = append(told, item.Text())
+		}
+	}
+	if !slices.Equal(told, words) {
+		t.Errorf("the last model was told %q", told)
+	}
+	// Nothing is taken for live, or for unsaved, any more.
+	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
+	again.next("bridge.ready")
+	b.hangUp(again)
+}
+
+// TestSlowDatabaseAtSetUp has calls come to nothing while the database is slow: the next
+// one is not refused because of them.
+func TestSlowDatabaseAtSetUp(t *testing.T) {
+	t.Parallel()
+	slow := &slowStore{}
+	slow.slow.Store(true)
+	b := newBench(t, sqlite(t), benchConfig{slow: slow, simulator: simulator.Config{FaultsFor: func(n int) simulator.Faults {
+		return simulator.Faults{BadAnswer: n < 3}
+	}}})
+	thread, err := b.store.CreateThread(b.ctx, owner, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := b.try(bridge.Start{ThreadID: thread.ID}); !isCode(err, bridge.CodeUpstreamUnreachable) {
+			t.Errorf("a call with half an answer: %v", err)
+		}
+	}
+	c := b.dial(bridge.Start{ThreadID: thread.ID})
+	c.next("bridge.ready")
+	slow.slow.Store(false)
+	c.say("Good morning")
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	if got := len(b.messages(c.key())); got != 2 {
+		t.Errorf("%d messages:\n%s", got, b.script(c.key()))
+	}
+}
