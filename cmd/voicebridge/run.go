@@ -30,12 +30,8 @@ const recoverEvery = 5 * time.Second
 func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writer) (err error) {
 	a := &app{cfg: cfg, log: log, metrics: web.NewMetrics(), instance: persistence.NewID()}
 	defer func() { err = errors.Join(err, a.close()) }()
-	for _, open := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openCalls, a.openWeb, a.watchParts,
-	} {
-		if err := open(ctx); err != nil {
-			return err
-		}
+	if err := a.open(ctx); err != nil {
+		return err
 	}
 	if err := a.listen(ctx); err != nil {
 		return err
@@ -44,6 +40,18 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 		return errors.Join(fmt.Errorf("write address: %w", err), a.ln.Close())
 	}
 	return a.run(ctx)
+}
+
+// open opens the parts, each after those that it stands on.
+func (a *app) open(ctx context.Context) error {
+	for _, open := range []func(context.Context) error{
+		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openCalls, a.openWeb, a.watchParts,
+	} {
+		if err := open(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openStore opens the database, takes it for this process alone (SQLite) or

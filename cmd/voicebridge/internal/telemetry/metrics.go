@@ -33,6 +33,16 @@ const (
 	kindText  = "text"
 )
 
+// What comes of changes of calls, and of transactions.
+const (
+	savedInDatabase = "database"
+	savedInFile     = "file"
+	savedNowhere    = "lost"
+
+	commitSaved = "saved"
+	commitAway  = "away"
+)
+
 // NewMetrics registers the figures.
 func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error) {
 	m := &Metrics{
@@ -62,6 +72,13 @@ func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error
 		}),
 		queuePaused: counter("voicebridge_queue_pauses_total", "Queues that were paused, by reason.", "reason"),
 		models:      names{limit: 100},
+	}
+	// A figure that begins with the first failure would not be seen to grow.
+	for _, where := range []string{savedInDatabase, savedInFile, savedNowhere} {
+		m.spoken.WithLabelValues(where)
+	}
+	for _, outcome := range []string{commitSaved, commitAway} {
+		m.commits.WithLabelValues(outcome)
 	}
 	about := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "voicebridge_build_info", Help: "The version of the program; always 1.",

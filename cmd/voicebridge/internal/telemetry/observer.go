@@ -60,13 +60,16 @@ func (o *Observer) response(kind, upstream string, r persistence.ResponseRecord)
 	switch {
 	case r.CostUSD != nil && *r.CostUSD >= 0:
 		m.dollars.WithLabelValues(kind, model).Add(*r.CostUSD)
-	case r.CostUSD == nil && r.Usage != persistence.Usage{}:
+	case r.CostUSD == nil && r.Usage != persistence.Usage{} && !freeOfCharge[upstream]:
 		m.unpriced.WithLabelValues(kind, model).Inc()
 	}
 	if r.Status == "failed" {
 		m.failures.WithLabelValues(kind, upstream, reason(r.StatusReason)).Inc()
 	}
 }
+
+// freeOfCharge are the upstreams that run here.
+var freeOfCharge = map[string]bool{"simulator": true, "ollama": true}
 
 // reason bounds what a label may hold: an upstream's own codes are free text.
 func reason(text string) string {
@@ -96,9 +99,9 @@ func (o *Observer) Tool(r toolkit.Report) {
 
 // Write counts a transaction, see persistence.Options.
 func (o *Observer) Write(took time.Duration, saved bool) {
-	outcome := "saved"
+	outcome := commitSaved
 	if !saved {
-		outcome = "away"
+		outcome = commitAway
 	}
 	o.metrics.commits.WithLabelValues(outcome).Observe(took.Seconds())
 }
@@ -106,12 +109,12 @@ func (o *Observer) Write(took time.Duration, saved bool) {
 // Saved is told of changes of a call's thread that are safe: in the database, in the
 // file, or in neither.
 func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
-	where := "database"
+	where := savedInDatabase
 	switch {
 	case !safe:
-		where = "lost"
+		where = savedNowhere
 	case inFile:
-		where = "file"
+		where = savedInFile
 	}
 	o.metrics.spoken.WithLabelValues(where).Observe(ended.Sub(began).Seconds())
 	if !safe {

@@ -170,7 +170,7 @@ func (c *conversations) response(key persistence.Key, r persistence.ResponseReco
 	}
 }
 
-// stages are the stages of a spoken answer, and the order in which they are reached.
+// stages are the stages of a spoken answer, and the order in which they are reached as a rule.
 var (
 	stageOrder = []string{"commit", "response", "first_audio", "first_packet"}
 	stages     = map[string]bool{"commit": true, "response": true, "first_audio": true, "first_packet": true}
@@ -219,8 +219,10 @@ func (t *Traces) voice(key persistence.Key, upstream string, s *spoken) {
 		attribute.String("voicebridge.thread_id", key.Thread), attribute.String("voicebridge.call_id", s.call),
 		attribute.String("voicebridge.message_id", cmp.Or(s.message, responses[len(responses)-1].MessageID)), attribute.String("gen_ai.provider.name", upstream),
 	}, func(ctx context.Context) {
+		// Sound may come before the event that announces it.
+		reached := slices.SortedStableFunc(slices.Values(stageOrder), func(a, b string) int { return cmp.Compare(s.stages[a], s.stages[b]) })
 		from := begun
-		for _, stage := range stageOrder {
+		for _, stage := range reached {
 			if _, known := s.stages[stage]; known {
 				t.span(ctx, stage, from, at(stage), trace.SpanKindInternal, "", nil, nil)
 				from = at(stage)

@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"compress/gzip"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"voicebridge/realtime/simulator"
+)
+
+// traceReceiver is a receiver of OTLP by HTTP.
+type traceReceiver struct {
+	url   string
+	mu    sync.Mutex
+	spans []*otlp.Span
+}
+
+func newTraceReceiver(t *testing.T) *traceReceiver {
+	r := &traceReceiver{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var body io.Reader = req.Body
+		if req.Header.Get("Content-Encoding") == "gzip" {
+			body, _ = gzip.NewReader(req.Body)
+		}
+		raw, err := io.ReadAll(body)
+		request := new(collector.ExportTraceServiceRequest)
+		if err != nil || proto.Unmarshal(raw, request) != nil || req.URL.Path != "/v1/traces" {
+			t.Errorf("%s with %d bytes: %v", req.URL.Path, len(raw), err)
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, of := range request.ResourceSpans {
+			for _, scope := range of.ScopeSpans {
+				r.spans = append(r.spans, scope.Spans...)
+			}
+		}
+	}))
+	t.Cleanup(s.Close)
+	r.url = s.URL
+	return r
+}
+
+// traces are the spans by trace, by the name of the trace's root: of each the names below it.
+func (r *traceReceiver) traces(t *testing.T) map[string][][]string {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	roots, below := map[string]*otlp.Span{}, map[string][]*otlp.Span{}
+	for _, s := range r.spans {
+		id := string(s.TraceId)
+		if len(s.ParentSpanId) == 0 {
+			roots[id] = s
+			continue
+		}
+		below[id] = append(below[id], s)
+	}
+	out := map[string][][]string{}
+	for id, root := range roots {
+		names := map[string]bool{}
+		for _, s := range below[id] {
+			names[s.Name] = true
+			if string(s.ParentSpanId) != string(root.SpanId) || s.EndTimeUnixNano < s.StartTimeUnixNano {
+				t.Errorf("span %s lies wrong", s.Name)
+			}
+		}
+		out[root.Name] = append(out[root.Name], slices.Sorted(maps.Keys(names)))
+	}
+	return out
+}
+
+// TestTelemetry speaks and has a tool called in a call, and looks at the figures and at
+// the traces that a receiver got.
+func TestTelemetry(t *testing.T) {
+	t.Parallel()
+	receiver := newTraceReceiver(t)
+	script := agentScript()
+	script.Spoken[0] = simulator.Reply{Heard: spokenWords, Say: spokenAnswer}
+	r := newRig(t, rigConfig{
+		simulator: simulator.Config{Script: script},
+		environ:   []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator", "OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.url},
+	})
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	c.speak()
+	c.answered(spokenAnswer)
+	c.heard(1)
+	c.say(askChart)
+	c.answered(askChartAnswer)
+	c.heard(3)
+	c.hangUp()
+	r.over(c, "hangup")
+
+	figures := r.metrics()
+	for name, least := range map[string]float64{
+		`voicebridge_answer_latency_seconds_count{kind="voice",stage="commit"}`:               1,
+		`voicebridge_answer_latency_seconds_count{kind="voice",stage="response"}`:             2,
+		`voicebridge_answer_latency_seconds_count{kind="voice",stage="first_audio"}`:          1,
+		`voicebridge_answer_latency_seconds_count{kind="voice",stage="first_packet"}`:         1,
+		`voicebridge_answer_latency_seconds_count{kind="text",stage="total"}`:                 1,
+		`voicebridge_tool_calls_total{executor="app",outcome="done",tool="ask_agent"}`:        1,
+		`voicebridge_tool_calls_total{executor="app",outcome="done",tool="create_pie_chart"}`: 1,
+		`voicebridge_call_save_duration_seconds_count{where="database"}`:                      5,
+		`voicebridge_tokens_total{kind="voice",model="gpt-realtime-2.1",type="output"}`:       1,
+		`voicebridge_calls_ended_total{reason="hangup"}`:                                      1,
+	} {
+		if figures[name] < least {
+			t.Errorf("%s is %v, want at least %v", name, figures[name], least)
+		}
+	}
+	// The end of the process sends what is left.
+	if code := r.terminate(); code != 0 {
+		t.Errorf("serve ended with %d", code)
+	}
+	traces := receiver.traces(t)
+	voice := traces["voice turn"]
+	slices.SortFunc(voice, func(a, b []string) int { return len(a) - len(b) })
+	if diff := cmp.Diff([][]string{
+		{"chat gpt-realtime-2.1", "commit", "database", "first_audio", "first_packet", "response"},
+	}, voice[:min(1, len(voice))]); diff != "" {
+		t.Errorf("spoken turns (-want +got):\n%s", diff)
+	}
+	if len(voice) != 2 || !slices.Contains(voice[1], "execute_tool ask_agent") {
+		t.Errorf("turns of the call: %v", voice)
+	}
+	if text := traces["text turn"]; len(text) != 1 || !slices.Contains(text[0], "execute_tool create_pie_chart") || !strings.HasPrefix(text[0][0], "chat ") {
+		t.Errorf("text turns: %v", text)
+	}
+}
