@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -138,6 +141,54 @@ func killAt(t *testing.T, database string, point killPoint) {
 	r.over(again, "hangup")
 	r.quiet()
 }
+
+// TestKillWithoutDatabase kills the process while the database is away. What callers
+// were shown meanwhile waits in the spool, and is there after the next start in the same
+// folder.
+func TestKillWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	server := persistencetest.NewServer(t)
+	r := newRig(t, rigConfig{database: server.URL()})
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	c.say(chartPlease)
+	c.saved("answer after the chart", says(persistence.RoleAssistant, chartAnswer))
+	server.Crash()
+	want := []string{
+		"user text completed: " + chartPlease, "assistant voice completed: [tool-create_pie_chart output-available]",
+		"assistant voice completed: " + chartAnswer,
+	}
+	for n := range 5 {
+		text := fmt.Sprintf("Echo: %d", n)
+		c.say(text)
+		c.wait("answer to "+text, func(ev told) bool {
+			it, err := realtime.DecodeItem(ev.Item)
+			return ev.Type == realtime.TypeItemDone && err == nil && it.Role == "assistant" && it.Status == "completed"
+		})
+		want = append(want, "user text completed: "+text, "assistant voice completed: Yes.")
+	}
+	eventually(t, "all in the spool", func() bool {
+		files, err := filepath.Glob(filepath.Join(r.dir, "data", "spool", "*.spool"))
+		if err != nil || len(files) != 1 {
+			return false
+		}
+		content, err := os.ReadFile(files[0])
+		finished := map[string]bool{}
+		for _, found := range spooledAnswer.FindAllSubmatch(content, -1) {
+			finished[string(found[1])] = true
+		}
+		return err == nil && len(finished) == 5
+	})
+	r.kill()
+	server.Start()
+	r.start()
+	r.wantScript(t, c.thread, want...)
+	r.over(c, "process_ended")
+	r.quiet()
+}
+
+// spooledAnswer is a finished answer in a spool, with its id.
+var spooledAnswer = regexp.MustCompile(`"id":"([^"]+)","role":"assistant","parts":\[[^\]]*"text":"Yes\."\}\],"metadata":\{"source":"voice","status":"completed"`)
 
 // finishTurns speaks and types, and is answered. A caller with time speaks with
 // his own voice, another one is taken to have spoken.

@@ -27,7 +27,7 @@ func TestPageServerAway(t *testing.T) {
 	}
 	p.wantAccessible(t, "without its server")
 	p.look(t, "away")
-	s.startAgain()
+	s.start()
 	p.until(t, "no word of it", "probe.all('offline').length === 0")
 	// That call ended with its server. The next one works, without a reload.
 	p.untilOver(t)

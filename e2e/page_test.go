@@ -478,7 +478,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 	p.click(t, "talk")
 	p.untilNotice(t, "network", "The server cannot be reached. Check the network")
 
-	s.startAgain()
+	s.start()
 	p.until(t, "the server's return", "probe.all('offline').length === 0")
 	if d := cmp.Diff(said, s.messages(t, p.thread(t))); d != "" {
 		t.Errorf("after the restart (-before +after):\n%s", d)

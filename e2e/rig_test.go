@@ -8,9 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/textproto"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -79,7 +81,7 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 		}
 	})
 	r.environ = append([]string{
-		"DATABASE_URL=" + r.database, "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + write(t, rigSettings),
+		"DATABASE_URL=" + r.database, "VOICEBRIDGE_LISTEN=" + keptAddress(t), "VOICEBRIDGE_CONFIG=" + write(t, rigSettings),
 		"OPENAI_BASE_URL=" + upstream, "OPENAI_API_KEY=key-of-the-tests",
 		// A browser that goes does not come back, unless a test says so.
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=0", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=0",
@@ -143,18 +145,38 @@ func (r *rig) simulate(cfg simulator.Config) string {
 // quick is the pace of most tests.
 var quick = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond}
 
-// start starts voicebridge, again if it ran before.
+// start starts voicebridge, again if it ran before, where it listened then.
 func (r *rig) start() {
 	r.t.Helper()
 	r.program = launchIn(r.t, r.dir, r.environ, "serve")
 	r.rest()
 }
 
-// startAgain starts voicebridge where it listened before.
-func (r *rig) startAgain() {
-	r.t.Helper()
-	r.environ = append(r.environ, "VOICEBRIDGE_LISTEN="+strings.TrimPrefix(r.url, "http://"))
-	r.start()
+// ports counts the addresses of this process, from a number that is hardly that of
+// another test process.
+var ports = func() *atomic.Int64 {
+	n := new(atomic.Int64)
+	n.Store(int64(os.Getpid()) * 97)
+	return n
+}()
+
+// keptAddress is a free address whose port is below those that systems give away by
+// themselves. Nobody takes it while a program that listened there is started again.
+func keptAddress(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+ports.Add(1)%20_000)
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
+	}
+	t.Fatal("no address is free")
+	return ""
 }
 
 // What the callers of a rig say, and what they are answered.

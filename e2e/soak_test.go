@@ -173,7 +173,7 @@ func (s *soak) murder(rng *rand.Rand) {
 	s.mu.Unlock()
 	s.kill()
 	s.pass(time.Duration(rng.IntN(1000)) * time.Millisecond)
-	s.startAgain()
+	s.start()
 	s.note("program is back")
 }
 

@@ -1,6 +1,7 @@
 // Command testreport reads the output of go test -json on standard input and
 // prints what a person wants to know of it: one line a package, the output of
-// what failed, every skipped test with its reason, and the counts. It exits
+// what failed, every skipped test with its reason, the counts, and once more how
+// each failure begins: whichever end of it is cut off, the reason is there. It exits
 // with 1 when a test or a build failed, when a test was skipped (a missing
 // database or browser must not pass for success), and when no test ran at all.
 package main
@@ -43,6 +44,7 @@ type report struct {
 	out                     io.Writer
 	passed, failed, skipped int
 	skips                   []string            // name and reason
+	failures                []string            // name and the first lines
 	running                 map[string][]string // output of what has not ended, by full name
 }
 
@@ -103,7 +105,7 @@ func (r *report) endTest(e event) {
 	case "fail":
 		r.failed++
 		fmt.Fprintf(r.out, "--- FAIL: %s (%.2fs)\n", e.name(), e.Elapsed)
-		r.show(output)
+		r.show(e.name(), output)
 	}
 }
 
@@ -119,7 +121,7 @@ func (r *report) endPackage(e event) {
 			if name != e.Package && !strings.HasPrefix(name, e.Package+" ") {
 				continue
 			}
-			r.show(output)
+			r.show(name, output)
 			delete(r.running, name)
 		}
 		fmt.Fprintf(r.out, "FAIL\t%s\t%.3fs\n", e.Package, e.Elapsed)
@@ -134,16 +136,52 @@ func (r *report) endPackage(e event) {
 	fmt.Fprintf(r.out, "ok  \t%s\t%.3fs\n", e.Package, e.Elapsed)
 }
 
+// How much of the output of a failure is shown, in lines, and of each line, in bytes;
+// and how much of it is repeated at the end.
+const (
+	firstShown, lastShown = 120, 60
+	widthShown            = 1000
+	repeated              = 8
+	widthRepeated         = 300
+)
+
 // show prints what a test or a package wrote, without the lines that only say
-// what the report says anyway.
-func (r *report) show(output []string) {
+// what the report says anyway, and without the middle where that is long.
+func (r *report) show(name string, output []string) {
+	var lines []string
 	for _, line := range output {
-		said := strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- FAIL: ") ||
+		said := strings.HasPrefix(line, "=== ") || strings.HasPrefix(strings.TrimSpace(line), "--- FAIL: ") ||
 			strings.HasPrefix(line, "FAIL\t") || line == "FAIL\n"
 		if !said {
-			fmt.Fprint(r.out, line)
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
 	}
+	if len(lines) == 0 {
+		return // a subtest says why
+	}
+	for i, line := range lines {
+		if left := len(lines) - firstShown - lastShown; left > 0 && i >= firstShown && i < firstShown+left {
+			if i == firstShown {
+				fmt.Fprintf(r.out, "    … %d lines are left out …\n", left)
+			}
+			continue
+		}
+		fmt.Fprintln(r.out, cut(line, widthShown))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "FAILED: %s\n", name)
+	for _, line := range lines[:min(repeated, len(lines))] {
+		fmt.Fprintln(&b, cut(line, widthRepeated))
+	}
+	r.failures = append(r.failures, b.String())
+}
+
+// cut shortens a line.
+func cut(line string, width int) string {
+	if len(line) <= width {
+		return line
+	}
+	return strings.ToValidUTF8(line[:width], "") + "…"
 }
 
 // close prints the counts and reports whether all is well.
@@ -156,6 +194,9 @@ func (r *report) close() bool {
 	}
 	if r.passed+r.failed == 0 {
 		fmt.Fprintln(r.out, "No test ran.")
+	}
+	for _, failure := range r.failures {
+		fmt.Fprint(r.out, failure)
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 	return r.failed == 0 && r.skipped == 0 && r.passed > 0

@@ -64,6 +64,16 @@ func TestRun(t *testing.T) {
 			says: []string{"found unexpected goroutines", "1 passed, 1 failed"},
 		},
 		{
+			name: "a long failure says at both ends how it begins",
+			in: `{"Action":"output","Package":"p","Test":"TestD","Output":"    d_test.go:7: want 1\n"}` + "\n" +
+				strings.Repeat(`{"Action":"output","Package":"p","Test":"TestD","Output":"chatter\n"}`+"\n", 300) +
+				`{"Action":"output","Package":"p","Test":"TestD","Output":"the last line\n"}
+{"Action":"fail","Package":"p","Test":"TestD","Elapsed":0}
+{"Action":"fail","Package":"p","Elapsed":0.1}
+`,
+			says: []string{"--- FAIL: p TestD (0.00s)\n    d_test.go:7: want 1\n", "… 122 lines are left out …", "the last line", "FAILED: p TestD\n    d_test.go:7: want 1\n"},
+		},
+		{
 			name: "no test at all", in: `{"Action":"skip","Package":"p"}` + "\n",
 			says: []string{"[no test files]", "No test ran.", "0 passed, 0 failed"},
 		},
