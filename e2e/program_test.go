@@ -233,7 +233,7 @@ func gist(log string) string {
 	kept = kept[max(0, len(kept)-lines):]
 	for i, line := range kept {
 		if len(line) > width {
-			kept[i] = line[:width] + "…"
+			kept[i] = strings.ToValidUTF8(line[:width], "") + "…"
 		}
 	}
 	return strings.Join(kept, "\n")

@@ -26,6 +26,7 @@ type cluster struct {
 	url  string
 	exit chan error // gets what the server's process ended with
 	proc *os.Process
+	down bool // it was halted and not launched again
 }
 
 // startCluster makes and starts a cluster. The server refuses to run as root, so
@@ -116,6 +117,7 @@ func (c *cluster) launch(bin string) error {
 	}()
 	select {
 	case err := <-started:
+		c.down = c.proc == nil
 		return err
 	case <-time.After(startTimeout):
 		return errors.New("start postgres: it was not ready in time")
@@ -141,6 +143,10 @@ func (c *cluster) stop() error {
 
 // halt ends the server by a signal and waits for its end.
 func (c *cluster) halt(how os.Signal) error {
+	if c.down {
+		return nil
+	}
+	c.down = true
 	var errs []error
 	if err := c.proc.Signal(how); err != nil {
 		errs = append(errs, err)

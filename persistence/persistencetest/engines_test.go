@@ -21,3 +21,12 @@ func TestEngines(t *testing.T) {
 		}
 	})
 }
+
+// TestServerCrashed ends a test while its server is away.
+func TestServerCrashed(t *testing.T) {
+	t.Parallel()
+	server := persistencetest.NewServer(t)
+	server.Crash()
+	server.Start()
+	server.Crash()
+}
