@@ -42,7 +42,7 @@ type call struct {
 	browserGen int
 
 	writer  *writer.Writer
-	waiters waiters
+	acks    acks
 	thread  publisher
 	saveLeg func(ctx context.Context, rec persistence.UpstreamLeg) error
 	follow  *follower // nil: a call that is told nothing of its thread
@@ -91,7 +91,7 @@ func (c *call) stop(reason EndReason) { c.post(session.Stop{Reason: reason}) }
 
 // saved is called with each message once it is in the thread.
 func (c *call) saved(m persistence.Message) {
-	c.waiters.tell(m)
+	c.acks.saved(m)
 	browser := c.browser.Load()
 	if browser == nil {
 		return // still being set up: it reads the thread by itself

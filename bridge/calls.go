@@ -93,8 +93,8 @@ func (c *Calls) runOne(one *call, s *session.State) {
 	if one.ended != nil {
 		one.thread.Publish(context.Background(), one.key, *one.ended)
 	}
-	c.lost.Add(writing.Settle(c.ending))
-	one.waiters.giveUp()
+	c.lost.Add(writing.Join(c.ending))
+	one.acks.close()
 	c.cfg.OnEnd(one.key, reason)
 }
 
@@ -109,7 +109,7 @@ func (c *Calls) saveEnd(key persistence.Key, thread writer.Log, log *slog.Logger
 	if end.IsDone() {
 		c.unsaved.keepEnd(key, rec)
 	}
-	finish := func() { c.lost.Add(end.Settle(c.ending)) }
+	finish := func() { c.lost.Add(end.Join(c.ending)) }
 	select {
 	case <-end.Done():
 		finish()

@@ -206,8 +206,8 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 		b.reason = reason
 		ending := make(chan struct{})
 		close(ending)
-		writing.Settle(ending)
-		c.waiters.giveUp()
+		writing.Join(ending)
+		c.acks.close()
 	}
 	if change != nil {
 		change(b)
@@ -331,7 +331,7 @@ func TestEnds(t *testing.T) {
 					t.Errorf("left behind: %q", b.diary.lines)
 				}
 				b.call.post(session.Tick{}) // inputs after the end are thrown away
-				if m, ok := <-b.call.waiters.wait("late"); ok {
+				if m, ok := <-b.call.acks.await("late"); ok {
 					t.Errorf("a message after the end: %v", m)
 				}
 			})

@@ -50,9 +50,9 @@ func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) 
 	return h.items
 }
 
-// tellable are the messages that a model is told: no notices, nothing twice, and no
+// replayable are the messages that a model is told: no notices, nothing twice, and no
 // answer that is still being written.
-func tellable(messages []persistence.Message) []persistence.Message {
+func replayable(messages []persistence.Message) []persistence.Message {
 	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
 		return isNotice(m) || m.Metadata.Status == persistence.StatusInProgress
 	})

@@ -113,7 +113,7 @@ func (s *setup) dial(ctx context.Context) error {
 func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) {
 	cfg := &s.calls.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
-		s.history, s.last = tellable(end.history), end.last
+		s.history, s.last = replayable(end.history), end.last
 		return s.history, nil
 	}
 	last, err := cfg.Store.LastMessage(ctx, s.call.key)
@@ -126,7 +126,7 @@ func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) 
 		if err != nil {
 			return nil, err
 		}
-		s.history = tellable(history)
+		s.history = replayable(history)
 	}
 	return s.history, nil
 }

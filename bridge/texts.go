@@ -89,7 +89,7 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 	if live == nil {
 		return persistence.Message{}, noCall
 	}
-	saved := live.waiters.wait(in.MessageID)
+	saved := live.acks.await(in.MessageID)
 	live.post(in)
 	select {
 	case m, ok := <-saved:

@@ -16,7 +16,7 @@ func (t *tools) askUser(run *toolRun) {
 	a, _ := run.Approval()
 	e := run.event("bridge.tool.approval_required")
 	e.Input, e.Nonce, e.ExpiresAt = run.message.tools[run.part].Input, a.Nonce, &a.ExpiresAt
-	t.tell(e)
+	t.notify(e)
 	t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: a.ExpiresAt})
 }
 
@@ -50,7 +50,7 @@ func (t *tools) decide(ev realtime.Event, approved bool) {
 	run := t.byID[d.ToolCallID]
 	if run == nil || !run.Answers(d.Nonce) {
 		t.refuse(ev.EventID, "approval_not_pending", fmt.Sprintf(
-			"The tool call %q does not wait for an approval with this nonce.", clip(d.ToolCallID)), "nonce")
+			"The tool call %q is not waiting for an approval with this nonce.", clip(d.ToolCallID)), "nonce")
 		return
 	}
 	outcome := toolkit.ApprovalDenied
@@ -66,7 +66,7 @@ func (t *tools) decided(run *toolRun, outcome toolkit.Outcome) {
 	if outcome == toolkit.ApprovalApproved {
 		t.update(run)
 		t.record(run)
-		t.tellClosed(run)
+		t.publishClosed(run)
 		t.start(run)
 		return
 	}

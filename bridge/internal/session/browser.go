@@ -49,9 +49,9 @@ func (s *State) browserGone(why EndReason, grace time.Duration) {
 	if playing != "" {
 		s.up.clearAudio()
 	}
-	s.leaveAnswer(making, true)
+	s.closeAnswer(making, true)
 	if playing != making {
-		s.leaveAnswer(playing, false)
+		s.closeAnswer(playing, false)
 	}
 	s.playback.reset()
 }
@@ -86,8 +86,8 @@ func (s *State) browserJoined(in BrowserJoined) {
 	if s.phase != live {
 		return
 	}
-	s.tellReady()
+	s.sendReady()
 	for _, run := range s.tools.unfinished() {
-		s.tools.tellAgain(run)
+		s.tools.resend(run)
 	}
 }

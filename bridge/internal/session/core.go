@@ -40,11 +40,11 @@ func (c *core) save(change Change) { c.do(Write{change}) }
 // saveCall saves the call's record as it is now.
 func (c *core) saveCall() { c.save(SaveCall{c.record}) }
 
-// tell sends one of the bridge's own events to the browser.
-func (c *core) tell(event any) { c.do(ToBrowser{Data: encode(event)}) }
+// notify sends one of the bridge's own events to the browser.
+func (c *core) notify(event any) { c.do(ToBrowser{Data: encode(event)}) }
 
-// tellError passes an upstream's error on, as the answer to the browser's event.
-func (c *core) tellError(e realtime.Error, clientID string) {
+// sendError passes an upstream's error on, as the answer to the browser's event.
+func (c *core) sendError(e realtime.Error, clientID string) {
 	e.EventID = clientID
 	c.do(ToBrowser{Data: realtime.ErrorEvent(c.ownEventID(), e)})
 }
@@ -52,7 +52,7 @@ func (c *core) tellError(e realtime.Error, clientID string) {
 // refuse answers an event of the browser with an error event. clientID is the
 // event_id of the browser's event, code and message say what is wrong with it.
 func (c *core) refuse(clientID, code, message, param string) {
-	c.tellError(realtime.Error{Code: code, Message: message, Param: param}, clientID)
+	c.sendError(realtime.Error{Code: code, Message: message, Param: param}, clientID)
 }
 
 func (c *core) log(level slog.Level, message string, attrs ...any) {

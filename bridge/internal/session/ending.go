@@ -16,16 +16,16 @@ func (s *State) end(reason EndReason) {
 		}
 		return
 	}
-	s.begin(reason)
+	s.startDraining(reason)
 	s.drainBy = s.now.Add(drainTimeout)
 	if hurry {
 		s.drainBy = s.now.Add(takeoverDrain)
 	}
 }
 
-// begin stops all that makes more of the conversation. What was said and has no
+// startDraining stops all that makes more of the conversation. What was said and has no
 // words yet is waited for.
-func (s *State) begin(reason EndReason) {
+func (s *State) startDraining(reason EndReason) {
 	s.reason = reason
 	if s.answers.active != "" {
 		s.up.cancel("")
@@ -88,8 +88,8 @@ func (s *State) finish() {
 	s.record.EndedAt, s.record.EndReason = new(s.now), string(s.reason)
 	s.saveCall()
 	s.phase = ended
-	s.tellTurn()
-	s.tell(endedEvent{Type: "bridge.ended", Reason: s.reason})
+	s.publishTurn()
+	s.notify(endedEvent{Type: "bridge.ended", Reason: s.reason})
 	s.do(Publish{CallEnded, callEvent{CallID: s.CallID, Reason: s.reason}})
 	s.do(Finish{s.reason})
 }
@@ -100,8 +100,8 @@ func (s *State) giveUp(reason EndReason) {
 		s.drainBy = s.now // nothing more will come
 		return
 	}
-	s.tell(endedEvent{Type: "bridge.upstream.lost", Reason: reason})
-	s.begin(reason)
+	s.notify(endedEvent{Type: "bridge.upstream.lost", Reason: reason})
+	s.startDraining(reason)
 	s.drainBy = s.now
 }
 

@@ -79,7 +79,7 @@ func (s *State) isForTool(ev realtime.Event) bool {
 // hold keeps an event until the session is ready.
 func (s *State) hold(ev realtime.Event) {
 	if !s.held.add(ev.Raw) {
-		s.refuse(ev.EventID, "too_many_events", "The session is not ready yet and no more events can wait for it.", "")
+		s.refuse(ev.EventID, "too_many_events", "The session is not ready yet, and no more events can be held for it.", "")
 	}
 }
 
@@ -211,7 +211,7 @@ func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
 	if it := s.script.items[sent.itemID]; it != nil && it.message != nil && !it.message.placed {
 		s.script.writeRefused(it.message)
 	}
-	s.tellError(*e, sent.clientOf())
+	s.sendError(*e, sent.clientOf())
 }
 
 func validItemID(id string) bool {
@@ -249,5 +249,5 @@ func (s *State) retrieve(ev realtime.Event) {
 		}
 		raw.Content = []realtime.Content{c}
 	}
-	s.tell(retrievedEvent{Type: realtime.TypeItemRetrieved, EventID: s.ownEventID(), Item: raw})
+	s.notify(retrievedEvent{Type: realtime.TypeItemRetrieved, EventID: s.ownEventID(), Item: raw})
 }

@@ -8,7 +8,7 @@ import (
 
 // outputEvent takes what the upstream says of the model's side.
 func (s *State) outputEvent(ev realtime.Event) {
-	s.answers.goesOn()
+	s.answers.keepAlive()
 	switch ev.Type {
 	case realtime.TypeResponseCreated:
 		if r, err := realtime.DecodeResponse(ev.Response); err == nil && r.ID != "" {
@@ -25,7 +25,7 @@ func (s *State) outputEvent(ev realtime.Event) {
 			if m.grows() && ev.Delta != "" {
 				s.script.grow(m, ev.ContentIndex, ev.Delta)
 				s.playback.reheard(m)
-				s.playback.words(m.response)
+				s.playback.firstWords(m.response)
 			}
 		}
 	case realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta:
@@ -33,11 +33,11 @@ func (s *State) outputEvent(ev realtime.Event) {
 	case realtime.TypeAudioTranscriptDone, realtime.TypeAudioTranscriptDoneOld:
 		s.wholeText(ev, ev.Transcript)
 	case realtime.TypeOutputBufferStarted:
-		s.playback.begins(ev.ResponseID)
+		s.playback.audioStarted(ev.ResponseID)
 	case realtime.TypeOutputBufferStopped:
-		s.playback.ends(ev.ResponseID)
+		s.playback.audioStopped(ev.ResponseID)
 	case realtime.TypeOutputBufferCleared:
-		s.playback.cleared(ev.ResponseID)
+		s.playback.audioCleared(ev.ResponseID)
 	}
 }
 

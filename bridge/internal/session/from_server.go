@@ -31,12 +31,12 @@ func (s *State) written(messages []persistence.Message) {
 	if s.phase >= draining {
 		return
 	}
-	switch news := s.script.memory.learn(messages); {
-	case len(news) == 0:
+	switch added := s.script.memory.merge(messages); {
+	case len(added) == 0:
 	case s.phase == starting:
-		s.held.written = append(s.held.written, news...)
+		s.held.written = append(s.held.written, added...)
 	case !s.up.gone: // else the next session is told
-		s.do(Append{Gen: s.up.gen, Messages: news})
+		s.do(Append{Gen: s.up.gen, Messages: added})
 	}
 }
 
@@ -102,8 +102,8 @@ func (s *State) forgettable(it *item) bool {
 	return true
 }
 
-// release takes what has waited for a session.
-func (s *State) release() {
+// flushHeld takes what has waited for a session.
+func (s *State) flushHeld() {
 	if written := s.held.written; len(written) > 0 {
 		s.do(Append{Gen: s.up.gen, Messages: written})
 	}

@@ -115,7 +115,7 @@ func (s *State) inputEvent(ev realtime.Event) {
 	switch ev.Type {
 	case realtime.TypeInputSpeechStarted:
 		q.speechTill, q.clientAsks = s.now.Add(speechTimeout), false
-		s.playback.speaks()
+		s.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
 		q.asked = s.now
 	case realtime.TypeInputCommitted:
@@ -206,7 +206,7 @@ func (s *State) upstreamError(ev realtime.Event) []byte {
 		return nil
 	case e.Fatal():
 		s.log(slog.LevelError, "upstream refused to go on", "code", e.Code, "error", e.Message)
-		s.tellError(*e, own.clientOf())
+		s.sendError(*e, own.clientOf())
 		s.giveUp(EndUpstreamRefused)
 		return nil
 	case known:
@@ -242,7 +242,7 @@ func (s *State) ownError(own sentEvent, e *realtime.Error) {
 		s.answers.drop(own.itemID)
 	case sentOther:
 		if own.forClient {
-			s.tellError(*e, own.clientID)
+			s.sendError(*e, own.clientID)
 		}
 	}
 }

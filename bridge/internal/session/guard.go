@@ -77,7 +77,7 @@ func (g *guard) check() (over bool) {
 		}
 		if b.spent >= b.limit*float64(g.limits.WarnPercent)/100 && !g.warned[b.scope] {
 			g.warned[b.scope] = true
-			g.tell(budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit})
+			g.notify(budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit})
 		}
 		over = over || b.spent >= b.limit
 	}

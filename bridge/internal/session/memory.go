@@ -32,9 +32,9 @@ func newMemory(history []persistence.Message, limit int) memory {
 	return m
 }
 
-// learn takes the thread's last messages and returns those that are news: finished
+// merge takes the thread's last messages and returns those that are new: finished
 // ones of no call. They get their places between the others.
-func (m *memory) learn(messages []persistence.Message) (news []persistence.Message) {
+func (m *memory) merge(messages []persistence.Message) (added []persistence.Message) {
 	at := 0
 	for _, msg := range messages {
 		if i := slices.IndexFunc(m.entries, func(e entry) bool { return e.id == msg.ID }); i >= 0 {
@@ -47,9 +47,9 @@ func (m *memory) learn(messages []persistence.Message) (news []persistence.Messa
 		m.known[msg.ID] = true
 		m.entries = slices.Insert(m.entries, at, entry{id: msg.ID, old: &msg})
 		at++
-		news = append(news, msg)
+		added = append(added, msg)
 	}
-	return news
+	return added
 }
 
 // add notes a message of the call at its place.

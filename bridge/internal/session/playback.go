@@ -38,8 +38,8 @@ type playback struct {
 	since   time.Time // its first audio
 }
 
-// begins takes output_audio_buffer.started.
-func (p *playback) begins(responseID string) {
+// audioStarted takes output_audio_buffer.started.
+func (p *playback) audioStarted(responseID string) {
 	p.started, p.told = true, true
 	if p.guessed {
 		p.reset()
@@ -72,8 +72,8 @@ func (p *playback) sent(responseID string, at time.Time) {
 	}
 }
 
-// ends takes output_audio_buffer.stopped: all of it was played.
-func (p *playback) ends(responseID string) {
+// audioStopped takes output_audio_buffer.stopped: all of it was played.
+func (p *playback) audioStopped(responseID string) {
 	if p.isOther(responseID) {
 		return
 	}
@@ -88,8 +88,8 @@ func (p *playback) ends(responseID string) {
 
 func (p *playback) reset() { p.playing, p.since, p.guessed = "", time.Time{}, false }
 
-// words notes the first words of an answer, of an upstream that tells no more.
-func (p *playback) words(r *response) {
+// firstWords notes the first words of an answer, of an upstream that tells no more.
+func (p *playback) firstWords(r *response) {
 	if p.told || r == nil || p.playing == r.id {
 		return
 	}
@@ -116,8 +116,8 @@ func (p *playback) onTime() {
 	}
 }
 
-// speaks takes the beginning of the user's speech, which interrupts an answer.
-func (p *playback) speaks() {
+// userSpeaks takes the beginning of the user's speech, which interrupts an answer.
+func (p *playback) userSpeaks() {
 	if p.guessed {
 		p.cutOff(p.playing)
 		p.reset()
@@ -138,9 +138,9 @@ func letters(r *response) int {
 	return n
 }
 
-// cleared takes output_audio_buffer.cleared: what was not played yet never will be.
+// audioCleared takes output_audio_buffer.cleared: what was not played yet never will be.
 // It is the only sign of an interruption when the answer was generated whole before.
-func (p *playback) cleared(responseID string) {
+func (p *playback) audioCleared(responseID string) {
 	if p.isOther(responseID) {
 		return
 	}

@@ -36,11 +36,11 @@ func (s *State) Reduce(now time.Time, in Input) []Effect {
 	if s.phase == ended {
 		return nil
 	}
-	s.take(in)
+	s.apply(in)
 	s.onTime()
 	if s.phase != ended {
 		s.answers.askForAnswer()
-		s.tellTurn()
+		s.publishTurn()
 	}
 	return s.effects
 }
@@ -52,7 +52,7 @@ func (s *State) Abort(now time.Time) []Effect {
 	return s.effects
 }
 
-func (s *State) take(in Input) {
+func (s *State) apply(in Input) {
 	switch in := in.(type) {
 	case UpstreamEvent:
 		s.upstreamEvent(in.Gen, in.Data)
@@ -64,7 +64,7 @@ func (s *State) take(in Input) {
 		if in.Gen != s.browserLeg.gen {
 			return
 		}
-		s.refuse("", "event_too_large", fmt.Sprintf("The event of %d bytes is too large and was not read.", in.Size), "")
+		s.refuse("", "event_too_large", fmt.Sprintf("The event has %d bytes, which is too large; it was not read.", in.Size), "")
 	case UpstreamState:
 		s.upstreamIs(in.Gen, in.State)
 	case UpstreamDialed:
@@ -168,9 +168,9 @@ func (s *State) storage(pending int) {
 	switch {
 	case pending > 0:
 		s.delayed = true
-		s.tell(storageEvent{Type: "bridge.storage.delayed", Pending: pending})
+		s.notify(storageEvent{Type: "bridge.storage.delayed", Pending: pending})
 	case s.delayed:
 		s.delayed = false
-		s.tell(storageEvent{Type: "bridge.storage.recovered"})
+		s.notify(storageEvent{Type: "bridge.storage.recovered"})
 	}
 }

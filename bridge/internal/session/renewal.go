@@ -77,7 +77,7 @@ func (s *State) renewOnTime() {
 // renew begins a renewal.
 func (s *State) renew(reason EndReason) {
 	s.renewal.reason = reason
-	s.tell(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
+	s.notify(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
 	s.dial()
 }
 
@@ -146,7 +146,7 @@ func (s *State) nextError(e *realtime.Error) {
 	switch {
 	case e == nil:
 	case e.Fatal() && s.up.gone:
-		s.tellError(*e, "")
+		s.sendError(*e, "")
 		s.giveUp(EndUpstreamRefused)
 	case e.Fatal(), e.Code == codeSessionExpired, e.EventID == s.next.updateID, e.EventID == "" && strings.HasPrefix(e.Param, "session"):
 		s.log(slog.LevelWarn, "next session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
@@ -184,16 +184,16 @@ func (s *State) lost(reason EndReason) {
 		s.giveUp(reason)
 		return
 	}
-	s.leave(EndUpstreamLost)
+	s.detach(EndUpstreamLost)
 	r.lostAt = s.now
 	s.do(HangUp{Gen: s.up.gen, Reason: reason, Hold: true})
 	switch {
 	case s.next != nil:
 		r.reason = reason // it takes the place as soon as it can
-		s.tell(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
+		s.notify(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
 	case len(r.losses) > 1:
 		r.reason, r.tries = reason, len(r.losses)-1
-		s.tell(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
+		s.notify(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
 		s.retryLater()
 	default:
 		r.tries = 0
@@ -224,18 +224,18 @@ func (s *State) retryLater() {
 	r.retryAt = s.now.Add(wait)
 }
 
-// leave closes what hangs on the session that is heard, which is lost or is replaced
+// detach closes what hangs on the session that is heard, which is lost or is replaced
 // in the middle of something. The question that it was answering is asked again.
-func (s *State) leave(why EndReason) {
+func (s *State) detach(why EndReason) {
 	q := s.answers
 	s.renewal.unheard = s.script.awaitsWords() || !q.speechTill.IsZero()
 	if !q.replyTill.IsZero() {
 		s.askAgain() // a spoken turn that nobody has begun to answer
 	}
 	making, playing := q.active, s.playback.playing
-	s.leaveAnswer(making, true)
+	s.closeAnswer(making, true)
 	if playing != making {
-		s.leaveAnswer(playing, false)
+		s.closeAnswer(playing, false)
 	}
 	s.playback.reset()
 	q.closeAll(string(why))
@@ -252,8 +252,8 @@ func (s *State) askAgain() {
 	}
 }
 
-// leaveAnswer closes an answer that is made or played. making says that it is made.
-func (s *State) leaveAnswer(id string, making bool) {
+// closeAnswer closes an answer that is made or played. making says that it is made.
+func (s *State) closeAnswer(id string, making bool) {
 	r := s.answers.byID[id]
 	if r == nil {
 		return
@@ -272,7 +272,7 @@ func (s *State) leaveAnswer(id string, making bool) {
 func (s *State) switchOver() {
 	r, old := &s.renewal, s.up
 	if !old.gone {
-		s.leave(r.reason)
+		s.detach(r.reason)
 		old.gone = false // it hangs up below
 	}
 	s.script.rebase()
@@ -291,11 +291,11 @@ func (s *State) switchOver() {
 	if !r.lostAt.IsZero() {
 		gap, counter = s.now.Sub(r.lostAt), CountRenewedLost
 	}
-	s.tell(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.unheard})
+	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.unheard})
 	s.do(Count{counter})
 	*r = renewal{losses: r.losses, gen: r.gen}
 	s.schedule()
-	s.release()
+	s.flushHeld()
 }
 
 // catchUp tells the new session what has happened since its history was read.

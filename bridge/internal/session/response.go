@@ -32,8 +32,8 @@ func (q *responses) began(id string) {
 	})
 }
 
-// goesOn notes that something of the active response has come.
-func (q *responses) goesOn() {
+// keepAlive notes that something of the active response has come.
+func (q *responses) keepAlive() {
 	if q.active != "" {
 		q.activeBy = q.now.Add(responseTimeout)
 	}
@@ -124,7 +124,7 @@ func (q *responses) close(r *response, done *realtime.Response) {
 			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.Cached,
 			InputAudioTokens: u.InputAudio, OutputAudioTokens: u.OutputAudio,
 		}
-		q.tell(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: rec.CostUSD})
+		q.notify(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: rec.CostUSD})
 	}
 	q.save(SaveResponse{*rec})
 }

@@ -121,7 +121,7 @@ func (q *responses) unanswered() {
 	}
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool { return n.tries >= maxTries })
 	if len(q.needs) < left {
-		q.tellError(realtime.Error{Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer."}, "")
+		q.sendError(realtime.Error{Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer."}, "")
 	}
 }
 
@@ -157,8 +157,8 @@ func (q *responses) askForAnswer() {
 	q.up.send(realtime.ResponseCreate(id))
 }
 
-// fill has the voice say that a tool still runs.
-func (q *responses) fill() {
+// sayFiller has the voice say that a tool still runs.
+func (q *responses) sayFiller() {
 	id := q.up.eventID(sentEvent{kind: sentCreate})
 	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), filler: true}
 	q.up.send(encode(map[string]any{
@@ -243,7 +243,7 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 	q.needs = slices.DeleteFunc(q.needs, c.has)
 	if !c.filler {
 		// The one who waits for an answer must hear why none comes.
-		q.tellError(*e, "")
+		q.sendError(*e, "")
 	}
 }
 

@@ -62,7 +62,7 @@ func (c *settings) onTime() {
 	}
 	c.log(slog.LevelWarn, "session.update was not answered", "event_id", u.eventID)
 	if u.asked {
-		c.tellUpdateError(u, &realtime.Error{Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer."})
+		c.sendUpdateError(u, &realtime.Error{Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer."})
 	}
 	c.sendNext()
 }
@@ -301,7 +301,7 @@ func (c *settings) refused(e *realtime.Error) {
 			}
 			c.declared = u.before
 		}
-		c.tellUpdateError(u, e)
+		c.sendUpdateError(u, e)
 		if u.first {
 			c.sendUpdate(&update{first: true, noVoice: u.noVoice})
 		} else {
@@ -309,21 +309,21 @@ func (c *settings) refused(e *realtime.Error) {
 		}
 	case u.first:
 		c.log(slog.LevelError, "session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
-		c.tellError(*e, "")
+		c.sendError(*e, "")
 		c.rejected = true
 	default:
-		c.tellUpdateError(u, e)
+		c.sendUpdateError(u, e)
 		c.sendNext()
 	}
 }
 
-// tellUpdateError answers each of the client's events that are in the update.
-func (c *settings) tellUpdateError(u *update, e *realtime.Error) {
+// sendUpdateError answers each of the client's events that are in the update.
+func (c *settings) sendUpdateError(u *update, e *realtime.Error) {
 	if len(u.patch.eventIDs) == 0 {
-		c.tellError(*e, "")
+		c.sendError(*e, "")
 	}
 	for _, id := range u.patch.eventIDs {
-		c.tellError(*e, id)
+		c.sendError(*e, id)
 	}
 }
 

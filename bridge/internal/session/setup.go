@@ -25,12 +25,12 @@ func (s *State) ready() {
 		s.do(Gate{Open: true})
 	}
 	s.saveCall()
-	s.tellReady()
+	s.sendReady()
 	s.guard.active()
 	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
-	s.release()
+	s.flushHeld()
 }
 
-func (s *State) tellReady() {
-	s.tell(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)})
+func (s *State) sendReady() {
+	s.notify(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)})
 }

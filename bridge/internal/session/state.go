@@ -62,8 +62,8 @@ const (
 	CallEnded persistence.EventType = "call_ended"
 )
 
-// tellTurn tells the thread's watchers when a turn begins and ends.
-func (s *State) tellTurn() {
+// publishTurn tells the thread's watchers when a turn begins and ends.
+func (s *State) publishTurn() {
 	q := s.answers
 	busy := s.phase == live && (q.active != "" || q.create != nil || len(q.needs) > 0 || s.tools.running())
 	if busy == s.turn {

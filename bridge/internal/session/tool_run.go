@@ -41,8 +41,8 @@ type toolRun struct {
 	// closedTold says that the thread's watchers know that the question is over.
 	closedTold bool
 
-	// fillAt is when the voice says that the tool still runs; zero is never.
-	fillAt time.Time
+	// fillerAt is when the voice says that the tool still runs; zero is never.
+	fillerAt time.Time
 }
 
 // start runs the tool of a call.
@@ -51,11 +51,11 @@ func (t *tools) start(run *toolRun) {
 		t.do(ExpectTool{run.Call.ID})
 	}
 	if t.FillerAfter > 0 {
-		run.fillAt = t.now.Add(t.FillerAfter)
+		run.fillerAt = t.now.Add(t.FillerAfter)
 	}
 	e := run.event("bridge.tool.started")
 	e.Input = run.message.tools[run.part].Input
-	t.tell(e)
+	t.notify(e)
 	t.watch(e)
 	t.do(StartTool{run.Call})
 	if run.early != nil {
@@ -124,7 +124,7 @@ func (t *tools) close(run *toolRun) {
 	t.update(run)
 	record := run.saved()
 	t.record(run)
-	t.tellClosed(run)
+	t.publishClosed(run)
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
 		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error
@@ -219,8 +219,8 @@ func (t *tools) question(run *toolRun, a toolkit.Approval) *persistence.Approval
 	return q
 }
 
-// tellClosed tells the thread's watchers, once, that a question is over.
-func (t *tools) tellClosed(run *toolRun) {
+// publishClosed tells the thread's watchers, once, that a question is over.
+func (t *tools) publishClosed(run *toolRun) {
 	a, asked := run.Approval()
 	if !asked || run.Asking() || run.closedTold {
 		return
@@ -237,12 +237,12 @@ func (r *toolRun) askBy() time.Time {
 	return time.Time{}
 }
 
-// tellAgain tells a browser of a call that another one was told of.
-func (t *tools) tellAgain(run *toolRun) {
+// resend tells a browser of a call that another one was told of.
+func (t *tools) resend(run *toolRun) {
 	e := run.event("bridge.tool.started")
 	if a, _ := run.Approval(); run.Asking() {
 		e.Type, e.Nonce, e.ExpiresAt = "bridge.tool.approval_required", a.Nonce, &a.ExpiresAt
 	}
 	e.Input = run.message.tools[run.part].Input
-	t.tell(e)
+	t.notify(e)
 }

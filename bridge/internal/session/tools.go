@@ -70,7 +70,7 @@ func (t *tools) show(it *item, run *toolRun) {
 // progressed takes a tool's progress.
 func (t *tools) progressed(callID string, c toolkit.Chunk) {
 	if c.MessageID != "" {
-		t.script.standsHere(c.MessageID)
+		t.script.anchor(c.MessageID)
 	}
 	run := t.byID[callID]
 	if run == nil || run.Done() {
@@ -105,10 +105,10 @@ func (t *tools) onTime(quiet bool) {
 		if t.due(run.askBy()) {
 			t.decided(run, toolkit.ApprovalTimedOut)
 		}
-		if t.due(run.fillAt) && !run.Done() {
-			run.fillAt = time.Time{}
+		if t.due(run.fillerAt) && !run.Done() {
+			run.fillerAt = time.Time{}
 			if quiet && !t.answers.busy() && t.listening() {
-				t.answers.fill() // the voice says that the tool still runs
+				t.answers.sayFiller() // the voice says that the tool still runs
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func (t *tools) deadline() time.Time {
 	for _, run := range t.open {
 		if !run.Done() {
 			at = until(at, run.askBy())
-			at = until(at, run.fillAt)
+			at = until(at, run.fillerAt)
 		}
 	}
 	return at
@@ -134,7 +134,7 @@ func (t *tools) cancel(ev realtime.Event) {
 	}
 	run := t.byID[d.ToolCallID]
 	if run == nil || run.Done() {
-		t.refuse(ev.EventID, "tool_not_running", fmt.Sprintf("The tool call %q does not run.", clip(d.ToolCallID)), "tool_call_id")
+		t.refuse(ev.EventID, "tool_not_running", fmt.Sprintf("The tool call %q is not running.", clip(d.ToolCallID)), "tool_call_id")
 		return
 	}
 	t.cancelRun(run)
@@ -179,7 +179,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	case run == nil || run.Entry.Executor != toolkit.ExecutorClient:
 		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
 	case run.Done() || run.delivered:
-		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q is answered already.", clip(callID)), "item.call_id")
+		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q has already been answered.", clip(callID)), "item.call_id")
 	default:
 		if len(output) > clienttool.MaxOutput {
 			t.refuse(clientID, "tool_output_too_large", fmt.Sprintf(

@@ -144,12 +144,12 @@ func (t *transcript) writeRefused(m *message) {
 	m.meta.Status = persistence.StatusFailed
 	t.write(m)
 	t.tail = tail
-	t.standsHere(m.id)
+	t.anchor(m.id)
 }
 
-// standsHere notes a message that belongs to no item, or that a tool has written:
+// anchor notes a message that belongs to no item, or that a tool has written:
 // what is said from now on stands behind it.
-func (t *transcript) standsHere(messageID string) {
+func (t *transcript) anchor(messageID string) {
 	if t.tail == nil {
 		t.LastMessage = messageID
 		return

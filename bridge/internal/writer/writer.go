@@ -164,7 +164,7 @@ type Running struct {
 	lost   *atomic.Int64 // changes that were not saved
 }
 
-// Start runs the writer until it is closed and all is saved; Settle joins it.
+// Start runs the writer until it is closed and all is saved; Join waits for it.
 func (w *Writer) Start() Running {
 	ctx, cancel := context.WithCancel(context.Background())
 	lost := new(atomic.Int64)
@@ -189,9 +189,9 @@ func (r Running) IsDone() bool {
 	}
 }
 
-// Settle returns when all is saved, or soon after ending is closed, and how many
+// Join returns when all is saved, or soon after ending is closed, and how many
 // changes were not saved.
-func (r Running) Settle(ending <-chan struct{}) (lost int64) {
+func (r Running) Join(ending <-chan struct{}) (lost int64) {
 	defer r.giveUp()
 	select {
 	case <-r.done:

@@ -1,0 +1,51 @@
+package bridge
+
+import (
+	"sync"
+
+	"voicebridge/persistence"
+)
+
+// acks tell those who wait for it that a message was saved.
+type acks struct {
+	mu     sync.Mutex
+	byID   map[string]chan persistence.Message
+	closed bool
+}
+
+// await returns a channel that gets the message, or is closed when it will not be
+// saved.
+func (a *acks) await(id string) <-chan persistence.Message {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ch := make(chan persistence.Message, 1)
+	if a.closed {
+		close(ch)
+		return ch
+	}
+	if a.byID == nil {
+		a.byID = make(map[string]chan persistence.Message)
+	}
+	a.byID[id] = ch
+	return ch
+}
+
+func (a *acks) saved(m persistence.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ch, ok := a.byID[m.ID]; ok {
+		ch <- m
+		delete(a.byID, m.ID)
+	}
+}
+
+// close says that no more messages will be saved.
+func (a *acks) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, ch := range a.byID {
+		close(ch)
+	}
+	a.byID = nil
+}
