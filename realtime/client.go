@@ -50,6 +50,9 @@ type Client struct {
 	// KeyHeader is the header with the key, such as api-key for Azure; empty means
 	// Authorization, with Bearer before the key.
 	KeyHeader string
+	// JSON sends the offer and the session's model as a JSON object and reads the answer out of one, as
+	// LocalAI has it, in the place of OpenAI's form.
+	JSON bool
 	// HTTP is used for the requests; nil means http.DefaultTransport. Redirects
 	// are never followed: a redirected creation would be a second creation.
 	HTTP *http.Client
@@ -85,13 +88,17 @@ func (e *APIError) Error() string {
 	return fmt.Sprintf("realtime API answered %d %s: %s", e.Status, cmp.Or(e.Code, e.Type, http.StatusText(e.Status)), e.Message)
 }
 
-// CreateCall sends the SDP offer and the session (a JSON object) as one multipart
-// request and returns the answer. It is never repeated, because each request
+// CreateCall sends the SDP offer and the session (a JSON object) in one request
+// and returns the answer. It is never repeated, because each request
 // that arrives creates a session. Errors: *APIError, ErrBadAnswer, the context's,
 // or the network's.
 // Source: POST /realtime/calls of the OpenAPI description.
 func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (Call, error) {
-	body, contentType, err := callForm(offer, session)
+	write := callForm
+	if c.JSON {
+		write = callJSON
+	}
+	body, contentType, err := write(offer, session)
 	if err != nil {
 		return Call{}, fmt.Errorf("create call: %w", err)
 	}
@@ -108,6 +115,9 @@ func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (
 	call := Call{Location: res.Header.Get("Location")}
 	call.ID = callID(call.Location)
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if c.JSON {
+		answer = answerOf(answer)
+	}
 	switch {
 	case err != nil:
 		return call, fmt.Errorf("read answer: %w", errors.Join(ErrBadAnswer, err))
@@ -274,6 +284,33 @@ func callForm(offer string, session []byte) (body []byte, contentType string, er
 		return nil, "", err
 	}
 	return buf.Bytes(), w.FormDataContentType(), nil
+}
+
+// callJSON is the body that LocalAI takes. It knows the model and nothing else of a session, which
+// is told the rest by session.update.
+// Source: core/http/endpoints/openai/realtime_webrtc.go of mudler/LocalAI.
+func callJSON(offer string, session []byte) (body []byte, contentType string, err error) {
+	var in struct {
+		Model string `json:"model"`
+	}
+	if len(session) > 0 {
+		if err := json.Unmarshal(session, &in); err != nil {
+			return nil, "", err
+		}
+	}
+	body, err = json.Marshal(map[string]string{"sdp": offer, "model": in.Model})
+	return body, "application/json", err
+}
+
+// answerOf takes the answer out of a JSON object; anything else comes back as it is.
+func answerOf(body []byte) []byte {
+	var out struct {
+		SDP string `json:"sdp"`
+	}
+	if json.Unmarshal(body, &out) != nil || out.SDP == "" {
+		return body
+	}
+	return []byte(out.SDP)
 }
 
 // callID is the last segment of a Location, which may be relative.

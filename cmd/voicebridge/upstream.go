@@ -39,8 +39,15 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slo
 	if _, ok := cfg.Price(cfg.Realtime.Model); !ok {
 		log.Warn("the cost of calls is not known: the model has no price", "model", cfg.Realtime.Model)
 	}
-	client := &realtime.Client{CallsURL: cfg.CallsURL(), APIKey: key.Reveal(), KeyHeader: cfg.Realtime.APIKeyHeader}
-	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}, nil
+	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, realtimeClient(&cfg))}, nil
+}
+
+// realtimeClient creates calls where the settings say, and as they say.
+func realtimeClient(cfg *config.Config) *realtime.Client {
+	key := cfg.VoiceKey()
+	return &realtime.Client{
+		CallsURL: cfg.CallsURL(), APIKey: key.Reveal(), KeyHeader: cfg.Realtime.APIKeyHeader, JSON: cfg.Realtime.CallBody == "json",
+	}
 }
 
 // openSimulator makes the built-in simulator, which listens on loopback and asks

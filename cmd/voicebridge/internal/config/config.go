@@ -112,7 +112,9 @@ type Realtime struct {
 	// The whole address of the calls route, where that is not below openai_base_url.
 	URL string `koanf:"url"`
 	// Where the key goes: Authorization, with Bearer before it, or another, such as api-key for Azure.
-	APIKeyHeader   string        `koanf:"api_key_header"`
+	APIKeyHeader string `koanf:"api_key_header"`
+	// How a call is created: form, as OpenAI and Azure have it, or json, as older versions of LocalAI have it.
+	CallBody       string        `koanf:"call_body"`
 	TurnDetection  TurnDetection `koanf:"turn_detection"`
 	NoiseReduction string        `koanf:"noise_reduction"` // near_field, far_field, or empty: off
 	Language       string        `koanf:"language"`        // of the transcription, ISO 639-1; empty: any
@@ -308,7 +310,7 @@ func Defaults() Config {
 		OpenAIBaseURL: OpenAIURL,
 		Realtime: Realtime{
 			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: defaultInstructions,
-			APIKeyHeader: "Authorization", TurnDetection: TurnDetection{Type: ServerVAD},
+			APIKeyHeader: "Authorization", CallBody: "form", TurnDetection: TurnDetection{Type: ServerVAD},
 		},
 		Calls:  Calls{RenewBeforeMinutes: 10, GraceSeconds: 30, CloseGraceSeconds: 8, IdleMinutes: 10, MaxToolRounds: 20},
 		Budget: Budget{WarnPercent: 80},

@@ -21,6 +21,7 @@ func (c *Config) checkCalls(w *checks) {
 	if !headerName.MatchString(r.APIKeyHeader) {
 		w.wrong("realtime.api_key_header", "%q is no name of a header", r.APIKeyHeader)
 	}
+	w.oneOf("realtime.call_body", r.CallBody, "form", "json")
 	w.oneOf("realtime.noise_reduction", r.NoiseReduction, "", "near_field", "far_field")
 	if r.Language != "" && !languageCode.MatchString(r.Language) {
 		w.wrong("realtime.language", "%q is no code of a language, such as en or de", r.Language)

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"testing"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/realtime/realtimetest"
+)
+
+// TestOtherVoiceServers reaches Azure and LocalAI with settings alone, those of the documentation.
+func TestOtherVoiceServers(t *testing.T) {
+	for exchange, environ := range map[string][]string{
+		"azure_created": {"VOICEBRIDGE_REALTIME_API_KEY=" + realtimetest.Key, "VOICEBRIDGE_REALTIME_API_KEY_HEADER=api-key", "VOICEBRIDGE_REALTIME_MODEL=my-deployment",
+			"OPENAI_API_KEY=key-of-another-server"},
+		"localai_created": {"VOICEBRIDGE_UPSTREAM=openai", "VOICEBRIDGE_REALTIME__CALL_BODY=json", "VOICEBRIDGE_REALTIME_MODEL=gpt-realtime"},
+	} {
+		t.Run(exchange, func(t *testing.T) {
+			environ = append(environ, "VOICEBRIDGE_REALTIME_URL="+realtimetest.Replay(t, exchange))
+			t.Chdir(t.TempDir())
+			cfg, err := config.Load(config.Sources{Environ: environ})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.Driver() != config.UpstreamOpenAI {
+				t.Errorf("the driver is %s", cfg.Driver())
+			}
+			session := `{"type":"realtime","model":"` + cfg.Realtime.Model + `"}`
+			call, err := realtimeClient(&cfg).CreateCall(t.Context(), "v=0", []byte(session))
+			if err != nil || call.Answer == "" {
+				t.Errorf("CreateCall() = %+v, %v", call, err)
+			}
+		})
+	}
+}
