@@ -34,6 +34,8 @@ func (l *auditLog) Commit(_ context.Context, ops []session.Change) ([]persistenc
 		case session.SaveTool:
 			l.rows[o.Call.ToolCallID] = o.Call
 			fmt.Fprintf(&l.text, "%+v\n", o.Call)
+		case session.SaveDraft:
+			fmt.Fprintf(&l.text, "%+v\n", o.Draft)
 		case session.SaveMessage:
 			data, err := json.Marshal(o.Message)
 			if err = errors.Join(err, o.Message.Validate()); err != nil {

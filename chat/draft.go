@@ -48,6 +48,38 @@ type draft struct {
 	saveAt time.Time // zero: nothing to save
 	tellAt time.Time // zero: nothing to tell
 	told   time.Time
+	// toldBytes is how much of the text was told.
+	toldBytes int
+	// shape counts the changes other than words that were added to the last part.
+	shape int
+	saved savedDraft
+}
+
+// savedDraft says what of a draft is saved: the last part, as long as nothing else has
+// changed.
+type savedDraft struct {
+	shape, bytes int
+	any          bool
+}
+
+// mark is what is saved with the draft as it is now.
+func (d *draft) mark() savedDraft {
+	m := savedDraft{shape: d.shape, any: d.blockID != "" && !d.reasoning}
+	if m.any {
+		m.bytes = len(d.msg.Parts[len(d.msg.Parts)-1].Text)
+	}
+	return m
+}
+
+// added is what was added to the last part, and nothing else, since it was saved; nil
+// where the whole message has to be.
+func (d *draft) added() *persistence.Draft {
+	now := d.mark()
+	if !now.any || !d.saved.any || d.saved.shape != now.shape || d.saved.bytes == 0 {
+		return nil
+	}
+	text := d.msg.Parts[len(d.msg.Parts)-1].Text
+	return &persistence.Draft{MessageID: d.msg.ID, Start: d.saved.bytes, Text: text[d.saved.bytes:]}
 }
 
 // newDraft begins an answer.
@@ -69,6 +101,7 @@ func (d *draft) emit(e Event) {
 func (d *draft) startStep(first bool) {
 	if !first {
 		d.msg.Parts = append(d.msg.Parts, persistence.StepStart())
+		d.shape++
 	}
 	d.inStep = true
 	d.emit(Event{Type: EventStepStart})
@@ -84,7 +117,8 @@ func (d *draft) finishStep() {
 
 // say adds words. It reports false when there is no more room.
 func (d *draft) say(text string) bool {
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	// What cannot be saved is left out, so that the text here is as long as there.
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	if d.size+len(text) > maxAnswer {
 		return false
 	}
@@ -116,6 +150,7 @@ func (d *draft) grow(reasoning bool, text string) {
 		}
 		d.text.Reset()
 		d.msg.Parts = append(d.msg.Parts, part)
+		d.shape++
 		d.emit(Event{Type: start, TextID: d.blockID})
 	}
 	d.text.WriteString(text)
@@ -159,12 +194,16 @@ func (d *draft) notice(text string) {
 }
 
 // note puts a value into the message's metadata.
-func (d *draft) note(key string, value any) { d.msg.Metadata.Extra[key] = toolkit.Encode(value) }
+func (d *draft) note(key string, value any) {
+	d.msg.Metadata.Extra[key] = toolkit.Encode(value)
+	d.shape++
+}
 
 // add appends a part and returns its index.
 func (d *draft) add(part persistence.Part) int {
 	d.endBlock()
 	d.msg.Parts = append(d.msg.Parts, part)
+	d.shape++
 	d.changed()
 	return len(d.msg.Parts) - 1
 }
@@ -172,6 +211,7 @@ func (d *draft) add(part persistence.Part) int {
 // set replaces a part.
 func (d *draft) set(i int, part persistence.Part) {
 	d.msg.Parts[i] = part
+	d.shape++
 	d.changed()
 }
 
@@ -194,17 +234,14 @@ func (d *draft) changed() {
 	}
 }
 
-// deltaEvent is the data of message_delta: the text so far.
-type deltaEvent struct {
-	ID   string `json:"id"`
-	Text string `json:"text"`
-}
-
-// tell tells the watchers what is due.
+// tell tells the watchers what is due: what was added to the text.
 func (d *draft) tell(now time.Time) {
 	if !d.tellAt.IsZero() && !now.Before(d.tellAt) {
 		d.tellAt, d.told = time.Time{}, now
-		d.publish("message_delta", deltaEvent{ID: d.msg.ID, Text: d.msg.Text()})
+		if text, start := d.msg.Text(), d.toldBytes; len(text) > start {
+			d.toldBytes = len(text)
+			d.publish(persistence.EventMessageDelta, persistence.Delta{ID: d.msg.ID, Start: &start, Text: text[start:]})
+		}
 	}
 }
 

@@ -49,6 +49,8 @@ type keeper struct {
 // job is one save.
 type job struct {
 	message   *persistence.Message // nil if it has not changed
+	added     *persistence.Draft   // in its place, where that says it all
+	mark      savedDraft
 	writes    []write
 	questions []asked
 
@@ -161,7 +163,10 @@ func (k *keeper) tick() error {
 func (k *keeper) begin(now time.Time) {
 	j := &job{writes: k.pending, questions: k.questions.snapshot(), done: make(chan struct{})}
 	if !k.draft.saveAt.IsZero() {
-		j.message = new(k.draft.snapshot())
+		j.mark = k.draft.mark()
+		if j.added = k.draft.added(); j.added == nil {
+			j.message = new(k.draft.snapshot())
+		}
 	}
 	k.job, k.pending, k.draft.saveAt, k.keptAt = j, nil, time.Time{}, now
 	k.side.Go(func() {
@@ -180,6 +185,11 @@ func (k *keeper) save(b *persistence.Batch, j *job) (err error) {
 	}
 	if j.message != nil {
 		if _, err := b.UpdateMessage(*j.message); err != nil {
+			return err
+		}
+	}
+	if j.added != nil {
+		if err := b.SaveDraft(*j.added); err != nil {
 			return err
 		}
 	}
@@ -208,6 +218,9 @@ func (k *keeper) collect() error {
 	k.job = nil
 	k.saved(j.took)
 	if j.err == nil {
+		if j.message != nil || j.added != nil {
+			k.draft.saved = j.mark
+		}
 		k.retryAt = time.Time{}
 		k.questions.saved(j.questions, j.answers)
 		if j.stop {
@@ -220,7 +233,7 @@ func (k *keeper) collect() error {
 	} else {
 		k.pending = append(j.writes, k.pending...)
 	}
-	if k.draft.saveAt.IsZero() && j.message != nil {
+	if k.draft.saveAt.IsZero() && (j.message != nil || j.added != nil) {
 		k.draft.saveAt = time.Now()
 	}
 	switch {

@@ -32,7 +32,7 @@ func (d Draft) validate() error {
 
 // SaveDraft adds to a message in progress. A draft that says what is in the message
 // already, or of a message that is not there, changes nothing. Watchers are not
-// told: see Store.PublishDraft.
+// told: see Delta.
 func (b *Batch) SaveDraft(d Draft) error {
 	return b.do("save draft", func() error {
 		d.Text = cleanText(d.Text)

@@ -18,24 +18,13 @@ type growth struct {
 	healAt time.Time         // not before
 }
 
-// deltaData is the data of a message_delta as it is published. Watchers are told it
-// without Start.
-type deltaData struct {
-	ID string `json:"id"`
-	// Start is how many bytes the message's text had before.
+// Delta is the data of EventMessageDelta as it is published: what was added to a
+// message in progress. Watchers are told it without Start.
+type Delta struct {
+	ID string `json:"id"` // of the message
+	// Start is how many bytes the message's text, Message.Text, had before.
 	Start *int   `json:"start,omitempty"`
 	Text  string `json:"text"`
-}
-
-// PublishDraft tells the present watchers of a thread what was added to a message in
-// progress. Here Start counts the bytes of the message's whole text, Message.Text.
-// Who has missed something before is told that, too, when it is saved.
-func (s *Store) PublishDraft(ctx context.Context, key Key, d Draft) {
-	data, err := encode(deltaData{ID: d.MessageID, Start: &d.Start, Text: d.Text})
-	if err != nil { // strings and a number
-		return
-	}
-	s.Publish(ctx, key, Event{Type: EventMessageDelta, Data: data})
 }
 
 // catchUp tells the messages in progress, with what was added since they were saved
@@ -81,7 +70,7 @@ func (v *view) add(id, text string) {
 	if text == "" {
 		return
 	}
-	data, err := encode(deltaData{ID: id, Text: text})
+	data, err := encode(Delta{ID: id, Text: text})
 	if err != nil { // strings
 		return
 	}
@@ -92,7 +81,7 @@ func (v *view) add(id, text string) {
 // tellDelta tells what was added to a message that the watcher knows. What it has
 // missed before is looked for in the table, which has it soon.
 func (v *view) tellDelta(ctx context.Context, e Event) {
-	var d deltaData
+	var d Delta
 	if json.Unmarshal(e.Data, &d) != nil {
 		return
 	}

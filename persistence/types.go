@@ -247,8 +247,8 @@ type EventType string
 // The kinds of events that this package itself creates; others publish more.
 const (
 	EventMessage EventType = "message"
-	// EventMessageDelta tells what was added to the text of a message in progress:
-	// {"id", "text"}. To a watcher it continues exactly what the watcher was told before.
+	// EventMessageDelta tells what was added to the text of a message in progress; its
+	// data is a Delta. To a watcher it continues exactly what the watcher was told before.
 	EventMessageDelta EventType = "message_delta"
 	// EventApprovalRequired asks the user whether a tool may run.
 	EventApprovalRequired EventType = "bridge.tool.approval_required"

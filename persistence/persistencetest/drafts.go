@@ -174,7 +174,11 @@ func (s suite) watchDrafts(t *testing.T) {
 		}
 	}
 	tell := func(start int, words string) {
-		b.store.PublishDraft(t.Context(), b.key, persistence.Draft{MessageID: m.ID, Start: start, Text: words})
+		data, err := json.Marshal(persistence.Delta{ID: m.ID, Start: &start, Text: words})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.store.Publish(t.Context(), b.key, persistence.Event{Type: persistence.EventMessageDelta, Data: data})
 	}
 	tell(3, ", two")
 	delta(", two")

@@ -20,6 +20,9 @@ type (
 		Place   Place
 		With    func(*persistence.Batch) error
 	}
+	// SaveDraft writes what was added to the text of a message in progress, which was
+	// written before.
+	SaveDraft struct{ persistence.Draft }
 	// SaveTool writes the record of a tool call and, if the user was asked whether it
 	// may run, the question with what has come of it.
 	SaveTool struct {
@@ -52,6 +55,9 @@ const (
 func (c SaveMessage) Key() string { return "message " + c.Message.ID }
 
 // Key implements [Change].
+func (c SaveDraft) Key() string { return "draft " + c.MessageID }
+
+// Key implements [Change].
 func (c SaveTool) Key() string { return "tool " + c.Call.ID }
 
 // Key implements [Change].
@@ -65,6 +71,9 @@ const overhead = 512
 
 // Size implements [Change].
 func (c SaveMessage) Size() int { return overhead + partsSize(c.Message.Parts) }
+
+// Size implements [Change].
+func (c SaveDraft) Size() int { return overhead + len(c.Text) }
 
 // Size implements [Change].
 func (c SaveTool) Size() int {

@@ -104,8 +104,4 @@ type (
 		Approved   bool   `json:"approved"`
 		Reason     string `json:"reason"`
 	}
-	deltaEvent struct {
-		ID   string `json:"id"`   // of the message
-		Text string `json:"text"` // all of it so far
-	}
 )

@@ -94,7 +94,7 @@ func (s *State) words(m *message, text string) {
 	if m == nil || m.role != persistence.RoleUser || m.meta.Status == persistence.StatusCompleted {
 		return
 	}
-	m.texts = []string{""}
+	m.texts = []words{newWords("")}
 	m.setText(0, strings.TrimSpace(text))
 	m.wordsBy = time.Time{}
 	m.meta.Status = persistence.StatusCompleted
@@ -136,7 +136,7 @@ func (s *State) outputDone(raw *realtime.Item, r *response, done bool) {
 	case raw.Type == realtime.ItemMessage && raw.Role == string(persistence.RoleAssistant):
 		m := s.answers.message(it, responseID(r))
 		if m.takes(m.text(), raw.Text()) {
-			m.texts = []string{""}
+			m.texts = []words{newWords("")}
 			m.setText(0, raw.Text())
 			s.playback.reheard(m)
 			if !m.open() {

@@ -15,13 +15,17 @@ type message struct {
 	id    string
 	role  persistence.Role
 	meta  persistence.Metadata
-	texts []string // by content index
+	texts []words // by content index
 	tools []persistence.Part
 	// placed says that the message is in the thread, or on its way there.
 	placed bool
 	// flushAt and publishAt are when partial text is saved and told; zero when
 	// there is none.
 	flushAt, publishAt time.Time
+	// written is the text as it was last saved, and told as the watchers were told it;
+	// pieces says that what is added to it can be saved alone.
+	written, told string
+	pieces        bool
 	// exact says that the upstream has told how much was played.
 	exact bool
 	// wordsBy is when the transcript of a spoken turn is given up.
@@ -47,7 +51,28 @@ func (m *message) of() *response {
 }
 
 // text is what the message says.
-func (m *message) text() string { return strings.Join(m.texts, "\n") }
+func (m *message) text() string {
+	if len(m.texts) == 1 {
+		return m.texts[0].String()
+	}
+	texts := make([]string, len(m.texts))
+	for i := range m.texts {
+		texts[i] = m.texts[i].String()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// words are text that grows: what is added costs no copy of what there is.
+type words struct{ b *strings.Builder }
+
+func newWords(text string) words {
+	w := words{new(strings.Builder)}
+	w.b.WriteString(text)
+	return w
+}
+
+// String is the text as it is now.
+func (w words) String() string { return w.b.String() }
 
 func (m *message) open() bool { return m.meta.Status == persistence.StatusInProgress }
 
@@ -84,20 +109,34 @@ func (m *message) at(index int) string {
 	if index < 0 || index >= len(m.texts) {
 		return ""
 	}
-	return m.texts[index]
+	return m.texts[index].String()
 }
+
+// add puts text behind the text of a content.
+func (m *message) add(index int, text string) {
+	text = withoutNUL(text)
+	if index < 0 || index >= len(m.texts) || m.texts[index].b.Len()+len(text) > maxMessageText {
+		m.setText(index, m.at(index)+text)
+		return
+	}
+	m.texts[index].b.WriteString(text)
+}
+
+// withoutNUL leaves out what the thread cannot keep, so that the text here is as long
+// as there.
+func withoutNUL(text string) string { return strings.ReplaceAll(text, "\x00", "") }
 
 func (m *message) setText(index int, text string) {
 	if index < 0 || index >= maxContents {
 		return
 	}
 	for len(m.texts) <= index {
-		m.texts = append(m.texts, "")
+		m.texts = append(m.texts, newWords(""))
 	}
 	if len(text) > maxMessageText {
 		text = strings.ToValidUTF8(text[:maxMessageText], "")
 	}
-	m.texts[index] = text
+	m.texts[index] = newWords(withoutNUL(text))
 }
 
 // item is one entry of the conversation.

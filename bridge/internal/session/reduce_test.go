@@ -416,6 +416,8 @@ func showChange(o Change) string {
 			text += fmt.Sprint(" ", m.Metadata.LatencyMS)
 		}
 		return text
+	case SaveDraft:
+		return fmt.Sprintf("draft %s at %d %q", o.MessageID, o.Start, o.Text)
 	case SaveTool:
 		return fmt.Sprintf("tool %s %s %s %s in=%s out=%s error=%q", o.Call.ToolCallID, o.Call.Name, o.Call.Executor, o.Call.Status,
 			o.Call.Input, o.Call.Output, o.Call.Error) + showApproval(o.Approval)

@@ -44,11 +44,10 @@ func (t *transcript) onTime() {
 			t.closeMessage(m, persistence.StatusFailed)
 		}
 		if t.due(m.publishAt) {
-			m.publishAt = time.Time{}
-			t.do(Publish{"message_delta", deltaEvent{ID: m.id, Text: m.text()}})
+			t.tell(m)
 		}
 		if t.due(m.flushAt) {
-			t.write(m)
+			t.flush(m)
 		}
 	}
 	t.growing = slices.DeleteFunc(t.growing, func(m *message) bool {
@@ -68,7 +67,7 @@ func (t *transcript) item(id string) *item {
 
 // newMessage makes the message of an item.
 func (t *transcript) newMessage(it *item, role persistence.Role, source persistence.Source) *message {
-	m := &message{item: it, id: t.NewID(), role: role, texts: []string{""}, meta: persistence.Metadata{
+	m := &message{item: it, id: t.NewID(), role: role, texts: []words{newWords("")}, meta: persistence.Metadata{
 		Source: source, Status: persistence.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
 	}}
 	if role == persistence.RoleAssistant {
@@ -94,6 +93,33 @@ func (t *transcript) write(m *message) {
 	}
 	t.save(SaveMessage{Message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, With: m.with})
 	m.with = nil
+	m.written = m.text()
+	m.pieces = m.open() && (m.written != "" || len(m.tools) == 0) // there is a part for the text
+}
+
+// flush saves what was added to the text of a message: alone where that is possible.
+func (t *transcript) flush(m *message) {
+	text := m.text()
+	if !m.open() || !m.placed || !m.pieces || !strings.HasPrefix(text, m.written) {
+		t.write(m)
+		return
+	}
+	m.flushAt = time.Time{}
+	if added := text[len(m.written):]; added != "" {
+		t.save(SaveDraft{persistence.Draft{MessageID: m.id, Start: len(m.written), Text: added}})
+		m.written = text
+	}
+}
+
+// tell tells the watchers what was added. A text that was replaced they get when it is
+// saved, and one of a message that is closed, too.
+func (t *transcript) tell(m *message) {
+	m.publishAt = time.Time{}
+	text, start := m.text(), len(m.told)
+	if m.open() && len(text) > start && strings.HasPrefix(text, m.told) {
+		t.do(Publish{persistence.EventMessageDelta, persistence.Delta{ID: m.id, Start: &start, Text: text[start:]}})
+	}
+	m.told = text
 }
 
 // writeRest saves what was added to a message that is closed.
@@ -162,16 +188,23 @@ func (t *transcript) grow(m *message, index int, delta string) {
 	if !m.grows() || delta == "" {
 		return
 	}
-	m.setText(index, m.at(index)+delta)
+	m.add(index, delta)
 	if !m.placed {
 		t.write(m)
 		return
 	}
-	if m.flushAt.IsZero() {
+	// What is nearly due is done now: the loop need not wake for it alone.
+	switch {
+	case m.flushAt.IsZero():
 		m.flushAt = t.now.Add(flushEvery)
+	case t.now.Add(flushEvery / 8).After(m.flushAt):
+		t.flush(m)
 	}
-	if m.publishAt.IsZero() {
+	switch {
+	case m.publishAt.IsZero():
 		m.publishAt = t.now.Add(publishEvery)
+	case t.now.Add(publishEvery / 4).After(m.publishAt):
+		t.tell(m)
 	}
 }
 

@@ -77,6 +77,8 @@ func putOf(c session.Change) persistence.Change {
 			session.PlaceKept: persistence.PlaceKept, session.PlaceLast: persistence.PlaceLast, session.PlaceAfter: persistence.PlaceAfter,
 		}[c.Place.How]
 		return persistence.PutMessage{Message: c.Message, Place: persistence.Place{How: how, After: c.Place.After}}
+	case session.SaveDraft:
+		return persistence.PutDraft{Draft: c.Draft}
 	case session.SaveTool:
 		return persistence.PutToolCall{ToolCall: c.Call}
 	case session.SaveResponse:
@@ -143,6 +145,8 @@ func apply(b *persistence.Batch, o session.Change) ([]persistence.Message, error
 			err = o.With(b)
 		}
 		return []persistence.Message{m}, err
+	case session.SaveDraft:
+		return nil, b.SaveDraft(o.Draft)
 	case session.SaveTool:
 		err := b.SaveToolCall(o.Call)
 		if err == nil && o.Approval != nil {

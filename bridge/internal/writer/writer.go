@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,10 @@ const CommitTimeout = 10 * time.Second
 const (
 	maxWaiting = 16 << 20        // waiting bytes above which the thread counts as lost
 	lastTry    = 5 * time.Second // for what is still not saved when the process ends
+	// Words that were added to messages in progress wait for the next multiple of this,
+	// where those of all calls meet: they are written in one transaction. What else a
+	// call says takes them along at once.
+	gather = 100 * time.Millisecond
 )
 
 // Log is where a call's thread is written.
@@ -50,6 +55,7 @@ type Writer struct {
 	waiting []session.Change
 	index   map[string]int // by key into waiting
 	bytes   int
+	urgent  bool // something else than drafts waits
 	closed  bool
 	wake    chan struct{}
 }
@@ -78,6 +84,9 @@ func (w *Writer) add(limit int, ops []session.Change) bool {
 	}
 	for _, o := range ops {
 		w.put(o)
+		if _, draft := o.(session.SaveDraft); !draft {
+			w.urgent = true
+		}
 	}
 	w.signal()
 	return true
@@ -86,6 +95,26 @@ func (w *Writer) add(limit int, ops []session.Change) bool {
 // add puts one session.Change in its place. w.mu is held.
 func (w *Writer) put(o session.Change) {
 	key := o.Key()
+	switch c := o.(type) {
+	case session.SaveDraft:
+		// Of a message that waits itself, it is a part.
+		if i, ok := w.index[session.SaveMessage{Message: persistence.Message{ID: c.MessageID}}.Key()]; ok {
+			m, ok := grown(w.waiting[i], c)
+			if ok {
+				w.bytes += m.Size() - w.waiting[i].Size()
+				w.waiting[i] = m
+			}
+			return
+		}
+	case session.SaveMessage:
+		// It says what the draft that waits does.
+		if i, ok := w.index[session.SaveDraft{Draft: persistence.Draft{MessageID: c.Message.ID}}.Key()]; ok {
+			w.bytes += o.Size() - w.waiting[i].Size()
+			delete(w.index, w.waiting[i].Key())
+			w.waiting[i], w.index[key] = o, i
+			return
+		}
+	}
 	if i, ok := w.index[key]; ok {
 		w.bytes += o.Size() - w.waiting[i].Size()
 		w.waiting[i] = merge(w.waiting[i], o)
@@ -94,6 +123,24 @@ func (w *Writer) put(o session.Change) {
 	w.index[key] = len(w.waiting)
 	w.waiting = append(w.waiting, o)
 	w.bytes += o.Size()
+}
+
+// grown is a message that waits, with what was added to it.
+func grown(waiting session.Change, d session.SaveDraft) (session.Change, bool) {
+	c, ok := waiting.(session.SaveMessage)
+	for i := len(c.Message.Parts) - 1; ok && i >= 0; i-- {
+		p := &c.Message.Parts[i]
+		if p.Type != persistence.TextPart("").Type {
+			continue
+		}
+		if len(p.Text) != d.Start {
+			return nil, false // it is there already
+		}
+		c.Message.Parts = slices.Clone(c.Message.Parts)
+		c.Message.Parts[i].Text += d.Text
+		return c, true
+	}
+	return nil, false
 }
 
 // merge replaces an session.Change that waits. A message that is new stays so.
@@ -106,6 +153,13 @@ func merge(old, later session.Change) session.Change {
 			n.With = o.With
 		}
 		return n
+	}
+	if d, ok := old.(session.SaveDraft); ok {
+		// The later one continues it.
+		if n, also := later.(session.SaveDraft); also && n.Start == d.Start+len(d.Text) {
+			d.Text += n.Text
+			return d
+		}
 	}
 	return later
 }
@@ -129,15 +183,50 @@ func (w *Writer) next() (ops []session.Change, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ops, w.waiting = w.waiting, nil
-	w.bytes = 0
+	w.bytes, w.urgent = 0, false
 	clear(w.index)
 	return ops, w.closed
+}
+
+// gathering is how long the drafts that wait still may, zero when something else waits
+// or nothing does.
+func (w *Writer) gathering() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waiting) == 0 || w.urgent || w.closed {
+		return 0
+	}
+	now := time.Now()
+	return now.Truncate(gather).Add(gather).Sub(now)
+}
+
+// gather waits while only drafts wait.
+func (w *Writer) gather(ctx context.Context) {
+	pause := w.gathering()
+	if pause == 0 {
+		return
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+			if w.gathering() == 0 {
+				return
+			}
+		}
+	}
 }
 
 // Run saves what is pushed until the writer is closed and all is saved, or ctx
 // ends. It returns how many ops were not saved.
 func (w *Writer) Run(ctx context.Context) (lost int) {
 	for {
+		w.gather(ctx)
 		ops, last := w.next()
 		if len(ops) == 0 {
 			if last {

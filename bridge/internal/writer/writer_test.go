@@ -27,6 +27,10 @@ func textOp(id, text string, how session.Placing) session.Change {
 	}}
 }
 
+func draftOp(id string, start int, text string) session.Change {
+	return session.SaveDraft{Draft: persistence.Draft{MessageID: id, Start: start, Text: text}}
+}
+
 func callOp(reason string) session.Change {
 	return session.SaveCall{Call: persistence.CallRecord{EndReason: reason}}
 }
@@ -52,6 +56,20 @@ func TestWriter(t *testing.T) {
 				`call ended=false hangup`,
 				`message b user   last [{"type":"text","text":"x"}]`,
 			},
+			saved: 2,
+		},
+		{
+			name: "words that are added are one piece",
+			ops:  []session.Change{draftOp("a", 1, "e"), callOp(""), draftOp("a", 2, "l"), draftOp("b", 0, "x"), draftOp("a", 3, "lo")},
+			want: []string{`draft a 1 "ello"`, `call ended=false `, `draft b 0 "x"`},
+		},
+		{
+			name: "a message that waits takes what is added to it, and what was added before it",
+			ops: []session.Change{
+				textOp("a", "H", session.PlaceLast), draftOp("a", 1, "i"), draftOp("a", 1, "i"), draftOp("a", 2, "!"),
+				draftOp("b", 3, "no"), textOp("b", "Yes", session.PlaceKept), draftOp("b", 3, "!"),
+			},
+			want:  []string{`message a user   last [{"type":"text","text":"Hi!"}]`, `message b user   [{"type":"text","text":"Yes!"}]`},
 			saved: 2,
 		},
 		{
@@ -162,4 +180,54 @@ func TestWriterIsBounded(t *testing.T) {
 	if n != maxWaiting>>20-1 {
 		t.Errorf("%d messages of 1 MiB are kept", n)
 	}
+}
+
+// TestDraftsGather lets calls say words at different times: they are saved at the same
+// time, unless there is more to save.
+func TestDraftsGather(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 3
+		var at [calls + 1]time.Time
+		var writers []*Writer
+		var running []Running
+		for i := range calls + 1 {
+			w := New(commitFunc(func() { at[i] = time.Now() }), quiet(), func(persistence.Message) {})
+			writers, running = append(writers, w), append(running, w.Start())
+		}
+		time.Sleep(time.Until(time.Now().Truncate(gather).Add(gather + time.Millisecond)))
+		began := time.Now()
+		for _, w := range writers {
+			w.Push(draftOp("a", 0, "x"))
+			time.Sleep(gather / 10)
+		}
+		writers[calls].Push(callOp("")) // and with it what waits
+		synctest.Wait()
+		if at[calls].IsZero() || !at[0].IsZero() {
+			t.Errorf("after %s: %v", time.Since(began), at)
+		}
+		time.Sleep(gather)
+		synctest.Wait()
+		for i := range calls {
+			if !at[i].Equal(at[0]) || at[i].IsZero() {
+				t.Errorf("call %d saved at %v, the first at %v", i, at[i], at[0])
+			}
+		}
+		for i, w := range writers {
+			w.Close()
+			running[i].Settle(nil)
+		}
+	})
+}
+
+// commitFunc is a thread that is told of commits.
+type commitFunc func()
+
+func (f commitFunc) Commit(context.Context, []session.Change) ([]persistence.Message, error) {
+	f()
+	return nil, nil
+}
+
+func (f commitFunc) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	return f.Commit(ctx, []session.Change{o})
 }

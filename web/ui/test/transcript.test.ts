@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Caption } from '../src/message/live';
 import type { Message, Part, Status } from '../src/message/message';
-import { blocksOf, covers, draftsOf, entriesOf, merged, shownText } from '../src/thread/transcript';
+import { blocksOf, draftsOf, entriesOf, merged, shownText } from '../src/thread/transcript';
 
 function message(id: string, seq: number | undefined, text: string, status: Status = 'completed', itemId?: string): Message {
   const parts: Part[] = text ? [{ kind: 'text', text }] : [];
@@ -49,9 +49,6 @@ describe('shownText', () => {
     expect(shown).toBe(want);
   });
 
-  it('is not needed any more when the message covers it', () => {
-    expect([covers(message('a', 1, 'Hello', 'in_progress'), 'Hel'), covers(message('a', 1, 'H', 'in_progress'), 'Hel'), covers(message('a', 1, ''), 'x')]).toEqual([true, false, true]);
-  });
 });
 
 describe('entriesOf', () => {

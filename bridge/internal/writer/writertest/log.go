@@ -73,6 +73,8 @@ func show(c session.Change) string {
 		}
 		how := map[session.Placing]string{session.PlaceLast: " last", session.PlaceAfter: fmt.Sprintf(" after %q", c.Place.After)}[c.Place.How]
 		return fmt.Sprintf("message %s %s %s %s%s %s", m.ID, m.Role, m.Metadata.Source, m.Metadata.Status, how, parts)
+	case session.SaveDraft:
+		return fmt.Sprintf("draft %s %d %q", c.MessageID, c.Start, c.Text)
 	case session.SaveTool:
 		return fmt.Sprintf("tool %s %s %s %s", c.Call.ToolCallID, c.Call.Name, c.Call.Executor, c.Call.Status)
 	case session.SaveCall:

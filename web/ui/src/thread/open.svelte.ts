@@ -4,10 +4,10 @@ import { getThread, listMessages, type Thread } from '../api/threads';
 import { asNumber, asText } from '../base/json';
 import { follow, type Following, type SocketEvent } from '../link/socket';
 import type { Approval } from '../message/live';
-import { readMessage, type Message } from '../message/message';
+import { readMessage, textOf, type Message } from '../message/message';
 import { answerTo, reduceApprovals } from './approvals';
 import { ThreadQueue } from './queue.svelte';
-import { covers, merged } from './transcript';
+import { isClosed, merged } from './transcript';
 
 interface Hooks {
   onFailure: (thrown: unknown) => void;
@@ -27,7 +27,7 @@ const greetingMs = 3000;
 /** A thread that is shown: its newest messages, kept up to date by its socket, and earlier ones on demand. */
 export class OpenThread {
   messages = $state.raw<Message[]>([]);
-  /** Text so far of messages in progress, by message id. */
+  /** Text so far of messages in progress, by message id: as the socket told it, piece by piece. */
   readonly growing = new SvelteMap<string, string>();
   loaded = $state(false);
   /** There are earlier messages than those here. */
@@ -172,8 +172,7 @@ export class OpenThread {
   #put(messages: Message[]): void {
     this.messages = merged(this.messages, messages);
     for (const message of messages) {
-      const text = this.growing.get(message.id);
-      if (text !== undefined && covers(message, text)) this.growing.delete(message.id);
+      if (isClosed(message)) this.growing.delete(message.id);
     }
   }
 
@@ -214,7 +213,11 @@ export class OpenThread {
     switch (type) {
       case 'message': {
         const message = readMessage(data.message);
-        if (message) this.#put([message]);
+        if (message) {
+          this.#put([message]);
+          // What is added from now on continues this text.
+          if (!isClosed(message)) this.growing.set(message.id, textOf(message));
+        }
         break;
       }
       case 'message_delta':
@@ -246,10 +249,10 @@ export class OpenThread {
     if (seq !== undefined) this.#seq = Math.max(this.#seq, seq);
   }
 
-  #grow(id: string, text: string): void {
+  #grow(id: string, added: string): void {
     const message = this.messages.find((m) => m.id === id);
-    if (message && covers(message, text)) return;
-    this.growing.set(id, text);
+    if (message && isClosed(message)) return;
+    this.growing.set(id, (this.growing.get(id) ?? (message ? textOf(message) : '')) + added);
   }
 }
 

@@ -21,11 +21,6 @@ function same(one: Message, other: Message): boolean {
   return isClosed(one) && JSON.stringify(one) === JSON.stringify(other);
 }
 
-/** Whether a message says more than the text so far. */
-export function covers(message: Message, text: string): boolean {
-  return isClosed(message) || textOf(message).length >= text.length;
-}
-
 /** Whether nothing more will be said in a message. */
 export function isClosed(message: Message): boolean {
   return message.metadata.status !== 'in_progress';
