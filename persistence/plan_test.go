@@ -32,6 +32,7 @@ var smallTables = map[string]string{
 	"ListOpenTextMessages": "messages_open_by_thread",
 	"ListGrowing":          "messages_open_by_thread",
 	"ListDrafts":           "drafts",
+	"ListErased":           "threads_by_activity",
 	"ListLegsToHangUp":     "upstream_legs_open",
 	"ListCommands":         "commands_open",
 	"ThreadsWithWord":      "messages_by_words",
@@ -134,4 +135,36 @@ func TestQueryPlans(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNothingIsPreparedAgain looks for partial indexes of SQLite that make it prepare
+// queries again with every argument: those that compare a column with a constant which
+// queries compare with a parameter (SQLite's exprCompareVariable).
+func TestNothingIsPreparedAgain(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	persistencetest.Open(t, url, persistence.Options{})
+	all := ""
+	for _, query := range queriesOf(t, "sqlite") {
+		all += query + "\n"
+	}
+	condition := regexp.MustCompile(`WHERE (\w+) = '`)
+	for _, row := range persistencetest.Rows(t, url, "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql LIKE '% WHERE %'") {
+		for _, m := range condition.FindAllStringSubmatch(row[1], -1) {
+			if compared := regexp.MustCompile(`[ .(]`+m[1]+` = @\w+\b.*`).FindAllString(all, -1); len(compared) > 0 && !onlySet(all, m[1]) {
+				t.Errorf("%s is an index WHERE %s = a constant, and %d queries compare it with arguments", row[0], m[1], len(compared))
+			}
+		}
+	}
+}
+
+// onlySet says whether a column is given a parameter only where it is written.
+func onlySet(queries, column string) bool {
+	for line := range strings.Lines(queries) {
+		text := strings.TrimSpace(line)
+		if strings.Contains(text, column+" = @") && (strings.HasPrefix(text, "WHERE") || strings.HasPrefix(text, "AND") || strings.Contains(text, " WHERE ")) {
+			return false
+		}
+	}
+	return true
 }
