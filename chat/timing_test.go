@@ -121,7 +121,7 @@ func TestDrafts(t *testing.T) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		var mu sync.Mutex
 		var drafts, saves int
-		var last string
+		var last strings.Builder
 		var kinds []string
 		ctx, cancel := context.WithCancel(t.Context())
 		watched := make(chan struct{})
@@ -137,7 +137,7 @@ func TestDrafts(t *testing.T) {
 					drafts++
 					var d persistence.Delta
 					_ = json.Unmarshal(e.Data, &d) // shown below
-					last += d.ID + d.Text
+					last.WriteString(d.ID + d.Text)
 				case e.Type == persistence.EventMessage:
 					saves++
 				default:
@@ -157,8 +157,8 @@ func TestDrafts(t *testing.T) {
 			t.Errorf("after 5 s %d of 100 words are saved, %v", n, err)
 		}
 		mu.Lock()
-		if n := strings.Count(last, "word"); n < 96 || !strings.Contains(last, turn.MessageID()) {
-			t.Errorf("after 5 s %d of 100 words are told: %s", n, last)
+		if n := strings.Count(last.String(), "word"); n < 96 || !strings.Contains(last.String(), turn.MessageID()) {
+			t.Errorf("after 5 s %d of 100 words are told: %s", n, last.String())
 		}
 		mu.Unlock()
 		if _, err := turn.Wait(t.Context()); err != nil {

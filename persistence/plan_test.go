@@ -144,14 +144,14 @@ func TestNothingIsPreparedAgain(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
 	persistencetest.Open(t, url, persistence.Options{})
-	all := ""
+	var all strings.Builder
 	for _, query := range queriesOf(t, "sqlite") {
-		all += query + "\n"
+		all.WriteString(query + "\n")
 	}
 	condition := regexp.MustCompile(`WHERE (\w+) = '`)
 	for _, row := range persistencetest.Rows(t, url, "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql LIKE '% WHERE %'") {
 		for _, m := range condition.FindAllStringSubmatch(row[1], -1) {
-			if compared := regexp.MustCompile(`[ .(]`+m[1]+` = @\w+\b.*`).FindAllString(all, -1); len(compared) > 0 && !onlySet(all, m[1]) {
+			if compared := regexp.MustCompile(`[ .(]`+m[1]+` = @\w+\b.*`).FindAllString(all.String(), -1); len(compared) > 0 && !onlySet(all.String(), m[1]) {
 				t.Errorf("%s is an index WHERE %s = a constant, and %d queries compare it with arguments", row[0], m[1], len(compared))
 			}
 		}
