@@ -215,7 +215,7 @@ func TestDraftsGather(t *testing.T) {
 		}
 		for i, w := range writers {
 			w.Close()
-			running[i].Settle(nil)
+			running[i].Join(nil)
 		}
 	})
 }
