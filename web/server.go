@@ -65,8 +65,10 @@ type Config struct {
 	// Page holds the built page with index.html at its root.
 	Page fs.FS
 	// Tools returns the server's tools of a new call; nil means none.
-	Tools    func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	Upstream Upstream
+	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	// ToolServers tells of the MCP servers; nil means that there are none.
+	ToolServers func() []ToolServer
+	Upstream    Upstream
 	// TextModels are the models that answer typed messages.
 	TextModels []Model
 	Version    string
@@ -198,7 +200,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&conductors{cfg.Store, s.conductors, s.door},
 		&pageSessions{auth, limits, now, events},
 		&pageSettings{cfg},
-		&tools{cfg.Tools},
+		&tools{cfg.Tools, cfg.ToolServers},
 		&models{cfg.Upstream, cfg.TextModels},
 		&usage{cfg.Store, now},
 		&health{cfg.Store, cfg.Metrics, &s.closing, cfg.Logger},

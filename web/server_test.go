@@ -57,6 +57,15 @@ func TestTools(t *testing.T) {
 	if strings.Contains(b.log.String(), "canary") {
 		t.Error("a key is in the log")
 	}
+	held := []HeldTool{{namedTool("s__b").Definition(), "changed"}, {namedTool("s__c").Definition(), "new"}}
+	got := withHeld([]toolAnswer{{Name: "s__b", Server: "other"}, {Name: "s__b", Server: "s"}}, ToolServer{Name: "s", Held: held})
+	if len(got) != 3 || got[0].State != "" || got[1].Why != "changed" || !*got[1].Offered || got[2].Name != "s__c" || got[2].State != "held" || *got[2].Offered || got[2].Why != "new" {
+		t.Errorf("held tools are %+v", got)
+	}
+	if got := setup(t, func(c *Config) { c.ToolServers = func() []ToolServer { return []ToolServer{{Name: "s", Held: held}} } }).do(t, "GET", "/api/tools", "").body; !strings.Contains(got,
+		`"name":"s__c","description":"d","parameters":{"type":"object"},"executor":"mcp","server":"s","state":"held","offered":false,"why":"new"}`) || !strings.Contains(got, `"servers":[{"name":"s","connected":false,"tools":0}]`) {
+		t.Errorf("with held tools: %s", got)
+	}
 	if got := setup(t, nil).do(t, "GET", "/api/tools", "").body; got != `{"tools":[]}`+"\n" {
 		t.Errorf("without tools: %s", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -14,6 +15,24 @@ import (
 type tools struct {
 	// of returns the server's tools of a new call; nil means none.
 	of func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	// servers tells of the MCP servers; nil means none.
+	servers func() []ToolServer
+}
+
+// ToolServer is an MCP server and what is known of it now.
+type ToolServer struct {
+	Name      string `json:"name"`
+	Connected bool   `json:"connected"`
+	Tools     int    `json:"tools"` // that it offers
+	// Held are the tools that it offers otherwise than it has them, or not at all.
+	Held []HeldTool `json:"-"`
+}
+
+// HeldTool is a tool of an MCP server that has changed since the server was first seen.
+type HeldTool struct {
+	// Tool is what the server says of it now.
+	Tool toolkit.Definition
+	Why  string
 }
 
 func (h *tools) routes(r router) { r.GET("/api/tools", h.list, r.user) }
@@ -24,9 +43,13 @@ type toolAnswer struct {
 	Parameters  json.RawMessage  `json:"parameters"`
 	Executor    toolkit.Executor `json:"executor"`
 	Server      string           `json:"server,omitempty"`
+	// State is held for a tool that has changed; otherwise empty. Offered says that calls have it all the same.
+	State   string `json:"state,omitempty"`
+	Offered *bool  `json:"offered,omitempty"`
+	Why     string `json:"why,omitempty"`
 }
 
-// list tells the tools that a new call of the caller has.
+// list tells the tools that a new call of the caller has, and those that are held.
 func (h *tools) list(c echo.Context) error {
 	all := []toolAnswer{}
 	if h.of != nil {
@@ -36,8 +59,32 @@ func (h *tools) list(c echo.Context) error {
 		}
 		for _, e := range registry.Entries() {
 			d := e.Tool.Definition()
-			all = append(all, toolAnswer{d.Name, d.Description, d.Parameters, e.Executor, e.Server})
+			all = append(all, toolAnswer{Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: e.Executor, Server: e.Server})
 		}
 	}
-	return c.JSON(http.StatusOK, map[string]any{"tools": all})
+	answer := map[string]any{}
+	if h.servers != nil {
+		servers := h.servers()
+		for _, s := range servers {
+			all = withHeld(all, s)
+		}
+		answer["servers"] = servers
+	}
+	answer["tools"] = all
+	return c.JSON(http.StatusOK, answer)
+}
+
+// withHeld marks the tools of a server that are held, and adds those that are not offered.
+func withHeld(all []toolAnswer, s ToolServer) []toolAnswer {
+	for _, held := range s.Held {
+		d := held.Tool
+		i := slices.IndexFunc(all, func(t toolAnswer) bool { return t.Name == d.Name && t.Server == s.Name })
+		offered := i >= 0
+		if !offered {
+			i = len(all)
+			all = append(all, toolAnswer{Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: toolkit.ExecutorMCP, Server: s.Name})
+		}
+		all[i].State, all[i].Offered, all[i].Why = "held", &offered, held.Why
+	}
+	return all
 }

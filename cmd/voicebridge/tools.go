@@ -15,6 +15,7 @@ import (
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/mcptool"
 	"voicebridge/toolkit/webtools"
+	"voicebridge/web"
 )
 
 // tools are the server's tools: those that are always here, and those of the MCP
@@ -179,6 +180,26 @@ func (t *tools) entries() []toolkit.Entry {
 		entries = append(entries, t.mcp.Tools()...)
 	}
 	return entries
+}
+
+// servers tells of the MCP servers; nil when none is configured.
+func (t *tools) servers() func() []web.ToolServer {
+	if t.mcp == nil {
+		return nil
+	}
+	return func() []web.ToolServer {
+		var all []web.ToolServer
+		for _, s := range t.mcp.Status() {
+			one := web.ToolServer{Name: s.Name, Connected: s.Connected, Tools: s.Tools}
+			for _, h := range s.Held {
+				if t.picked(h.Tool.Name) {
+					one.Held = append(one.Held, web.HeldTool{Tool: h.Tool, Why: h.Why})
+				}
+			}
+			all = append(all, one)
+		}
+		return all
+	}
 }
 
 // registry returns the tools of a new call. The same for every owner and thread

@@ -30,6 +30,11 @@ func pinOf(d toolkit.Definition) string {
 	return string(toolkit.Encode(pinned{d.Description, d.Parameters}))
 }
 
+const (
+	whyNew     = "The server did not have this tool when it was first seen. The operator can accept it with trustChanges."
+	whyChanged = "The tool's definition has changed since it was first seen. It is used as it was, and each call asks. The operator can accept the change with trustChanges."
+)
+
 // hold compares what a server offers with what was seen before. The tools of a server that is new are
 // pinned as they are. Later a tool whose definition has changed is offered as it was, and each call asks
 // the user; one that is new is not offered. What a model is told of a tool are instructions to the model,
@@ -43,12 +48,12 @@ func (s *server) hold(ctx context.Context, listed []*tool) ([]*tool, error) {
 		return listed, s.pin(ctx, known, listed)
 	}
 	var offer []*tool
-	var held []string
+	var held []Held
 	for _, t := range listed {
 		before, seen := known[t.remote]
 		switch {
 		case !seen:
-			held = append(held, t.remote)
+			held = append(held, Held{Tool: t.def, Why: whyNew})
 			s.log.Warn("MCP tool held, the server did not have it when it was first seen", "tool", t.remote)
 		case before == pinOf(t.def):
 			offer = append(offer, t)
@@ -57,7 +62,7 @@ func (s *server) hold(ctx context.Context, listed []*tool) ([]*tool, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read the pinned definition of %q: %w", t.remote, err)
 			}
-			held = append(held, t.remote)
+			held = append(held, Held{Tool: t.def, Why: whyChanged})
 			offer = append(offer, old)
 			s.log.Warn("MCP tool held, its definition has changed since it was first seen; each call asks the user", "tool", t.remote)
 		}

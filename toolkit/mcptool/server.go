@@ -42,8 +42,8 @@ type server struct {
 	mu    sync.Mutex
 	link  *link // nil while not connected
 	offer []*tool
-	held  []string // names of tools that are not offered as they are
-	err   error    // why link is nil
+	held  []Held // tools that are not offered as they are
+	err   error  // why link is nil
 }
 
 func newServer(closing context.Context, name string, config Server, options Options) *server {

@@ -136,9 +136,17 @@ type Status struct {
 	// Tools is how many tools it offers.
 	Tools int
 	// Held are the tools that are new or have changed since the server was first seen.
-	Held []string
+	Held []Held
 	// Error says why it is not connected; it holds no secret of the configuration.
 	Error string
+}
+
+// Held is a tool that is not offered as its server has it now.
+type Held struct {
+	// Tool is its definition as the server has it now, with the name under which it is, or would be, offered.
+	Tool toolkit.Definition
+	// Why says why it is held, and what the operator can do, as a sentence.
+	Why string
 }
 
 // Status returns the state of all servers that are not disabled, by name.

@@ -200,7 +200,7 @@ func TestWatch(t *testing.T) {
 	if err := Watch(registry, Parts{
 		Spooled: func() int { return 3 },
 		MCP: func() []mcptool.Status {
-			return []mcptool.Status{{Name: "files", Connected: true, Tools: 7, Held: []string{"x"}}, {Name: "gone"}}
+			return []mcptool.Status{{Name: "files", Connected: true, Tools: 7, Held: []mcptool.Held{{}}}, {Name: "gone"}}
 		},
 	}); err != nil {
 		t.Fatal(err)
