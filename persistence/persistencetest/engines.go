@@ -4,6 +4,7 @@
 package persistencetest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -69,6 +70,26 @@ func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store
 func SQLiteURL(t testing.TB) string {
 	t.Helper()
 	return "sqlite:" + filepath.Join(t.TempDir(), "data", "voicebridge.db")
+}
+
+// LockSQLite keeps everybody else from writing to a SQLite database until unlock is called.
+func LockSQLite(t testing.TB, url string) (unlock func()) {
+	t.Helper()
+	db := rawDB(t, url)
+	conn, err := db.Conn(t.Context())
+	if err == nil {
+		_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	}
+	if err != nil {
+		t.Fatalf("lock SQLite: %v", err)
+	}
+	return func() {
+		t.Helper()
+		_, err := conn.ExecContext(t.Context(), "ROLLBACK")
+		if err = errors.Join(err, conn.Close(), db.Close()); err != nil {
+			t.Errorf("unlock SQLite: %v", err)
+		}
+	}
 }
 
 // Rows runs a query on the database at url, as a person would with psql or
