@@ -44,6 +44,8 @@ type caller struct {
 	seen    int
 	closed  bool
 	soundAt []time.Time // when packets of sound came
+	sound   rtp.Header  // of the last one
+	breaks  []string    // of the one stream that sound must be
 	states  []rtc.State // of the connection
 	turns   int         // spoken
 }
@@ -100,8 +102,15 @@ func (c *caller) update(change func()) {
 }
 
 // WriteRTP notes what the caller hears.
-func (c *caller) WriteRTP(*rtp.Packet) error {
-	c.update(func() { c.soundAt = append(c.soundAt, time.Now()) })
+func (c *caller) WriteRTP(p *rtp.Packet) error {
+	c.update(func() {
+		// A jump that is no loss is that of another stream.
+		if last := c.sound; len(c.soundAt) > 0 &&
+			(p.SSRC != last.SSRC || p.SequenceNumber-last.SequenceNumber > 500 || p.Timestamp-last.Timestamp > 30*48000) {
+			c.breaks = append(c.breaks, fmt.Sprintf("%v behind %v", p.Header, last))
+		}
+		c.soundAt, c.sound = append(c.soundAt, time.Now()), p.Header.Clone()
+	})
 	return nil
 }
 

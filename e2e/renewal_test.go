@@ -168,8 +168,11 @@ func (c *renewedCall) drawn() int {
 func (c *renewedCall) check() {
 	t := c.t
 	c.mu.Lock()
-	states := slices.Clone(c.states)
+	states, breaks := slices.Clone(c.states), c.breaks
 	c.mu.Unlock()
+	if len(breaks) > 0 {
+		t.Errorf("the sound is not one stream: %q", breaks)
+	}
 	if !slices.Equal(states, []rtc.State{rtc.StateConnected}) {
 		t.Errorf("the browser's connection was in the states %v", states)
 	}
@@ -267,6 +270,10 @@ func renew(t *testing.T, cfg simulator.Config, sudden bool) {
 			})
 		}
 	})
+	event := map[bool]string{true: "renewed_lost", false: "renewed_planned"}[sudden]
+	if n := r.metrics()[fmt.Sprintf("voicebridge_call_events_total{event=%q}", event)]; n < float64(*renewals) {
+		t.Errorf("%s was counted %v times", event, n)
+	}
 	if sudden {
 		t.Logf("nobody heard the caller for: %s", percentiles(lost))
 	} else {
