@@ -54,7 +54,9 @@ var vendors = []struct {
 	{"go.opentelemetry.io/proto/", []string{"cmd/voicebridge/internal/telemetry", "e2e"}}, // what receivers read
 	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
 	{"github.com/prometheus/", []string{"web", "cmd/voicebridge/internal/telemetry"}},
-	{"github.com/chromedp/", nil}, // a browser is driven by tests only
+	{"golang.org/x/crypto/acme", []string{"cmd/voicebridge/internal/certificate"}},
+	{"github.com/letsencrypt/", nil}, // an authority for tests
+	{"github.com/chromedp/", nil},    // a browser is driven by tests only
 }
 
 // pure names, for packages that only compute, the imports by which a package would read

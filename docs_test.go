@@ -16,7 +16,7 @@ import (
 
 // notSettings are words in capitals with an underscore that the documents use
 // and that are no environment variables of ours.
-var notSettings = []string{"CGO_ENABLED"}
+var notSettings = []string{"CGO_ENABLED", "CAP_NET_BIND_SERVICE"}
 
 // tree is what the documents may name.
 type tree struct {

@@ -9,6 +9,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
+	"voicebridge/cmd/voicebridge/internal/certificate"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
@@ -40,6 +41,8 @@ type app struct {
 	calls  *bridge.Calls
 	server *web.Server
 	ln     net.Listener
+	// certificate is for https; nil without.
+	certificate *certificate.Source
 
 	closers []func() error
 }

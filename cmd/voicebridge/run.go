@@ -8,12 +8,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/cmd/voicebridge/internal/certificate"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
@@ -36,7 +38,8 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(a.cfg.TLS.CertFile != "", a.ln.Addr())); err != nil {
+	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(a.cfg.TLS, a.ln.Addr())); err != nil {
+		a.certificate.Close()
 		return errors.Join(fmt.Errorf("write address: %w", err), a.ln.Close())
 	}
 	return a.run(ctx)
@@ -132,14 +135,16 @@ func (a *app) listen(ctx context.Context) (err error) {
 	if a.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Listen); err != nil {
 		return fmt.Errorf("%w (choose another address with --listen or VOICEBRIDGE_LISTEN)", err)
 	}
-	if a.cfg.TLS.CertFile == "" {
-		return nil
+	if t := a.cfg.TLS; t.On() {
+		a.certificate, err = certificate.Open(ctx, certificate.Config{
+			CertFile: t.CertFile, KeyFile: t.KeyFile, Domains: t.ACME.Domains, Directory: t.ACME.Directory, Email: t.ACME.Email,
+			Folder: t.ACME.Folder, HTTPListen: t.ACME.HTTPListen, Logger: a.log,
+		})
+		if err != nil {
+			return errors.Join(err, a.ln.Close())
+		}
+		a.ln = tls.NewListener(a.ln, a.certificate.TLS())
 	}
-	certificate, err := openCertificate(a.cfg.TLS.CertFile, a.cfg.TLS.KeyFile, a.log)
-	if err != nil {
-		return errors.Join(err, a.ln.Close())
-	}
-	a.ln = tls.NewListener(a.ln, &tls.Config{GetCertificate: certificate.get, NextProtos: []string{"http/1.1"}})
 	return nil
 }
 
@@ -168,6 +173,7 @@ func (a *app) run(ctx context.Context) error {
 	})
 	g.Go(func() error { return a.server.Run(under, a.ln) })
 	g.Go(func() error { return a.serveOperators(under) })
+	g.Go(func() error { return a.certificate.Run(under) })
 	g.Go(func() error { return a.tools.run(under) })
 	g.Go(func() error { return a.up.run(under) })
 	g.Go(func() error { return a.recoverOthers(ctx) })
@@ -234,7 +240,7 @@ func waitForEnd(finished <-chan error, endUnder func(), limit time.Duration) err
 }
 
 // pageURL is the address to open in a browser on this machine.
-func pageURL(secure bool, addr net.Addr) string {
+func pageURL(t config.TLS, addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return addr.String()
@@ -242,7 +248,10 @@ func pageURL(secure bool, addr net.Addr) string {
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "localhost"
 	}
-	if secure {
+	if domains := t.ACME.Domains; len(domains) > 0 {
+		return "https://" + strings.TrimSuffix(net.JoinHostPort(domains[0], port), ":443")
+	}
+	if t.On() {
 		return "https://" + net.JoinHostPort(host, port)
 	}
 	return "http://" + net.JoinHostPort(host, port)

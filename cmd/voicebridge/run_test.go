@@ -257,15 +257,22 @@ func emptyMCP(t *testing.T) string {
 
 func TestPageURL(t *testing.T) {
 	t.Parallel()
-	for addr, want := range map[string]string{
-		"127.0.0.1:80": "http://127.0.0.1:80", "0.0.0.0:80": "http://localhost:80", "[::]:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
+	files, domain := config.TLS{CertFile: "x"}, config.TLS{ACME: config.ACME{Domains: []string{"voice.example.org"}}}
+	for _, c := range []struct {
+		addr string
+		tls  config.TLS
+		want string
+	}{
+		{"127.0.0.1:80", config.TLS{}, "http://127.0.0.1:80"}, {"0.0.0.0:80", config.TLS{}, "http://localhost:80"},
+		{"[::]:80", config.TLS{}, "http://localhost:80"}, {"[::1]:80", config.TLS{}, "http://[::1]:80"},
+		{"0.0.0.0:443", files, "https://localhost:443"}, {"0.0.0.0:443", domain, "https://voice.example.org"}, {"[::]:8443", domain, "https://voice.example.org:8443"},
 	} {
-		a, err := net.ResolveTCPAddr("tcp", addr)
+		a, err := net.ResolveTCPAddr("tcp", c.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := pageURL(false, a); got != want {
-			t.Errorf("%s: %s, want %s", addr, got, want)
+		if got := pageURL(c.tls, a); got != c.want {
+			t.Errorf("%s: %s, want %s", c.addr, got, c.want)
 		}
 	}
 }

@@ -160,11 +160,24 @@ type Budget struct {
 	WarnPercent int     `koanf:"warn_percent"`  // The caller is told when so much of a limit is spent
 }
 
-// TLS names the files of a certificate with its chain and of its key, in PEM. Both or
-// none are set.
+// TLS serves https without a proxy, with a certificate in files or one from an authority. The
+// files are PEM, and belong together.
 type TLS struct {
 	CertFile string `koanf:"cert_file"` // The certificate with its chain
 	KeyFile  string `koanf:"key_file"`  // Its key
+	ACME     ACME   `koanf:"acme"`
+}
+
+// ACME is an authority that gives certificates by itself, such as Let's Encrypt (RFC 8555). It
+// must reach this server by the name: on port 443, or on port 80 with http_listen.
+type ACME struct {
+	Domains []string `koanf:"domains"` // Names to get a certificate for, which is to agree to the authority's terms; empty: off
+	Email   string   `koanf:"email"`   // Where the authority writes to
+	// The authority's directory.
+	Directory string `koanf:"directory"`
+	Folder    string `koanf:"folder"` // Where the account's key and the certificates are kept
+	// host:port that answers the authority by HTTP and sends browsers to https, such as :80; empty: the main port answers alone.
+	HTTPListen string `koanf:"http_listen"`
 }
 
 // TURN are servers whose passwords are made for each call from a shared secret
@@ -301,6 +314,9 @@ const (
 	OpenAIURL         = "https://api.openai.com/v1"
 )
 
+// LetsEncrypt is the directory of the authority that is asked for certificates.
+const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
+
 // Defaults are the settings of an empty environment. The names of realtime models
 // and voices stand here and nowhere else; those of text models in textModels.
 func Defaults() Config {
@@ -315,6 +331,7 @@ func Defaults() Config {
 		Calls:  Calls{RenewBeforeMinutes: 10, GraceSeconds: 30, CloseGraceSeconds: 8, IdleMinutes: 10, MaxToolRounds: 20},
 		Budget: Budget{WarnPercent: 80},
 		TURN:   TURN{TTLMinutes: 120},
+		TLS:    TLS{ACME: ACME{Directory: LetsEncrypt, Folder: "data/certificates"}},
 		Text:   Text{Instructions: defaultTextInstructions, TimeoutSeconds: 30},
 		Conversations: Conversations{
 			AutoGenerateTitles: true,

@@ -302,10 +302,14 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"bad traces":           {"traces: {endpoint: 'collector:4318', sample: 2}", nil, []string{"traces.endpoint (OTEL_EXPORTER_OTLP_ENDPOINT): it must be an address", "traces.sample: 2 is not between 0 and 1"}},
 		"bad trace headers":    {"", []string{"OTEL_EXPORTER_OTLP_HEADERS=a=b,canary"}, []string{"OTEL_EXPORTER_OTLP_HEADERS: entry 2 must be name=value"}},
 		"half of TLS":          {"tls: {cert_file: x}", nil, []string{"tls (VOICEBRIDGE_TLS): cert_file and key_file belong together"}},
-		"TURN, no secret":      {"turn: {urls: ['turn:a:1', 'stun:b']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`}},
-		"TURN, no server":      {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
-		"short secret":         {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has less than 32 bytes"}},
-		"no queue":             {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
+		"bad ACME": {"listen: 0.0.0.0:443\ntls: {cert_file: a, key_file: b, acme: {domains: ['*.example.org', 'x.example.org:443', localhost, Voice.example.org, ok.example.org], email: anna, directory: 'http://ca.example.org', folder: '', http_listen: '80'}}",
+			[]string{"VOICEBRIDGE_API_TOKENS=a:b-and-long-enough"}, []string{`tls.acme.domains: "*.example.org"`, `tls.acme.domains: "x.example.org:443"`, `tls.acme.domains: "localhost"`, `tls.acme.domains: "Voice.example.org"`,
+				"tls.acme.domains: the certificate of tls.cert_file", "tls.acme.email", "tls.acme.directory: it must be https", "tls.acme.folder: it must not be empty", "tls.acme.http_listen: it must be host:port"}},
+		"ACME on loopback": {"tls: {acme: {domains: [voice.example.org], http_listen: '127.0.0.1:8080'}}", nil, []string{"tls.acme.domains: the authority must reach", "tls.acme.http_listen: the page"}},
+		"TURN, no secret":  {"turn: {urls: ['turn:a:1', 'stun:b']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`}},
+		"TURN, no server":  {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
+		"short secret":     {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has less than 32 bytes"}},
+		"no queue":         {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -109,6 +109,9 @@ func (c *Config) Loopback() bool {
 	return err == nil && IsLoopback(host)
 }
 
+// On reports whether the server speaks https itself.
+func (t *TLS) On() bool { return t.CertFile != "" || len(t.ACME.Domains) > 0 }
+
 // MetricsAddress is the address of the operators' port: without a host it is on loopback.
 func (c *Config) MetricsAddress() string {
 	if strings.HasPrefix(c.Metrics.Listen, ":") {

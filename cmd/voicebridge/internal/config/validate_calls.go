@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"net/url"
 	"regexp"
 	"strings"
 )
@@ -85,11 +86,49 @@ func (c *Config) checkTelemetry(w *checks) {
 	w.number("traces.sample", c.Traces.Sample, 0, 1)
 }
 
+// domainName is a name that an authority gives a certificate for.
+var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
+
+// checkACME says what is wrong with how certificates are asked for.
+func (c *Config) checkACME(w *checks) {
+	const key = "tls.acme."
+	a := c.TLS.ACME
+	if len(a.Domains) == 0 {
+		return
+	}
+	for _, domain := range a.Domains {
+		if !domainName.MatchString(domain) {
+			w.wrong(key+"domains", "%q is no name that an authority gives a certificate for: write it in small letters, without * and port", domain)
+		}
+	}
+	if c.TLS.CertFile != "" {
+		w.wrong(key+"domains", "the certificate of tls.cert_file is used already: leave one of the two out")
+	}
+	if c.Loopback() {
+		w.wrong(key+"domains", "the authority must reach this server, which listens on %s only: set listen to 0.0.0.0:443", c.Listen)
+	}
+	w.httpURL(key+"directory", a.Directory)
+	if u, err := url.Parse(a.Directory); err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname()) {
+		w.wrong(key+"directory", "it must be https")
+	}
+	w.present(key+"folder", a.Folder)
+	if a.Email != "" && (!strings.Contains(a.Email, "@") || strings.ContainsAny(a.Email, " <>")) {
+		w.wrong(key+"email", "%q is no address of mail", a.Email)
+	}
+	if a.HTTPListen != "" {
+		w.address(key+"http_listen", a.HTTPListen, "0.0.0.0:80")
+		if a.HTTPListen == c.Listen {
+			w.wrong(key+"http_listen", "the page and the API have this address already")
+		}
+	}
+}
+
 // checkServing says what is wrong with how others reach the server.
 func (c *Config) checkServing(w *checks) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		w.wrong("tls", "cert_file and key_file belong together")
 	}
+	c.checkACME(w)
 	if (len(c.TURN.URLs) > 0) != c.Secrets.TURNSecret.IsSet() {
 		w.wrong("turn.urls", "they need VOICEBRIDGE_TURN_SECRET, and it needs them")
 	}

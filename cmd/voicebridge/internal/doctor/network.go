@@ -213,7 +213,10 @@ func (d *doctor) microphone(context.Context) {
 		return
 	}
 	switch {
-	case d.cfg.TLS.CertFile != "":
+	case len(d.cfg.TLS.ACME.Domains) > 0:
+		d.say(fine, about, "browsers give it to https://%s", strings.Join(d.cfg.TLS.ACME.Domains, " and https://"))
+		return
+	case d.cfg.TLS.On():
 		if _, err := tls.LoadX509KeyPair(d.cfg.TLS.CertFile, d.cfg.TLS.KeyFile); err != nil {
 			d.say(problem, about, "browsers give it to https pages only, and the certificate cannot be read: %v", err)
 			return

@@ -1,4 +1,4 @@
-package main
+package certificate
 
 import (
 	"crypto/ecdsa"
@@ -46,7 +46,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
 	certFile, keyFile := writeCertificate(t, dir, 1, now.Add(-time.Hour))
-	c, err := openCertificate(certFile, keyFile, slog.New(slog.DiscardHandler))
+	c, err := openFiles(certFile, keyFile, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,17 +64,17 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	want(1)
 	writeCertificate(t, dir, 2, now)
 	want(1) // it is not looked at all the time
-	c.looked = now.Add(-certificateCheck)
+	c.looked = now.Add(-checkEvery)
 	want(2)
 	if err := os.WriteFile(keyFile, []byte("half of a ke"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.looked = now.Add(-certificateCheck)
+	c.looked = now.Add(-checkEvery)
 	want(2) // while the renewal is written
-	if _, err := openCertificate(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := openFiles(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a bad key is taken at the start")
 	}
-	if _, err := openCertificate(filepath.Join(dir, "none.pem"), keyFile, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := openFiles(filepath.Join(dir, "none.pem"), keyFile, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a missing file is taken at the start")
 	}
 }

@@ -1,0 +1,173 @@
+// Package certificate is where the server's TLS certificates come from: from files, or by
+// ACME (RFC 8555) from an authority such as Let's Encrypt.
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/sync/errgroup"
+)
+
+// Config says where certificates come from: CertFile with KeyFile, or Domains.
+type Config struct {
+	// CertFile and KeyFile are PEM; renewed files are picked up.
+	CertFile, KeyFile string
+	// Domains get certificates from the authority at Directory; empty is Let's Encrypt. To
+	// use it is to agree to its terms. It is told Email, if there is one.
+	Domains          []string
+	Directory, Email string
+	// Folder keeps the account's key and the certificates.
+	Folder string
+	// HTTPListen is the address that answers the authority by HTTP, and sends browsers to
+	// https; empty answers by TLS alone (RFC 8737).
+	HTTPListen string
+	Logger     *slog.Logger
+
+	client *http.Client // that asks the authority; nil is the usual one
+}
+
+// Pauses between attempts to get a certificate: authorities count failures.
+const (
+	firstPause = time.Minute
+	maxPause   = time.Hour
+)
+
+// Source has the certificates of a server. Safe for concurrent use.
+type Source struct {
+	cfg     Config
+	get     func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	manager *autocert.Manager // nil with files
+	ln      net.Listener      // of HTTPListen
+	pause   time.Duration
+}
+
+// Open reads the files, or prepares to ask the authority, which Run does.
+func Open(ctx context.Context, cfg Config) (*Source, error) {
+	if len(cfg.Domains) == 0 {
+		f, err := openFiles(cfg.CertFile, cfg.KeyFile, cfg.Logger)
+		if err != nil {
+			return nil, err
+		}
+		return &Source{cfg: cfg, get: f.get}, nil
+	}
+	m := &autocert.Manager{
+		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(cfg.Folder), HostPolicy: autocert.HostWhitelist(cfg.Domains...), Email: cfg.Email,
+		Client: &acme.Client{DirectoryURL: cfg.Directory, UserAgent: "voicebridge", HTTPClient: cfg.client},
+	}
+	s := &Source{cfg: cfg, get: m.GetCertificate, manager: m, pause: firstPause}
+	if cfg.HTTPListen == "" {
+		return s, nil
+	}
+	// Only then the manager answers by HTTP, too.
+	m.HTTPHandler(nil)
+	var err error
+	if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.HTTPListen); err != nil {
+		return nil, fmt.Errorf("%w (choose another address with tls.acme.http_listen)", err)
+	}
+	return s, nil
+}
+
+// TLS is the configuration of the server's listener.
+func (s *Source) TLS() *tls.Config {
+	protocols := []string{"http/1.1"} // WebSockets
+	if s.manager != nil {
+		protocols = append(protocols, acme.ALPNProto)
+	}
+	return &tls.Config{GetCertificate: s.get, NextProtos: protocols, MinVersion: tls.VersionTLS12}
+}
+
+// Close gives up what Run would have served. A nil Source has nothing.
+func (s *Source) Close() {
+	if s != nil && s.ln != nil {
+		_ = s.ln.Close()
+	}
+}
+
+// Run gets the certificates that are missing and answers the authority, until ctx ends.
+// The server's listener must be open. Certificates are renewed a month before they end. A
+// nil Source waits only.
+func (s *Source) Run(ctx context.Context) error {
+	if s == nil {
+		<-ctx.Done()
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, domain := range s.cfg.Domains {
+		g.Go(func() error { s.obtain(ctx, domain); return nil })
+	}
+	if s.ln != nil {
+		g.Go(func() error { return s.answer(ctx) })
+	}
+	<-ctx.Done()
+	return g.Wait()
+}
+
+// obtain gets the certificate of a domain before the first browser asks for it, which
+// would wait, and says why that fails.
+func (s *Source) obtain(ctx context.Context, domain string) {
+	// As a browser of today asks, so that a certificate with an elliptic curve is made.
+	hello := &tls.ClientHelloInfo{
+		ServerName: domain, SupportedVersions: []uint16{tls.VersionTLS13}, CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256},
+		SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}, SupportedCurves: []tls.CurveID{tls.CurveP256},
+	}
+	for pause := s.pause; ; pause = min(5*pause, maxPause) {
+		c, err := s.manager.GetCertificate(hello)
+		if err == nil {
+			s.cfg.Logger.Info("certificate", "domain", domain, "valid_until", ends(c))
+			return
+		}
+		s.cfg.Logger.Error("no certificate: the authority must reach this server by the domain's name, on port 443, or 80 with tls.acme.http_listen",
+			"domain", domain, "error", err, "next_try_in", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// ends is when a certificate ends.
+func ends(c *tls.Certificate) time.Time {
+	leaf := c.Leaf
+	if leaf == nil && len(c.Certificate) > 0 {
+		leaf, _ = x509.ParseCertificate(c.Certificate[0]) // it was made of it
+	}
+	if leaf == nil {
+		return time.Time{}
+	}
+	return leaf.NotAfter
+}
+
+// withoutPort leaves the port out of the name that is asked for: an authority of one's own
+// may ask at another port than 80.
+func withoutPort(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host, _, err := net.SplitHostPort(r.Host); err == nil {
+			r.Host = host
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answer serves the authority's questions by HTTP, and sends everybody else to https.
+func (s *Source) answer(ctx context.Context) error {
+	srv := &http.Server{
+		Handler: withoutPort(s.manager.HTTPHandler(nil)), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
+	if err := srv.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("answer the authority: %w", err)
+	}
+	return nil
+}
