@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 // mode, where no notification arrives: what one has to know of the other it asks for.
 func TestBehindAPooler(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 2, rigConfig{database: persistencetest.NewPooler(t).URL(t), environ: waiting})
+	c := newCluster(t, 2, rigConfig{database: persistencetest.NewPooler(t).URL(t), environ: append(slices.Clone(waiting), "VOICEBRIDGE_LIMITS__MAX_CALLS_PER_OWNER=1")})
 	for i, n := range c.nodes {
 		if !strings.Contains(n.stderr.String(), "other processes are asked twice a second") {
 			t.Errorf("process %d does not say that it is behind a pooler", i)
@@ -28,6 +29,8 @@ func TestBehindAPooler(t *testing.T) {
 	first.saved("answer", says(persistence.RoleAssistant, "Well."))
 	follower.next("message", nil)
 	follower.leave()
+	_, status, body := c.try(t, request{})
+	wantRefusal(t, status, body, http.StatusTooManyRequests, "too_many_calls") // the limit is that of both
 	second := c.at(1).dial(t, request{thread: first.thread, takeover: true})
 	second.next("bridge.ready")
 	if reason := first.ended(); reason != "taken_over" {

@@ -31,6 +31,7 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	if err != nil {
 		return s.fail("delete thread", err)
 	}
+	s.storedLess(key.Owner)
 	s.hub.gone(key)
 	s.eng.tell(note{Type: noteGone, Key: key})
 	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})

@@ -69,6 +69,9 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	}); err != nil {
 		errs = append(errs, s.fail("forget dead instances", err))
 	}
+	if err := s.forgetRates(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	if err := s.eraseLeft(ctx); err != nil {
 		errs = append(errs, s.fail("erase deleted threads", err))
 	}

@@ -24,6 +24,10 @@ func (s sqliteQueries) Beat(ctx context.Context, arg pgdb.BeatParams) (int64, er
 	return s.q.Beat(ctx, sqlitedb.BeatParams(arg))
 }
 
+func (s sqliteQueries) BeginRate(ctx context.Context, arg pgdb.BeginRateParams) error {
+	return s.q.BeginRate(ctx, sqlitedb.BeginRateParams(arg))
+}
+
 func (s sqliteQueries) ChangeQueued(ctx context.Context, arg pgdb.ChangeQueuedParams) (int64, error) {
 	return s.q.ChangeQueued(ctx, sqlitedb.ChangeQueuedParams(arg))
 }
@@ -56,8 +60,20 @@ func (s sqliteQueries) CountAccessTokens(ctx context.Context, arg pgdb.CountAcce
 	return s.q.CountAccessTokens(ctx, sqlitedb.CountAccessTokensParams(arg))
 }
 
+func (s sqliteQueries) CountCallsElsewhere(ctx context.Context, arg pgdb.CountCallsElsewhereParams) (int64, error) {
+	return s.q.CountCallsElsewhere(ctx, sqlitedb.CountCallsElsewhereParams(arg))
+}
+
 func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedParams) (int64, error) {
 	return s.q.CountQueued(ctx, sqlitedb.CountQueuedParams(arg))
+}
+
+func (s sqliteQueries) CountThreads(ctx context.Context, arg pgdb.CountThreadsParams) (int64, error) {
+	return s.q.CountThreads(ctx, sqlitedb.CountThreadsParams(arg))
+}
+
+func (s sqliteQueries) CountTurnsElsewhere(ctx context.Context, arg pgdb.CountTurnsElsewhereParams) (int64, error) {
+	return s.q.CountTurnsElsewhere(ctx, sqlitedb.CountTurnsElsewhereParams(arg))
 }
 
 func (s sqliteQueries) CountUnsent(ctx context.Context, arg pgdb.CountUnsentParams) (int64, error) {
@@ -188,6 +204,10 @@ func (s sqliteQueries) ForgetLegs(ctx context.Context, arg pgdb.ForgetLegsParams
 	return s.q.ForgetLegs(ctx, sqlitedb.ForgetLegsParams(arg))
 }
 
+func (s sqliteQueries) ForgetRates(ctx context.Context, arg pgdb.ForgetRatesParams) error {
+	return s.q.ForgetRates(ctx, sqlitedb.ForgetRatesParams(arg))
+}
+
 func (s sqliteQueries) GetAccessToken(ctx context.Context, arg pgdb.GetAccessTokenParams) (pgdb.AccessToken, error) {
 	r, err := s.q.GetAccessToken(ctx, sqlitedb.GetAccessTokenParams(arg))
 	return pgdb.AccessToken(r), err
@@ -240,6 +260,10 @@ func (s sqliteQueries) GetQueued(ctx context.Context, arg pgdb.GetQueuedParams) 
 func (s sqliteQueries) GetQueuedByKey(ctx context.Context, arg pgdb.GetQueuedByKeyParams) (pgdb.QueuedMessage, error) {
 	r, err := s.q.GetQueuedByKey(ctx, sqlitedb.GetQueuedByKeyParams(arg))
 	return pgdb.QueuedMessage(r), err
+}
+
+func (s sqliteQueries) GetRate(ctx context.Context, arg pgdb.GetRateParams) (int64, error) {
+	return s.q.GetRate(ctx, sqlitedb.GetRateParams(arg))
 }
 
 func (s sqliteQueries) GetSharedSecret(ctx context.Context, arg pgdb.GetSharedSecretParams) (pgdb.SharedSecret, error) {
@@ -510,6 +534,10 @@ func (s sqliteQueries) StopTurn(ctx context.Context, arg pgdb.StopTurnParams) (i
 	return s.q.StopTurn(ctx, sqlitedb.StopTurnParams(arg))
 }
 
+func (s sqliteQueries) StoredBytes(ctx context.Context, arg pgdb.StoredBytesParams) (int64, error) {
+	return s.q.StoredBytes(ctx, sqlitedb.StoredBytesParams(arg))
+}
+
 func (s sqliteQueries) StoredImages(ctx context.Context, arg pgdb.StoredImagesParams) (int64, error) {
 	return s.q.StoredImages(ctx, sqlitedb.StoredImagesParams(arg))
 }
@@ -520,6 +548,10 @@ func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitlePa
 
 func (s sqliteQueries) TakeCommand(ctx context.Context, arg pgdb.TakeCommandParams) (int64, error) {
 	return s.q.TakeCommand(ctx, sqlitedb.TakeCommandParams(arg))
+}
+
+func (s sqliteQueries) TakeRate(ctx context.Context, arg pgdb.TakeRateParams) (int64, error) {
+	return s.q.TakeRate(ctx, sqlitedb.TakeRateParams(arg))
 }
 
 func (s sqliteQueries) ThreadsWithCommonWord(ctx context.Context, arg pgdb.ThreadsWithCommonWordParams) ([]string, error) {

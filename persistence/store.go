@@ -68,6 +68,7 @@ type Store struct {
 	poll atomic.Int64
 
 	health  health
+	sums    sums
 	serving atomic.Bool
 	closing sync.Once
 	closed  chan struct{}

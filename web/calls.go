@@ -26,6 +26,7 @@ type calls struct {
 	limits  *access.Allowances
 	metrics *Metrics
 	threads interface {
+		Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
 		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	}
@@ -79,7 +80,7 @@ func notHere(echo.Context) error {
 // start answers an SDP offer with a live call (POST /v1/realtime/calls of
 // the Realtime API, in both its forms).
 func (h *calls) start(c echo.Context) error {
-	if err := h.limits.SetUp(c.RealIP()); err != nil {
+	if err := h.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
 		h.metrics.refused(err)
 		return err
 	}
@@ -130,6 +131,11 @@ func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret 
 		return h.place(ctx, start)
 	}
 	key := persistence.Key{Owner: start.Owner, Thread: secret.Thread}
+	if _, err := h.threads.Thread(ctx, key); errors.Is(err, persistence.ErrNotFound) {
+		if err := h.limits.Thread(ctx, key.Owner); err != nil {
+			return bridge.Started{}, err
+		}
+	}
 	made, err := h.threads.EnsureThread(ctx, key)
 	if err != nil {
 		return bridge.Started{}, orThread(err)
@@ -144,11 +150,21 @@ func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret 
 
 // place starts the call within the limits.
 func (h *calls) place(ctx context.Context, start bridge.Start) (bridge.Started, error) {
+	room := h.limits.Room
+	if start.ThreadID == "" {
+		room = h.limits.Thread
+	}
+	if err := room(ctx, start.Owner); err != nil {
+		return bridge.Started{}, err
+	}
 	moving := false
 	if start.ThreadID != "" && start.Takeover {
-		_, moving = h.calls.Live(start.Owner, start.ThreadID)
+		var err error
+		if moving, err = h.hasCall(ctx, persistence.Key{Owner: start.Owner, Thread: start.ThreadID}); err != nil {
+			return bridge.Started{}, err
+		}
 	}
-	done, err := h.limits.Calls.Take(start.Owner, moving)
+	done, err := h.limits.Calls.Take(ctx, start.Owner, moving)
 	if err != nil {
 		return bridge.Started{}, err
 	}
@@ -161,6 +177,18 @@ func (h *calls) place(ctx context.Context, start bridge.Start) (bridge.Started, 
 	return started, nil
 }
 
+// hasCall says whether the thread has a live call, in any process.
+func (h *calls) hasCall(ctx context.Context, key persistence.Key) (bool, error) {
+	if _, ok := h.calls.Live(key.Owner, key.Thread); ok {
+		return true, nil
+	}
+	_, err := h.threads.LiveCall(ctx, key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // reconnect gives a live call its browser back: the one that was connected, from
 // another network, or another one of the same owner.
 func (h *calls) reconnect(c echo.Context) error {
@@ -168,7 +196,7 @@ func (h *calls) reconnect(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.limits.SetUp(c.RealIP()); err != nil {
+	if err := h.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
 		return err
 	}
 	o, err := readOffer(c)

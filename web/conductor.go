@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/web/access"
 	"voicebridge/web/conductor"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -21,6 +22,7 @@ type conductors struct {
 		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 		TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
 	}
+	limits   *access.Allowances
 	sessions *conductor.Conductors
 	door     *socketDoor
 }
@@ -69,6 +71,9 @@ func (h *conductors) ensure(ctx context.Context, key persistence.Key) error {
 	}
 	if !newSession.MatchString(key.Thread) {
 		return problem.BadRequest("invalid_value", "session_id", "session_id must be 1 to 64 letters, digits, - and _.")
+	}
+	if err := h.limits.Thread(ctx, key.Owner); err != nil {
+		return err
 	}
 	_, err = h.store.EnsureThread(ctx, key)
 	return orThread(err)

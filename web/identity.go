@@ -16,8 +16,9 @@ type router struct {
 	// user lets a request through when its caller is known, userOrSecret also takes
 	// client secrets.
 	user, userOrSecret echo.MiddlewareFunc
-	// text counts a text of the caller, turn also an answer that is made meanwhile.
-	text, turn echo.MiddlewareFunc
+	// text counts a text of the caller, turn also an answer that is made meanwhile;
+	// thread refuses one who has as many threads as he may.
+	text, turn, thread echo.MiddlewareFunc
 }
 
 // identified lets a request through when its caller is known.
@@ -41,7 +42,19 @@ func identified(auth *access.Authenticator, events securityLog, secretsToo bool)
 func countsText(limits *access.Allowances) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if err := limits.Text(caller(c).Owner); err != nil {
+			if err := limits.Text(c.Request().Context(), caller(c).Owner); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+// countsThread refuses a caller who has as many threads as he may.
+func countsThread(limits *access.Allowances) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := limits.Thread(c.Request().Context(), caller(c).Owner); err != nil {
 				return err
 			}
 			return next(c)
@@ -53,7 +66,7 @@ func countsText(limits *access.Allowances) echo.MiddlewareFunc {
 func countsTurn(limits *access.Allowances) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			release, err := limits.Turn(caller(c).Owner)
+			release, err := limits.Turn(c.Request().Context(), caller(c).Owner)
 			if err != nil {
 				return err
 			}

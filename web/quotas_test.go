@@ -1,6 +1,12 @@
 package web
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+	"voicebridge/web/access"
+)
 
 // TestQuotas has one owner who sends much, and another who does not.
 func TestQuotas(t *testing.T) {
@@ -29,4 +35,38 @@ func TestQuotas(t *testing.T) {
 	for range 3 {
 		wantStatus(t, local.do(t, "POST", "/api/threads", `{}`), 201)
 	}
+}
+
+// TestRoom has an owner who has as many conversations, or as much in them, as he may.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	limited := func(change func(*access.Limits)) func(*Config) {
+		return func(c *Config) {
+			tokens(c)
+			change(&c.Limits)
+		}
+	}
+	alice, bob := as("alice-token-of-tests"), as("bob-token-of-tests")
+	many := setup(t, limited(func(l *access.Limits) { l.ThreadsPerOwner = 2 }))
+	for range 2 {
+		wantStatus(t, many.do(t, "POST", "/api/threads", `{}`, alice), 201)
+	}
+	for _, path := range []string{"/api/threads", "/text/session"} {
+		wantError(t, many.do(t, "POST", path, `{}`, alice), 429, "too_many_threads")
+	}
+	wantStatus(t, many.do(t, "POST", "/api/threads", `{}`, bob), 201)
+
+	large := setup(t, limited(func(l *access.Limits) { l.StoredBytesPerOwner = 1000 }))
+	key := large.thread(t, "alice")
+	if _, err := large.db.AppendMessage(t.Context(), key, persistence.Message{
+		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(strings.Repeat("word ", 400))},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/api/threads", "/text/session", "/api/threads/" + key.Thread + "/messages", "/api/threads/" + key.Thread + "/queue"} {
+		wantError(t, large.do(t, "POST", path, `{"message":"x","content":"x"}`, alice), 413, "too_large")
+	}
+	wantStatus(t, large.do(t, "POST", "/api/threads", `{}`, bob), 201)
+	wantStatus(t, large.do(t, "DELETE", "/api/threads/"+key.Thread, "", alice), 204)
+	wantStatus(t, large.do(t, "POST", "/api/threads", `{}`, alice), 201)
 }

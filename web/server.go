@@ -36,6 +36,7 @@ type store interface {
 	imageStore
 	tokenStore
 	callThreads
+	access.Records
 }
 
 // callThreads is what the doors to calls, conductors and text sessions need of the store.
@@ -155,7 +156,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
-	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Auth.Required(), now)
+	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Store, cfg.Auth.Required(), now)
 	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Store, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
@@ -174,7 +175,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
 		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, auth, uistream.DefaultTiming(), cfg.Logger},
 		conductors: conductor.New(conductor.Config{
-			Chat: cfg.Chat, RefuseInCall: live.refuse, Admit: limits.Text, Now: now, Logger: cfg.Logger,
+			Chat: cfg.Chat, RefuseInCall: live.refuse, Admit: limits.Turn, Now: now, Logger: cfg.Logger,
 			Explain: func(err error) *problem.Error { return classify(orThread(err)) },
 		}),
 	}
@@ -182,7 +183,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s.pipeline.use(s.echo)
 	events := securityLog{cfg.Logger}
 	remove := &remover{cfg.Calls, cfg.Store, cfg.Chat}
-	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: countsText(limits), turn: countsTurn(limits)}
+	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: countsText(limits), turn: countsTurn(limits), thread: countsThread(limits)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
 		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, remove, cfg.TrustedProxies},
@@ -197,7 +198,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&ownerSockets{cfg.Store, s.door},
 		&queues{cfg.Queue, now},
 		&textSessionRoutes{cfg.Chat, live, remove, cfg.Limits},
-		&conductors{cfg.Store, s.conductors, s.door},
+		&conductors{cfg.Store, limits, s.conductors, s.door},
 		&pageSessions{auth, limits, now, events},
 		&pageSettings{cfg},
 		&tools{cfg.Tools, cfg.ToolServers},

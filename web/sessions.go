@@ -43,7 +43,7 @@ func (h *pageSessions) signIn(c echo.Context) error {
 		h.events.refused(c, "sign-in refused", err)
 		return err
 	}
-	if err := h.limits.SignIns.Take(by.Client); err != nil {
+	if err := h.limits.SignIn(c.Request().Context(), by.Client); err != nil {
 		return err
 	}
 	if _, err := h.auth.SignOut(c.Request(), false); err != nil { // of the session before

@@ -27,7 +27,7 @@ type textSessionRoutes struct {
 }
 
 func (h *textSessionRoutes) routes(r router) {
-	r.POST("/text/session", h.create, r.user, r.text)
+	r.POST("/text/session", h.create, r.user, r.text, r.thread)
 	r.GET("/text/session/:id", h.read, r.user)
 	r.DELETE("/text/session/:id", h.delete, r.user)
 	r.POST("/text/session/:id/message", h.postMessage, r.user, r.turn)

@@ -34,7 +34,7 @@ type threads struct {
 
 func (h *threads) routes(r router) {
 	r.GET("/api/threads", h.list, r.user)
-	r.POST("/api/threads", h.create, r.user, r.text)
+	r.POST("/api/threads", h.create, r.user, r.text, r.thread)
 	r.GET("/api/threads/:id", h.read, r.user)
 	r.PATCH("/api/threads/:id", h.rename, r.user)
 	r.DELETE("/api/threads/:id", h.delete, r.user)

@@ -115,6 +115,7 @@ func Run(t *testing.T, newURL func(testing.TB) string) {
 		"replay after reset":   s.replayAfterReset,
 		"commands":             s.commands,
 		"images":               s.images,
+		"limits":               s.limits,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"voicebridge/persistence"
 	"voicebridge/web/problem"
 
 	"golang.org/x/time/rate"
@@ -23,6 +25,11 @@ type Limits struct {
 	SocketsPerOwner  int // default 200
 	TextsPerMinute   int // messages, queued messages and threads of one owner; default 120
 	TurnsPerOwner    int // text turns of one owner at once; default 16
+	// ThreadsPerOwner is how many threads one owner may have; default 10,000.
+	ThreadsPerOwner int
+	// StoredBytesPerOwner is what the messages and images of one owner may take; default
+	// 4 GiB.
+	StoredBytesPerOwner int64
 	// ImageBytesPerOwner is what all images of one owner may have; default 1 GiB.
 	ImageBytesPerOwner int64
 	// AllowedModels are the models that callers may name, as provider/model or
@@ -59,6 +66,10 @@ func (l Limits) withDefaults() Limits {
 	set(&l.SocketsPerOwner, 200)
 	set(&l.TextsPerMinute, 120)
 	set(&l.TurnsPerOwner, 16)
+	set(&l.ThreadsPerOwner, 10_000)
+	if l.StoredBytesPerOwner <= 0 {
+		l.StoredBytesPerOwner = 4 << 30
+	}
 	if l.ImageBytesPerOwner <= 0 {
 		l.ImageBytesPerOwner = 1 << 30
 	}
@@ -69,6 +80,21 @@ func (l Limits) withDefaults() Limits {
 type liveCalls interface {
 	Live(owner, threadID string) (callID string, ok bool)
 	Count() int
+}
+
+// Records are what all instances of the server know together; *persistence.Store has
+// them.
+type Records interface {
+	// TakeRate counts one use of what may be done so many times a minute, or says how
+	// long to wait.
+	TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error)
+	// CallsElsewhere and TurnsElsewhere count those of the owner on other instances.
+	CallsElsewhere(ctx context.Context, owner string) (int, error)
+	TurnsElsewhere(ctx context.Context, owner string) (int, error)
+	// CheckThreads and CheckStored are persistence.ErrQuota for an owner who has no more
+	// room.
+	CheckThreads(ctx context.Context, owner string, limit int) error
+	CheckStored(ctx context.Context, owner string, limit int64) error
 }
 
 // Allowances hold the counters of [Limits]. One local user is the only owner there is, so the
@@ -87,10 +113,12 @@ type Allowances struct {
 	Turns *CountLimit
 	// ImageBytesPerOwner is 0 for the one local user.
 	ImageBytesPerOwner int64
+	records            Records
+	limits             Limits
 }
 
 // NewAllowances returns the counters by the clock now. Zero limits are their defaults.
-func NewAllowances(l Limits, calls liveCalls, authenticated bool, now func() time.Time) *Allowances {
+func NewAllowances(l Limits, calls liveCalls, records Records, authenticated bool, now func() time.Time) *Allowances {
 	l = l.withDefaults()
 	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
 	if !authenticated {
@@ -101,6 +129,7 @@ func NewAllowances(l Limits, calls liveCalls, authenticated bool, now func() tim
 		l.ImageBytesPerOwner = 0
 	}
 	return &Allowances{
+		records: records, limits: l,
 		Texts:              NewRateLimit(l.TextsPerMinute, now),
 		Turns:              NewCountLimit(math.MaxInt, l.TurnsPerOwner),
 		ImageBytesPerOwner: l.ImageBytesPerOwner,
@@ -108,40 +137,100 @@ func NewAllowances(l Limits, calls liveCalls, authenticated bool, now func() tim
 		local:              !authenticated,
 		Setups:             NewRateLimit(l.SetupsPerMinute, now),
 		SignIns:            signIns,
-		Calls:              NewCallLimit(calls, l.MaxCalls, perOwner),
+		Calls:              NewCallLimit(calls, records, l.MaxCalls, perOwner),
 		Sockets:            NewCountLimit(l.MaxSockets, socketsPerOwner),
 	}
 }
 
 // SetUp counts a call that is started from the address, or is a 429.
-func (l *Allowances) SetUp(address string) error {
+func (l *Allowances) SetUp(ctx context.Context, address string) error {
 	if ip, err := netip.ParseAddr(address); err == nil && l.local && ip.Unmap().IsLoopback() {
 		return nil
 	}
-	return l.Setups.Take(network(address))
+	address = network(address)
+	if err := l.Setups.Take(address); err != nil {
+		return err
+	}
+	return l.together(ctx, "set-ups of "+address, l.limits.SetupsPerMinute)
 }
 
-// Text counts a text of the owner, or is a 429. The one local user has no such limit.
-func (l *Allowances) Text(owner string) error {
+// SignIn counts a sign-in from the address, or is a 429.
+func (l *Allowances) SignIn(ctx context.Context, address string) error {
+	if err := l.SignIns.Take(address); err != nil {
+		return err
+	}
+	return l.together(ctx, "sign-ins of "+address, l.limits.SignInsPerMinute)
+}
+
+// together counts one use for all instances of the server, or is a 429. Each counts for
+// itself first: what one refuses asks no database.
+func (l *Allowances) together(ctx context.Context, name string, perMinute int) error {
+	wait, err := l.records.TakeRate(ctx, name, perMinute)
+	if err == nil && wait > 0 {
+		err = tooOften(wait)
+	}
+	return err
+}
+
+// Room is a 413 when the owner has stored as much as an owner may. The one local user
+// has no such limit.
+func (l *Allowances) Room(ctx context.Context, owner string) error {
 	if l.local {
 		return nil
 	}
-	if err := l.Texts.Take(owner); err != nil {
-		e, _ := errors.AsType[*problem.Error](err)
+	err := l.records.CheckStored(ctx, owner, l.limits.StoredBytesPerOwner)
+	if errors.Is(err, persistence.ErrQuota) {
+		return problem.TooLarge("", "You have stored as much as you may. Delete conversations first.")
+	}
+	return err
+}
+
+// Thread is a 429 when the owner has as many threads as an owner may, and what Room says.
+func (l *Allowances) Thread(ctx context.Context, owner string) error {
+	if l.local {
+		return nil
+	}
+	err := l.records.CheckThreads(ctx, owner, l.limits.ThreadsPerOwner)
+	if errors.Is(err, persistence.ErrQuota) {
+		return problem.TooMany("too_many_threads", "You have reached your limit of conversations. Delete some first.", problem.RetryFull)
+	}
+	if err != nil {
+		return err
+	}
+	return l.Room(ctx, owner)
+}
+
+// Text counts a text of the owner, or is a 429. The one local user has no such limit.
+func (l *Allowances) Text(ctx context.Context, owner string) error {
+	if l.local {
+		return nil
+	}
+	err := l.Texts.Take(owner)
+	if err == nil {
+		err = l.together(ctx, "texts of "+owner, l.limits.TextsPerMinute)
+	}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return problem.TooMany("rate_limit_exceeded", "You have sent too many texts in a minute. Try again later.", e.RetryAfter)
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return l.Room(ctx, owner)
 }
 
 // Turn counts a text turn of the owner until release is called, or is a 429.
-func (l *Allowances) Turn(owner string) (release func(), err error) {
-	if err := l.Text(owner); err != nil {
+func (l *Allowances) Turn(ctx context.Context, owner string) (release func(), err error) {
+	if err := l.Text(ctx, owner); err != nil {
 		return nil, err
 	}
 	if l.local {
 		return func() {}, nil
 	}
-	release, ok := l.Turns.Take(owner)
+	elsewhere, err := l.records.TurnsElsewhere(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	release, ok := l.Turns.TakeBeside(owner, elsewhere)
 	if !ok {
 		return nil, problem.TooMany("too_many_turns", "You have reached your limit of answers in progress. Wait for one, or use the queue.", problem.RetryFull)
 	}
@@ -192,6 +281,10 @@ func (r *RateLimit) use(address string, n int) error {
 	}
 	missing := 1 - l.TokensAt(now)
 	wait := time.Duration(missing / float64(l.Limit()) * float64(time.Second))
+	return tooOften(wait)
+}
+
+func tooOften(wait time.Duration) error {
 	return problem.TooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.", max(wait, time.Second))
 }
 
@@ -226,10 +319,13 @@ func NewCountLimit(limit, perOwner int) *CountLimit {
 }
 
 // Take counts one more; release, called once, takes it back.
-func (l *CountLimit) Take(owner string) (release func(), ok bool) {
+func (l *CountLimit) Take(owner string) (release func(), ok bool) { return l.TakeBeside(owner, 0) }
+
+// TakeBeside is Take for an owner who has some more elsewhere.
+func (l *CountLimit) TakeBeside(owner string, elsewhere int) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.total >= l.max || l.owners[owner] >= l.perOwner {
+	if l.total >= l.max || l.owners[owner]+elsewhere >= l.perOwner {
 		return nil, false
 	}
 	l.total++
@@ -249,6 +345,7 @@ func (l *CountLimit) Take(owner string) (release func(), ok bool) {
 // use.
 type CallLimit struct {
 	calls         liveCalls
+	others        elsewhere
 	max, perOwner int
 	mu            sync.Mutex
 	starting      map[string]int
@@ -256,25 +353,38 @@ type CallLimit struct {
 	pending       int
 }
 
+// elsewhere is what a CallLimit needs of the other instances.
+type elsewhere interface {
+	CallsElsewhere(ctx context.Context, owner string) (int, error)
+}
+
 // NewCallLimit returns a limit with everything free.
-func NewCallLimit(calls liveCalls, limit, perOwner int) *CallLimit {
+func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallLimit {
 	return &CallLimit{
-		calls: calls, max: limit, perOwner: perOwner,
+		calls: calls, others: others, max: limit, perOwner: perOwner,
 		starting: make(map[string]int), live: make(map[string]map[string]string),
 	}
 }
 
 // Take reserves the place of a call that is being set up. done, called once,
 // says which call it became; an empty id says that it became none. moving is set
-// when the call takes the place of one that is live.
-func (l *CallLimit) Take(owner string, moving bool) (done func(threadID, callID string), err error) {
+// when the call takes the place of one that is live. Calls on other instances count
+// from the moment on in which they are saved: set up at the same moment on several,
+// calls may exceed the owner's limit by as many.
+func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done func(threadID, callID string), err error) {
+	others := 0
+	if !moving {
+		if others, err = l.others.CallsElsewhere(ctx, owner); err != nil {
+			return nil, err
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.prune(owner)
 	if !moving && l.calls.Count()+l.pending >= l.max {
 		return nil, problem.TooMany("too_many_calls", "The server has reached its limit of live calls. Try again later.", problem.RetryFull)
 	}
-	if !moving && len(l.live[owner])+l.starting[owner] >= l.perOwner {
+	if !moving && len(l.live[owner])+l.starting[owner]+others >= l.perOwner {
 		return nil, problem.TooMany("too_many_calls", "You have reached your limit of live calls. End one first.", problem.RetryFull)
 	}
 	l.pending++

@@ -193,21 +193,32 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 	if a.all.untold(a.session) >= maxUntold {
 		return fmt.Errorf("begin turn: %w", chat.ErrBusy)
 	}
-	if err := a.all.admit(a.key.Owner); err != nil {
-		return err
-	}
-	if err := a.all.refuseInCall(ctx, a.key); err != nil {
-		return err
-	}
-	begun, err := a.all.chat.Turn(ctx, chat.TurnRequest{
-		Key: a.key, Text: said.Text, System: a.tools.system, NoServerTools: true,
-		Caller: &chat.CallerTools{Tools: a.tools.definitions, Wait: true},
-	})
+	release, err := a.all.admit(ctx, a.key.Owner)
 	if err != nil {
 		return err
 	}
+	begun, err := a.begin(ctx, said.Text)
+	if err != nil {
+		release()
+		return err
+	}
+	go func() { // a turn goes on without its app, and ends with the server at the latest
+		<-begun.Done()
+		release()
+	}()
 	a.all.add(a.session, a.newTurn(begun, said.Text))
 	return nil
+}
+
+// begin begins the turn of a transcript.
+func (a *app) begin(ctx context.Context, text string) (*chat.Turn, error) {
+	if err := a.all.refuseInCall(ctx, a.key); err != nil {
+		return nil, err
+	}
+	return a.all.chat.Turn(ctx, chat.TurnRequest{
+		Key: a.key, Text: text, System: a.tools.system, NoServerTools: true,
+		Caller: &chat.CallerTools{Tools: a.tools.definitions, Wait: true},
+	})
 }
 
 // toolResult hands the result of a call to the turn that waits for it. What an

@@ -71,7 +71,7 @@ func TestAnAppIsLostBeforeTheLastPartial(t *testing.T) {
 	texts, key := coordinator(t)
 	d := New(Config{
 		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Admit:        func(string) error { return nil },
+		Admit:        func(context.Context, string) (func(), error) { return func() {}, nil },
 		RefuseInCall: func(context.Context, persistence.Key) error { return nil },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
@@ -135,5 +135,42 @@ func TestAnAppIsLostBeforeTheLastPartial(t *testing.T) {
 	}
 	if err := second.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTurnsAreCounted counts a turn from its beginning to its end, and one that does not
+// begin not at all.
+func TestTurnsAreCounted(t *testing.T) {
+	t.Parallel()
+	texts, key := coordinator(t)
+	counted := make(chan int, 10)
+	refused := errors.New("a call")
+	var refuse error
+	d := New(Config{
+		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Admit: func(_ context.Context, owner string) (func(), error) {
+			if owner != key.Owner {
+				t.Errorf("a turn of %q was counted", owner)
+			}
+			counted <- 1
+			return func() { counted <- -1 }, nil
+		},
+		RefuseInCall: func(context.Context, persistence.Key) error { return refuse },
+		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
+	})
+	a := &app{key: key, all: d, told: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}}
+	d.enter(a)
+	if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if total := <-counted + <-counted; total != 0 { // the turn has ended
+		t.Errorf("%d turns are counted after the end", total)
+	}
+	refuse = refused
+	if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); !errors.Is(err, refused) {
+		t.Errorf("transcript() = %v", err)
+	}
+	if total := <-counted + <-counted; total != 0 {
+		t.Errorf("%d turns are counted that did not begin", total)
 	}
 }

@@ -40,8 +40,9 @@ type Config struct {
 	// RefuseInCall returns an error when the thread has a live call: its
 	// conversation is the call's.
 	RefuseInCall func(ctx context.Context, key persistence.Key) error
-	// Admit counts a turn of the owner, or says why there may be none.
-	Admit func(owner string) error
+	// Admit counts a turn of the owner until release is called, or says why there may be
+	// none.
+	Admit func(ctx context.Context, owner string) (release func(), err error)
 	// Explain turns any error into what the app is told.
 	Explain func(error) *problem.Error
 	Now     func() time.Time
@@ -52,7 +53,7 @@ type Config struct {
 type Conductors struct {
 	chat         textChat
 	refuseInCall func(ctx context.Context, key persistence.Key) error
-	admit        func(owner string) error
+	admit        func(ctx context.Context, owner string) (release func(), err error)
 	explain      func(error) *problem.Error
 	now          func() time.Time
 	log          *slog.Logger

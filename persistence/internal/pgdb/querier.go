@@ -14,6 +14,7 @@ type Querier interface {
 	AnswerCommand(ctx context.Context, arg AnswerCommandParams) error
 	// Beat changes nothing when the instance was ended by another.
 	Beat(ctx context.Context, arg BeatParams) (int64, error)
+	BeginRate(ctx context.Context, arg BeginRateParams) error
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimLeg changes nothing when another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
@@ -26,7 +27,13 @@ type Querier interface {
 	CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error
 	CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error
 	CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error)
+	// CountCallsElsewhere counts the live calls of an owner on other instances.
+	CountCallsElsewhere(ctx context.Context, arg CountCallsElsewhereParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
+	// CountThreads counts the threads of an owner, up to a number.
+	CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error)
+	// CountTurnsElsewhere counts the text turns of an owner that run on other instances.
+	CountTurnsElsewhere(ctx context.Context, arg CountTurnsElsewhereParams) (int64, error)
 	// CountUnsent is CountQueued with what is being answered.
 	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
@@ -67,6 +74,7 @@ type Querier interface {
 	ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error
 	// ForgetLegs removes what is left of threads that are gone.
 	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
+	ForgetRates(ctx context.Context, arg ForgetRatesParams) error
 	GetAccessToken(ctx context.Context, arg GetAccessTokenParams) (AccessToken, error)
 	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
 	GetCall(ctx context.Context, arg GetCallParams) (Call, error)
@@ -78,6 +86,7 @@ type Querier interface {
 	GetQueuePause(ctx context.Context, arg GetQueuePauseParams) (QueuePause, error)
 	GetQueued(ctx context.Context, arg GetQueuedParams) (QueuedMessage, error)
 	GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) (QueuedMessage, error)
+	GetRate(ctx context.Context, arg GetRateParams) (int64, error)
 	GetSharedSecret(ctx context.Context, arg GetSharedSecretParams) (SharedSecret, error)
 	GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error)
 	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
@@ -183,12 +192,16 @@ type Querier interface {
 	// ShiftMessages gives the messages from a place on new numbers, in their order.
 	ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error)
 	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)
+	// StoredBytes sums what the messages and images of an owner take, as they are stored.
+	StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error)
 	// StoredImages sums the sizes of all images of an owner.
 	StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error)
 	// SuggestTitle changes nothing when the title is a user's, or better already.
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
 	// TakeCommand changes nothing when it was taken before.
 	TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error)
+	// TakeRate counts one use, unless nothing is left: then it changes nothing.
+	TakeRate(ctx context.Context, arg TakeRateParams) (int64, error)
 	// ThreadsWithCommonWord is ThreadsWithWord for a word that is soon found in most
 	// threads without the index.
 	ThreadsWithCommonWord(ctx context.Context, arg ThreadsWithCommonWordParams) ([]string, error)

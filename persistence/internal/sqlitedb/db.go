@@ -33,6 +33,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.beatStmt, err = db.PrepareContext(ctx, beat); err != nil {
 		return nil, fmt.Errorf("error preparing query Beat: %w", err)
 	}
+	if q.beginRateStmt, err = db.PrepareContext(ctx, beginRate); err != nil {
+		return nil, fmt.Errorf("error preparing query BeginRate: %w", err)
+	}
 	if q.changeQueuedStmt, err = db.PrepareContext(ctx, changeQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ChangeQueued: %w", err)
 	}
@@ -57,8 +60,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countAccessTokensStmt, err = db.PrepareContext(ctx, countAccessTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAccessTokens: %w", err)
 	}
+	if q.countCallsElsewhereStmt, err = db.PrepareContext(ctx, countCallsElsewhere); err != nil {
+		return nil, fmt.Errorf("error preparing query CountCallsElsewhere: %w", err)
+	}
 	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
+	}
+	if q.countThreadsStmt, err = db.PrepareContext(ctx, countThreads); err != nil {
+		return nil, fmt.Errorf("error preparing query CountThreads: %w", err)
+	}
+	if q.countTurnsElsewhereStmt, err = db.PrepareContext(ctx, countTurnsElsewhere); err != nil {
+		return nil, fmt.Errorf("error preparing query CountTurnsElsewhere: %w", err)
 	}
 	if q.countUnsentStmt, err = db.PrepareContext(ctx, countUnsent); err != nil {
 		return nil, fmt.Errorf("error preparing query CountUnsent: %w", err)
@@ -153,6 +165,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.forgetLegsStmt, err = db.PrepareContext(ctx, forgetLegs); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetLegs: %w", err)
 	}
+	if q.forgetRatesStmt, err = db.PrepareContext(ctx, forgetRates); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetRates: %w", err)
+	}
 	if q.getAccessTokenStmt, err = db.PrepareContext(ctx, getAccessToken); err != nil {
 		return nil, fmt.Errorf("error preparing query GetAccessToken: %w", err)
 	}
@@ -185,6 +200,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getQueuedByKeyStmt, err = db.PrepareContext(ctx, getQueuedByKey); err != nil {
 		return nil, fmt.Errorf("error preparing query GetQueuedByKey: %w", err)
+	}
+	if q.getRateStmt, err = db.PrepareContext(ctx, getRate); err != nil {
+		return nil, fmt.Errorf("error preparing query GetRate: %w", err)
 	}
 	if q.getSharedSecretStmt, err = db.PrepareContext(ctx, getSharedSecret); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSharedSecret: %w", err)
@@ -363,6 +381,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.stopTurnStmt, err = db.PrepareContext(ctx, stopTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query StopTurn: %w", err)
 	}
+	if q.storedBytesStmt, err = db.PrepareContext(ctx, storedBytes); err != nil {
+		return nil, fmt.Errorf("error preparing query StoredBytes: %w", err)
+	}
 	if q.storedImagesStmt, err = db.PrepareContext(ctx, storedImages); err != nil {
 		return nil, fmt.Errorf("error preparing query StoredImages: %w", err)
 	}
@@ -371,6 +392,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.takeCommandStmt, err = db.PrepareContext(ctx, takeCommand); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeCommand: %w", err)
+	}
+	if q.takeRateStmt, err = db.PrepareContext(ctx, takeRate); err != nil {
+		return nil, fmt.Errorf("error preparing query TakeRate: %w", err)
 	}
 	if q.threadsWithCommonWordStmt, err = db.PrepareContext(ctx, threadsWithCommonWord); err != nil {
 		return nil, fmt.Errorf("error preparing query ThreadsWithCommonWord: %w", err)
@@ -413,6 +437,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing beatStmt: %w", cerr)
 		}
 	}
+	if q.beginRateStmt != nil {
+		if cerr := q.beginRateStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing beginRateStmt: %w", cerr)
+		}
+	}
 	if q.changeQueuedStmt != nil {
 		if cerr := q.changeQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing changeQueuedStmt: %w", cerr)
@@ -453,9 +482,24 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countAccessTokensStmt: %w", cerr)
 		}
 	}
+	if q.countCallsElsewhereStmt != nil {
+		if cerr := q.countCallsElsewhereStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countCallsElsewhereStmt: %w", cerr)
+		}
+	}
 	if q.countQueuedStmt != nil {
 		if cerr := q.countQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countQueuedStmt: %w", cerr)
+		}
+	}
+	if q.countThreadsStmt != nil {
+		if cerr := q.countThreadsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countThreadsStmt: %w", cerr)
+		}
+	}
+	if q.countTurnsElsewhereStmt != nil {
+		if cerr := q.countTurnsElsewhereStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countTurnsElsewhereStmt: %w", cerr)
 		}
 	}
 	if q.countUnsentStmt != nil {
@@ -613,6 +657,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing forgetLegsStmt: %w", cerr)
 		}
 	}
+	if q.forgetRatesStmt != nil {
+		if cerr := q.forgetRatesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetRatesStmt: %w", cerr)
+		}
+	}
 	if q.getAccessTokenStmt != nil {
 		if cerr := q.getAccessTokenStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getAccessTokenStmt: %w", cerr)
@@ -666,6 +715,11 @@ func (q *Queries) Close() error {
 	if q.getQueuedByKeyStmt != nil {
 		if cerr := q.getQueuedByKeyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getQueuedByKeyStmt: %w", cerr)
+		}
+	}
+	if q.getRateStmt != nil {
+		if cerr := q.getRateStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getRateStmt: %w", cerr)
 		}
 	}
 	if q.getSharedSecretStmt != nil {
@@ -963,6 +1017,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing stopTurnStmt: %w", cerr)
 		}
 	}
+	if q.storedBytesStmt != nil {
+		if cerr := q.storedBytesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing storedBytesStmt: %w", cerr)
+		}
+	}
 	if q.storedImagesStmt != nil {
 		if cerr := q.storedImagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing storedImagesStmt: %w", cerr)
@@ -976,6 +1035,11 @@ func (q *Queries) Close() error {
 	if q.takeCommandStmt != nil {
 		if cerr := q.takeCommandStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing takeCommandStmt: %w", cerr)
+		}
+	}
+	if q.takeRateStmt != nil {
+		if cerr := q.takeRateStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing takeRateStmt: %w", cerr)
 		}
 	}
 	if q.threadsWithCommonWordStmt != nil {
@@ -1055,6 +1119,7 @@ type Queries struct {
 	answerApprovalStmt            *sql.Stmt
 	answerCommandStmt             *sql.Stmt
 	beatStmt                      *sql.Stmt
+	beginRateStmt                 *sql.Stmt
 	changeQueuedStmt              *sql.Stmt
 	claimLegStmt                  *sql.Stmt
 	claimTurnStmt                 *sql.Stmt
@@ -1063,7 +1128,10 @@ type Queries struct {
 	closeOpenApprovalsStmt        *sql.Stmt
 	closeTextApprovalsStmt        *sql.Stmt
 	countAccessTokensStmt         *sql.Stmt
+	countCallsElsewhereStmt       *sql.Stmt
 	countQueuedStmt               *sql.Stmt
+	countThreadsStmt              *sql.Stmt
+	countTurnsElsewhereStmt       *sql.Stmt
 	countUnsentStmt               *sql.Stmt
 	createThreadStmt              *sql.Stmt
 	deleteAccessTokenStmt         *sql.Stmt
@@ -1095,6 +1163,7 @@ type Queries struct {
 	firstMessageAfterStmt         *sql.Stmt
 	forgetInstancesStmt           *sql.Stmt
 	forgetLegsStmt                *sql.Stmt
+	forgetRatesStmt               *sql.Stmt
 	getAccessTokenStmt            *sql.Stmt
 	getApprovalStmt               *sql.Stmt
 	getCallStmt                   *sql.Stmt
@@ -1106,6 +1175,7 @@ type Queries struct {
 	getQueuePauseStmt             *sql.Stmt
 	getQueuedStmt                 *sql.Stmt
 	getQueuedByKeyStmt            *sql.Stmt
+	getRateStmt                   *sql.Stmt
 	getSharedSecretStmt           *sql.Stmt
 	getTextSessionStmt            *sql.Stmt
 	getThreadStmt                 *sql.Stmt
@@ -1165,9 +1235,11 @@ type Queries struct {
 	settleApprovalStmt            *sql.Stmt
 	shiftMessagesStmt             *sql.Stmt
 	stopTurnStmt                  *sql.Stmt
+	storedBytesStmt               *sql.Stmt
 	storedImagesStmt              *sql.Stmt
 	suggestTitleStmt              *sql.Stmt
 	takeCommandStmt               *sql.Stmt
+	takeRateStmt                  *sql.Stmt
 	threadsWithCommonWordStmt     *sql.Stmt
 	threadsWithWordStmt           *sql.Stmt
 	titleQueuedStmt               *sql.Stmt
@@ -1184,6 +1256,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		answerApprovalStmt:            q.answerApprovalStmt,
 		answerCommandStmt:             q.answerCommandStmt,
 		beatStmt:                      q.beatStmt,
+		beginRateStmt:                 q.beginRateStmt,
 		changeQueuedStmt:              q.changeQueuedStmt,
 		claimLegStmt:                  q.claimLegStmt,
 		claimTurnStmt:                 q.claimTurnStmt,
@@ -1192,7 +1265,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		closeOpenApprovalsStmt:        q.closeOpenApprovalsStmt,
 		closeTextApprovalsStmt:        q.closeTextApprovalsStmt,
 		countAccessTokensStmt:         q.countAccessTokensStmt,
+		countCallsElsewhereStmt:       q.countCallsElsewhereStmt,
 		countQueuedStmt:               q.countQueuedStmt,
+		countThreadsStmt:              q.countThreadsStmt,
+		countTurnsElsewhereStmt:       q.countTurnsElsewhereStmt,
 		countUnsentStmt:               q.countUnsentStmt,
 		createThreadStmt:              q.createThreadStmt,
 		deleteAccessTokenStmt:         q.deleteAccessTokenStmt,
@@ -1224,6 +1300,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		firstMessageAfterStmt:         q.firstMessageAfterStmt,
 		forgetInstancesStmt:           q.forgetInstancesStmt,
 		forgetLegsStmt:                q.forgetLegsStmt,
+		forgetRatesStmt:               q.forgetRatesStmt,
 		getAccessTokenStmt:            q.getAccessTokenStmt,
 		getApprovalStmt:               q.getApprovalStmt,
 		getCallStmt:                   q.getCallStmt,
@@ -1235,6 +1312,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getQueuePauseStmt:             q.getQueuePauseStmt,
 		getQueuedStmt:                 q.getQueuedStmt,
 		getQueuedByKeyStmt:            q.getQueuedByKeyStmt,
+		getRateStmt:                   q.getRateStmt,
 		getSharedSecretStmt:           q.getSharedSecretStmt,
 		getTextSessionStmt:            q.getTextSessionStmt,
 		getThreadStmt:                 q.getThreadStmt,
@@ -1294,9 +1372,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		settleApprovalStmt:            q.settleApprovalStmt,
 		shiftMessagesStmt:             q.shiftMessagesStmt,
 		stopTurnStmt:                  q.stopTurnStmt,
+		storedBytesStmt:               q.storedBytesStmt,
 		storedImagesStmt:              q.storedImagesStmt,
 		suggestTitleStmt:              q.suggestTitleStmt,
 		takeCommandStmt:               q.takeCommandStmt,
+		takeRateStmt:                  q.takeRateStmt,
 		threadsWithCommonWordStmt:     q.threadsWithCommonWordStmt,
 		threadsWithWordStmt:           q.threadsWithWordStmt,
 		titleQueuedStmt:               q.titleQueuedStmt,

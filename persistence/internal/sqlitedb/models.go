@@ -151,6 +151,11 @@ type QueuedMessage struct {
 	NotBefore      *dbtype.Time
 }
 
+type Rate struct {
+	Name   string
+	FullAt int64
+}
+
 type Response struct {
 	ID                string
 	ThreadID          string

@@ -262,14 +262,16 @@ const (
 // Limits protect the process.
 type Limits struct {
 	MaxCalls         int `koanf:"max_calls"`                  // Live calls of this process
-	MaxCallsPerOwner int `koanf:"max_calls_per_owner"`        // Not applied to the one local user
-	SetupsPerMinute  int `koanf:"setups_per_minute_per_ip"`   // Calls that are set up
+	MaxCallsPerOwner int `koanf:"max_calls_per_owner"`        // In all processes of the database together; not applied to the one local user
+	SetupsPerMinute  int `koanf:"setups_per_minute_per_ip"`   // Calls that are set up, in all processes together
 	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"` // Wrong ones, and tokens
 	MaxSockets       int `koanf:"max_sockets"`                // WebSockets of this process
 	SocketsPerOwner  int `koanf:"max_sockets_per_owner"`      // WebSockets of one owner
-	TextsPerMinute   int `koanf:"texts_per_minute_per_owner"` // Messages, queued messages, images and threads
-	TurnsPerOwner    int `koanf:"max_turns_per_owner"`        // Text turns at once
+	TextsPerMinute   int `koanf:"texts_per_minute_per_owner"` // Messages, queued messages, images and threads, in all processes together
+	TurnsPerOwner    int `koanf:"max_turns_per_owner"`        // Text turns at once, in all processes together
 	ImageMBPerOwner  int `koanf:"image_mb_per_owner"`         // All images together
+	ThreadsPerOwner  int `koanf:"max_threads_per_owner"`      // Conversations of one owner
+	StoredMBPerOwner int `koanf:"stored_mb_per_owner"`        // Messages and images of one owner together, added up once a minute
 	// Models that callers may name: provider/model or provider/*; empty allows all
 	AllowedModels []string `koanf:"allowed_models"`
 }
@@ -346,7 +348,7 @@ func Defaults() Config {
 		},
 		Limits: Limits{
 			MaxCalls: 200, MaxCallsPerOwner: 20, SetupsPerMinute: 60, SignInsPerMinute: 10, MaxSockets: 2000, SocketsPerOwner: 200,
-			TextsPerMinute: 120, TurnsPerOwner: 16, ImageMBPerOwner: 1024, AllowedModels: []string{},
+			TextsPerMinute: 120, TurnsPerOwner: 16, ImageMBPerOwner: 1024, ThreadsPerOwner: 10_000, StoredMBPerOwner: 4096, AllowedModels: []string{},
 		},
 		Log:             Log{Level: "info", Format: "text"},
 		Traces:          Traces{Sample: 1},

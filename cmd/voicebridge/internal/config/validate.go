@@ -157,6 +157,8 @@ func (c *Config) checkNumbers(w *checks) {
 	w.between("limits.texts_per_minute_per_owner", l.TextsPerMinute, 1, 1_000_000)
 	w.between("limits.max_turns_per_owner", l.TurnsPerOwner, 1, 1_000_000)
 	w.between("limits.image_mb_per_owner", l.ImageMBPerOwner, 1, 1_000_000)
+	w.between("limits.max_threads_per_owner", l.ThreadsPerOwner, 1, 100_000_000)
+	w.between("limits.stored_mb_per_owner", l.StoredMBPerOwner, 1, 100_000_000)
 	for _, m := range l.AllowedModels {
 		if p, name, ok := strings.Cut(m, "/"); !ok || p == "" || name == "" {
 			w.wrong("limits.allowed_models", "%q is not provider/model", m)

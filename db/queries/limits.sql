@@ -1,0 +1,30 @@
+-- name: BeginRate :exec
+INSERT INTO rates (name, full_at) VALUES (@name, @now) ON CONFLICT (name) DO NOTHING;
+
+-- TakeRate counts one use, unless nothing is left: then it changes nothing.
+-- name: TakeRate :execrows
+UPDATE rates SET full_at = CASE WHEN full_at > CAST(@now AS bigint) THEN full_at ELSE CAST(@now AS bigint) END + CAST(@step AS bigint)
+WHERE name = @name
+    AND CASE WHEN full_at > CAST(@now AS bigint) THEN full_at ELSE CAST(@now AS bigint) END + CAST(@step AS bigint) <= CAST(@latest AS bigint);
+
+-- name: GetRate :one
+SELECT full_at FROM rates WHERE name = @name;
+
+-- name: ForgetRates :exec
+DELETE FROM rates WHERE full_at < @now;
+
+-- CountCallsElsewhere counts the live calls of an owner on other instances.
+-- name: CountCallsElsewhere :one
+SELECT count(*) FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.ended_at IS NULL AND c.instance <> @instance AND t.owner = @owner;
+
+-- CountTurnsElsewhere counts the text turns of an owner that run on other instances.
+-- name: CountTurnsElsewhere :one
+SELECT count(*) FROM turns AS u
+JOIN threads AS t ON t.id = u.thread_id
+WHERE u.ended_at IS NULL AND u.lease_until > @now AND u.instance <> @instance AND t.owner = @owner;
+
+-- CountThreads counts the threads of an owner, up to a number.
+-- name: CountThreads :one
+SELECT count(*) FROM (SELECT 1 FROM threads WHERE owner = @owner LIMIT CAST(@max_rows AS bigint)) AS limited;

@@ -1,0 +1,144 @@
+package persistence
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+// TakeRate counts one use of what may be done perMinute times a minute, by all
+// instances of the database together. wait is how long until there is something left;
+// zero says that the use was counted. With SQLite nothing is counted: there is one
+// instance, which counts for itself.
+func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error) {
+	if !s.shared {
+		return 0, nil
+	}
+	if !validID(name) || perMinute < 1 {
+		return 0, fmt.Errorf("take rate: %w rate %.50q of %d", ErrInvalid, name, perMinute)
+	}
+	at, step := now().UnixMicro(), time.Minute.Microseconds()/int64(perMinute)
+	latest := at + time.Minute.Microseconds()
+	var full int64
+	err = s.write(ctx, func(q queries) error {
+		if err := q.BeginRate(ctx, pgdb.BeginRateParams{Name: name, Now: at}); err != nil {
+			return err
+		}
+		taken, err := q.TakeRate(ctx, pgdb.TakeRateParams{Name: name, Now: at, Step: step, Latest: latest})
+		if full = 0; err != nil || taken > 0 {
+			return err
+		}
+		full, err = q.GetRate(ctx, pgdb.GetRateParams{Name: name})
+		return err
+	})
+	if err != nil || full == 0 {
+		return 0, s.fail("take rate", err)
+	}
+	return max(time.Duration(full+step-latest)*time.Microsecond, time.Millisecond), nil
+}
+
+// forgetRates drops those of which everything is left.
+func (s *Store) forgetRates(ctx context.Context) error {
+	if !s.shared {
+		return nil
+	}
+	return s.fail("forget rates", s.write(ctx, func(q queries) error {
+		return q.ForgetRates(ctx, pgdb.ForgetRatesParams{Now: now().UnixMicro()})
+	}))
+}
+
+// CallsElsewhere counts the live calls of the owner on other instances.
+func (s *Store) CallsElsewhere(ctx context.Context, owner string) (int, error) {
+	if !s.shared {
+		return 0, nil
+	}
+	n, err := s.eng.read().CountCallsElsewhere(ctx, pgdb.CountCallsElsewhereParams{Instance: s.Instance(), Owner: owner})
+	return int(n), s.fail("count calls", err)
+}
+
+// TurnsElsewhere counts the text turns of the owner that run on other instances.
+func (s *Store) TurnsElsewhere(ctx context.Context, owner string) (int, error) {
+	if !s.shared {
+		return 0, nil
+	}
+	n, err := s.eng.read().CountTurnsElsewhere(ctx, pgdb.CountTurnsElsewhereParams{Now: dbtype.At(now()), Instance: s.Instance(), Owner: owner})
+	return int(n), s.fail("count turns", err)
+}
+
+// CheckThreads is ErrQuota when the owner has that many threads; 0 is no limit.
+func (s *Store) CheckThreads(ctx context.Context, owner string, limit int) error {
+	if limit <= 0 {
+		return nil
+	}
+	n, err := s.eng.read().CountThreads(ctx, pgdb.CountThreadsParams{Owner: owner, MaxRows: int64(limit)})
+	if err == nil && n >= int64(limit) {
+		err = fmt.Errorf("%w: there are %d threads", ErrQuota, n)
+	}
+	return s.fail("count threads", err)
+}
+
+const (
+	// sumEvery is how long the sum of what an owner stores is believed, and sumShare
+	// how much of the time may go into sums.
+	sumEvery = time.Minute
+	sumShare = 100
+	// maxSums bounds the memory of sums.
+	maxSums = 10_000
+)
+
+// sums remember what owners store: to add it up reads all that they have.
+type sums struct {
+	mu  sync.Mutex
+	all map[string]sum
+}
+
+type sum struct {
+	bytes int64
+	until time.Time
+}
+
+// CheckStored is ErrQuota when the messages and images of the owner take more than so
+// many bytes; 0 is no limit. It looks once a minute at most: an owner may exceed the
+// limit by what can be stored in that time.
+func (s *Store) CheckStored(ctx context.Context, owner string, limit int64) error {
+	if limit <= 0 {
+		return nil
+	}
+	stored, err := s.stored(ctx, owner)
+	if err == nil && stored > limit {
+		err = fmt.Errorf("%w: %d of %d bytes are stored", ErrQuota, stored, limit)
+	}
+	return s.fail("add up what is stored", err)
+}
+
+func (s *Store) stored(ctx context.Context, owner string) (int64, error) {
+	began := time.Now()
+	s.sums.mu.Lock()
+	known, ok := s.sums.all[owner]
+	s.sums.mu.Unlock()
+	if ok && began.Before(known.until) {
+		return known.bytes, nil
+	}
+	n, err := s.eng.read().StoredBytes(ctx, pgdb.StoredBytesParams{Owner: owner})
+	if err != nil {
+		return 0, err
+	}
+	s.sums.mu.Lock()
+	defer s.sums.mu.Unlock()
+	if s.sums.all == nil || len(s.sums.all) >= maxSums {
+		s.sums.all = map[string]sum{}
+	}
+	s.sums.all[owner] = sum{n, time.Now().Add(max(sumEvery, sumShare*time.Since(began)))}
+	return n, nil
+}
+
+// storedLess forgets what was added up for an owner who has deleted something.
+func (s *Store) storedLess(owner string) {
+	s.sums.mu.Lock()
+	defer s.sums.mu.Unlock()
+	delete(s.sums.all, owner)
+}

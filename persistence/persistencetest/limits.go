@@ -1,0 +1,96 @@
+package persistencetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+)
+
+// limits: what an owner uses is counted, on other instances too.
+func (s suite) limits(t *testing.T) {
+	b := s.setup(t)
+	ctx := t.Context()
+	if err := b.store.CheckThreads(ctx, "anna", 2); err != nil {
+		t.Errorf("CheckThreads() below the limit = %v", err)
+	}
+	newThread(t, b.store, "anna")
+	wantErr(t, "CheckThreads() at the limit", b.store.CheckThreads(ctx, "anna", 2), persistence.ErrQuota)
+	for owner, limit := range map[string]int{"anna": 0, "bert": 1} {
+		if err := b.store.CheckThreads(ctx, owner, limit); err != nil {
+			t.Errorf("CheckThreads() of %s = %v", owner, err)
+		}
+	}
+
+	text := strings.Repeat("word ", 400)
+	if _, err := b.store.AppendMessage(ctx, b.key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)}}); err != nil {
+		t.Fatalf("AppendMessage() = %v", err)
+	}
+	image := persistence.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, 1000)}
+	if _, err := b.store.SaveImage(ctx, b.key, image, 0); err != nil {
+		t.Fatalf("SaveImage() = %v", err)
+	}
+	wantErr(t, "CheckStored() above the limit", b.store.CheckStored(ctx, "anna", 1000), persistence.ErrQuota)
+	for owner, limit := range map[string]int64{"anna": 10_000, "bert": 1} {
+		if err := b.store.CheckStored(ctx, owner, limit); err != nil {
+			t.Errorf("CheckStored() of %s = %v", owner, err)
+		}
+	}
+	if err := b.store.DeleteThread(ctx, b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	if err := b.store.CheckStored(ctx, "anna", 1); err != nil {
+		t.Errorf("CheckStored() of an owner who has deleted it = %v", err)
+	}
+	if strings.HasPrefix(b.url, "postgres:") {
+		s.limitsTogether(t, b)
+	} else if wait, err := b.store.TakeRate(ctx, "x", 1); err != nil || wait != 0 {
+		t.Errorf("TakeRate() where there is one instance = %v, %v", wait, err)
+	}
+}
+
+// limitsTogether counts on two instances.
+func (s suite) limitsTogether(t *testing.T, b bundle) {
+	ctx := t.Context()
+	other := Open(t, b.url, persistence.Options{})
+	both := []*persistence.Store{b.store, other}
+	for i := range 6 {
+		if wait, err := both[i%2].TakeRate(ctx, "texts of anna", 6); err != nil || wait != 0 {
+			t.Fatalf("TakeRate() = %v, %v the %d. time", wait, err, i+1)
+		}
+	}
+	for _, store := range both {
+		if wait, err := store.TakeRate(ctx, "texts of anna", 6); err != nil || wait <= 0 || wait > 10*time.Second {
+			t.Errorf("TakeRate() when nothing is left = %v, %v", wait, err)
+		}
+		if wait, err := store.TakeRate(ctx, "texts of bert", 1000); err != nil || wait != 0 {
+			t.Errorf("TakeRate() of another owner = %v, %v", wait, err)
+		}
+	}
+	_, err := other.TakeRate(ctx, "", 1)
+	wantErr(t, "TakeRate() of nothing", err, persistence.ErrInvalid)
+
+	key := newThread(t, b.store, "anna")
+	if err := b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "call"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	spoken := newThread(t, b.store, "anna")
+	if err := b.store.Batch(ctx, spoken, func(w *persistence.Batch) error { return w.ClaimTurn("turn", patience) }); err != nil {
+		t.Fatalf("ClaimTurn() = %v", err)
+	}
+	for name, count := range map[string]func(*persistence.Store, string) (int, error){
+		"CallsElsewhere": func(s *persistence.Store, owner string) (int, error) { return s.CallsElsewhere(ctx, owner) },
+		"TurnsElsewhere": func(s *persistence.Store, owner string) (int, error) { return s.TurnsElsewhere(ctx, owner) },
+	} {
+		for _, c := range []struct {
+			store *persistence.Store
+			owner string
+			want  int
+		}{{other, "anna", 1}, {b.store, "anna", 0}, {other, "bert", 0}} {
+			if n, err := count(c.store, c.owner); err != nil || n != c.want {
+				t.Errorf("%s() of %s = %d, %v, want %d", name, c.owner, n, err, c.want)
+			}
+		}
+	}
+}
