@@ -39,8 +39,9 @@ export async function renameThread(id: string, title: string): Promise<Thread> {
   return readThread(await sendJson('PATCH', path(id), { title }));
 }
 
+/** Deletes a thread, also while the page is being left. */
 export async function deleteThread(id: string): Promise<void> {
-  await sendJson('DELETE', path(id));
+  await send(path(id), { method: 'DELETE', keepalive: true });
 }
 
 /** One page of messages after a sequence number; next is null at the end. */

@@ -11,6 +11,8 @@ export class ThreadList {
   #all = $state.raw<Thread[]>([]);
   /** Threads that are deleted once nobody has taken it back. */
   #leaving = $state.raw<Record<string, ReturnType<typeof setTimeout>>>({});
+  /** Threads that were deleted while the page was open. */
+  #gone = $state.raw<string[]>([]);
   /** Where calls live, by thread. */
   calls = $state.raw<Record<string, string>>({});
   loaded = $state(false);
@@ -38,6 +40,13 @@ export class ThreadList {
 
   titleOf(id: string): string {
     return this.#all.find((thread) => thread.id === id)?.title ?? '';
+  }
+
+  /** Threads that were found, as they are now: without those that are deleted, with the titles that they have. */
+  current(found: Thread[]): Thread[] {
+    return found
+      .filter(({ id }) => !(id in this.#leaving) && !this.#gone.includes(id))
+      .map((thread) => this.#all.find(({ id }) => id === thread.id) ?? thread);
   }
 
   async create(): Promise<Thread> {
@@ -83,7 +92,7 @@ export class ThreadList {
         return 'done';
       }
       case 'thread_deleted':
-        this.#all = this.#all.filter((thread) => thread.id !== id);
+        this.#forget(id);
         return 'gone';
       case 'call_started':
         this.calls = { ...this.calls, [id]: asText(data.call_id, 'live') };
@@ -102,11 +111,16 @@ export class ThreadList {
     clearTimeout(this.#leaving[id]);
     try {
       await deleteThread(id);
-      this.#all = this.#all.filter((thread) => thread.id !== id);
+      this.#forget(id);
     } catch (thrown) {
       this.onFailure(thrown);
     }
     this.#stay(id);
+  }
+
+  #forget(id: string): void {
+    this.#all = this.#all.filter((thread) => thread.id !== id);
+    this.#gone = [...this.#gone, id];
   }
 
   #stay(id: string): void {
