@@ -64,7 +64,9 @@ func TestPageFindsAndKeeps(t *testing.T) {
 	p := openBrowser(t, speaksOnce(t))
 	p.visit(t, s.url)
 	folder := p.downloads(t)
-	item := func(id string) string { return fmt.Sprintf("probe.all('thread-item').find((i) => i.dataset.id === %q)", id) }
+	item := func(id string) string {
+		return fmt.Sprintf("probe.all('thread-item').find((i) => i.dataset.id === %q)", id)
+	}
 	p.until(t, "two conversations", "probe.all('thread-item').length === 2")
 
 	p.do(t, "search", chromedp.SendKeys(byID("search"), "nobodysaidthis"))

@@ -2,9 +2,13 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
+	"voicebridge/persistence"
 	"voicebridge/web/access"
 )
 
@@ -36,4 +40,42 @@ func TestExport(t *testing.T) {
 		wantError(t, b.do(t, "GET", path+query, ""), 400, "invalid_value")
 	}
 	wantError(t, b.do(t, "GET", "/api/threads/unknown/export", ""), 404, "thread_not_found")
+}
+
+// TestExportThatNobodyReads stops the server while a client does not read what it has asked
+// for: the stop waits for it, but not to the end of its own limit.
+func TestExportThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.ShutdownTimeout = 2 * time.Second })
+	key := b.thread(t, access.LocalOwner)
+	err := b.db.Batch(t.Context(), key, func(w *persistence.Batch) error {
+		for range 100 {
+			m := persistence.Message{
+				Role: persistence.RoleUser, Parts: []persistence.Part{{Type: "text", Text: strings.Repeat("word ", 60_000)}},
+				Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusCompleted},
+			}
+			if _, err := w.AppendMessage(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, stop := b.run(t)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "GET /api/threads/%s/export HTTP/1.1\r\nHost: %s\r\n\r\n", key.Thread, address); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // the answer has begun
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Run() = %v", err)
+	}
 }

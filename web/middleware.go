@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -37,7 +38,10 @@ type pipeline struct {
 	page       *page
 	// bodyTimeout is how long a client may take to send a request's body.
 	bodyTimeout time.Duration
-	log         *slog.Logger
+	// unread ends when answers that no client reads are no longer waited for: in the
+	// last quarter of a shutdown.
+	unread context.Context //nolint:containedctx // the server's, not a request's
+	log    *slog.Logger
 }
 
 func (p *pipeline) use(e *echo.Echo) {
@@ -93,6 +97,8 @@ func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		if !c.IsWebSocket() {
 			rc := http.NewResponseController(c.Response())
 			_ = rc.SetWriteDeadline(started.Add(answerTimeout))
+			stop := context.AfterFunc(p.unread, func() { _ = rc.SetWriteDeadline(time.Now()) })
+			defer stop()
 		}
 		err := next(c)
 		if err != nil {

@@ -133,8 +133,10 @@ type Server struct {
 	// conductors are the sessions of apps that speak themselves.
 	conductors      *conductor.Conductors
 	shutdownTimeout time.Duration
-	closing         atomic.Bool
-	log             *slog.Logger
+	// dropUnread ends the wait for clients that do not read their answers.
+	dropUnread context.CancelFunc
+	closing    atomic.Bool
+	log        *slog.Logger
 }
 
 // New checks the configuration and builds the routes. Errors name all that is
@@ -166,11 +168,12 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
 	live := &liveCall{cfg.Calls, cfg.Store}
+	unread, dropUnread := context.WithCancel(context.Background()) // it ends with the server
 	s := &Server{
-		page: files, auth: auth, metrics: cfg.Metrics, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
+		page: files, auth: auth, metrics: cfg.Metrics, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
 		pipeline: &pipeline{
 			origins: origins, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
-			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), log: cfg.Logger,
+			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, log: cfg.Logger,
 		},
 		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
 		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, auth, uistream.DefaultTiming(), cfg.Logger},
@@ -268,6 +271,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	s.Drain()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.shutdownTimeout)
 	defer cancel()
+	defer time.AfterFunc(s.shutdownTimeout*3/4, s.dropUnread).Stop()
 	s.door.open.Close(stop)
 	err := srv.Shutdown(stop)
 	if err != nil {

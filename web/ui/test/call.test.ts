@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { readRemembered } from '../src/call/remembered';
 import { idleCall, reduce, wordOf, type CallState } from '../src/call/state';
-import { median, noTiming, timed } from '../src/call/timing';
 import { sessionUpdate } from '../src/call/sessionupdate';
 import { defaultSettings, readSettings } from '../src/device/settings.svelte';
 import { devicesOf } from '../src/device/devices.svelte';
@@ -37,28 +36,6 @@ describe('a call', () => {
     expect([renewing.renewing, renewing.playing, renewing.phase]).toEqual([true, true, 'live']);
     expect(reduce(renewing, { type: 'bridge.upstream.renewed', gap_ms: 3 }, 1).renewing).toBe(false);
     expect(reduce(live, { type: 'bridge.upstream.lost', reason: 'closed' }, 1)).toMatchObject({ renewing: true, phase: 'live' });
-  });
-});
-
-describe('the time of answers', () => {
-  it('counts from the end of the question', () => {
-    const events: [string, number][] = [
-      ['input_audio_buffer.speech_stopped', 1000],
-      ['input_audio_buffer.committed', 1010],
-      ['response.created', 1200],
-      ['response.output_audio_transcript.delta', 1500],
-      ['output_audio_buffer.started', 1800],
-      ['response.output_audio_transcript.delta', 1900],
-    ];
-    const timing = events.reduce((t, [type, at]) => timed(t, type, at), noTiming);
-    expect(timing.answers).toEqual([{ begun: 200, words: 500, heard: 800 }]);
-  });
-  it('forgets a question that goes on', () => {
-    const timing = timed(timed(noTiming, 'input_audio_buffer.speech_stopped', 5), 'input_audio_buffer.speech_started', 6);
-    expect(timed(timing, 'output_audio_buffer.started', 9).answers).toEqual([]);
-  });
-  it('has a middle', () => {
-    expect([median([]), median([3]), median([9, 1, 5])]).toEqual([undefined, 3, 5]);
   });
 });
 

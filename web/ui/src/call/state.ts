@@ -1,7 +1,6 @@
 import { asNumber, asObject, asText, type Json } from '../base/json';
 import { answerableUntil, type Approval, type Caption, type ToolRun } from '../message/live';
 import type { Word } from '../words/states';
-import { noTiming, timed, type Timing } from './timing';
 
 /** Where a call is in its life, as far as the connection goes. */
 export type Phase = 'idle' | 'permission' | 'connecting' | 'live' | 'ended';
@@ -25,7 +24,6 @@ export interface CallState {
   /** What the call took so far; null while no price is known. */
   cost: number | null;
   tokens: number;
-  timing: Timing;
   tools: ToolRun[];
   approvals: Approval[];
   captions: Caption[];
@@ -45,7 +43,6 @@ export const idleCall: CallState = {
   unsaved: 0,
   cost: null,
   tokens: 0,
-  timing: noTiming,
   tools: [],
   approvals: [],
   captions: [],
@@ -85,10 +82,8 @@ export function canStop(call: CallState): boolean {
 }
 
 /** Applies one event of the data channel. Unknown events change nothing. */
-export function reduce(before: CallState, event: Json, now = Date.now()): CallState {
+export function reduce(call: CallState, event: Json, now = Date.now()): CallState {
   const type = asText(event.type);
-  const timing = timed(before.timing, type, now);
-  const call = timing === before.timing ? before : { ...before, timing };
   if (type.startsWith('bridge.tool.')) return reduceTool(call, type.slice('bridge.tool.'.length), event, now);
   if (type.startsWith('bridge.')) return reduceBridge(call, type, event);
   if (type.startsWith('conversation.item.') || type.startsWith('response.output_')) return reduceText(call, type, event);

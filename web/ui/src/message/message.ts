@@ -16,6 +16,8 @@ export interface Metadata {
   heardText?: string;
   createdAt?: string;
   model?: string;
+  /** What the answer took. */
+  tokens?: number;
   /** Named latencies in milliseconds. */
   latencyMs?: Record<string, number>;
   /** Why the answer broke off. */
@@ -89,6 +91,7 @@ function readMetadata(raw: Json): Metadata {
     heardText: typeof raw.heard_text === 'string' ? raw.heard_text : undefined,
     createdAt: asText(raw.created_at) || undefined,
     model: asText(raw.model) || undefined,
+    tokens: asNumber(asObject(raw.usage).total_tokens),
     latencyMs: readLatency(raw.latency_ms),
     error: asText(asObject(raw.error).message) || undefined,
     notice: raw.notice === true || undefined,

@@ -194,6 +194,7 @@ export const de: Words = {
     answers: (n) => `${n} ${n === 1 ? 'Antwort' : 'Antworten'}`,
     tokens: (n) => `${n} Tokens`,
     waterfall: 'Antwortzeiten',
+    stages: { commit: 'Sie waren fertig', response: 'Das Modell begann', first_audio: 'Erster Ton', first_packet: 'An Sie gesendet' },
     seconds: (s) => `${s} s`,
   },
   settings: {

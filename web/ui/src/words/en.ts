@@ -202,6 +202,7 @@ export const en = {
     answers: (n: number) => `${n} ${n === 1 ? 'answer' : 'answers'}`,
     tokens: (n: string) => `${n} tokens`,
     waterfall: 'Answer times',
+    stages: { commit: 'You finished', response: 'The model began', first_audio: 'First sound', first_packet: 'Sent to you' },
     seconds: (s: string) => `${s} s`,
   },
   settings: {

@@ -1,0 +1,57 @@
+import type { Message } from '../message/message';
+
+// What the calls of a thread were like, as their messages tell.
+
+/** The stages of an answer, as the server counts them: milliseconds since the user's turn ended. */
+export const stages = ['commit', 'response', 'first_audio', 'first_packet'] as const;
+export type Stage = (typeof stages)[number];
+
+/** When an answer reached its stages, in their order. */
+export type AnswerStages = { stage: Stage; ms: number }[];
+
+export interface PastCall {
+  callId: string;
+  /** From its first to its last message. */
+  durationMs: number;
+  tokens: number;
+  answers: AnswerStages[];
+}
+
+/** The calls of a thread by the id of their last message. */
+export function callsOf(messages: Message[]): Map<string, PastCall> {
+  const calls = new Map<string, { first: number; last: Message; call: PastCall }>();
+  for (const message of messages) {
+    const { callId, createdAt, tokens } = message.metadata;
+    if (callId === undefined) continue;
+    const at = Date.parse(createdAt ?? '');
+    const known = calls.get(callId) ?? { first: at, last: message, call: { callId, durationMs: 0, tokens: 0, answers: [] } };
+    known.last = message;
+    known.call.durationMs = Math.max(known.call.durationMs, at - known.first || 0);
+    known.call.tokens += tokens ?? 0;
+    const answer = stagesOf(message);
+    if (answer.length > 0) known.call.answers.push(answer);
+    calls.set(callId, known);
+  }
+  return new Map([...calls.values()].map(({ last, call }) => [last.id, call]));
+}
+
+function stagesOf({ role, metadata }: Message): AnswerStages {
+  if (role !== 'assistant') return [];
+  let reached = 0;
+  return stages.flatMap((stage) => {
+    const ms = metadata.latencyMs?.[stage];
+    if (ms === undefined) return [];
+    reached = Math.max(reached, ms);
+    return [{ stage, ms: reached }];
+  });
+}
+
+/** How long an answer took until the user was sent its first sound, or as far as it got. */
+export function answerMs(answer: AnswerStages): number {
+  return answer.at(-1)?.ms ?? 0;
+}
+
+/** The middle of some numbers; undefined when there are none. */
+export function median(values: number[]): number | undefined {
+  return values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)];
+}
