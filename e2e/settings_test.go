@@ -25,7 +25,7 @@ func noFile(t *testing.T) string { return write(t, "") }
 // environment is that of a program on an empty database, without settings.
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
-	return append([]string{"DATABASE_URL=" + persistencetest.SQLiteURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)
+	return append([]string{"DATABASE_URL=" + persistencetest.EmptySQLiteURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)
 }
 
 // emptyMCP is a file without MCP servers.

@@ -19,7 +19,7 @@ import (
 func TestBehindAPooler(t *testing.T) {
 	t.Parallel()
 	pooler := persistencetest.NewPooler(t)
-	persistencetest.Run(t, pooler.URL)
+	persistencetest.Run(t, pooler.URL, pooler.EmptyURL)
 }
 
 // Without notifications what others do is found by asking.

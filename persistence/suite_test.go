@@ -8,5 +8,11 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
-func TestSQLite(t *testing.T)   { t.Parallel(); persistencetest.Run(t, persistencetest.SQLiteURL) }
-func TestPostgres(t *testing.T) { t.Parallel(); persistencetest.Run(t, persistencetest.PostgresURL) }
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	persistencetest.Run(t, persistencetest.SQLiteURL, persistencetest.EmptySQLiteURL)
+}
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	persistencetest.Run(t, persistencetest.PostgresURL, persistencetest.EmptyPostgresURL)
+}

@@ -74,7 +74,7 @@ func failing(t *testing.T, environ []string, args ...string) (code int, stdout, 
 
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
-	return append([]string{"DATABASE_URL=" + persistencetest.SQLiteURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)
+	return append([]string{"DATABASE_URL=" + persistencetest.EmptySQLiteURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)
 }
 
 func TestServeRefusesToStart(t *testing.T) {

@@ -180,8 +180,8 @@ func (s suite) settledApprovals(t *testing.T) {
 	call := persistence.ToolCall{ID: "2", CallID: "call", ToolCallID: "call-2", Name: "http", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: asked}
 	voice := persistence.Approval{ID: "2", ToolCallID: "call-2", Nonce: "n", AskedAt: asked, ExpiresAt: soon}
 	settle(b.key, voice, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Upstream: "openai", StartedAt: asked}}, persistence.PutToolCall{ToolCall: call})
-	if open, err := b.store.OpenApprovals(t.Context(), b.key); len(open) != 0 || err != nil {
-		t.Errorf("OpenApprovals() = %+v, %v", open, err)
+	if open, err := b.store.OpenApprovals(t.Context(), b.key); len(open) != 1 || err != nil {
+		t.Errorf("OpenApprovals() = %+v, %v, want the question of the call", open, err)
 	}
 	if err := b.store.AnswerApproval(t.Context(), b.key, "call-2", "n", "anna", false); err != nil {
 		t.Errorf("AnswerApproval() of a call = %v", err)

@@ -4,10 +4,13 @@
 package persistencetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,8 +69,24 @@ func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store
 	return s
 }
 
-// SQLiteURL names a database that is not there yet, in a folder of the test.
+// SQLiteURL names a database with tables and no rows, in a folder of the test. It is a
+// copy: to make the tables takes longer than most tests.
 func SQLiteURL(t testing.TB) string {
+	t.Helper()
+	content, err := sqliteTemplate()
+	if err != nil {
+		t.Fatalf("make an SQLite database to copy: %v", err)
+	}
+	url := EmptySQLiteURL(t)
+	path := strings.TrimPrefix(url, "sqlite:")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
+		t.Fatalf("copy an SQLite database: %v", err)
+	}
+	return url
+}
+
+// EmptySQLiteURL names a database that is not there yet, in a folder of the test.
+func EmptySQLiteURL(t testing.TB) string {
 	t.Helper()
 	return "sqlite:" + filepath.Join(t.TempDir(), "data", "voicebridge.db")
 }
@@ -91,6 +110,18 @@ func LockSQLite(t testing.TB, url string) (unlock func()) {
 		}
 	}
 }
+
+// sqliteTemplate is the file of a database with tables and no rows.
+var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "voicebridge-sqlite-")
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "template.db")
+	err = persistence.Migrate(context.Background(), "sqlite:"+path, nil)
+	content, read := os.ReadFile(path)
+	return content, errors.Join(err, read, os.RemoveAll(dir))
+})
 
 // Rows runs a query on the database at url, as a person would with psql or
 // sqlite3, and returns its rows with the cells as text: NULL for none.

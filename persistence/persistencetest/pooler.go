@@ -99,10 +99,15 @@ func findPooler() (string, error) {
 	return "", errors.New("the program pgbouncer is not found (`make test` installs it)")
 }
 
-// URL names an empty database of the test's own, by the pooler.
-func (p *Pooler) URL(t testing.TB) string {
+// URL is PostgresURL by way of the pooler.
+func (p *Pooler) URL(t testing.TB) string { return p.before(t, PostgresURL(t)) }
+
+// EmptyURL is EmptyPostgresURL by way of the pooler.
+func (p *Pooler) EmptyURL(t testing.TB) string { return p.before(t, EmptyPostgresURL(t)) }
+
+func (p *Pooler) before(t testing.TB, address string) string {
 	t.Helper()
-	u, err := url.Parse(PostgresURL(t))
+	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}

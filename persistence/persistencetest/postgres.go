@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"voicebridge/persistence"
 )
 
 // server is the PostgreSQL server of this test binary.
@@ -20,22 +22,46 @@ var server struct {
 	url     string // of a database to connect to for making others
 	err     error
 	cluster *cluster // nil when the server is given by TEST_DATABASE_URL
+	made    string   // the name of the template
 
-	making sync.Mutex
-	count  atomic.Int64
+	making   sync.Mutex
+	count    atomic.Int64
+	template func() (string, error) // the database that others are copies of
 }
 
-// PostgresURL names an empty database of the test's own on a real PostgreSQL
-// server: that of TEST_DATABASE_URL, else a throw-away cluster that is started
-// once per test binary. When there is none the test fails.
+// PostgresURL names a database of the test's own with tables and no rows, a copy, on a
+// real PostgreSQL server: that of TEST_DATABASE_URL, else a throw-away cluster that is
+// started once per test binary. When there is none the test fails.
 func PostgresURL(t testing.TB) string {
+	t.Helper()
+	needServer(t)
+	template, err := server.template()
+	if err != nil {
+		t.Fatalf("make a database to copy: %v", err)
+	}
+	return newDatabase(t, " TEMPLATE "+template)
+}
+
+// EmptyPostgresURL is PostgresURL without tables.
+func EmptyPostgresURL(t testing.TB) string {
+	t.Helper()
+	needServer(t)
+	return newDatabase(t, "")
+}
+
+func needServer(t testing.TB) {
 	t.Helper()
 	server.once.Do(startServer)
 	if server.err != nil {
 		t.Fatalf("no PostgreSQL for the tests (`make test` installs it; TEST_DATABASE_URL names another): %v", server.err)
 	}
+}
+
+// newDatabase makes a database that ends with the test, and returns its address.
+func newDatabase(t testing.TB, how string) string {
+	t.Helper()
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), server.count.Add(1))
-	if err := admin(t.Context(), "CREATE DATABASE "+name); err != nil {
+	if err := admin(t.Context(), "CREATE DATABASE "+name+how); err != nil {
 		t.Fatalf("make a database for the test: %v", err)
 	}
 	t.Cleanup(func() {
@@ -43,15 +69,39 @@ func PostgresURL(t testing.TB) string {
 			t.Errorf("remove the database of the test: %v", err)
 		}
 	})
+	address, err := databaseURL(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// databaseURL is the address of a database of the server.
+func databaseURL(name string) (string, error) {
 	u, err := url.Parse(server.url)
 	if err != nil {
-		t.Fatalf("read TEST_DATABASE_URL: it is not an address")
+		return "", errors.New("read TEST_DATABASE_URL: it is not an address")
 	}
 	u.Path = "/" + name
-	return u.String()
+	return u.String(), nil
+}
+
+// makeTemplate makes the database that others are copies of, and returns its name.
+func makeTemplate() (string, error) {
+	name := fmt.Sprintf("test_%d_template", os.Getpid())
+	if err := admin(context.Background(), "CREATE DATABASE "+name); err != nil {
+		return "", err
+	}
+	address, err := databaseURL(name)
+	if err != nil {
+		return "", err
+	}
+	server.made = name
+	return name, persistence.Migrate(context.Background(), address, nil)
 }
 
 func startServer() {
+	server.template = sync.OnceValues(makeTemplate)
 	if server.url = os.Getenv("TEST_DATABASE_URL"); server.url != "" {
 		return
 	}
@@ -75,10 +125,13 @@ func admin(ctx context.Context, statement string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// stopCluster stops the cluster if one was started.
+// stopCluster stops the cluster if one was started, or removes what was made on another.
 func stopCluster() error {
-	if server.cluster == nil {
-		return nil
+	if server.cluster != nil {
+		return server.cluster.stop()
 	}
-	return server.cluster.stop()
+	if server.made != "" {
+		return admin(context.Background(), "DROP DATABASE "+server.made+" WITH (FORCE)")
+	}
+	return nil
 }

@@ -19,14 +19,14 @@ const patience = 3 * time.Minute
 
 // suite is the tests with the engine they run on.
 type suite struct {
-	// newURL names an empty database.
-	newURL func(testing.TB) string
+	// newURL names a database with tables and no rows, emptyURL one without tables.
+	newURL, emptyURL func(testing.TB) string
 }
 
-// Run runs the tests that every engine must pass. newURL gives an empty database
-// for each call: SQLiteURL or PostgresURL.
-func Run(t *testing.T, newURL func(testing.TB) string) {
-	s := suite{newURL: newURL}
+// Run runs the tests that every engine must pass. newURL gives a database with tables
+// and no rows for each call, SQLiteURL or PostgresURL; emptyURL one without tables.
+func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
+	s := suite{newURL: newURL, emptyURL: emptyURL}
 	tests := map[string]func(*testing.T){
 		"access tokens":        s.accessTokens,
 		"tool pins":            s.toolPins,

@@ -71,7 +71,7 @@ func table(t testing.TB, url, query string) (columns []string, rows [][]string) 
 }
 
 func (s suite) migrations(t *testing.T) {
-	url := s.newURL(t)
+	url := s.emptyURL(t)
 	for range 2 { // up from empty, then nothing to do
 		if err := persistence.Migrate(t.Context(), url, nil); err != nil {
 			t.Fatalf("Migrate() = %v", err)
@@ -98,7 +98,7 @@ func (s suite) migrations(t *testing.T) {
 }
 
 func (s suite) open(t *testing.T) {
-	url := s.newURL(t)
+	url := s.emptyURL(t)
 	bare := Open(t, url, persistence.Options{NoMigrate: true, Instance: "me"})
 	if err := bare.Ping(t.Context()); err == nil {
 		t.Error("Ping() without tables = nil")
