@@ -41,14 +41,17 @@ type call struct {
 	joining    sync.Mutex
 	browserGen int
 
-	writer  *writer.Writer
-	acks    acks
-	thread  publisher
-	saveLeg func(ctx context.Context, rec persistence.UpstreamLeg) error
-	follow  *follower // nil: a call that is told nothing of its thread
-	tools   toolRunner
-	onTurn  func(persistence.Key)
-	onCount func(session.Counter)
+	writer *writer.Writer
+	// upstreamLimit is the size of the largest event that the upstream takes, in bytes.
+	upstreamLimit int
+	acks          acks
+	images        images
+	thread        publisher
+	saveLeg       func(ctx context.Context, rec persistence.UpstreamLeg) error
+	follow        *follower // nil: a call that is told nothing of its thread
+	tools         toolRunner
+	onTurn        func(persistence.Key)
+	onCount       func(session.Counter)
 	// ended is sent to the watchers when the thread is free.
 	ended *persistence.Event
 }
@@ -65,6 +68,7 @@ func newCall(id string, key persistence.Key, log *slog.Logger) *call {
 		onTurn: func(persistence.Key) {}, onCount: func(session.Counter) {},
 		saveLeg: func(context.Context, persistence.UpstreamLeg) error { return nil },
 	}
+	c.images = images{key: key, log: c.log}
 	c.tools = toolRunner{key: key, log: c.log, post: c.post, offer: c.offer}
 	return c
 }
@@ -76,6 +80,14 @@ func (c *call) post(in session.Input) {
 	case c.inbox <- in:
 	case <-c.quit:
 	}
+}
+
+// postBrowser is post for the events of a browser. What they show is saved first.
+func (c *call) postBrowser(in session.Input) {
+	if e, ok := in.(session.BrowserEvent); ok && hasImage(e.Data) && !c.ends.Load() {
+		in = c.images.keep(e)
+	}
+	c.post(in)
 }
 
 // offer hands an input to the loop unless it is behind.

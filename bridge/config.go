@@ -56,6 +56,8 @@ type Config struct {
 	RenewBefore time.Duration
 	// MaxDuration ends a call; 0 leaves it to the upstream.
 	MaxDuration time.Duration
+	// ImageQuota is how many bytes the images of one owner may have; 0 is no limit.
+	ImageQuota int64
 	// Limits are what a call may take; what the owner has spent is read from Store.
 	Limits Limits
 	// TranscriptionCost is what a transcription cost, like Cost; nil is unknown.

@@ -25,6 +25,8 @@ type question struct {
 	CallID string `json:"call_id,omitempty"`
 	Offer  string `json:"offer,omitempty"`
 	Text   string `json:"text,omitempty"`
+	// ImageIDs are the images that the text is about.
+	ImageIDs []string `json:"image_ids,omitempty"`
 }
 
 // reply is what comes back. Failures that a client is told of are part of it.

@@ -55,7 +55,7 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (string, error) {
 	live.browserGen++
 	gen := live.browserGen
-	peer, answer, err := c.cfg.Browser.Answer(ctx, offer, leg.BrowserHandlers(gen, live.post))
+	peer, answer, err := c.cfg.Browser.Answer(ctx, offer, leg.BrowserHandlers(gen, live.postBrowser))
 	if err != nil {
 		if errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
 			return "", offerError(err)

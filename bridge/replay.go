@@ -74,17 +74,21 @@ type history struct {
 
 func (h *history) message(m *persistence.Message) {
 	heard := newHeardText(m)
-	var texts []string
+	var contents []realtime.Content
 	flush := func() {
-		h.text(m.Role, texts)
-		texts = nil
+		h.contents(m.Role, contents)
+		contents = nil
 	}
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		switch name, isTool := toolName(p); {
 		case p.Type == "text":
 			if t := heard.next(p.Text); strings.TrimSpace(t) != "" {
-				texts = append(texts, t)
+				contents = append(contents, realtime.Content{Text: t})
+			}
+		case m.Role == persistence.RoleUser && p.Type == "file":
+			if url := shownURL(p); url != "" {
+				contents = append(contents, realtime.Content{Type: realtime.ContentInputImage, ImageURL: url})
 			}
 		case isTool && m.Role == persistence.RoleAssistant:
 			flush()
@@ -94,8 +98,17 @@ func (h *history) message(m *persistence.Message) {
 	flush()
 }
 
-// text appends one message item, if it says anything.
-func (h *history) text(role persistence.Role, texts []string) {
+// shownURL is the data URL of a file, empty where it has another one.
+func shownURL(p *persistence.Part) string {
+	var file struct{ URL string }
+	if json.Unmarshal(p.Raw, &file) != nil || !strings.HasPrefix(file.URL, "data:image/") {
+		return ""
+	}
+	return file.URL
+}
+
+// contents appends one message item, if it says or shows anything.
+func (h *history) contents(role persistence.Role, contents []realtime.Content) {
 	kind := realtime.ContentInputText
 	switch role {
 	case persistence.RoleAssistant:
@@ -106,8 +119,15 @@ func (h *history) text(role persistence.Role, texts []string) {
 	}
 	left := h.room
 	var content []realtime.Content
-	for _, t := range texts {
-		cut := cutJSON(t, left)
+	for _, c := range contents {
+		if c.Type == realtime.ContentInputImage {
+			if size := len(c.ImageURL) + 64; size < left {
+				left -= size
+				content = append(content, c)
+			}
+			continue
+		}
+		cut := cutJSON(c.Text, left)
 		if cut == "" {
 			break
 		}

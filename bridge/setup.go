@@ -44,6 +44,7 @@ type setup struct {
 func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	cfg := &s.calls.cfg
 	now := time.Now()
+	s.call.images.store, s.call.images.quota = cfg.Store, cfg.ImageQuota
 	s.dialer = leg.Dialer{Upstream: cfg.Upstream, CallID: s.call.id, ItemPrefix: itemPrefix(), Post: s.call.post, Log: s.call.log}
 	s.record = persistence.CallRecord{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: cfg.Upstream.Name(),
@@ -63,7 +64,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 }
 
 func (s *setup) answerBrowser(ctx context.Context) error {
-	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.offer, leg.BrowserHandlers(1, s.call.post))
+	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.offer, leg.BrowserHandlers(1, s.call.postBrowser))
 	switch {
 	case err == nil:
 		s.browser, s.answer = peer, answer
@@ -114,7 +115,7 @@ func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) 
 	cfg := &s.calls.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
 		s.history, s.last = replayable(end.history), end.last
-		return s.history, nil
+		return s.call.images.replayed(ctx, s.history), nil
 	}
 	last, err := cfg.Store.LastMessage(ctx, s.call.key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
@@ -128,7 +129,7 @@ func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) 
 		}
 		s.history = replayable(history)
 	}
-	return s.history, nil
+	return s.call.images.replayed(ctx, s.history), nil
 }
 
 // readSpent reads what the owner has spent today, and refuses the call when the budget is used up.
@@ -167,6 +168,7 @@ func (s *setup) read(ctx context.Context) (err error) {
 // state puts the parts together.
 func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
+	c.upstreamLimit = s.up.Leg.MaxMessageSize()
 	c.first, c.firstBrowser = s.up, leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
 	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {
@@ -183,7 +185,7 @@ func (s *setup) state(now time.Time) *session.State {
 	return session.New(session.Config{
 		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange,
 		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
-		UpstreamLimit: s.up.Leg.MaxMessageSize(), BrowserLimit: s.browser.MaxMessageSize(),
+		UpstreamLimit: c.upstreamLimit, BrowserLimit: s.browser.MaxMessageSize(),
 		Approve: cfg.ApproveTools, FillerAfter: cfg.FillerAfter,
 		Limits: limits, TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: s.dialer.ItemPrefix, NewID: persistence.NewID,
 	}, s.record, s.registry, c.tools.client, now)

@@ -10,23 +10,23 @@ import (
 	"voicebridge/persistence"
 )
 
-// Say puts a text of the user into the thread's call, which answers it by voice,
-// and returns the message as it was saved. Errors: *Error with CodeNoCall or
+// Say puts a text of the user, with images of the thread, into the thread's call, which
+// answers it by voice, and returns the message as it was saved. Errors: *Error with CodeNoCall or
 // CodeBadText.
-func (c *Calls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
+func (c *Calls) Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error) {
 	key := persistence.Key{Owner: owner, Thread: threadID}
 	if c.find(key) == nil {
 		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
 			return persistence.Message{}, err
 		} else if ok {
-			r, err := c.others().ask(ctx, rec, commandSay, question{Text: text})
+			r, err := c.others().ask(ctx, rec, commandSay, question{Text: text, ImageIDs: imageIDs})
 			if err != nil || r.Message == nil {
 				return persistence.Message{}, err
 			}
 			return *r.Message, nil
 		}
 	}
-	return c.sayHere(ctx, key, textOf(text))
+	return c.sayHere(ctx, key, textOf(text), imageIDs)
 }
 
 // textOf is a text that the user types now.
@@ -44,7 +44,13 @@ func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.
 	if c.delayed.Load() {
 		return fmt.Errorf("say in call: %w", persistence.ErrBusy)
 	}
-	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with})
+	var imageIDs []string
+	for _, p := range m.Parts {
+		if id, ok := p.ImageID(key.Thread); ok {
+			imageIDs = append(imageIDs, id)
+		}
+	}
+	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with}, imageIDs)
 	if e, ok := errors.AsType[*Error](err); ok {
 		kind := persistence.ErrInvalid
 		if e.Code == CodeNoCall {
@@ -72,10 +78,10 @@ func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
 }
 
 // sayHere puts a text into a call of this process.
-func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.ServerText) (persistence.Message, error) {
+func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.ServerText, imageIDs []string) (persistence.Message, error) {
 	text := in.Text
 	switch {
-	case strings.TrimSpace(text) == "":
+	case strings.TrimSpace(text) == "" && len(imageIDs) == 0:
 		return persistence.Message{}, &Error{Code: CodeBadText, Message: "The text is empty.", Param: "content"}
 	case len(text) > session.MaxInputText:
 		return persistence.Message{}, &Error{Code: CodeBadText, Param: "content",
@@ -88,6 +94,11 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 	live := c.find(key)
 	if live == nil {
 		return persistence.Message{}, noCall
+	}
+	room := min(live.upstreamLimit, maxShownBytes) - 2*len(text) - 4<<10
+	var err error
+	if in.Images, err = live.images.named(ctx, imageIDs[:min(len(imageIDs), maxImages)], room); err != nil {
+		return persistence.Message{}, err
 	}
 	saved := live.acks.await(in.MessageID)
 	live.post(in)

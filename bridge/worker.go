@@ -47,7 +47,7 @@ func (c *call) run(s *session.State) (EndReason, writer.Running) {
 	w := &worker{call: c, ctx: ctx, state: s}
 	w.startBrowser(c.firstBrowser)
 	w.up = leg.NewSessions(ctx, leg.Wiring{
-		FromUser: &w.toUp, ToUser: &w.toUser, Created: c.saveLeg,
+		FromUser: &w.toUp, ToUser: &w.toUser, History: c.images.replayed, Created: c.saveLeg,
 		Ended: func(rec persistence.UpstreamLeg) { c.writer.PushLast(writer.SaveLeg{Leg: rec}) },
 	}, c.first)
 	reason := w.loop()

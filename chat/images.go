@@ -37,9 +37,6 @@ type Image struct {
 	URL string `json:"url"`
 }
 
-// imagePath is where the images of a thread are read (GET).
-func imagePath(thread string) string { return "/api/threads/" + thread + "/images/" }
-
 // savedImages are images of the thread by their ids. One that is not there any more is
 // in the message all the same, which says so.
 func savedImages(ctx context.Context, store *persistence.Store, key persistence.Key, ids []string) ([]Image, error) {
@@ -49,7 +46,7 @@ func savedImages(ctx context.Context, store *persistence.Store, key persistence.
 		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return nil, err
 		}
-		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, persistence.ImageTypes[0]), URL: imagePath(key.Thread) + url.PathEscape(id)})
+		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, persistence.ImageTypes[0]), URL: persistence.ImagePath(key.Thread) + url.PathEscape(id)})
 	}
 	return all, nil
 }
@@ -94,7 +91,7 @@ func keepImages(b *persistence.Batch, thread string, images []Image, quota int64
 		if image, err = b.SaveImage(image, quota); err != nil {
 			return nil, err
 		}
-		kept[n] = Image{MediaType: image.MediaType, URL: imagePath(thread) + image.ID}
+		kept[n] = Image{MediaType: image.MediaType, URL: persistence.ImagePath(thread) + image.ID}
 	}
 	return kept, nil
 }
@@ -131,7 +128,7 @@ func (m Media) SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (t
 	if i, err = m.Store.SaveImage(ctx, persistence.Key{Owner: call.Owner, Thread: call.ThreadID}, i, m.Quota); err != nil {
 		return toolkit.Media{}, err
 	}
-	return toolkit.Media{ID: i.ID, MediaType: i.MediaType, URL: imagePath(call.ThreadID) + i.ID, Width: i.Width, Height: i.Height}, nil
+	return toolkit.Media{ID: i.ID, MediaType: i.MediaType, URL: persistence.ImagePath(call.ThreadID) + i.ID, Width: i.Width, Height: i.Height}, nil
 }
 
 // imagesOf returns the images of a call's result.

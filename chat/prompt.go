@@ -107,7 +107,7 @@ func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (string
 	if mediaType, data, ok := i.data(); ok {
 		return cmp.Or(mediaType, i.MediaType), data, nil
 	}
-	id, ok := strings.CutPrefix(i.URL, imagePath(key.Thread))
+	id, ok := strings.CutPrefix(i.URL, persistence.ImagePath(key.Thread))
 	if !ok {
 		return "", nil, fmt.Errorf("read image: %w", persistence.ErrNotFound)
 	}

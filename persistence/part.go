@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -12,6 +13,7 @@ import (
 // The types of parts that are known here, as the AI SDK's UIMessage names them.
 const (
 	partText    = "text"
+	partFile    = "file"
 	partStep    = "step-start"
 	partDynamic = "dynamic-tool"
 	partTool    = "tool-" // followed by the tool's name
@@ -29,6 +31,29 @@ func ToolPart(name string) Part { return Part{Type: partTool + name, ToolName: n
 
 // DynamicToolPart is ToolPart for a tool of an MCP server or a client.
 func DynamicToolPart(name string) Part { return Part{Type: partDynamic, ToolName: name} }
+
+// ImagePath is where the images of a thread are read (GET), for whoever reads its messages.
+func ImagePath(thread string) string { return "/api/threads/" + thread + "/images/" }
+
+// ImagePart is the part of an image of the thread: {"type":"file","mediaType","url"}.
+func ImagePart(thread string, i Image) Part {
+	raw, _ := json.Marshal(map[string]string{"type": partFile, "mediaType": i.MediaType, "url": ImagePath(thread) + url.PathEscape(i.ID)})
+	return Part{Type: partFile, Raw: raw}
+}
+
+// ImageID is the id of the thread's image that the part shows; ok is false for another
+// part.
+func (p Part) ImageID(thread string) (id string, ok bool) {
+	var file struct{ MediaType, URL string }
+	if p.Type != partFile || json.Unmarshal(p.Raw, &file) != nil || !strings.HasPrefix(file.MediaType, "image/") {
+		return "", false
+	}
+	id, ok = strings.CutPrefix(file.URL, ImagePath(thread))
+	if ok {
+		id, _ = url.PathUnescape(id)
+	}
+	return id, ok && id != ""
+}
 
 // IsTool says whether the part is a tool call.
 func (p Part) IsTool() bool {

@@ -127,7 +127,7 @@ func (f *fakeCalls) Forget(_ context.Context, key persistence.Key) error {
 func (f *fakeCalls) Decided(persistence.Key, string) {}
 
 // Say saves the text, as the bridge does for a call that lives.
-func (f *fakeCalls) Say(ctx context.Context, owner, threadID, text string) (persistence.Message, error) {
+func (f *fakeCalls) Say(ctx context.Context, owner, threadID, text string, _ []string) (persistence.Message, error) {
 	if _, ok := f.Live(owner, threadID); !ok {
 		return persistence.Message{}, &bridge.Error{Code: bridge.CodeNoCall, Message: "There is no live call on this thread."}
 	}

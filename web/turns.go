@@ -101,10 +101,8 @@ func (h *turns) post(c echo.Context) error {
 	if err := h.checkImages(c.Request().Context(), key, body.ImageIDs); err != nil {
 		return err
 	}
-	if len(body.ImageIDs) == 0 {
-		if said, err := h.say(c, key, body.Content, body.Instructions); said || err != nil {
-			return orThread(err)
-		}
+	if said, err := h.say(c, key, body.Content, body.ImageIDs, body.Instructions); said || err != nil {
+		return orThread(err)
 	}
 	begin := func() (*chat.Turn, error) {
 		t, err := h.chat.Turn(c.Request().Context(), chat.TurnRequest{
@@ -137,9 +135,9 @@ func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []stri
 	return nil
 }
 
-// say puts a text into the thread's live call and answers the request. It
+// say puts a text, with images of the thread, into the thread's live call and answers the request. It
 // reports false when there is no such call.
-func (h *turns) say(c echo.Context, key persistence.Key, text string, instructions []string) (bool, error) {
+func (h *turns) say(c echo.Context, key persistence.Key, text string, imageIDs, instructions []string) (bool, error) {
 	ctx := c.Request().Context()
 	if err := h.calls.Free(ctx, key); err != nil {
 		return false, err
@@ -158,7 +156,7 @@ func (h *turns) say(c echo.Context, key persistence.Key, text string, instructio
 	if len(instructions) > 0 {
 		return false, problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
 	}
-	m, err := h.calls.Say(ctx, key.Owner, key.Thread, text)
+	m, err := h.calls.Say(ctx, key.Owner, key.Thread, text, imageIDs)
 	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {
 		if !ok {
 			return false, errCallElsewhere

@@ -94,7 +94,7 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 	}
 	text, images := last.said()
 	if body.Trigger != triggerRegenerate && len(images) == 0 {
-		if said, err := h.say(c, key, text, instructions); said || err != nil {
+		if said, err := h.say(c, key, text, nil, instructions); said || err != nil {
 			return orThread(err)
 		}
 	}

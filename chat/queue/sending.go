@@ -140,6 +140,9 @@ func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 		return s.write(ctx)
 	}
 	m := persistence.Message{ID: s.m.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(s.m.Text)}}
+	for _, id := range s.m.ImageIDs {
+		m.Parts = append(m.Parts, persistence.ImagePart(s.job.key.Thread, persistence.Image{ID: id, MediaType: persistence.ImageTypes[0]}))
+	}
 	m.Metadata.Extra = s.extra()
 	s.q.leaveAlone(s.job.key, time.Now().Add(answerWithin))
 	err := s.voice.Deliver(ctx, s.job.key, m, func(b *persistence.Batch) error {

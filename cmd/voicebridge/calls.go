@@ -46,6 +46,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		LossGrace:      time.Duration(a.cfg.Calls.GraceSeconds) * time.Second,
 		MaxDuration:    time.Duration(a.cfg.Calls.MaxMinutes) * time.Minute,
 		Cost:           a.cfg.VoiceCost, TranscriptionCost: a.cfg.TranscriptionCost,
+		ImageQuota: a.cfg.ImageQuota(),
 		Limits: bridge.Limits{
 			CallUSD: a.cfg.Budget.CallUSD, OwnerDayUSD: a.cfg.Budget.OwnerDayUSD, WarnPercent: a.cfg.Budget.WarnPercent,
 			Idle: time.Duration(a.cfg.Calls.IdleMinutes) * time.Minute, ToolRounds: a.cfg.Calls.MaxToolRounds,

@@ -16,6 +16,8 @@ type Wiring struct {
 	// FromUser carries what the caller says, and ToUser takes what the model says.
 	FromUser *rtc.Switch
 	ToUser   rtc.AudioSink
+	// History makes messages ready to be told: it reads what they show.
+	History func(ctx context.Context, messages []persistence.Message) []persistence.Message
 	// Created saves the record of a session before media flows, Ended that of one that
 	// has ended.
 	Created func(ctx context.Context, rec persistence.UpstreamLeg) error
@@ -73,7 +75,8 @@ func (s *Sessions) Dial(d session.Dial) {
 	s.dials[d.Gen] = cancel
 	s.ending.Go(func() {
 		defer cancel()
-		l, err := s.dialer.Dial(ctx, d.Gen, Known(d.History), func(rec persistence.UpstreamLeg) error { return s.wiring.Created(ctx, rec) })
+		history := func(ctx context.Context) ([]persistence.Message, error) { return s.wiring.History(ctx, d.History), nil }
+		l, err := s.dialer.Dial(ctx, d.Gen, history, func(rec persistence.UpstreamLeg) error { return s.wiring.Created(ctx, rec) })
 		select {
 		case s.dialed <- Dialed{d.Gen, l, err}:
 		case <-s.over:

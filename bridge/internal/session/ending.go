@@ -43,17 +43,18 @@ func (s *State) startDraining(reason EndReason) {
 // them is told.
 func (s *State) keepHeld() {
 	events, _ := s.held.take()
-	for _, data := range events {
-		ev, err := realtime.Decode(data)
+	for _, e := range events {
+		ev, err := realtime.Decode(e.Data)
 		var it clientItem
 		if err != nil || ev.Type != realtime.TypeItemCreate || json.Unmarshal(ev.Item, &it) != nil {
 			continue
 		}
 		isUser := it.Type == realtime.ItemMessage && it.Role == string(persistence.RoleUser)
-		if text, _ := it.text(); isUser && text != "" && len(text) <= MaxInputText {
+		if text, _ := it.text(); isUser && (text != "" || len(e.Images) > 0) && len(text) <= MaxInputText {
 			item := s.script.item(s.nextItemID())
 			m := s.script.newMessage(item, persistence.RoleUser, persistence.SourceText)
 			m.setText(0, text)
+			m.show(e.Images)
 			s.script.writeRefused(m)
 			s.refuse(ev.EventID, "call_ended", "The call ended before the text could be said. It is saved in the thread.", "")
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -17,13 +18,13 @@ const maxEventID = 512
 
 // browser takes one event of the browser. Nothing of it reaches the upstream
 // unless a case lets it through, and then it is built anew.
-func (s *State) browser(data []byte) {
+func (s *State) browser(in BrowserEvent) {
 	if s.phase >= draining {
 		return
 	}
-	ev, err := realtime.Decode(data)
+	ev, err := realtime.Decode(in.Data)
 	if errors.Is(err, realtime.ErrNoType) {
-		s.refuse(eventIDOf(data), codeNotAllowed, "The event has no type.", "type")
+		s.refuse(eventIDOf(in.Data), codeNotAllowed, "The event has no type.", "type")
 		return
 	}
 	if err != nil {
@@ -45,10 +46,10 @@ func (s *State) browser(data []byte) {
 		s.retrieve(ev)
 	default:
 		if !s.listening() && !s.isForTool(ev) {
-			s.hold(ev)
+			s.hold(ev, in)
 			return
 		}
-		s.allow(ev)
+		s.allow(ev, in)
 	}
 }
 
@@ -77,17 +78,17 @@ func (s *State) isForTool(ev realtime.Event) bool {
 }
 
 // hold keeps an event until the session is ready.
-func (s *State) hold(ev realtime.Event) {
-	if !s.held.add(ev.Raw) {
+func (s *State) hold(ev realtime.Event, in BrowserEvent) {
+	if !s.held.add(in) {
 		s.refuse(ev.EventID, "too_many_events", "The session is not ready yet, and no more events can be held for it.", "")
 	}
 }
 
 // allow is the list of what a browser may do in a session that is ready.
-func (s *State) allow(ev realtime.Event) {
+func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	switch ev.Type {
 	case realtime.TypeItemCreate:
-		s.createItem(ev)
+		s.createItem(ev, in)
 	case realtime.TypeResponseCreate:
 		if overrides(ev.Response) {
 			s.refuse(ev.EventID, codeNotAllowed, "response.create is allowed without overrides only.", "response")
@@ -129,7 +130,7 @@ func overrides(response json.RawMessage) bool {
 }
 
 // createItem takes a user's text or the answer to a client tool.
-func (s *State) createItem(ev realtime.Event) {
+func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	var it clientItem
 	if ev.Item == nil || json.Unmarshal(ev.Item, &it) != nil {
 		s.refuse(ev.EventID, "invalid_value", "item cannot be read.", "item")
@@ -139,9 +140,9 @@ func (s *State) createItem(ev realtime.Event) {
 	case it.Type == realtime.ItemFunctionCallOutput:
 		s.tools.clientOutput(ev.EventID, it.CallID, outputText(it.Output))
 	case it.Type == realtime.ItemMessage && it.Role == string(persistence.RoleUser):
-		s.userText(ev, it)
+		s.userText(ev, it, in)
 	default:
-		s.refuse(ev.EventID, codeNotAllowed, "Only text of the user and outputs of client tools can be created.", "item")
+		s.refuse(ev.EventID, codeNotAllowed, "Only messages of the user and outputs of client tools can be created.", "item")
 	}
 }
 
@@ -154,12 +155,14 @@ func outputText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func (s *State) userText(ev realtime.Event, it clientItem) {
+func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 	text, bad := it.text()
 	switch {
 	case bad >= 0:
-		s.refuse(ev.EventID, codeNotAllowed, "Only input_text is allowed as content.", fmt.Sprintf("item.content[%d].type", bad))
-	case strings.TrimSpace(text) == "":
+		s.refuse(ev.EventID, codeNotAllowed, "Only input_text and input_image are allowed as content.", fmt.Sprintf("item.content[%d].type", bad))
+	case in.BadImage != "":
+		s.refuse(ev.EventID, "invalid_image", in.BadImage, "item.content")
+	case strings.TrimSpace(text) == "" && len(in.Images) == 0:
 		s.refuse(ev.EventID, "invalid_value", "The text is empty.", "item.content")
 	case len(text) > MaxInputText:
 		s.refuse(ev.EventID, "text_too_long", fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), "item.content")
@@ -174,7 +177,7 @@ func (s *State) userText(ev realtime.Event, it clientItem) {
 			id = s.nextItemID()
 		}
 		s.answers.typed = id
-		s.typed(ServerText{MessageID: s.NewID(), Text: text}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
+		s.typed(ServerText{MessageID: s.NewID(), Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
 	}
 }
 
@@ -189,11 +192,13 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	m := s.script.newMessage(it, persistence.RoleUser, persistence.SourceText)
 	m.id, m.with, m.meta.Extra = in.MessageID, in.With, in.Extra
 	m.setText(0, in.Text)
+	m.show(in.Images)
 	s.delivered[m.id] = m
 	m.meta.Status = persistence.StatusCompleted
-	sent.itemID = itemID
-	eventID := s.up.eventID(sent)
-	event := realtime.ItemCreate(eventID, it.raw, "")
+	sent.itemID, sent.images = itemID, len(in.Images) > 0
+	item := it.raw
+	item.Content = contentOf(in)
+	event := realtime.ItemCreate(s.up.eventID(sent), item, "")
 	if len(event) > s.up.limit {
 		s.textRefused(sent, &realtime.Error{Code: "text_too_long", Message: "The text is too long for the upstream."})
 		return
@@ -205,10 +210,36 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	s.up.send(event)
 }
 
-// textRefused takes the upstream's refusal of a typed text. The words are kept.
+// contentOf is a text with its images as the upstream gets it.
+func contentOf(in ServerText) []realtime.Content {
+	var content []realtime.Content
+	if in.Text != "" {
+		content = append(content, realtime.Content{Type: realtime.ContentInputText, Text: in.Text})
+	}
+	for _, i := range in.Images {
+		if i.URL != "" {
+			content = append(content, realtime.Content{Type: realtime.ContentInputImage, ImageURL: i.URL})
+		} else {
+			content = append(content, realtime.Content{Type: realtime.ContentInputText, Text: "(An image that cannot be shown.)"})
+		}
+	}
+	return content
+}
+
+// textRefused takes the upstream's refusal of a typed text. The words are kept. Where it
+// was the images that were refused, the words are said without them.
 func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
 	s.answers.drop(sent.itemID)
-	if it := s.script.items[sent.itemID]; it != nil && it.message != nil && !it.message.placed {
+	it := s.script.items[sent.itemID]
+	open := it != nil && it.message != nil && !it.message.placed
+	if open && sent.images && it.message.text() != "" && s.listening() {
+		s.log(slog.LevelWarn, "images refused by the upstream", "code", e.Code, "error", e.Message)
+		sent.images = false
+		s.answers.need(need{id: sent.itemID})
+		s.up.send(realtime.ItemCreate(s.up.eventID(sent), it.raw, ""))
+		return
+	}
+	if open {
 		s.script.writeRefused(it.message)
 	}
 	s.sendError(*e, sent.clientOf())

@@ -108,8 +108,8 @@ func (s *State) flushHeld() {
 		s.do(Append{Gen: s.up.gen, Messages: written})
 	}
 	events, texts := s.held.take()
-	for _, data := range events {
-		s.browser(data)
+	for _, e := range events {
+		s.browser(e)
 	}
 	for _, t := range texts {
 		s.say(t)

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bytes"
+	"encoding/json"
 	"log/slog"
 	"strings"
 
@@ -90,10 +92,28 @@ func (s *State) event(ev realtime.Event) []byte {
 }
 
 func visibleIf(visible bool, ev realtime.Event) []byte {
-	if visible {
-		return ev.Raw
+	switch {
+	case !visible:
+		return nil
+	case bytes.Contains(ev.Item, []byte(`"image_url"`)):
+		return withoutImages(ev)
 	}
-	return nil
+	return ev.Raw
+}
+
+// withoutImages is an event without the data of its item's images, for which a data
+// channel may be too narrow; the thread has them.
+func withoutImages(ev realtime.Event) []byte {
+	var tree map[string]json.RawMessage
+	item, err := realtime.DecodeItem(ev.Item)
+	if err != nil || json.Unmarshal(ev.Raw, &tree) != nil {
+		return nil
+	}
+	for i := range item.Content {
+		item.Content[i].ImageURL = ""
+	}
+	tree["item"] = encode(item)
+	return encode(tree)
 }
 
 // updated takes session.updated.

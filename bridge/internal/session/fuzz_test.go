@@ -50,7 +50,7 @@ func FuzzReduce(f *testing.F) {
 			case text == "lost":
 				note(s.Reduce(now, UpstreamState{s.up.gen, Failed}))
 			case strings.HasPrefix(text, "br "):
-				note(s.Reduce(now, BrowserEvent{1, []byte(text[3:])}))
+				note(s.Reduce(now, BrowserEvent{Gen: 1, Data: []byte(text[3:])}))
 			case strings.HasPrefix(text, "+"):
 				now = now.Add(3 * time.Second)
 				note(s.Reduce(now, Tick{}))

@@ -11,7 +11,7 @@ import (
 // held is what waits for a session that is ready: events of the browser, and texts
 // from elsewhere.
 type held struct {
-	events [][]byte
+	events []BrowserEvent
 	bytes  int
 	texts  []ServerText
 	// written are messages of the thread that the session is to be told.
@@ -19,17 +19,17 @@ type held struct {
 }
 
 // add keeps an event, if there is room for it.
-func (h *held) add(data []byte) bool {
-	if len(h.events) >= maxHeldEvents || h.bytes+len(data) > maxHeldBytes {
+func (h *held) add(e BrowserEvent) bool {
+	if len(h.events) >= maxHeldEvents || h.bytes+len(e.Data) > maxHeldBytes {
 		return false
 	}
-	h.events = append(h.events, data)
-	h.bytes += len(data)
+	h.events = append(h.events, e)
+	h.bytes += len(e.Data)
 	return true
 }
 
 // take gives out what waits.
-func (h *held) take() (events [][]byte, texts []ServerText) {
+func (h *held) take() (events []BrowserEvent, texts []ServerText) {
 	events, texts = h.events, h.texts
 	*h = held{}
 	return events, texts
@@ -48,15 +48,18 @@ type clientItem struct {
 	} `json:"content"`
 }
 
-// text joins the item's content; bad is the index of a part that is no text, else
-// less than 0.
+// text joins the item's texts, beside which there may be images; bad is the index of a
+// part that is neither, else less than 0.
 func (it *clientItem) text() (text string, bad int) {
 	var texts []string
 	for i, c := range it.Content {
-		if c.Type != realtime.ContentInputText || c.Text == nil {
+		switch {
+		case c.Type == realtime.ContentInputImage:
+		case c.Type == realtime.ContentInputText && c.Text != nil:
+			texts = append(texts, *c.Text)
+		default:
 			return "", i
 		}
-		texts = append(texts, *c.Text)
 	}
 	return strings.Join(texts, "\n"), -1
 }

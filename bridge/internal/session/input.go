@@ -24,16 +24,26 @@ const (
 	Closed
 )
 
+// Image is an image of the thread that goes into the call with a text.
+type Image struct {
+	Part persistence.Part // of the thread's message
+	// URL is the data URL that the model is shown, empty where it cannot be.
+	URL string
+}
+
 type (
 	// UpstreamEvent is a message of an upstream session.
 	UpstreamEvent struct {
 		Gen  int
 		Data []byte
 	}
-	// BrowserEvent is a message of the browser.
+	// BrowserEvent is a message of the browser. Images are those that it has, saved
+	// in the thread; BadImage says why one of them is not.
 	BrowserEvent struct {
-		Gen  int
-		Data []byte
+		Gen      int
+		Data     []byte
+		Images   []Image
+		BadImage string
 	}
 	// BrowserTooLarge is a message of the browser that was too large to be taken,
 	// in bytes.
@@ -89,6 +99,7 @@ type (
 	// cannot say any more is left to whoever has it.
 	ServerText struct {
 		MessageID, Text string
+		Images          []Image
 		Extra           map[string]json.RawMessage
 		With            func(*persistence.Batch) error
 	}

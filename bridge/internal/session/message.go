@@ -15,7 +15,8 @@ type message struct {
 	id    string
 	role  persistence.Role
 	meta  persistence.Metadata
-	texts []words // by content index
+	texts []words            // by content index
+	files []persistence.Part // images of a user's text
 	tools []persistence.Part
 	// placed says that the message is in the thread, or on its way there.
 	placed bool
@@ -91,16 +92,23 @@ func (m *message) takes(old, text string) bool {
 
 func (m *message) parts() []persistence.Part { return m.partsWith(m.tools) }
 
+// show adds images to the message.
+func (m *message) show(images []Image) {
+	for _, i := range images {
+		m.files = append(m.files, i.Part)
+	}
+}
+
 // partsWith are the message's parts with these tool parts.
 func (m *message) partsWith(tools []persistence.Part) []persistence.Part {
 	var parts []persistence.Part
 	if m.role == persistence.RoleAssistant {
 		parts = append(parts, persistence.StepStart())
 	}
-	if text := m.text(); text != "" || len(tools) == 0 {
+	if text := m.text(); text != "" || len(tools)+len(m.files) == 0 {
 		parts = append(parts, persistence.TextPart(text))
 	}
-	return append(parts, tools...)
+	return append(append(parts, m.files...), tools...)
 }
 
 const maxContents = 16 // of one item

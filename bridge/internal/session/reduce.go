@@ -58,7 +58,7 @@ func (s *State) apply(in Input) {
 		s.upstreamEvent(in.Gen, in.Data)
 	case BrowserEvent:
 		if in.Gen == s.browserLeg.gen {
-			s.browser(in.Data)
+			s.browser(in)
 		}
 	case BrowserTooLarge:
 		if in.Gen != s.browserLeg.gen {

@@ -214,7 +214,7 @@ func (c *scripted) play(line string) {
 	case verb == "up":
 		c.reduce(UpstreamEvent{c.s.up.gen, []byte(rest)})
 	case verb == "br":
-		c.reduce(BrowserEvent{c.s.browserLeg.gen, []byte(rest)})
+		c.reduce(BrowserEvent{Gen: c.s.browserLeg.gen, Data: []byte(rest)})
 	case verb == "tool":
 		id, output, _ := strings.Cut(rest, " ")
 		result := toolkit.Result{Output: json.RawMessage(output)}

@@ -79,8 +79,9 @@ type sentEvent struct {
 	clientID string
 	// forClient says that the browser asked for it.
 	forClient bool
-	// itemID is the item that the event creates.
+	// itemID is the item that the event creates; images says that it shows some.
 	itemID string
+	images bool
 }
 
 type sentKind int

@@ -1,0 +1,150 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"voicebridge/bridge/internal/pictures"
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+)
+
+// Limits of images in calls.
+const (
+	// maxImages is how many images one message may have.
+	maxImages = 10
+	// maxShownBytes is the size of the event that shows a message's images, if the
+	// upstream takes so much.
+	maxShownBytes = 192 << 10
+	// maxReplayedImages are the newest images of a thread that a session is shown, and
+	// maxReplayedBytes is the size of each.
+	maxReplayedImages = 4
+	maxReplayedBytes  = 96 << 10
+	saveImageTimeout  = 5 * time.Second
+)
+
+// images are the images of one thread.
+type images struct {
+	store *persistence.Store // nil: there are none
+	key   persistence.Key
+	quota int64 // bytes that all images of the owner may have; 0 is no limit
+	log   *slog.Logger
+}
+
+// named are images by their ids, as a model can be shown them in an event with room for
+// so many bytes. One that cannot be shown, or is not there, is in the message all the same.
+func (i images) named(ctx context.Context, ids []string, room int) ([]session.Image, error) {
+	var all []session.Image
+	for _, id := range ids {
+		saved, err := i.store.Image(ctx, i.key, id)
+		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			return nil, err
+		}
+		url := ""
+		if err == nil {
+			url = i.url(saved, room/len(ids))
+		} else {
+			saved = persistence.Image{ID: id, MediaType: persistence.ImageTypes[0]}
+		}
+		all = append(all, session.Image{Part: persistence.ImagePart(i.key.Thread, saved), URL: url})
+	}
+	return all, nil
+}
+
+// url is the image as a data URL, empty when it cannot be shown.
+func (i images) url(saved persistence.Image, limit int) string {
+	url, err := pictures.DataURL(saved, limit)
+	if err != nil {
+		i.log.Warn("image not shown to the model", "image_id", saved.ID, "error", err)
+	}
+	return url
+}
+
+// keep saves the images of an event of the browser. It is called on the browser's own
+// goroutine, which keeps the order of its events.
+func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
+	ev, err := realtime.Decode(in.Data)
+	if err != nil || ev.Type != realtime.TypeItemCreate {
+		return in
+	}
+	item, err := realtime.DecodeItem(ev.Item)
+	if err != nil || item.Type != realtime.ItemMessage || item.Role != string(persistence.RoleUser) {
+		return in
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveImageTimeout)
+	defer cancel()
+	for _, c := range item.Content {
+		if c.Type != realtime.ContentInputImage {
+			continue
+		}
+		kept, err := i.save(ctx, c.ImageURL, len(in.Images))
+		if err != nil {
+			in.BadImage = "The image cannot be taken: " + err.Error() + "."
+			return in
+		}
+		in.Images = append(in.Images, kept)
+	}
+	return in
+}
+
+func (i images) save(ctx context.Context, url string, before int) (session.Image, error) {
+	if before >= maxImages {
+		return session.Image{}, fmt.Errorf("%w images: at most %d are possible", persistence.ErrInvalid, maxImages)
+	}
+	image, err := pictures.ReadDataURL(url)
+	if err != nil {
+		return session.Image{}, err
+	}
+	if i.store == nil {
+		return session.Image{}, errors.New("images cannot be saved")
+	}
+	if image, err = i.store.SaveImage(ctx, i.key, image, i.quota); err != nil {
+		if !errors.Is(err, persistence.ErrQuota) {
+			i.log.Warn("image of the browser not saved", "error", err)
+			err = errors.New("it cannot be saved now")
+		}
+		return session.Image{}, err
+	}
+	return session.Image{Part: persistence.ImagePart(i.key.Thread, image), URL: i.url(image, max(len(url), maxReplayedBytes))}, nil
+}
+
+// hasImage says whether an event may have an image.
+func hasImage(data []byte) bool { return bytes.Contains(data, []byte(`"input_image"`)) }
+
+// replayed are messages in which the newest images are data URLs, for a driver.
+func (i images) replayed(ctx context.Context, messages []persistence.Message) []persistence.Message {
+	if i.store == nil {
+		return messages
+	}
+	shown, left := slices.Clone(messages), maxReplayedImages
+	for n, m := range slices.Backward(messages) {
+		if m.Role != persistence.RoleUser {
+			continue
+		}
+		parts := slices.Clone(m.Parts)
+		for at, p := range slices.Backward(parts) {
+			id, ok := p.ImageID(i.key.Thread)
+			if !ok || left == 0 {
+				continue
+			}
+			left--
+			saved, err := i.store.Image(ctx, i.key, id)
+			if err != nil {
+				i.log.Warn("image of the thread not read", "image_id", id, "error", err)
+				continue
+			}
+			if url := i.url(saved, maxReplayedBytes); url != "" {
+				parts[at].Raw, _ = json.Marshal(map[string]string{"type": p.Type, "mediaType": saved.MediaType, "url": url})
+			}
+		}
+		shown[n].Parts = parts
+	}
+	return shown
+}

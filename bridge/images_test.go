@@ -1,0 +1,147 @@
+package bridge_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/png"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+)
+
+// drawing is a small PNG.
+func drawing(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// shown are the messages of the user that an upstream session was sent: their texts,
+// and a mark for each image.
+func shown(t *testing.T, s *simulator.Session) (all []string) {
+	t.Helper()
+	for _, r := range s.Received() {
+		item, err := realtime.DecodeItem(r.Event.Item)
+		if r.Event.Type != realtime.TypeItemCreate || err != nil || item.Role != "user" {
+			continue
+		}
+		var parts []string
+		for _, c := range item.Content {
+			if c.Type == realtime.ContentInputImage && strings.HasPrefix(c.ImageURL, "data:image/png;base64,") {
+				parts = append(parts, "[image]")
+			} else {
+				parts = append(parts, c.Text)
+			}
+		}
+		if r.Refused != "" {
+			parts = append(parts, "(refused)")
+		}
+		all = append(all, strings.Join(parts, " "))
+	}
+	return all
+}
+
+// files are the ids of the images of each message of the user.
+func (b *bench) files(key persistence.Key) (all []int) {
+	for _, m := range b.messages(key) {
+		n := 0
+		for _, p := range m.Parts {
+			if _, ok := p.ImageID(key.Thread); ok {
+				n++
+			}
+		}
+		if m.Role == persistence.RoleUser {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// TestImages shows images to a call: by HTTP, from the queue, and from the browser. The
+// next call is shown them again.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{ImageQuota: 100_000}})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	picture, err := persistence.NewImage(drawing(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := b.store.SaveImage(b.ctx, c.key(), picture, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := func() { c.next(realtime.TypeOutputBufferStopped) }
+	m, err := b.calls.Say(b.ctx, owner, c.ThreadID, "What is this?", []string{saved.ID, "gone"})
+	if err != nil || len(m.Parts) != 3 {
+		t.Fatalf("Say() = %+v, %v", m, err)
+	}
+	stopped()
+	queued := persistence.Message{ID: "queued", Parts: []persistence.Part{persistence.TextPart(""), persistence.ImagePart(c.ThreadID, saved)}}
+	if err := b.calls.Deliver(b.ctx, c.key(), queued, func(*persistence.Batch) error { return nil }); err != nil {
+		t.Fatalf("Deliver() = %v", err)
+	}
+	stopped()
+	data := "data:image/png;base64," + base64.StdEncoding.EncodeToString(drawing(t))
+	c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"And this?"},{"type":"input_image","image_url":%q}]}}`, data)
+	c.send(`{"type":"response.create"}`)
+	stopped()
+	c.send(`{"type":"conversation.item.create","event_id":"bad","item":{"type":"message","role":"user","content":[{"type":"input_image","image_url":"https://example.org/x.png"}]}}`)
+	if e := c.next(realtime.TypeError).Error; e.EventID != "bad" || e.Code != "invalid_image" {
+		t.Errorf("an image from elsewhere: %+v", e)
+	}
+	b.hangUp(c)
+	want := []string{"What is this? [image] (An image that cannot be shown.)", "[image]", "And this? [image]"}
+	if got := shown(t, b.session(1)); !slices.Equal(got, want) {
+		t.Errorf("the model was shown %q", got)
+	}
+	if got := b.files(c.key()); !slices.Equal(got, []int{2, 1, 1}) {
+		t.Errorf("images of the messages: %v\n%s", got, b.script(c.key()))
+	}
+	if strings.Contains(c.log(), data) {
+		t.Error("the browser was sent its image")
+	}
+	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
+	again.next("bridge.ready")
+	b.hangUp(again)
+	if got := shown(t, b.session(2)); !slices.Equal(got, []string{"What is this? [image]", "[image]", "And this? [image]"}) {
+		t.Errorf("the next model was shown %q", got)
+	}
+}
+
+// TestImagesRefused has an upstream that takes no images: it hears the text.
+func TestImagesRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: simulator.Faults{RejectItems: 1}}})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	picture, err := persistence.NewImage(drawing(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := b.store.SaveImage(b.ctx, c.key(), picture, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "What is this?", []string{saved.ID}); err != nil {
+		t.Fatal(err)
+	}
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	if got := shown(t, b.session(1)); !slices.Equal(got, []string{"What is this? [image] (refused)", "What is this?"}) {
+		t.Errorf("the model was shown %q", got)
+	}
+	if got := b.messages(c.key()); len(b.files(c.key())) != 1 || got[0].Metadata.Status != persistence.StatusCompleted || len(got) < 2 {
+		t.Errorf("thread:\n%s", b.script(c.key()))
+	}
+}

@@ -1,0 +1,87 @@
+package pictures
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/png"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"voicebridge/persistence"
+)
+
+// noise is a picture that hardly gets smaller by itself.
+func noise(width, height int) image.Image {
+	r := rand.New(rand.NewPCG(1, 2))
+	i := image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{color.Black, color.White, color.Transparent})
+	for n := range i.Pix {
+		i.Pix[n] = uint8(r.IntN(3))
+	}
+	return i
+}
+
+func TestDataURL(t *testing.T) {
+	t.Parallel()
+	var small, large, moving bytes.Buffer
+	if err := errors.Join(png.Encode(&small, noise(20, 10)), png.Encode(&large, noise(1200, 600)), gif.Encode(&moving, noise(40, 30), nil)); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		data          []byte
+		limit         int
+		mediaType     string
+		width, height int
+	}{
+		"as it is":     {small.Bytes(), 10_000, "image/png", 20, 10},
+		"made smaller": {large.Bytes(), 100_000, "image/jpeg", 0, 0},
+		"a GIF":        {moving.Bytes(), 100_000, "image/jpeg", 40, 30},
+	} {
+		i, err := persistence.NewImage(tt.data)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		url, err := DataURL(i, tt.limit)
+		if err != nil || len(url) > tt.limit {
+			t.Fatalf("%s: %d bytes, %v", name, len(url), err)
+		}
+		got, err := ReadDataURL(url)
+		if err != nil || got.MediaType != tt.mediaType || tt.width > 0 && (got.Width != tt.width || got.Height != tt.height) || got.Width != 2*got.Height && tt.width == 0 {
+			t.Errorf("%s: %s %d×%d, %v", name, got.MediaType, got.Width, got.Height, err)
+		}
+	}
+	i, err := persistence.NewImage(large.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DataURL(i, 500); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("into 500 bytes: %v", err)
+	}
+	i.Width, i.Height = 16_000, 16_000
+	if _, err := DataURL(i, 100_000); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("of 256 million pixels: %v", err)
+	}
+	i.Data, i.Width, i.Height = i.Data[:1000], 1200, 600
+	if _, err := DataURL(i, 1000); err == nil {
+		t.Error("half an image is shown")
+	}
+	if _, err := DataURL(persistence.Image{MediaType: "audio/wav", Data: []byte("RIFF....WAVE")}, 1000); err == nil {
+		t.Error("a sound is shown")
+	}
+}
+
+func TestReadHostileDataURL(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"", "data:", "data:image/png", "data:image/png,abc", "data:image/png;base64,", "data:image/png;base64,!!!!", "data:image/png;base64,aGVsbG8=",
+		"https://example.org/a.png", "file:///etc/passwd", "data:image/svg+xml;base64,PHN2Zy8+", "data:audio/ogg;base64,T2dnUw==",
+		"data:image/png;base64," + strings.Repeat("A", 100),
+	} {
+		if _, err := ReadDataURL(url); !errors.Is(err, persistence.ErrInvalid) {
+			t.Errorf("%.40q: %v", url, err)
+		}
+	}
+}
