@@ -38,6 +38,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
+	releaseMemory()
 	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(a.cfg.TLS, a.ln.Addr())); err != nil {
 		a.certificate.Close()
 		return errors.Join(fmt.Errorf("write address: %w", err), a.ln.Close())

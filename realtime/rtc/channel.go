@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// readBuffer holds most events; larger messages get a slice of their own.
-	readBuffer = 2 << 10
+	// readBuffer holds most events, largeBuffer nearly all; those larger still get a
+	// buffer of their own.
+	readBuffer  = 2 << 10
+	largeBuffer = 32 << 10
 	// maxRefused is the number of data channels that a remote may open in vain.
 	maxRefused = 16
 )
@@ -150,6 +152,10 @@ func (p *Peer) tellTooLarge(size int) {
 
 var errSkipped = errors.New("message dropped")
 
+// largeBuffers are for the few messages that are larger than readBuffer: the session
+// with its tools, the end of a long answer.
+var largeBuffers = sync.Pool{New: func() any { return new(make([]byte, largeBuffer)) }}
+
 // next reads one message into a slice of its own.
 func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	p.channel.stall.reading.Store(true)
@@ -158,6 +164,12 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	n, _, err := stream.ReadDataChannel(buf)
 	// Pion keeps a message that does not fit, but does not tell its size. The
 	// receive window bounds it.
+	if errors.Is(err, io.ErrShortBuffer) {
+		large := largeBuffers.Get().(*[]byte)
+		defer largeBuffers.Put(large)
+		buf = *large
+		n, _, err = stream.ReadDataChannel(buf)
+	}
 	for errors.Is(err, io.ErrShortBuffer) && len(buf) < 2*receiveBufferSize {
 		buf = make([]byte, 4*len(buf))
 		n, _, err = stream.ReadDataChannel(buf)
