@@ -60,6 +60,8 @@ type Store struct {
 	lease *lease
 	// shared says that other processes may serve the database too.
 	shared bool
+	// pooled says that a pooler stands before the database.
+	pooled bool
 	// noListen is Options.NoListen.
 	noListen bool
 	onWrite  func(took time.Duration, saved bool)
@@ -117,7 +119,7 @@ func (s *Store) openEngine(ctx context.Context, url string, opts Options) error 
 		if err != nil {
 			return err
 		}
-		s.eng, s.shared = e, true
+		s.eng, s.shared, s.pooled = e, true, e.pooled
 		s.poll.Store(int64(pollEvery))
 		return nil
 	}
@@ -173,6 +175,10 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Instance is the id of this process in the records it writes. Rejoin changes it.
 func (s *Store) Instance() string { return s.lease.id() }
+
+// Pooled says that a pooler such as PgBouncer stands before the database: then no statement
+// is prepared, and notifications of other processes do not come.
+func (s *Store) Pooled() bool { return s.pooled }
 
 // Dropped counts the events that were not passed on because a watcher or the
 // way to other instances was too slow. Messages are never among them.

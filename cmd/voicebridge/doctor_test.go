@@ -213,6 +213,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	pooler := persistencetest.NewPooler(t)
 	for name, c := range map[string]struct {
 		environ []string
 		want    []string
@@ -240,6 +241,25 @@ func TestDoctorFindsProblems(t *testing.T) {
 			[]string{`VOICEBRIDGE_ICE_SERVERS=[{"urls":["turn:127.0.0.1:1?transport=tcp"],"username":"u","credential":"canary"}]`},
 			[]string{"problem: ICE server turn:127.0.0.1:1?transport=tcp: it gives no relay"},
 		},
+		"taken metrics": {[]string{"VOICEBRIDGE_METRICS_LISTEN=" + taken.Listener.Addr().String()}, []string{"problem: metrics: 127.0.0.1:"}},
+		"open metrics":  {[]string{"VOICEBRIDGE_METRICS_LISTEN=0.0.0.0:0"}, []string{"warning: metrics: other machines reach 0.0.0.0:0", "ok: metrics: 0.0.0.0:0 is free"}},
+		"no receiver of traces": {
+			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"}, []string{"problem: traces: http://127.0.0.1:1/v1/traces does not answer: is OTEL_EXPORTER_OTLP_ENDPOINT right"},
+		},
+		"another server for traces": {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + taken.URL}, []string{"problem: traces: " + taken.URL + "/v1/traces answers 404"}},
+		"a wrong key for traces": {
+			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + traceReceiver(t, "right"), "OTEL_EXPORTER_OTLP_HEADERS=api-key=canary"}, []string{"problem: traces: http://127.0.0.1:"},
+		},
+		"traces": {
+			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + traceReceiver(t, "canary"), "OTEL_EXPORTER_OTLP_HEADERS=api-key=canary"}, []string{"ok: traces: http://127.0.0.1:"},
+		},
+		"no authority": {
+			[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough", "VOICEBRIDGE_TLS__ACME__DOMAINS=voice.invalid", "VOICEBRIDGE_TLS__ACME__DIRECTORY=" + taken.URL,
+				"VOICEBRIDGE_TLS__ACME__FOLDER=" + noDatabase + "/sub"},
+			[]string{"problem: certificates: " + taken.URL + " is not the directory of an ACME authority (404)", "problem: certificates: the folder " + noDatabase + "/sub cannot be written",
+				"warning: certificates: an authority asks on the ports 443 and 80 only", "problem: certificates: voice.invalid leads nowhere"},
+		},
+		"a pooler": {[]string{"DATABASE_URL=" + pooler.URL(t)}, []string{"warning: database: PostgreSQL at "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -249,6 +269,48 @@ func TestDoctorFindsProblems(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 		})
+	}
+}
+
+// traceReceiver takes traces from those who have the key.
+func traceReceiver(t *testing.T, key string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || r.Header.Get("Api-Key") != key {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestDoctorOnHeldTools has an MCP server whose tool is not the one that was seen, and
+// looks that doctor changes nothing about that.
+func TestDoctorOnHeldTools(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	store, err := persistence.Open(t.Context(), url, persistence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := map[string]string{"look": `{"description":"Looks.","parameters":{"type":"object"}}`}
+	if err := store.PinTools(t.Context(), "eyes", before); err != nil {
+		t.Fatal(err)
+	}
+	servers := writeFile(t, "mcp.json", fmt.Sprintf(`{"mcpServers":{"eyes":{"type":"http","url":%q},"new":{"type":"http","url":%[1]q}}}`, mcpOverHTTP(t)), 0o600)
+	_, report := diagnose(t, append(environment(t), "DATABASE_URL="+url, "VOICEBRIDGE_MCP_CONFIG="+servers))
+	wantLines(t, report, "warning: MCP server eyes: the tool eyes__look is held: ", "ok: MCP server new: it answers; tools: 1")
+	if strings.Contains(report, "new__look") {
+		t.Errorf("a tool of a new server is held:\n%s", report)
+	}
+	for server, want := range map[string]int{"eyes": 1, "new": 0} {
+		after, err := store.ToolPins(t.Context(), server)
+		if err != nil || len(after) != want || want == 1 && after["look"] != before["look"] {
+			t.Errorf("pins of %s after doctor: %v, %v", server, after, err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

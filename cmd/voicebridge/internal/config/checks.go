@@ -78,7 +78,7 @@ func (c *checks) address(key, value, example string) (host string, ok bool) {
 
 func (c *checks) number(key string, value, low, high float64) {
 	if !(value >= low && value <= high) {
-		c.wrong(key, "%v is not between %v and %v", value, low, high)
+		c.wrong(key, "%v is not between %s and %s", value, strconv.FormatFloat(low, 'f', -1, 64), strconv.FormatFloat(high, 'f', -1, 64))
 	}
 }
 

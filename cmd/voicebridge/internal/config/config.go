@@ -52,7 +52,7 @@ type Config struct {
 	Log           Log           `koanf:"log"`
 	Metrics       Metrics       `koanf:"metrics"`
 	Traces        Traces        `koanf:"traces"`
-	// What models cost, in US dollars for a million tokens; these come before those of the program.
+	// What models cost, in US dollars: for a million tokens (input, output, cached_input, audio_input, cached_audio_input, audio_output) or, of a transcription, for a minute of audio (minute). These come before those of the program.
 	Prices []Price `koanf:"prices"`
 	// How long calls and requests may take to end when the process is told to stop.
 	ShutdownSeconds int `koanf:"shutdown_seconds"`
@@ -142,7 +142,7 @@ const (
 
 // Calls is how long calls live and wait.
 type Calls struct {
-	// How long before the end of an upstream session another takes its place.
+	// How long before the end of an upstream session another takes its place, up to 1440; 0: off, a session is replaced when it has ended.
 	RenewBeforeMinutes int `koanf:"renew_before_minutes"`
 	GraceSeconds       int `koanf:"grace_seconds"` // How long a call waits for a browser that was lost
 	// How long it waits for one that closed its connection, as a page that is reloaded does.

@@ -66,7 +66,7 @@ func (c *Config) checkText(w *checks) {
 	}
 	if c.OllamaHost != "" {
 		if _, err := ollama.New(ollama.Config{Host: c.OllamaHost}); err != nil {
-			w.wrong("ollama_host", "%v", err)
+			w.wrong("ollama_host", "it must be an address, such as http://127.0.0.1:11434")
 		}
 	}
 	w.between("text.max_tokens", c.Text.MaxTokens, 0, 1_000_000)

@@ -129,8 +129,11 @@ func (c *Config) checkServing(w *checks) {
 		w.wrong("tls", "cert_file and key_file belong together")
 	}
 	c.checkACME(w)
-	if (len(c.TURN.URLs) > 0) != c.Secrets.TURNSecret.IsSet() {
-		w.wrong("turn.urls", "they need VOICEBRIDGE_TURN_SECRET, and it needs them")
+	switch {
+	case len(c.TURN.URLs) > 0 && !c.Secrets.TURNSecret.IsSet():
+		w.wrong("turn.urls", "they need VOICEBRIDGE_TURN_SECRET")
+	case len(c.TURN.URLs) == 0 && c.Secrets.TURNSecret.IsSet():
+		w.wrong("turn.urls", "VOICEBRIDGE_TURN_SECRET is set, and there are no servers to use it with")
 	}
 	for _, address := range c.TURN.URLs {
 		scheme, rest, _ := strings.Cut(address, ":")

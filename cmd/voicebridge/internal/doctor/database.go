@@ -59,6 +59,10 @@ func (d *doctor) database(ctx context.Context) {
 			return
 		}
 	}
+	if store.Pooled() {
+		d.say(warning, aboutDatabase, "%s is behind a pooler, such as PgBouncer: that works, but what other processes do is asked for twice a second, because no "+
+			"notifications come through it; connect to the server itself if you can", name)
+	}
 	if err := store.Ping(ctx); err != nil {
 		d.say(warning, aboutDatabase, "%s can be opened and has no tables yet: the first start makes them (%v)", name, err)
 		return
@@ -68,21 +72,24 @@ func (d *doctor) database(ctx context.Context) {
 
 // newFile says whether a start could make the file of the database.
 func (d *doctor) newFile(path string) {
-	dir := filepath.Dir(path)
-	for {
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	f, err := os.CreateTemp(dir, ".voicebridge-doctor-")
-	if err != nil {
+	if err := canWrite(filepath.Dir(path)); err != nil {
 		d.say(problem, aboutDatabase, "%s is not there and cannot be made: choose a place that may be written with DATABASE_URL (%v)", path, err)
 		return
 	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
-		d.say(problem, aboutDatabase, "the folder of %s does not work: %v", path, err)
-		return
-	}
 	d.say(fine, aboutDatabase, "%s is not there yet: the first start makes it", path)
+}
+
+// canWrite says whether a folder can be written, or else made where it is to be.
+func canWrite(folder string) error {
+	for {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(folder) == folder {
+			break
+		}
+		folder = filepath.Dir(folder)
+	}
+	f, err := os.CreateTemp(folder, ".voicebridge-doctor-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"os"
 	"slices"
+	"strings"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/persistence"
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/mcptool"
 )
@@ -56,7 +59,9 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	for _, w := range servers.Warnings {
 		d.say(warning, aboutMCP, "%s: %s", path, w)
 	}
-	open, err := mcptool.Open(servers, mcptool.Options{Version: d.version})
+	known, closeKnown := d.knownTools(ctx)
+	defer closeKnown()
+	open, err := mcptool.Open(servers, mcptool.Options{Version: d.version, Pins: known})
 	if err != nil {
 		d.say(problem, aboutMCP, "%v", err)
 		return
@@ -86,5 +91,42 @@ func (d *doctor) mcpServers(ctx context.Context) {
 		default:
 			d.say(fine, about, "it answers; tools: %d", s.Tools)
 		}
+		for _, held := range s.Held {
+			d.say(warning, about, "the tool %s is held: %s", held.Tool.Name, held.Why)
+		}
 	}
+}
+
+// seenTools are the definitions of tools that the server has seen. Nothing is added to
+// them here: that is for the server to do.
+type seenTools struct{ store *persistence.Store }
+
+// ToolPins returns those of an MCP server; none while the database cannot tell.
+func (s seenTools) ToolPins(ctx context.Context, server string) (map[string]string, error) {
+	if s.store == nil {
+		return nil, nil
+	}
+	pins, err := s.store.ToolPins(ctx, server)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the database is looked at elsewhere
+	}
+	return pins, nil
+}
+
+// PinTools does nothing.
+func (seenTools) PinTools(context.Context, string, map[string]string) error { return nil }
+
+// knownTools reads what the server has seen, from a database that is there.
+func (d *doctor) knownTools(ctx context.Context) (known seenTools, closeIt func()) {
+	address := d.cfg.Secrets.DatabaseURL.Reveal()
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		if _, err := os.Stat(path); err != nil {
+			return seenTools{}, func() {}
+		}
+	}
+	store, err := persistence.Open(ctx, address, persistence.Options{NoMigrate: true})
+	if err != nil {
+		return seenTools{}, func() {}
+	}
+	return seenTools{store}, func() { _ = store.Close() }
 }

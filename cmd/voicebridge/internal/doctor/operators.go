@@ -1,0 +1,136 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/cmd/voicebridge/internal/telemetry"
+)
+
+// metrics says whether operators could have their port, and who else would.
+func (d *doctor) metrics(ctx context.Context) {
+	const about = "metrics"
+	address := d.cfg.MetricsAddress()
+	if address == "" {
+		return
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		_ = ln.Close()
+		d.say(fine, about, "%s is free", address)
+	case d.running:
+		d.say(fine, about, "%s is taken, by the voicebridge that runs, it seems", address)
+	default:
+		d.say(problem, about, "%s cannot be used: choose another with VOICEBRIDGE_METRICS_LISTEN (%v)", address, err)
+	}
+	if host, _, err := net.SplitHostPort(address); err == nil && !config.IsLoopback(host) {
+		d.say(warning, about, "other machines reach %s, which asks for no token and shows profiles of the process: let only your Prometheus through the firewall", address)
+	}
+}
+
+// traces sends an empty list of traces to their receiver.
+func (d *doctor) traces(ctx context.Context) {
+	const about = "traces"
+	if d.cfg.Traces.Endpoint == "" {
+		return
+	}
+	address := telemetry.TracesURL(d.cfg.Traces.Endpoint)
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(nil))
+	if err != nil {
+		d.say(problem, about, "%v", err)
+		return
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	for name, value := range d.cfg.Secrets.TraceHeaders {
+		r.Header.Set(name, value.Reveal())
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	res, err := client.Do(r)
+	if err != nil {
+		d.say(problem, about, "%s does not answer: is OTEL_EXPORTER_OTLP_ENDPOINT right, and does the receiver take OTLP by HTTP (its usual port is 4318; 4317 is gRPC)? (%v)", address, err)
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxModelList))
+	_ = res.Body.Close()
+	switch code := res.StatusCode; {
+	case code == http.StatusOK || code == http.StatusAccepted:
+		d.say(fine, about, "%s takes them", address)
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		d.say(problem, about, "%s wants another key (%d): look at OTEL_EXPORTER_OTLP_HEADERS", address, code)
+	default:
+		d.say(problem, about, "%s answers %d: is OTEL_EXPORTER_OTLP_ENDPOINT the base address of a receiver of OTLP by HTTP?", address, code)
+	}
+}
+
+// certificates says whether an authority could give certificates.
+func (d *doctor) certificates(ctx context.Context) {
+	const about = "certificates"
+	a := d.cfg.TLS.ACME
+	if len(a.Domains) == 0 {
+		return
+	}
+	status, body, err := ask(ctx, a.Directory, "", "")
+	var directory struct {
+		NewOrder string `json:"newOrder"`
+	}
+	switch {
+	case err != nil:
+		d.say(problem, about, "the authority at %s does not answer: is tls.acme.directory right? (%v)", a.Directory, err)
+	case status != http.StatusOK || json.Unmarshal(body, &directory) != nil || directory.NewOrder == "":
+		d.say(problem, about, "%s is not the directory of an ACME authority (%d): is tls.acme.directory right?", a.Directory, status)
+	default:
+		d.say(fine, about, "the authority at %s answers", a.Directory)
+	}
+	if err := canWrite(a.Folder); err != nil {
+		d.say(problem, about, "the folder %s cannot be written: choose another with tls.acme.folder (%v)", a.Folder, err)
+	}
+	_, port, _ := net.SplitHostPort(d.cfg.Listen)
+	_, plain, _ := net.SplitHostPort(a.HTTPListen)
+	if port != "443" && plain != "80" {
+		d.say(warning, about, "an authority asks on the ports 443 and 80 only: listen there, or have them forwarded to %s", strings.TrimSuffix(d.cfg.Listen+" and "+a.HTTPListen, " and "))
+	}
+	for _, domain := range a.Domains {
+		d.domain(ctx, about, domain)
+	}
+}
+
+// domain says whether a name leads here.
+func (d *doctor) domain(ctx context.Context, about, name string) {
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	if err != nil {
+		d.say(problem, about, "%s leads nowhere: give it a DNS entry with the address of this machine (%v)", name, err)
+		return
+	}
+	mine := map[netip.Addr]bool{}
+	for _, text := range d.cfg.PublicIPs {
+		if ip, err := netip.ParseAddr(text); err == nil {
+			mine[ip.Unmap()] = true
+		}
+	}
+	if own, err := net.InterfaceAddrs(); err == nil {
+		for _, a := range own {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				mine[p.Addr().Unmap()] = true
+			}
+		}
+	}
+	if !slices.ContainsFunc(found, func(ip netip.Addr) bool { return mine[ip.Unmap()] }) {
+		d.say(warning, about, "%s leads to %v, which is neither an address of this machine nor in VOICEBRIDGE_PUBLIC_IPS", name, found)
+		return
+	}
+	d.say(fine, about, "%s leads here", name)
+}

@@ -1,0 +1,170 @@
+package doctor
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+)
+
+// settings are the keys of all settings with their types.
+func settings(path string, t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for field := range t.Fields() {
+		key := field.Tag.Get("koanf")
+		if key == "" || key == "-" {
+			continue
+		}
+		full := strings.TrimPrefix(path+"."+key, ".")
+		if field.Type.Kind() == reflect.Struct {
+			maps.Copy(out, settings(full, field.Type))
+			continue
+		}
+		out[full] = field.Type
+	}
+	return out
+}
+
+// wrong are values that a setting cannot have, and words that the finding must hold.
+// A setting of text that is not here may be any text.
+var wrong = map[string]struct{ value, words string }{
+	"listen":                            {"8080", "it must be host:port, such as 127.0.0.1:8080"},
+	"database_url":                      {"mysql://h/db", "it must be sqlite:PATH or postgres://…"},
+	"upstream":                          {"gpt", `"gpt" is not one of openai, simulator`},
+	"openai_base_url":                   {"api.openai.com", "it must be an address of the form https://host/path"},
+	"allowed_origins":                   {"*", `"*"`},
+	"trusted_proxies":                   {"proxy", `"proxy" is not an address or a network`},
+	"jwt_jwks_url":                      {"http://keys.example.org", "must be fetched by https"},
+	"public_ips":                        {"1.2.3", `"1.2.3" is not an IP address`},
+	"ice_servers":                       {`[{"urls":["http://stun"]}]`, "the schemes of URLs are stun, stuns, turn and turns"},
+	"anthropic_base_url":                {"claude", "it must be an address of the form https://host/path"},
+	"gemini_base_url":                   {"gemini", "it must be an address of the form https://host/path"},
+	"ollama_host":                       {"http://a b", "it must be an address, such as http://127.0.0.1:11434"},
+	"prices":                            {`[{"model":"m","input":-1}]`, "is no price"},
+	"text.provider":                     {"gpt", `"gpt" is not one of openai, anthropic, google, ollama, simulator`},
+	"text.instructions":                 {strings.Repeat("x", 33<<10), "it is longer than 32 KiB"},
+	"tls.cert_file":                     {"x.pem", "cert_file and key_file belong together"},
+	"tls.key_file":                      {"x.pem", "cert_file and key_file belong together"},
+	"tls.acme.domains":                  {"*.example.org", "is no name that an authority gives a certificate for"},
+	"turn.urls":                         {"turn:a:1", "they need VOICEBRIDGE_TURN_SECRET"},
+	"realtime.instructions":             {strings.Repeat("x", 33<<10), "it is longer than 32 KiB"},
+	"realtime.url":                      {"azure", "it must be an address of the form https://host/path"},
+	"realtime.api_key_header":           {"a b", "is no name of a header"},
+	"realtime.noise_reduction":          {"loud", `"loud" is not one of near_field, far_field`},
+	"realtime.language":                 {"English", "is no code of a language, such as en or de"},
+	"realtime.call_body":                {"xml", `"xml" is not one of`},
+	"realtime.turn_detection.type":      {"vad", `"vad" is not one of server_vad, semantic_vad, none`},
+	"realtime.turn_detection.eagerness": {"eager", `"eager" is not one of low, medium, high, auto`},
+	"tools.toolkits":                    {"games", `"games" is not one of artifacts, code, web, http, agent`},
+	"tools.allow":                       {"http:write", "only tools.approve takes the ending :write"},
+	"tools.deny":                        {"http:write", "only tools.approve takes the ending :write"},
+	"tools.approve":                     {"a b", ""},
+	"tools.web.search":                  {"google", ""},
+	"tools.web.searxng_url":             {"searx", ""},
+	"tools.web.allow_networks":          {"lan", `"lan" is not an address or a network`},
+	"tools.web.deny_networks":           {"lan", `"lan" is not an address or a network`},
+	"tools.web.allow_ports":             {"70000", "70000 is no port"},
+	"limits.allowed_models":             {"gpt", `"gpt" is not provider/model`},
+	"log.level":                         {"loud", `"loud" is not one of debug, info, warn, error`},
+	"log.format":                        {"xml", `"xml" is not one of text, json`},
+	"metrics.listen":                    {"9090", "it must be host:port, such as 127.0.0.1:9090"},
+	"traces.endpoint":                   {"collector:4318", "it must be an address of the form https://host/path"},
+}
+
+// anyText are the settings that take any text: whether it is right, only their servers or
+// the file system know, whom other findings are about.
+var anyText = []string{
+	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model",
+	// Read only with tls.acme.domains; TestLoadRefuses of config has them.
+	"tls.acme.email", "tls.acme.directory", "tls.acme.folder", "tls.acme.http_listen",
+}
+
+// diagnosis is the report on an environment.
+func diagnosis(t *testing.T, environ ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "empty.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := Run(t.Context(), config.Sources{File: file, Environ: environ}, "v", &b); err == nil {
+		t.Errorf("%q is no problem:\n%s", environ, &b)
+	}
+	return b.String()
+}
+
+// TestEveryWrongSetting gives each setting a value that it cannot have: the finding names
+// the setting, or its variable, and says in plain words what it must be.
+func TestEveryWrongSetting(t *testing.T) {
+	t.Parallel()
+	all := settings("", reflect.TypeFor[config.Config]())
+	for _, known := range slices.Concat(slices.Collect(maps.Keys(wrong)), anyText) {
+		if all[known] == nil {
+			t.Errorf("there is no setting %s", known)
+		}
+	}
+	for key, kind := range all {
+		if slices.Contains(anyText, key) {
+			continue
+		}
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			if kind.Kind() == reflect.Pointer {
+				kind = kind.Elem()
+			}
+			values := []struct{ value, words string }{}
+			if w, ok := wrong[key]; ok {
+				values = append(values, w)
+			}
+			switch kind.Kind() {
+			case reflect.Int:
+				values = append(values, struct{ value, words string }{"many", "it must be a whole number"}, struct{ value, words string }{"-1", ""})
+			case reflect.Float64:
+				values = append(values, struct{ value, words string }{"much", "it must be a number"}, struct{ value, words string }{"-1", "-1 is not between 0 and"})
+			case reflect.Bool:
+				values = append(values, struct{ value, words string }{"maybe", "it must be true or false"})
+			default:
+			}
+			if len(values) == 0 {
+				t.Fatal("no wrong value is known: add one, or say that any text is right")
+			}
+			variable := config.Variable(key)
+			for _, v := range values {
+				report := diagnosis(t, variable+"="+v.value)
+				group, _, _ := strings.Cut(key, ".")
+				named := strings.Contains(report, variable) || strings.Contains(report, key) || strings.Contains(report, "problem: settings: "+group)
+				if !named || !strings.Contains(report, v.words) || strings.Contains(report, "%!") {
+					t.Errorf("%s=%.20s: want %q in\n%s", variable, v.value, v.words, report)
+				}
+				if n := strings.Count(report, "\n"); n > 3 {
+					t.Errorf("%s=%.20s: %d findings of one setting:\n%s", variable, v.value, n, report)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryWrongSecret gives each secret a value that it cannot have, which the finding
+// does not repeat.
+func TestEveryWrongSecret(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{
+		"VOICEBRIDGE_SECRET": "canary", "VOICEBRIDGE_JWT_SECRET": "canary", "VOICEBRIDGE_API_TOKENS": "canary", "VOICEBRIDGE_ICE_SERVERS": "turn:canary",
+		"DATABASE_URL": "mysql://canary", "OTEL_EXPORTER_OTLP_HEADERS": "canary", "VOICEBRIDGE_TURN_SECRET": "canary",
+	}
+	for _, name := range config.SecretVariables() {
+		value, ok := values[name]
+		if !ok {
+			value = "canary with a space" // a key
+		}
+		report := diagnosis(t, name+"="+value)
+		if !strings.Contains(report, name) || strings.Contains(report, "canary") {
+			t.Errorf("%s: %s", name, report)
+		}
+	}
+}
