@@ -14,6 +14,7 @@ import (
 	"net/textproto"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type rig struct {
 	ctx      context.Context
 	database string
 	dir      string // in which the program runs, also when it is started again
+	address  string // where it listens then
 	environ  []string
 	sim      *simulator.Server
 	api      *rtc.API // of the callers
@@ -65,7 +67,7 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, database: cfg.database, dir: t.TempDir()}
+	r := &rig{t: t, ctx: ctx, database: cfg.database, dir: t.TempDir(), address: keptAddress(t)}
 	if r.database == "" {
 		r.database = persistencetest.SQLiteURL(t)
 	}
@@ -81,7 +83,7 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 		}
 	})
 	r.environ = append([]string{
-		"DATABASE_URL=" + r.database, "VOICEBRIDGE_LISTEN=" + keptAddress(t), "VOICEBRIDGE_CONFIG=" + write(t, rigSettings),
+		"DATABASE_URL=" + r.database, "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + write(t, rigSettings),
 		"OPENAI_BASE_URL=" + upstream, "OPENAI_API_KEY=key-of-the-tests",
 		// A browser that goes does not come back, unless a test says so.
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=0", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=0",
@@ -148,7 +150,7 @@ var quick = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisec
 // start starts voicebridge, again if it ran before, where it listened then.
 func (r *rig) start() {
 	r.t.Helper()
-	r.program = launchIn(r.t, r.dir, r.environ, "serve")
+	r.program = launchIn(r.t, r.dir, append(slices.Clone(r.environ), "VOICEBRIDGE_LISTEN="+r.address), "serve")
 	r.rest()
 }
 
