@@ -10,6 +10,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
 
@@ -34,6 +35,7 @@ type call struct {
 	// first and firstBrowser are the legs that the call begins with.
 	first        *leg.Session
 	firstBrowser *leg.Browser
+	up           *leg.Sessions               // the loop's
 	browser      atomic.Pointer[leg.Browser] // the newest one
 	fromUser     rtc.Flow                    // the gate of the caller's audio
 	// joining is held while a browser comes back; it guards browserGen, the newest
@@ -100,6 +102,11 @@ func (c *call) offer(in session.Input) {
 
 // stop asks the call to end; done tells when it has.
 func (c *call) stop(reason EndReason) { c.post(session.Stop{Reason: reason}) }
+
+// order is the session.Order of the call.
+func (c *call) order(gen int, ev realtime.Event) (before string, known bool) {
+	return c.up.Order(gen, ev)
+}
 
 // saved is called with each message once it is in the thread.
 func (c *call) saved(m persistence.Message) {

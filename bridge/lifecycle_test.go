@@ -60,6 +60,7 @@ func newFakeLeg(name string, d *diary) *fakeLeg {
 	return &fakeLeg{name: name, diary: d, closed: make(chan struct{})}
 }
 
+func (l *fakeLeg) Order(ev realtime.Event) (string, bool)          { return ev.PreviousItemID, ev.HasPrevious }
 func (l *fakeLeg) ID() string                                      { return "rtc_1" }
 func (l *fakeLeg) Opening() [][]byte                               { return nil }
 func (l *fakeLeg) Append([]persistence.Message) [][]byte           { return nil }
@@ -190,7 +191,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	b.call = c
 	ids := 0
 	b.cfg = session.Config{
-		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ReplayMessages: 20, ItemPrefix: "vb",
+		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ReplayMessages: 20, ItemPrefix: "vb", Order: c.order,
 		Session: session.Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"},
 		Approve: toolkit.MustNames("create_line_chart"),
 		Cost:    func(realtime.Usage) *float64 { return nil },
@@ -212,7 +213,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	if change != nil {
 		change(b)
 	}
-	first, err := b.dialer.Dial(t.Context(), 1, leg.Known(nil), func(persistence.UpstreamLeg) error { return nil })
+	first, err := b.dialer.Dial(t.Context(), 1, func(context.Context) ([]persistence.Message, error) { return nil, nil }, func(persistence.UpstreamLeg) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

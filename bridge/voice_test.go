@@ -96,6 +96,9 @@ type voiceLeg struct {
 	steps  []func()
 }
 
+func (l *voiceLeg) Order(ev realtime.Event) (string, bool) {
+	return ev.PreviousItemID, ev.HasPrevious
+}
 func (l *voiceLeg) ID() string                 { return l.id }
 func (l *voiceLeg) WriteRTP(*rtp.Packet) error { return nil }
 func (l *voiceLeg) MaxMessageSize() int        { return 64 << 10 }

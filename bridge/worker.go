@@ -24,7 +24,6 @@ type worker struct {
 	*call
 	ctx     context.Context //nolint:containedctx // it ends with the call
 	state   *session.State
-	up      *leg.Sessions
 	toUp    rtc.Switch     // what the caller says
 	toUser  rtc.Switch     // what the model says
 	leaving sync.WaitGroup // browser legs that end

@@ -8,6 +8,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
 
@@ -176,6 +177,14 @@ func (s *Sessions) AwaitSound(e session.AwaitSound) {
 		case <-s.over:
 		}
 	})
+}
+
+// Order is the [session.Order] of the drivers.
+func (s *Sessions) Order(gen int, ev realtime.Event) (before string, known bool) {
+	if l := s.byGen[gen]; l != nil {
+		return l.Leg.Order(ev)
+	}
+	return "", false
 }
 
 // Switch lets the caller talk to a session and hear it.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
 
@@ -29,7 +30,9 @@ type Dial struct {
 	// ItemPrefix begins the ids of the items that History and
 	// [UpstreamLeg.Append] become; nothing else has such ids.
 	ItemPrefix string
-	// Handlers receive the leg's events; see [rtc.Handlers].
+	// Handlers receive the leg's events; see [rtc.Handlers]. The events are those of the
+	// Realtime API, which the browser's data channel speaks, too: a driver whose upstream
+	// has others translates.
 	Handlers rtc.Handlers
 	// Created is called once with the upstream's id of the session, before any media
 	// flows, so that it can be saved: what a crash leaves behind can then be hung up.
@@ -41,11 +44,6 @@ type Dial struct {
 // said is saved.
 type History func(ctx context.Context) ([]persistence.Message, error)
 
-// Known is a History that need not be read.
-func Known(messages []persistence.Message) History {
-	return func(context.Context) ([]persistence.Message, error) { return messages, nil }
-}
-
 // UpstreamLeg is the connection to a created session.
 type UpstreamLeg interface {
 	Peer
@@ -54,6 +52,9 @@ type UpstreamLeg interface {
 	// Opening returns the events that the session gets before all others, when it has
 	// said that it is there: those that tell it the history. It is called once.
 	Opening() [][]byte
+	// Order says which item stands before that of an event; see [session.Order]. Only
+	// the call's loop calls it, with each event once.
+	Order(ev realtime.Event) (before string, known bool)
 	// Append returns the events that tell the session what was said meanwhile.
 	Append(messages []persistence.Message) [][]byte
 }

@@ -23,6 +23,12 @@ type Defaults struct {
 	AllowClientInstructions bool
 }
 
+// Order says where the item of an upstream's event stands in the conversation: right
+// behind before, or first where that is empty. known is false where the event does not
+// say. It belongs to the driver, since not every upstream chains its items: one may give
+// times, from which the driver knows what came before. The ids are the upstream's.
+type Order func(gen int, ev realtime.Event) (before string, known bool)
+
 // Config is what does not change during a call.
 type Config struct {
 	CallID  string
@@ -59,6 +65,8 @@ type Config struct {
 	TranscriptionCost func(realtime.Usage) *float64
 	// Cost is what a response took, in US dollars; nil when it is unknown.
 	Cost func(realtime.Usage) *float64
+	// Order is the driver's; nil is the chain of the Realtime API.
+	Order Order
 	// ItemPrefix begins the ids of the items that the bridge creates. It is
 	// different in every call, since items are named in the saved messages.
 	ItemPrefix string

@@ -26,6 +26,9 @@ func (s *State) upstreamEvent(gen int, data []byte) {
 	if ev.Malformed != nil {
 		s.log(slog.LevelWarn, "upstream event not understood", "type", ev.Type, "error", ev.Malformed)
 	}
+	if s.Order != nil {
+		ev.PreviousItemID, ev.HasPrevious = s.Order(gen, ev)
+	}
 	ev = u.names.translate(s.known, ev)
 	if u == s.next {
 		s.nextEvent(ev)

@@ -1,0 +1,55 @@
+package session
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"voicebridge/realtime"
+)
+
+// timed orders items by the time that their events give, as the driver of an upstream
+// would that chains none.
+type timed map[string]int
+
+func (o timed) before(_ int, ev realtime.Event) (before string, known bool) {
+	item, err := realtime.DecodeItem(ev.Item)
+	var at struct {
+		At *int `json:"at_ms"`
+	}
+	if err != nil || item.ID == "" || json.Unmarshal(ev.Raw, &at) != nil || at.At == nil {
+		return "", false
+	}
+	latest := -1
+	for id, ms := range o {
+		if id != item.ID && ms < *at.At && ms > latest {
+			before, latest = id, ms
+		}
+	}
+	o[item.ID] = *at.At
+	return before, true
+}
+
+// TestOrderOfTheDriver has items arrive late, without a chain: the thread has them in the
+// order that the driver gives.
+func TestOrderOfTheDriver(t *testing.T) {
+	t.Parallel()
+	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Order: timed{}.before})}
+	c.play(`up {"type":"session.created","session":{"type":"realtime"}}`)
+	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+	for _, line := range []string{
+		`"at_ms":100,"item":{"id":"i1"`, `"at_ms":500,"item":{"id":"i5"`, `"at_ms":300,"item":{"id":"i3"`,
+		`"at_ms":400,"item":{"id":"i4"`, `"at_ms":50,"item":{"id":"i0"`, `"at_ms":600,"previous_item_id":"i0","item":{"id":"i6"`,
+	} {
+		id := line[strings.Index(line, `"id":"`)+6 : len(line)-1]
+		c.play(`up {"type":"conversation.item.added",` + line + `,"type":"message","role":"user","content":[{"type":"input_text","text":"` + id + `"}]}}`)
+	}
+	var got []string
+	for _, e := range c.s.script.memory.entries {
+		got = append(got, e.mine.text())
+	}
+	if !slices.Equal(got, []string{"i0", "i1", "i3", "i4", "i5", "i6"}) {
+		t.Errorf("order: %v\n%s", got, c.out.String())
+	}
+}
