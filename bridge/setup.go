@@ -38,6 +38,7 @@ type setup struct {
 	spent    float64 // by the owner today, in US dollars
 	last     string
 	registry *toolkit.Registry
+	user     string // what the user is called
 }
 
 // run makes everything or, with an error, nothing.
@@ -182,8 +183,10 @@ func (s *setup) state(now time.Time) *session.State {
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	limits := cfg.Limits
 	limits.OwnerSpentUSD = s.spent
+	own := cfg.Session
+	own.Instructions = FillInstructions(own.Instructions, now, s.user)
 	return session.New(session.Config{
-		CallID: c.id, Key: c.key, Session: cfg.Session, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange,
+		CallID: c.id, Key: c.key, Session: own, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange,
 		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
 		UpstreamLimit: c.upstreamLimit, BrowserLimit: s.browser.MaxMessageSize(),
 		Approve: cfg.ApproveTools, FillerAfter: cfg.FillerAfter,

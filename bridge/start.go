@@ -14,6 +14,8 @@ import (
 // Start is what a client sends to start a call.
 type Start struct {
 	Owner string
+	// User is what the user is called, for the instructions; empty when it is not known.
+	User string
 	// ThreadID is empty for a new thread.
 	ThreadID string
 	// Offer is the browser's SDP.
@@ -116,7 +118,7 @@ func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch sessi
 			return "", err
 		}
 	}
-	set := setup{calls: c, call: fresh, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange}
+	set := setup{calls: c, call: fresh, user: start.User, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

@@ -110,7 +110,7 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 		return bridge.Started{}, err
 	}
 	who, ctx := caller(c), c.Request().Context()
-	start := bridge.Start{Owner: who.Owner, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
+	start := bridge.Start{Owner: who.Owner, User: who.Name, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
 	if who.Secret == nil {
 		return h.place(ctx, start)
 	}

@@ -129,3 +129,19 @@ func (endless) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+func TestNameIn(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[any]string{"Anna Berg": "Anna Berg", " Anna ": "Anna", "a\nb": "", strings.Repeat("x", 81): "", 7: "", nil: ""} {
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "x", "name": name}).SignedString([]byte("key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := nameIn(token); got != want {
+			t.Errorf("nameIn(%v) = %q, want %q", name, got, want)
+		}
+	}
+	if got := nameIn("alice-token-of-tests"); got != "" {
+		t.Errorf("a static token has the name %q", got)
+	}
+}

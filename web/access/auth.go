@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -89,6 +90,9 @@ func (a Auth) Required() bool {
 // Identity is who a request comes from.
 type Identity struct {
 	Owner string
+	// Name is what the user is called: the owner of a static token, the claim name of a JWT; empty
+	// when it is not known.
+	Name string
 	// Secret is set when the caller showed one of our short-lived secrets.
 	Secret *ClientSecret
 	// Until is when what the caller showed ends; zero for never.
@@ -155,6 +159,14 @@ func validOwner(s string) bool {
 // Identify returns who a request comes from. Client secrets count only where
 // secretsToo is set. Errors are *problem.Error with status 401.
 func (a *Authenticator) Identify(r *http.Request, by Caller, secretsToo bool) (Identity, error) {
+	who, err := a.identify(r, by, secretsToo)
+	if err == nil && who.Name == "" && slices.ContainsFunc(a.tokens, func(t hashedToken) bool { return t.owner == who.Owner }) {
+		who.Name = who.Owner
+	}
+	return who, err
+}
+
+func (a *Authenticator) identify(r *http.Request, by Caller, secretsToo bool) (Identity, error) {
 	token, shown, err := bearer(r)
 	if err != nil {
 		return Identity{}, err
@@ -174,7 +186,7 @@ func (a *Authenticator) Identify(r *http.Request, by Caller, secretsToo bool) (I
 		return Identity{Owner: LocalOwner, program: true}, nil
 	case shown:
 		owner, until, err := a.Owner(r.Context(), by, token)
-		return Identity{Owner: owner, Until: until, program: err == nil}, err
+		return Identity{Owner: owner, Name: nameIn(token), Until: until, program: err == nil}, err
 	}
 	return a.session(r)
 }

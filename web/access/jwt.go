@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 
@@ -103,4 +105,21 @@ func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Tim
 		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
 	}
 	return owner, expires.Time, nil
+}
+
+// maxUserName is how long a user's name may be, in characters.
+const maxUserName = 80
+
+// nameIn returns the claim name (OpenID Connect Core, section 5.1) of a token that has been verified;
+// empty when it has none that is one line of text.
+func nameIn(token string) string {
+	claims := jwt.MapClaims{}
+	if _, _, err := jwt.NewParser().ParseUnverified(token, claims); err != nil {
+		return ""
+	}
+	name, _ := claims["name"].(string)
+	if name = strings.TrimSpace(name); !validOwner(name) || utf8.RuneCountInString(name) > maxUserName {
+		return ""
+	}
+	return name
 }

@@ -233,6 +233,10 @@ func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 	visible = c.redact(ev)
 	c.last = visible
 	c.noReply = !answersTurns(ev.Session)
+	if voice := voiceOf(ev.Session); voice != "" && voice != c.record.Voice {
+		c.record.Voice = voice
+		c.saveCall()
+	}
 	u := c.inFlight
 	if u == nil {
 		return visible, true
@@ -247,6 +251,28 @@ func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 		asked, c.asked, c.next = true, false, Patch{}
 	}
 	return visible, asked
+}
+
+// voiceOf reads the voice of a session: a name, or an object with the id of one's own.
+func voiceOf(session json.RawMessage) string {
+	var o struct {
+		Audio struct {
+			Output struct {
+				Voice json.RawMessage `json:"voice"`
+			} `json:"output"`
+		} `json:"audio"`
+	}
+	if json.Unmarshal(session, &o) != nil {
+		return ""
+	}
+	var name string
+	var own struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(o.Audio.Output.Voice, &name) != nil && json.Unmarshal(o.Audio.Output.Voice, &own) == nil {
+		name = own.ID
+	}
+	return clip(name)
 }
 
 // answersTurns reads from a session whether the upstream answers spoken turns by

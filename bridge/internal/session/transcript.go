@@ -71,7 +71,7 @@ func (t *transcript) newMessage(it *item, role persistence.Role, source persiste
 		Source: source, Status: persistence.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
 	}}
 	if role == persistence.RoleAssistant {
-		m.meta.Model, m.meta.Voice = t.Session.Model, t.Session.Voice
+		m.meta.Model, m.meta.Voice = t.record.Model, t.record.Voice
 	}
 	it.message = m
 	t.messages = append(t.messages, m)

@@ -104,10 +104,11 @@ type Text struct {
 
 // Realtime is the voice model and what it is told.
 type Realtime struct {
-	Model                   string `koanf:"model"`                     // Of voice calls
-	Voice                   string `koanf:"voice"`                     // Of the assistant
-	TranscriptionModel      string `koanf:"transcription_model"`       // Writes down what the user says
-	Instructions            string `koanf:"instructions"`              // What the model is told
+	Model              string `koanf:"model"`               // Of voice calls
+	Voice              string `koanf:"voice"`               // Of the assistant
+	TranscriptionModel string `koanf:"transcription_model"` // Writes down what the user says
+	// What the model is told. {{date}}, {{time}} and {{user}} stand for when the call began and for what the user is called.
+	Instructions            string `koanf:"instructions"`
 	AllowClientInstructions bool   `koanf:"allow_client_instructions"` // Whether a client may set the instructions of its own calls
 	// The whole address of the calls route, where that is not below openai_base_url.
 	URL string `koanf:"url"`

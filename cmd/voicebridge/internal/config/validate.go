@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"voicebridge/bridge"
 	"voicebridge/toolkit"
 	"voicebridge/web"
 	"voicebridge/web/access"
@@ -115,6 +116,9 @@ func (c *Config) checkUpstream(w *checks) {
 	w.present("realtime.transcription_model", c.Realtime.TranscriptionModel)
 	if len(c.Realtime.Instructions) > maxInstructions {
 		w.wrong("realtime.instructions", "it is longer than 32 KiB")
+	}
+	if unknown := bridge.UnknownPlaceholder(c.Realtime.Instructions); unknown != "" {
+		w.wrong("realtime.instructions", "%s stands for nothing: there are {{date}}, {{time}} and {{user}}", unknown)
 	}
 }
 

@@ -1,0 +1,61 @@
+package bridge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+)
+
+func TestFillInstructions(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 17, 5, 0, 0, time.FixedZone("CET", 3600))
+	got := bridge.FillInstructions("It is {{date}}, {{ time }}. {{user}}? {{other}} {{", now, "Anna")
+	if want := "It is Sunday, 22 November 2026, 17:05 CET. Anna? {{other}} {{"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := bridge.FillInstructions("{{user}}", now, ""); got != "not known" {
+		t.Errorf("without a name: %q", got)
+	}
+	// What a user is called is no template itself.
+	if got := bridge.FillInstructions("{{user}}", now, "{{date}}"); got != "{{date}}" {
+		t.Errorf("a name like a placeholder: %q", got)
+	}
+	if got := bridge.UnknownPlaceholder("{{date}} {{nme}} {{x}}"); got != "{{nme}}" {
+		t.Errorf("unknown: %q", got)
+	}
+}
+
+// TestWhatACallIsToldOfItsUser looks at what the model learns, and which voice is noted.
+func TestWhatACallIsToldOfItsUser(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	store := persistencetest.Open(t, url, persistence.Options{})
+	b := newBench(t, store, benchConfig{bridge: bridge.Config{Session: bridge.SessionConfig{
+		Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: "Today is {{date}}. You talk to {{user}}.",
+	}}})
+	c := b.dial(bridge.Start{Owner: owner, User: "Anna", Session: []byte(`{"type":"realtime","audio":{"output":{"voice":"ash"}}}`)})
+	c.next("bridge.ready")
+	update, err := b.session(1).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(update.Raw); !strings.Contains(text, "You talk to Anna.") || !strings.Contains(text, time.Now().Format("2006")) || strings.Contains(text, "{{") {
+		t.Errorf("the model is told %s", text)
+	}
+	c.say("Hello")
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	for _, m := range b.messages(c.key()) {
+		if m.Role == persistence.RoleAssistant && m.Metadata.Voice != "ash" {
+			t.Errorf("the answer was spoken by %q", m.Metadata.Voice)
+		}
+	}
+	if rows := persistencetest.Rows(t, url, "SELECT voice FROM call_summary"); len(rows) != 1 || rows[0][0] != "ash" {
+		t.Errorf("the call had the voices %q", rows)
+	}
+}
