@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -53,6 +54,7 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	services, _ := doc["services"].(map[string]any)
+	checkServices(t, services, at(doc, "volumes"))
 	service, _ := services["voicebridge"].(map[string]any)
 	variables, _ := service["environment"].(map[string]any)
 	var environ []string
@@ -79,12 +81,10 @@ func TestKubernetes(t *testing.T) {
 		"DATABASE_URL=postgres://u:p@h/db", "OPENAI_API_KEY=sk-1", "VOICEBRIDGE_API_TOKENS=" + filled["VOICEBRIDGE_API_TOKENS"], "VOICEBRIDGE_SECRET=" + filled["VOICEBRIDGE_SECRET"],
 		"VOICEBRIDGE_SERVICE_HOST=10.0.0.1", "VOICEBRIDGE_SERVICE_PORT_HTTP=80", "VOICEBRIDGE_PORT=tcp://10.0.0.1:80", "VOICEBRIDGE_PORT_80_TCP_PROTO=tcp",
 	}
-	spec := doc
-	for _, key := range []string{"spec", "template", "spec"} {
-		spec, _ = spec[key].(map[string]any)
-	}
+	spec := at(doc, "spec", "template", "spec")
 	containers, _ := spec["containers"].([]any)
 	container, _ := containers[0].(map[string]any)
+	checkManifest(t, doc, container)
 	variables, _ := container["env"].([]any)
 	for _, v := range variables {
 		v, _ := v.(map[string]any)
@@ -111,5 +111,79 @@ func TestSystemd(t *testing.T) {
 	}
 	if cfg := mustLoad(t, environ); cfg.UDPPort != 40000 || cfg.Driver() != UpstreamSimulator {
 		t.Errorf("settings %+v", cfg)
+	}
+}
+
+// at is the map below some keys of a document, empty when there is none.
+func at(doc map[string]any, keys ...string) map[string]any {
+	for _, key := range keys {
+		doc, _ = doc[key].(map[string]any)
+	}
+	return doc
+}
+
+// checkServices checks that the parts of compose.yaml that name each other are there.
+func checkServices(t *testing.T, services, volumes map[string]any) {
+	t.Helper()
+	for name, s := range services {
+		service, _ := s.(map[string]any)
+		if (service["image"] == nil) == (service["build"] == nil) {
+			t.Errorf("the service %s needs an image, or a build", name)
+		}
+		for other, how := range at(service, "depends_on") {
+			condition, _ := how.(map[string]any)
+			if needed := at(services, other); needed == nil || condition["condition"] == "service_healthy" && needed["healthcheck"] == nil {
+				t.Errorf("%s waits for %s, which does not say when it is healthy", name, other)
+			}
+		}
+		mounts, _ := service["volumes"].([]any)
+		for _, m := range mounts {
+			volume, path, _ := strings.Cut(m.(string), ":")
+			if _, ok := volumes[volume]; !ok || !strings.HasPrefix(path, "/") {
+				t.Errorf("%s mounts %s, which is not declared", name, m)
+			}
+		}
+	}
+}
+
+// checkManifest checks that the parts of kubernetes.yaml that name each other are there.
+func checkManifest(t *testing.T, deployment, container map[string]any) {
+	t.Helper()
+	_, second, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
+	service, err := yaml.Parser().Unmarshal([]byte(second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if deployment["kind"] != "Deployment" || deployment["apiVersion"] != "apps/v1" || service["kind"] != "Service" || service["apiVersion"] != "v1" {
+		t.Errorf("kinds %v %v and %v %v", deployment["apiVersion"], deployment["kind"], service["apiVersion"], service["kind"])
+	}
+	labels := at(deployment, "spec", "template", "metadata", "labels")
+	for where, selector := range map[string]map[string]any{
+		"Deployment": at(deployment, "spec", "selector", "matchLabels"), "Service": at(service, "spec", "selector"),
+	} {
+		if len(selector) == 0 || !maps.Equal(selector, labels) {
+			t.Errorf("%s selects %v, the pods have %v", where, selector, labels)
+		}
+	}
+	ports, volumes := map[any]bool{}, map[any]bool{}
+	for _, p := range container["ports"].([]any) {
+		ports[p.(map[string]any)["name"]] = true
+	}
+	for _, v := range at(deployment, "spec", "template", "spec")["volumes"].([]any) {
+		volumes[v.(map[string]any)["name"]] = true
+	}
+	for _, m := range container["volumeMounts"].([]any) {
+		if name := m.(map[string]any)["name"]; !volumes[name] {
+			t.Errorf("there is no volume %v", name)
+		}
+	}
+	asked := []any{at(container, "readinessProbe", "httpGet")["port"], at(container, "livenessProbe", "httpGet")["port"]}
+	for _, p := range at(service, "spec")["ports"].([]any) {
+		asked = append(asked, p.(map[string]any)["targetPort"])
+	}
+	for _, port := range asked {
+		if !ports[port] {
+			t.Errorf("the container has no port %v", port)
+		}
 	}
 }
