@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,8 @@ type fakeLeg struct {
 	name    string
 	diary   *diary
 	stalled chan struct{} // Send waits for it when it is not nil
+	talks   bool          // a packet comes every 20 ms
+	heard   atomic.Int64  // packets
 	closed  chan struct{}
 	once    sync.Once
 
@@ -64,7 +67,7 @@ func (l *fakeLeg) Order(ev realtime.Event) (string, bool)          { return ev.P
 func (l *fakeLeg) ID() string                                      { return "rtc_1" }
 func (l *fakeLeg) Opening() [][]byte                               { return nil }
 func (l *fakeLeg) Append([]persistence.Message) [][]byte           { return nil }
-func (l *fakeLeg) WriteRTP(*rtp.Packet) error                      { return nil }
+func (l *fakeLeg) WriteRTP(*rtp.Packet) error                      { l.heard.Add(1); return nil }
 func (l *fakeLeg) Restart(context.Context, string) (string, error) { return "", rtc.ErrOtherPeer }
 func (l *fakeLeg) MaxMessageSize() int                             { return 64 << 10 }
 
@@ -88,12 +91,24 @@ func (l *fakeLeg) Send(ctx context.Context, data []byte) error {
 	return nil
 }
 
-func (l *fakeLeg) Forward(ctx context.Context, _ rtc.AudioSink, _ *rtc.Flow) error {
-	select {
-	case <-l.closed:
-		return rtc.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
+func (l *fakeLeg) Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) error {
+	every := time.Hour
+	if l.talks {
+		every = 20 * time.Millisecond
+	}
+	packets := time.NewTicker(every)
+	defer packets.Stop()
+	for {
+		select {
+		case <-packets.C:
+			if flow.IsOpen() {
+				_ = dst.WriteRTP(&rtp.Packet{}) // it never fails
+			}
+		case <-l.closed:
+			return rtc.ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -418,6 +433,55 @@ func TestToolsEndWithTheCall(t *testing.T) {
 		b.end(EndHangup)
 		if !slices.ContainsFunc(b.thread.Saved, func(s string) bool { return strings.HasPrefix(s, "tool c1 slow app cancelled") }) {
 			t.Errorf("the tool call is not closed: %q", b.thread.Saved)
+		}
+	})
+}
+
+// TestLossGrace loses the browser, whose packets still come, twice: it comes back in time,
+// and it does not. Nobody is heard while the call waits for it.
+func TestLossGrace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const grace = 30 * time.Second
+		b := newBubble(t, func(b *bubble) {
+			b.cfg.LossGrace, b.cfg.CloseGrace = grace, time.Second
+			b.browser.talks = true
+		})
+		state := func(s session.Connection) { b.call.post(session.BrowserState{Gen: 1, State: s}) }
+		packets := func(d time.Duration) int64 {
+			synctest.Wait()
+			before := b.up.heard.Load()
+			time.Sleep(d) // virtual
+			return b.up.heard.Load() - before
+		}
+		if n := packets(time.Second); n != 0 {
+			t.Errorf("%d packets before the call is ready", n)
+		}
+		b.ready()
+		state(session.Connected)
+		if n := packets(time.Second); n < 49 || n > 51 {
+			t.Errorf("%d packets in a second of the call", n)
+		}
+		state(session.Disconnected)
+		if n := packets(time.Second); n < 49 || n > 51 {
+			t.Errorf("%d packets while the connection may come back by itself", n)
+		}
+		state(session.Failed)
+		if n := packets(grace - time.Second); n != 0 || !b.call.waiting.Load() || b.call.ends.Load() {
+			t.Errorf("%d packets while the call waits, waiting %t, ends %t", n, b.call.waiting.Load(), b.call.ends.Load())
+		}
+		state(session.Connected)
+		if n := packets(time.Second); n < 49 || n > 51 || b.call.waiting.Load() {
+			t.Errorf("%d packets of the browser that is back, waiting %t", n, b.call.waiting.Load())
+		}
+		state(session.Failed)
+		lost := time.Now()
+		if n := packets(grace - time.Second); n != 0 {
+			t.Errorf("%d packets while the call waits again", n)
+		}
+		b.end(EndBrowserLost)
+		if took := time.Since(lost); took < grace || took > grace+5*time.Second {
+			t.Errorf("the call waited %v", took)
 		}
 	})
 }

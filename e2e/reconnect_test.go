@@ -199,3 +199,28 @@ func TestWaitingCallYields(t *testing.T) {
 	})
 	r.quiet()
 }
+
+// TestStrangerReconnects has another owner of the server reach for a call: for him there
+// is none, and its owner goes on.
+func TestStrangerReconnects(t *testing.T) {
+	t.Parallel()
+	const ada, bert = "a-token-of-ada-and-more", "a-token-of-bert-and-more"
+	r := newRig(t, rigConfig{environ: append([]string{"VOICEBRIDGE_API_TOKENS=ada:" + ada + ",bert:" + bert}, waiting...)})
+	r.token = ada
+	first := r.dial(t, request{})
+	first.next("bridge.ready")
+	for who, status := range map[string]int{bert: http.StatusNotFound, "nobody": http.StatusUnauthorized} {
+		r.token = who
+		if got, body := r.post(t, reconnectPath(first), "application/sdp", newCaller(t, r).offer()); got != status {
+			t.Errorf("%s reconnects: %d %s, want %d", who, got, body, status)
+		}
+		if got, body := r.post(t, "/v1/realtime/calls/"+first.id+"/hangup", "", ""); got != status {
+			t.Errorf("%s hangs up: %d %s, want %d", who, got, body, status)
+		}
+	}
+	r.token = ada
+	second := r.rejoin(t, first)
+	second.next("bridge.ready")
+	second.hangUp()
+	r.over(second, "hangup")
+}

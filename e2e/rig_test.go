@@ -35,6 +35,7 @@ type rig struct {
 	dir      string // in which the program runs, also when it is started again
 	address  string // where it listens then
 	environ  []string
+	token    string // of who asks; empty where nobody needs one
 	sim      *simulator.Server
 	api      *rtc.API // of the callers
 	*program
@@ -369,6 +370,9 @@ func (r *rig) do(t *testing.T, method, path, kind, body string) reply {
 	}
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	res, err := unpooled.Do(req)
 	if err != nil {
