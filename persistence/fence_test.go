@@ -156,3 +156,36 @@ func TestBeatIsSeen(t *testing.T) {
 		}
 	}
 }
+
+// Whoever writes while a process begins again does not end it once more.
+func TestRejoinBesideWriters(t *testing.T) {
+	t.Parallel()
+	s := persistencetest.Open(t, persistencetest.PostgresURL(t), persistence.Options{})
+	if err := s.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	for range 4 {
+		writing.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = s.CreateThread(ctx, "anna", "") // refused until it has begun again
+			}
+		})
+	}
+	defer writing.Wait()
+	defer stop()
+	for range 20 {
+		if err := s.Rejoin(ctx); err != nil {
+			t.Fatalf("Rejoin() = %v", err)
+		}
+		if _, err := s.CreateThread(ctx, "anna", ""); err != nil {
+			t.Fatalf("CreateThread() after Rejoin() = %v", err)
+		}
+		select {
+		case <-s.Fenced():
+			t.Fatal("Fenced() after Rejoin() is closed")
+		default:
+		}
+	}
+}

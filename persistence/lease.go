@@ -86,11 +86,10 @@ func (l *lease) lost(instance string) {
 }
 
 // renew gives the process a new id.
-func (l *lease) renew() string {
+func (l *lease) renew(instance string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.instance, l.fenced = NewID(), make(chan struct{})
-	return l.instance
+	l.instance, l.fenced = instance, make(chan struct{})
 }
 
 // look takes in what the table says at a time.
@@ -139,14 +138,14 @@ func (l *lease) dead(instance string) (beats int64, dead bool) {
 	return s.beats, l.looked.Sub(s.since) >= l.deadAfter
 }
 
-// join makes the row of this instance.
-func (s *Store) join(ctx context.Context) error {
+// join makes the row of an instance, which this process is or becomes.
+func (s *Store) join(ctx context.Context, id string) error {
 	err := s.eng.write(ctx, func(q queries) error {
 		at := dbtype.At(now())
-		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: s.lease.id(), Host: s.lease.host, Process: s.lease.process, StartedAt: at, Shards: int64(s.hub.watchedShards())})
+		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: id, Host: s.lease.host, Process: s.lease.process, StartedAt: at, Shards: int64(s.hub.watchedShards())})
 	})
 	if err != nil && s.eng.problem(err) == problemUnique {
-		return fmt.Errorf("another process serves the database as instance %q", s.lease.id())
+		return fmt.Errorf("another process serves the database as instance %q", id)
 	}
 	return err
 }
@@ -209,10 +208,12 @@ func (s *Store) Fenced() <-chan struct{} { return s.lease.done() }
 
 // Rejoin lets a process that was fenced begin again, as a new instance.
 func (s *Store) Rejoin(ctx context.Context) error {
-	s.lease.renew()
-	if err := s.join(ctx); err != nil {
+	// First the row: whoever writes under an id without one takes the process for dead.
+	id := NewID()
+	if err := s.join(ctx, id); err != nil {
 		return s.fail("rejoin database", err)
 	}
+	s.lease.renew(id)
 	return nil
 }
 

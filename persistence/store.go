@@ -198,7 +198,7 @@ func (s *Store) Serve(ctx context.Context) error {
 	if err := s.eng.migrate(ctx); err != nil {
 		return fmt.Errorf("migrate database: %w", err)
 	}
-	if err := s.join(ctx); err != nil {
+	if err := s.join(ctx, s.lease.id()); err != nil {
 		return fmt.Errorf("serve database: %w", err)
 	}
 	s.serving.Store(true)
