@@ -8,6 +8,7 @@ GO ?= go
 BENCH ?= .
 BENCH_CALLS ?= --seconds 5 --setups 10
 FUZZ ?= 2m
+CHURN ?= -churn.calls 10000
 SOAK ?= -soak.for 10m -soak.calls 20
 
 .PHONY: help
@@ -44,6 +45,10 @@ bench: go-version ## Run the benchmarks (BENCH=regexp chooses some), then measur
 .PHONY: soak
 soak: go-version ## Hold calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one)
 	$(GO) test -race ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
+
+.PHONY: churn
+churn: go-version ## Have 10,000 calls come and go, and compare goroutines and heap (CHURN='-churn.calls N')
+	$(GO) test ./e2e -run '^TestChurn$$' -count 1 -timeout 120m -v -args -program.plain $(CHURN)
 
 .PHONY: fuzz
 fuzz: go-version ## Throw random input at what strangers can reach (FUZZ=2m for each target)

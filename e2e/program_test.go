@@ -39,14 +39,19 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// build makes the program under test, with the race detector, and returns its path.
+// build makes the program under test, with the race detector unless told not to, and
+// returns its path.
 // The go command does nothing when the program is there already.
 var build = sync.OnceValues(func() (string, error) {
-	path, err := filepath.Abs("../bin/voicebridge-race")
+	name, race := "voicebridge-race", "-race"
+	if *plainBuild {
+		name, race = "voicebridge-plain", "-race=false"
+	}
+	path, err := filepath.Abs("../bin/" + name)
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-race", "-o", path, "../cmd/voicebridge").CombinedOutput()
+	out, err := exec.Command("go", "build", race, "-o", path, "../cmd/voicebridge").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build voicebridge: %w\n%s", err, out)
 	}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -36,7 +37,8 @@ var (
 
 // record is one entry of a file. The first has the instance. Of the others each
 // has changes of a thread, or says that all records before the offset Applied
-// are in the database.
+// are in the database. Changes that come from another instance than the first, because
+// the process has begun again meanwhile, name it.
 type record struct {
 	Instance string              `json:"instance,omitempty"`
 	Owner    string              `json:"owner,omitempty"`
@@ -196,7 +198,7 @@ func eof(err error) error {
 }
 
 // batch reads the changes at the head, up to some bytes, and gives the offset
-// behind them. Neighbours of the same thread become one group.
+// behind them. Neighbours of the same thread and instance become one group.
 func (s *file) batch(size int) (groups []persistence.ThreadChanges, next int64, err error) {
 	for next = s.head; next < s.tail && size > 0; {
 		r, after, err := s.read(next)
@@ -210,12 +212,12 @@ func (s *file) batch(size int) (groups []persistence.ThreadChanges, next int64, 
 		for _, c := range r.Changes {
 			size -= c.Size()
 		}
-		key := persistence.Key{Owner: r.Owner, Thread: r.Thread}
-		if n := len(groups); n > 0 && groups[n-1].Key == key {
+		key, instance := persistence.Key{Owner: r.Owner, Thread: r.Thread}, cmp.Or(r.Instance, s.instance)
+		if n := len(groups); n > 0 && groups[n-1].Key == key && groups[n-1].Instance == instance {
 			groups[n-1].Changes = append(groups[n-1].Changes, r.Changes...)
 			continue
 		}
-		groups = append(groups, persistence.ThreadChanges{Key: key, Changes: r.Changes, Instance: s.instance})
+		groups = append(groups, persistence.ThreadChanges{Key: key, Changes: r.Changes, Instance: instance})
 	}
 	return groups, next, nil
 }

@@ -244,9 +244,13 @@ func (w *Writer) apply(groups []persistence.ThreadChanges) ([]persistence.Applie
 // spool writes requests to the file.
 func (w *Writer) spool(requests []*request) error {
 	records := make([]record, len(requests))
+	instance := w.cfg.Store.Instance()
+	if instance == w.file.instance {
+		instance = ""
+	}
 	for i, r := range requests {
 		key := r.changes.Key
-		records[i] = record{Owner: key.Owner, Thread: key.Thread, Changes: r.changes.Changes}
+		records[i] = record{Instance: instance, Owner: key.Owner, Thread: key.Thread, Changes: r.changes.Changes}
 	}
 	err := w.file.append(records...)
 	w.full.Store(errors.Is(err, ErrFull))

@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+)
+
+var (
+	churnCalls = flag.Int("churn.calls", 60, "TestChurn: how many calls come and go")
+	plainBuild = flag.Bool("program.plain", false, "run the program without the race detector")
+)
+
+const (
+	// churnWidth is how many callers there are at once.
+	churnWidth = 4
+	// longChurn is how many calls tell a leak from noise.
+	longChurn = 1000
+)
+
+// heapPattern finds what is on the heap right after the garbage was collected.
+var heapPattern = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
+
+// TestChurn has many calls come and go, by hang-ups and by browsers that are closed:
+// in the end the process has as many goroutines and as much on its heap as after the
+// first ones.
+func TestChurn(t *testing.T) {
+	t.Parallel()
+	operators := freeAddress(t)
+	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_METRICS_LISTEN=" + operators, "VOICEBRIDGE_LOG__LEVEL=warn"}})
+	heap := func() (bytes float64) {
+		r.quiet()
+		for range 3 { // what has a finalizer goes with the second
+			_, body := get(t, "http://"+operators+"/debug/pprof/heap?gc=1&debug=1")
+			m := heapPattern.FindStringSubmatch(body)
+			if m == nil {
+				t.Fatalf("no heap: %.200s", body)
+			}
+			bytes, _ = strconv.ParseFloat(m[1], 64) // digits
+		}
+		return bytes
+	}
+	r.churn(t, "first", max(*churnCalls/10, 2*churnWidth))
+	before := heap()
+	r.rest()
+	goroutines := r.resting
+	began := time.Now()
+	r.churn(t, "all", *churnCalls)
+	took := time.Since(began)
+	after := heap()
+	r.rest()
+	t.Logf("%d calls in %v: goroutines %d before, %d after; heap %.2f MB before, %.2f MB after (%+.2f %%, %.0f bytes a call)", *churnCalls,
+		took.Round(time.Second), goroutines, r.resting, before/1e6, after/1e6, 100*(after/before-1), (after-before)/float64(*churnCalls))
+	allowed := 1.01
+	if *churnCalls < longChurn {
+		allowed = 1.05
+	}
+	if after > allowed*before {
+		t.Errorf("the heap has grown from %.0f to %.0f bytes", before, after)
+	}
+	if rows := r.rows(t, "SELECT id FROM calls WHERE ended_at IS NULL"); len(rows) > 0 {
+		t.Errorf("%d calls are open", len(rows))
+	}
+}
+
+// churn has so many calls come and go, some at once.
+func (r *rig) churn(t *testing.T, name string, calls int) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		for w := range churnWidth {
+			t.Run(fmt.Sprint(w), func(t *testing.T) {
+				t.Parallel()
+				for i := w; i < calls && !t.Failed(); i += churnWidth {
+					c := r.dial(t, request{})
+					c.next("bridge.ready")
+					if i%10 == 0 {
+						hello(c)
+					}
+					if i%3 > 0 { // else the browser just goes
+						c.hangUp()
+					}
+					c.leave()
+				}
+			})
+		}
+	})
+}

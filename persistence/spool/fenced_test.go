@@ -1,0 +1,99 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// A process that was taken for dead brings what its calls said meanwhile into the
+// database when it has begun again. What a neighbour has closed stays closed, its next
+// call on the thread goes on, and what the process says from then on is its own.
+func TestFenced(t *testing.T) {
+	t.Parallel()
+	ctx, url := t.Context(), persistencetest.PostgresURL(t)
+	a, b := persistencetest.Open(t, url, persistence.Options{Instance: "a"}), persistencetest.Open(t, url, persistence.Options{Instance: "b"})
+	for _, s := range []*persistence.Store{a, b} {
+		if err := s.Serve(ctx); err != nil {
+			t.Fatalf("Serve() = %v", err)
+		}
+	}
+	thread, err := a.CreateThread(ctx, "anna", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	pending := make(chan int, 100)
+	w, err := New(Config{Store: a, Dir: t.TempDir(), Delayed: func(n int) { pending <- n }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(running) }()
+	defer func() {
+		stop()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	}()
+	commit := func(spooled bool, changes ...persistence.Change) {
+		t.Helper()
+		if r, err := w.Commit(ctx, key, changes); err != nil || r.Spooled != spooled {
+			t.Fatalf("Commit() = %+v, %v", r, err)
+		}
+	}
+	answer := func(id, text string) persistence.Change {
+		m := persistence.Message{ID: id, Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart(text)}}
+		m.Metadata.Status = persistence.StatusInProgress
+		return persistence.PutMessage{Message: m, Place: persistence.Place{How: persistence.PlaceLast}}
+	}
+	tool := persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "tool", MessageID: "m", ToolCallID: "x", Name: "x", Executor: "app", Status: persistence.ToolCallRunning}}
+	commit(false, persistence.PutCall{Call: persistence.CallRecord{ID: "call"}}, answer("m", "half an"))
+
+	// The neighbour ends a, as it does when it hears nothing from it.
+	if rows := persistencetest.Rows(t, url, "UPDATE instances SET ended_at = beat_at WHERE id = 'a' RETURNING id"); len(rows) != 1 {
+		t.Fatalf("%d instances were ended", len(rows))
+	}
+	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
+		t.Fatalf("Recover() = %v, %v", calls, err)
+	}
+	if err := b.SaveCall(ctx, key, persistence.CallRecord{ID: "next"}); err != nil {
+		t.Fatalf("SaveCall() of the neighbour = %v", err)
+	}
+	commit(true, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Turns: 7}}, answer("m", "half an answer"), tool)
+	commit(true, persistence.PutCall{Call: persistence.CallRecord{ID: "never saved"}})
+	commit(true, put("typed", "typed", persistence.PlaceLast))
+	if err := a.Rejoin(ctx); err != nil {
+		t.Fatalf("Rejoin() = %v", err)
+	}
+	commit(true, answer("of the new one", "goes on")) // the file comes first
+	for n := range pending {
+		if n == 0 {
+			break
+		}
+	}
+	if _, err := b.Recover(ctx); err != nil {
+		t.Fatalf("Recover() = %v", err)
+	}
+	for query, want := range map[string][]string{
+		"SELECT id || ' ' || CASE WHEN ended_at IS NULL THEN 'lives' ELSE end_reason END FROM calls ORDER BY id": {"call process_ended", "next lives"},
+		"SELECT id || ' ' || status || ' ' || text FROM messages ORDER BY seq": {
+			"m interrupted half an answer", "typed completed typed", "of the new one in_progress goes on",
+		},
+		"SELECT id || ' ' || status FROM tool_calls": {"tool failed"},
+	} {
+		var got []string
+		for _, row := range persistencetest.Rows(t, url, query) {
+			got = append(got, fmt.Sprint(row[0]))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+}
