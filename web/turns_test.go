@@ -258,8 +258,20 @@ func TestTypingInALiveCall(t *testing.T) {
 	if n := len(script.requests); n != 0 {
 		t.Errorf("the text provider got %d requests", n)
 	}
-	if got := b.messages(t, key); len(got) != 2 {
-		t.Errorf("%d messages are saved", len(got))
+	images := "/api/threads/" + key.Thread + "/images"
+	image := decode[imageAnswer](t, b.do(t, "POST", images, pngOf(t, 3, 2), header("Content-Type", "image/png")))
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"x","image_ids":["none"]}`), 400, "unknown_image")
+	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"look","image_ids":["`+image.ImageID+`"]}`), 202)
+	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"id":"c","trigger":"submit-message","messages":[{"id":"m","role":"user","parts":[`+
+		`{"type":"file","mediaType":"image/png","url":"`+image.URL+`"}]}]}`), 202)
+	got := b.messages(t, key)
+	if len(got) != 4 {
+		t.Fatalf("%d messages are saved", len(got))
+	}
+	for _, m := range got[2:] {
+		if id, ok := m.Parts[1].ImageID(key.Thread); !ok || id != image.ImageID {
+			t.Errorf("the call was shown %+v", m.Parts)
+		}
 	}
 	// After the call it is a text turn again.
 	wantStatus(t, b.do(t, "POST", callsPath+"/"+callID+"/hangup", ""), 200)

@@ -64,6 +64,21 @@ func (m *uiMessage) said() (text string, images []chat.Image) {
 	return strings.Join(texts, "\n"), images
 }
 
+// imageIDs are the ids of the message's images; ok is false when one is not of the thread.
+func (m *uiMessage) imageIDs(thread string) (ids []string, ok bool) {
+	for _, p := range m.Parts {
+		if p.Type != "file" {
+			continue
+		}
+		id, isOfThread := strings.CutPrefix(p.URL, persistence.ImagePath(thread))
+		if !isOfThread || id == "" {
+			return nil, false
+		}
+		ids = append(ids, id)
+	}
+	return ids, true
+}
+
 // decisions returns the user's answers to the questions in a message of the assistant.
 func (m *uiMessage) decisions(by string) []chat.Decision {
 	var all []chat.Decision
@@ -93,8 +108,8 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 		return h.goOn(c, key, decided)
 	}
 	text, images := last.said()
-	if body.Trigger != triggerRegenerate && len(images) == 0 {
-		if said, err := h.say(c, key, text, nil, instructions); said || err != nil {
+	if ids, ok := last.imageIDs(key.Thread); ok && body.Trigger != triggerRegenerate {
+		if said, err := h.say(c, key, text, ids, instructions); said || err != nil {
 			return orThread(err)
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/gif" // the first picture of it
+	_ "image/gif" // to read them: of this the first picture
 	"image/jpeg"
-	_ "image/png"
+	_ "image/png" // so too
 	"slices"
 	"strings"
 
 	"golang.org/x/image/draw"
-	_ "golang.org/x/image/webp"
+	_ "golang.org/x/image/webp" // so too
 
 	"voicebridge/persistence"
 )
