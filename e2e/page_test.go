@@ -244,7 +244,8 @@ func TestPageOnPostgres(t *testing.T) {
 	p.visit(t, s.url)
 	p.click(t, "talk")
 	p.untilMessage(t, "user voice completed", askedAloud)
-	p.do(t, "rename the conversation", chromedp.Click(byID("rename-thread")), chromedp.SendKeys(byID("rename-input"), "Sales of this year\r"))
+	p.do(t, "rename the conversation", chromedp.Click(byID("rename-thread")), chromedp.SendKeys(byID("rename-input"), "Sales of this year"))
+	p.enter(t)
 	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
 	if *screenshot != "" {
 		p.picture(t, *screenshot)
@@ -363,7 +364,7 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 		return m.Metadata.Status == persistence.StatusInterrupted && h != nil && *h != "" && len(*h) < len(m.Parts[len(m.Parts)-1].Text)
 	}
 	eventually(t, "an answer that was heard in part", func() bool { return slices.ContainsFunc(s.messages(t, thread), partly) })
-	p.until(t, "the mark at what was not heard", "probe.all('message').some((m) => m.querySelector('s') && m.innerText.includes('the grey part was not heard'))")
+	p.until(t, "the mark at what was not heard", "probe.all('message').some((m) => m.querySelector('s') && m.innerText.includes('The grey part was not heard'))")
 	// The call goes on: another turn, another answer.
 	p.until(t, "the next answer", "probe.messages().filter((m) => m.role === 'assistant').length > 1")
 	p.click(t, "hangup")
