@@ -71,7 +71,7 @@ func newCall(id string, key persistence.Key, log *slog.Logger) *call {
 		saveLeg: func(context.Context, persistence.UpstreamLeg) error { return nil },
 	}
 	c.images = images{key: key, log: c.log}
-	c.tools = toolRunner{key: key, log: c.log, post: c.post, offer: c.offer}
+	c.tools = toolRunner{key: key, log: c.log, post: c.post, offer: c.offer, images: &c.images}
 	return c
 }
 

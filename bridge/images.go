@@ -14,6 +14,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/toolkit"
 )
 
 // Limits of images in calls.
@@ -113,6 +114,26 @@ func (i images) save(ctx context.Context, url string, before int) (session.Image
 		return session.Image{}, err
 	}
 	return session.Image{Part: persistence.ImagePart(i.key.Thread, image), URL: i.url(image, max(len(url), maxReplayedBytes))}, nil
+}
+
+// ofResult are the images of a tool's result as data URLs that together fit into one event.
+func (i images) ofResult(ctx context.Context, output json.RawMessage) []string {
+	found := toolkit.ResultImages(output)
+	if i.store == nil {
+		return nil
+	}
+	var urls []string
+	for _, m := range found {
+		saved, err := i.store.Image(ctx, i.key, m.ID)
+		if err != nil {
+			i.log.Warn("image of a tool not read", "image_id", m.ID, "error", err)
+			continue
+		}
+		if url := i.url(saved, maxShownBytes/len(found)); url != "" {
+			urls = append(urls, url)
+		}
+	}
+	return urls
 }
 
 // hasImage says whether an event may have an image.

@@ -35,6 +35,7 @@ type toolRunner struct {
 	router      *toolkit.Router
 	client      *clienttool.Toolkit
 	approvals   approvals // nil for a call whose thread is elsewhere
+	images      *images
 
 	ctx     context.Context //nolint:containedctx // of the tools that run
 	endAll  context.CancelFunc
@@ -90,7 +91,7 @@ func (r *toolRunner) start(tc toolkit.Call) {
 			r.offer(session.ToolProgress{CallID: tc.ID, Chunk: chunk})
 		})
 		r.client.Forget(tc.ID)
-		r.post(session.ToolEnd{CallID: tc.ID, Result: result, Masked: result.Masked()})
+		r.post(session.ToolEnd{CallID: tc.ID, Result: result, Masked: result.Masked(), Images: r.images.ofResult(ctx, result.Output)})
 	})
 }
 

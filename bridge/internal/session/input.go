@@ -90,6 +90,8 @@ type (
 		CallID string
 		Result toolkit.Result
 		Masked toolkit.Result // as it is kept and shown
+		// Images are those of the result that the model is shown, as data URLs.
+		Images []string
 	}
 	// ApprovalSaved is the question about a tool call as it is saved: open, or decided by
 	// somebody else than the call.

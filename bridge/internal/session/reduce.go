@@ -80,7 +80,7 @@ func (s *State) apply(in Input) {
 	case ToolProgress:
 		s.tools.progressed(in.CallID, in.Chunk)
 	case ToolEnd:
-		s.tools.ended(in.CallID, in.Result, in.Masked)
+		s.tools.ended(in)
 	case ApprovalSaved:
 		s.tools.approvalSaved(in.Approval)
 	case ServerText:

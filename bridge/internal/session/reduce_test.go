@@ -216,12 +216,17 @@ func (c *scripted) play(line string) {
 	case verb == "br":
 		c.reduce(BrowserEvent{Gen: c.s.browserLeg.gen, Data: []byte(rest)})
 	case verb == "tool":
+		rest, image, shown := strings.Cut(rest, " image ")
 		id, output, _ := strings.Cut(rest, " ")
 		result := toolkit.Result{Output: json.RawMessage(output)}
 		if words, failed := strings.CutPrefix(output, "!"); failed {
 			result = toolkit.Result{Error: words}
 		}
-		c.reduce(ToolEnd{id, result, result.Masked()})
+		end := ToolEnd{CallID: id, Result: result, Masked: result.Masked()}
+		if shown {
+			end.Images = []string{image}
+		}
+		c.reduce(end)
 	case verb == "wrote":
 		id, message, _ := strings.Cut(rest, " ")
 		c.reduce(ToolProgress{id, toolkit.Chunk{Message: "It writes.", MessageID: message}})

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ type toolRun struct {
 	delivered bool // the client has answered
 	// output is what the model reads, when the run is done.
 	output string
+	// images are what the model is shown of the result, as data URLs.
+	images []string
 
 	// early is the client's answer when it came before the user's yes: some clients
 	// run a function as soon as they see the call.
@@ -146,6 +149,7 @@ func (t *tools) close(run *toolRun) {
 func (t *tools) answer(run *toolRun) {
 	itemID := t.nextItemID()
 	if !t.up.gone {
+		t.showImages(run)
 		t.sendOutput(run, itemID)
 	}
 	t.answers.need(need{id: itemID, batch: responseID(run.response)})
@@ -168,6 +172,33 @@ func (t *tools) sendOutput(run *toolRun, itemID string) {
 	t.up.send(event)
 }
 
+// showImages shows the upstream the images of a result, which an output cannot hold, as a message of the
+// user that nobody else sees: the page has them with the result. It stands before the output, which is
+// what the model is to answer.
+func (t *tools) showImages(run *toolRun) {
+	if len(run.images) == 0 {
+		return
+	}
+	content := []realtime.Content{{Type: realtime.ContentInputText, Text: "(Images that " + run.Call.Name + " returned)"}}
+	for _, url := range run.images {
+		content = append(content, realtime.Content{Type: realtime.ContentInputImage, ImageURL: url})
+	}
+	run.images = nil
+	event := realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
+		ID: t.hiddenID("i", t.nextItemID()), Type: realtime.ItemMessage, Role: string(persistence.RoleUser), Content: content,
+	}, "")
+	if len(event) > t.up.limit {
+		t.log(slog.LevelWarn, "images of a tool not shown, they are too large for the upstream", "tool", run.Call.Name, "bytes", len(event), "limit", t.up.limit)
+		return
+	}
+	t.up.send(event)
+}
+
+// hiddenID is the id of an item that the browser does not hear of, made of one of ours.
+func (t *tools) hiddenID(kind, itemID string) string {
+	return t.up.SeedPrefix(t.up.gen) + kind + itemID[len(t.ItemPrefix):]
+}
+
 // repeatCall tells the upstream of a call that an earlier session has made. The id is
 // one that this session will not use for a call of its own.
 func (t *tools) repeatCall(run *toolRun) (callID string) {
@@ -177,9 +208,8 @@ func (t *tools) repeatCall(run *toolRun) (callID string) {
 	if !isObject(json.RawMessage(arguments)) || !json.Valid([]byte(arguments)) || len(arguments) > t.up.limit/2 {
 		arguments = "{}"
 	}
-	seed := t.up.SeedPrefix(t.up.gen) + "c" + callID[len(t.ItemPrefix):] // hidden from the browser, which has seen the call
 	t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
-		ID: seed, Type: realtime.ItemFunctionCall, CallID: callID, Name: run.Call.Name, Arguments: arguments,
+		ID: t.hiddenID("c", callID), Type: realtime.ItemFunctionCall, CallID: callID, Name: run.Call.Name, Arguments: arguments,
 	}, ""))
 	return callID
 }

@@ -84,9 +84,10 @@ func (t *tools) progressed(callID string, c toolkit.Chunk) {
 
 // ended records the result and answers the model. masked is the result as it is kept and
 // shown.
-func (t *tools) ended(callID string, result, masked toolkit.Result) {
-	if run := t.byID[callID]; run != nil && run.FinishMasked(result, masked, t.now) {
+func (t *tools) ended(in ToolEnd) {
+	if run := t.byID[in.CallID]; run != nil && run.FinishMasked(in.Result, in.Masked, t.now) {
 		t.close(run)
+		run.images = in.Images
 		t.answer(run)
 	}
 }

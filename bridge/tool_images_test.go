@@ -1,0 +1,57 @@
+package bridge_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/toolkit"
+)
+
+// camera is a tool of an MCP server whose result names an image of the thread, and one that is gone.
+type camera struct {
+	store   *persistence.Store
+	picture []byte
+}
+
+func (camera) Definition() toolkit.Definition {
+	return toolkit.Definition{Name: "s__look", Description: "Looks.", Parameters: []byte(`{"type":"object"}`)}
+}
+
+func (c camera) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		picture, err := persistence.NewImage(c.picture)
+		if err == nil {
+			picture, err = c.store.SaveImage(ctx, persistence.Key{Owner: call.Owner, Thread: call.ThreadID}, picture, 0)
+		}
+		output := fmt.Sprintf(`{"content":[{"type":"image","mimeType":"image/png","image_id":%q,"url":"x"},{"type":"image","mimeType":"image/png","image_id":"gone","url":"x"}]}`, picture.ID)
+		yield(toolkit.Chunk{Result: &toolkit.Result{Output: []byte(output), Model: "[image, image/png]"}}, err)
+	}
+}
+
+// TestImageOfATool shows the model of a call what a tool returns, with its output.
+func TestImageOfATool(t *testing.T) {
+	t.Parallel()
+	store := sqlite(t)
+	b := newBench(t, store, benchConfig{bridge: bridge.Config{Tools: func(context.Context, string, string) (*toolkit.Registry, error) {
+		r := toolkit.NewRegistry()
+		return r, r.Add(toolkit.Entry{Tool: camera{store, drawing(t)}, Executor: toolkit.ExecutorMCP, Server: "s"})
+	}}})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.say("Use a tool, please.")
+	c.next("bridge.tool.done")
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	if got := shown(t, b.session(1)); !slices.Equal(got, []string{"Use a tool, please.", "(Images that s__look returned) [image]"}) {
+		t.Errorf("the model was shown %q", got)
+	}
+	if got := len(b.messages(c.key())); got != 3 {
+		t.Errorf("the thread has %d messages:\n%s", got, b.script(c.key()))
+	}
+}
