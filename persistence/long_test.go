@@ -3,6 +3,7 @@ package persistence_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -17,7 +18,7 @@ func BenchmarkLongThread(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			address := url(b)
 			store := persistencetest.Open(b, address, persistence.Options{})
-			key := longThread(b, store, 100_000)
+			key := longThread(b, store, "m", 100_000)
 			persistencetest.Rows(b, address, "ANALYZE") // PostgreSQL does so by itself after a minute
 			b.Run("replay", func(b *testing.B) {
 				for b.Loop() {
@@ -35,6 +36,7 @@ func BenchmarkLongThread(b *testing.B) {
 					}
 				})
 			}
+			b.Run("delete", func(b *testing.B) { deleteLong(b, store, 10_000) })
 			if err := store.ResetThread(b.Context(), key); err != nil {
 				b.Fatal(err)
 			}
@@ -49,7 +51,41 @@ func BenchmarkLongThread(b *testing.B) {
 	}
 }
 
-func longThread(b *testing.B, store *persistence.Store, amount int) persistence.Key {
+// deleteLong erases a thread while somebody writes to another, and says how long
+// the longest of those writes took.
+func deleteLong(b *testing.B, store *persistence.Store, amount int) {
+	thread, err := store.CreateThread(b.Context(), "bench", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	other := persistence.Key{Owner: "bench", Thread: thread.ID}
+	var longest time.Duration
+	for i := range b.N {
+		b.StopTimer()
+		key := longThread(b, store, fmt.Sprint("d", i, "."), amount)
+		b.StartTimer()
+		deleted := make(chan error, 1)
+		go func() { deleted <- store.DeleteThread(b.Context(), key) }()
+		for going := true; going; {
+			began := time.Now()
+			m := persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("meanwhile")}}
+			if _, err := store.AppendMessage(b.Context(), other, m); err != nil {
+				b.Fatal(err)
+			}
+			longest = max(longest, time.Since(began))
+			select {
+			case err := <-deleted:
+				if going = false; err != nil {
+					b.Fatal(err)
+				}
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest-write")
+}
+
+func longThread(b *testing.B, store *persistence.Store, prefix string, amount int) persistence.Key {
 	thread, err := store.CreateThread(b.Context(), "bench", "")
 	if err != nil {
 		b.Fatal(err)
@@ -63,7 +99,7 @@ func longThread(b *testing.B, store *persistence.Store, amount int) persistence.
 				text = "a rare thing was said"
 			}
 			changes = append(changes, persistence.PutMessage{
-				Message: persistence.Message{ID: fmt.Sprint("m", n), Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)}},
+				Message: persistence.Message{ID: fmt.Sprint(prefix, n), Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)}},
 				Place:   persistence.Place{How: persistence.PlaceLast},
 			})
 			n++

@@ -216,7 +216,9 @@ type Querier interface {
 	// latest day first. priced counts the responses whose cost is known, unpriced
 	// those that used tokens at a price that nobody has said.
 	UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error)
-	// WordHits counts messages of all owners with a word, as far as max_rows.
+	// WordHits gives max_rows for a word that is common: that more than a tenth of the first
+	// messages has. Counting hits with a limit would make the planner, which does not know
+	// the word, read the whole table for a rare one.
 	WordHits(ctx context.Context, arg WordHitsParams) (int64, error)
 }
 
