@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -38,7 +37,7 @@ func authority(t *testing.T, httpPort, tlsPort int) (directory string, client *h
 	if err := names.Close(); err != nil {
 		t.Fatal(err)
 	}
-	silent := log.New(io.Discard, "", 0)
+	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	dns, err := challtestsrv.New(challtestsrv.Config{Log: silent, DNSAddrs: []string{address}})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +72,7 @@ func portOf(ln net.Listener) int { return ln.Addr().(*net.TCPAddr).Port }
 func running(t *testing.T, s *Source, ln net.Listener) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secure") }), ErrorLog: log.New(io.Discard, "", 0)}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secure") }), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)}
 	go func() { _ = srv.Serve(tls.NewListener(ln, s.TLS())) }()
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

@@ -76,9 +76,9 @@ func (c *checks) address(key, value, example string) (host string, ok bool) {
 	return host, true
 }
 
-func (c *checks) number(key string, value, low, high float64) {
-	if !(value >= low && value <= high) {
-		c.wrong(key, "%v is not between %s and %s", value, strconv.FormatFloat(low, 'f', -1, 64), strconv.FormatFloat(high, 'f', -1, 64))
+func (c *checks) number(key string, value, high float64) {
+	if !(value >= 0 && value <= high) {
+		c.wrong(key, "%v is not between 0 and %s", value, strconv.FormatFloat(high, 'f', -1, 64))
 	}
 }
 

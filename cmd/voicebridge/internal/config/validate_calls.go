@@ -35,8 +35,8 @@ func (c *Config) checkCalls(w *checks) {
 	w.between("calls.idle_minutes", l.IdleMinutes, 0, 24*60)
 	w.between("calls.max_minutes", l.MaxMinutes, 0, 7*24*60)
 	w.between("calls.max_tool_rounds", l.MaxToolRounds, 1, 1000)
-	w.number("budget.call_usd", c.Budget.CallUSD, 0, 1e6)
-	w.number("budget.owner_day_usd", c.Budget.OwnerDayUSD, 0, 1e6)
+	w.number("budget.call_usd", c.Budget.CallUSD, 1e6)
+	w.number("budget.owner_day_usd", c.Budget.OwnerDayUSD, 1e6)
 	w.between("budget.warn_percent", c.Budget.WarnPercent, 1, 100)
 }
 
@@ -57,7 +57,7 @@ func (t TurnDetection) check(w *checks) {
 	}
 	w.oneOf(key+"eagerness", t.Eagerness, "", "low", "medium", "high", "auto")
 	if t.Threshold != nil {
-		w.number(key+"threshold", *t.Threshold, 0, 1)
+		w.number(key+"threshold", *t.Threshold, 1)
 	}
 	for name, field := range map[string]struct {
 		value     *int
@@ -83,7 +83,7 @@ func (c *Config) checkTelemetry(w *checks) {
 	if c.Traces.Endpoint != "" {
 		w.httpURL("traces.endpoint", c.Traces.Endpoint)
 	}
-	w.number("traces.sample", c.Traces.Sample, 0, 1)
+	w.number("traces.sample", c.Traces.Sample, 1)
 }
 
 // domainName is a name that an authority gives a certificate for.
