@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -202,4 +203,58 @@ func TestPageLongThread(t *testing.T) {
 	p.until(t, "earlier messages", "probe.all('message').length > 0 && Number(/\\d+/.exec(probe.all('message')[0].querySelector('.bubble').innerText)) < 1960")
 	p.click(t, "latest")
 	p.until(t, "the end again", end+" && probe.all('latest').length === 0")
+}
+
+// scrolling scrolls up by hand for so many frames and tells how long they took, in milliseconds.
+const scrolling = `((frames) => new Promise((done) => {
+	const box = document.getElementById('transcript');
+	const took = [];
+	let before = performance.now();
+	const step = (now) => {
+		took.push(now - before);
+		before = now;
+		if (took.length > frames) return done(took.slice(1));
+		box.dispatchEvent(new WheelEvent('wheel', { deltaY: -240 }));
+		box.scrollTop -= 240;
+		requestAnimationFrame(step);
+	};
+	requestAnimationFrame(step);
+}))`
+
+// TestPageVeryLongThread opens a thread of 10,000 messages at its end, scrolls through a good part of it and
+// jumps to its beginning. How fast that is depends on the machine, so it is printed and not asserted.
+func TestPageVeryLongThread(t *testing.T) {
+	t.Parallel()
+	database, thread := longThread(t, 10_000)
+	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t, speaksOnce(t))
+	began := time.Now()
+	p.visit(t, s.url+"/#/t/"+thread)
+	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 9999')")
+	t.Logf("the end of 10,000 messages was there after %v", time.Since(began).Round(time.Millisecond))
+	for _, part := range []string{"near the end", "further up"} {
+		took := eval[[]float64](t, p, scrolling+"(300)")
+		slices.Sort(took)
+		var sum float64
+		for _, ms := range took {
+			sum += ms
+		}
+		t.Logf("%s: %.0f frames a second; a frame took %.1f ms in the middle, %.1f ms for one in twenty, %.1f ms at most",
+			part, 1000*float64(len(took))/sum, took[len(took)/2], took[len(took)*19/20], took[len(took)-1])
+	}
+	p.until(t, "lines that are drawn where the reader is", "probe.all('message').some((m) => { const r = m.getBoundingClientRect(); return r.bottom > 100 && r.top < innerHeight - 100; })")
+	if n := eval[int](t, p, "document.querySelectorAll('*').length"); n > 3000 {
+		t.Errorf("%d elements are drawn", n)
+	}
+	p.until(t, "the first message, after many times Home", `(() => {
+		const box = document.getElementById('transcript');
+		box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Home', bubbles: true }));
+		box.scrollTop = 0;
+		return probe.all('message')[0]?.innerText.includes('Question 0,');
+	})()`)
+	took := eval[[]float64](t, p, scrolling+"(60)")
+	slices.Sort(took)
+	t.Logf("with all of them here a frame took %.1f ms in the middle, %.1f ms at most", took[len(took)/2], took[len(took)-1])
+	p.click(t, "latest")
+	p.until(t, "the end again", "probe.all('message').at(-1)?.innerText.includes('Answer 9999')")
 }

@@ -1,5 +1,5 @@
 import { Heights, sliceOf, topOf, type Slice } from './window';
-import { atEnd, stick, wayOf, type Stick, type StickEvent } from './stick';
+import { atEnd, slack, stick, wayOf, type Stick, type StickEvent } from './stick';
 
 const around = 900;
 const restMs = 250;
@@ -57,6 +57,7 @@ export class Scroller {
     });
     // On the scroll bar, which is no element of its own.
     on('pointerdown', (event) => event.target === box && event.offsetX >= box.clientWidth && hand(true));
+    on('focusin', ({ target }) => target instanceof HTMLElement && target !== box && this.#focused(target));
     on('scroll', () => this.#scrolled(), { passive: true });
     on('scrollend', () => this.#do({ type: 'rest' }));
     this.#observer?.observe(box);
@@ -130,6 +131,16 @@ export class Scroller {
     // Browsers without scrollend.
     clearTimeout(this.#rest);
     this.#rest = setTimeout(() => this.#do({ type: 'rest' }), restMs * 4);
+  }
+
+  /** The focus of the keyboard is to be seen, also while the end grows. */
+  #focused(target: HTMLElement): void {
+    const box = this.#box;
+    if (!box || !target.matches(':focus-visible')) return;
+    target.scrollIntoView({ block: 'nearest', behavior: 'instant' });
+    if (box.scrollHeight - box.scrollTop - box.clientHeight <= slack) return;
+    this.#do({ type: 'elsewhere' });
+    this.#anchor = this.#visible();
   }
 
   #scrolled(): void {

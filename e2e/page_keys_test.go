@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+// tabTo presses Tab until an element has the focus. On the way the focus is always in view, can be seen
+// and is never lost.
+func (p *tab) tabTo(t *testing.T, what, found string) {
+	t.Helper()
+	const most = 80
+	var passed []string
+	for range most {
+		p.press(t, "Tab", 9)
+		at := eval[struct {
+			Name    string
+			Found   bool
+			Seen    bool
+			Focused bool
+		}](t, p, `(() => {
+			const e = document.activeElement;
+			const { left, right, top, bottom, width, height } = e.getBoundingClientRect();
+			const style = getComputedStyle(e);
+			const ring = (s) => s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0 || s.boxShadow !== 'none';
+			return {
+				name: e.dataset.testid ?? e.ariaLabel ?? e.textContent.trim().slice(0, 30),
+				found: !!(`+found+`),
+				seen: width > 0 && height > 0 && right > 0 && bottom > 0 && left < innerWidth && top < innerHeight,
+				focused: e === document.body || ring(style) || [...document.querySelectorAll(':focus-within')].some((w) => ring(getComputedStyle(w))),
+			};
+		})()`)
+		passed = append(passed, at.Name)
+		if !at.Seen || !at.Focused {
+			t.Errorf("on the way to %s the focus on %q is in view: %v, is shown: %v", what, at.Name, at.Seen, at.Focused)
+		}
+		if at.Found {
+			return
+		}
+	}
+	t.Fatalf("Tab does not reach %s: %q", what, passed)
+}
+
+func (p *tab) tabToID(t *testing.T, id string) {
+	t.Helper()
+	p.tabTo(t, id, fmt.Sprintf("e.dataset.testid === %q", id))
+}
+
+// focusOn waits until an element has the focus.
+func (p *tab) focusOn(t *testing.T, id string) {
+	t.Helper()
+	p.until(t, "the focus on "+id, fmt.Sprintf("document.activeElement.dataset.testid === %q", id))
+}
+
+// TestPageByKeyboard types, calls, mutes, approves, hangs up, renames and changes the settings without a mouse.
+func TestPageByKeyboard(t *testing.T) {
+	t.Parallel()
+	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.until(t, "an empty page", "probe.all('empty').length === 1")
+	p.press(t, "Tab", 9)
+	p.until(t, "the way past the list", "document.activeElement.matches('.skip') && document.activeElement.getBoundingClientRect().top >= 0")
+	p.enter(t)
+	p.focusOn(t, "textbox")
+	p.tabToID(t, "talk")
+	p.enter(t)
+	p.focusOn(t, "hangup")
+	p.untilMessage(t, "assistant voice completed", greeting)
+	p.do(t, "give the focus to the thread", chromedp.Evaluate[chromedp.Void]("(document.getElementById('transcript').focus(), undefined)"))
+	p.press(t, "m", 77)
+	p.until(t, "the word for it", "probe.all('call-state')[0].dataset.word === 'muted'")
+	p.tabToID(t, "textbox")
+	p.do(t, "type", chromedp.KeyEvent(chartWords))
+	p.enter(t)
+	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
+	p.tabToID(t, "approve")
+	p.enter(t)
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	p.until(t, "a focus that is not lost", "document.activeElement !== document.body")
+	p.tabTo(t, "the thread's name", "e.matches('[data-testid=thread-item] a')")
+	p.tabToID(t, "rename-thread")
+	p.enter(t)
+	p.focusOn(t, "rename-input")
+	p.do(t, "type", chromedp.KeyEvent("By hand"))
+	p.enter(t)
+	p.focusOn(t, "rename-thread")
+	p.until(t, "the new title", "probe.all('thread-item')[0].innerText.includes('By hand')")
+	p.tabToID(t, "hangup")
+	p.press(t, " ", 32)
+	p.focusOn(t, "talk")
+	p.untilOver(t)
+	p.tabToID(t, "more")
+	p.enter(t)
+	p.tabToID(t, "menu-settings")
+	p.enter(t)
+	p.until(t, "the settings, with the focus in them", "probe.all('settings-panel').length === 1 && probe.all('settings-panel')[0].contains(document.activeElement)")
+	p.press(t, "Escape", 27)
+	p.until(t, "no settings, and the focus where it was", "probe.all('settings-panel').length === 0 && document.activeElement.dataset.testid === 'more'")
+	s.untilEnded(t, 1)
+}
+
+// tree is what a screen reader is told of the page, one element a line: its role and its name.
+func (p *tab) tree(t *testing.T) []string {
+	t.Helper()
+	res := run(t, p, "read the accessibility tree", chromedp.Action[accessibility.GetFullAXTreeResult](
+		func(ctx context.Context, target *chromedp.Target) (accessibility.GetFullAXTreeResult, error) {
+			return cdp.Call(ctx, target, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+		}))
+	text := func(v *accessibility.Value) (s string) {
+		if v != nil {
+			_ = json.Unmarshal(v.Value, &s)
+		}
+		return strings.Join(strings.Fields(s), " ")
+	}
+	nodes := map[accessibility.NodeID]*accessibility.Node{}
+	for _, n := range res.Nodes {
+		nodes[n.NodeID] = n
+	}
+	var lines []string
+	var walk func(accessibility.NodeID)
+	walk = func(id accessibility.NodeID) {
+		n := nodes[id]
+		if n == nil {
+			return
+		}
+		if role := text(n.Role); !n.Ignored && role != "InlineTextBox" && role != "generic" {
+			lines = append(lines, strings.TrimSpace(role+" "+text(n.Name)))
+		}
+		for _, child := range n.ChildIDs {
+			walk(child)
+		}
+	}
+	walk(res.Nodes[0].NodeID)
+	return lines
+}
+
+// wantTree checks that a screen reader is told some elements, in their order, and no control without a name.
+func (p *tab) wantTree(t *testing.T, state string, want ...string) {
+	t.Helper()
+	lines := p.tree(t)
+	keep(t, "tree-"+strings.ReplaceAll(state, " ", "-")+".txt", []byte(strings.Join(lines, "\n")))
+	for _, role := range []string{"button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "slider", "dialog", "navigation", "region", "complementary", "search", "image"} {
+		if slices.Contains(lines, role) {
+			t.Errorf("%s: there is a %s without a name", state, role)
+		}
+	}
+	rest := lines
+	for _, w := range want {
+		at := slices.IndexFunc(rest, func(line string) bool { return strings.HasPrefix(line, w) })
+		if at < 0 {
+			t.Errorf("%s: a screen reader is not told %q, in this order, in\n%s", state, w, strings.Join(lines, "\n"))
+			return
+		}
+		rest = rest[at+1:]
+	}
+}
+
+// TestPageForScreenReaders reads what Chromium tells a screen reader, in the main states.
+func TestPageForScreenReaders(t *testing.T) {
+	t.Parallel()
+	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.until(t, "an empty page", "probe.all('empty').length === 1")
+	p.wantTree(t, "empty", "RootWebArea", "link Skip to the message box", "complementary Conversations", "navigation Conversations", "button New conversation",
+		"search Search everything said", "searchbox Search everything said", "heading New conversation", "main Transcript", "textbox Message", "button Talk")
+	p.click(t, "talk")
+	p.untilMessage(t, "assistant voice completed", greeting)
+	p.click(t, "mute")
+	p.say(t, chartWords)
+	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
+	p.wantTree(t, "asked in a call", "main Transcript", "region Let the assistant use", "button Don’t allow", "button Allow once",
+		"region Call", "status", "button Unmute the microphone", "button Hang up", "textbox Message")
+	p.click(t, "approve")
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	p.until(t, "what the call was like", "probe.all('call-end').length === 1")
+	p.wantTree(t, "after a call", "main Transcript", "image bar chart: Sales of this year", "region Call", "button Talk")
+}
