@@ -32,6 +32,8 @@ export interface OfferedTool {
   server: string;
   /** It asks before it runs. */
   asks: boolean;
+  /** It changed, or came, after its server was first seen, and the operator has not accepted that: is the assistant given it as it was? */
+  held?: 'as-it-was' | 'not-offered';
 }
 
 /** An MCP server and whether it is connected. */
@@ -39,6 +41,8 @@ export interface ToolServer {
   name: string;
   connected: boolean;
   error: string;
+  /** How many tools it offers. */
+  tools: number;
 }
 
 export async function getTools(): Promise<{ tools: OfferedTool[]; servers: ToolServer[] }> {
@@ -49,16 +53,18 @@ export async function getTools(): Promise<{ tools: OfferedTool[]; servers: ToolS
     executor: asText(tool.executor),
     server: asText(tool.server),
     asks: tool.approval === true || tool.approve === true || tool.requires_approval === true,
+    held: tool.state !== 'held' ? undefined : tool.offered === false ? ('not-offered' as const) : ('as-it-was' as const),
   }));
   const told = asObjects(raw.servers).map((server) => ({
     name: asText(server.name),
     connected: server.connected === true || server.state === 'connected',
     error: asText(server.error),
+    tools: asNumber(server.tools, 0),
   }));
   // A server that is not told of by itself is known by its tools.
   const names = new Set(told.map(({ name }) => name));
   const others = [...new Set(tools.map(({ server }) => server))].filter((name) => name !== '' && !names.has(name));
-  return { tools, servers: [...told, ...others.map((name) => ({ name, connected: true, error: '' }))] };
+  return { tools, servers: [...told, ...others.map((name) => ({ name, connected: true, error: '', tools: tools.filter(({ server }) => server === name).length }))] };
 }
 
 /** The provider and the model of typed messages, as one text; empty when the server does not tell. */

@@ -380,6 +380,11 @@ export const de: Words = {
     connected: 'Verbunden',
     notConnected: 'Nicht verbunden',
     asks: 'fragt zuerst',
+    toolsOf: (n) => `${n} ${n === 1 ? 'Werkzeug' : 'Werkzeuge'}`,
+    held: {
+      'as-it-was': 'Es hat sich geändert, seit sein Server zum ersten Mal gesehen wurde. Der Assistent erhält es so, wie es war, und jede Verwendung wird erfragt. Der Betreiber kann die Änderung annehmen.',
+      'not-offered': 'Sein Server hatte es nicht, als er zum ersten Mal gesehen wurde. Deshalb erhält der Assistent es nicht. Der Betreiber kann es annehmen.',
+    },
     checks: 'Ist alles bereit?',
     secure: 'Diese Seite ist sicher, der Browser kann das Mikrofon also erlauben.',
     insecure: 'Diese Seite ist nicht sicher, deshalb erlaubt der Browser das Mikrofon nicht. Öffnen Sie sie über HTTPS oder unter 127.0.0.1.',

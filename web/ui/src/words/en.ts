@@ -388,6 +388,11 @@ export const en = {
     connected: 'Connected',
     notConnected: 'Not connected',
     asks: 'asks first',
+    toolsOf: (n: number) => `${n} ${n === 1 ? 'tool' : 'tools'}`,
+    held: {
+      'as-it-was': 'It changed after its server was first seen. The assistant gets it as it was, and each use asks. The operator can accept the change.',
+      'not-offered': 'Its server did not have it when it was first seen, so the assistant is not given it. The operator can accept it.',
+    },
     checks: 'Is everything ready?',
     secure: 'This page is secure, so the browser can allow the microphone.',
     insecure: 'This page is not secure, so the browser does not allow the microphone. Open it over HTTPS or at 127.0.0.1.',
