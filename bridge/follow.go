@@ -20,7 +20,7 @@ type follower struct {
 	seen     int64 // the newest change that was looked at
 }
 
-// run tells the call what was written until no turn runs any more, or ctx ends.
+// run tells the call what was written until no turn is running, or ctx ends.
 func (f *follower) run(ctx context.Context, post func(session.Input)) {
 	if f == nil {
 		return

@@ -113,7 +113,7 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 	}
 }
 
-// Interrupt stops what the thread's call does at this moment: its answer, what is
+// Interrupt stops what the thread's call is doing: its answer, what is
 // still heard of one, and its tools. It reports false when there is nothing to stop.
 func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
 	if c.find(key) == nil {

@@ -99,7 +99,7 @@ func (r *toolRunner) start(tc toolkit.Call) {
 func (r *toolRunner) ended(callID string) { delete(r.cancels, callID) }
 
 // awaitApproval follows a question: it tells that it is saved and what was answered,
-// until nobody can answer any more.
+// until nobody can answer.
 func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	if r.approvals == nil {
 		return

@@ -111,7 +111,7 @@ func (q *questions) decide(c *call, outcome toolkit.Outcome) {
 	q.draft.emit(Event{Type: EventToolDecided, Call: e})
 }
 
-// drop gives up a question to which no answer is waited for any more.
+// drop gives up a question that no longer needs an answer.
 func (q *questions) drop(c *call) { q.decide(c, toolkit.ApprovalInterrupted) }
 
 // closeQuestion saves that a question is over, if an earlier save did not.

@@ -27,7 +27,7 @@ const (
 	maxSpoken, maxAnswerKept = 4000, 64 << 10
 	// askEvery is the time between two tellings of the text so far.
 	askEvery = 300 * time.Millisecond
-	// askGrace is how long a turn that was told to stop is waited for.
+	// askGrace is how long to wait for a turn that was told to stop.
 	askGrace = 300 * time.Millisecond
 )
 
@@ -97,7 +97,7 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 	}
 }
 
-// leaveTurn stops a turn that nobody waits for any more, and lets it save what it
+// leaveTurn stops a turn that nobody is waiting for, and lets it save what it
 // said. One that has ended is left as it is.
 func leaveTurn(turn *Turn) {
 	turn.Interrupt()

@@ -60,7 +60,7 @@ type waiting struct {
 	call     EventCall
 	answered chan struct{} // closed with result set
 	result   toolkit.Result
-	closed   bool // answered, or not waited for any more
+	closed   bool // answered, or given up
 	given    bool // answered
 }
 

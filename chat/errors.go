@@ -28,13 +28,13 @@ var (
 	// ErrUnknownCall says that no message asked for a call. It comes in a [CallError].
 	ErrUnknownCall = errors.New("no open tool call has this id")
 	// ErrAnswered says that a call has its result. It comes in a [CallError].
-	ErrAnswered = errors.New("the tool call is answered already")
-	// ErrNotAsked says that the user is not asked about a call, or not any more, or
+	ErrAnswered = errors.New("the tool call has already been answered")
+	// ErrNotAsked says that the user is not being asked about a call, or no longer, or
 	// that the nonce is not that of the question. It comes in a [CallError].
-	ErrNotAsked = errors.New("no approval with this nonce is waited for")
-	// ErrReplayGone says that the events asked for are not kept any more: read the
+	ErrNotAsked = errors.New("no approval with this nonce is pending")
+	// ErrReplayGone says that the events asked for are no longer kept: read the
 	// message instead.
-	ErrReplayGone = errors.New("these events of the turn are not kept any more")
+	ErrReplayGone = errors.New("these events of the turn are no longer kept")
 )
 
 // CallError is an error about one call of a tool.

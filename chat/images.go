@@ -37,7 +37,7 @@ type Image struct {
 	URL string `json:"url"`
 }
 
-// savedImages are images of the thread by their ids. One that is not there any more is
+// savedImages are images of the thread by their ids. One that is gone is
 // in the message all the same, which says so.
 func savedImages(ctx context.Context, store *persistence.Store, key persistence.Key, ids []string) ([]Image, error) {
 	all := make([]Image, 0, len(ids))

@@ -85,13 +85,13 @@ func (t *Turn) Wait(ctx context.Context) (Result, error) {
 // Events yields what happens in the turn, from the event with that index on, and
 // ends after EventFinish. Any number of readers may follow a turn, also after
 // its end; none slows it down. The error is that of ctx, or ErrReplayGone when
-// the turn was so long that its beginning is not kept any more.
+// the turn was so long that its beginning is no longer kept.
 func (t *Turn) Events(ctx context.Context, from int) iter.Seq2[Event, error] {
 	return t.events.follow(ctx, from)
 }
 
 // Deliver hands over the result of a call that the turn waits for. The errors
-// are a [CallError] with ErrUnknownCall (never asked, or not waited for any more)
+// are a [CallError] with ErrUnknownCall (never asked, or given up)
 // or ErrAnswered, and ErrTooLarge: the call has then failed with these words.
 func (t *Turn) Deliver(r ToolResult) error { return t.caller.deliver(r) }
 

@@ -220,7 +220,7 @@ type Requeue struct {
 	Error string
 	// NotBefore is when it may be tried again; zero is at once.
 	NotBefore time.Time
-	// Pause lets the queue stand still as well; nil does not.
+	// Pause pauses the queue as well; nil does not.
 	Pause *QueuePause
 }
 
@@ -252,7 +252,7 @@ func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt i
 	return back, err
 }
 
-// PausedQueues names the threads of all owners whose queues stand still for this
+// PausedQueues names the threads of all owners whose queues are paused for this
 // reason. It is for the start of a process, which may be what they waited for.
 func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) {
 	rows, err := s.eng.read().ListPausedQueues(ctx, pgdb.ListPausedQueuesParams{Reason: reason})

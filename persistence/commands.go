@@ -31,7 +31,7 @@ type Command struct {
 	Key      Key
 	Kind     string          // what to do, as the two sides call it
 	Body     json.RawMessage // what is to be known for it; nil for nothing
-	// ExpiresAt is when nobody waits for the answer any more. It is filled in by Ask.
+	// ExpiresAt is when nobody waits for the answer any longer. It is filled in by Ask.
 	ExpiresAt time.Time
 }
 
@@ -129,7 +129,7 @@ func (s *Store) forgetCommand(ctx context.Context, id string) {
 
 // HandleCommands carries out what other instances ask this one for, each command
 // once and in a goroutine of its own, until ctx ends. The context of handle ends
-// when nobody waits for the answer any more.
+// when nobody waits for the answer any longer.
 func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context, Command) (json.RawMessage, error)) error {
 	var running sync.WaitGroup
 	defer running.Wait()

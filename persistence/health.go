@@ -79,7 +79,7 @@ func (s *Store) Healthy(ctx context.Context) error {
 	})
 	if err != nil {
 		since, _ := s.health.get()
-		return fmt.Errorf("%w: it takes nothing since %s: %w", ErrUnavailable, since.Format(time.RFC3339), err)
+		return fmt.Errorf("%w: it has taken no changes since %s: %w", ErrUnavailable, since.Format(time.RFC3339), err)
 	}
 	return nil
 }

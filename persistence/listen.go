@@ -110,7 +110,7 @@ func (e *postgresEngine) keepFollowing(ctx context.Context, l *line) {
 		if l != nil {
 			pause.Reset()
 			err := e.receive(ctx, l)
-			_ = l.close() // it is of no use any more
+			_ = l.close() // it is useless now
 			if ctx.Err() != nil {
 				return
 			}

@@ -21,7 +21,7 @@ func thisProcess() (host, process string) {
 	return strings.TrimSpace(string(boot)) + " " + space, fmt.Sprint(pid, " ", began)
 }
 
-// processGone says that a process of this machine is not there any more: its id is
+// processGone says that a process of this machine is gone: its id is
 // free, or another's.
 func processGone(process string) bool {
 	var pid int

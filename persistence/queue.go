@@ -177,7 +177,7 @@ func (s *Store) QueuePause(ctx context.Context, key Key) (*QueuePause, error) {
 func pauseOf(ctx context.Context, s *Store, q queries, key Key) (*QueuePause, error) {
 	row, err := q.GetQueuePause(ctx, pgdb.GetQueuePauseParams{ThreadID: key.Thread, Owner: key.Owner})
 	if errors.Is(s.fail("", err), ErrNotFound) {
-		return nil, nil //nolint:nilnil // it does not stand still
+		return nil, nil //nolint:nilnil // it is not paused
 	}
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (s *Store) QueuedMessage(ctx context.Context, key Key, id string) (QueuedMe
 }
 
 // Unqueue removes a message that waits, and returns it. ErrConflict says that it is
-// being sent at this moment.
+// being sent.
 func (s *Store) Unqueue(ctx context.Context, key Key, id string) (m QueuedMessage, err error) {
 	err = s.lockedBatch(ctx, key, "remove queued message", func(b *Batch) error {
 		row, err := b.waiting(id)
@@ -219,7 +219,7 @@ func (s *Store) Unqueue(ctx context.Context, key Key, id string) (m QueuedMessag
 }
 
 // ClearQueue removes all that waits, and tells how many that were. A message
-// that is being sent at this moment stays.
+// that is being sent stays.
 func (s *Store) ClearQueue(ctx context.Context, key Key) (removed int, err error) {
 	err = s.lockedBatch(ctx, key, "clear queue", func(b *Batch) error {
 		at := dbtype.At(now())
@@ -231,7 +231,7 @@ func (s *Store) ClearQueue(ctx context.Context, key Key) (removed int, err error
 }
 
 // EditQueued gives a message that waits another text, and takes its title away.
-// ErrConflict says that it is being sent at this moment.
+// ErrConflict says that it is being sent.
 func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m QueuedMessage, err error) {
 	if err := (QueuedMessage{Text: text}).validate(); err != nil {
 		return QueuedMessage{}, fmt.Errorf("edit queued message: %w", err)
@@ -293,7 +293,7 @@ func (s *Store) TitleQueued(ctx context.Context, key Key, id, title string) erro
 	}))
 }
 
-// PauseQueue lets the queue stand still.
+// PauseQueue pauses the queue.
 func (s *Store) PauseQueue(ctx context.Context, key Key, p QueuePause) error {
 	return s.lockedBatch(ctx, key, "pause queue", func(b *Batch) error { return b.pauseQueue(p) })
 }
@@ -353,7 +353,7 @@ func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
 	return row, nil
 }
 
-// leased says that somebody sends the message at this moment.
+// leased says that somebody is sending the message.
 func leased(row pgdb.QueuedMessage) bool {
 	return row.State == string(QueueSending) && row.LeaseUntil != nil && !row.LeaseUntil.Before(now())
 }

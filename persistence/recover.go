@@ -125,7 +125,7 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	})
 }
 
-// fence keeps the instance from writing any more, unless it lives.
+// fence keeps the instance from writing, unless it is alive.
 func (r *recovery) fence(ctx context.Context, q queries, at dbtype.Time) error {
 	beats, err := q.LockInstance(ctx, pgdb.LockInstanceParams{ID: r.instance})
 	switch {

@@ -32,7 +32,7 @@ type Options struct {
 	// Logger hears of what no caller is told; nil is silence.
 	Logger *slog.Logger
 	// Instance is the id of this process. It must be new for every start: what
-	// was left open under an id that nobody serves any more counts as left by a
+	// was left open under an id that nobody serves counts as left by a
 	// dead process. Empty means a new UUID.
 	Instance string
 	// NoMigrate leaves the schema as it is until Serve.

@@ -206,7 +206,7 @@ func (b *Batch) SaveTextSession(t TextSession) error {
 	return b.do("save text session", func() error {
 		for _, text := range []string{t.Tools, t.Defaults} {
 			if len(text) > maxSessionBytes || text != "" && !json.Valid([]byte(text)) {
-				return fmt.Errorf("%w text session: its tools or defaults are no JSON, or more than %d bytes", ErrInvalid, maxSessionBytes)
+				return fmt.Errorf("%w text session: its tools or defaults are not JSON, or more than %d bytes", ErrInvalid, maxSessionBytes)
 			}
 		}
 		if max(len(t.Provider), len(t.Model)) > MaxIDBytes {

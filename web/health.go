@@ -53,7 +53,7 @@ func (h *health) readyz(c echo.Context) error {
 	}
 	if err := h.store.Healthy(ctx); err != nil {
 		h.log.Error("database does not answer, or takes nothing", "error", err)
-		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "The database does not answer, or takes nothing.", RetryAfter: 5 * time.Second}
+		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "The database does not answer, or refuses changes.", RetryAfter: 5 * time.Second}
 	}
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
 }

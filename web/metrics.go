@@ -83,7 +83,7 @@ func (m *Metrics) watch(calls voiceCalls, texts textChat, open *socket.Set, even
 			func() float64 { return float64(events.Dropped()) })),
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_calls_live", Help: "Live calls."},
 			func() float64 { return float64(calls.Count()) })),
-		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_text_turns_live", Help: "Text turns that run."},
+		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_text_turns_live", Help: "Text turns in progress."},
 			func() float64 { return float64(texts.Count()) })),
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_sockets_live", Help: "Open thread sockets."},
 			func() float64 { return float64(open.Count()) })),

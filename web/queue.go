@@ -234,7 +234,7 @@ func orQueued(err error) error {
 	case errors.Is(err, persistence.ErrNotFound):
 		return errNotQueued
 	case errors.Is(err, persistence.ErrConflict):
-		return &problem.Error{Status: http.StatusConflict, Code: "message_sending", Message: "The message is being sent at this moment."}
+		return &problem.Error{Status: http.StatusConflict, Code: "message_sending", Message: "The message is being sent."}
 	}
 	return err
 }

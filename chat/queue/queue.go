@@ -23,7 +23,7 @@ const (
 	DefaultMaxAttempts = 6
 )
 
-// ErrClosed says that the queue does not send any more, because the server ends.
+// ErrClosed says that the queue no longer sends, because the server is stopping.
 var ErrClosed = errors.New("the queue has stopped")
 
 // Config says how queues work, the same for all threads. Store is needed.
@@ -77,7 +77,7 @@ type Queue struct {
 	wake   chan struct{}
 }
 
-// work is what goes on on a thread.
+// work is what is going on in a thread.
 type work struct {
 	again   bool // it must be done once more
 	turning bool // a message was sent, and its turn runs

@@ -25,7 +25,7 @@ type benchCommand struct {
 	NoLoad     bool   `help:"Leave out the rounds with sound alone."`
 	Relay      bool   `help:"Measure a bare relay in place of the bridge: it passes sound and events on and does nothing else."`
 	Against    string `help:"Compare with the figures of this file, which --json wrote: of the bare relay, or of another version." placeholder:"FILE" type:"existingfile"`
-	Database   string `help:"The bridge's database, one that is made for this; an SQLite file that is thrown away unless it is given." placeholder:"URL"`
+	Database   string `help:"Database for the bridge, made for this purpose; by default, a SQLite file that is thrown away." placeholder:"URL"`
 	JSON       string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
 }
 

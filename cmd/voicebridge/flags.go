@@ -11,7 +11,7 @@ type settingFlags struct {
 	AllowedOrigins []string `help:"Origins whose pages may use the API." placeholder:"ORIGIN"`
 	UDPPort        *int     `name:"udp-port" help:"One UDP port for all media; 0 is any." placeholder:"PORT"`
 	PublicIPs      []string `name:"public-ips" help:"Addresses that browsers reach this machine by." placeholder:"IP"`
-	MCPConfig      *string  `name:"mcp-config" help:"File with MCP servers (mcp.json if it is there)." placeholder:"FILE"`
+	MCPConfig      *string  `name:"mcp-config" help:"File with MCP servers (mcp.json if it exists)." placeholder:"FILE"`
 }
 
 func (s *settingFlags) settings() map[string]any {

@@ -37,7 +37,7 @@ type process struct {
 // globalFlags are the flags of every command. Flags that are settings are pointers:
 // nil leaves the setting to the environment, the file and the defaults.
 type globalFlags struct {
-	Config    string  `help:"Settings file (environment VOICEBRIDGE_CONFIG; voicebridge.yaml if it is there)." placeholder:"FILE"`
+	Config    string  `help:"Settings file (environment VOICEBRIDGE_CONFIG; voicebridge.yaml if it exists)." placeholder:"FILE"`
 	LogLevel  *string `help:"debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat *string `help:"text or json." placeholder:"FORMAT"`
 }

@@ -39,7 +39,7 @@ type Config struct {
 	// whose default is small and cuts long conversations without a word.
 	NumCtx int
 	// KeepAlive is how long the model stays loaded afterwards, as Ollama writes
-	// it: "10m", "-1" for ever; empty leaves it to the server.
+	// it: "10m", "-1" forever; empty leaves it to the server.
 	KeepAlive string
 	// MaxAnswer limits the size of an answer, in bytes; 0 is 64 MiB.
 	MaxAnswer int64

@@ -34,7 +34,7 @@ const (
 	maxPause   = 2 * time.Second
 )
 
-// ErrStopped says that the Writer does not run any more.
+// ErrStopped says that the Writer is no longer running.
 var ErrStopped = errors.New("writer has stopped")
 
 // store is the database.

@@ -123,7 +123,7 @@ func (in *inbound) init() { in.tracks = make(chan *webrtc.TrackRemote, 1) }
 
 // outbound is the audio to the remote.
 type outbound struct {
-	turn    sync.Mutex // only ever tried, never waited for
+	turn    sync.Mutex // only ever tried, never blocked on
 	splice  splice
 	packet  rtp.Packet // reused, so that a packet costs no allocation
 	dropped atomic.Uint64

@@ -39,12 +39,12 @@ type Faults struct {
 
 	Transcripts TranscriptFault `json:"transcripts,omitempty" help:"What happens to transcripts of speech: late, never, failed, or reversed (of two turns the later one first)." placeholder:"FAULT"`
 	// ExpireAfter ends the session with session_expired, DropAfter without a
-	// word; SilenceAfter sends neither events nor sound any more, while the
+	// word; SilenceAfter sends neither events nor audio, while the
 	// connection stays. All count from the opening of the data channel; zero is
 	// never.
 	ExpireAfter  time.Duration `json:"expire_after,omitempty" help:"End the session as expired after this time." placeholder:"TIME"`
 	DropAfter    time.Duration `json:"drop_after,omitempty" help:"End the session without a word after this time." placeholder:"TIME"`
-	SilenceAfter time.Duration `json:"silence_after,omitempty" help:"Send neither events nor sound any more after this time." placeholder:"TIME"`
+	SilenceAfter time.Duration `json:"silence_after,omitempty" help:"Send neither events nor audio after this time." placeholder:"TIME"`
 
 	InjectUnknown     bool `json:"inject_unknown,omitempty" help:"Send an event of an unknown type before each response."`
 	InjectMalformed   bool `json:"inject_malformed,omitempty" help:"Send events that are malformed in several ways before each response."`

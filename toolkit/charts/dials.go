@@ -85,7 +85,7 @@ type gaugeThreshold struct {
 
 var gaugeChart = kind{
 	name: "create_gauge_chart", chartType: "gauge", dataType: "gauge-chart", label: "gauge",
-	description: "Draws a gauge of one value between a lowest and a highest value, with coloured thresholds if wanted.",
+	description: "Draws a gauge of one value between a lowest and a highest value, optionally with coloured thresholds.",
 	schema: object(titleField(),
 		required("value", number("The value, from minValue to maxValue")),
 		optional("minValue", number("Lowest value of the scale").with("default", 0)),
@@ -153,7 +153,7 @@ func numberOrText(description string) schema {
 
 var banChart = kind{
 	name: "create_ban_chart", chartType: "ban", dataType: "ban-chart", label: "big number",
-	description: "Shows one big number with a trend and a comparison if wanted.",
+	description: "Shows one big number optionally with a trend and a comparison.",
 	schema: object(titleField(),
 		required("value", numberOrText("The number, or a text such as 1.2M")),
 		unitField(),

@@ -244,7 +244,7 @@ func (a *app) toolResult(payload json.RawMessage) error {
 		if strings.HasPrefix(in.CallID, toldPrefix) {
 			return nil
 		}
-		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q is not open: it was never made, or its time is over.", in.CallID))
+		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q is not open: it was never made, or it has timed out.", in.CallID))
 	}
 	return err
 }

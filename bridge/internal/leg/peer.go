@@ -63,7 +63,7 @@ func connection(state rtc.State) session.Connection {
 	}
 }
 
-// pumped logs why audio of a leg is not passed on any more, unless the leg ended.
+// pumped logs why audio of a leg is no longer forwarded, unless the leg ended.
 func pumped(log *slog.Logger, from string, err error) {
 	if err != nil && !errors.Is(err, rtc.ErrClosed) && !errors.Is(err, context.Canceled) {
 		log.Error("audio is not passed on", "leg", from, "error", err)

@@ -84,7 +84,7 @@ const (
 	publishEvery      = 120 * time.Millisecond  // partial text is told to watchers
 	createTimeout     = 10 * time.Second        // for the upstream's reply to response.create
 	updateTimeout     = 10 * time.Second        // for its reply to session.update in a live call
-	speechTimeout     = 60 * time.Second        // a turn that never ends is not waited for
+	speechTimeout     = 60 * time.Second        // the longest wait for a turn to end
 	autoResponseWait  = 1500 * time.Millisecond // for the response that ends a spoken turn
 	asksAfter         = 2 * time.Second         // for a client to ask for the answer that it has
 )

@@ -17,7 +17,7 @@ type phase int
 const (
 	starting phase = iota // the first upstream session is not ready
 	live                  // the caller is heard
-	draining              // late transcripts are waited for
+	draining              // waiting for late transcripts
 	ended
 )
 

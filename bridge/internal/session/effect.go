@@ -45,7 +45,7 @@ type (
 		ResponseID string
 		Since      time.Time
 	}
-	// HangUp ends an upstream session that is not the call's any more. Hold keeps
+	// HangUp ends an upstream session that no longer belongs to the call. Hold keeps
 	// what the caller says until the next Switch.
 	HangUp struct {
 		Gen    int

@@ -50,7 +50,7 @@ func (s *State) deliveredAgain(m *message, in ServerText) {
 }
 
 // interruptTurn stops the turn: the answer, the rest of its sound, and its tools. What
-// nobody has answered yet is not asked for any more.
+// nobody has answered yet is withdrawn.
 func (s *State) interruptTurn(in Interrupt) {
 	stopped := s.phase == live && (s.turn || s.playback.playing != "")
 	s.do(Answer{in.Stopped, stopped})

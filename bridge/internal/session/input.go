@@ -114,7 +114,7 @@ type (
 	FreshStart struct{}
 	// NewTools are the server's tools from now on.
 	NewTools struct{ Entries []toolkit.Entry }
-	// StorageDelayed says how many changes wait for the database; 0: none any more.
+	// StorageDelayed says how many changes wait for the database; 0: none.
 	StorageDelayed struct{ Pending int }
 	// OwnerSpent is what the call's owner has spent on the day that it is, in US
 	// dollars: in all calls and text turns, as far as it is saved.

@@ -98,7 +98,7 @@ func (s *State) dial() {
 // dialed takes the upstream's yes.
 func (s *State) dialed(in UpstreamDialed) {
 	if s.next == nil || in.Gen != s.next.gen {
-		return // it is not wanted any more, and was told to hang up
+		return // it is no longer wanted, and was told to hang up
 	}
 	s.next.id, s.next.limit = in.ID, in.Limit
 }
@@ -311,7 +311,7 @@ func (s *State) catchUp() {
 	s.script.messages = openOnly(s.script.messages)
 }
 
-// openOnly drops the messages that nothing will change any more.
+// openOnly drops the messages that can no longer change.
 func openOnly(messages []*message) []*message {
 	var kept []*message
 	for _, m := range messages {

@@ -39,7 +39,7 @@ func (s *State) Ending() bool { return s.phase >= draining }
 // Waiting says that the call waits for its browser to come back.
 func (s *State) Waiting() bool { return s.away && s.phase < draining }
 
-// Over says that the call has ended: nothing changes it any more.
+// Over says that the call has ended: nothing changes it now.
 func (s *State) Over() bool { return s.phase == ended }
 
 // Record is the record of the call as it is now.

@@ -25,7 +25,7 @@ type upstream struct {
 	stage stage
 	limit int       // bytes of the largest event that it takes
 	by    time.Time // when its set-up is given up
-	gone  bool      // nothing is sent to it any more
+	gone  bool      // nothing more is sent to it
 	id    string    // the upstream's id of the call
 	names names
 	sent  map[string]sentEvent
@@ -47,7 +47,7 @@ type line struct {
 	up *upstream
 }
 
-// listening says that the caller has an upstream session at this moment.
+// listening says that the caller has an upstream session now.
 func (l *line) listening() bool { return l.phase == live && !l.up.gone }
 
 func (c *core) newUpstream(gen int) *upstream {

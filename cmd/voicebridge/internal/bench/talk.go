@@ -19,7 +19,7 @@ type talk struct {
 	end   func(cause error)
 
 	hush   context.CancelFunc
-	silent chan struct{} // closed when nobody speaks any more
+	silent chan struct{} // closed when nobody is speaking
 
 	batches *batches // of the call whose model uses tools; nil: there is none
 }

@@ -108,7 +108,7 @@ func (t *talk) startTools(atOnce int) error {
 }
 
 // stopTools waits until the running batch is answered, which may take as long as
-// patience, and a while longer for what must not come any more.
+// patience, and a while longer for what must no longer come.
 func (t *talk) stopTools(patience time.Duration) error {
 	call, b := t.calls[0], t.batches
 	if err := call.order(t.alive, func() { b.last = true }); err != nil {

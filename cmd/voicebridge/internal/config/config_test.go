@@ -332,13 +332,13 @@ func TestBadSettingsAreNamed(t *testing.T) {
 func TestSecretsInTheFileAreRefused(t *testing.T) {
 	t.Parallel()
 	for yaml, want := range map[string]string{
-		"openai_api_key: sk-canary":                                          "openai_api_key: secrets do not belong into the file: use OPENAI_API_KEY",
+		"openai_api_key: sk-canary":                                          "openai_api_key: secrets do not belong in the file: use OPENAI_API_KEY",
 		"api_tokens: 'a:canary'":                                             "use VOICEBRIDGE_API_TOKENS",
 		"jwt_secret: canary":                                                 "use VOICEBRIDGE_JWT_SECRET",
 		"realtime: {api_key: canary}":                                        "realtime.api_key: secrets",
-		"database_url: postgres://u:canary@h/db":                             "database_url: secrets do not belong into the file: use DATABASE_URL",
+		"database_url: postgres://u:canary@h/db":                             "database_url: secrets do not belong in the file: use DATABASE_URL",
 		"openai_base_url: https://u:canary@h/v1":                             "openai_base_url: secrets",
-		"ice_servers: [{urls: ['turn:a'], username: u, credential: canary}]": "ice_servers[0].credential: secrets do not belong into the file: use VOICEBRIDGE_ICE_SERVERS",
+		"ice_servers: [{urls: ['turn:a'], username: u, credential: canary}]": "ice_servers[0].credential: secrets do not belong in the file: use VOICEBRIDGE_ICE_SERVERS",
 	} {
 		_, err := Load(Sources{File: write(t, yaml)})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canary") {

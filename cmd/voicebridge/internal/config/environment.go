@@ -106,7 +106,7 @@ func (l *loader) readEnvironment(environ []string) {
 			}
 		}
 		if other, twice := from[target]; twice && values[other] != value {
-			l.note(fmt.Errorf("%s: it says something else than %s, which is the same setting", name, other))
+			l.note(fmt.Errorf("%s: its value differs from that of %s, which is the same setting", name, other))
 			continue
 		}
 		from[target] = name

@@ -54,5 +54,5 @@ func (l *loader) refuseSecret(path string) {
 	if name, ok := secretNames[top]; ok {
 		where = name + " in the environment"
 	}
-	l.note(fmt.Errorf("%s: secrets do not belong into the file: use %s", path, where))
+	l.note(fmt.Errorf("%s: secrets do not belong in the file: use %s", path, where))
 }

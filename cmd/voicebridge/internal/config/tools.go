@@ -54,7 +54,7 @@ func (c *Config) WebTools() (webtools.Config, error) {
 	}
 	for _, port := range w.AllowPorts {
 		if port < 1 || port > math.MaxUint16 {
-			return webtools.Config{}, fmt.Errorf("allow_ports: %d is no port", port)
+			return webtools.Config{}, fmt.Errorf("allow_ports: %d is not a port", port)
 		}
 		out.AllowPorts = append(out.AllowPorts, uint16(port))
 	}
