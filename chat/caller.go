@@ -105,7 +105,7 @@ func (t callerTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolk
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		result := t.c.settle(w)
+		result := t.c.close(w)
 		yield(toolkit.Chunk{Result: &result}, nil)
 	}
 }
@@ -124,8 +124,8 @@ func (c *caller) ask(call toolkit.Call) *waiting {
 	return w
 }
 
-// settle closes a call: what is delivered later is refused.
-func (c *caller) settle(w *waiting) toolkit.Result {
+// close closes a call: what is delivered later is refused.
+func (c *caller) close(w *waiting) toolkit.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !w.given {

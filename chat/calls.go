@@ -90,7 +90,7 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 		}
 		r.start(c)
 	}
-	r.settle() // a question may be answered already
+	r.applyDecisions() // a question may be answered already
 	// A tool that was told to stop still has its say: the router sees to it that
 	// it is not long.
 	for r.running > 0 {
@@ -105,7 +105,7 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 		case e.call != nil:
 			t.progress(e.call, e.chunk)
 		}
-		r.settle()
+		r.applyDecisions()
 	}
 	if err == nil && t.ctx.Err() != nil {
 		err = errInterrupted
@@ -242,8 +242,8 @@ func (r *round) next() (e toolEvent, lost error) {
 	return e, lost
 }
 
-// settle starts or refuses the calls on which there is a decision.
-func (r *round) settle() {
+// applyDecisions starts or refuses the calls on which there is a decision.
+func (r *round) applyDecisions() {
 	t := r.t
 	r.waiting = slices.DeleteFunc(r.waiting, func(c *call) bool {
 		if t.ctx.Err() != nil {

@@ -64,7 +64,7 @@ type DefaultContext struct {
 
 // MessageSearcher finds what was said in other threads; a Store does.
 type MessageSearcher interface {
-	SearchMessages(ctx context.Context, key persistence.Key, words []string, limit int) ([]persistence.Found, error)
+	SearchMessages(ctx context.Context, key persistence.Key, words []string, limit int) ([]persistence.SearchHit, error)
 }
 
 const (
@@ -94,7 +94,7 @@ func (c *DefaultContext) Context(ctx context.Context, in ContextInput) (string, 
 }
 
 // recall finds the best memories: those that hold at least half of the words.
-func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persistence.Found, error) {
+func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persistence.SearchHit, error) {
 	words := keywords(in.Text)
 	if len(words) == 0 {
 		return nil, nil
@@ -103,7 +103,7 @@ func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persist
 	if err != nil {
 		return nil, fmt.Errorf("find memories: %w", err)
 	}
-	return slices.DeleteFunc(found, func(f persistence.Found) bool { return 2*f.Hits < len(words) }), nil
+	return slices.DeleteFunc(found, func(f persistence.SearchHit) bool { return 2*f.Hits < len(words) }), nil
 }
 
 // keywords are the longest words of a text, which say most of what it is about.

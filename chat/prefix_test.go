@@ -76,8 +76,8 @@ func TestStablePrefix(t *testing.T) {
 // forgetful remembers another thing each time.
 type forgetful struct{}
 
-func (forgetful) SearchMessages(context.Context, persistence.Key, []string, int) ([]persistence.Found, error) {
-	return []persistence.Found{{Role: persistence.RoleUser, Text: persistence.NewID(), CreatedAt: time.Now(), Hits: 9}}, nil
+func (forgetful) SearchMessages(context.Context, persistence.Key, []string, int) ([]persistence.SearchHit, error) {
+	return []persistence.SearchHit{{Role: persistence.RoleUser, Text: persistence.NewID(), CreatedAt: time.Now(), Hits: 9}}, nil
 }
 
 // TestImages shows pictures to the model, by data URL and by address, and says which

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace makes a place in a network namespace of its own, which a pair of virtual
+// namespace makes a location in a network namespace of its own, which a pair of virtual
 // devices joins to this one. That takes the rights of root.
-func namespace(t *testing.T) (place, error) {
+func namespace(t *testing.T) (location, error) {
 	t.Helper()
 	name := fmt.Sprintf("vb%d", os.Getpid())
 	host, inside := name+"a", name+"b"
@@ -28,7 +28,7 @@ func namespace(t *testing.T) (place, error) {
 		return nil
 	}
 	if err := ip("netns", "add", name); err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	t.Cleanup(func() { // the devices go with it
 		if err := ip("netns", "del", name); err != nil {
@@ -42,7 +42,7 @@ func namespace(t *testing.T) (place, error) {
 		{"-n", name, "link", "set", inside, "up"},
 	} {
 		if err := ip(args...); err != nil {
-			return place{}, err
+			return location{}, err
 		}
 	}
 	open := func(t *testing.T, address int) net.PacketConn {
@@ -57,7 +57,7 @@ func namespace(t *testing.T) (place, error) {
 		}
 		return within(t, name, func() net.PacketConn { return listenAt(t, net.ParseIP(own)) })
 	}
-	return place{"a network namespace", open}, nil
+	return location{"a network namespace", open}, nil
 }
 
 // within opens a socket in a network namespace: a socket stays where its thread was.

@@ -7,4 +7,4 @@ import (
 	"testing"
 )
 
-func namespace(*testing.T) (place, error) { return place{}, errors.ErrUnsupported }
+func namespace(*testing.T) (location, error) { return location{}, errors.ErrUnsupported }

@@ -187,15 +187,15 @@ func (b *roaming) isHeard(n int64) {
 	eventually(b.t, "sound of the caller", func() bool { return b.session.AudioPackets() >= want })
 }
 
-// place is where a browser is. It opens a socket on the first or the second of its
+// location is where a browser is. It opens a socket on the first or the second of its
 // addresses; the other one is gone then.
-type place struct {
+type location struct {
 	name string
 	open func(t *testing.T, address int) net.PacketConn
 }
 
 // loopback has its addresses on the loopback device.
-var loopback = place{"loopback", func(t *testing.T, address int) net.PacketConn {
+var loopback = location{"loopback", func(t *testing.T, address int) net.PacketConn {
 	t.Helper()
 	return listenAt(t, net.IPv4(127, 0, 0, byte(1+address)))
 }}
@@ -219,7 +219,7 @@ var inNamespace = flag.Bool("roaming.namespace", false, "change the address in a
 // the model does not notice.
 func TestChangeOfAddress(t *testing.T) {
 	t.Parallel()
-	places := []place{loopback}
+	places := []location{loopback}
 	if *inNamespace {
 		apart, err := namespace(t)
 		if err != nil {
@@ -239,7 +239,7 @@ func TestChangeOfAddress(t *testing.T) {
 	r.quiet()
 }
 
-func changeAddress(t *testing.T, r *rig, at place) {
+func changeAddress(t *testing.T, r *rig, at location) {
 	b := r.roam(t, newNetwork(at.open(t, 0)), asksMe)
 	b.next("bridge.ready")
 	b.murmurs(b.track.WriteRTP)

@@ -21,19 +21,19 @@ type Batch struct {
 	err error
 	// instance is the process in whose name the batch writes.
 	instance string
-	// news is what the watchers are told after the commit.
-	news news
+	// changed is what the watchers are told after the commit.
+	changed changeSet
 }
 
-// news collects what a transaction changes in a thread.
-type news struct {
+// changeSet collects what a transaction changes in a thread.
+type changeSet struct {
 	drew       bool
 	prev, next int64 // the thread's counter before and after
 	messages   map[string]Message
 }
 
 // drawn notes that amount numbers were drawn, and returns the first of them.
-func (n *news) drawn(t pgdb.Thread, amount int64) int64 {
+func (n *changeSet) drawn(t pgdb.Thread, amount int64) int64 {
 	first := t.NextSeq - amount
 	if !n.drew {
 		n.drew, n.prev, n.messages = true, first-1, map[string]Message{}
@@ -63,7 +63,7 @@ func (s *Store) Batch(ctx context.Context, key Key, fn func(*Batch) error) error
 	if err != nil {
 		return s.fail("write thread", err)
 	}
-	s.announce(key, b.news)
+	s.announce(key, b.changed)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Mes
 	if err != nil {
 		return Message{}, err
 	}
-	row.Seq = b.news.drawn(thread, 1)
+	row.Seq = b.changed.drawn(thread, 1)
 	if row.Context, err = place(thread); err != nil {
 		return Message{}, err
 	}
@@ -152,7 +152,7 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
 		return 0, err
 	}
 	moved, err := b.q.ShiftMessages(b.ctx, pgdb.ShiftMessagesParams{
-		ThreadID: key.Thread, Owner: key.Owner, FromSeq: first.Seq, Distance: b.news.drawn(t, amount) - first.Seq,
+		ThreadID: key.Thread, Owner: key.Owner, FromSeq: first.Seq, Distance: b.changed.drawn(t, amount) - first.Seq,
 	})
 	if err != nil {
 		return 0, err
@@ -162,7 +162,7 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		b.news.messages[m.ID] = m
+		b.changed.messages[m.ID] = m
 	}
 	return first.Context, nil
 }
@@ -212,7 +212,7 @@ func (b *Batch) change(row pgdb.InsertMessageParams) (Message, error) {
 	if err := b.q.DeleteDrafts(b.ctx, pgdb.DeleteDraftsParams{MessageID: row.ID}); err != nil {
 		return Message{}, err
 	}
-	return b.saved(b.q.UpdateMessage(b.ctx, messageChange(row, b.news.drawn(thread, 1))))
+	return b.saved(b.q.UpdateMessage(b.ctx, messageChange(row, b.changed.drawn(thread, 1))))
 }
 
 // saved turns what was written into what the caller and the watchers get.
@@ -224,6 +224,6 @@ func (b *Batch) saved(row pgdb.Message, err error) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	b.news.messages[m.ID] = m
+	b.changed.messages[m.ID] = m
 	return m, nil
 }

@@ -336,7 +336,7 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 		return nil, s.fail("apply changes", err)
 	}
 	for i, b := range batches {
-		s.announce(groups[i].Key, b.news)
+		s.announce(groups[i].Key, b.changed)
 	}
 	return applied, nil
 }

@@ -44,7 +44,7 @@ func TestKill(t *testing.T) {
 			if answer.Metadata.Status != persistence.StatusInterrupted || len(answer.Text()) < flushed {
 				t.Errorf("the answer is %s with %d bytes, want interrupted with %d", answer.Metadata.Status, len(answer.Text()), flushed)
 			}
-			// One more may have been saved without the news of it.
+			// One more may have been saved without word of it.
 			messages = messages[1:]
 			if n := len(messages); n != len(saved) && n != len(saved)+1 {
 				t.Fatalf("%d messages, want %d or one more", n, len(saved))

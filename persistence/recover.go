@@ -60,7 +60,7 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 		}
 		ended = append(ended, r.ended...)
 		for _, b := range r.batches {
-			s.announce(b.key, b.news)
+			s.announce(b.key, b.changed)
 		}
 	}
 	before := dbtype.At(now().Add(-forgetAfter))

@@ -5,12 +5,12 @@ import (
 	"hash/fnv"
 )
 
-// shards is how many channels the news of threads is spread over. An instance
+// shards is how many channels the changes of threads are spread over. An instance
 // listens to those of the threads that somebody watches here, and says so in its
 // row, so that others tell it nothing else.
 const shards = 64
 
-// shardOf gives the channel of a thread's news.
+// shardOf gives the channel of a thread's changes.
 func shardOf(thread string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(thread)) // never fails

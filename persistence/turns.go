@@ -234,7 +234,7 @@ func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
 
 // SearchMessages looks for words in what was said in the owner's other threads:
 // first the messages that hold most of them, then the latest. limit is 1 to 50.
-func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, limit int) ([]Found, error) {
+func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, limit int) ([]SearchHit, error) {
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("search messages: %w", err)
 	}
@@ -257,9 +257,9 @@ func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, lim
 	if err != nil {
 		return nil, s.fail("search messages", err)
 	}
-	found := make([]Found, 0, len(rows))
+	found := make([]SearchHit, 0, len(rows))
 	for _, r := range rows {
-		found = append(found, Found{
+		found = append(found, SearchHit{
 			ThreadID: r.ThreadID, Title: r.Title, Role: Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits),
 		})
 	}

@@ -231,8 +231,8 @@ type TextSession struct {
 	CreatedAt time.Time
 }
 
-// Found is a message of another thread that holds the words looked for.
-type Found struct {
+// SearchHit is a message of another thread that holds the words looked for.
+type SearchHit struct {
 	ThreadID  string
 	Title     string // the thread's
 	Role      Role

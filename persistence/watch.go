@@ -42,7 +42,7 @@ func (s *Store) Publish(ctx context.Context, key Key, e Event) {
 }
 
 // announce tells the watchers what a transaction changed.
-func (s *Store) announce(key Key, n news) {
+func (s *Store) announce(key Key, n changeSet) {
 	if !n.drew {
 		return
 	}

@@ -51,8 +51,8 @@ var errCallElsewhere = &problem.Error{
 	Message: "The thread has a live call that is just starting or ending. Try again, or hang up first.",
 }
 
-// saidAnswer is a text that went into a live call, which answers it by voice.
-type saidAnswer struct {
+// intoCallAnswer is a text that went into a live call, which answers it by voice.
+type intoCallAnswer struct {
 	CallID      string              `json:"call_id"`
 	UserMessage persistence.Message `json:"user_message"`
 }

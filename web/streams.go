@@ -133,9 +133,9 @@ func (h *streams) followAs(c echo.Context, key persistence.Key, after int64, tur
 	return err
 }
 
-// said tells a client that wants a stream that its text went into a live
+// intoCall tells a client that wants a stream that its text went into a live
 // call: a stream without a message, since the answer is spoken.
-func (h *streams) said(c echo.Context, answer saidAnswer) {
+func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
 	w := uistream.New(c.Response(), h.timing, "", explain)
 	err := w.Write("", uistream.Chunk{Type: "start"}, uistream.Chunk{Type: "data-said", Data: answer, Transient: true}, uistream.Chunk{Type: "finish"})
 	if err == nil {

@@ -169,9 +169,9 @@ func (h *turns) say(c echo.Context, key persistence.Key, text string, imageIDs, 
 	if err != nil {
 		return false, err
 	}
-	answer := saidAnswer{CallID: callID, UserMessage: m}
+	answer := intoCallAnswer{CallID: callID, UserMessage: m}
 	if isStream(c) {
-		h.streams.said(c, answer)
+		h.streams.intoCall(c, answer)
 		return true, nil
 	}
 	return true, c.JSON(http.StatusAccepted, answer)

@@ -246,7 +246,7 @@ func TestTypingInALiveCall(t *testing.T) {
 	r = b.do(t, "POST", messagesPath(key), `{"content":"and what is this?"}`)
 	wantStatus(t, r, 202)
 	callID, _ := b.calls.Live(access.LocalOwner, key.Thread)
-	if got := decode[saidAnswer](t, r); got.CallID != callID || callID == "" || got.UserMessage.Text() != "and what is this?" {
+	if got := decode[intoCallAnswer](t, r); got.CallID != callID || callID == "" || got.UserMessage.Text() != "and what is this?" {
 		t.Errorf("answer %+v", got)
 	}
 	r = b.do(t, "POST", messagesPath(key), `{"content":"streamed"}`, header("Accept", uistream.MediaType))

@@ -50,8 +50,8 @@ type uiPart struct {
 	} `json:"approval"`
 }
 
-// said returns the words and the images of a message.
-func (m *uiMessage) said() (text string, images []chat.Image) {
+// userInput returns the words and the images of a message.
+func (m *uiMessage) userInput() (text string, images []chat.Image) {
 	var texts []string
 	for _, p := range m.Parts {
 		switch p.Type {
@@ -105,9 +105,9 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 		if len(decided) == 0 {
 			return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
 		}
-		return h.goOn(c, key, decided)
+		return h.resumeTurn(c, key, decided)
 	}
-	text, images := last.said()
+	text, images := last.userInput()
 	if ids, ok := last.imageIDs(key.Thread); ok && body.Trigger != triggerRegenerate {
 		if said, err := h.say(c, key, text, ids, instructions); said || err != nil {
 			return orThread(err)
@@ -151,9 +151,9 @@ func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useCha
 	return t, err
 }
 
-// goOn takes the answers to approvals, and goes on with the stream that ended at the
+// resumeTurn takes the answers to approvals, and resumes the stream that ended at the
 // questions.
-func (h *turns) goOn(c echo.Context, key persistence.Key, decided []chat.Decision) error {
+func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.Decision) error {
 	answered := map[string]bool{}
 	for _, d := range decided {
 		err := h.chat.Decide(c.Request().Context(), key, d)

@@ -94,7 +94,7 @@ func (q *Queue) fresh(ctx context.Context) {
 			q.log.Warn("paused queues not resumed", "error", err)
 		}
 		for _, key := range keys {
-			q.goOn(ctx, key)
+			q.resume(ctx, key)
 		}
 	}
 }

@@ -166,7 +166,7 @@ func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) erro
 		return err
 	}
 	if left := q.updated(ctx, key, actionRemoved, id); left == 0 || m.Attempts > 0 {
-		q.goOn(ctx, key) // what paused it is gone
+		q.resume(ctx, key) // what paused it is gone
 	}
 	q.Kick(key) // it may have kept others waiting
 	return nil
@@ -177,7 +177,7 @@ func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
 	n, err := q.store.ClearQueue(ctx, key)
 	if err == nil && n > 0 {
 		q.updated(ctx, key, actionCleared, "")
-		q.goOn(ctx, key)
+		q.resume(ctx, key)
 	}
 	return n, err
 }
@@ -192,7 +192,7 @@ func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) 
 	q.reordered(ctx, key)
 	q.titles.ask(key, m)
 	if m.Attempts > 0 {
-		q.goOn(ctx, key)
+		q.resume(ctx, key)
 	}
 	q.Kick(key)
 	return m, nil
@@ -217,9 +217,9 @@ func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
 	return err
 }
 
-// goOn resumes a paused queue, for one of the reasons if some are named.
-func (q *Queue) goOn(ctx context.Context, key persistence.Key, reasons ...string) {
-	ctx, cancel := telling(ctx)
+// resume resumes a paused queue, for one of the reasons if some are named.
+func (q *Queue) resume(ctx context.Context, key persistence.Key, reasons ...string) {
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	pause, err := q.store.QueuePause(ctx, key)
 	if err == nil && pause != nil && (len(reasons) == 0 || slices.Contains(reasons, pause.Reason)) {
@@ -244,7 +244,7 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	switch {
 	case err != nil || waits == 0:
 	case e == nil && report.Result.Status == persistence.StatusCompleted:
-		q.goOn(ctx, key)
+		q.resume(ctx, key)
 	case e != nil && !e.Transient():
 		if err = q.store.PauseQueue(ctx, key, pauseFor(e)); err == nil {
 			q.paused(ctx, key, pauseFor(e))
@@ -306,16 +306,16 @@ type (
 // tellTimeout is how long it may take to find out what watchers are told.
 const tellTimeout = 5 * time.Second
 
-// telling is for what follows a change that is saved: it does not end with the
+// detached is a context for what follows a saved change: it does not end with the
 // request that made the change.
-func telling(ctx context.Context) (context.Context, context.CancelFunc) {
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 }
 
 // updated tells what has happened to a message, and gives the queue's length; -1
 // when that is not known.
 func (q *Queue) updated(ctx context.Context, key persistence.Key, action, id string) (length int) {
-	ctx, cancel := telling(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	n, err := q.store.QueueLength(ctx, key)
 	if err != nil {
@@ -340,7 +340,7 @@ const (
 
 // reordered tells the order of the queue, in as many words as an event can hold.
 func (q *Queue) reordered(ctx context.Context, key persistence.Key) {
-	ctx, cancel := telling(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	list, _, err := q.store.Queue(ctx, key)
 	if err != nil {

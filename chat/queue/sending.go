@@ -98,7 +98,7 @@ func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 		s.tellBack(ctx, *s.back)
 	}
 	if result.Status == persistence.StatusCompleted {
-		s.q.goOn(ctx, s.job.key) // it may have been sent by hand while the queue was paused
+		s.q.resume(ctx, s.job.key) // it may have been sent by hand while the queue was paused
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *sending) claim(ctx context.Context) error {
 		return err
 	}
 	if call == "" {
-		q.goOn(ctx, key, reasonInCall)
+		q.resume(ctx, key, reasonInCall)
 	}
 	claim, err := q.store.ClaimQueued(ctx, key, persistence.ClaimOptions{
 		Lease: q.cfg.Lease, Distance: q.cfg.Delay, Since: q.began, Call: call, ID: s.job.id,

@@ -75,7 +75,7 @@ type Config struct {
 	// 0 = 64 KiB, which is also the most: escaped as JSON it still fits the router's limit.
 	MaxOutput int
 	// MaxParallel is how many programs run at a time; 0 = 4. The others wait within their ctx. One
-	// owner has all places but one, so that the programs of others need not wait for his.
+	// owner has all slots but one, so that the programs of others need not wait for his.
 	MaxParallel int
 
 	// Executable and Args start the child: Executable Args… and the child's own arguments, which
@@ -179,7 +179,7 @@ func definition(name, description, code string) toolkit.Definition {
 type Sandbox struct {
 	config Config
 	log    *slog.Logger
-	places *places
+	slots  *slots
 
 	// unfiltered says that children do not work under the seccomp filter here.
 	unfiltered atomic.Bool
@@ -200,7 +200,7 @@ func New(config Config) (*Sandbox, error) {
 		return nil, fmt.Errorf("configure code tools: %w", err)
 	}
 	config = config.withDefaults()
-	return &Sandbox{config: config, log: config.Logger, places: newPlaces(config.MaxParallel)}, nil
+	return &Sandbox{config: config, log: config.Logger, slots: newSlots(config.MaxParallel)}, nil
 }
 
 // JavaScript returns the tool mini-javascript-execution.

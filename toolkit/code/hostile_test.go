@@ -249,7 +249,7 @@ func TestAbandonedCall(t *testing.T) {
 // for them.
 func TestOneOwnersPrograms(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(4)
+	p := newSlots(4)
 	ctx, cancel := context.WithCancel(t.Context())
 	running, ended := make(chan func()), make(chan error)
 	for range 48 {
@@ -296,12 +296,12 @@ func TestParallelCalls(t *testing.T) {
 	}
 	done := make(chan Outcome)
 	for _, owner := range []string{"anna", "bert"} {
-		go func() { done <- r.sandbox.inPlace(t.Context(), owner, hold) }()
+		go func() { done <- r.sandbox.inSlot(t.Context(), owner, hold) }()
 		<-entered
 	}
 	// Both places are taken: a third call waits, and ends with its ctx.
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { done <- r.sandbox.inPlace(ctx, "carl", hold) }()
+	go func() { done <- r.sandbox.inSlot(ctx, "carl", hold) }()
 	select {
 	case <-entered:
 		t.Fatal("a third program runs")
@@ -315,7 +315,7 @@ func TestParallelCalls(t *testing.T) {
 	}
 	late, stop := context.WithTimeout(t.Context(), 0)
 	defer stop()
-	if o := r.sandbox.inPlace(late, "carl", hold); o.Exit != ExitTimeout {
+	if o := r.sandbox.inSlot(late, "carl", hold); o.Exit != ExitTimeout {
 		t.Errorf("got %+v", o)
 	}
 	close(release)

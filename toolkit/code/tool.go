@@ -11,7 +11,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// patience is how long a program may wait for a place and for its process, beside the time it runs.
+// patience is how long a program may wait for a slot and for its process, beside the time it runs.
 const patience = 20 * time.Second
 
 // tool is one language of a sandbox.
@@ -28,7 +28,7 @@ func (t *tool) Definition() toolkit.Definition { return t.definition }
 // it had printed.
 func (t *tool) Timeout() time.Duration { return t.sandbox.config.Timeout + patience }
 
-// Call waits for a place, runs the program in a process, and waits for the process to end.
+// Call waits for a slot, runs the program in a process, and waits for the process to end.
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		code, err := programOf(call.Arguments)
@@ -36,7 +36,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: err.Error()}}, nil)
 			return
 		}
-		outcome := t.sandbox.inPlace(ctx, call.Owner, func() Outcome { return t.run(ctx, code) })
+		outcome := t.sandbox.inSlot(ctx, call.Owner, func() Outcome { return t.run(ctx, code) })
 		yield(toolkit.Chunk{Result: outcome.result(t.language)}, nil)
 	}
 }
@@ -54,9 +54,9 @@ func programOf(arguments string) (string, error) {
 	return input.Code, nil
 }
 
-// inPlace calls run when there is a place for one more program of the owner.
-func (s *Sandbox) inPlace(ctx context.Context, owner string, run func() Outcome) Outcome {
-	leave, err := s.places.enter(ctx, owner)
+// inSlot calls run when there is a slot for one more program of the owner.
+func (s *Sandbox) inSlot(ctx context.Context, owner string, run func() Outcome) Outcome {
+	leave, err := s.slots.enter(ctx, owner)
 	if err != nil {
 		outcome := endedBy(ctx)
 		outcome.Error += " while it waited: " + err.Error()

@@ -105,7 +105,7 @@ const nodeWeight = 8
 // the page any more.
 func flatten(doc *html.Node) (short bool) {
 	f := flattener{layout: layoutTables(doc), room: maxWork}
-	f.flatten(doc, place{})
+	f.flatten(doc, location{})
 	return f.short
 }
 
@@ -137,17 +137,17 @@ type flattener struct {
 	short  bool // something was left out
 }
 
-// place is where a node is: how deep in all, how deep in lists and the like, and whether the
+// location is where a node is: how deep in all, how deep in lists and the like, and whether the
 // rows and cells around it are no table's.
-type place struct {
+type location struct {
 	depth, indent int
 	plain         bool
 }
 
-func (f *flattener) flatten(node *html.Node, at place) {
+func (f *flattener) flatten(node *html.Node, at location) {
 	for child := node.FirstChild; child != nil; {
 		next := child.NextSibling
-		inner := place{at.depth + 1, at.indent, at.plain}
+		inner := location{at.depth + 1, at.indent, at.plain}
 		if !f.take(child, inner.depth) {
 			node.RemoveChild(child)
 			child = next

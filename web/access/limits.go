@@ -389,10 +389,10 @@ func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done f
 	}
 	l.pending++
 	l.starting[owner]++
-	return func(threadID, callID string) { l.settle(owner, threadID, callID) }, nil
+	return func(threadID, callID string) { l.endStart(owner, threadID, callID) }, nil
 }
 
-func (l *CallLimit) settle(owner, threadID, callID string) {
+func (l *CallLimit) endStart(owner, threadID, callID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pending--

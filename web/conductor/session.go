@@ -24,8 +24,8 @@ const KeepSession = 10 * time.Minute
 const (
 	// takeOverWait is how long a connection that is taken over may need to let go.
 	takeOverWait = 2 * time.Second
-	// goodbyeWait is how long it may take to see that the app had closed it.
-	goodbyeWait = 100 * time.Millisecond
+	// closeWait is how long it may take to see that the app had closed it.
+	closeWait = 100 * time.Millisecond
 )
 
 // textChat is what the sessions need of text turns; *chat.Coordinator does.
@@ -90,7 +90,7 @@ func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools
 	cause := k.Run(ctx, func(ctx context.Context) error {
 		defer close(a.told)
 		if before != nil && before.giveWay() {
-			d.goodbye(a.session)
+			d.acknowledge(a.session)
 		}
 		return a.tell(ctx)
 	})
@@ -100,20 +100,20 @@ func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools
 
 // giveWay waits until nothing more is told on a connection that was taken over.
 // It reports whether the app had closed it just before.
-func (a *app) giveWay() (goodbye bool) {
+func (a *app) giveWay() (clean bool) {
 	timer := time.AfterFunc(takeOverWait, a.socket.CloseNow)
 	defer timer.Stop()
 	<-a.told
 	select {
 	case <-a.socket.Unread:
 		return a.socket.SaidGoodbye()
-	case <-time.After(goodbyeWait):
+	case <-time.After(closeWait):
 		return false
 	}
 }
 
-// goodbye notes that the app has read all that was told.
-func (d *Conductors) goodbye(s *session) {
+// acknowledge notes that the app has read all that was told.
+func (d *Conductors) acknowledge(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.heard()

@@ -6,27 +6,27 @@ import (
 	"sync"
 )
 
-// places say how many programs may run, in all and of one owner. Those that wait do so in the order
+// slots say how many programs may run, in all and of one owner. Those that wait do so in the order
 // in which they came, each owner's for themselves: an owner with many programs delays his own.
-type places struct {
+type slots struct {
 	all chan struct{}
 
 	mu     sync.Mutex
 	owners map[string]*share
 }
 
-// share is what one owner has of the places.
+// share is what one owner has of the slots.
 type share struct {
 	taken chan struct{}
 	users int // programs that run or wait; the share is dropped with the last
 }
 
-func newPlaces(n int) *places {
-	return &places{all: make(chan struct{}, n), owners: map[string]*share{}}
+func newSlots(n int) *slots {
+	return &slots{all: make(chan struct{}, n), owners: map[string]*share{}}
 }
 
-// enter waits for a place. leave must be called, unless there is an error: ctx has ended.
-func (p *places) enter(ctx context.Context, owner string) (leave func(), err error) {
+// enter waits for a slot. leave must be called, unless there is an error: ctx has ended.
+func (p *slots) enter(ctx context.Context, owner string) (leave func(), err error) {
 	own := p.share(owner)
 	if !take(ctx, own.taken) {
 		p.drop(owner)
@@ -44,22 +44,22 @@ func (p *places) enter(ctx context.Context, owner string) (leave func(), err err
 	}, nil
 }
 
-// take takes a free place, or waits for one until ctx ends.
-func take(ctx context.Context, places chan struct{}) bool {
+// take takes a free slot, or waits for one until ctx ends.
+func take(ctx context.Context, slots chan struct{}) bool {
 	select {
-	case places <- struct{}{}:
+	case slots <- struct{}{}:
 		return true
 	default:
 	}
 	select {
-	case places <- struct{}{}:
+	case slots <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (p *places) share(owner string) *share {
+func (p *slots) share(owner string) *share {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.owners[owner]
@@ -71,7 +71,7 @@ func (p *places) share(owner string) *share {
 	return s
 }
 
-func (p *places) drop(owner string) {
+func (p *slots) drop(owner string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.owners[owner]
