@@ -41,7 +41,8 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	usage := t.steps.usage
 	meta := &d.msg.Metadata
 	meta.Status = status
-	meta.LatencyMS = map[string]int64{"total": time.Since(t.begun).Milliseconds()}
+	// The first token of a turn takes a millisecond at least, and so does the turn.
+	meta.LatencyMS = map[string]int64{"total": max(time.Since(t.begun).Milliseconds(), t.steps.firstMS)}
 	if t.steps.firstMS > 0 {
 		meta.LatencyMS["first_token"] = t.steps.firstMS
 	}
