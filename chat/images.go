@@ -26,7 +26,7 @@ const (
 	// imageTokens is what an image counts by the heuristic.
 	imageTokens = 800
 
-	lostImage = "(An image that cannot be shown any more.)"
+	lostImage = "(An image that can no longer be shown.)"
 )
 
 // Image is a picture of a message: a part {"type":"file","mediaType","url"} of the AI
