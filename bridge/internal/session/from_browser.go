@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,11 +92,12 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case realtime.TypeItemCreate:
 		s.createItem(ev, in)
 	case realtime.TypeResponseCreate:
-		if overrides(ev.Response) {
-			s.refuse(ev.EventID, codeNotAllowed, "response.create is allowed without overrides only.", "response")
+		fields, refused := readResponse(ev.Response)
+		if refused != "" {
+			s.refuse(ev.EventID, codeNotAllowed, "Of response only output_modalities, metadata and max_output_tokens are allowed.", refused)
 			return
 		}
-		s.answers.clientWantsAnswer()
+		s.answers.clientWantsAnswer(fields)
 	case realtime.TypeResponseCancel:
 		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
 	case realtime.TypeOutputBufferClear:
@@ -120,13 +123,23 @@ func (s *State) forClient(ev realtime.Event) string {
 	return s.up.eventID(sentEvent{kind: sentOther, clientID: ev.EventID, forClient: true})
 }
 
-// overrides says whether a response object asks for anything.
-func overrides(response json.RawMessage) bool {
-	if len(response) == 0 {
-		return false
+// responseFields are what a client may say of the answer that it asks for.
+var responseFields = []string{"output_modalities", "metadata", "max_output_tokens"}
+
+// readResponse reads the response object of a response.create. refused names what is not allowed in it.
+func readResponse(raw json.RawMessage) (fields map[string]json.RawMessage, refused string) {
+	if len(raw) == 0 {
+		return nil, ""
 	}
-	var o map[string]json.RawMessage
-	return json.Unmarshal(response, &o) != nil || len(o) > 0
+	if json.Unmarshal(raw, &fields) != nil {
+		return nil, "response"
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(responseFields, name) {
+			return nil, "response." + clip(name)
+		}
+	}
+	return fields, ""
 }
 
 // createItem takes a user's text or the answer to a client tool.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"time"
@@ -55,6 +56,8 @@ type need struct {
 	batch string // the response whose tool calls it belongs to
 	acked bool   // the upstream has it
 	tries int    // how often it was asked for without a reply
+	// response are the fields of the response that a client has asked for; nil for none.
+	response map[string]json.RawMessage
 }
 
 // maxTries is how often a response.create that the upstream does not answer is
@@ -147,14 +150,21 @@ func (q *responses) askForAnswer() {
 	}
 	id := q.up.eventID(sentEvent{kind: sentCreate})
 	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: slices.Clone(q.needs)}
+	response := map[string]any{}
+	for _, n := range q.needs {
+		for name, value := range n.response {
+			response[name] = value
+		}
+	}
 	if limit := q.Limits.ToolRounds; limit > 0 && q.rounds >= limit {
 		q.log(slog.LevelWarn, "tool rounds used up", "rounds", q.rounds)
-		q.up.send(encode(map[string]any{
-			"type": realtime.TypeResponseCreate, "event_id": id, "response": map[string]any{"tool_choice": "none"},
-		}))
+		response["tool_choice"] = "none"
+	}
+	if len(response) == 0 {
+		q.up.send(realtime.ResponseCreate(id))
 		return
 	}
-	q.up.send(realtime.ResponseCreate(id))
+	q.up.send(encode(map[string]any{"type": realtime.TypeResponseCreate, "event_id": id, "response": response}))
 }
 
 // sayFiller has the voice say that a tool still runs.
@@ -250,13 +260,18 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 const codeActiveResponse = "conversation_already_has_active_response"
 
 // clientWantsAnswer takes a client's response.create.
-func (q *responses) clientWantsAnswer() {
+func (q *responses) clientWantsAnswer(response map[string]json.RawMessage) {
 	if q.clientAsks {
 		q.clientAsks = false
 		return
 	}
-	if !slices.ContainsFunc(q.needs, func(n need) bool { return n.id == q.typed }) {
+	i := slices.IndexFunc(q.needs, func(n need) bool { return n.id == q.typed })
+	if i < 0 {
+		i = len(q.needs)
 		q.needs = append(q.needs, need{id: q.typed})
+	}
+	if len(response) > 0 {
+		q.needs[i].response = response
 	}
 }
 
