@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,11 +189,11 @@ func TestDraftsGather(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 3
-		var at [calls + 1]time.Time
+		var at [calls + 1]atomic.Int64 // Unix ns
 		var writers []*Writer
 		var running []Running
 		for i := range calls + 1 {
-			w := New(commitFunc(func() { at[i] = time.Now() }), quiet(), func(persistence.Message) {})
+			w := New(commitFunc(func() { at[i].Store(time.Now().UnixNano()) }), quiet(), func(persistence.Message) {})
 			writers, running = append(writers, w), append(running, w.Start())
 		}
 		time.Sleep(time.Until(time.Now().Truncate(gather).Add(gather + time.Millisecond)))
@@ -203,14 +204,14 @@ func TestDraftsGather(t *testing.T) {
 		}
 		writers[calls].Push(callOp("")) // and with it what waits
 		synctest.Wait()
-		if at[calls].IsZero() || !at[0].IsZero() {
-			t.Errorf("after %s: %v", time.Since(began), at)
+		if last, first := at[calls].Load(), at[0].Load(); last == 0 || first != 0 {
+			t.Errorf("after %s: the last call saved at %d, the first at %d", time.Since(began), last, first)
 		}
 		time.Sleep(gather)
 		synctest.Wait()
 		for i := range calls {
-			if !at[i].Equal(at[0]) || at[i].IsZero() {
-				t.Errorf("call %d saved at %v, the first at %v", i, at[i], at[0])
+			if got, first := at[i].Load(), at[0].Load(); got != first || got == 0 {
+				t.Errorf("call %d saved at %d, the first at %d", i, got, first)
 			}
 		}
 		for i, w := range writers {

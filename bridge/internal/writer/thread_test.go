@@ -1,0 +1,76 @@
+package writer
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/task"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/spool"
+)
+
+func TestMain(m *testing.M) { persistencetest.Main(m) }
+
+// waiting is a committer in which changes wait.
+type waiting struct {
+	pending atomic.Int64
+	asked   chan struct{} // gets a value when somebody looks
+}
+
+func (w *waiting) Commit(context.Context, persistence.Key, []persistence.Change) (spool.Result, error) {
+	return spool.Result{Spooled: true}, nil
+}
+
+func (w *waiting) Full() bool { return false }
+
+func (w *waiting) Pending() int {
+	select {
+	case w.asked <- struct{}{}:
+	default:
+	}
+	return int(w.pending.Load())
+}
+
+// TestQueuedTextWaits saves a text that belongs to a transaction of the queue only when
+// what comes before it is in the database.
+func TestQueuedTextWaits(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	thread, err := store.CreateThread(t.Context(), "ada", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: "ada", Thread: thread.ID}
+	earlier := &waiting{asked: make(chan struct{}, 1)}
+	earlier.pending.Store(1)
+	sent := false
+	queued := textOp("queued", "second", session.PlaceLast).(session.SaveMessage)
+	queued.With = func(*persistence.Batch) error { sent = true; return nil }
+	w := New(To(store, key, earlier), quiet(), func(persistence.Message) {})
+	done := task.Go(func() { w.Run(t.Context()) })
+	w.Push(queued)
+	<-earlier.asked
+	<-earlier.asked // a second try: the first did not save it
+	first := textOp("first", "first", session.PlaceLast).(session.SaveMessage)
+	if _, err := store.AppendMessage(t.Context(), key, first.Message); err != nil {
+		t.Fatal(err)
+	}
+	earlier.pending.Store(0)
+	w.Close()
+	<-done
+	messages, err := store.Messages(t.Context(), key, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range messages {
+		got = append(got, m.Text())
+	}
+	if !sent || !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("sent %t, thread %q", sent, got)
+	}
+}
