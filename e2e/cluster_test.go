@@ -36,7 +36,7 @@ type node struct {
 const (
 	clusterToken = "a-token-of-sixteen-and-more"
 	// readyWithin is how long a process has to say that it takes work.
-	readyWithin = 300 * time.Millisecond
+	readyWithin = 2 * time.Second
 )
 
 // newCluster starts n processes and signs in on one of them.
@@ -111,8 +111,13 @@ func (n *node) ready() bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// ServeHTTP passes a request, or a WebSocket, on to a process.
+// ServeHTTP passes a request, or a WebSocket, on to a process. One that only reads gets a
+// second try when its process ends just then.
 func (c *cluster) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	c.pass(w, q, q.Method == http.MethodGet)
+}
+
+func (c *cluster) pass(w http.ResponseWriter, q *http.Request, again bool) {
 	n := c.next()
 	if n == nil {
 		http.Error(w, "no process takes work", http.StatusServiceUnavailable)
@@ -128,6 +133,12 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		if c.cookie != "" && pr.In.Header.Get("Cookie") == "" {
 			pr.Out.Header.Set("Cookie", c.cookie)
 		}
+	}, ErrorHandler: func(w http.ResponseWriter, q *http.Request, err error) {
+		if again {
+			c.pass(w, q, false)
+			return
+		}
+		http.Error(w, err.Error(), http.StatusBadGateway)
 	}}
 	proxy.ServeHTTP(w, q)
 }
