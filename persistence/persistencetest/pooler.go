@@ -34,7 +34,7 @@ func NewPooler(t testing.TB) *Pooler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "voicebridge-pooler-") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "voicebridge-pooler-") //nolint:usetesting // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
