@@ -138,7 +138,7 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 		"good":{"type":"http","url":%q,"headers":{"Authorization":"canary-header"}},"gone":{"command":"/does/not/exist"},"off":{"command":"x","disabled":true}}}`, mcpOverHTTP(t)), 0o600)
 	port := strconv.Itoa(freeUDPPort(t))
 	environ := []string{
-		"DATABASE_URL=" + persistencetest.PostgresURL(t), "VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough", "VOICEBRIDGE_CONFIG=" + noFile(t),
+		"DATABASE_URL=" + persistencetest.EmptyPostgresURL(t), "VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough", "VOICEBRIDGE_CONFIG=" + noFile(t),
 		"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "gpt-x", "other"), "VOICEBRIDGE_REALTIME_MODEL=gpt-x", "GEMINI_API_KEY=canary",
 		"VOICEBRIDGE_UDP_PORT=" + port, "VOICEBRIDGE_MCP_CONFIG=" + servers, "VOICEBRIDGE_ICE_SERVERS=" + stunServer(t),
 	}
