@@ -93,6 +93,7 @@ func TestPageLooks(t *testing.T) {
 	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
 	p.until(t, "hang-up beside the question", `(({ x, y, width, height }) =>
 		probe.all('hangup')[0].contains(document.elementFromPoint(x + width / 2, y + height / 2)))(probe.all('hangup')[0].getBoundingClientRect())`)
+	p.until(t, "a card that says whom the tool waits for", "probe.all('tool-card').at(-1)?.innerText.includes('Waiting for your answer')")
 	p.wantAccessible(t, "asked for approval")
 	p.look(t, "approval")
 	p.click(t, "approve")

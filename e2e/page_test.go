@@ -109,6 +109,7 @@ func TestPage(t *testing.T) {
 // picture of the page.
 func (p *tab) picture(t *testing.T, file string) {
 	t.Helper()
+	p.do(t, "leave what has the focus", chromedp.Evaluate[chromedp.Void]("(document.activeElement.blur(), undefined)"))
 	p.do(t, "move the mouse away", chromedp.MouseEvent("mouseMoved", 1220, 400))
 	p.until(t, "the answer", "probe.message('assistant voice', '"+drawn+"')")
 	p.until(t, "the beginning of the answer's sound", "probe.level('assistant') > 0.05")

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+// device notes what the page asks of the device around it.
+const device = `(() => {
+	probe.locks = 0;
+	Object.defineProperty(navigator, 'wakeLock', { value: { request: async () => {
+		probe.locks++;
+		return { release: async () => { probe.locks--; } };
+	} } });
+	probe.actions = {};
+	const set = navigator.mediaSession.setActionHandler;
+	navigator.mediaSession.setActionHandler = function (action, handler) {
+		set.call(this, action, handler);
+		probe.actions[action] = handler;
+	};
+})()`
+
+// TestPageDevice keeps the screen on in a call, is muted and hung up from the lock screen, can be installed,
+// and sends a photograph from the camera into the call.
+func TestPageDevice(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
+	p := openBrowser(t, speaksOnce(t))
+	p.visit(t, s.url)
+	p.do(t, "watch the device", chromedp.Evaluate[chromedp.Void](device))
+	errs := run(t, p, "ask whether it can be installed", chromedp.Action[page.GetInstallabilityErrorsResult](
+		func(ctx context.Context, target *chromedp.Target) (page.GetInstallabilityErrorsResult, error) {
+			return cdp.Call(ctx, target, page.GetInstallabilityErrors, cdp.Empty{})
+		}))
+	for _, e := range errs.InstallabilityErrors {
+		t.Errorf("the page cannot be installed: %s", e.ErrorID)
+	}
+	p.click(t, "talk")
+	p.untilLiveAndMute(t)
+	p.until(t, "a screen that stays on", "probe.locks === 1")
+	p.until(t, "the call on the lock screen", "navigator.mediaSession.metadata?.artist === 'voicebridge' && navigator.mediaSession.playbackState === 'playing'")
+	p.do(t, "unmute from the lock screen", chromedp.Evaluate[chromedp.Void]("(probe.actions.togglemicrophone(), undefined)"))
+	p.until(t, "an open microphone", "probe.all('call-state')[0].dataset.word !== 'muted'")
+	p.do(t, "mute from the lock screen", chromedp.Evaluate[chromedp.Void]("(probe.actions.togglemicrophone(), undefined)"))
+	p.untilSilent(t)
+
+	p.click(t, "take-photo")
+	p.until(t, "the camera's picture", "document.querySelector('[data-testid=camera-dialog] video')?.videoWidth > 0")
+	p.wantAccessible(t, "camera")
+	p.look(t, "camera")
+	p.click(t, "shutter")
+	p.until(t, "the photograph", "probe.all('pictures').length === 1 && probe.all('camera-dialog').length === 0")
+	p.say(t, "What is this?")
+	p.until(t, "the photograph in the thread", "document.querySelector('[data-testid=message][data-role=user] img')?.naturalWidth > 0")
+	eventually(t, "an image at the model", func() bool {
+		for _, r := range s.sim.Sessions()[0].Received() {
+			if strings.Contains(string(r.Event.Raw), `"input_image"`) && r.Refused == "" {
+				return true
+			}
+		}
+		return false
+	})
+	p.do(t, "hang up from the lock screen", chromedp.Evaluate[chromedp.Void]("(probe.actions.hangup(), undefined)"))
+	p.untilOver(t)
+	p.until(t, "a screen that may go out, and no call on the lock screen", "probe.locks === 0 && navigator.mediaSession.metadata === null")
+	if got := s.untilEnded(t, 1); got[0] != "hangup" {
+		t.Errorf("the call ended with %q", got[0])
+	}
+}
