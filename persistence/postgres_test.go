@@ -245,3 +245,32 @@ func TestRecoverAmongInstances(t *testing.T) {
 		t.Errorf("Recover() = %v, %v, want the call of b", calls, err)
 	}
 }
+
+// However many ask at once, a process has as many connections as it may, and one that
+// listens.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	dsn := persistencetest.PostgresURL(t)
+	s := persistencetest.Open(t, dsn, persistence.Options{MaxConns: 4})
+	if err := s.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	var asking sync.WaitGroup
+	for i := range 40 {
+		asking.Go(func() {
+			owner := fmt.Sprint("owner ", i%8)
+			thread, err := s.CreateThread(t.Context(), owner, "")
+			if err == nil {
+				_, err = s.Thread(t.Context(), persistence.Key{Owner: owner, Thread: thread.ID})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asking.Wait()
+	const query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+	if rows := persistencetest.Rows(t, dsn, query); len(rows[0][0]) != 1 || rows[0][0] > "5" || rows[0][0] < "3" {
+		t.Errorf("there are %s connections, want 3 to 5", rows[0][0])
+	}
+}
