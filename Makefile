@@ -54,6 +54,10 @@ churn: go-version ## Have 10,000 calls come and go, and compare goroutines and h
 fuzz: go-version ## Throw random input at what strangers can reach (FUZZ=2m for each target)
 	@bash .ci/fuzz $(FUZZ)
 
+.PHONY: audit
+audit: go-version ## Look for known vulnerabilities in the dependencies, where their databases can be reached
+	@bash .ci/audit
+
 .PHONY: go-version
 go-version:
 	@bash .ci/go-version

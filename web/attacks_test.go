@@ -13,7 +13,7 @@ import (
 )
 
 // TestAttacks tries what a stranger would, and prints what was tried (go test -v). What
-// tools may do is tried in toolkit/webtools, toolkit/code and toolkit/mcptool.
+// else is tried, and where, stands in attacks_test.go at the root.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	const jwtKey = "secret-of-at-least-thirty-two-bytes"

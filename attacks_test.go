@@ -1,0 +1,120 @@
+package voicebridge_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// attacks are what a stranger, a user, a tool or an upstream could try beyond the table of web's
+// TestAttacks, each with the test that tries it, in the order of SECURITY.md.
+var attacks = []struct{ what, in, test string }{
+	// Who comes in.
+	{"strangers use the HTTP API: a table", "web", "TestAttacks"},
+	{"routes that hold data are open", "web", "TestEveryRouteThatHoldsDataNeedsAuthentication"},
+	{"a server off loopback has no authentication", "cmd/voicebridge/internal/config", "TestOffLoopbackNeedsAuthentication"},
+	{"a proxy stands before a server without authentication", "web", "TestNoAuthenticationBehindAProxy"},
+	{"short tokens and secrets are guessed", "web", "TestWeakSecretsStopTheStart"},
+	{"tokens are guessed, from one address, IPv6 prefix or behind one proxy", "web", "TestWrongTokensAreLimited"},
+	{"sign-ins are guessed", "web", "TestSignInRefuses"},
+	{"a JWT is of another app, issuer, key or algorithm, or has no end", "web", "TestJWTClaims"},
+	{"a JWT is signed with a symmetric key of the attacker's", "web", "TestJWTSecret"},
+	{"a JWT is signed with a key that was taken back", "web", "TestJWKS"},
+	{"unknown key ids hold up everybody", "web", "TestAnUnknownKeyHoldsUpNobody"},
+	{"the name in a JWT instructs the model", "web/access", "TestNameIn"},
+	{"session cookies and client secrets are forged", "web", "TestForgedTokensOpenNothing"},
+	{"sockets and streams outlive what opened them", "web", "TestSocketsEndWithWhatOpenedThem"},
+	{"a client secret opens other threads", "web", "TestSecretOpensCallsOnItsThread"},
+	{"a page changes what its app's server has fixed", "web", "TestFixedSession"},
+	{"settings hold secrets", "cmd/voicebridge/internal/config", "TestSecretsInTheFileAreRefused"},
+	{"TLS is missing without a word", "web", "TestWarnsWithoutTLS"},
+	// One owner and the others.
+	{"an owner sends texts in a burst, or uses other models", "web", "TestQuotas"},
+	{"an owner stores too much", "web", "TestRoom"},
+	{"an owner's sleeping programs delay another's", "toolkit/code", "TestOneOwnersPrograms"},
+	{"an owner opens too many streams", "web", "TestStreamsAreLimited"},
+	{"an owner opens too many sockets", "web", "TestSocketLimit"},
+	{"connections are left idle", "web", "TestIdleConnectionsAreBounded"},
+	{"bodies come slowly", "web", "TestSlowBodyIsCutOff"},
+	{"paths fill the log", "web", "TestLoggedPathsAreBounded"},
+	{"commands to other instances are forged", "persistence", "TestHostileCommands"},
+	// Calls.
+	{"an offer has the server send packets to many addresses", "realtime/rtc", "TestManyCandidates"},
+	{"an offer names private addresses", "realtime/rtc", "TestPublicAsksNoPrivateAddress"},
+	{"an offer is malformed", "realtime/rtc", "TestBadOffer"},
+	{"a browser sends events that it must not", "e2e", "TestHostileEvents"},
+	{"a browser answers questions that were not asked", "web", "TestHostileMessagesOnTheSocket"},
+	{"an app sends what is no frame of the conductor", "web", "TestConductorHostileFrames"},
+	// What tools may do.
+	{"an MCP server reads the keys of this process", "toolkit/mcptool", "TestChildCannotReadOurEnvironment"},
+	{"an MCP server inherits keys", "toolkit/mcptool", "TestChildEnvironment"},
+	{"an MCP server changes its tools later", "toolkit/mcptool", "TestChangedTools"},
+	{"it does so between two starts", "toolkit/mcptool", "TestPinsOutliveTheProcess"},
+	{"an MCP server names and describes tools as it likes", "toolkit/mcptool", "TestHostileNamesAndDescriptions"},
+	{"an MCP server answers without an end", "toolkit/mcptool", "TestHTTPAnswersAreBounded"},
+	{"an MCP server returns images that are none, too large or too many", "toolkit/mcptool", "TestMedia"},
+	{"a file says that it is an image", "persistence", "TestNewImage"},
+	{"an MCP server sends its headers elsewhere", "toolkit/mcptool", "TestHeadersGoToTheConfiguredHostOnly"},
+	{"a misspelt entry of deny denies nothing", "cmd/voicebridge", "TestMisspeltTools"},
+	{"a model writes to the outside without a word", "toolkit/webtools", "TestHTTPWrites"},
+	{"a model reaches private addresses", "toolkit/webtools", "TestHostileURLs"},
+	{"it does so by a redirect", "toolkit/webtools", "TestRedirectsToHostileURLs"},
+	{"it does so by a name that changes", "toolkit/webtools", "TestRebinding"},
+	{"a page's answer has no end", "toolkit/webtools", "TestEndlessBodies"},
+	{"a program takes back its time limit", "toolkit/code", "TestEndlessPython"},
+	{"a program uses other system calls", "toolkit/code", "TestPythonSystemCalls"},
+	{"a program reads the host's files, or reaches its network", "toolkit/code", "TestPythonHasNoHost"},
+	{"JavaScript reads the host's files, or reaches its network", "toolkit/code", "TestNoHostAccess"},
+	{"JavaScript runs where it cannot be confined", "toolkit/code", "TestProbeWithoutFilter"},
+	{"a program takes all memory", "toolkit/code", "TestGreedyJavaScript"},
+	// What stays.
+	{"what was deleted is still in the file", "persistence", "TestDeletedIsNotInTheFile"},
+	{"secrets stand in records of tool calls", "toolkit", "TestMask"},
+	{"the page runs foreign scripts", "web", "TestBuiltPageHasNoInlineScript"},
+	{"the instructions for exposing it are wrong", "e2e", "TestExposeItSafely"},
+}
+
+// TestAttacksAreTried prints what is tried (go test -v), and fails when a test of the list is gone.
+func TestAttacksAreTried(t *testing.T) {
+	t.Parallel()
+	known := map[string]map[string]bool{}
+	for _, a := range attacks {
+		if known[a.in] == nil {
+			known[a.in] = testsIn(t, a.in)
+		}
+		t.Logf("%-70s %s.%s", a.what, a.in, a.test)
+		if !known[a.in][a.test] {
+			t.Errorf("%s: there is no %s in %s", a.what, a.test, a.in)
+		}
+	}
+	t.Logf("%d attacks", len(attacks))
+}
+
+// testsIn returns the names of the tests of a folder.
+func testsIn(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	entries, err := os.ReadDir(filepath.FromSlash(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, e.Name()), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				names[f.Name.Name] = true
+			}
+		}
+	}
+	return names
+}
