@@ -194,6 +194,12 @@ func (s *Store) QueueLength(ctx context.Context, key Key) (int, error) {
 	return int(n), s.fail("count queue", err)
 }
 
+// QueuedMessages counts what waits or is being sent, of all owners: for operators.
+func (s *Store) QueuedMessages(ctx context.Context) (int64, error) {
+	n, err := s.eng.read().CountAllUnsent(ctx)
+	return n, s.fail("count queued messages", err)
+}
+
 // QueuedMessage reads a message that waits or was sent.
 func (s *Store) QueuedMessage(ctx context.Context, key Key, id string) (QueuedMessage, error) {
 	if err := key.check(); err != nil || !validID(id) {

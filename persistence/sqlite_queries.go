@@ -60,6 +60,10 @@ func (s sqliteQueries) CountAccessTokens(ctx context.Context, arg pgdb.CountAcce
 	return s.q.CountAccessTokens(ctx, sqlitedb.CountAccessTokensParams(arg))
 }
 
+func (s sqliteQueries) CountAllUnsent(ctx context.Context) (int64, error) {
+	return s.q.CountAllUnsent(ctx)
+}
+
 func (s sqliteQueries) CountCallsElsewhere(ctx context.Context, arg pgdb.CountCallsElsewhereParams) (int64, error) {
 	return s.q.CountCallsElsewhere(ctx, sqlitedb.CountCallsElsewhereParams(arg))
 }

@@ -50,7 +50,7 @@ func (a *app) openTelemetry(ctx context.Context) error {
 // watchParts adds the figures that are asked for when they are read, and takes the
 // operators' port.
 func (a *app) watchParts(ctx context.Context) (err error) {
-	parts := telemetry.Parts{}
+	parts := telemetry.Parts{Queued: a.store.QueuedMessages}
 	if a.spool != nil {
 		parts.Spooled = a.spool.Pending
 	}

@@ -94,7 +94,7 @@ func TestTelemetryOfATurn(t *testing.T) {
 		figures = request(t, http.MethodGet, operators+"/metrics", "application/openmetrics-text; version=1.0.0", "")
 	}
 	wantIn(figures, `voicebridge_tool_calls_total{executor="app",outcome="done",tool="create_bar_chart"} 1`, `# {trace_id="`, `voicebridge_tokens_total{kind="text"`,
-		`voicebridge_database_commit_duration_seconds_count{outcome="saved"}`, "voicebridge_spool_changes 0", "voicebridge_calls_live 0", "go_goroutines")
+		`voicebridge_database_commit_duration_seconds_count{outcome="saved"}`, "voicebridge_spool_changes 0", "voicebridge_queue_waiting 0", "voicebridge_calls_live 0", "go_goroutines")
 	wantIn(request(t, http.MethodGet, url+"/metrics", "", ""), "voicebridge_tool_calls_total") // without authentication the main port answers, too
 	wantIn(request(t, http.MethodGet, operators+"/debug/pprof/goroutine?debug=1", "", ""), "goroutine profile")
 	got := <-traces

@@ -24,6 +24,10 @@ SELECT count(*) FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state <> 'sent';
 
+-- CountAllUnsent is of all owners, for operators. It never answers a caller of the API.
+-- name: CountAllUnsent :one
+SELECT count(*) FROM queued_messages WHERE state <> 'sent';
+
 -- name: GetQueued :one
 SELECT q.* FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id

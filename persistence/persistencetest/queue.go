@@ -122,6 +122,9 @@ func (s suite) queue(t *testing.T) {
 	if n, err := b.store.QueueLength(t.Context(), b.key); n != 2 || err != nil {
 		t.Errorf("QueueLength() = %d, %v", n, err)
 	}
+	if n, err := b.store.QueuedMessages(t.Context()); n != 2 || err != nil {
+		t.Errorf("QueuedMessages() = %d, %v", n, err)
+	}
 	edited, err := b.store.EditQueued(t.Context(), b.key, first.ID, "changed")
 	if err != nil || edited.Text != "changed" || edited.Title != "" || edited.MessageID != first.MessageID {
 		t.Errorf("EditQueued() = %+v, %v", edited, err)

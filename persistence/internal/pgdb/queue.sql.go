@@ -78,6 +78,18 @@ func (q *Queries) ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const countAllUnsent = `-- name: CountAllUnsent :one
+SELECT count(*) FROM queued_messages WHERE state <> 'sent'
+`
+
+// CountAllUnsent is of all owners, for operators. It never answers a caller of the API.
+func (q *Queries) CountAllUnsent(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, countAllUnsent)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countQueued = `-- name: CountQueued :one
 SELECT count(*) FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id

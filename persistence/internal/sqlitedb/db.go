@@ -60,6 +60,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countAccessTokensStmt, err = db.PrepareContext(ctx, countAccessTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAccessTokens: %w", err)
 	}
+	if q.countAllUnsentStmt, err = db.PrepareContext(ctx, countAllUnsent); err != nil {
+		return nil, fmt.Errorf("error preparing query CountAllUnsent: %w", err)
+	}
 	if q.countCallsElsewhereStmt, err = db.PrepareContext(ctx, countCallsElsewhere); err != nil {
 		return nil, fmt.Errorf("error preparing query CountCallsElsewhere: %w", err)
 	}
@@ -480,6 +483,11 @@ func (q *Queries) Close() error {
 	if q.countAccessTokensStmt != nil {
 		if cerr := q.countAccessTokensStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countAccessTokensStmt: %w", cerr)
+		}
+	}
+	if q.countAllUnsentStmt != nil {
+		if cerr := q.countAllUnsentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countAllUnsentStmt: %w", cerr)
 		}
 	}
 	if q.countCallsElsewhereStmt != nil {
@@ -1128,6 +1136,7 @@ type Queries struct {
 	closeOpenApprovalsStmt        *sql.Stmt
 	closeTextApprovalsStmt        *sql.Stmt
 	countAccessTokensStmt         *sql.Stmt
+	countAllUnsentStmt            *sql.Stmt
 	countCallsElsewhereStmt       *sql.Stmt
 	countQueuedStmt               *sql.Stmt
 	countThreadsStmt              *sql.Stmt
@@ -1265,6 +1274,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		closeOpenApprovalsStmt:        q.closeOpenApprovalsStmt,
 		closeTextApprovalsStmt:        q.closeTextApprovalsStmt,
 		countAccessTokensStmt:         q.countAccessTokensStmt,
+		countAllUnsentStmt:            q.countAllUnsentStmt,
 		countCallsElsewhereStmt:       q.countCallsElsewhereStmt,
 		countQueuedStmt:               q.countQueuedStmt,
 		countThreadsStmt:              q.countThreadsStmt,

@@ -27,6 +27,8 @@ type Querier interface {
 	CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error
 	CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error
 	CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error)
+	// CountAllUnsent is of all owners, for operators. It never answers a caller of the API.
+	CountAllUnsent(ctx context.Context) (int64, error)
 	// CountCallsElsewhere counts the live calls of an owner on other instances.
 	CountCallsElsewhere(ctx context.Context, arg CountCallsElsewhereParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)

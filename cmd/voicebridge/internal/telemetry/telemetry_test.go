@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -199,6 +200,7 @@ func TestWatch(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	if err := Watch(registry, Parts{
 		Spooled: func() int { return 3 },
+		Queued:  func(context.Context) (int64, error) { return 5, nil },
 		MCP: func() []mcptool.Status {
 			return []mcptool.Status{{Name: "files", Connected: true, Tools: 7, Held: []mcptool.Held{{}}}, {Name: "gone"}}
 		},
@@ -208,9 +210,12 @@ func TestWatch(t *testing.T) {
 	if err := Watch(prometheus.NewRegistry(), Parts{}); err != nil {
 		t.Fatal(err)
 	}
+	if n := count(func(context.Context) (int64, error) { return 0, persistence.ErrUnavailable }); !math.IsNaN(n) {
+		t.Errorf("without a database %v messages wait", n)
+	}
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	want(t, w.Body.String(), "voicebridge_spool_changes 3", `voicebridge_mcp_server_up{server="files"} 1`, `voicebridge_mcp_server_up{server="gone"} 0`,
+	want(t, w.Body.String(), "voicebridge_spool_changes 3", "voicebridge_queue_waiting 5", `voicebridge_mcp_server_up{server="files"} 1`, `voicebridge_mcp_server_up{server="gone"} 0`,
 		`voicebridge_mcp_tools{server="files"} 7`, `voicebridge_mcp_tools_held{server="files"} 1`)
 }
 

@@ -1,7 +1,10 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
+	"math"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,6 +15,8 @@ import (
 type Parts struct {
 	// Spooled is how many changes of calls wait for the database.
 	Spooled func() int
+	// Queued is how many messages wait, of all owners, in the whole database.
+	Queued func(context.Context) (int64, error)
 	// MCP is the state of the MCP servers.
 	MCP func() []mcptool.Status
 }
@@ -21,6 +26,9 @@ func Watch(registry prometheus.Registerer, parts Parts) error {
 	if parts.Spooled == nil {
 		parts.Spooled = func() int { return 0 }
 	}
+	if parts.Queued == nil {
+		parts.Queued = func(context.Context) (int64, error) { return 0, nil }
+	}
 	if parts.MCP == nil {
 		parts.MCP = func() []mcptool.Status { return nil }
 	}
@@ -28,8 +36,25 @@ func Watch(registry prometheus.Registerer, parts Parts) error {
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "voicebridge_spool_changes", Help: "Changes of calls that wait in a file for the database.",
 		}, func() float64 { return float64(parts.Spooled()) })),
+		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "voicebridge_queue_waiting", Help: "Queued messages that are not sent, of all owners; the same in every process of a database.",
+		}, func() float64 { return count(parts.Queued) })),
 		registry.Register(servers(parts.MCP)),
 	)
+}
+
+// countTimeout is how long the database may take to count.
+const countTimeout = 2 * time.Second
+
+// count asks for a number, which is not known while the database is away.
+func count(of func(context.Context) (int64, error)) float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	n, err := of(ctx)
+	if err != nil {
+		return math.NaN()
+	}
+	return float64(n)
 }
 
 // servers collects the figures of MCP servers.
