@@ -73,7 +73,7 @@ type history struct {
 }
 
 func (h *history) message(m *persistence.Message) {
-	heard := newHeardText(m)
+	heard := persistence.Heard(m)
 	var contents []realtime.Content
 	flush := func() {
 		h.contents(m.Role, contents)
@@ -83,7 +83,7 @@ func (h *history) message(m *persistence.Message) {
 		p := &m.Parts[i]
 		switch name, isTool := toolName(p); {
 		case p.Type == "text":
-			if t := heard.next(p.Text); strings.TrimSpace(t) != "" {
+			if t := heard.Next(p.Text); strings.TrimSpace(t) != "" {
 				contents = append(contents, realtime.Content{Text: t})
 			}
 		case m.Role == persistence.RoleUser && p.Type == "file":
@@ -228,38 +228,6 @@ func toolName(p *persistence.Part) (string, bool) {
 		name = "unknown"
 	}
 	return name[:min(len(name), maxNameLen)], true
-}
-
-// heardText hands out the heard words of an interrupted answer along the parts
-// of its full text.
-type heardText struct {
-	active bool
-	left   string
-}
-
-func newHeardText(m *persistence.Message) *heardText {
-	if m.Role != persistence.RoleAssistant || m.Metadata.HeardText == nil {
-		return &heardText{}
-	}
-	return &heardText{active: true, left: strings.TrimSpace(*m.Metadata.HeardText)}
-}
-
-// next returns what was heard of the next text part, everything when the message
-// was not interrupted.
-func (h *heardText) next(full string) string {
-	if !h.active {
-		return full
-	}
-	full = strings.TrimSpace(full)
-	if rest, ok := strings.CutPrefix(h.left, full); ok {
-		h.left = strings.TrimSpace(rest)
-		return full
-	}
-	// The cut is in this part; or the saved words differ from the full text, and
-	// then the heard ones are the truth.
-	out := h.left
-	h.left = ""
-	return out
 }
 
 // jsonLen is how many bytes s takes inside a JSON string.

@@ -14,8 +14,8 @@ func (c *Calls) SavedLater(key persistence.Key, messages []persistence.Message) 
 	}
 }
 
-// StorageDelayed is told how many changes wait for the database, and of 0 when none
-// does any more. The callers of all live calls hear of it.
+// StorageDelayed is told how many changes wait for the database, and of 0 once none
+// does. The callers of all live calls hear of it.
 func (c *Calls) StorageDelayed(pending int) {
 	c.delayed.Store(pending > 0)
 	if pending == 0 {

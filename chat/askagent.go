@@ -142,7 +142,7 @@ func answerOf(r *Result) toolkit.Result {
 }
 
 // lastWords are those of the last step that has any: what was said before it
-// used its tools is of no use to who waits for the answer.
+// used its tools is of no use to whoever waits for the answer.
 func lastWords(r *Result) string {
 	var words []string
 	for _, p := range r.Message.Parts {

@@ -91,7 +91,7 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 		r.start(c)
 	}
 	r.applyDecisions() // a question may be answered already
-	// A tool that was told to stop still has its say: the router sees to it that
+	// A tool that was told to stop may still answer: the router sees to it that
 	// it is not long.
 	for r.running > 0 {
 		e, lost := r.next()

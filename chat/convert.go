@@ -86,7 +86,7 @@ func (c *converter) said(m *persistence.Message) {
 }
 
 func (c *converter) assistant(m *persistence.Message) {
-	heard := newHeardText(m)
+	heard := persistence.Heard(m)
 	var s step
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; {
@@ -94,7 +94,7 @@ func (c *converter) assistant(m *persistence.Message) {
 			c.step(s, m)
 			s = step{}
 		case p.Type == "text":
-			if text := heard.next(p.Text); strings.TrimSpace(text) != "" && !isNotice(m) {
+			if text := heard.Next(p.Text); strings.TrimSpace(text) != "" && !isNotice(m) {
 				s.texts = append(s.texts, text)
 			}
 		case p.IsTool():
@@ -202,34 +202,3 @@ func resultText(p *persistence.Part) string {
 
 // isNotice says whether the words of a message are ours: what went wrong.
 func isNotice(m *persistence.Message) bool { return string(m.Metadata.Extra[extraNotice]) == "true" }
-
-// heardText hands out the heard words of an interrupted answer along the parts
-// of its full text.
-type heardText struct {
-	active bool
-	left   string
-}
-
-func newHeardText(m *persistence.Message) *heardText {
-	if m.Metadata.HeardText == nil {
-		return &heardText{}
-	}
-	return &heardText{active: true, left: strings.TrimSpace(*m.Metadata.HeardText)}
-}
-
-// next returns what was heard of the next text part.
-func (h *heardText) next(full string) string {
-	if !h.active {
-		return full
-	}
-	full = strings.TrimSpace(full)
-	if rest, ok := strings.CutPrefix(h.left, full); ok {
-		h.left = strings.TrimSpace(rest)
-		return full
-	}
-	// The cut is in this part; or the saved words differ from the full text, and
-	// then the heard ones are the truth.
-	out := h.left
-	h.left = ""
-	return out
-}

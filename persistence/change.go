@@ -298,7 +298,7 @@ func (s *Store) ApplyAll(ctx context.Context, groups []ThreadChanges) ([]Applied
 	return applied, nil
 }
 
-// permanent says that it is of no use to try again.
+// permanent says that trying again is useless.
 func permanent(err error) bool {
 	return !errors.Is(err, ErrClosed) &&
 		(errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrNotFound))

@@ -135,9 +135,8 @@ func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
 	return s.Close()
 }
 
-// Close ends all watches with ErrClosed, says that this process does not serve
-// any more, gives up the lock and closes the database. More calls of it do
-// nothing.
+// Close ends all watches with ErrClosed, says that this process no longer serves,
+// gives up the lock and closes the database. Further calls do nothing.
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {

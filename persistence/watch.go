@@ -91,8 +91,8 @@ func (w *Watch) Close() { w.s.hub.remove(w.key, w.w) }
 // saved from now on. A message that changed several times may come once, in its last form.
 // Before what comes, each question that waits for the user is told again.
 //
-// The sequence ends with an error: ErrNotFound when the thread is not there or
-// not any more, that of ctx, or ErrClosed. It may be used once.
+// The sequence ends with an error: ErrNotFound when there is no such
+// thread, or no longer, that of ctx, or ErrClosed. It may be used once.
 func (w *Watch) Events(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer w.Close()

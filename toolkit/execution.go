@@ -12,7 +12,7 @@ import (
 // execution is one run of a tool in its own goroutine.
 type execution struct {
 	chunks chan Chunk    // progress and results, unbuffered; closed by the goroutine at its end
-	quit   chan struct{} // closed when nobody reads chunks any more
+	quit   chan struct{} // closed when nobody reads chunks
 
 	// The reader's state.
 	last     *Result          // the last success so far, or the failure

@@ -154,7 +154,7 @@ func (v *Invocation) FinishMasked(result, masked Result, now time.Time) bool {
 	return v.finish(status, result, masked, now)
 }
 
-// Cancel ends the call because nobody waits for its tool any more; a result that the tool
+// Cancel ends the call because nobody is waiting for its tool; a result that the tool
 // has given nonetheless may be passed. The report is that of Finish.
 func (v *Invocation) Cancel(result Result, now time.Time) bool {
 	return v.finish(StatusCancelled, result, result.Masked(), now)

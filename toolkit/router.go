@@ -50,7 +50,7 @@ const (
 	EndedDone      Ending = "done"
 	EndedFailed    Ending = "failed"
 	EndedTimeout   Ending = "timeout"   // its time was up
-	EndedCancelled Ending = "cancelled" // nobody wanted its result any more
+	EndedCancelled Ending = "cancelled" // nobody wanted its result
 )
 
 // Report is a call that has ended.

@@ -243,7 +243,7 @@ func (s *Server) Drain() { s.closing.Store(true) }
 
 // Run serves until ctx ends, then refuses new work, closes the sockets as going
 // away and waits for running requests. It closes ln and blocks until nothing of
-// it runs any more. The error is nil after an orderly end.
+// it is running. The error is nil after an orderly end.
 func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
 		Handler:           s,

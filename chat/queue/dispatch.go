@@ -85,8 +85,8 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	return nil
 }
 
-// fresh lets queues go on whose reason to stand still a start may have ended: a
-// new key, for one. If it has not, they stand still again after one try.
+// fresh resumes queues whose reason to pause a start may have removed: a
+// new key, for example. If it has not, they pause again after one try.
 func (q *Queue) fresh(ctx context.Context) {
 	for _, reason := range []string{string(llm.KindAuth), string(llm.KindQuota), string(llm.KindUnavailable), reasonInCall} {
 		keys, err := q.store.PausedQueues(ctx, reason)
@@ -121,7 +121,7 @@ func (q *Queue) sendHere(ctx context.Context, key persistence.Key, id string) er
 }
 
 // put adds a job, at the front or at the end. It reports false when there is
-// nobody to do it any more.
+// nobody left to do it.
 func (q *Queue) put(j job, front bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

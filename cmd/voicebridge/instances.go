@@ -69,7 +69,7 @@ func (a *app) rejoin(ctx context.Context) {
 }
 
 // expire deletes the conversations that the operator keeps no longer, at the start and
-// then every hour. Instances that do it side by side are in nobody's way.
+// then every hour. Instances that do it side by side do not get in each other's way.
 func (a *app) expire(ctx context.Context) error {
 	days := a.cfg.Conversations.RetentionDays
 	if days == 0 {

@@ -278,7 +278,7 @@ func (s suite) titles(t *testing.T) {
 		{"again", persistence.TitleByModel, false},
 		{"user", persistence.TitleByUser, true},
 		{"late", persistence.TitleByModel, false},
-		{"", persistence.TitleByUser, true}, // the user has no wish any more
+		{"", persistence.TitleByUser, true}, // the user no longer wants one
 		{"anew", persistence.TitleByModel, true},
 	} {
 		before, err := b.store.Thread(t.Context(), key)

@@ -108,7 +108,7 @@ func newSettings(model string) *settings {
 
 // update merges a patch that has been checked, or refuses it whole. spoken says
 // that audio has been produced, which locks the voice; created that the model
-// may not change any more.
+// can no longer change.
 func (s *settings) update(patch object, created, spoken bool) *realtime.Error {
 	if _, ok := patch["type"]; !ok {
 		return refuse("missing_required_parameter", "session.type", "Missing required parameter: 'session.type'.")

@@ -26,7 +26,7 @@ type wire struct {
 	log       *slog.Logger
 	peer      *rtc.Peer
 	duplicate bool // some events are sent twice
-	silent    bool // nothing is sent any more
+	silent    bool // nothing more is sent
 	sent      record
 	played    atomic.Int64 // RTP packets
 }

@@ -130,7 +130,7 @@ func (k *Toolkit) expect(callID string) (*wait, error) {
 		return nil, fmt.Errorf("open tool call: the id has %d bytes, it must have 1 to %d", len(callID), maxCallID)
 	}
 	if len(k.open) >= maxOpen {
-		return nil, fmt.Errorf("open tool call: %d calls wait for the client already", maxOpen)
+		return nil, fmt.Errorf("open tool call: %d calls are already waiting for the client", maxOpen)
 	}
 	w := &wait{answered: make(chan struct{})}
 	k.open[callID] = w
@@ -190,7 +190,7 @@ func (k *Toolkit) begin(callID string) (w *wait, end func(), err error) {
 		return nil, nil, err
 	}
 	if w.running {
-		return nil, nil, fmt.Errorf("the tool call %q runs already", callID)
+		return nil, nil, fmt.Errorf("the tool call %q is already running", callID)
 	}
 	w.running = true
 	return w, func() {

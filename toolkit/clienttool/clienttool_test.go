@@ -221,7 +221,7 @@ func TestOneRunPerCall(t *testing.T) {
 		first := make(chan toolkit.Result, 1)
 		go func() { first <- toolkit.Drain(router.Call(t.Context(), call("c")), nil) }()
 		synctest.Wait()
-		if second := toolkit.Drain(router.Call(t.Context(), call("c")), nil); !strings.Contains(second.Error, "runs already") {
+		if second := toolkit.Drain(router.Call(t.Context(), call("c")), nil); !strings.Contains(second.Error, "is already running") {
 			t.Errorf("got %+v", second)
 		}
 		if err := k.Deliver("c", "1"); err != nil {

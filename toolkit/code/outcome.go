@@ -21,7 +21,7 @@ const (
 	ExitStackOverflow Exit = "stack_overflow" // it called too deep
 	ExitOutputLimit   Exit = "output_limit"   // it printed or returned too much
 	ExitCrashed       Exit = "crashed"        // its process died
-	ExitCancelled     Exit = "cancelled"      // nobody wanted the result any more
+	ExitCancelled     Exit = "cancelled"      // nobody wanted the result
 )
 
 // Limits of what the model receives, in bytes of each text.

@@ -47,7 +47,7 @@ type Config struct {
 	Warnings []string
 }
 
-// Server is one MCP server. Its texts hold no ${…} any more.
+// Server is one MCP server. Its texts no longer hold ${…}.
 type Server struct {
 	// Type is TypeStdio, TypeHTTP or TypeSSE.
 	Type string

@@ -101,8 +101,8 @@ const maxWork = 32 << 20
 // nodeWeight is what a node weighs besides its text, in bytes.
 const nodeWeight = 8
 
-// flatten brings a tree into the form that readers need. short says that it does not hold all of
-// the page any more.
+// flatten brings a tree into the form that readers need. short says that something of the page was
+// left out.
 func flatten(doc *html.Node) (short bool) {
 	f := flattener{layout: layoutTables(doc), room: maxWork}
 	f.flatten(doc, location{})

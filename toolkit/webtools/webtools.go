@@ -36,7 +36,7 @@ func New(config Config) ([]toolkit.Tool, error) {
 type tool struct {
 	definition toolkit.Definition
 	// run does the work. It ends soon after ctx does, and returns at once when report
-	// says that nobody listens any more. Errors are words for the model.
+	// says that nobody is listening. Errors are words for the model.
 	run func(ctx context.Context, arguments []byte, report reporter) (*toolkit.Result, error)
 }
 

@@ -101,7 +101,7 @@ func (m *mint) id(token string) (string, error) {
 }
 
 // read returns what was saved with a token; persistence.ErrNotFound or errForged for
-// one that opens nothing (any more).
+// one that never opened anything, or no longer does.
 func (m *mint) read(ctx context.Context, token string, data any) (persistence.AccessToken, error) {
 	id, err := m.id(token)
 	if err != nil {

@@ -233,8 +233,8 @@ func (a *app) apply(ctx context.Context, t *turn, step turnStep) error {
 	return nil
 }
 
-// asked tells the app of a call, unless it is told already or, when the app was
-// away for long, not waited for any more.
+// asked tells the app of a call, unless it has been told or, when the app was
+// away for long, nobody is waiting for the call.
 func (a *app) asked(t *turn, call chat.EventCall) error {
 	if err := a.partial(t); err != nil {
 		return err

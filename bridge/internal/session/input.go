@@ -98,7 +98,7 @@ type (
 	ApprovalSaved struct{ Approval persistence.Approval }
 	// ServerText is a user's text that goes into the call from elsewhere. It is
 	// saved together with what With writes; where that is set, a text that the call
-	// cannot say any more is left to whoever has it.
+	// can no longer say is left to whoever has it.
 	ServerText struct {
 		MessageID, Text string
 		Images          []Image
