@@ -11,8 +11,11 @@ import (
 )
 
 const (
-	// erasePiece is how many rows one transaction deletes: others write in between.
-	erasePiece = 500
+	// firstPiece is how many rows the first transaction deletes, and mostPiece the most
+	// of any: others write in between. SQLite's search index makes a row expensive, so
+	// pieces grow and shrink until one takes about pieceTime.
+	firstPiece, mostPiece = 20, 500
+	pieceTime             = 20 * time.Millisecond
 	// expirePiece is how many threads Expire looks up at once.
 	expirePiece = 100
 )
@@ -48,27 +51,45 @@ func (s *Store) erase(ctx context.Context, thread string) error {
 	}); err != nil {
 		return err
 	}
-	for _, piece := range []func(q queries) (int64, error){
-		func(q queries) (int64, error) {
-			return q.EraseMessages(ctx, pgdb.EraseMessagesParams{ThreadID: thread, MaxRows: erasePiece})
+	for _, piece := range []func(q queries, rows int64) (int64, error){
+		func(q queries, rows int64) (int64, error) {
+			return q.EraseMessages(ctx, pgdb.EraseMessagesParams{ThreadID: thread, MaxRows: rows})
 		},
-		func(q queries) (int64, error) {
-			return q.EraseToolCalls(ctx, pgdb.EraseToolCallsParams{ThreadID: thread, MaxRows: erasePiece})
+		func(q queries, rows int64) (int64, error) {
+			return q.EraseToolCalls(ctx, pgdb.EraseToolCallsParams{ThreadID: thread, MaxRows: rows})
 		},
-		func(q queries) (int64, error) {
-			return q.EraseResponses(ctx, pgdb.EraseResponsesParams{ThreadID: thread, MaxRows: erasePiece})
+		func(q queries, rows int64) (int64, error) {
+			return q.EraseResponses(ctx, pgdb.EraseResponsesParams{ThreadID: thread, MaxRows: rows})
 		},
 	} {
-		for n := int64(erasePiece); n == erasePiece; {
+		rows, erased := int64(firstPiece), int64(firstPiece)
+		for erased == rows {
+			var began time.Time
 			if err := s.write(ctx, func(q queries) (err error) {
-				n, err = piece(q)
+				began = time.Now() // it has waited for others until now
+				erased, err = piece(q, rows)
 				return err
 			}); err != nil {
 				return err
 			}
+			if erased == rows {
+				rows = nextPiece(rows, time.Since(began))
+				erased = rows
+			}
 		}
 	}
 	return s.write(ctx, func(q queries) error { return q.EraseThread(ctx, pgdb.EraseThreadParams{ID: thread}) })
+}
+
+// nextPiece is how many rows to delete after so many took so long.
+func nextPiece(rows int64, took time.Duration) int64 {
+	switch {
+	case took > pieceTime:
+		return max(rows/2, 1)
+	case took < pieceTime/2:
+		return min(rows*2, mostPiece)
+	}
+	return rows
 }
 
 // eraseLeft finishes what a crash has left.

@@ -1,0 +1,70 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// BenchmarkDurable lets 200 calls say 4,000 things a second, each at its own time and
+// whether or not the one before is saved, and says how long it takes until one is in
+// the database: most are words that were added to a message, one in twenty is a message.
+func BenchmarkDurable(b *testing.B) {
+	const calls, perSecond = 200, 4000
+	for name, url := range map[string]func(testing.TB) string{
+		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
+	} {
+		b.Run(name, func(b *testing.B) {
+			store := persistencetest.Open(b, url(b), persistence.Options{})
+			w, err := New(Config{Store: store, Dir: b.TempDir(), Timeout: time.Minute})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			var running sync.WaitGroup
+			running.Go(func() { _ = w.Run(ctx) }) // it only ends
+			defer running.Wait()
+			defer cancel()
+			keys := make([]persistence.Key, calls)
+			for i := range keys {
+				th, err := store.CreateThread(b.Context(), "bench", "")
+				if err != nil {
+					b.Fatal(err)
+				}
+				keys[i] = persistence.Key{Owner: "bench", Thread: th.ID}
+			}
+			took := make([]time.Duration, b.N)
+			b.ResetTimer()
+			var saving sync.WaitGroup
+			for n, began := 0, time.Now(); n < b.N; n++ {
+				time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / perSecond)))
+				i, k := n%calls, n/calls
+				id := fmt.Sprintf("m%d.%d", i, k/20)
+				var change persistence.Change = persistence.PutDraft{Draft: persistence.Draft{MessageID: id, Start: k % 20 * 10, Text: "ten bytes "}}
+				if k%20 == 0 {
+					m := persistence.Message{ID: id, Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("ten bytes ")}}
+					m.Metadata.Status = persistence.StatusInProgress
+					change = persistence.PutMessage{Message: m, Place: persistence.Place{How: persistence.PlaceLast}}
+				}
+				saving.Go(func() {
+					at := time.Now()
+					if _, err := w.Commit(ctx, keys[i], []persistence.Change{change}); err != nil {
+						b.Error(err)
+					}
+					took[n] = time.Since(at)
+				})
+			}
+			saving.Wait()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-p50")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
