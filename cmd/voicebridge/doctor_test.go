@@ -146,7 +146,7 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	wantLines(t, report, "ok: database: PostgreSQL at ", "ok: web address: ", "ok: voice model: http://127.0.0.1:", "ok: typed messages: openai answers with gpt-5.4-mini; also configured: google, simulator",
+	wantLines(t, report, "warning: database: PostgreSQL at ", "ok: web address: ", "ok: voice model: http://127.0.0.1:", "ok: typed messages: openai answers with gpt-5.4-mini; also configured: google, simulator",
 		"ok: media (UDP): port "+port+" can be used", "ok: ICE server stun:127.0.0.1:", "warning: microphone: browsers give it to https pages",
 		"ok: MCP server good: it answers; tools: 1", "problem: MCP server gone: its tools are not offered: ")
 	if strings.Contains(report, "server off") {
