@@ -18,6 +18,12 @@ func Silence(s *Store) { s.lease.every = time.Hour }
 // Beat says that a store lives.
 func Beat(ctx context.Context, s *Store) error { return s.beat(ctx) }
 
+// Stored adds up what an owner stores, whatever was added up before.
+func Stored(ctx context.Context, s *Store, owner string) (int64, error) {
+	s.storedLess(owner)
+	return s.stored(ctx, owner)
+}
+
 // Sent counts the notes that a store has sent to others, or is about to.
 func Sent(s *Store) int64 {
 	o := s.eng.(*postgresEngine).outbox

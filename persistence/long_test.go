@@ -36,6 +36,13 @@ func BenchmarkLongThread(b *testing.B) {
 					}
 				})
 			}
+			b.Run("stored bytes", func(b *testing.B) {
+				for b.Loop() {
+					if n, err := persistence.Stored(b.Context(), store, key.Owner); err != nil || n == 0 {
+						b.Fatal(n, err)
+					}
+				}
+			})
 			if err := store.ResetThread(b.Context(), key); err != nil {
 				b.Fatal(err)
 			}
