@@ -10,9 +10,9 @@ import (
 )
 
 // growing appends a message in progress that says some words.
-func (b bundle) growing(t *testing.T, words string) persistence.Message {
+func (b bundle) growing(t *testing.T) persistence.Message {
 	t.Helper()
-	m := text(persistence.RoleAssistant, words)
+	m := text(persistence.RoleAssistant, "One")
 	m.Metadata.Status = persistence.StatusInProgress
 	return b.append(t, m)
 }
@@ -58,7 +58,7 @@ func (b bundle) draftsLeft(t *testing.T) int {
 
 func (s suite) drafts(t *testing.T) {
 	b := s.setup(t)
-	m := b.growing(t, "One")
+	m := b.growing(t)
 	before := m.Revision
 	b.draft(t, m.ID, 3, ", twö")
 	b.draft(t, m.ID, 9, ", three")
@@ -107,7 +107,7 @@ func (s suite) drafts(t *testing.T) {
 // strangersDrafts checks that a draft needs the owner, and goes with its thread.
 func (s suite) strangersDrafts(t *testing.T) {
 	b := s.setup(t)
-	m := b.growing(t, "One")
+	m := b.growing(t)
 	bob := b
 	bob.key.Owner = "bob"
 	bob.draft(t, m.ID, 3, ", two")
@@ -130,7 +130,7 @@ func (s suite) recoverDrafts(t *testing.T) {
 		t.Fatalf("Serve() = %v", err)
 	}
 	dead.key = newThread(t, dead.store, "anna")
-	m := dead.growing(t, "One")
+	m := dead.growing(t)
 	dead.draft(t, m.ID, 3, ", two")
 	if err := dead.store.Close(); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func (s suite) recoverDrafts(t *testing.T) {
 // watchDrafts checks that a watcher is told each word once, whatever it has missed.
 func (s suite) watchDrafts(t *testing.T) {
 	b := s.setup(t)
-	m := b.growing(t, "One")
+	m := b.growing(t)
 	w := startWatch(within(t), t, b.store, b.key, m.Revision)
 	hello := w.event()
 	if hello.Type != persistence.EventMessage || hello.Seq != 0 || !strings.Contains(string(hello.Data), `"One"`) {
