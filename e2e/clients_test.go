@@ -125,12 +125,5 @@ func wantSeen(t *testing.T, generation string, out []byte) {
 // untilTools waits until the server offers a tool.
 func untilTools(t *testing.T, url, name string) {
 	t.Helper()
-	limit := time.Now().Add(patience)
-	for time.Now().Before(limit) {
-		if _, body := get(t, url+"/api/tools"); strings.Contains(body, `"`+name+`"`) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatalf("there is no tool %s", name)
+	untilGet(t, url+"/api/tools", `"`+name+`"`)
 }

@@ -286,6 +286,25 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 // post sends JSON.
+// untilGet waits until an address answers with these words in its body.
+func untilGet(t *testing.T, url, words string) {
+	t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	limit := time.After(patience)
+	for {
+		_, body := get(t, url)
+		if strings.Contains(body, words) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-limit:
+			t.Fatalf("%s does not answer with %q: %.2000s", url, words, body)
+		}
+	}
+}
+
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
 	return exchange(t, http.MethodPost, url, body)

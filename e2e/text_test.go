@@ -20,9 +20,7 @@ func TestTypeAndExport(t *testing.T) {
 	if status != 200 || !strings.Contains(body, "Here is your chart") || !strings.Contains(body, `"type":"tool-create_bar_chart"`) {
 		t.Fatalf("status %d, %s", status, body)
 	}
-	if _, figures := get(t, server.url+"/metrics"); !strings.Contains(figures, `voicebridge_text_turns_total{provider="simulator",reason="stop"} 1`) {
-		t.Error("the turn is not counted")
-	}
+	untilGet(t, server.url+"/metrics", `voicebridge_text_turns_total{provider="simulator",reason="stop"} 1`) // it is counted when it is over
 	// While the server runs, and after it.
 	for range 2 {
 		for format, want := range map[string]string{"markdown": "## User · ", "json": `{"thread":{"id":"` + id, "srt": "00:00:00,000 --> "} {
