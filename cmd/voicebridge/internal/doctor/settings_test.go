@@ -68,7 +68,7 @@ var wrong = map[string]struct{ value, words string }{
 	"tools.web.searxng_url":             {"searx", ""},
 	"tools.web.allow_networks":          {"lan", `"lan" is not an address or a network`},
 	"tools.web.deny_networks":           {"lan", `"lan" is not an address or a network`},
-	"tools.web.allow_ports":             {"70000", "70000 is no port"},
+	"tools.web.allow_ports":             {"70000", "70000 is not a port"},
 	"limits.allowed_models":             {"gpt", `"gpt" is not provider/model`},
 	"log.level":                         {"loud", `"loud" is not one of debug, info, warn, error`},
 	"log.format":                        {"xml", `"xml" is not one of text, json`},
