@@ -25,35 +25,35 @@ type (
 		Type     string `json:"type"` // bridge.ready
 		CallID   string `json:"call_id"`
 		ThreadID string `json:"thread_id"`
-		Replayed int    `json:"replayed"` // messages
+		Replayed int    `json:"replayed"` // how many messages of the thread the model was told
 	}
 	messageEvent struct {
 		Type    string              `json:"type"`    // bridge.message
 		Message persistence.Message `json:"message"` // as the API gives it
 	}
 	endedEvent struct {
-		Type   string    `json:"type"` // bridge.ended, bridge.upstream.lost
-		Reason EndReason `json:"reason"`
+		Type   string    `json:"type"`   // bridge.ended, bridge.upstream.lost
+		Reason EndReason `json:"reason"` // one of those below
 	}
 	budgetEvent struct {
-		Type     string  `json:"type"`  // bridge.budget.warning
-		Scope    string  `json:"scope"` // call, owner_day
-		SpentUSD float64 `json:"spent_usd"`
-		LimitUSD float64 `json:"limit_usd"`
+		Type     string  `json:"type"`      // bridge.budget.warning
+		Scope    string  `json:"scope"`     // call, or owner_day: all that the owner has spent today (UTC)
+		SpentUSD float64 `json:"spent_usd"` // so far, in US dollars
+		LimitUSD float64 `json:"limit_usd"` // at which calls end
 	}
 	storageEvent struct {
-		Type    string `json:"type"` // bridge.storage.delayed, bridge.storage.recovered
-		Pending int    `json:"pending,omitempty"`
+		Type    string `json:"type"`              // bridge.storage.delayed, bridge.storage.recovered
+		Pending int    `json:"pending,omitempty"` // changes of this server's calls that wait for the database
 	}
 	renewingEvent struct {
-		Type   string    `json:"type"` // bridge.upstream.renewing
-		Reason EndReason `json:"reason"`
+		Type   string    `json:"type"`   // bridge.upstream.renewing
+		Reason EndReason `json:"reason"` // why a new upstream session is opened
 	}
 	renewedEvent struct {
-		Type   string    `json:"type"` // bridge.upstream.renewed
-		Reason EndReason `json:"reason"`
-		GapMS  int64     `json:"gap_ms"` // nobody heard the caller for so long
-		// Unheard says that the caller should say the last words again.
+		Type   string    `json:"type"`   // bridge.upstream.renewed
+		Reason EndReason `json:"reason"` // that of bridge.upstream.renewing
+		GapMS  int64     `json:"gap_ms"` // how long nobody heard the caller, in milliseconds
+		// Unheard says that the caller's last words were lost and should be said again.
 		Unheard bool `json:"unheard,omitempty"`
 	}
 	retrievedEvent struct {
@@ -62,27 +62,27 @@ type (
 		Item    realtime.Item `json:"item"`
 	}
 	usageEvent struct {
-		Type       string          `json:"type"` // bridge.usage
-		ResponseID string          `json:"response_id"`
-		Usage      json.RawMessage `json:"usage"` // as the upstream counts
-		CostUSD    *float64        `json:"cost_usd,omitempty"`
+		Type       string          `json:"type"`               // bridge.usage
+		ResponseID string          `json:"response_id"`        // the upstream's
+		Usage      json.RawMessage `json:"usage"`              // tokens, as the upstream counts them
+		CostUSD    *float64        `json:"cost_usd,omitempty"` // where the model's price is known
 	}
 	toolEvent struct {
 		Type       string           `json:"type,omitempty"` // bridge.tool.started, progress, done, failed, approval_required
 		ToolCallID string           `json:"tool_call_id"`
-		Name       string           `json:"name"`
-		Executor   toolkit.Executor `json:"executor"`
-		Server     string           `json:"server,omitempty"`
-		Input      json.RawMessage  `json:"input,omitempty"`
-		Message    string           `json:"message,omitempty"`
-		Percent    *float64         `json:"percent,omitempty"`
-		Data       json.RawMessage  `json:"data,omitempty"`
-		Output     json.RawMessage  `json:"output,omitempty"`
+		Name       string           `json:"name"`              // the tool's, as the model knows it
+		Executor   toolkit.Executor `json:"executor"`          // app, mcp or client
+		Server     string           `json:"server,omitempty"`  // the MCP server
+		Input      json.RawMessage  `json:"input,omitempty"`   // the arguments, secrets masked
+		Message    string           `json:"message,omitempty"` // of progress: what the tool does, in words
+		Percent    *float64         `json:"percent,omitempty"` // of progress: 0 to 100
+		Data       json.RawMessage  `json:"data,omitempty"`    // of progress: what the tool has so far
+		Output     json.RawMessage  `json:"output,omitempty"`  // of done: the whole result, secrets masked
 		// OutputOmitted says that the output is too large for the data channel;
 		// the thread has it.
 		OutputOmitted bool   `json:"output_omitted,omitempty"`
-		Error         string `json:"error,omitempty"`
-		// Cancelled says that a failure was somebody's wish.
+		Error         string `json:"error,omitempty"` // of failed: what went wrong
+		// Cancelled says that somebody stopped the tool.
 		Cancelled bool `json:"cancelled,omitempty"`
 		// Nonce comes back with the answer to approval_required.
 		Nonce string `json:"nonce,omitempty"`
