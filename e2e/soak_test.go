@@ -25,10 +25,10 @@ var (
 var soakPace = simulator.Pace{Think: 100 * time.Millisecond, Step: 20 * time.Millisecond, Transcript: 200 * time.Millisecond}
 
 // unsaved is how long before its death the program may have shown something that it
-// had not saved, on a busy machine: a transaction is given 5 s, what comes meanwhile
-// waits for it and has 5 s of its own, and then it is in the spool. Where something
-// later of the same thread was saved there is no such excuse.
-const unsaved = 11 * time.Second
+// had not saved, on a busy machine: a transaction is given 1 s, then what it writes and
+// what waits for it go to the spool. Where something later of the same thread was saved
+// there is no such excuse.
+const unsaved = 5 * time.Second
 
 // soak is a time of calls under random faults.
 type soak struct {

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -79,6 +80,7 @@ func thread(t *testing.T, s *persistence.Store) persistence.Key {
 func (b *bundle) start(cfg Config) {
 	b.Helper()
 	cfg.Store, cfg.Dir = b.store, b.dir
+	cfg.Slow = cmp.Or(cfg.Slow, time.Minute) // a busy machine is not a slow database
 	cfg.Delayed = func(n int) { b.pending <- n }
 	cfg.Saved = func(_ persistence.Key, messages []persistence.Message) {
 		for _, m := range messages {
@@ -193,6 +195,48 @@ func TestWriter(t *testing.T) {
 	}
 	if _, err := b.w.Commit(t.Context(), b.key, nil); !errors.Is(err, ErrStopped) {
 		t.Errorf("Commit() after the end = %v", err)
+	}
+}
+
+// What a slow database has not saved soon is in the file until it has, and what comes
+// meanwhile stands behind it.
+func TestSlowDatabase(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]bool{"saved late": false, "not saved": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, Config{Slow: time.Nanosecond})
+			b.stop()
+			b.store.entered, b.store.hold = make(chan struct{}), make(chan struct{})
+			b.start(Config{Slow: time.Nanosecond})
+			go func() { <-b.store.entered }()
+			if r := b.commit(put("1", "one", persistence.PlaceLast)); !r.Spooled {
+				t.Errorf("Commit() = %+v", r)
+			}
+			if r := b.commit(put("2", "two", persistence.PlaceLast)); !r.Spooled || b.w.Pending() != 2 {
+				t.Errorf("Commit() of what comes next = %+v, and %d wait", r, b.w.Pending())
+			}
+			b.store.away.Store(away)
+			b.store.hold <- struct{}{} // the first transaction ends
+			go func() {
+				for range b.store.entered { // the next ones do not wait
+					b.store.away.Store(false)
+					b.store.hold <- struct{}{}
+				}
+			}()
+			b.empty()
+			if got := b.words(); got != "one two" {
+				t.Errorf("the thread is %q", got)
+			}
+			if first, second := <-b.saved, <-b.saved; first != "one" || second != "two" {
+				t.Errorf("Saved() is told %q, %q", first, second)
+			}
+			b.stop()
+			close(b.store.entered)
+			if files := b.files(); len(files) != 0 {
+				t.Errorf("the files %v are left", files)
+			}
+		})
 	}
 }
 

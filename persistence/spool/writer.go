@@ -2,9 +2,9 @@
 // to a file, so that nothing is lost when the process is killed meanwhile.
 //
 // A Writer groups the changes of all calls into few transactions. When the
-// database does not take them they go to the file, which is synced to the disk
-// before Commit returns, and from then on all changes do, until the database has
-// taken everything of the file in its order. The file belongs to one process;
+// database does not take them, or not soon, they go to the file, which is synced to
+// the disk before Commit returns, and from then on all changes do, until the database
+// has taken everything of the file in its order. The file belongs to one process;
 // Recover brings what a dead one has left into the database. Changes may be
 // applied twice, with the effect of once.
 package spool
@@ -27,6 +27,7 @@ import (
 const (
 	defaultLimit   = 256 << 20
 	defaultTimeout = 5 * time.Second
+	defaultSlow    = time.Second
 	// batchBytes is how much goes into one transaction.
 	batchBytes = 256 << 10
 
@@ -54,6 +55,9 @@ type Config struct {
 	Limit int64
 	// Timeout is how long one transaction may take; 0 is 5 s.
 	Timeout time.Duration
+	// Slow is how long a transaction may take before its changes go to the file as
+	// well, so that a process that is killed then has lost none; 0 is 1 s.
+	Slow time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Saved is told, one call after the other, of messages that were in the file
@@ -102,6 +106,7 @@ type Result struct {
 func New(cfg Config) (*Writer, error) {
 	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.Slow = cmp.Or(cfg.Slow, defaultSlow)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -160,20 +165,21 @@ func (w *Writer) Run(ctx context.Context) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = firstPause, maxPause
 	var retry <-chan time.Time // while the file is not empty
-	var drained chan drain     // while the database is asked
+	var running *drain         // while the database is asked
 	for {
-		if w.file.pending > 0 && drained == nil && retry == nil {
-			drained = w.drain()
+		if w.file.pending > 0 && running == nil && retry == nil {
+			running = w.drain()
 		}
 		select {
 		case <-ctx.Done():
-			return w.end(drained)
+			return w.end(running)
 		case <-w.wake:
-			w.serve(drained != nil || retry != nil)
+			running = w.serve(running, retry != nil)
 		case <-retry:
 			retry = nil
-		case d := <-drained:
-			drained = nil
+		case <-running.over():
+			d := running
+			running = nil
 			if err := w.drained(d); err != nil {
 				w.cfg.Logger.Warn("changes of calls wait in the spool", "changes", w.file.pending, "error", err)
 				retry = time.After(pause.NextBackOff())
@@ -200,38 +206,52 @@ func (w *Writer) take() []*request {
 	return taken
 }
 
-// serve answers all requests that wait. away says that the database is known not
-// to take anything, or that the file comes first.
-func (w *Writer) serve(away bool) {
+// serve answers all requests that wait. While the file is brought into the database,
+// or away says that this takes nothing, they go to the file. It returns what runs then.
+func (w *Writer) serve(running *drain, away bool) *drain {
 	for requests := w.take(); len(requests) > 0; requests = w.take() {
 		err := error(nil)
-		if away || w.file.pending > 0 {
+		if away || running != nil || w.file.pending > 0 {
 			err = w.spool(requests)
-		} else if !w.save(requests) {
-			err = w.spool(requests)
+		} else {
+			running, err = w.save(requests)
 		}
 		for _, r := range requests {
 			r.err = err
 			close(r.done)
 		}
 	}
+	return running
 }
 
-// save writes requests to the database. It reports false when that is away.
-func (w *Writer) save(requests []*request) bool {
-	groups := make([]persistence.ThreadChanges, len(requests))
+// save writes requests to the database, or to the file when that is away. When it is
+// slow they go to the file as well, and the transaction that still runs is returned:
+// it brings into the database what is now in the file.
+func (w *Writer) save(requests []*request) (*drain, error) {
+	d := &drain{groups: make([]persistence.ThreadChanges, len(requests)), done: make(chan struct{})}
 	for i, r := range requests {
-		groups[i] = r.changes
+		d.groups[i] = r.changes
 	}
-	applied, err := w.apply(groups)
-	if err != nil {
-		w.cfg.Logger.Warn("the database takes no changes of calls", "error", err)
-		return false
+	go w.run(d)
+	slow := time.NewTimer(w.cfg.Slow)
+	defer slow.Stop()
+	select {
+	case <-d.done:
+	case <-slow.C:
+		if w.spool(requests) == nil {
+			d.next = w.file.tail
+			return d, nil
+		}
+		<-d.done
+	}
+	if d.err != nil {
+		w.cfg.Logger.Warn("the database takes no changes of calls", "error", d.err)
+		return nil, w.spool(requests)
 	}
 	for i, r := range requests {
-		r.result.Applied = applied[i]
+		r.result.Applied = d.applied[i]
 	}
-	return true
+	return nil, nil
 }
 
 // apply has a time limit of its own: that a call ends does not undo what it said.
@@ -272,29 +292,40 @@ func (w *Writer) report() {
 
 // drain is one attempt to bring the head of the file into the database.
 type drain struct {
-	groups  []persistence.ThreadChanges
-	next    int64
+	groups []persistence.ThreadChanges
+	next   int64 // offset in the file behind them
+
+	done    chan struct{} // closed when the rest is set
 	applied []persistence.Applied
 	err     error
 }
 
-// drain starts an attempt. The file is read here: it belongs to this goroutine.
-func (w *Writer) drain() chan drain {
-	done := make(chan drain, 1)
-	d := drain{}
-	if d.groups, d.next, d.err = w.file.batch(w.chunk); d.err != nil {
-		done <- d
-		return done
+// over is closed when the attempt has ended; of none, it never is.
+func (d *drain) over() <-chan struct{} {
+	if d == nil {
+		return nil
 	}
-	go func() {
-		d.applied, d.err = w.apply(d.groups)
-		done <- d
-	}()
-	return done
+	return d.done
+}
+
+// drain starts an attempt. The file is read here: it belongs to this goroutine.
+func (w *Writer) drain() *drain {
+	d := &drain{done: make(chan struct{})}
+	if d.groups, d.next, d.err = w.file.batch(w.chunk); d.err != nil {
+		close(d.done)
+		return d
+	}
+	go w.run(d)
+	return d
+}
+
+func (w *Writer) run(d *drain) {
+	d.applied, d.err = w.apply(d.groups)
+	close(d.done)
 }
 
 // drained takes the end of an attempt.
-func (w *Writer) drained(d drain) error {
+func (w *Writer) drained(d *drain) error {
 	if d.err != nil {
 		w.chunk = max(w.chunk/4, 1)
 		return d.err
@@ -317,19 +348,25 @@ func (w *Writer) drained(d drain) error {
 }
 
 // end joins what runs and tries once more.
-func (w *Writer) end(drained chan drain) error {
-	if drained != nil {
-		if err := w.drained(<-drained); err != nil {
-			w.serve(true)
+func (w *Writer) end(running *drain) error {
+	if running != nil {
+		<-running.done
+		if err := w.drained(running); err != nil {
+			w.serve(nil, true)
 			return w.file.close()
 		}
 	}
-	w.serve(false)
+	running = w.serve(nil, false)
 	for w.file.pending > 0 {
-		if err := w.drained(<-w.drain()); err != nil {
+		if running == nil {
+			running = w.drain()
+		}
+		<-running.done
+		if err := w.drained(running); err != nil {
 			w.cfg.Logger.Warn("changes of calls stay in the spool until the next start", "changes", w.file.pending, "error", err)
 			break
 		}
+		running = nil
 	}
 	return w.file.close()
 }
