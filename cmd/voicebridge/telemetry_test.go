@@ -27,12 +27,27 @@ func serving(t *testing.T, environ ...string) (url string, log *output) {
 		}
 	})
 	address := regexp.MustCompile(`http://\S+`)
-	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if url = address.FindString(out.String()); url != "" {
-			return url, &errs
-		}
-		if len(ended) > 0 || time.Now().After(limit) {
-			t.Fatalf("serve did not begin: %s", errs.String())
+	eventually(t, func() bool {
+		url = address.FindString(out.String())
+		return url != "" || len(ended) > 0
+	})
+	if url == "" {
+		t.Fatalf("serve did not begin: %s", errs.String())
+	}
+	return url, &errs
+}
+
+// eventually looks again and again until something is so.
+func eventually(t *testing.T, so func() bool) {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	limit := time.After(time.Minute)
+	for !so() {
+		select {
+		case <-again.C:
+		case <-limit:
+			t.Fatal("it took a minute")
 		}
 	}
 }
@@ -90,9 +105,10 @@ func TestTelemetryOfATurn(t *testing.T) {
 	}
 	// The turn is told after its answer was sent.
 	figures := ""
-	for limit := time.Now().Add(20 * time.Second); !strings.Contains(figures, `stage="total"`) && time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+	eventually(t, func() bool {
 		figures = request(t, http.MethodGet, operators+"/metrics", "application/openmetrics-text; version=1.0.0", "")
-	}
+		return strings.Contains(figures, `stage="total"`)
+	})
 	wantIn(figures, `voicebridge_tool_calls_total{executor="app",outcome="done",tool="create_bar_chart"} 1`, `# {trace_id="`, `voicebridge_tokens_total{kind="text"`,
 		`voicebridge_database_commit_duration_seconds_count{outcome="saved"}`, "voicebridge_spool_changes 0", "voicebridge_queue_waiting 0", "voicebridge_calls_live 0", "go_goroutines")
 	wantIn(request(t, http.MethodGet, url+"/metrics", "", ""), "voicebridge_tool_calls_total") // without authentication the main port answers, too
