@@ -156,6 +156,7 @@ type failure struct {
 	// act lives through it, from before the session is ready when early; reason,
 	// when set, is why the call ends by itself.
 	act    func(*caller)
+	renews bool // the upstream is asked for another session
 	early  bool
 	reason string
 	thread []string // afterwards
@@ -204,10 +205,10 @@ var interruptedTwice = append(slices.Clone(interrupted), "assistant voice interr
 
 var failures = map[string]failure{
 	"it drops the call": {
-		act: func(c *caller) { inAnswer(c); c.session.Drop(); inAnswerAgain(c, "upstream_closed") }, thread: interruptedTwice,
+		act: func(c *caller) { inAnswer(c); c.session.Drop(); inAnswerAgain(c, "upstream_closed") }, renews: true, thread: interruptedTwice,
 	},
 	"its time is over": {
-		act: func(c *caller) { inAnswer(c); c.session.Expire(); inAnswerAgain(c, "session_expired") }, thread: interruptedTwice,
+		act: func(c *caller) { inAnswer(c); c.session.Expire(); inAnswerAgain(c, "session_expired") }, renews: true, thread: interruptedTwice,
 	},
 	"the account is empty": {
 		act: func(c *caller) {
@@ -355,26 +356,32 @@ func fullTurns(c *caller) {
 func TestUpstreamFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{})
-	t.Run("calls", func(t *testing.T) {
-		for name, f := range failures {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				c := r.dial(t, request{faults: f.faults, session: f.session})
-				if !f.early {
-					c.next("bridge.ready")
+	// A session that a call is given later would have the faults of another call that begins then.
+	for _, renews := range []bool{false, true} {
+		t.Run(fmt.Sprintf("calls that renew %t", renews), func(t *testing.T) {
+			for name, f := range failures {
+				if f.renews != renews {
+					continue
 				}
-				f.act(c)
-				reason := "hangup"
-				if f.reason != "" {
-					reason = f.reason
-					c.wantEnd(reason)
-				}
-				r.over(c, reason)
-				r.wantLike(t, c.thread, f.thread)
-				r.wantWords(c)
-			})
-		}
-	})
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					c := r.dial(t, request{faults: f.faults, session: f.session})
+					if !f.early {
+						c.next("bridge.ready")
+					}
+					f.act(c)
+					reason := "hangup"
+					if f.reason != "" {
+						reason = f.reason
+						c.wantEnd(reason)
+					}
+					r.over(c, reason)
+					r.wantLike(t, c.thread, f.thread)
+					r.wantWords(c)
+				})
+			}
+		})
+	}
 	r.quiet()
 }
 

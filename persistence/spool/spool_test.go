@@ -216,6 +216,9 @@ func TestSlowDatabase(t *testing.T) {
 			if r := b.commit(put("2", "two", persistence.PlaceLast)); !r.Spooled || b.w.Pending() != 2 {
 				t.Errorf("Commit() of what comes next = %+v, and %d wait", r, b.w.Pending())
 			}
+			if n := len(b.pending); n != 0 {
+				t.Errorf("Delayed() is told %d times that a database is away which is slow", n)
+			}
 			b.store.away.Store(away)
 			b.store.hold <- struct{}{} // the first transaction ends
 			go func() {
@@ -224,6 +227,11 @@ func TestSlowDatabase(t *testing.T) {
 					b.store.hold <- struct{}{}
 				}
 			}()
+			if away {
+				if n := <-b.pending; n != 2 {
+					t.Errorf("Delayed() is told %d", n)
+				}
+			}
 			b.empty()
 			if got := b.words(); got != "one two" {
 				t.Errorf("the thread is %q", got)

@@ -63,8 +63,9 @@ type Config struct {
 	// Saved is told, one call after the other, of messages that were in the file
 	// and are in the database now. It must not wait. nil is allowed.
 	Saved func(key persistence.Key, messages []persistence.Message)
-	// Delayed is told how many changes wait in the file: whenever that grows, and
-	// with 0 when all are in the database. It must not wait. nil is allowed.
+	// Delayed is told how many changes wait in the file once the database has not
+	// taken them: whenever that grows, and with 0 when all are in the database. It
+	// must not wait. nil is allowed.
 	Delayed func(pending int)
 }
 
@@ -77,6 +78,8 @@ type Writer struct {
 	// chunk is how much of the file goes into one transaction. It shrinks when that
 	// fails: a slow database takes little at a time.
 	chunk int
+	// away says that the database did not take what is in the file when it was asked.
+	away bool
 
 	pending atomic.Int64
 	full    atomic.Bool
@@ -246,6 +249,7 @@ func (w *Writer) save(requests []*request) (*drain, error) {
 	}
 	if d.err != nil {
 		w.cfg.Logger.Warn("the database takes no changes of calls", "error", d.err)
+		w.away = true
 		return nil, w.spool(requests)
 	}
 	for i, r := range requests {
@@ -287,7 +291,9 @@ func (w *Writer) spool(requests []*request) error {
 
 func (w *Writer) report() {
 	w.pending.Store(int64(w.file.pending))
-	w.cfg.Delayed(w.file.pending)
+	if w.away {
+		w.cfg.Delayed(w.file.pending)
+	}
 }
 
 // drain is one attempt to bring the head of the file into the database.
@@ -328,6 +334,10 @@ func (w *Writer) run(d *drain) {
 func (w *Writer) drained(d *drain) error {
 	if d.err != nil {
 		w.chunk = max(w.chunk/4, 1)
+		if !w.away {
+			w.away = true
+			w.report()
+		}
 		return d.err
 	}
 	w.chunk = min(w.chunk*4, batchBytes)
@@ -341,6 +351,7 @@ func (w *Writer) drained(d *drain) error {
 	w.full.Store(false)
 	w.pending.Store(int64(w.file.pending))
 	if w.file.pending == 0 {
+		w.away = false
 		w.cfg.Logger.Info("the spool is empty again")
 		w.cfg.Delayed(0)
 	}
