@@ -213,7 +213,7 @@ func (w *Writer) take() []*request {
 // or away says that this takes nothing, they go to the file. It returns what runs then.
 func (w *Writer) serve(running *drain, away bool) *drain {
 	for requests := w.take(); len(requests) > 0; requests = w.take() {
-		err := error(nil)
+		var err error
 		if away || running != nil || w.file.pending > 0 {
 			err = w.spool(requests)
 		} else {
