@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ type narrator struct {
 	m    *measurement
 	size int    // bytes of text of an event
 	name string // of the call: ids are unique
+	// first is how many events tell the first answer; 0 is as many as the others.
+	first int
 
 	answers, events int
 	said            strings.Builder
@@ -40,7 +43,11 @@ func (n *narrator) say(at int64) {
 		"type": realtime.TypeAudioTranscriptDelta, "response_id": n.response(), "item_id": n.item(),
 		"output_index": 0, "content_index": 0, "delta": text,
 	})
-	if n.events++; n.events == answerEvents {
+	length := answerEvents
+	if n.answers == 1 {
+		length = cmp.Or(n.first, answerEvents)
+	}
+	if n.events++; n.events == length {
 		n.end()
 	}
 }
@@ -97,7 +104,10 @@ func (n *narrator) respond(kind, status string, output []any) {
 func (t *talk) narrate(ctx context.Context, perSecond, size int) {
 	narrators := make([]*narrator, len(t.calls))
 	for i, c := range t.calls {
-		narrators[i] = &narrator{of: c.session, m: t.rig.m, size: size, name: fmt.Sprintf("%d_%d", i, size)}
+		// The end of an answer repeats all of it, several times. People do not end their
+		// turns in the same moment, so the answers of the calls do not, either.
+		first := 1 + i*answerEvents/len(t.calls)
+		narrators[i] = &narrator{of: c.session, m: t.rig.m, size: size, name: fmt.Sprintf("%d_%d", i, size), first: first}
 	}
 	every := time.Second / time.Duration(perSecond)
 	var wg sync.WaitGroup

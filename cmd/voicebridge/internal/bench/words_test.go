@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,25 @@ func TestNarratorTellsWholeAnswers(t *testing.T) {
 	}
 	if p := w.words.path(0); p.Lost != 0 {
 		t.Errorf("%+v", p)
+	}
+}
+
+func TestFirstAnswerIsShorter(t *testing.T) {
+	t.Parallel()
+	stage := &recorder{}
+	m := newMeasurement()
+	n := &narrator{of: stage, m: m, size: 10, name: "1", first: 3}
+	for i := range 3 + answerEvents {
+		n.say(int64(i))
+	}
+	var lengths []int
+	for _, e := range stage.events {
+		if transcript, ok := e["transcript"].(string); ok {
+			lengths = append(lengths, len(transcript)/10)
+		}
+	}
+	if !slices.Equal(lengths, []int{3, answerEvents}) {
+		t.Errorf("answers of %d events", lengths)
 	}
 }
 
