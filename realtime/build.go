@@ -15,8 +15,8 @@ type clientEvent struct {
 func (e clientEvent) bytes() []byte {
 	b, err := marshal(e)
 	if err != nil {
-		// Everything but the session is strings; the session is the caller's
-		// value, and one that cannot be JSON is a mistake in the code.
+		// Every field but the session is a string. The session is the caller's, and one that cannot be encoded is a bug
+		// there.
 		panic("realtime: encode " + e.Type + ": " + err.Error())
 	}
 	return b
@@ -34,9 +34,8 @@ func FunctionCallOutput(eventID, itemID, callID, output string) []byte {
 	return ItemCreate(eventID, Item{ID: itemID, Type: ItemFunctionCallOutput, CallID: callID, Output: output}, "")
 }
 
-// SessionUpdate builds session.update. session is a Session, or whatever encodes
-// to the JSON of one (json.RawMessage, a map); it panics on a value that cannot
-// be JSON.
+// SessionUpdate builds session.update. session is a Session or anything else that encodes to the JSON of one, such as a
+// json.RawMessage or a map. It panics if session cannot be encoded.
 func SessionUpdate(eventID string, session any) []byte {
 	return clientEvent{Type: TypeSessionUpdate, EventID: eventID, Session: session}.bytes()
 }
@@ -72,8 +71,8 @@ func InputAudioBufferClear(eventID string) []byte {
 	return clientEvent{Type: TypeInputClear, EventID: eventID}.bytes()
 }
 
-// ErrorEvent builds the server event "error". eventID is the id of the event
-// itself; e.EventID names the client event that it answers.
+// ErrorEvent builds the server event "error". eventID is the event's own id; e.EventID is the id of the client event
+// that it answers.
 func ErrorEvent(eventID string, e Error) []byte {
 	if e.Type == "" {
 		e.Type = "invalid_request_error"

@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// maxAnswer is the largest SDP answer that is read, in bytes. Real answers
-	// have about 1.5 KB.
+	// maxAnswer is the largest SDP answer that is read, in bytes. Real answers take about 1.5 KB.
 	maxAnswer = 256 << 10
 	// maxErrorBody is how much of an error's body is read, in bytes.
 	maxErrorBody = 64 << 10
@@ -34,27 +33,26 @@ const (
 	hangupFirstWait = 250 * time.Millisecond
 )
 
-// ErrBadAnswer says that the upstream accepted the call but its body is not an
-// SDP answer of a sane size. The call may exist and cost money: its id, when the
-// server named one, is in the Call that comes with the error.
+// ErrBadAnswer means that the upstream accepted the call but its body is not an SDP answer of a sane size. The call may
+// exist and cost money: if the server named its id, that is in the Call returned with the error.
 var ErrBadAnswer = errors.New("upstream sent no usable SDP answer")
 
-// Client creates and ends calls at a Realtime API. Its fields must not change
-// while it is used; its methods may run concurrently.
+// Client creates and ends calls at a Realtime API. Its fields must not change while it is in use. Its methods are safe
+// for concurrent use.
 type Client struct {
 	BaseURL string // such as https://api.openai.com/v1
-	// CallsURL is the whole address of the calls route, of servers where it is not
-	// {BaseURL}/realtime/calls. Its query, if it has one, is sent with every request.
+	// CallsURL is the whole address of the calls route, for servers where it is not {BaseURL}/realtime/calls. Its
+	// query, if any, is sent with every request.
 	CallsURL string
-	APIKey   string // may be empty for servers that need none
-	// KeyHeader is the header with the key, such as api-key for Azure; empty means
-	// Authorization, with Bearer before the key.
+	APIKey   string // empty for servers that need none
+	// KeyHeader is the header that carries the key, such as api-key for Azure. Empty means Authorization, with Bearer
+	// before the key.
 	KeyHeader string
-	// JSON sends the offer and the session's model as a JSON object and reads the answer out of one, as
-	// LocalAI has it, in the place of OpenAI's form.
+	// JSON sends the offer and the session's model as a JSON object and reads the answer from one, as LocalAI does,
+	// instead of using OpenAI's form.
 	JSON bool
-	// HTTP is used for the requests; nil means http.DefaultTransport. Redirects
-	// are never followed: a redirected creation would be a second creation.
+	// HTTP is used for the requests; nil means http.DefaultTransport. Redirects are never followed: following one could
+	// create a second call.
 	HTTP *http.Client
 	// SafetyIdentifier is a stable hash of the user that is sent as
 	// OpenAI-Safety-Identifier; empty sends none.
@@ -72,27 +70,25 @@ type Call struct {
 	Answer   string // the SDP answer
 }
 
-// APIError is an answer of the Realtime API that is not a success.
+// APIError is an unsuccessful answer of the Realtime API.
 type APIError struct {
 	Status  int // HTTP status
 	Type    string
 	Code    string
 	Message string
 	Param   string
-	// RetryAfter is how long the server asks to wait; zero when it did not say.
+	// RetryAfter is how long the server asks to wait; zero if it did not say.
 	RetryAfter time.Duration
 }
 
-// Error never holds the key.
+// Error never includes the key.
 func (e *APIError) Error() string {
 	return fmt.Sprintf("realtime API answered %d %s: %s", e.Status, cmp.Or(e.Code, e.Type, http.StatusText(e.Status)), e.Message)
 }
 
-// CreateCall sends the SDP offer and the session (a JSON object) in one request
-// and returns the answer. It is never repeated, because each request
-// that arrives creates a session. Errors: *APIError, ErrBadAnswer, the context's,
-// or the network's.
-// Source: POST /realtime/calls of the OpenAPI description.
+// CreateCall sends the SDP offer and the session (a JSON object) in one request and returns the answer. It never
+// retries, because each request that arrives creates a session. Errors: *APIError, ErrBadAnswer, the context's, or the
+// network's. Source: POST /realtime/calls of the OpenAPI description.
 func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (Call, error) {
 	write := callForm
 	if c.JSON {
@@ -130,11 +126,9 @@ func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (
 	return call, nil
 }
 
-// Hangup ends a call. A call that is already gone is a success. Answers of 429
-// and 5xx and network failures are tried again, up to three times in all and
-// within ctx, because ending twice does no harm and a call that is not ended
-// goes on costing money. An empty id does nothing.
-// Source: POST /realtime/calls/{call_id}/hangup of the OpenAPI description.
+// Hangup ends a call. A call that is already gone counts as ended. Network failures and answers of 429 and 5xx are
+// retried, up to three attempts in all and within ctx: ending a call twice does no harm, and one that is not ended goes
+// on costing money. An empty id does nothing. Source: POST /realtime/calls/{call_id}/hangup of the OpenAPI description.
 func (c *Client) Hangup(ctx context.Context, callID string) error {
 	if callID == "" {
 		return nil
@@ -159,7 +153,7 @@ func (c *Client) Hangup(ctx context.Context, callID string) error {
 	}
 }
 
-// hangup tries once; again says that another try may succeed.
+// hangup tries once; again reports whether a retry may succeed.
 func (c *Client) hangup(ctx context.Context, callID string) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
@@ -174,7 +168,7 @@ func (c *Client) hangup(ctx context.Context, callID string) (again bool, err err
 	return res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500, c.apiError(res)
 }
 
-// address is that of the calls route with something below it.
+// address returns the address of the calls route with path appended.
 func (c *Client) address(below string) string {
 	if c.CallsURL == "" {
 		return strings.TrimSuffix(c.BaseURL, "/") + "/realtime/calls" + below
@@ -216,19 +210,19 @@ func (c *Client) post(ctx context.Context, below, contentType string, body []byt
 	return client.Do(req)
 }
 
-// apiError reads an error's body, whatever it is.
+// apiError makes an APIError of a response, whatever its body.
 func (c *Client) apiError(res *http.Response) *APIError {
 	e := &APIError{Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // what came is better than nothing
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // part of a body is better than none
 	var w struct {
 		Error *Error `json:"error"`
 	}
 	if json.Unmarshal(body, &w) == nil && w.Error != nil {
 		e.Type, e.Code, e.Message, e.Param = w.Error.Type, w.Error.Code, w.Error.Message, w.Error.Param
 	} else {
-		e.Message = fmt.Sprintf("the body is no JSON error (%q)", res.Header.Get("Content-Type"))
+		e.Message = fmt.Sprintf("the body is not a JSON error (%q)", res.Header.Get("Content-Type"))
 	}
-	e.Message = cutBytes(c.withoutKey(e.Message), maxMessage) // cut last: half a key is a leak, too
+	e.Message = cutBytes(c.withoutKey(e.Message), maxMessage) // cut last: even half a key is a leak
 	e.Type, e.Code, e.Param = c.withoutKey(e.Type), c.withoutKey(e.Code), c.withoutKey(e.Param)
 	return e
 }
@@ -241,11 +235,10 @@ func (c *Client) withoutKey(s string) string {
 	return MaskKeys(s)
 }
 
-// keyPattern finds API keys in words that an upstream wrote: OpenAI repeats a
-// part of a wrong key in its answer.
+// keyPattern finds API keys in an upstream's messages: OpenAI quotes part of a wrong key in its answer.
 var keyPattern = regexp.MustCompile(`\b(?:sk|ek)[-_][A-Za-z0-9_*.-]{4,}`)
 
-// MaskKeys replaces whatever looks like an API key in words for a log or a user.
+// MaskKeys replaces anything in s that looks like an API key, for a log or a user.
 func MaskKeys(s string) string { return keyPattern.ReplaceAllString(s, "[key]") }
 
 // retryAfter reads the header's two forms (RFC 9110, section 10.2.3).
@@ -286,8 +279,7 @@ func callForm(offer string, session []byte) (body []byte, contentType string, er
 	return buf.Bytes(), w.FormDataContentType(), nil
 }
 
-// callJSON is the body that LocalAI takes. It knows the model and nothing else of a session, which
-// is told the rest by session.update.
+// callJSON is the body that LocalAI takes. Of the session it holds only the model; session.update sends the rest.
 // Source: core/http/endpoints/openai/realtime_webrtc.go of mudler/LocalAI.
 func callJSON(offer string, session []byte) (body []byte, contentType string, err error) {
 	var in struct {
@@ -302,7 +294,7 @@ func callJSON(offer string, session []byte) (body []byte, contentType string, er
 	return body, "application/json", err
 }
 
-// answerOf takes the answer out of a JSON object; anything else comes back as it is.
+// answerOf takes the answer out of a JSON object; anything else is returned as it is.
 func answerOf(body []byte) []byte {
 	var out struct {
 		SDP string `json:"sdp"`
@@ -313,7 +305,7 @@ func answerOf(body []byte) []byte {
 	return []byte(out.SDP)
 }
 
-// callID is the last segment of a Location, which may be relative.
+// callID returns the last segment of a Location, which may be relative.
 func callID(location string) string {
 	u, err := url.Parse(location)
 	if err != nil || location == "" {

@@ -81,14 +81,14 @@ func TestCreateCallRefused(t *testing.T) {
 	}{
 		"401":           {401, "", `{"error":{"message":"Incorrect API key provided: ` + testKey + `","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, APIError{Status: 401, Type: "invalid_request_error", Code: "invalid_api_key", Message: "Incorrect API key provided: [key]"}},
 		"429":           {429, "7", `{"error":{"message":"Slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}`, APIError{Status: 429, Type: "rate_limit_error", Code: "rate_limit_exceeded", Message: "Slow down", RetryAfter: 7 * time.Second}},
-		"500 empty":     {500, "", ``, APIError{Status: 500, Message: `the body is no JSON error ("text/plain")`}},
-		"502 HTML":      {502, "soon", `<html><script>x</script>`, APIError{Status: 502, Message: `the body is no JSON error ("text/plain")`}},
+		"500 empty":     {500, "", ``, APIError{Status: 500, Message: `the body is not a JSON error ("text/plain")`}},
+		"502 HTML":      {502, "soon", `<html><script>x</script>`, APIError{Status: 502, Message: `the body is not a JSON error ("text/plain")`}},
 		"error as text": {400, "", `{"error":"no"}`, APIError{Status: 400, Message: "no"}},
 		"numeric code":  {400, "", `{"error":{"code":17,"param":"sdp"}}`, APIError{Status: 400, Code: "17", Param: "sdp"}},
-		"redirect":      {307, "", ``, APIError{Status: 307, Message: `the body is no JSON error ("text/plain")`}},
-		"204":           {204, "", ``, APIError{Status: 204, Message: `the body is no JSON error ("text/plain")`}},
+		"redirect":      {307, "", ``, APIError{Status: 307, Message: `the body is not a JSON error ("text/plain")`}},
+		"204":           {204, "", ``, APIError{Status: 204, Message: `the body is not a JSON error ("text/plain")`}},
 		"long":          {400, "", `{"error":{"message":"` + strings.Repeat("é", maxMessage) + `"}}`, APIError{Status: 400, Message: strings.Repeat("é", maxMessage/2)}},
-		"endless":       {500, "", strings.Repeat("x", maxErrorBody*4), APIError{Status: 500, Message: `the body is no JSON error ("text/plain")`}},
+		"endless":       {500, "", strings.Repeat("x", maxErrorBody*4), APIError{Status: 500, Message: `the body is not a JSON error ("text/plain")`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,8 +199,8 @@ func TestCreateCallTimesOut(t *testing.T) {
 	}
 }
 
-// TestCreateCallOnceOnBrokenConnection holds that nothing below repeats a
-// creation when the connection breaks after the request was read.
+// TestCreateCallOnceOnBrokenConnection checks that no layer below retries a creation when the connection breaks after
+// the request was read.
 func TestCreateCallOnceOnBrokenConnection(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -287,7 +287,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestClientAddress has the calls route anywhere, and the key in any header.
+// TestClientAddress puts the calls route at any address, and the key into any header.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	type request struct{ path, query, authorization, key string }

@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Error is the "error" object of an error event, of a failed transcription or
-// of a failed response. Fields that the server left out or sent as null are
-// empty; a code that came as a number is its text.
+// Error is the "error" object of an error event, of a failed transcription or of a failed response. Fields that the
+// server omitted or sent as null are empty; a numeric code becomes its text.
 type Error struct {
 	Type    string
 	Code    string
@@ -30,8 +29,8 @@ func (e *Error) Error() string {
 	return e.Type
 }
 
-// Fatal says that no event and no new session can succeed until somebody
-// changes the account or the key: stop, and do not connect again.
+// Fatal reports whether no event and no new session can succeed until somebody changes the account or the key. After
+// such an error, do not reconnect.
 func (e *Error) Fatal() bool {
 	switch e.Code {
 	case "insufficient_quota", "invalid_api_key", "account_deactivated", "billing_hard_limit_reached",
@@ -67,8 +66,7 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the protocol's form: what is empty is null, type and
-// message are always strings.
+// MarshalJSON writes the protocol's form: empty fields are null, except that type and message are always strings.
 func (e Error) MarshalJSON() ([]byte, error) {
 	null := func(s string) *string {
 		if s == "" {
@@ -106,8 +104,7 @@ func (l *loose) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// marshal is json.Marshal without the escaping of <, > and &, which only HTML
-// needs and which makes events longer.
+// marshal is json.Marshal without the escaping of <, > and &, which only HTML needs and which lengthens events.
 func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

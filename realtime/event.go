@@ -8,30 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the deepest nesting of objects and arrays that Decode accepts.
-// Real events nest about ten deep (a tool's JSON schema inside a session).
+// maxDepth is the deepest nesting of objects and arrays that Decode accepts. Real events nest about ten deep, for a
+// tool's JSON schema inside a session.
 const maxDepth = 64
 
-// The errors of Decode. They are the only ones it returns.
+// The errors of Decode, which returns no others.
 var (
-	// ErrNotJSON says that the bytes are not one JSON object in valid UTF-8.
+	// ErrNotJSON means that the bytes are not one JSON object in valid UTF-8.
 	ErrNotJSON = errors.New("event is not a JSON object")
-	// ErrNoType says that the object has no string "type".
+	// ErrNoType means that the object has no string "type".
 	ErrNoType = errors.New("event has no type")
-	// ErrTooDeep says that objects and arrays nest more than 64 deep.
+	// ErrTooDeep means that objects and arrays nest more than 64 deep.
 	ErrTooDeep = errors.New("event is nested too deeply")
 )
 
-// Event is one event of either direction: the envelope fields that any event
-// uses, each the zero value where the event has none. Raw holds the original
-// bytes; a relay forwards those and never a re-encoded Event.
+// Event is one event of either direction: the union of the fields in use, each zero where the event has none. Raw holds
+// the original bytes, which a relay forwards instead of re-encoding the Event.
 type Event struct {
 	Type    string
 	EventID string
 
 	ItemID string
-	// PreviousItemID is the item before this one. HasPrevious tells an explicit
-	// null (the item is the first, PreviousItemID is empty) from a missing field.
+	// PreviousItemID is the item before this one. HasPrevious tells an explicit null (no item comes before,
+	// PreviousItemID is empty) from a missing field.
 	PreviousItemID string
 	HasPrevious    bool
 	ResponseID     string
@@ -60,18 +59,16 @@ type Event struct {
 	// Raw is what was passed to Decode. The RawMessage fields alias it.
 	Raw []byte
 
-	// Malformed is set when a known field had an unexpected JSON type; then only
-	// Type, EventID and Raw are set beside it.
+	// Malformed is set when a known field had an unexpected JSON type. Then only Type, EventID and Raw are set besides.
 	Malformed error
 }
 
-// Decode reads one event in one pass. It keeps raw (it does not copy it), so the
-// caller must not change the slice afterwards.
+// Decode reads one event in one pass. It keeps raw (it does not copy it), so the caller must not change the slice
+// afterwards.
 //
-// It is tolerant: unknown types and fields are accepted, null is the same as a
-// missing field, and a known field of the wrong JSON type is reported in
-// Event.Malformed. Keys are compared exactly; of two equal keys the last wins.
-// Errors: ErrNotJSON, ErrNoType, ErrTooDeep. It never panics.
+// It is tolerant: unknown types and fields are accepted, null is the same as a missing field, and a known field of the
+// wrong JSON type is reported in Event.Malformed. Keys are compared exactly; of duplicate keys the last wins. Errors:
+// ErrNotJSON, ErrNoType, ErrTooDeep. It never panics.
 func Decode(raw []byte) (Event, error) {
 	if !utf8.Valid(raw) {
 		return Event{}, ErrNotJSON
@@ -93,8 +90,8 @@ func Decode(raw []byte) (Event, error) {
 	return d.ev, nil
 }
 
-// decoder fills an Event while it scans. wrong has one bit per known field whose
-// last value was of the wrong type.
+// decoder fills an Event while it scans. wrong has one bit for each known field, set if its last value had the wrong
+// type.
 type decoder struct {
 	scanner
 	ev    Event
@@ -146,7 +143,7 @@ func (d *decoder) object() error {
 	return nil
 }
 
-// member scans one "key": value and keeps it when the key is known.
+// member scans one "key": value pair and keeps it if the key is known.
 func (d *decoder) member() error {
 	key, err := d.str()
 	if err != nil {
@@ -165,14 +162,14 @@ func (d *decoder) member() error {
 	return nil
 }
 
-// keep stores a value; key and val are JSON text, key without its quotes.
+// keep stores a value. key and val are JSON text; key comes without its quotes.
 func (d *decoder) keep(key, val []byte) {
 	var field int
 	ok := true
 	switch name := unescaped(key); string(name) {
 	case "type":
-		// A type that is not a string leaves the event without a type: it is
-		// reported as ErrNoType, never as a malformed field.
+		// A type that is not a string leaves the event without one, which is reported as ErrNoType, never as a
+		// malformed field.
 		d.ev.Type = ""
 		if val[0] == '"' {
 			d.ev.Type = internType(unescaped(val[1 : len(val)-1]))
@@ -239,8 +236,7 @@ func setString(dst *string, val []byte) bool {
 	return isNull(val)
 }
 
-// setInt accepts whole numbers and, because some servers compute milliseconds
-// as floating point, fractions, which it cuts.
+// setInt accepts whole numbers. It truncates fractions, because some servers compute milliseconds as floating point.
 func setInt[T int | int64](dst *T, val []byte) bool {
 	*dst = 0
 	if isNull(val) {

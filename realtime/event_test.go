@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serverEvents holds one example of every server event of the protocol, one per
-// line: the names of the OpenAPI description with the fields that are used.
+// serverEvents holds one example of every server event of the protocol, one per line, with the names of the OpenAPI
+// description and the fields in use.
 func serverEvents(t testing.TB) [][]byte {
 	t.Helper()
 	file, err := os.ReadFile("testdata/server_events.jsonl")
@@ -238,8 +238,7 @@ func depth(raw []byte) int {
 	return deepest
 }
 
-// FuzzDecode checks Decode against encoding/json: both accept the same texts,
-// and the fields say the same.
+// FuzzDecode checks Decode against encoding/json: both accept the same texts and find the same values.
 func FuzzDecode(f *testing.F) {
 	for _, raw := range serverEvents(f) {
 		f.Add(raw)

@@ -6,7 +6,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// A relay reads of an event what it needs and passes the bytes on as they came.
+// A relay reads what it needs from an event and passes the bytes on unchanged.
 func ExampleDecode() {
 	raw := []byte(`{"type":"response.output_audio_transcript.delta","response_id":"resp_1","item_id":"item_1","delta":"Hel","new_field":7}`)
 	event, err := realtime.Decode(raw)

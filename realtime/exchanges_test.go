@@ -19,7 +19,7 @@ func client(t *testing.T, exchange string, c realtime.Client) *realtime.Client {
 	return &c
 }
 
-// TestOtherServers creates calls at Azure and LocalAI, as their documentation has them.
+// TestOtherServers creates calls at Azure and LocalAI as their documentation describes.
 func TestOtherServers(t *testing.T) {
 	t.Parallel()
 	azure := realtime.Client{APIKey: realtimetest.Key, KeyHeader: "api-key"}

@@ -22,8 +22,8 @@ const (
 	ContentOutputAudio = "output_audio"
 )
 
-// Item is one entry of the upstream's conversation. Type decides which fields
-// are used; ids and call ids are at most 32 characters long.
+// Item is one entry of the upstream's conversation. Type decides which fields are used. Ids and call ids have at most
+// 32 characters.
 type Item struct {
 	ID      string    `json:"id,omitempty"`
 	Object  string    `json:"object,omitempty"`
@@ -53,9 +53,8 @@ type (
 	plainContent Content
 )
 
-// MarshalJSON writes the form that conversation.item.create takes. Arguments and
-// output are written for their types even when they are empty, because they are
-// required there.
+// MarshalJSON writes the form that conversation.item.create takes. Arguments and output are required for their types
+// and so are written even when empty.
 func (i Item) MarshalJSON() ([]byte, error) {
 	w := struct {
 		plainItem
@@ -71,8 +70,8 @@ func (i Item) MarshalJSON() ([]byte, error) {
 	return marshal(w)
 }
 
-// UnmarshalJSON reads an item; fields of the wrong JSON type are taken as their
-// text, so that one odd field does not lose the item.
+// UnmarshalJSON reads an item. A field of the wrong JSON type becomes its text, so that one odd field does not lose the
+// item.
 func (i *Item) UnmarshalJSON(b []byte) error {
 	var w struct {
 		ID        loose     `json:"id"`
@@ -137,8 +136,8 @@ func DecodeItem(raw json.RawMessage) (Item, error) {
 	return i, nil
 }
 
-// Text is what the item says: the texts and transcripts of its content, one per
-// line. It is empty for function calls and for audio that has no transcript yet.
+// Text returns what the item says: the texts and transcripts of its content, one per line. It is empty for function
+// calls and for audio that has no transcript yet.
 func (i Item) Text() string {
 	var parts []string
 	for _, c := range i.Content {

@@ -30,15 +30,14 @@ type Response struct {
 // StatusDetails says why a response ended as it did.
 type StatusDetails struct {
 	Type string
-	// Reason is turn_detected, client_cancelled, max_output_tokens or
-	// content_filter; the whole text when the server sent a plain string.
+	// Reason is turn_detected, client_cancelled, max_output_tokens or content_filter; or the text itself if the server
+	// sent a plain string.
 	Reason string
 	Error  *Error
 	Raw    json.RawMessage
 }
 
-// UnmarshalJSON accepts the documented object, a plain string and null; any
-// other value is only kept in Raw.
+// UnmarshalJSON accepts the documented object, a plain string and null. Any other value is only kept in Raw.
 func (s *StatusDetails) UnmarshalJSON(b []byte) error {
 	*s = StatusDetails{Raw: append(json.RawMessage(nil), b...)}
 	if len(b) > 0 && b[0] == '"' {
@@ -62,8 +61,8 @@ func (s *StatusDetails) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DecodeResponse reads the "response" of an event. Status details, output,
-// usage and metadata of an unexpected form are left out and are no error.
+// DecodeResponse reads the "response" of an event. Status details, output, usage and metadata of an unexpected form are
+// omitted without an error.
 func DecodeResponse(raw json.RawMessage) (Response, error) {
 	var w struct {
 		ID             loose           `json:"id"`
@@ -92,7 +91,7 @@ func DecodeResponse(raw json.RawMessage) (Response, error) {
 	return r, nil
 }
 
-// decodeOutput reads the items that can be read.
+// decodeOutput reads the items that are readable.
 func decodeOutput(raw json.RawMessage) []Item {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
@@ -138,13 +137,12 @@ type Usage struct {
 	OutputText  int64 // of OutputTokens
 	OutputAudio int64
 
-	// Raw is the object as it came.
+	// Raw is the object as received.
 	Raw json.RawMessage
 }
 
-// DecodeUsage reads a "usage" object. Transcription events call the input
-// details input_token_details, too; a server that says input_tokens_details is
-// also understood.
+// DecodeUsage reads a "usage" object. It also accepts input_token_details, as transcription events name the input
+// details, and input_tokens_details, as some servers do.
 func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	type split struct {
 		Text   int64 `json:"text_tokens"`

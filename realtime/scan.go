@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// scanner checks JSON text (RFC 8259) from left to right and finds where each
-// value ends. It allocates nothing.
+// scanner checks JSON text (RFC 8259) from left to right and finds where each value ends. It does not allocate.
 type scanner struct {
 	buf []byte
 	pos int
@@ -32,7 +31,7 @@ func (s *scanner) take(c byte) bool {
 	return false
 }
 
-// value scans one value that stands inside depth objects and arrays.
+// value scans one value inside depth objects and arrays.
 func (s *scanner) value(depth int) error {
 	if s.pos >= len(s.buf) {
 		return ErrNotJSON
@@ -168,7 +167,7 @@ func (s *scanner) number() error {
 	return nil
 }
 
-// hex4 reads four hexadecimal digits, -1 if there are none.
+// hex4 reads four hexadecimal digits. It returns -1 if there are none.
 func hex4(b []byte) rune {
 	var r rune
 	for _, c := range b[:4] {
@@ -187,9 +186,8 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// unescaped resolves the escapes of a string's text, which the scanner has
-// checked. Without a backslash it is the same slice. Half a surrogate pair
-// becomes U+FFFD, as in encoding/json.
+// unescaped resolves the escapes of text that the scanner has checked. Text without a backslash is returned as it is.
+// Half a surrogate pair becomes U+FFFD, as in encoding/json.
 func unescaped(b []byte) []byte {
 	i := bytes.IndexByte(b, '\\')
 	if i < 0 {

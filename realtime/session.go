@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Session is the configuration of a realtime session, for building the
-// "session" part of a call and session.update. Only what is set is written,
-// because an update changes only the fields that it names.
+// Session is the configuration of a realtime session, for creating a call and for session.update. Only fields that are
+// set are written, because an update changes the fields that it names.
 type Session struct {
 	Type             string          `json:"type"` // always "realtime"
 	Model            string          `json:"model,omitempty"`
@@ -27,16 +26,16 @@ type Audio struct {
 	Output *AudioOutput `json:"output,omitempty"`
 }
 
-// AudioInput is what the session does with the caller's audio.
+// AudioInput says what happens to the caller's audio.
 type AudioInput struct {
 	NoiseReduction Nullable[NoiseReduction] `json:"noise_reduction,omitzero"`
-	// Transcription null means that no transcripts of the user come at all.
+	// Transcription null turns off transcripts of the user.
 	Transcription Nullable[Transcription] `json:"transcription,omitzero"`
-	// TurnDetection null means manual turns by input_audio_buffer.commit.
+	// TurnDetection null means manual turns, ended by input_audio_buffer.commit.
 	TurnDetection Nullable[TurnDetection] `json:"turn_detection,omitzero"`
 }
 
-// AudioOutput is how the session speaks.
+// AudioOutput says how the session speaks.
 type AudioOutput struct {
 	Voice string   `json:"voice,omitempty"` // locked once the model has spoken
 	Speed *float64 `json:"speed,omitempty"` // 0.25 to 1.5
@@ -74,21 +73,21 @@ type Tool struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON schema
 }
 
-// Nullable is a field that may be absent (the zero value), null or a value: in
-// a session.update the three mean three things. Use it with omitzero.
+// Nullable is a field that may be absent (the zero value), null or a value; a session.update distinguishes the three.
+// Use it with omitzero.
 type Nullable[T any] struct {
 	Value T
 	Set   bool // the field is present
 	Valid bool // the field is not null
 }
 
-// Null is the explicit null.
+// Null returns an explicit null.
 func Null[T any]() Nullable[T] { return Nullable[T]{Set: true} }
 
-// Value is a value that is present.
+// Value returns a Nullable that holds v.
 func Value[T any](v T) Nullable[T] { return Nullable[T]{Value: v, Set: true, Valid: true} }
 
-// IsZero makes omitzero leave out a field that is not set.
+// IsZero lets omitzero leave out a field that is not set.
 func (n Nullable[T]) IsZero() bool { return !n.Set }
 
 // MarshalJSON writes the value or null.
@@ -109,12 +108,10 @@ func (n *Nullable[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &n.Value)
 }
 
-// RedactSession returns a session.created or session.updated event without what
-// a browser must not see: the instructions, the stored prompt and the tools that
-// keepTool refuses (tools without a name, such as remote MCP servers, are asked
-// for with ""). A tool_choice that names a hidden tool becomes "auto". Every
-// other value is copied as it stands; the order of keys may change. An event
-// without a session object comes back as it is.
+// RedactSession returns a session.created or session.updated event without what a browser must not see: the
+// instructions, the stored prompt and the tools that keepTool rejects. For tools without a name, such as remote MCP
+// servers, keepTool gets "". A tool_choice that names a hidden tool becomes "auto". All other values stay as they are,
+// but the order of keys may change. An event without a session object is returned unchanged.
 func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) {
 	var event, session map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &event); err != nil {

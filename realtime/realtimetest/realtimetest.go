@@ -1,4 +1,4 @@
-// Package realtimetest replays exchanges with servers that speak the Realtime API and are not OpenAI's.
+// Package realtimetest replays recorded exchanges with other vendors' Realtime servers.
 package realtimetest
 
 import (
@@ -20,12 +20,11 @@ import (
 //go:embed exchanges/*.http
 var exchanges embed.FS
 
-// Key is the key that the exchanges hold.
+// Key is the API key in the exchanges.
 const Key = "the-key"
 
-// Replay serves the answer of exchanges/NAME.http to requests like the one in it, and lets the test fail
-// for others: another method, path, key or body. It returns the server's address with the path of the
-// exchange's calls route.
+// Replay answers requests like the one in exchanges/NAME.http with the answer recorded there, and fails the test for
+// any other method, path, key or body. It returns the server's address with the path of the exchange's calls route.
 func Replay(t *testing.T, name string) (callsURL string) {
 	t.Helper()
 	text, err := exchanges.ReadFile("exchanges/" + name + ".http")
@@ -80,7 +79,7 @@ func bodyLen(message string) int {
 	return len(body)
 }
 
-// fields reads a body, form or JSON, as far as it is compared.
+// fields reads the parts of a body, form or JSON, that are compared.
 func fields(t *testing.T, r *http.Request) map[string]any {
 	kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	out := map[string]any{"": kind}
@@ -98,7 +97,7 @@ func fields(t *testing.T, r *http.Request) map[string]any {
 	case "application/json":
 		var body map[string]any
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Errorf("the body is no JSON: %v", err)
+			t.Errorf("the body is not JSON: %v", err)
 		}
 		out["body"] = body
 	}

@@ -15,70 +15,64 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// Errors on which callers branch.
+// Errors that callers branch on.
 var (
-	// ErrBadSDP says that a session description is malformed, too large or
+	// ErrBadSDP means that a session description is malformed, too large or
 	// lacks what a secure connection needs (ICE credentials, a fingerprint).
 	ErrBadSDP = errors.New("bad SDP")
-	// ErrNoOpus says that a session description has no audio section with Opus.
+	// ErrNoOpus means that a session description has no audio section with Opus.
 	ErrNoOpus = errors.New("no Opus audio in the SDP")
-	// ErrTooLarge says that a message is larger than the remote accepts. The
+	// ErrTooLarge means that a message is larger than the remote accepts. The
 	// data channel stays usable.
 	ErrTooLarge = errors.New("message larger than the remote accepts")
-	// ErrOtherPeer says that an offer is not one of the peer connection whose
-	// offer came before: it needs a peer of its own.
+	// ErrOtherPeer means that an offer comes from another peer connection than the one before it: it needs a peer of
+	// its own.
 	ErrOtherPeer = errors.New("offer of another peer connection")
-	// ErrClosed says that the peer or the API has ended.
+	// ErrClosed means that the peer or the API has ended.
 	ErrClosed = errors.New("peer closed")
 )
 
-// Limits of the boundary to a remote peer, in bytes.
+// Limits on what a remote peer may send, in bytes.
 const (
 	// MaxOfferSize is the largest offer that Answer reads.
 	MaxOfferSize = 64 << 10
 	// MaxAnswerSize is the largest answer that Accept reads.
 	MaxAnswerSize = 256 << 10
-	// DefaultMaxMessageSize is what a browser leg accepts and announces when
-	// Config.MaxMessageSize is 0. Chrome announces the same.
+	// DefaultMaxMessageSize is what a browser leg accepts and announces if Config.MaxMessageSize is 0. Chrome announces
+	// the same.
 	DefaultMaxMessageSize = 256 << 10
 	// HighWater is the buffered amount above which Send waits.
 	HighWater = 1 << 20
 
 	lowWater          = HighWater / 2
 	receiveBufferSize = 1 << 20
-	// maxUpstreamMessage is what an upstream may send: it echoes the session with all
-	// tools in it. A message must fit into the receive window with room to spare.
+	// maxUpstreamMessage limits messages from an upstream, which echoes the session with all its tools. A message must
+	// fit into the receive window with room to spare.
 	maxUpstreamMessage = 896 << 10
 )
 
-// Config of an API. The zero value serves browsers on the machine's network
-// interfaces with ephemeral ports.
+// Config configures an API. The zero value serves browsers on the machine's network interfaces, with ephemeral ports.
 type Config struct {
-	// UDPPort is the one UDP port that all browser legs share; 0 means an
-	// ephemeral port for each. Upstream legs never use it: Pion tells legs on a
-	// shared port apart by the remote address alone, and an upstream shows the
-	// same few addresses to every call.
-	// The port is bound once on each address that the machine has when New
-	// runs; addresses that appear later are not served.
+	// UDPPort is the one UDP port that all browser legs share; 0 means an ephemeral port for each. Upstream legs never
+	// use it: on a shared port Pion tells legs apart by the remote address alone, and an upstream shows the same few
+	// addresses to every call. New binds the port once on each address that the machine has at that time; addresses
+	// that appear later are not served.
 	UDPPort int
-	// PublicIPs are announced to browsers in place of the local addresses
-	// (1:1 NAT). At most one for each of IPv4 and IPv6 makes sense on a machine
-	// with one local address of that family.
-	// When one of them is reached from the internet, private addresses of browsers
-	// are not asked for a connection.
+	// PublicIPs are announced to browsers instead of the local addresses (1:1 NAT). Use at most one each for IPv4 and
+	// IPv6 on a machine with one local address of that family. If one of them is reachable from the internet, browsers'
+	// private addresses are not tried.
 	PublicIPs []string
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
-	// FreshICEServers, when set, is asked for them before each Answer and Restart
-	// in their place: for credentials that expire, see TURNCredential. An error is
-	// that of the call. It must be safe for concurrent use.
+	// FreshICEServers, if set, replaces ICEServers: it is called before each Answer and Restart, for credentials that
+	// expire (see TURNCredential). Its error becomes theirs. It must be safe for concurrent use.
 	FreshICEServers func(ctx context.Context) ([]ICEServer, error)
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
-	// MaxMessageSize is the size in bytes of the largest message that a browser
-	// leg's data channel accepts, at most receive-window size (1 MiB); 0 means 256 KiB.
+	// MaxMessageSize is the largest message in bytes that a browser leg's data channel accepts, at most the receive
+	// window (1 MiB); 0 means 256 KiB.
 	MaxMessageSize int
-	// Logger takes what peers and Pion say; nil discards it.
+	// Logger takes the log of peers and of Pion; nil discards it.
 	Logger *slog.Logger
 }
 
@@ -123,13 +117,13 @@ func (s ICEServer) validate() error {
 	return errors.Join(errs...)
 }
 
-// API makes peers. Its methods may be called concurrently.
+// API makes peers. Its methods are safe for concurrent use.
 type API struct {
 	log        *slog.Logger
 	maxMessage int
 	browser    *webrtc.API
 	upstream   webrtc.SettingEngine
-	servers    func(context.Context) ([]ICEServer, error) // of the browser leg
+	servers    func(context.Context) ([]ICEServer, error) // for the browser leg
 	candidates candidateRule                              // for offers
 	cert       webrtc.Certificate
 	mux        ice.UDPMux
@@ -140,9 +134,8 @@ type API struct {
 	peers  map[*Peer]struct{}
 }
 
-// New makes an API, with a DTLS certificate of its own that lives as long as
-// the process, and binds Config.UDPPort when it is set. Errors name the setting
-// that is wrong or the port that is taken.
+// New makes an API with a DTLS certificate of its own, which lives as long as the process, and binds Config.UDPPort if
+// it is set. Errors name the wrong setting or the port that is taken.
 func New(cfg Config) (*API, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("check rtc config: %w", err)

@@ -13,18 +13,16 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// readMTU is the size in bytes of the largest RTP packet that is read. A
-// 120 ms Opus packet at 64 kbit/s has 960.
+// readMTU is the largest RTP packet that is read, in bytes. A 120 ms Opus packet at 64 kbit/s takes 960.
 const readMTU = 1500
 
-// AudioSink takes a stream of Opus packets. It must not keep the packet or its
-// payload. A Peer is an AudioSink, and so is a Switch.
+// AudioSink takes a stream of Opus packets. It must not keep the packet or its payload. Peer and Switch are AudioSinks.
 type AudioSink interface {
 	WriteRTP(packet *rtp.Packet) error
 }
 
-// Switch is an AudioSink that passes packets on to another one, which can be
-// changed while packets flow. Without one it drops packets.
+// Switch is an AudioSink that passes packets on to another one, which can be changed while packets flow. With none set,
+// it drops them.
 type Switch struct{ sink atomic.Pointer[AudioSink] }
 
 // Set sends all following packets to sink; nil drops them.
@@ -36,8 +34,7 @@ func (s *Switch) Set(sink AudioSink) {
 	s.sink.Store(&sink)
 }
 
-// WriteRTP implements AudioSink. A sink that has closed is no error: a Switch
-// outlives its sinks.
+// WriteRTP implements AudioSink. A closed sink is not an error: a Switch outlives its sinks.
 func (s *Switch) WriteRTP(packet *rtp.Packet) error {
 	sink := s.sink.Load()
 	if sink == nil {
@@ -54,23 +51,23 @@ func (s *Switch) WriteRTP(packet *rtp.Packet) error {
 type Flow struct {
 	open atomic.Bool
 
-	// Packets and Bytes (of payload) were let through.
+	// Packets and Bytes (of payload) count what was let through.
 	Packets, Bytes atomic.Uint64
-	// Gated packets came while the gate was shut and were dropped.
+	// Gated counts packets that were dropped because the gate was shut.
 	Gated atomic.Uint64
-	// Errors counts packets that could not be read or that the sink refused.
+	// Errors counts packets that could not be read or that the sink rejected.
 	Errors atomic.Uint64
 
-	resumed atomic.Int64 // when the first packet after a pause was let through, Unix ns
+	resumed atomic.Int64 // Unix ns of the first packet let through after a pause
 	next    atomic.Pointer[chan time.Time]
 }
 
-// pause is how long no packet comes between two stretches of sound, at least.
+// pause is the shortest gap between packets that separates two stretches of sound.
 const pause = 100 * time.Millisecond
 
-// First tells when the sound was let through that has begun after since: its first
-// packet or, where sound has been flowing all the time, the next one. The channel is
-// closed without a time when First is called again before there is any.
+// First sends the time at which the first stretch of sound after since was let through: the time of its first packet,
+// or of the next packet if sound has been flowing all along. If First is called again before that, the earlier channel
+// is closed without a value.
 func (f *Flow) First(since time.Time) <-chan time.Time {
 	first := make(chan time.Time, 1)
 	if at := f.resumed.Load(); at >= since.UnixNano() {
@@ -86,17 +83,17 @@ func (f *Flow) First(since time.Time) <-chan time.Time {
 // Open lets packets through from now on.
 func (f *Flow) Open() { f.open.Store(true) }
 
-// Shut drops packets from now on. Those after the next Open are numbered as if
-// nothing was between, so that the pause is a step in time but no loss.
+// Shut drops packets from now on. Numbering continues after the next Open without a gap, so that the pause shows as a
+// step in time but not as loss.
 func (f *Flow) Shut() { f.open.Store(false) }
 
-// IsOpen says whether packets are let through.
+// IsOpen reports whether packets are let through.
 func (f *Flow) IsOpen() bool { return f.open.Load() }
 
-// count notes a packet that was let through at a time; last was the one before.
+// count records that a packet was let through at time now; last is when the one before it was.
 func (f *Flow) count(payload int, last, now time.Time) {
 	f.Packets.Add(1)
-	f.Bytes.Add(uint64(payload)) // a length
+	f.Bytes.Add(uint64(payload)) // never negative
 	if now.Sub(last) > pause {
 		f.resumed.Store(now.UnixNano())
 	}
@@ -104,7 +101,7 @@ func (f *Flow) count(payload int, last, now time.Time) {
 		return
 	}
 	if first := f.next.Swap(nil); first != nil {
-		*first <- now // it has room
+		*first <- now // never blocks: it is buffered
 	}
 }
 
@@ -123,16 +120,15 @@ func (in *inbound) init() { in.tracks = make(chan *webrtc.TrackRemote, 1) }
 
 // outbound is the audio to the remote.
 type outbound struct {
-	turn    sync.Mutex // only ever tried, never blocked on
+	turn    sync.Mutex // only tried, never waited for
 	splice  splice
 	packet  rtp.Packet // reused, so that a packet costs no allocation
 	dropped atomic.Uint64
 	stats   senderStats
 }
 
-// onTrack takes an audio track of the remote. There is one, and another one only
-// when a new offer has replaced it; Forward comes to that when the first one has
-// ended. Pion bounds what piles up on tracks that nobody reads.
+// onTrack takes an audio track of the remote. There is only one, unless a new offer has replaced it; Forward then moves
+// on to the new one when the old one has ended. Pion bounds what piles up on tracks that nobody reads.
 func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) {
 	if track.Kind() != webrtc.RTPCodecTypeAudio {
 		return
@@ -148,13 +144,11 @@ func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) 
 	}
 }
 
-// Forward waits for the remote's audio and passes it to dst as far as flow's
-// gate is open, until the peer ends (ErrClosed), dst has ended (also ErrClosed)
-// or ctx does (its cause). Other errors of dst are counted in flow. Payload,
-// marker, order and timing stay; CSRCs, header extensions and padding are
-// dropped. The SSRC becomes a number that no other track has among those of the
-// API's peers, whatever remotes choose, so that it tells the source to WriteRTP.
-// The packet that dst gets is reused.
+// Forward waits for the remote's audio and passes it to dst while flow's gate is open, until the peer ends (ErrClosed),
+// dst has closed (also ErrClosed) or ctx ends (its cause). Other errors of dst are counted in flow. Payload, marker,
+// order and timing are kept; CSRCs, header extensions and padding are dropped. The SSRC is replaced by a number that is
+// unique among all tracks of the API's peers, whatever the remotes choose, so that it identifies the source to
+// WriteRTP. The packet passed to dst is reused.
 //
 // Only one Forward at a time can run on a peer.
 func (p *Peer) Forward(ctx context.Context, dst AudioSink, flow *Flow) error {
@@ -192,7 +186,7 @@ func (p *Peer) awaitTrack(ctx context.Context) error {
 
 var errTrackEnded = errors.New("track ended")
 
-// forward passes the packets of one track on.
+// forward passes on the packets of one track.
 func (p *Peer) forward(ctx context.Context, track *webrtc.TrackRemote, dst AudioSink, flow *Flow) error {
 	if err := track.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -218,7 +212,7 @@ func (p *Peer) forward(ctx context.Context, track *webrtc.TrackRemote, dst Audio
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
 			return errTrackEnded
 		case err != nil:
-			// A payload type that was not negotiated, or a packet above readMTU.
+			// a payload type that was not negotiated, or a packet larger than readMTU
 			flow.Errors.Add(1)
 			if err := p.await(ctx, ready); err != nil {
 				return err
@@ -231,20 +225,20 @@ func (p *Peer) forward(ctx context.Context, track *webrtc.TrackRemote, dst Audio
 	}
 }
 
-// ready is a channel on which nothing is waited for.
+// ready is a closed channel, for selects that need not wait.
 var ready = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// relay passes packets of one Forward on.
+// relay passes on the packets of one Forward.
 type relay struct {
 	peer   *Peer
 	dst    AudioSink
 	flow   *Flow
 	number renumber
-	last   time.Time  // when a packet was let through
+	last   time.Time  // when the last packet was let through
 	packet rtp.Packet // reused, so that a packet costs no allocation
 }
 
-// pass handles one packet. It fails only when dst has ended.
+// pass handles one packet. It fails only if dst has ended.
 func (r *relay) pass(b []byte) error {
 	now := time.Now()
 	h, payload, ok := parsePacket(b)
@@ -283,15 +277,13 @@ func (r *relay) pass(b []byte) error {
 	return nil
 }
 
-// WriteRTP sends one Opus packet to the remote. SSRC and payload type become
-// those that were negotiated. The packet's SSRC tells its source: when it
-// changes, the stream goes on with the next sequence number and a timestamp
-// that is later by the time that has passed, at least one frame. Header
-// extensions, CSRCs and padding are dropped. Before the connection is up
-// packets are dropped in silence. The only error besides Pion's is ErrClosed.
+// WriteRTP sends one Opus packet to the remote, with the negotiated SSRC and payload type. The packet's own SSRC
+// identifies its source: when it changes, the stream goes on with the next sequence number and a timestamp advanced by
+// the time elapsed, at least one frame. Header extensions, CSRCs and padding are dropped. Packets sent before the
+// connection is up are dropped silently. Besides Pion's errors it returns only ErrClosed.
 //
-// One source writes at a time; a packet that comes while another is being
-// written is dropped and counted, so that no writer waits.
+// Only one source writes at a time. A packet that arrives while another is being written is dropped and counted, so
+// that no writer waits.
 func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 	select {
 	case <-p.done:

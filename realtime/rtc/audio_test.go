@@ -12,7 +12,7 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// collector is an AudioSink that keeps copies.
+// collector is an AudioSink that keeps copies of packets.
 type collector struct{ packets chan rtp.Packet }
 
 func newCollector() collector { return collector{make(chan rtp.Packet, 1000)} }
@@ -36,7 +36,7 @@ func (c collector) next(t testing.TB) rtp.Packet {
 	}
 }
 
-// TestGate shuts the gate for a while: a step in time, but no gap in numbers.
+// TestGate shuts the gate for a while: time jumps, but numbers have no gap.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -93,8 +93,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestForwardAgain ends Forward by its context and starts it anew; a second one
-// beside it is refused.
+// TestForwardAgain ends Forward by its context and starts it again. A second one at the same time fails.
 func TestForwardAgain(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -128,7 +127,7 @@ func TestForwardAgain(t *testing.T) {
 	}
 }
 
-// TestSinkErrors counts what a sink refuses and ends with a sink that has ended.
+// TestSinkErrors counts packets that a sink rejects, and ends with a sink that has closed.
 func TestSinkErrors(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -170,7 +169,7 @@ func TestSinkErrors(t *testing.T) {
 	}
 }
 
-// TestSourceChange sends two upstreams after each other to one browser.
+// TestSourceChange sends two upstreams, one after the other, to one browser.
 func TestSourceChange(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -261,8 +260,7 @@ func TestSecondTrack(t *testing.T) {
 	}
 }
 
-// TestConcurrentWriters has two sources write at once: no race, no disorder in
-// numbers, and what does not fit is counted.
+// TestConcurrentWriters has two sources write at once: no race, no reordering, and packets that do not fit are counted.
 func TestConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -289,8 +287,8 @@ func TestConcurrentWriters(t *testing.T) {
 	}
 }
 
-// TestAllocations holds our part of the packet path to no allocation. It is not
-// parallel, because it counts those of the whole process.
+// TestAllocations checks that our part of the packet path does not allocate. It is not parallel, because it counts the
+// allocations of the whole process.
 func TestAllocations(t *testing.T) {
 	a := newAPI(t, Config{})
 	p, _, err := a.Offer(testContext(t), Handlers{})
@@ -317,8 +315,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestFlowFirst tells the beginning of a sound that has just begun, the next packet of
-// one that goes on, and nothing to whoever asked before.
+// TestFlowFirst covers a sound that has just begun, one that goes on (the next packet counts), and a channel replaced
+// by a later First.
 func TestFlowFirst(t *testing.T) {
 	t.Parallel()
 	var f Flow

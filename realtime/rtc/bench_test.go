@@ -13,14 +13,14 @@ import (
 	"github.com/pion/srtp/v3"
 )
 
-// inFlight is how many packets the benchmarks keep on their way.
+// inFlight is how many packets the benchmarks keep in flight.
 const inFlight = 16
 
 // benchPayload has the size of 20 ms of speech at 32 kbit/s.
 var benchPayload = make([]byte, 80)
 
-// BenchmarkPass is our part of one forwarded packet: reading its header, gate,
-// numbers, counters. Nothing is encrypted or sent.
+// BenchmarkPass measures our part of one forwarded packet: reading its header, gate, numbers, counters. Nothing is
+// encrypted or sent.
 func BenchmarkPass(b *testing.B) {
 	a := newAPI(b, Config{})
 	p, _, err := a.Offer(b.Context(), Handlers{})
@@ -40,7 +40,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// cpuTime is what the process has used.
+// cpuTime returns the processor time used by the process.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -49,9 +49,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// pump writes packets to in and waits until each has come out, with inFlight of
-// them on the way, and reports the processor time for each. It includes the
-// generator's: compare with BenchmarkDirect.
+// pump writes packets to in and waits until each has come out, with inFlight of them on the way, and reports the
+// processor time per packet. That includes the generator: compare with BenchmarkDirect.
 func pump(b *testing.B, in AudioSink, out <-chan struct{}) {
 	b.Helper()
 	packet := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: 3}, Payload: benchPayload}
@@ -103,7 +102,7 @@ func (c counter) WriteRTP(*rtp.Packet) error {
 	return nil
 }
 
-// BenchmarkDirect is one leg: a packet is sent and received.
+// BenchmarkDirect measures one leg: a packet is sent and received.
 func BenchmarkDirect(b *testing.B) {
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(b.Context())
@@ -113,8 +112,8 @@ func BenchmarkDirect(b *testing.B) {
 	pump(b, leg(ctx, b, &wg, out), out)
 }
 
-// BenchmarkRelay is two legs with a Forward between them: a packet is sent,
-// received, sent and received. Less BenchmarkDirect, it is the cost of a relay.
+// BenchmarkRelay measures two legs with a Forward between them: a packet is sent, received, sent and received. Subtract
+// BenchmarkDirect to get the cost of a relay.
 func BenchmarkRelay(b *testing.B) {
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(b.Context())
@@ -124,8 +123,8 @@ func BenchmarkRelay(b *testing.B) {
 	pump(b, leg(ctx, b, &wg, leg(ctx, b, &wg, out)), out)
 }
 
-// BenchmarkFloor is the least that a relay can do: receive, decrypt, encrypt,
-// send, with two sockets and pion/srtp, and the generator's send and receive.
+// BenchmarkFloor measures the least that a relay must do: receive, decrypt, encrypt and send, with two sockets and
+// pion/srtp, plus the generator's send and receive.
 func BenchmarkFloor(b *testing.B) {
 	listen := func() *net.UDPConn {
 		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -8,29 +8,27 @@ import (
 	"strings"
 )
 
-// maxUsed is how many candidates of a remote are used: each costs a handful of
-// packets to an address of the remote's choice.
+// maxUsed is how many candidates of a remote are used: each costs a handful of packets to an address that the remote
+// chose.
 const maxUsed = 32
 
-// candidateRule says which candidates of a remote are used. The rest is left out
-// of its description, as if the remote had not found them: a remote that can reach
-// us is found by its own checks all the same (RFC 8445, 7.3.1.3).
+// candidateRule says which candidates of a remote are used. The rest are removed from its description, as if the remote
+// had not found them. A remote that can reach us is still discovered by its own checks (RFC 8445, 7.3.1.3).
 type candidateRule struct {
 	// browser restricts candidates to those of a browser: UDP, and no port below
 	// 1024, where services listen and browsers never do.
 	browser bool
 	// loopback allows addresses of this machine.
 	loopback bool
-	// public leaves out addresses of private networks: from the public internet
-	// they lead nowhere, or to our neighbours.
+	// public leaves out private addresses: from the public internet they lead nowhere, or to our neighbours.
 	public bool
 }
 
 // carrierNAT is the shared address space of providers (RFC 6598).
 var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
 
-// usable judges the fields of a=candidate (RFC 8839, 5.1): foundation, component,
-// transport, priority, address, port, "typ", type.
+// usable judges the fields of a=candidate (RFC 8839, 5.1): foundation, component, transport, priority, address, port,
+// "typ", type.
 func (r candidateRule) usable(fields []string) bool {
 	port, err := strconv.ParseUint(fields[5], 10, 16)
 	if err != nil || port == 0 || fields[1] != "1" {
@@ -41,7 +39,7 @@ func (r candidateRule) usable(fields []string) bool {
 	}
 	address, err := netip.ParseAddr(fields[4])
 	if err != nil {
-		return false // a name: of mDNS, which we do not resolve
+		return false // an mDNS name, which we do not resolve
 	}
 	address = address.Unmap()
 	switch {
@@ -55,8 +53,7 @@ func (r candidateRule) usable(fields []string) bool {
 	return true
 }
 
-// trim leaves out candidates that are not usable, are there already, or are too
-// many, and tells how many those are.
+// trim removes candidates that are unusable, duplicate or too many, and returns how many it removed.
 func (r candidateRule) trim(text string) (trimmed string, dropped int) {
 	var out strings.Builder
 	out.Grow(len(text))
@@ -83,17 +80,15 @@ func (r candidateRule) trim(text string) (trimmed string, dropped int) {
 	return out.String(), dropped
 }
 
-// routes are the local addresses from which a remote's candidates can be reached.
-// Each local candidate costs a socket, a goroutine, buffers, and checks with each
-// of the remote's.
+// routes are the local addresses from which a remote's candidates can be reached. Each local candidate costs a socket,
+// a goroutine, buffers, and checks with each candidate of the remote.
 type routes struct {
 	all, v4, v6 bool
-	loopback    bool // nothing else
+	loopback    bool // only loopback
 }
 
-// routesTo looks at the candidates of a trimmed answer. A remote that names
-// loopback addresses and, beside them, no address that is not ours too runs on
-// this machine.
+// routesTo examines the candidates of a trimmed answer. A remote that names loopback addresses and otherwise only
+// addresses of this machine runs here.
 func routesTo(answer string, local []net.Addr) (r routes) {
 	var own []netip.Addr
 	for _, a := range local {
@@ -107,7 +102,7 @@ func routesTo(answer string, local []net.Addr) (r routes) {
 		if !ok {
 			continue
 		}
-		address, err := netip.ParseAddr(strings.Fields(value)[4]) // trim has seen to it
+		address, err := netip.ParseAddr(strings.Fields(value)[4]) // trim has checked it
 		if err != nil {
 			continue
 		}
@@ -125,7 +120,7 @@ func routesTo(answer string, local []net.Addr) (r routes) {
 	return r
 }
 
-// allow says whether a local address is used.
+// allow reports whether a local address is used.
 func (r routes) allow(ip net.IP) bool {
 	switch v4 := ip.To4() != nil; {
 	case r.all:
@@ -139,7 +134,7 @@ func (r routes) allow(ip net.IP) bool {
 	}
 }
 
-// isPublic says whether one of the addresses is reached from the whole internet.
+// isPublic reports whether one of the addresses is reachable from the whole internet.
 func isPublic(addresses []string) bool {
 	for _, text := range addresses {
 		address, err := netip.ParseAddr(text)

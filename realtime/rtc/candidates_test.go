@@ -67,8 +67,7 @@ func manyCandidates(offer, address string, port, n int) string {
 	return strings.Replace(offer, "a=rtcp-mux\r\n", "a=rtcp-mux\r\n"+lines.String(), 1)
 }
 
-// TestManyCandidates uses no more than a handful of the addresses that a hostile
-// offer names, and each once.
+// TestManyCandidates uses only a few of the addresses that a hostile offer names, each once.
 func TestManyCandidates(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -93,9 +92,8 @@ func TestManyCandidates(t *testing.T) {
 	}
 }
 
-// TestPublicAsksNoPrivateAddress answers as a public server an offer that names
-// a private listener, which hears nothing, and connects to a browser all the same
-// that none of its candidates leads to.
+// TestPublicAsksNoPrivateAddress answers, as a public server, an offer that names a private listener. The listener
+// hears nothing, and a browser connects although none of its candidates is reachable.
 func TestPublicAsksNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{UDPPort: freePort(t), PublicIPs: []string{"203.0.113.9"}})
@@ -127,7 +125,7 @@ func TestPublicAsksNoPrivateAddress(t *testing.T) {
 	}
 }
 
-// TestFreshICEServers asks for servers for each call and each restart.
+// TestFreshICEServers requests servers for each call and each restart.
 func TestFreshICEServers(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 10)
@@ -154,8 +152,8 @@ func TestFreshICEServers(t *testing.T) {
 	}
 }
 
-// TestTURNCredential compares with what coturn's documentation computes with
-// openssl: echo -n 1433895918:alice | openssl dgst -binary -sha1 -hmac north | base64.
+// TestTURNCredential compares with the openssl command of coturn's documentation: echo -n 1433895918:alice | openssl
+// dgst -binary -sha1 -hmac north | base64.
 func TestTURNCredential(t *testing.T) {
 	t.Parallel()
 	name, credential := TURNCredential("north", "alice", time.Unix(1433895918, 0))
@@ -177,7 +175,7 @@ func TestRoutes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		remote []string
-		want   string // of 127.0.0.1, ::1, 198.51.100.7, 2001:db8::7: y is used
+		want   string // whether 127.0.0.1, ::1, 198.51.100.7, 2001:db8::7 are used: y or n
 	}{
 		{"an upstream with IPv4", []string{"203.0.113.1", "203.0.113.2"}, "ynyn"},
 		{"an upstream with IPv6", []string{"2001:db8:1::1"}, "nyny"},

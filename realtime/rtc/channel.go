@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// readBuffer holds most events, largeBuffer nearly all; those larger still get a
-	// buffer of their own.
+	// readBuffer holds most events and largeBuffer nearly all; larger ones get a buffer of their
+	// own.
 	readBuffer  = 2 << 10
 	largeBuffer = 32 << 10
-	// maxRefused is the number of data channels that a remote may open in vain.
+	// maxRefused is how many data channels may be refused before the peer ends.
 	maxRefused = 16
 )
 
 // channel is the peer's data channel.
 type channel struct {
-	limit  atomic.Int64  // bytes that the remote accepts
+	limit  atomic.Int64  // largest message the remote accepts, in bytes
 	taken  atomic.Bool   // the peer has its channel, open or not
 	opened chan struct{} // closed when stream is set
 	read   chan struct{} // closed when the reader has ended
-	low    chan struct{} // holds a token when the buffered amount fell to the low-water mark
+	low    chan struct{} // holds a token when the buffered amount has fallen to the low-water mark
 	slot   chan struct{} // held by the one sender
 
 	mu     sync.Mutex
@@ -59,13 +59,13 @@ func (p *Peer) onDataChannel(dc *webrtc.DataChannel) {
 		p.log.Warn("too many data channels, peer ended")
 		p.end(StateFailed)
 	}
-	// Before it is open, Close makes Pion reset the stream as soon as it is.
+	// If it is not open yet, Close makes Pion reset the stream once it is.
 	if err := dc.Close(); err != nil {
 		p.log.Debug("data channel close failed", "error", err)
 	}
 }
 
-// useChannel makes dc the peer's channel, if it has none.
+// useChannel makes dc the peer's channel unless it already has one.
 func (p *Peer) useChannel(dc *webrtc.DataChannel) bool {
 	if !p.channel.taken.CompareAndSwap(false, true) {
 		return false
@@ -107,8 +107,8 @@ func (c *channel) drained() {
 	}
 }
 
-// read hands messages on until the channel ends, and the peer with it: without
-// its channel a call cannot be steered.
+// read hands on messages until the channel ends, and then ends the peer: without its channel a call
+// cannot be controlled.
 func (p *Peer) read(stream datachannel.Reader) {
 	defer close(p.channel.read)
 	defer p.end(StateClosed)
@@ -141,7 +141,7 @@ func (p *Peer) handOn(data []byte) {
 	}
 }
 
-// tellTooLarge tells the size of a message that was dropped.
+// tellTooLarge reports the size of a message that was dropped.
 func (p *Peer) tellTooLarge(size int) {
 	p.deliver.Lock()
 	defer p.deliver.Unlock()
@@ -152,8 +152,8 @@ func (p *Peer) tellTooLarge(size int) {
 
 var errSkipped = errors.New("message dropped")
 
-// largeBuffers are for the few messages that are larger than readBuffer: the session
-// with its tools, the end of a long answer.
+// largeBuffers are for the few messages larger than readBuffer: the session with its tools, the end
+// of a long answer.
 var largeBuffers = sync.Pool{New: func() any { return new(make([]byte, largeBuffer)) }}
 
 // next reads one message into a slice of its own.
@@ -162,8 +162,8 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	defer p.channel.stall.reading.Store(false)
 	buf := small
 	n, _, err := stream.ReadDataChannel(buf)
-	// Pion keeps a message that does not fit, but does not tell its size. The
-	// receive window bounds it.
+	// Pion keeps a message that does not fit but does not tell its size. The receive window bounds
+	// it.
 	if errors.Is(err, io.ErrShortBuffer) {
 		large := largeBuffers.Get().(*[]byte)
 		defer largeBuffers.Put(large)
@@ -188,13 +188,13 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	return append(make([]byte, 0, n), buf[:n]...), nil
 }
 
-// MaxMessageSize is the size in bytes of the largest message that the remote
-// accepts (a=max-message-size, RFC 8841): 65535 when it named none, 0 when it has
-// no data channel. It is known once both descriptions are set.
+// MaxMessageSize returns the largest message in bytes that the remote accepts (a=max-message-size,
+// RFC 8841): 65535 if it named none, 0 if it has no data channel. It is known once both
+// descriptions are set.
 func (p *Peer) MaxMessageSize() int { return int(p.channel.limit.Load()) }
 
-// BufferedAmount is the number of bytes that Send has taken and the remote has
-// not acknowledged.
+// BufferedAmount returns the number of bytes that Send has taken and the remote has not
+// acknowledged.
 func (p *Peer) BufferedAmount() uint64 {
 	if s := p.channel.open(); s != nil {
 		return s.BufferedAmount()
@@ -209,10 +209,9 @@ func (c *channel) open() *datachannel.DataChannel {
 	return c.stream
 }
 
-// Send sends one text message, after those sent before. It blocks until the
-// data channel is open and its buffered amount is below HighWater. Errors:
-// ErrTooLarge when data is larger than MaxMessageSize (the channel stays
-// usable), ErrClosed, and the cause of ctx's end.
+// Send sends one text message, after those sent before. It blocks until the data channel is open
+// and its buffered amount is below HighWater. Errors: ErrTooLarge if data is larger than
+// MaxMessageSize (the channel stays usable), ErrClosed, or ctx's cause.
 func (p *Peer) Send(ctx context.Context, data []byte) error {
 	if err := p.send(ctx, data); err != nil {
 		return fmt.Errorf("send message: %w", err)
@@ -290,16 +289,16 @@ func (c *channel) flush(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// awaitRead waits until what came before the remote's end has been read.
+// awaitRead waits until everything that came before the remote's end has been read.
 func (c *channel) awaitRead() {
 	if c.open() != nil {
 		<-c.read
 	}
 }
 
-// close resets the stream, so that the remote's channel closes in order.
+// close resets the stream, so that the remote's channel closes cleanly.
 func (c *channel) close() {
 	if stream := c.open(); stream != nil {
-		_ = stream.Close() // an association that is gone has nothing to reset
+		_ = stream.Close() // once the association is gone there is nothing to reset
 	}
 }

@@ -57,8 +57,7 @@ func TestMessageSizes(t *testing.T) {
 	}
 }
 
-// TestUpstreamMessageSizes has an upstream send what a browser may not: the session
-// with all its tools.
+// TestUpstreamMessageSizes has an upstream send more than a browser may: the session with all its tools.
 func TestUpstreamMessageSizes(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -89,7 +88,7 @@ func TestManyMessages(t *testing.T) {
 					t.Errorf("message %d: %v", i, err)
 					return
 				}
-				_, _ = from.BufferedAmount(), from.Stats() // a reader beside the writer
+				_, _ = from.BufferedAmount(), from.Stats() // a reader concurrent with the writer
 			}
 		})
 	}
@@ -141,7 +140,7 @@ func TestBackPressure(t *testing.T) {
 	if err := offerer.Accept(ctx, answer); err != nil {
 		t.Fatal(err)
 	}
-	// Number by number until Send waits. It may do so only at the high-water mark.
+	// Message by message until Send waits, which it may do only at the high-water mark.
 	sent := uint32(0)
 	for message := make([]byte, 32<<10); ; sent++ {
 		binary.BigEndian.PutUint32(message, sent)
@@ -161,7 +160,7 @@ func TestBackPressure(t *testing.T) {
 			t.Fatalf("after %d messages: %v", sent, err)
 		}
 	}
-	// What waits is the sender's high water and the receiver's window at most.
+	// At most the sender's high water and the receiver's window are waiting.
 	if n := offerer.BufferedAmount(); n < HighWater || n > HighWater+receiveBufferSize {
 		t.Errorf("buffered %d bytes after %d messages", n, sent)
 	}
@@ -209,7 +208,7 @@ func TestFlushOnClose(t *testing.T) {
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a).connected(t).open(t)
 	for range 20 {
-		// Few enough bytes that a busy machine drops none: Close waits 500 ms only.
+		// Small enough that even a busy machine drops nothing: Close waits 500 ms only.
 		if err := p.offerer.Send(testContext(t), randomBytes(500)); err != nil {
 			t.Fatal(err)
 		}
@@ -229,8 +228,8 @@ func TestFlushOnClose(t *testing.T) {
 	}
 }
 
-// TestOversized has a remote that ignores our limit. A message that the receive
-// window holds is dropped, and the channel stays open.
+// TestOversized has a remote ignore our limit. A message that the receive window holds is dropped, and the channel
+// stays open.
 func TestOversized(t *testing.T) {
 	t.Parallel()
 	opened := make(chan struct{})
@@ -253,8 +252,8 @@ func TestOversized(t *testing.T) {
 	}
 }
 
-// TestBlocked has a remote send what the receive window cannot hold. The peer
-// must notice that its channel is blocked for good, with bounded memory.
+// TestBlocked has a remote send more than the receive window holds. The peer must notice that its channel is blocked
+// for good, with bounded memory.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	opened := make(chan struct{})
@@ -280,7 +279,7 @@ func TestBlocked(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// TestOtherChannels has a remote open channels that are not ours.
+// TestOtherChannels has a remote open channels other than ours.
 func TestOtherChannels(t *testing.T) {
 	t.Parallel()
 	refused := make(chan string, 100)
@@ -295,7 +294,7 @@ func TestOtherChannels(t *testing.T) {
 	opened := make(chan struct{})
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{before: func(pc *webrtc.PeerConnection) {
 		open(pc, "telemetry")
-		open(pc, channelLabel) // the second of that name
+		open(pc, channelLabel) // a second one with that name
 	}})
 	b.dc.OnOpen(func() { close(opened) })
 	<-opened

@@ -16,7 +16,7 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// freePort returns a UDP port that nobody uses right now.
+// freePort returns a UDP port that is free right now.
 func freePort(t testing.TB) int {
 	t.Helper()
 	c, err := net.ListenUDP("udp", &net.UDPAddr{})
@@ -102,7 +102,7 @@ func TestOnePort(t *testing.T) {
 	}
 }
 
-// TestVanish has a remote vanish without a word.
+// TestVanish has a remote vanish silently.
 func TestVanish(t *testing.T) {
 	t.Parallel()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -133,7 +133,7 @@ func TestVanish(t *testing.T) {
 	b.rec.waitState(t, StateClosed)
 }
 
-// hostilePackets are what a stranger may send to a media port.
+// hostilePackets are packets that a stranger may send to a media port.
 func hostilePackets(random *rand.Rand, ufrag string) [][]byte {
 	noise := make([]byte, 1+random.IntN(1400))
 	for i := range noise {
@@ -153,8 +153,7 @@ func hostilePackets(random *rand.Rand, ufrag string) [][]byte {
 	return [][]byte{noise, rtpLike, rtcpLike, hello, binding("guess"), binding(""), {}, {0}}
 }
 
-// TestSpray throws hostile packets at the shared port while a call is on. The
-// call goes on, and another one can be made.
+// TestSpray sends hostile packets to the shared port during a call. The call goes on, and another one can be made.
 func TestSpray(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
@@ -183,7 +182,7 @@ func TestSpray(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 600 {
 		for _, b := range hostilePackets(random, params.UsernameFragment) {
-			_, _ = evil.Write(b) // the port may refuse, which is as well
+			_, _ = evil.Write(b) // a port that refuses is fine, too
 		}
 	}
 	if err := p.offerer.Send(ctx, []byte("still here")); err != nil {
@@ -199,7 +198,7 @@ func TestSpray(t *testing.T) {
 	for len(got.packets) > 0 {
 		got.next(t)
 	}
-	last := got.next(t) // audio still comes
+	last := got.next(t) // audio still arrives
 	if span := uint64(last.SequenceNumber-first.SequenceNumber) + 1; span-min(span, flow.Packets.Load()) > 5 {
 		t.Errorf("%d packets of %d came", flow.Packets.Load(), span)
 	}
@@ -208,13 +207,13 @@ func TestSpray(t *testing.T) {
 	}
 }
 
-// TestLateBrowser has the browser learn of our answer 3 s late, as over a slow
-// network or when the upstream holds the answer up.
+// TestLateBrowser has the browser learn of our answer 3 s late, as over a slow network or when the upstream delays the
+// answer.
 func TestLateBrowser(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{prepare: func(p *Peer) {
 		select {
-		case <-time.After(3 * time.Second): // what is tested, not a wait for something
+		case <-time.After(3 * time.Second): // the delay under test
 		case <-p.Done():
 			t.Error("the peer gave up")
 		}
@@ -222,7 +221,7 @@ func TestLateBrowser(t *testing.T) {
 	b.rec.waitState(t, StateConnected)
 }
 
-// TestUpstreamTCP reaches an upstream that can be reached by TCP alone.
+// TestUpstreamTCP reaches an upstream that is reachable by TCP only.
 func TestUpstreamTCP(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -271,8 +270,7 @@ func TestUpstreamTCP(t *testing.T) {
 	}
 }
 
-// TestCloseAtAnyTime closes peers in each phase, several times at once, while
-// they are in use.
+// TestCloseAtAnyTime closes peers in each phase, several times at once, while they are in use.
 func TestCloseAtAnyTime(t *testing.T) {
 	t.Parallel()
 	closeAll := func(peers ...*Peer) {
@@ -357,8 +355,7 @@ func TestCloseAtAnyTime(t *testing.T) {
 	})
 }
 
-// TestCloseFromHandler does what is forbidden: Close waits for its own caller,
-// but gives up in time.
+// TestCloseFromHandler does what is forbidden: Close waits for its own caller, but gives up in time.
 func TestCloseFromHandler(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})

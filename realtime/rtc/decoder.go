@@ -15,12 +15,12 @@ const SampleRate = opusClockRate
 // 120 ms at 48 kHz (RFC 6716, 2.1.4).
 const MaxFrame = 5760
 
-// Decoder turns Opus packets into 48 kHz mono samples, for metering and
-// hearing. It keeps state between packets: one stream each, and not for
-// concurrent use. It conceals nothing: after a loss the caller adds silence.
+// Decoder turns Opus packets into 48 kHz mono samples, for metering and detecting speech. It keeps state between
+// packets, so each stream needs its own, and it is not safe for concurrent use. It conceals no losses: callers add
+// silence themselves.
 type Decoder struct{ opus opus.Decoder }
 
-// NewDecoder makes a Decoder. It holds about 200 KB.
+// NewDecoder makes a Decoder, which takes about 200 KB.
 func NewDecoder() (*Decoder, error) {
 	d, err := opus.NewDecoderWithOutput(SampleRate, 1)
 	if err != nil {
@@ -45,8 +45,7 @@ func (d *Decoder) Decode(payload []byte, pcm []int16) (n int, err error) {
 	return n, nil
 }
 
-// Silence is the level that Level gives for digital silence, in dBFS: that of
-// RFC 6464's 127.
+// Silence is what Level returns for digital silence, in dBFS: the 127 of RFC 6464.
 const Silence = -127.0
 
 // Level returns the root mean square of pcm in dBFS: 0 for a full-scale square

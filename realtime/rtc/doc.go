@@ -1,24 +1,19 @@
-// Package rtc makes WebRTC peers that hold one Opus audio stream each way and
-// one data channel with the label "oai-events". It is the only package that
-// knows Pion: the rest of the program sees SDP text, data-channel messages and
-// RTP packets.
+// Package rtc makes WebRTC peers that hold one Opus audio stream each way and one data channel with the label
+// "oai-events". It is the only package that knows Pion: the rest of the program sees SDP text, data-channel messages
+// and RTP packets.
 //
-// One [API] serves a process. [API.Answer] makes the peer for a browser, which
-// offers; [API.Offer] makes the peer for an upstream, which answers. Both give
-// a [Peer]:
+// One [API] serves a process. [API.Answer] makes the peer for a browser, which offers; [API.Offer] makes the peer for
+// an upstream, which answers. Both give a [Peer]:
 //
 //	remote ⇄ ICE ⇄ DTLS ⇄ ┬ SRTP ⇄ Forward (remote → sink), WriteRTP (→ remote)
 //	                      └ SCTP ⇄ Handlers.Message (← remote), Send (→ remote)
 //
-// A peer owns four goroutines besides those of Pion: the watcher (state
-// changes and RTCP reports), two that drain RTCP, and the data channel's
-// reader. [Peer.Close] joins all of them. A browser's peer outlives its path:
-// [Peer.Restart] takes a further offer and finds another one.
+// A peer owns four goroutines besides those of Pion: the watcher (state changes and RTCP reports), two that drain RTCP,
+// and the data channel's reader. [Peer.Close] joins all of them. A browser's peer outlives its path: [Peer.Restart]
+// takes a further offer and finds another one.
 //
-// Audio is never decoded on its way: [Peer.Forward] reads into one buffer,
-// drops CSRCs, header extensions and padding, and hands the Opus payload on.
-// A [Switch] between two peers changes where it goes; [Switch.Hold] and
-// [Switch.Release] keep what is said while there is nobody to hear it. A peer
-// that gets audio from one peer after another sends one continuous stream.
-// [Peer.Listen] tells speech from noise, now and then.
+// Audio is forwarded without being decoded: [Peer.Forward] reads into one buffer, drops CSRCs, header extensions and
+// padding, and hands on the Opus payload. A [Switch] between two peers redirects it; [Switch.Hold] and [Switch.Release]
+// keep what is said while nobody can hear it. A peer that gets audio from one peer after another sends one continuous
+// stream. [Peer.Listen] decodes a short stretch on demand, to tell speech from noise.
 package rtc

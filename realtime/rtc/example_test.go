@@ -49,7 +49,7 @@ func (p printer) WriteRTP(packet *rtp.Packet) error {
 	return nil
 }
 
-// A sink is replaced while sound flows: nothing of it is lost.
+// A sink is replaced while sound flows, and nothing is lost.
 func ExampleSwitch_Hold() {
 	var s rtc.Switch
 	say := func(number uint16) {
@@ -76,7 +76,7 @@ func ExampleSwitch_Hold() {
 	// 2 held packets sent, 0 dropped
 }
 
-// Credentials for one call, as coturn checks them with use-auth-secret.
+// Credentials for one call, as coturn with use-auth-secret checks them.
 func ExampleTURNCredential() {
 	expires := time.Unix(1433895918, 0)
 	username, credential := rtc.TURNCredential("north", "alice", expires)

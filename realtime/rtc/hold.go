@@ -9,29 +9,28 @@ import (
 	"github.com/pion/rtp"
 )
 
-// Bounds of what a Switch holds.
+// Limits of what a Switch holds.
 const (
-	// HoldTime is the length of sound that a Switch holds.
+	// HoldTime is how much sound a Switch holds.
 	HoldTime = 5 * time.Second
 	// holdPackets and holdBytes are for sources that send more than a voice does.
 	holdPackets = 1000
 	holdBytes   = 256 << 10
-	// holdPace is the time between two packets that were held: four times as
-	// fast as they were spoken, so that 5 s are caught up with in less than 2 s.
+	// holdPace is the time between two held packets when they are sent: four times as fast as they were spoken, so that
+	// 5 s are caught up in less than 2 s.
 	holdPace = frameTime / 4
 )
 
-// Held says what became of the packets that a Switch has held.
+// Held says what became of the packets that a Switch held.
 type Held struct {
-	// Sent were passed on after all.
+	// Sent were passed on late.
 	Sent int
-	// Dropped were too old, or the new sink refused them.
+	// Dropped were too old, or the new sink rejected them.
 	Dropped int
 }
 
-// Hold keeps packets back from now on, the newest 5 s of them: the sink is being
-// replaced. What follows is Release, or Set, which drops what was held. The gate
-// of the Flow in front must be open. Holding twice is as holding once.
+// Hold keeps back packets from now on, up to the newest 5 s, while the sink is being replaced. Follow it with Release,
+// or with Set, which drops them. The gate of the Flow in front must be open. Calling Hold twice has no further effect.
 func (s *Switch) Hold() {
 	if h := s.holding(); h == nil {
 		s.Set(&hold{})
@@ -47,10 +46,9 @@ func (s *Switch) holding() *hold {
 	return h
 }
 
-// Release passes to sink what Hold has kept, in order and paced, and then all that
-// follows. It returns when sink has caught up, or when ctx ends; then its cause
-// is the error, the rest of what was held is dropped, and sink gets the packets
-// that follow all the same. Without a Hold it is as Set. One Release runs at a time, and no Set beside it.
+// Release passes the held packets to sink, in order and paced, and then everything that follows. It returns when sink
+// has caught up, or with ctx's cause when ctx ends; then the remaining held packets are dropped and sink still gets all
+// later ones. Without a Hold it is equivalent to Set. Only one Release may run at a time, and no Set during it.
 func (s *Switch) Release(ctx context.Context, sink AudioSink) (Held, error) {
 	h := s.holding()
 	if h == nil || sink == nil {
@@ -70,13 +68,13 @@ func (s *Switch) Release(ctx context.Context, sink AudioSink) (Held, error) {
 	return h.yield(s, sink, err == nil), err
 }
 
-// hold is the AudioSink that keeps packets. One writes to it, another one releases.
+// hold is the AudioSink that keeps packets. One goroutine writes to it, another releases.
 type hold struct {
 	mu      sync.Mutex
 	packets []heldPacket // oldest first
 	bytes   int
 	held    Held
-	next    AudioSink // where packets go that come after the release
+	next    AudioSink // where packets go after the release
 }
 
 type heldPacket struct {
@@ -88,7 +86,7 @@ type heldPacket struct {
 func (h *hold) WriteRTP(packet *rtp.Packet) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.next != nil { // Release has come between the Switch and here
+	if h.next != nil { // Release took over after the caller had loaded the Switch's sink
 		return h.next.WriteRTP(packet)
 	}
 	now := time.Now()
@@ -110,7 +108,7 @@ func (h *hold) takeOldest() *rtp.Packet {
 	return oldest
 }
 
-// sendOldest sends one packet; false says that there is none left.
+// sendOldest sends one packet. It returns false if there is none left.
 func (h *hold) sendOldest(sink AudioSink) bool {
 	h.mu.Lock()
 	if len(h.packets) == 0 {
@@ -119,7 +117,7 @@ func (h *hold) sendOldest(sink AudioSink) bool {
 	}
 	oldest := h.takeOldest()
 	h.mu.Unlock()
-	err := sink.WriteRTP(oldest) // not under the lock, so that the caller's packets never wait for it
+	err := sink.WriteRTP(oldest) // not under the lock, so that the caller's packets never wait
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.count(err)
@@ -134,8 +132,7 @@ func (h *hold) count(err error) {
 	h.held.Sent++
 }
 
-// yield lets all that follows go to sink. What is still held goes before it, or
-// is dropped when there was no time for it.
+// yield lets everything that follows go to sink. Packets that are still held go first, or are dropped if time ran out.
 func (h *hold) yield(s *Switch, sink AudioSink, caughtUp bool) Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()

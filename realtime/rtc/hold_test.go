@@ -11,7 +11,7 @@ import (
 	"github.com/pion/rtp"
 )
 
-// tape is an AudioSink that notes what comes and when.
+// tape is an AudioSink that records packets and when they came.
 type tape struct {
 	mu      sync.Mutex
 	numbers []uint16
@@ -30,7 +30,7 @@ func (s *tape) WriteRTP(p *rtp.Packet) error {
 	return nil
 }
 
-// consecutive checks that the tape has all from first to last in order.
+// consecutive checks that the tape has all packets from first to last in order.
 func (s *tape) consecutive(t *testing.T, first, last uint16) {
 	t.Helper()
 	s.mu.Lock()
@@ -59,8 +59,8 @@ func talk(s AudioSink, first uint16, n int) {
 	}
 }
 
-// TestHold replaces a sink while the caller talks on: the new one gets all that
-// was said meanwhile, in order and paced, and then what follows.
+// TestHold replaces a sink while the caller keeps talking: the new one gets all that was said meanwhile, in order and
+// paced, and then what follows.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestHoldBounds keeps the newest 5 s, and no more of a source that floods.
+// TestHoldBounds keeps the newest 5 s, and no more from a source that floods.
 func TestHoldBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestReleaseEnds(t *testing.T) {
 	})
 }
 
-// TestHoldLosesNothing releases while packets pour in without a pause: none is
-// lost or out of order, whatever the scheduler does.
+// TestHoldLosesNothing releases while packets pour in without a pause: none is lost or reordered, whatever the
+// scheduler does.
 func TestHoldLosesNothing(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -193,7 +193,7 @@ func TestHoldLosesNothing(t *testing.T) {
 	}
 }
 
-// TestSwitchAllocates measures the normal path: it costs no allocation.
+// TestSwitchAllocates checks that the normal path does not allocate.
 func TestSwitchAllocates(t *testing.T) {
 	var s Switch
 	s.Set(sinkFunc(func(*rtp.Packet) error { return nil }))
@@ -203,8 +203,8 @@ func TestSwitchAllocates(t *testing.T) {
 	}
 }
 
-// TestDownlinkSwitch has two upstreams speak at once and changes between them at
-// the gates: the browser sees one stream, also when both use the same SSRC.
+// TestDownlinkSwitch has two upstreams speak at once and switches between them at the gates: the browser sees one
+// stream, even if both use the same SSRC.
 func TestDownlinkSwitch(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})

@@ -8,35 +8,34 @@ import (
 	"time"
 )
 
-// Bounds of Listen and of what passes for speech.
+// Bounds of Listen, and what counts as speech.
 const (
 	maxListen = 5 * time.Second
-	// speechLevel is what the loudest tenth of speech reaches at least, in dBFS.
+	// speechLevel is the least level in dBFS that the loudest tenth of speech reaches.
 	speechLevel = -50.0
-	// speechRange is the distance in dB between loud and quiet frames at least.
-	// Syllables and pauses make 20 and more, a fan or a hum less than 6.
+	// speechRange is the least difference in dB between loud and quiet frames. Syllables and pauses differ by 20 and
+	// more, a fan or a hum varies by less than 6.
 	speechRange = 12.0
 )
 
-// Sound is what Listen has heard.
+// Sound is what Listen heard.
 type Sound struct {
-	// Level is what a tenth of the 20 ms frames reach, in dBFS; see Level.
+	// Level is the level in dBFS that a tenth of the 20 ms frames reach; see the function Level.
 	Level float64
-	// Speech says that the sound is loud enough and changes as speech does. Music
-	// passes for speech; a steady noise, clicks and silence do not.
+	// Speech is set if the sound is loud enough and varies as speech does. Music counts as speech; steady noise, clicks
+	// and silence do not.
 	Speech bool
 }
 
-// Listen hears the remote's audio for d (at most 5 s; a second tells enough) and
-// says what it is, also while the gate is shut. Forward must run. It decodes, so
-// use it now and then and not for metering: Forward only copies packets
-// meanwhile, and nothing at other times. Frames that do not come, as with DTX,
-// are silence. Errors: ErrClosed, the cause of ctx's end; one call at a time.
+// Listen hears the remote's audio for d (at most 5 s; one second is enough) and says what it is, even while the gate is
+// shut. Forward must be running. Listening decodes, so do it now and then and not for metering: Forward copies packets
+// only meanwhile. Missing frames, as with DTX, count as silence. Errors: ErrClosed, ctx's cause. Only one call may run
+// at a time.
 func (p *Peer) Listen(ctx context.Context, d time.Duration) (Sound, error) {
 	d = min(max(d, frameTime), maxListen)
 	l := &hearing{packets: make(chan []byte, d/frameTime)}
 	if !p.in.hearing.CompareAndSwap(nil, l) {
-		return Sound{}, errors.New("listen: the peer is listened to already")
+		return Sound{}, errors.New("listen: another Listen is running")
 	}
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -55,17 +54,17 @@ func (p *Peer) Listen(ctx context.Context, d time.Duration) (Sound, error) {
 	return l.sound()
 }
 
-// hearing takes packets for one Listen.
+// hearing collects packets for one Listen.
 type hearing struct{ packets chan []byte }
 
-// take keeps a copy, as far as there is room.
+// take copies a packet if there is room.
 func (h *hearing) take(payload []byte) {
-	if len(h.packets) < cap(h.packets) { // the one writer
+	if len(h.packets) < cap(h.packets) { // there is only one writer
 		h.packets <- append([]byte(nil), payload...)
 	}
 }
 
-// sound decodes what came.
+// sound decodes the collected packets.
 func (h *hearing) sound() (Sound, error) {
 	levels := make([]float64, 0, cap(h.packets))
 	if len(h.packets) > 0 {
@@ -90,7 +89,7 @@ func (h *hearing) sound() (Sound, error) {
 	return soundOf(levels), nil
 }
 
-// soundOf judges the levels of 20 ms frames, at least one.
+// soundOf classifies the levels of at least one 20 ms frame.
 func soundOf(levels []float64) Sound {
 	slices.Sort(levels)
 	loud, quiet := levels[(len(levels)-1)*9/10], levels[(len(levels)-1)/10]

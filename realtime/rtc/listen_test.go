@@ -38,7 +38,7 @@ func packetsOf(t testing.TB, name string) [][]byte {
 	}
 }
 
-// TestSound judges recordings packet by packet, a second at a time.
+// TestSound judges recordings one second at a time.
 func TestSound(t *testing.T) {
 	t.Parallel()
 	tone := packetsOf(t, "testdata/tone.ogg")
@@ -71,7 +71,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestSoundOfNoise judges the levels of sounds that are made here.
+// TestSoundOfNoise judges the levels of synthetic sounds.
 func TestSoundOfNoise(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 6))

@@ -8,8 +8,8 @@ import (
 	"github.com/pion/logging"
 )
 
-// pionLoggers lets Pion speak through slog. Remotes can provoke most of what
-// Pion says, so its warnings are debug lines and its errors are warnings.
+// pionLoggers sends Pion's log to slog. Remotes can provoke most of it, so Pion's warnings become debug lines and its
+// errors warnings.
 type pionLoggers struct{ log *slog.Logger }
 
 // NewLogger implements logging.LoggerFactory.
@@ -30,23 +30,22 @@ func (l pionLogger) writef(level slog.Level, format string, args []any) {
 	l.write(level, fmt.Sprintf(format, args...))
 }
 
-// Trace implements logging.LeveledLogger. What Pion says below a warning is of
-// use to Pion's developers only.
+// Trace implements logging.LeveledLogger. Anything below a warning helps only Pion's developers and is dropped.
 func (pionLogger) Trace(string) {}
 
-// Tracef is as Trace.
+// Tracef is like Trace.
 func (pionLogger) Tracef(string, ...any) {}
 
-// Debug is as Trace.
+// Debug is like Trace.
 func (pionLogger) Debug(string) {}
 
-// Debugf is as Trace.
+// Debugf is like Trace.
 func (pionLogger) Debugf(string, ...any) {}
 
-// Info is as Trace.
+// Info is like Trace.
 func (pionLogger) Info(string) {}
 
-// Infof is as Trace.
+// Infof is like Trace.
 func (pionLogger) Infof(string, ...any) {}
 
 // Warn logs at debug level.

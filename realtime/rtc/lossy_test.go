@@ -46,8 +46,8 @@ func (c *lossyConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	return len(b), nil
 }
 
-// TestBadNetwork holds a call over a network that loses 5 % each way, delays
-// packets by up to 30 ms and then fails for 2 s.
+// TestBadNetwork keeps a call up over a network that loses 5 % each way, delays packets by up to 30 ms and then fails
+// for 2 s.
 func TestBadNetwork(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

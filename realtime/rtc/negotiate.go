@@ -10,18 +10,15 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// Answer makes the peer for an offer of a browser and returns it with the
-// answer, which holds all candidates. Gathering them takes milliseconds without
-// ICE servers and 3 s at most; ctx can end it earlier. Errors: ErrBadSDP
-// (malformed), ErrNoOpus, ErrClosed. An offer without a data channel is fine,
-// and sections other than the first audio and the data channel are refused in
-// the answer. Of the offer's candidates at most 32 are used: UDP, no port below
-// 1024, no link-local or multicast address, loopback only as Config.Loopback says,
-// and no private address when Config.PublicIPs has a public one.
+// Answer makes the peer for a browser's offer and returns it with the answer, which holds all candidates. Gathering
+// them takes milliseconds without ICE servers and never more than 3 s; ctx can end it earlier. Errors: ErrBadSDP
+// (malformed), ErrNoOpus, ErrClosed. An offer without a data channel is fine, and sections other than the first audio
+// and the data channel are refused in the answer. Of the offer's candidates at most 32 are used: UDP, no port below
+// 1024, no link-local or multicast address, loopback only as Config.Loopback says, and no private address when
+// Config.PublicIPs has a public one.
 //
-// The browser has 9 s to connect before the peer is StateFailed, and may offer
-// again whenever the connection is lost: see Restart. Start Forward
-// at once, with its gate shut: audio that nobody reads would pile up.
+// The browser has 9 s to connect before the peer is StateFailed, and may offer again whenever the connection is lost:
+// see Restart. Start Forward at once, with its gate shut: audio that nobody reads would pile up.
 func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, string, error) {
 	remote, err := checkSDP(offer, MaxOfferSize)
 	if err != nil {
@@ -44,18 +41,15 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 	return p, answer, nil
 }
 
-// Restart takes a further offer of the peer connection whose offer Answer took
-// and returns the answer, with all candidates. When the offer has new ICE
-// credentials, ICE starts anew (RFC 8839, 4.4.3.1.1): the browser's network has
-// changed, or the connection was lost. DTLS, the data channel, the sound's
-// stream and its numbers go on, and Forward goes on waiting; sound pauses from now
-// until a path is found. The states are told as for a new connection. Offered
-// twice, the same description gets the same answer.
+// Restart takes a later offer from the peer connection whose first offer Answer took, and returns the answer with all
+// candidates. If the offer has new ICE credentials, ICE restarts (RFC 8839, 4.4.3.1.1): the browser's network has
+// changed, or the connection was lost. DTLS, the data channel and the audio stream with its numbering go on, and
+// Forward keeps waiting; sound pauses until a path is found. State is called as for a new connection. The same offer
+// given twice gets the same answer.
 //
-// Errors: ErrOtherPeer (nothing has changed: make a new peer with Answer),
-// ErrBadSDP and ErrNoOpus (nothing has changed either, unless the peer has
-// ended), ErrClosed (too late: the browser needs a new peer connection), and the
-// cause of ctx's end.
+// Errors: ErrOtherPeer (nothing has changed: make a new peer with Answer), ErrBadSDP and ErrNoOpus (nothing has changed
+// either, unless the peer has ended), ErrClosed (too late: the browser needs a new peer connection), and the cause of
+// ctx's end.
 func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 	remote, err := checkSDP(offer, MaxOfferSize)
 	if err != nil {
@@ -76,8 +70,8 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Pion reads the servers while it gathers, as it may still do for an offer
-	// whose caller did not wait for the answer.
+	// Pion reads the servers while it gathers, perhaps still for an earlier offer whose caller did not wait for the
+	// answer.
 	complete, err := p.gather(ctx, webrtc.GatheringCompletePromise(p.pc))
 	if err != nil {
 		return "", err
@@ -90,7 +84,7 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 	answer, err := p.answer(ctx, offer)
 	if err != nil {
 		if p.pc.SignalingState() != webrtc.SignalingStateStable {
-			p.end(StateFailed) // Pion cannot take an offer back
+			p.end(StateFailed) // Pion cannot roll an offer back
 		}
 		return "", err
 	}
@@ -101,7 +95,7 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	offer, dropped := p.api.candidates.trim(offer)
 	if dropped > 0 {
-		p.log.Debug("candidates of the browser not used", "dropped", dropped)
+		p.log.Debug("candidates of the browser ignored", "dropped", dropped)
 	}
 	if err := p.setRemote(webrtc.SDPTypeOffer, offer); err != nil {
 		return "", err
@@ -120,7 +114,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	return p.pc.LocalDescription().SDP, nil
 }
 
-// gather waits until all candidates are there, or for as long as that may take.
+// gather waits until all candidates are there, or for the longest time that may take.
 func (p *Peer) gather(ctx context.Context, gathered <-chan struct{}) (complete bool, err error) {
 	limit := time.NewTimer(gatherCap)
 	defer limit.Stop()
@@ -135,11 +129,9 @@ func (p *Peer) gather(ctx context.Context, gathered <-chan struct{}) (complete b
 	}
 }
 
-// Offer makes the peer for an upstream and returns it with the offer: one audio
-// section and the data channel "oai-events". The offer holds no candidates,
-// since an upstream answers with all of its own and learns ours from our
-// connectivity checks (RFC 8445, 7.3.1.3); so nothing is waited for.
-// Errors: ErrClosed.
+// Offer makes the peer for an upstream and returns it with the offer: one audio section and the data channel
+// "oai-events". The offer holds no candidates, so it need not wait for any: an upstream answers with all of its own and
+// learns ours from our connectivity checks (RFC 8445, 7.3.1.3). Errors: ErrClosed.
 func (a *API) Offer(ctx context.Context, h Handlers) (*Peer, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("make offer: %w", context.Cause(ctx))
@@ -173,7 +165,7 @@ func (p *Peer) offer() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make offer: %w", err)
 	}
-	// Set, it would make Pion gather candidates, before it is known which are of use.
+	// Setting it now would make Pion gather candidates before it is known which are useful.
 	p.offered = desc
 	return desc.SDP, nil
 }
@@ -202,11 +194,11 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 	p.channel.limit.Store(int64(remote.maxMessageSize))
 	answer, dropped := candidateRule{loopback: true}.trim(answer)
 	if dropped > 0 {
-		p.log.Debug("candidates of the upstream not used", "dropped", dropped)
+		p.log.Debug("candidates of the upstream ignored", "dropped", dropped)
 	}
 	local, err := net.InterfaceAddrs()
 	if err != nil {
-		p.log.Debug("own addresses not known", "error", err) // then no remote is taken for one of this machine
+		p.log.Debug("own addresses not known", "error", err) // then no remote is assumed to run on this machine
 	}
 	*p.routes = routesTo(answer, local)
 	if err := p.pc.SetLocalDescription(p.offered); err != nil {

@@ -2,7 +2,7 @@ package rtc
 
 import "encoding/binary"
 
-// header is what is used of an RTP header (RFC 3550, 5.1).
+// header holds the fields in use of an RTP header (RFC 3550, 5.1).
 type header struct {
 	marker    bool
 	sequence  uint16
@@ -10,9 +10,8 @@ type header struct {
 	ssrc      uint32
 }
 
-// parsePacket reads one RTP packet and returns its payload, which lies in b,
-// without padding; false says that it is none. It allocates nothing, unlike the
-// parser of pion/rtp, which makes slices for CSRCs and extensions.
+// parsePacket reads one RTP packet and returns its payload, a part of b, without padding. It returns false if b is not
+// an RTP packet. It allocates nothing, unlike the parser of pion/rtp, which makes slices for CSRCs and extensions.
 func parsePacket(b []byte) (header, []byte, bool) {
 	var h header
 	if len(b) < 12 || b[0]>>6 != 2 {

@@ -70,7 +70,7 @@ func FuzzParsePacket(f *testing.F) {
 		if !ok {
 			return
 		}
-		// What we take, pion/rtp must read alike.
+		// Whatever we accept, pion/rtp must read the same way.
 		var p rtp.Packet
 		if p.Unmarshal(b) != nil {
 			return

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for something that must happen.
 const patience = time.Minute
 
 func testContext(t testing.TB) context.Context {
@@ -46,7 +46,7 @@ func newAPI(t testing.TB, cfg Config) *API {
 	return a
 }
 
-// recorder keeps what a peer's handlers are told.
+// recorder records what a peer's handlers are called with.
 type recorder struct {
 	mu       sync.Mutex
 	messages [][]byte
@@ -120,8 +120,7 @@ func (r *recorder) waitMessages(t testing.TB, n int) [][]byte {
 	return r.messages
 }
 
-// pair is two peers that talk to each other: one offers as to an upstream, the
-// other answers as to a browser.
+// pair is two connected peers: one offers as to an upstream, the other answers as to a browser.
 type pair struct {
 	offerer, answerer *Peer
 	off, ans          *recorder

@@ -12,25 +12,23 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// State of a peer, as Handlers.State tells it.
+// State is the state of a peer, as passed to Handlers.State.
 type State int32
 
-// The states that are told. A new peer is StateNew and tells nothing.
+// The states of a peer. StateNew is never passed to Handlers.State.
 const (
 	// StateNew is before the first connection.
 	StateNew State = iota
-	// StateConnected says that ICE and DTLS are up: audio can flow.
+	// StateConnected means that ICE and DTLS are up: audio can flow.
 	StateConnected
-	// StateDisconnected says that nothing has come for 5 s. It may become
-	// StateConnected again.
+	// StateDisconnected means that nothing has come for 5 s. StateConnected may follow.
 	StateDisconnected
-	// StateFailed says that the connection is lost: nothing for 9 s, a failed
-	// handshake, or a remote that broke the protocol. Close the peer. Only after
-	// 9 s of nothing, and when Answer made it, can Restart revive it instead: its
-	// Done stays open, and it may become StateConnected again.
+	// StateFailed means that the connection is lost: nothing came for 9 s, the handshake failed, or the remote broke
+	// the protocol. Close the peer. Only a peer made by Answer that has heard nothing for 9 s can be revived by Restart
+	// instead: its Done stays open, and StateConnected may follow.
 	StateFailed
-	// StateClosed is the last word, told once, when the remote has closed the
-	// connection or its data channel, or when Close has joined everything.
+	// StateClosed is the last state, reported once, when the remote has closed the connection or its data channel, or
+	// when Close has joined everything.
 	StateClosed
 )
 
@@ -52,59 +50,58 @@ func (s State) String() string {
 	}
 }
 
-// Handlers are called from the peer's goroutines, in order per kind; they must
-// return at once and must not call Close. Any of them may be nil.
+// Handlers are called from the peer's goroutines, each kind in order. They must return at once and must not call Close.
+// Any of them may be nil.
 type Handlers struct {
-	// Message takes one data-channel message, text or binary; the slice is the
-	// callee's. It is never called after StateClosed was told. While it runs,
-	// the remote's next messages wait in the receive window.
+	// Message takes one data-channel message, text or binary, and owns the slice. It is never called after StateClosed
+	// was reported. While it runs, the remote's next messages wait in the receive window.
 	Message func(data []byte)
-	// TooLarge tells the size in bytes of a message above our limit (Config.MaxMessageSize),
-	// which was dropped. It comes in its place among the messages.
+	// TooLarge is called in place of Message for a message above our limit (Config.MaxMessageSize), which was dropped.
+	// size is in bytes.
 	TooLarge func(size int)
-	// Open says that the data channel is open. It comes before the first Message.
+	// Open is called when the data channel opens, before the first Message.
 	Open func()
-	// State tells StateConnected, StateDisconnected, StateFailed, StateClosed.
+	// State is called with StateConnected, StateDisconnected, StateFailed and StateClosed.
 	State func(State)
 }
 
-// Times of Close.
+// Time limits of Close.
 const (
 	flushCap = 500 * time.Millisecond
 	closeCap = 5 * time.Second
 )
 
-// Peer is one WebRTC connection: audio each way and a data channel.
-// Its methods may be called concurrently, except where they say otherwise.
+// Peer is one WebRTC connection: audio each way and a data channel. Its methods are safe for concurrent use unless they
+// say otherwise.
 type Peer struct {
 	api   *API
 	log   *slog.Logger
 	h     Handlers
 	pc    *webrtc.PeerConnection
 	track *webrtc.TrackLocalStaticRTP
-	// maxMessage is the size in bytes of the largest message that is taken.
+	// maxMessage is the largest message in bytes that is accepted.
 	maxMessage int
-	// restarts says that the peer outlives a lost ICE connection.
+	// restarts is set if the peer outlives a lost ICE connection.
 	restarts bool
 
-	// of a peer that Offer made
+	// of a peer made by Offer
 	offered webrtc.SessionDescription
 	routes  *routes // set by Accept, before Pion gathers
 
 	negotiation sync.Mutex        // held while descriptions are exchanged anew
-	remote      remoteDescription // of a peer that Answer made
+	remote      remoteDescription // of a peer made by Answer
 
 	done    chan struct{} // closed when the peer has ended, for whatever reason
 	endOnce sync.Once
 	final   atomic.Int32  // the State that ended the peer
 	changed chan struct{} // holds a token when Pion's state has changed
-	state   atomic.Int32  // the State that was told last
+	state   atomic.Int32  // the State reported last
 
 	// deliver is held while a message is handed on; silent forbids further ones.
 	deliver sync.Mutex
 	silent  atomic.Bool
 
-	starting   sync.Mutex // held while a goroutine is started or the peer ends
+	starting   sync.Mutex // held while a goroutine is started or the peer is being ended
 	goroutines sync.WaitGroup
 	closeOnce  sync.Once
 	closing    atomic.Bool
@@ -116,7 +113,7 @@ type Peer struct {
 	out     outbound
 }
 
-// legKind is what the peers of one kind have in common.
+// legKind is what all peers of one kind have in common.
 type legKind struct {
 	name       string
 	pion       *webrtc.API
@@ -165,11 +162,11 @@ func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
 func (p *Peer) signal() {
 	select {
 	case p.changed <- struct{}{}:
-	default: // a token is there already
+	default: // there is a token already
 	}
 }
 
-// end marks the peer as ended; the first reason counts. It never blocks.
+// end marks the peer as ended; the first reason wins. It never blocks.
 func (p *Peer) end(why State) {
 	p.endOnce.Do(func() {
 		p.final.Store(int32(why))
@@ -190,7 +187,7 @@ func (p *Peer) begin(f func()) {
 	}
 }
 
-// watch is the peer's own goroutine: it tells states in order and sends reports.
+// watch is the peer's own goroutine. It reports states in order and sends RTCP reports.
 func (p *Peer) watch() {
 	reports := time.NewTicker(reportEvery)
 	defer reports.Stop()
@@ -208,7 +205,7 @@ func (p *Peer) watch() {
 	}
 }
 
-// last tells how the peer has ended, unless Close does.
+// last reports how the peer ended, unless Close does.
 func (p *Peer) last() {
 	if State(p.final.Load()) == StateFailed {
 		p.tell(StateFailed)
@@ -222,7 +219,7 @@ func (p *Peer) last() {
 	}
 }
 
-// follow takes over a state of Pion's connection.
+// follow adopts a state of Pion's connection.
 func (p *Peer) follow(state webrtc.PeerConnectionState) {
 	switch state {
 	case webrtc.PeerConnectionStateConnected:
@@ -247,8 +244,7 @@ func (p *Peer) tell(s State) {
 	p.h.State(s)
 }
 
-// tellClosed tells StateClosed when no message is being handed on, and lets
-// none follow.
+// tellClosed reports StateClosed once no message is being handed on, and lets none follow.
 func (p *Peer) tellClosed() {
 	p.silent.Store(true)
 	p.deliver.Lock()
@@ -256,15 +252,14 @@ func (p *Peer) tellClosed() {
 	p.tell(StateClosed)
 }
 
-// Done is closed when the peer has ended: by Close, by the remote, or because
-// the connection is lost. Close is needed all the same.
+// Done is closed when the peer has ended: by Close, by the remote, or because the connection is lost. Close must still
+// be called.
 func (p *Peer) Done() <-chan struct{} { return p.done }
 
-// Close ends the peer: it gives data that is still buffered up to 500 ms to
-// leave, closes the connection, joins every goroutine of the peer and tells
-// StateClosed. It takes 5 s at most; then it returns an error and lets the rest
-// end by itself. It is idempotent, and all callers wait until it is complete.
-// It must not be called from a handler, which it would wait for.
+// Close ends the peer. It gives buffered data up to 500 ms to leave, closes the connection, joins every goroutine of
+// the peer and reports StateClosed. After 5 s it returns an error and lets the rest end on its own. It is idempotent,
+// and all callers wait until it is complete. It must not be called from a handler, since it waits for handlers to
+// return.
 func (p *Peer) Close() error {
 	p.closeOnce.Do(p.close)
 	<-p.closed
@@ -296,13 +291,13 @@ func (p *Peer) close() {
 		p.closeErr = fmt.Errorf("close peer: not joined after %s", closeCap)
 		p.log.Warn("peer close timed out")
 		p.silent.Store(true)
-		p.tell(StateClosed) // a message handler that hangs must not hold this back
+		p.tell(StateClosed) // even if a message handler hangs
 		return
 	}
 	p.tellClosed()
 }
 
-// flush waits until what was sent is acknowledged, as long as that can be.
+// flush waits, within limits, until everything sent has been acknowledged.
 func (p *Peer) flush() {
 	if State(p.state.Load()) != StateConnected {
 		return

@@ -3,35 +3,33 @@ package rtc
 import "time"
 
 const (
-	// window is how many packets after a splice a late packet is told from a
-	// new one; afterwards sequence numbers may have wrapped.
+	// window is for how many packets after a splice a late packet can be told from a new one; after that, sequence
+	// numbers may have wrapped.
 	window = 1 << 10
 	// frameTime and frameStep are the usual Opus frame: 20 ms, 960 samples.
 	frameTime = 20 * time.Millisecond
 	frameStep = opusClockRate / 50
 )
 
-// renumber shifts sequence numbers so that a splice leaves no gap that looks
-// like loss. Losses and disorder on either side of it stay as they are. The
-// zero value shifts nothing.
+// renumber shifts sequence numbers so that a splice leaves no gap that looks like loss. Loss and reordering on either
+// side of it are kept. The zero value shifts nothing.
 type renumber struct {
 	shift    uint16
 	last     uint16 // highest number given out
-	first    uint16 // the number that came first after the splice
+	first    uint16 // the first number after the splice
 	recent   uint16 // packets since the splice, up to window
 	started  bool
 	spliced  bool // the next packet follows the last one given out
-	stranger bool // and is not of the source that counted so far
+	stranger bool // and comes from a source other than the current one
 }
 
-// hold notes that a packet of the source is not sent: the next one closes up.
+// hold notes that a packet of the source is not sent, so that the next one takes its number.
 func (r *renumber) hold() { r.spliced = true }
 
 // restart notes that another source takes over.
 func (r *renumber) restart() { r.spliced, r.stranger = true, true }
 
-// next returns the number to send a packet under; false says that the packet
-// comes too late, from before a splice that has happened.
+// next returns the number to send a packet under, or false if the packet is too late because it precedes a past splice.
 func (r *renumber) next(sequence uint16) (uint16, bool) {
 	switch {
 	case !r.started:
@@ -68,16 +66,16 @@ func newer(a, b uint16) bool { return a != b && a-b < 1<<15 }
 // continuous when its source changes. It has one user at a time.
 type splice struct {
 	sequence renumber
-	ssrc     uint32 // of the source
+	ssrc     uint32 // SSRC of the source
 	started  bool
-	shift    uint32 // of timestamps
+	shift    uint32 // added to timestamps
 	lastTime uint32 // timestamp of the newest packet sent
 	lastAt   time.Time
 }
 
-// next returns the sequence number and timestamp to send a packet under. The
-// first packet of a new source follows the last one sent, by the time that has
-// passed in whole frames, at least one. False means too late, as for renumber.
+// next returns the sequence number and timestamp to send a packet under. The first packet of a new source follows the
+// last one sent, by the time elapsed in whole frames, at least one. It returns false for a late packet, as renumber
+// does.
 func (s *splice) next(ssrc uint32, sequence uint16, timestamp uint32, now time.Time) (uint16, uint32, bool) {
 	if s.started && ssrc != s.ssrc {
 		s.sequence.restart()

@@ -56,8 +56,7 @@ func TestRenumber(t *testing.T) {
 	}
 }
 
-// TestRenumberLong runs several times around, with pauses: no gap, no packet
-// taken for a late one.
+// TestRenumberLong wraps around several times, with pauses: no gap, and no packet mistaken for a late one.
 func TestRenumberLong(t *testing.T) {
 	t.Parallel()
 	var r renumber

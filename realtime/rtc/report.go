@@ -30,16 +30,16 @@ type receiverStats struct {
 	highest  atomic.Uint32 // extended highest sequence number
 	jitter   atomic.Uint32 // in 1/16 of a timestamp unit
 
-	transit uint32 // of the writer alone
+	transit uint32 // used only by the writer
 	senderReport
 
-	expectedBefore, receivedBefore uint32 // of the report's writer alone
+	expectedBefore, receivedBefore uint32 // used only by the report's writer
 }
 
-// senderReport is what the last sender report of the remote leaves behind.
+// senderReport is what is kept of the remote's latest sender report.
 type senderReport struct {
 	middle atomic.Uint32 // the middle 32 bits of its NTP timestamp
-	at     atomic.Int64  // when it came, in ns since 1970; 0 for never
+	at     atomic.Int64  // when it came, in ns since 1970; 0 if none has
 }
 
 func (s *receiverStats) count(h header, now time.Time) {
@@ -68,7 +68,7 @@ func (s *receiverStats) count(h header, now time.Time) {
 	s.jitter.Store(uint32(jitter + d - (jitter+8)>>4)) // RFC 3550, A.8
 }
 
-// lost is the number of packets that never came, negative with duplicates.
+// lost is the number of packets that never came, negative if there were duplicates.
 func (s *receiverStats) lost() int64 {
 	received := s.received.Load()
 	if received == 0 {
@@ -116,8 +116,8 @@ func (s *senderStats) count(payload int, timestamp uint32, now time.Time) {
 	s.packets.Store(s.packets.Load() + 1)
 }
 
-// report sends one sender report while audio goes out, else a receiver report.
-// Browsers take their round-trip time and the loss on our side from it.
+// report sends a sender report while audio goes out, otherwise a receiver report. Browsers derive their round-trip time
+// and our loss from it.
 func (p *Peer) report(now time.Time) {
 	if State(p.state.Load()) != StateConnected {
 		return
@@ -162,8 +162,7 @@ func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now
 	return &rtcp.ReceiverReport{SSRC: ssrc, Reports: receptions}
 }
 
-// drainSender reads the remote's RTCP about our audio, because Pion's buffers
-// fill up otherwise.
+// drainSender reads the remote's RTCP about our audio, because otherwise Pion's buffers fill up.
 func (p *Peer) drainSender(sender *webrtc.RTPSender) {
 	buf := make([]byte, readMTU)
 	for {
@@ -173,8 +172,7 @@ func (p *Peer) drainSender(sender *webrtc.RTPSender) {
 	}
 }
 
-// drainReceiver reads the remote's RTCP about its audio and keeps the time of
-// its sender reports.
+// drainReceiver reads the remote's RTCP about its audio and records the time of its sender reports.
 func (p *Peer) drainReceiver(receiver *webrtc.RTPReceiver) {
 	buf := make([]byte, readMTU)
 	for {
@@ -184,7 +182,7 @@ func (p *Peer) drainReceiver(receiver *webrtc.RTPReceiver) {
 		}
 		packets, err := rtcp.Unmarshal(buf[:n])
 		if err != nil {
-			continue // hostile or newer than pion/rtcp
+			continue // hostile, or newer than pion/rtcp
 		}
 		for _, packet := range packets {
 			if sr, ok := packet.(*rtcp.SenderReport); ok {

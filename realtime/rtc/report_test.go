@@ -16,7 +16,7 @@ func TestReceiverStats(t *testing.T) {
 	if _, ok := s.report(start); ok || s.lost() != 0 {
 		t.Error("a report without packets")
 	}
-	// 100 packets over the wrap, every tenth lost, one late, evenly paced.
+	// 100 packets across the wrap, every tenth lost, one late, evenly paced.
 	for i := range 100 {
 		if i%10 == 5 {
 			continue
@@ -38,7 +38,7 @@ func TestReceiverStats(t *testing.T) {
 	if !ok || r != want {
 		t.Errorf("got %+v, want %+v", r, want)
 	}
-	// A whole second with nothing lost: the fraction is that of the interval.
+	// A whole second without loss: the fraction is that of the interval.
 	for i := 100; i < 150; i++ {
 		s.count(header{ssrc: 9, sequence: uint16(65500 + i), timestamp: uint32(i * frameStep)}, start.Add(time.Duration(i)*frameTime+time.Duration(i%2)*time.Millisecond))
 	}

@@ -92,8 +92,8 @@ func (e *exchange) check(t testing.TB) {
 	}
 }
 
-// TestRestart restarts ICE several times while sound flows both ways. The data
-// channel and the streams go on, on ports of their own and on a shared one.
+// TestRestart restarts ICE several times while sound flows both ways. The data channel and the streams go on, on
+// separate ports and on a shared one.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for _, port := range []int{0, freePort(t)} {
@@ -145,8 +145,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartAfterLoss revives a peer whose connection is lost for good by the
-// rules of ICE.
+// TestRestartAfterLoss revives a peer whose connection ICE considers lost for good.
 func TestRestartAfterLoss(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -195,8 +194,8 @@ func TestRestartAfterLoss(t *testing.T) {
 	got.next(t)
 }
 
-// TestRestartIsIdempotent offers the same twice, as a browser does that never got
-// the answer, and then without new credentials.
+// TestRestartIsIdempotent sends the same offer twice, as a browser does that never got the answer, and then one without
+// new credentials.
 func TestRestartIsIdempotent(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
@@ -230,7 +229,7 @@ func TestRestartIsIdempotent(t *testing.T) {
 	e.check(t)
 }
 
-// TestRestartRefused offers what cannot go on with the peer: it stays as it is.
+// TestRestartRefused sends offers that cannot continue the peer, which stays as it is.
 func TestRestartRefused(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -278,8 +277,7 @@ func TestRestartRefused(t *testing.T) {
 	}
 }
 
-// TestRestartBeforeConnection restarts while the first connection is not there
-// yet, because the network changed meanwhile.
+// TestRestartBeforeConnection restarts before the first connection is up, because the network changed meanwhile.
 func TestRestartBeforeConnection(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{answer: func(answer string) string {
@@ -293,8 +291,7 @@ func TestRestartBeforeConnection(t *testing.T) {
 	e.check(t)
 }
 
-// TestTrackReplaced has a browser replace its microphone's stream in a new offer:
-// the sound goes on from the new one.
+// TestTrackReplaced has a browser replace its microphone's stream in a new offer: sound goes on from the new one.
 func TestTrackReplaced(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})

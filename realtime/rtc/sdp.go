@@ -11,27 +11,26 @@ import (
 	"github.com/pion/sdp/v3"
 )
 
-// Limits of one session description. Browsers use a tenth of them.
+// Limits on one session description. Browsers use a tenth of them.
 const (
 	maxSections   = 16
 	maxCandidates = 256
 )
 
-// defaultRemoteMessageSize is what Pion sends at most to a remote that names no
-// max-message-size. RFC 8841, 6.1 says 65,536; Pion stays one below.
+// defaultRemoteMessageSize is the most that Pion sends to a remote that names no max-message-size. RFC 8841, 6.1 says
+// 65,536; Pion stays one below.
 const defaultRemoteMessageSize = 65535
 
-// remoteDescription is what this package needs to know about a checked
-// session description of the remote.
+// remoteDescription is what this package needs from a checked session description of the remote.
 type remoteDescription struct {
 	maxMessageSize int // bytes; 0 without a data-channel section
-	// session and fingerprint name the peer connection: its description's
-	// identity (RFC 9429, 5.2.1) and its certificate's hash.
+	// session and fingerprint identify the peer connection: its description's identity (RFC 9429, 5.2.1) and its
+	// certificate's hash.
 	session, fingerprint string
-	sections             []string // kind and mid of each
+	sections             []string // kind and mid of each section
 }
 
-// continues says whether d can follow before in one peer connection.
+// continues reports whether d can follow before in one peer connection.
 func (d remoteDescription) continues(before remoteDescription) error {
 	if d.session != before.session || d.fingerprint != before.fingerprint {
 		return ErrOtherPeer
@@ -43,8 +42,7 @@ func (d remoteDescription) continues(before remoteDescription) error {
 	return nil
 }
 
-// CheckOffer says whether Answer can take the offer, without making a peer:
-// ErrBadSDP, ErrNoOpus or nil.
+// CheckOffer returns ErrBadSDP or ErrNoOpus if Answer could not take the offer. It makes no peer.
 func CheckOffer(offer string) error {
 	if _, err := checkSDP(offer, MaxOfferSize); err != nil {
 		return fmt.Errorf("read offer: %w", err)
@@ -52,9 +50,8 @@ func CheckOffer(offer string) error {
 	return nil
 }
 
-// checkSDP parses a remote's session description and refuses what could not
-// become a secure Opus connection: ErrBadSDP or ErrNoOpus. Video and other
-// sections, other codecs and unknown attributes are fine.
+// checkSDP parses a remote's session description and rejects with ErrBadSDP or ErrNoOpus one that could not become a
+// secure Opus connection. Video and other sections, other codecs and unknown attributes are fine.
 func checkSDP(text string, limit int) (remoteDescription, error) {
 	var remote remoteDescription
 	if len(text) > limit {
@@ -102,8 +99,7 @@ func checkSDP(text string, limit int) (remoteDescription, error) {
 	return remote, nil
 }
 
-// active says whether a section is in use. Port 0 means that it is refused,
-// unless it is bundle-only (RFC 9143, 6).
+// active reports whether a section is in use. Port 0 rejects a section unless it is bundle-only (RFC 9143, 6).
 func active(m *sdp.MediaDescription) bool {
 	if m.MediaName.Port.Value != 0 {
 		return true
@@ -141,8 +137,8 @@ func checkTransport(desc *sdp.SessionDescription, m *sdp.MediaDescription) (fing
 	return fingerprint, checkFingerprint(fingerprint)
 }
 
-// fingerprintSizes are those of the hashes that are taken, in bytes. MD2, MD5 and
-// SHA-1 are broken, or nearly so (RFC 8122, 5).
+// fingerprintSizes are the sizes in bytes of the accepted hashes. MD2, MD5 and SHA-1 are broken, or nearly so (RFC
+// 8122, 5).
 var fingerprintSizes = map[string]int{"sha-256": 32, "sha-384": 48, "sha-512": 64}
 
 func checkFingerprint(value string) error {

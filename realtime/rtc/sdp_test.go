@@ -84,8 +84,7 @@ func checkAnswer(t *testing.T, answer, opus string) {
 	}
 }
 
-// TestUpstreamAnswer accepts an answer of the shape that an ICE-lite upstream
-// with UDP and passive TCP candidates gives.
+// TestUpstreamAnswer accepts an answer like that of an ICE-lite upstream with UDP and passive TCP candidates.
 func TestUpstreamAnswer(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})

@@ -13,7 +13,7 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// Times of the transports.
+// Timeouts of the transports.
 const (
 	iceDisconnected = 5 * time.Second
 	iceFailed       = 4 * time.Second // counted from the disconnection
@@ -61,15 +61,15 @@ func (a *API) build(cfg Config) error {
 	a.upstream = upstreamSettings(cfg)
 	if err != nil {
 		if a.mux != nil {
-			_ = a.mux.Close() // the first error is the one to tell
+			_ = a.mux.Close() // the first error is the useful one
 		}
 		return err
 	}
 	return nil
 }
 
-// listenMux binds the port once on each address, because an answer from a
-// wildcard socket may leave by another address than the one the browser asked.
+// listenMux binds the port once on each address, because an answer from a wildcard socket may leave from an address
+// other than the one that the browser asked.
 func listenMux(cfg Config) (ice.UDPMux, error) {
 	opts := []ice.UDPMuxFromPortOption{
 		ice.UDPMuxFromPortWithReadBufferSize(muxSocketBuffer),
@@ -89,7 +89,7 @@ func listenMux(cfg Config) (ice.UDPMux, error) {
 	return mux, nil
 }
 
-// browserConfig is the configuration of a browser leg with the ICE servers of now.
+// browserConfig returns the configuration of a browser leg with the current ICE servers.
 func (a *API) browserConfig(ctx context.Context) (webrtc.Configuration, error) {
 	servers, err := a.servers(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *API) browserConfig(ctx context.Context) (webrtc.Configuration, error) {
 	return config, nil
 }
 
-// commonSettings are those of both legs.
+// commonSettings are the settings of both legs.
 func commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	var s webrtc.SettingEngine
 	s.LoggerFactory = pionLoggers{cfg.Logger}
@@ -113,23 +113,23 @@ func commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	s.SetIncludeLoopbackCandidate(cfg.Loopback)
 	s.SetICETimeouts(iceDisconnected, iceFailed, iceKeepAlive)
 	s.SetSTUNGatherTimeout(stunGather)
-	// A lost flight of the handshake costs this, not Pion's second.
+	// A lost handshake flight costs this much, instead of Pion's second.
 	s.SetDTLSRetransmissionInterval(dtlsRetransmit)
-	// ICE has proven the remote's address already: a cookie would cost a round trip.
+	// ICE has already proven the remote's address; a cookie would cost a round trip.
 	s.SetDTLSInsecureSkipHelloVerify(true)
 	s.SetDTLSConnectContextMaker(func() (context.Context, func()) {
 		return context.WithTimeout(context.Background(), dtlsHandshake)
 	})
-	// Without a limit Pion announces 1 GiB; a message above the receive window
-	// then never completes and blocks the association (RFC 9260, 6.2).
+	// With no limit Pion announces 1 GiB; a message above the receive window then never completes and blocks the
+	// association (RFC 9260, 6.2).
 	s.SetSCTPMaxMessageSize(uint32(maxMessage)) // at most 1 MiB
 	s.SetSCTPMaxReceiveBufferSize(receiveBufferSize)
 	s.EnableSCTPZeroChecksum(true)
-	// The timer doubles with each silence; with Pion's limit of 60 s the channel
-	// would come back long after the network does.
+	// The timer doubles with each timeout. With Pion's limit of 60 s, the channel would come back long after the
+	// network does.
 	s.SetSCTPRTOMax(sctpRTOMax)
-	// Own read loop: an oversized message is dropped without ending the
-	// channel, and channels that nobody asked for cost no goroutine.
+	// With our own read loop, an oversized message is dropped without ending the channel, and unsolicited channels cost
+	// no goroutine.
 	s.DetachDataChannels()
 	return s
 }

@@ -2,21 +2,19 @@ package rtc
 
 import "sync/atomic"
 
-// stall notices a message that can never complete. A remote that ignores our
-// max-message-size and sends more than the receive window holds blocks its own
-// direction for good: the fragments fill the window, and no reader can take
-// them (RFC 9260, 6.2). Pion bounds the memory but tells nobody.
+// stall detects a message that can never complete. A remote that ignores our max-message-size and sends more than the
+// receive window holds blocks its own direction for good: the fragments fill the window, and no reader can take them
+// (RFC 9260, 6.2). Pion bounds the memory but tells nobody.
 type stall struct {
 	received, sent atomic.Uint64 // bytes of the association at the newest message
-	// reading says that the reader waits for a message. While it is busy with one,
-	// whole messages may fill the window.
+	// reading is set while the reader waits for a message. While it is busy with one, whole messages may fill the
+	// window.
 	reading atomic.Bool
-	// suspect is the mark at which the last check found a stall; of the watcher.
+	// suspect is the mark at which the last check found a stall. Only the watcher uses it.
 	suspect uint64
 }
 
-// stallSlack covers what may have come of the next message before the newest
-// one was read.
+// stallSlack allows for bytes of the next message that came before the newest one was read.
 const stallSlack = 64 << 10
 
 // mark notes that a message was read.
@@ -25,9 +23,8 @@ func (s *stall) mark(received, sent uint64) {
 	s.sent.Store(sent)
 }
 
-// found says that the bytes since the newest message fill the receive window.
-// Acknowledgements of what was sent meanwhile do not count: they are less than
-// a quarter of it.
+// found reports whether the bytes since the newest message fill the receive window. Acknowledgements of what was sent
+// meanwhile do not matter: they are less than a quarter of it.
 func (s *stall) found(received, sent uint64) bool {
 	since, acknowledged := received-s.received.Load(), (sent-s.sent.Load())/4
 	if received < s.received.Load() || sent < s.sent.Load() {
@@ -36,8 +33,7 @@ func (s *stall) found(received, sent uint64) bool {
 	return since > acknowledged+receiveBufferSize-stallSlack
 }
 
-// stuck says that two checks in a row have found the same message unfinished: one
-// that is just under way is no stall.
+// stuck reports whether two checks in a row have found the same message unfinished: one may just be under way.
 func (s *stall) stuck(received, sent uint64) bool {
 	mark := s.received.Load() + 1 // never 0
 	if !s.reading.Load() || !s.found(received, sent) {
@@ -49,7 +45,7 @@ func (s *stall) stuck(received, sent uint64) bool {
 	return again
 }
 
-// checkStall ends the peer when its channel is blocked.
+// checkStall ends the peer if its channel is blocked.
 func (p *Peer) checkStall() {
 	stats := p.pc.SCTP().Stats()
 	if p.channel.stall.stuck(stats.BytesReceived, stats.BytesSent) {

@@ -8,28 +8,27 @@ type Stats struct {
 	// Data-channel messages and their bytes.
 	MessagesIn, MessagesOut   uint64
 	DataBytesIn, DataBytesOut uint64
-	// MessagesTooLarge came in above our limit and were dropped.
+	// MessagesTooLarge counts messages above our limit, which were dropped.
 	MessagesTooLarge uint64
-	// BufferedAmount is that of Peer.BufferedAmount.
+	// BufferedAmount is the result of Peer.BufferedAmount.
 	BufferedAmount uint64
-	// AudioIn counts the remote's packets that came while Forward ran, AudioLost
-	// those missing between them (negative with duplicates).
+	// AudioIn counts the remote's packets that came while Forward ran, AudioLost those missing between them (negative
+	// if there were duplicates).
 	AudioIn   uint32
 	AudioLost int64
 	// Jitter is the interarrival jitter of the remote's audio (RFC 3550, 6.4.1).
 	Jitter time.Duration
-	// AudioOut counts packets sent, AudioDropped those that came too late for
-	// their place or while another source was writing.
+	// AudioOut counts packets sent, AudioDropped those that came too late or while another source was writing.
 	AudioOut     uint32
 	AudioDropped uint64
-	// RoundTrip is the newest of the ICE checks, 0 when unknown.
+	// RoundTrip is that of the latest ICE check, 0 if unknown.
 	RoundTrip time.Duration
 	// Local and Remote are the selected pair's candidate types and protocol,
 	// such as "host/udp"; empty before the connection.
 	Local, Remote string
 }
 
-// Stats returns the peer's counters. It is safe at any time, also after Close.
+// Stats returns the peer's counters. It may be called at any time, even after Close.
 func (p *Peer) Stats() Stats {
 	c := &p.channel
 	s := Stats{

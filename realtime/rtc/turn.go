@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// TURNCredential makes a user name and a credential that a TURN server with the
-// same secret takes until expires (coturn: use-auth-secret; the scheme of
-// draft-uberti-behave-turn-rest-00, 2.2). The name is for the server's log and may
+// TURNCredential returns a user name and a credential that a TURN server with the same secret accepts until expires
+// (coturn: use-auth-secret; the scheme of draft-uberti-behave-turn-rest-00, 2.2). name is for the server's log and may
 // be empty.
 func TURNCredential(secret, name string, expires time.Time) (username, credential string) {
 	username = strconv.FormatInt(expires.Unix(), 10)

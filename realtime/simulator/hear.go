@@ -148,7 +148,7 @@ func (e *ear) WriteRTP(p *rtp.Packet) error {
 }
 
 // starved ends speech whose stream has stopped coming: a muted caller sends
-// nothing at all. It says whether speech still goes on.
+// nothing at all. It reports whether speech still goes on.
 func (e *ear) starved(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

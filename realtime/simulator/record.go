@@ -14,7 +14,7 @@ import (
 // oldest are forgotten.
 const maxRecorded = 4096
 
-// ErrSessionEnded says that a session ended before what was waited for.
+// ErrSessionEnded means that a session ended before what was waited for.
 var ErrSessionEnded = errors.New("session has ended")
 
 // Record is one event with its time.
