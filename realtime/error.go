@@ -104,6 +104,17 @@ func (l *loose) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// looseText is what a loose string is of a value, which is JSON text.
+func looseText(val []byte) string {
+	switch {
+	case isNull(val):
+		return ""
+	case val[0] == '"':
+		return string(unescaped(val[1 : len(val)-1]))
+	}
+	return string(val)
+}
+
 // marshal is json.Marshal without the escaping of <, > and &, which only HTML needs and which lengthens events.
 func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer

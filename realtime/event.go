@@ -116,50 +116,20 @@ func (d *decoder) firstWrong() string {
 
 // object scans the whole event.
 func (d *decoder) object() error {
-	d.space()
-	if !d.take('{') {
-		return ErrNotJSON
+	if err := d.open('{'); err != nil {
+		return err
 	}
-	d.space()
-	if !d.take('}') {
-		for {
-			if err := d.member(); err != nil {
-				return err
-			}
-			d.space()
-			if d.take('}') {
-				break
-			}
-			if !d.take(',') {
-				return ErrNotJSON
-			}
-			d.space()
+	for first := true; ; first = false {
+		key, val, err := d.member(first)
+		if err != nil {
+			return err
 		}
+		if key == nil {
+			break
+		}
+		d.keep(key, val)
 	}
-	d.space()
-	if d.pos != len(d.buf) {
-		return ErrNotJSON
-	}
-	return nil
-}
-
-// member scans one "key": value pair and keeps it if the key is known.
-func (d *decoder) member() error {
-	key, err := d.str()
-	if err != nil {
-		return err
-	}
-	d.space()
-	if !d.take(':') {
-		return ErrNotJSON
-	}
-	d.space()
-	start := d.pos
-	if err := d.value(1); err != nil {
-		return err
-	}
-	d.keep(key, d.buf[start:d.pos])
-	return nil
+	return d.end()
 }
 
 // keep stores a value. key and val are JSON text; key comes without its quotes.

@@ -73,25 +73,48 @@ func (i Item) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads an item. A field of the wrong JSON type becomes its text, so that one odd field does not lose the
 // item.
 func (i *Item) UnmarshalJSON(b []byte) error {
-	var w struct {
-		ID        loose     `json:"id"`
-		Object    loose     `json:"object"`
-		Type      loose     `json:"type"`
-		Status    loose     `json:"status"`
-		Role      loose     `json:"role"`
-		Content   []Content `json:"content"`
-		CallID    loose     `json:"call_id"`
-		Name      loose     `json:"name"`
-		Arguments loose     `json:"arguments"`
-		Output    loose     `json:"output"`
+	*i = Item{}
+	return members(b, func(key string, val []byte) error {
+		switch key {
+		case "id":
+			i.ID = looseText(val)
+		case "object":
+			i.Object = looseText(val)
+		case "type":
+			i.Type = looseText(val)
+		case "status":
+			i.Status = looseText(val)
+		case "role":
+			i.Role = looseText(val)
+		case "content":
+			return i.setContent(val)
+		case "call_id":
+			i.CallID = looseText(val)
+		case "name":
+			i.Name = looseText(val)
+		case "arguments":
+			i.Arguments = looseText(val)
+		case "output":
+			i.Output = looseText(val)
+		}
+		return nil
+	})
+}
+
+func (i *Item) setContent(val []byte) error {
+	i.Content = nil
+	if isNull(val) {
+		return nil
 	}
-	if err := json.Unmarshal(b, &w); err != nil {
+	i.Content = []Content{}
+	err := elements(val, func(val []byte) error {
+		var c Content
+		err := c.UnmarshalJSON(val)
+		i.Content = append(i.Content, c)
 		return err
-	}
-	*i = Item{
-		ID: string(w.ID), Object: string(w.Object), Type: string(w.Type), Status: string(w.Status),
-		Role: string(w.Role), Content: w.Content, CallID: string(w.CallID), Name: string(w.Name),
-		Arguments: string(w.Arguments), Output: string(w.Output),
+	})
+	if err != nil {
+		return fmt.Errorf("content: %w", err)
 	}
 	return nil
 }
@@ -110,27 +133,28 @@ func (c Content) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads a part; null fields are empty.
 func (c *Content) UnmarshalJSON(b []byte) error {
-	var w struct {
-		Type       loose `json:"type"`
-		Text       loose `json:"text"`
-		Transcript loose `json:"transcript"`
-		Audio      loose `json:"audio"`
-		ImageURL   loose `json:"image_url"`
-	}
-	if err := json.Unmarshal(b, &w); err != nil {
-		return err
-	}
-	*c = Content{
-		Type: string(w.Type), Text: string(w.Text), Transcript: string(w.Transcript),
-		Audio: string(w.Audio), ImageURL: string(w.ImageURL),
-	}
-	return nil
+	*c = Content{}
+	return members(b, func(key string, val []byte) error {
+		switch key {
+		case "type":
+			c.Type = looseText(val)
+		case "text":
+			c.Text = looseText(val)
+		case "transcript":
+			c.Transcript = looseText(val)
+		case "audio":
+			c.Audio = looseText(val)
+		case "image_url":
+			c.ImageURL = looseText(val)
+		}
+		return nil
+	})
 }
 
 // DecodeItem reads the "item" of an event.
 func DecodeItem(raw json.RawMessage) (Item, error) {
 	var i Item
-	if err := json.Unmarshal(raw, &i); err != nil {
+	if err := i.UnmarshalJSON(raw); err != nil {
 		return Item{}, fmt.Errorf("decode item: %w", err)
 	}
 	return i, nil

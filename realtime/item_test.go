@@ -31,6 +31,12 @@ func TestDecodeItem(t *testing.T) {
 			`{"id":7,"type":"function_call_output","call_id":null,"output":{"a":1}}`,
 			Item{ID: "7", Type: "function_call_output", Output: `{"a":1}`}, "",
 		},
+		"twice": {
+			` {"id":"a","content":[{"type":"x"}] , "id":"b","content":[ {"text":"\u00e9\n"}, null ]} `,
+			Item{ID: "b", Content: []Content{{Text: "é\n"}, {}}}, "é\n",
+		},
+		"nothing":      {`null`, Item{}, ""},
+		"no content":   {`{"content":null}`, Item{}, ""},
 		"unknown type": {`{"id":"m","type":"mcp_list_tools","tools":[{}]}`, Item{ID: "m", Type: "mcp_list_tools"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +53,10 @@ func TestDecodeItem(t *testing.T) {
 			}
 		})
 	}
-	for _, raw := range []string{``, `5`, `[]`, `{"content":"text"}`, `{"id":`} {
+	for _, raw := range []string{
+		``, `5`, `[]`, `{"content":"text"}`, `{"id":`, `{"content":["text"]}`, `{"content":[{}}`, `{"content":[{},]}`, `{"id":"a",}`,
+		`{"id":"a"} x`, "{\"id\":\"\xff\"}", `{"id":01}`, `{"content":[` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `]}`,
+	} {
 		if it, err := DecodeItem(json.RawMessage(raw)); err == nil {
 			t.Errorf("%q decodes to %+v", raw, it)
 		}
@@ -71,6 +80,8 @@ func TestDecodeResponse(t *testing.T) {
 		"plain string":     {`{"id":"r","status":"cancelled","status_details":"turn_detected"}`, Response{ID: "r", Status: ResponseCancelled, StatusDetails: StatusDetails{Reason: "turn_detected"}}},
 		"odd details":      {`{"id":"r","status_details":[1],"usage":"much","metadata":[]}`, Response{ID: "r"}},
 		"odd error":        {`{"status_details":{"type":"failed","error":[]}}`, Response{StatusDetails: StatusDetails{Type: "failed"}}},
+		"odd output":       {`{"id":"r","output":[{"id":"a"},5,{"content":7}]}`, Response{ID: "r", Output: []Item{{ID: "a"}}}},
+		"no output":        {`{"id":"r","output":null}`, Response{ID: "r", Output: []Item{}}},
 		"outside":          {`{"id":"r","conversation_id":null}`, Response{ID: "r"}},
 		"usage by seconds": {`{"usage":{"type":"duration","seconds":1.5}}`, Response{Usage: &Usage{Type: "duration", Seconds: 1.5}}},
 		"usage": {

@@ -64,45 +64,56 @@ func (s *StatusDetails) UnmarshalJSON(b []byte) error {
 // DecodeResponse reads the "response" of an event. Status details, output, usage and metadata of an unexpected form are
 // omitted without an error.
 func DecodeResponse(raw json.RawMessage) (Response, error) {
-	var w struct {
-		ID             loose           `json:"id"`
-		Status         loose           `json:"status"`
-		StatusDetails  StatusDetails   `json:"status_details"`
-		Output         json.RawMessage `json:"output"`
-		ConversationID json.RawMessage `json:"conversation_id"`
-		Usage          json.RawMessage `json:"usage"`
-		Metadata       json.RawMessage `json:"metadata"`
-	}
-	if err := json.Unmarshal(raw, &w); err != nil {
-		return Response{}, fmt.Errorf("decode response: %w", err)
-	}
-	r := Response{
-		ID: string(w.ID), Status: string(w.Status), StatusDetails: w.StatusDetails, Output: decodeOutput(w.Output),
-		Metadata: decodeMetadata(w.Metadata),
-	}
-	if json.Unmarshal(w.ConversationID, &r.ConversationID) != nil {
-		r.ConversationID = nil
-	}
-	if len(w.Usage) > 0 && w.Usage[0] == '{' {
-		if u, err := DecodeUsage(w.Usage); err == nil {
-			r.Usage = &u
+	var r Response
+	err := members(raw, func(key string, val []byte) error {
+		switch key {
+		case "id":
+			r.ID = looseText(val)
+		case "status":
+			r.Status = looseText(val)
+		case "status_details":
+			return r.StatusDetails.UnmarshalJSON(val)
+		case "output":
+			r.Output = decodeOutput(val)
+		case "conversation_id":
+			r.ConversationID = nil
+			if val[0] == '"' {
+				r.ConversationID = new(looseText(val))
+			}
+		case "usage":
+			r.Usage = nil
+			if val[0] != '{' {
+				break
+			}
+			if u, err := DecodeUsage(val); err == nil {
+				r.Usage = &u
+			}
+		case "metadata":
+			r.Metadata = decodeMetadata(val)
 		}
+		return nil
+	})
+	if err != nil {
+		return Response{}, fmt.Errorf("decode response: %w", err)
 	}
 	return r, nil
 }
 
 // decodeOutput reads the items that are readable.
-func decodeOutput(raw json.RawMessage) []Item {
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
+func decodeOutput(raw []byte) []Item {
+	if isNull(raw) {
+		return []Item{}
+	}
+	if raw[0] != '[' {
 		return nil
 	}
-	items := make([]Item, 0, len(list))
-	for _, one := range list {
-		if item, err := DecodeItem(one); err == nil {
+	items := []Item{}
+	_ = elements(raw, func(val []byte) error { // it was scanned before
+		if item, err := DecodeItem(val); err == nil {
 			items = append(items, item)
 		}
-	}
+		return nil
+	})
 	return items
 }
 

@@ -31,6 +31,119 @@ func (s *scanner) take(c byte) bool {
 	return false
 }
 
+// open scans the opening bracket of the whole text.
+func (s *scanner) open(bracket byte) error {
+	s.space()
+	if !s.take(bracket) {
+		return ErrNotJSON
+	}
+	return nil
+}
+
+// end says whether nothing follows.
+func (s *scanner) end() error {
+	s.space()
+	if s.pos != len(s.buf) {
+		return ErrNotJSON
+	}
+	return nil
+}
+
+// next goes to the next entry of an object or array, and reports false at its end.
+func (s *scanner) next(first bool, bracket byte) (more bool, err error) {
+	s.space()
+	if s.take(bracket) {
+		return false, nil
+	}
+	if !first && !s.take(',') {
+		return false, ErrNotJSON
+	}
+	s.space()
+	return true, nil
+}
+
+// member scans the next "key": value of the outer object. Both are JSON text, the key
+// without its quotes; it is nil at the end of the object.
+func (s *scanner) member(first bool) (key, val []byte, err error) {
+	more, err := s.next(first, '}')
+	if !more || err != nil {
+		return nil, nil, err
+	}
+	if key, err = s.str(); err != nil {
+		return nil, nil, err
+	}
+	s.space()
+	if !s.take(':') {
+		return nil, nil, ErrNotJSON
+	}
+	s.space()
+	start := s.pos
+	if err := s.value(1); err != nil {
+		return nil, nil, err
+	}
+	return key, s.buf[start:s.pos], nil
+}
+
+// element scans the next value of the outer array; it is nil at its end.
+func (s *scanner) element(first bool) (val []byte, err error) {
+	more, err := s.next(first, ']')
+	if !more || err != nil {
+		return nil, err
+	}
+	start := s.pos
+	if err := s.value(1); err != nil {
+		return nil, err
+	}
+	return s.buf[start:s.pos], nil
+}
+
+// members calls keep with each member of an object, of which null has none. What keep
+// is given is JSON text, the key without its quotes.
+func members(raw []byte, keep func(key string, val []byte) error) error {
+	if string(raw) == "null" {
+		return nil
+	}
+	if !utf8.Valid(raw) {
+		return ErrNotJSON
+	}
+	s := scanner{buf: raw}
+	if err := s.open('{'); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		key, val, err := s.member(first)
+		if err != nil {
+			return err
+		}
+		if key == nil {
+			return s.end()
+		}
+		if err := keep(string(unescaped(key)), val); err != nil {
+			return err
+		}
+	}
+}
+
+// elements calls keep with each value of an array, which is JSON text, too.
+func elements(raw []byte, keep func(val []byte) error) error {
+	s := scanner{buf: raw}
+	if err := s.open('['); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		val, err := s.element(first)
+		if err != nil {
+			return err
+		}
+		if val == nil {
+			return s.end()
+		}
+		if err := keep(val); err != nil {
+			return err
+		}
+	}
+}
+
 // value scans one value inside depth objects and arrays.
 func (s *scanner) value(depth int) error {
 	if s.pos >= len(s.buf) {

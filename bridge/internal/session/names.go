@@ -68,15 +68,19 @@ func (n *names) translate(known owners, ev realtime.Event) realtime.Event {
 	ours(ev.PreviousItemID)
 	ours(ev.ResponseID)
 	ours(ev.CallID)
-	if item, err := realtime.DecodeItem(ev.Item); ev.Item != nil && err == nil {
-		ours(item.ID)
-		ours(item.CallID)
-	}
-	if r, err := realtime.DecodeResponse(ev.Response); ev.Response != nil && err == nil {
-		ours(r.ID)
-		for _, item := range r.Output {
+	if ev.Item != nil {
+		if item, err := realtime.DecodeItem(ev.Item); err == nil {
 			ours(item.ID)
 			ours(item.CallID)
+		}
+	}
+	if ev.Response != nil {
+		if r, err := realtime.DecodeResponse(ev.Response); err == nil {
+			ours(r.ID)
+			for _, item := range r.Output {
+				ours(item.ID)
+				ours(item.CallID)
+			}
 		}
 	}
 	if !changed {
