@@ -1,7 +1,6 @@
 package rtc
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,9 +63,6 @@ type Config struct {
 	PublicIPs []string
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
-	// FreshICEServers, if set, replaces ICEServers: it is called before each Answer and Restart, for credentials that
-	// expire (see TURNCredential). Its error becomes theirs. It must be safe for concurrent use.
-	FreshICEServers func(ctx context.Context) ([]ICEServer, error)
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
 	// MaxMessageSize is the largest message in bytes that a browser leg's data channel accepts, at most the receive
@@ -123,8 +119,8 @@ type API struct {
 	maxMessage int
 	browser    *webrtc.API
 	upstream   webrtc.SettingEngine
-	servers    func(context.Context) ([]ICEServer, error) // for the browser leg
-	candidates candidateRule                              // for offers
+	leg        webrtc.Configuration // of the browser leg
+	candidates candidateRule        // for offers
 	cert       webrtc.Certificate
 	mux        ice.UDPMux
 	sources    atomic.Uint32 // remote tracks so far
@@ -146,11 +142,8 @@ func New(cfg Config) (*API, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.FreshICEServers == nil {
-		cfg.FreshICEServers = func(context.Context) ([]ICEServer, error) { return cfg.ICEServers, nil }
-	}
 	a := &API{
-		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[*Peer]struct{}{}, servers: cfg.FreshICEServers,
+		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[*Peer]struct{}{}, leg: browserConfig(cfg.ICEServers),
 		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if err := a.build(cfg); err != nil {

@@ -112,7 +112,6 @@ type inbound struct {
 	reading atomic.Bool
 	track   *webrtc.TrackRemote // of the one Forward that runs
 	source  uint32              // names the track among all of the API's
-	hearing atomic.Pointer[hearing]
 	stats   receiverStats
 }
 
@@ -120,11 +119,10 @@ func (in *inbound) init() { in.tracks = make(chan *webrtc.TrackRemote, 1) }
 
 // outbound is the audio to the remote.
 type outbound struct {
-	turn    sync.Mutex // only tried, never waited for
-	splice  splice
-	packet  rtp.Packet // reused, so that a packet costs no allocation
-	dropped atomic.Uint64
-	stats   senderStats
+	turn   sync.Mutex // only tried, never waited for
+	splice splice
+	packet rtp.Packet // reused, so that a packet costs no allocation
+	stats  senderStats
 }
 
 // onTrack takes an audio track of the remote. There is only one, unless a new offer has replaced it; Forward then moves
@@ -247,9 +245,6 @@ func (r *relay) pass(b []byte) error {
 		return nil
 	}
 	r.peer.in.stats.count(h, now)
-	if l := r.peer.in.hearing.Load(); l != nil {
-		l.take(payload)
-	}
 	if !r.flow.open.Load() {
 		r.flow.Gated.Add(1)
 		r.number.hold()
@@ -282,8 +277,8 @@ func (r *relay) pass(b []byte) error {
 // the time elapsed, at least one frame. Header extensions, CSRCs and padding are dropped. Packets sent before the
 // connection is up are dropped silently. Besides Pion's errors it returns only ErrClosed.
 //
-// Only one source writes at a time. A packet that arrives while another is being written is dropped and counted, so
-// that no writer waits.
+// Only one source writes at a time. A packet that arrives while another is being written is dropped, so that no writer
+// waits.
 func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 	select {
 	case <-p.done:
@@ -291,14 +286,12 @@ func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 	default:
 	}
 	if !p.out.turn.TryLock() {
-		p.out.dropped.Add(1)
 		return nil
 	}
 	defer p.out.turn.Unlock()
 	now := time.Now()
 	sequence, timestamp, ok := p.out.splice.next(packet.SSRC, packet.SequenceNumber, packet.Timestamp, now)
 	if !ok {
-		p.out.dropped.Add(1)
 		return nil
 	}
 	p.out.packet = rtp.Packet{

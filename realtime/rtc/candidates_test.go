@@ -1,8 +1,6 @@
 package rtc
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -122,46 +120,6 @@ func TestPublicAsksNoPrivateAddress(t *testing.T) {
 	}
 	if n, _, err := listener.ReadFromUDP(make([]byte, 100)); err == nil {
 		t.Errorf("the listener got %d bytes", n)
-	}
-}
-
-// TestFreshICEServers requests servers for each call and each restart.
-func TestFreshICEServers(t *testing.T) {
-	t.Parallel()
-	asked := make(chan struct{}, 10)
-	refuse := errors.New("no credentials")
-	var fail error
-	a := newAPI(t, Config{FreshICEServers: func(context.Context) ([]ICEServer, error) {
-		asked <- struct{}{}
-		name, credential := TURNCredential("secret", "leg", time.Unix(2_000_000_000, 0))
-		return []ICEServer{{URLs: []string{"turn:127.0.0.1:9?transport=udp"}, Username: name, Credential: credential}}, fail
-	}})
-	b := newRawBrowser(t, a, rawOptions{})
-	b.rec.waitState(t, StateConnected)
-	b.restart(t)
-	newExchange(b).check(t)
-	if n := len(asked); n != 2 {
-		t.Errorf("asked %d times", n)
-	}
-	fail = refuse
-	if _, _, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{}); !errors.Is(err, refuse) {
-		t.Errorf("Answer: %v", err)
-	}
-	if _, err := b.peer.Restart(testContext(t), b.offerAgain(t, true)); !errors.Is(err, refuse) {
-		t.Errorf("Restart: %v", err)
-	}
-}
-
-// TestTURNCredential compares with the openssl command of coturn's documentation: echo -n 1433895918:alice | openssl
-// dgst -binary -sha1 -hmac north | base64.
-func TestTURNCredential(t *testing.T) {
-	t.Parallel()
-	name, credential := TURNCredential("north", "alice", time.Unix(1433895918, 0))
-	if name != "1433895918:alice" || credential != "RqMvcGPYTJMGThVLSi4amT4zFtI=" {
-		t.Errorf("%q, %q", name, credential)
-	}
-	if name, _ := TURNCredential("north", "", time.Unix(1433895918, 0)); name != "1433895918" {
-		t.Errorf("without a name: %q", name)
 	}
 }
 

@@ -35,9 +35,6 @@ type channel struct {
 
 	stall   stall
 	refused atomic.Int32
-
-	received, sent                   atomic.Uint64 // messages
-	receivedBytes, sentBytes, tooBig atomic.Uint64
 }
 
 func (c *channel) init() {
@@ -127,8 +124,6 @@ func (p *Peer) read(stream datachannel.Reader) {
 			}
 			return
 		}
-		p.channel.received.Add(1)
-		p.channel.receivedBytes.Add(uint64(len(data)))
 		p.handOn(data)
 	}
 }
@@ -180,7 +175,6 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	stats := p.pc.SCTP().Stats()
 	p.channel.stall.mark(stats.BytesReceived, stats.BytesSent)
 	if n > p.maxMessage {
-		p.channel.tooBig.Add(1)
 		p.log.Warn("data channel message dropped: too large", "bytes", n, "limit", p.maxMessage)
 		p.tellTooLarge(n)
 		return nil, errSkipped
@@ -192,15 +186,6 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 // RFC 8841): 65535 if it named none, 0 if it has no data channel. It is known once both
 // descriptions are set.
 func (p *Peer) MaxMessageSize() int { return int(p.channel.limit.Load()) }
-
-// BufferedAmount returns the number of bytes that Send has taken and the remote has not
-// acknowledged.
-func (p *Peer) BufferedAmount() uint64 {
-	if s := p.channel.open(); s != nil {
-		return s.BufferedAmount()
-	}
-	return 0
-}
 
 // open returns the open stream or nil.
 func (c *channel) open() *datachannel.DataChannel {
@@ -249,8 +234,6 @@ func (p *Peer) send(ctx context.Context, data []byte) error {
 	if _, err := stream.WriteDataChannel(data, true); err != nil {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	c.sent.Add(1)
-	c.sentBytes.Add(uint64(len(data)))
 	return nil
 }
 

@@ -51,9 +51,8 @@ func TestMessageSizes(t *testing.T) {
 	if n := p.offerer.MaxMessageSize(); n != DefaultMaxMessageSize {
 		t.Errorf("limit %d", n)
 	}
-	stats := p.answerer.Stats()
-	if stats.MessagesIn != 7 || stats.MessagesTooLarge != 0 || stats.State != StateConnected {
-		t.Errorf("stats %+v", stats)
+	if state := State(p.answerer.state.Load()); state != StateConnected {
+		t.Errorf("state %s", state)
 	}
 }
 
@@ -88,7 +87,6 @@ func TestManyMessages(t *testing.T) {
 					t.Errorf("message %d: %v", i, err)
 					return
 				}
-				_, _ = from.BufferedAmount(), from.Stats() // a reader concurrent with the writer
 			}
 		})
 	}
@@ -150,7 +148,7 @@ func TestBackPressure(t *testing.T) {
 			return offerer.Send(short, message)
 		}
 		err := send()
-		for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && offerer.BufferedAmount() < HighWater {
+		for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && buffered(offerer) < HighWater {
 			err = send() // not open yet, or a slow machine
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -161,7 +159,7 @@ func TestBackPressure(t *testing.T) {
 		}
 	}
 	// At most the sender's high water and the receiver's window are waiting.
-	if n := offerer.BufferedAmount(); n < HighWater || n > HighWater+receiveBufferSize {
+	if n := buffered(offerer); n < HighWater || n > HighWater+receiveBufferSize {
 		t.Errorf("buffered %d bytes after %d messages", n, sent)
 	}
 	close(gate)
@@ -247,9 +245,6 @@ func TestOversized(t *testing.T) {
 	if got := b.rec.waitMessages(t, 1)[0]; string(got) != "still here" {
 		t.Errorf("got %d bytes", len(got))
 	}
-	if s := b.peer.Stats(); s.MessagesTooLarge != 3 || s.MessagesIn != 1 {
-		t.Errorf("%d too large, %d taken", s.MessagesTooLarge, s.MessagesIn)
-	}
 }
 
 // TestBlocked has a remote send more than the receive window holds. The peer must notice that its channel is blocked
@@ -330,4 +325,12 @@ func TestChannelClosed(t *testing.T) {
 	default:
 		t.Error("Done is open after StateClosed")
 	}
+}
+
+// buffered is what Send has taken and the remote has not acknowledged, in bytes.
+func buffered(p *Peer) uint64 {
+	if s := p.channel.open(); s != nil {
+		return s.BufferedAmount()
+	}
+	return 0
 }

@@ -265,8 +265,9 @@ func TestUpstreamTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec.waitState(t, StateConnected)
-	if s := p.Stats(); s.Remote != "host/tcp" {
-		t.Errorf("connected to %q from %q", s.Remote, s.Local)
+	pair, err := p.pc.SCTP().Transport().ICETransport().GetSelectedCandidatePair()
+	if err != nil || pair == nil || pair.Remote.Protocol != webrtc.ICEProtocolTCP {
+		t.Errorf("connected by %v, %v", pair, err)
 	}
 }
 

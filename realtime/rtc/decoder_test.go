@@ -3,7 +3,10 @@ package rtc
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
+
+	"github.com/pion/opus/pkg/oggreader"
 )
 
 // tonePackets are 0.3 s of a 440 Hz tone at -21 dBFS, encoded by libopus.
@@ -72,6 +75,30 @@ func TestLevelOfSamples(t *testing.T) {
 	}{{"nothing", nil, Silence}, {"silence", make([]int16, 480), Silence}, {"full scale", square, 0}, {"half", half, -6.02}} {
 		if got := Level(tt.pcm); math.Abs(got-tt.want) > 0.01 {
 			t.Errorf("%s: %.2f dBFS, want %.2f", tt.name, got, tt.want)
+		}
+	}
+}
+
+// packetsOf reads the Opus packets of an Ogg file.
+func packetsOf(t testing.TB, name string) [][]byte {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, _, err := oggreader.NewWith(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [][]byte
+	for {
+		packet, _, err := r.ParseNextPacket()
+		if err != nil {
+			return out
+		}
+		if len(packet) < 8 || string(packet[:8]) != "OpusTags" {
+			out = append(out, packet)
 		}
 	}
 }

@@ -15,5 +15,5 @@
 // Audio is forwarded without being decoded: [Peer.Forward] reads into one buffer, drops CSRCs, header extensions and
 // padding, and hands on the Opus payload. A [Switch] between two peers redirects it; [Switch.Hold] and [Switch.Release]
 // keep what is said while nobody can hear it. A peer that gets audio from one peer after another sends one continuous
-// stream. [Peer.Listen] decodes a short stretch on demand, to tell speech from noise.
+// stream.
 package rtc

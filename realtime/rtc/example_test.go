@@ -75,11 +75,3 @@ func ExampleSwitch_Hold() {
 	// new upstream 4
 	// 2 held packets sent, 0 dropped
 }
-
-// Credentials for one call, as coturn with use-auth-secret checks them.
-func ExampleTURNCredential() {
-	expires := time.Unix(1433895918, 0)
-	username, credential := rtc.TURNCredential("north", "alice", expires)
-	fmt.Println(username, len(credential))
-	// Output: 1433895918:alice 28
-}

@@ -108,7 +108,7 @@ func TestBadNetwork(t *testing.T) {
 	if p := got.next(t); p.SequenceNumber-first.SequenceNumber < 50 {
 		t.Errorf("audio is at %d, began at %d", p.SequenceNumber, first.SequenceNumber)
 	}
-	if s := b.peer.Stats(); s.AudioLost <= 0 || s.Jitter == 0 {
-		t.Errorf("a bad network does not show: %d lost, jitter %s", s.AudioLost, s.Jitter)
+	if s := &b.peer.in.stats; s.lost() <= 0 || s.jitter.Load() == 0 {
+		t.Errorf("a bad network does not show: %d lost, jitter %d", s.lost(), s.jitter.Load())
 	}
 }

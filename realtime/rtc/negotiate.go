@@ -24,11 +24,7 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
-	config, err := a.browserConfig(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := a.newPeer(legKind{name: "browser", pion: a.browser, config: config, maxMessage: a.maxMessage, restarts: true}, h)
+	p, err := a.newPeer(legKind{name: "browser", pion: a.browser, config: a.leg, maxMessage: a.maxMessage, restarts: true}, h)
 	if err != nil {
 		return nil, "", err
 	}
@@ -66,20 +62,10 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 	if err := remote.continues(p.remote); err != nil {
 		return "", fmt.Errorf("read offer: %w", err)
 	}
-	config, err := p.api.browserConfig(ctx)
-	if err != nil {
+	// An earlier offer, whose sender did not wait for the answer, may still be gathering:
+	// its last candidate would count as the last of this one.
+	if err := p.gather(ctx, webrtc.GatheringCompletePromise(p.pc)); err != nil {
 		return "", err
-	}
-	// Pion reads the servers while it gathers, perhaps still for an earlier offer whose caller did not wait for the
-	// answer.
-	complete, err := p.gather(ctx, webrtc.GatheringCompletePromise(p.pc))
-	if err != nil {
-		return "", err
-	}
-	if complete {
-		if err := p.pc.SetConfiguration(config); err != nil {
-			return "", fmt.Errorf("set ICE servers: %w", err)
-		}
 	}
 	answer, err := p.answer(ctx, offer)
 	if err != nil {
@@ -108,24 +94,24 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	if err := p.pc.SetLocalDescription(desc); err != nil {
 		return "", fmt.Errorf("set answer: %w: %w", ErrBadSDP, err)
 	}
-	if _, err := p.gather(ctx, gathered); err != nil {
+	if err := p.gather(ctx, gathered); err != nil {
 		return "", err
 	}
 	return p.pc.LocalDescription().SDP, nil
 }
 
 // gather waits until all candidates are there, or for the longest time that may take.
-func (p *Peer) gather(ctx context.Context, gathered <-chan struct{}) (complete bool, err error) {
+func (p *Peer) gather(ctx context.Context, gathered <-chan struct{}) error {
 	limit := time.NewTimer(gatherCap)
 	defer limit.Stop()
 	select {
 	case <-gathered:
-		return true, nil
+		return nil
 	case <-limit.C:
 		p.log.Warn("gathering candidates took too long", "cap", gatherCap)
-		return false, nil
+		return nil
 	case <-ctx.Done():
-		return false, fmt.Errorf("gather candidates: %w", context.Cause(ctx))
+		return fmt.Errorf("gather candidates: %w", context.Cause(ctx))
 	}
 }
 

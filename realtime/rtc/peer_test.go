@@ -71,9 +71,6 @@ func TestLoopback(t *testing.T) {
 	closePeer(t, p.offerer)
 	p.ans.waitState(t, StateClosed)
 	p.off.waitState(t, StateClosed)
-	if s := p.offerer.Stats(); s.State != StateClosed || s.MessagesOut != 1 || s.MessagesIn != 1 || s.AudioOut == 0 || s.AudioIn == 0 {
-		t.Errorf("stats after Close: %+v", s)
-	}
 	if err := p.answerer.Send(ctx, []byte("late")); !errors.Is(err, ErrClosed) {
 		t.Errorf("Send after the end: %v", err)
 	}

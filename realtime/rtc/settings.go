@@ -89,20 +89,12 @@ func listenMux(cfg Config) (ice.UDPMux, error) {
 	return mux, nil
 }
 
-// browserConfig returns the configuration of a browser leg with the current ICE servers.
-func (a *API) browserConfig(ctx context.Context) (webrtc.Configuration, error) {
-	servers, err := a.servers(ctx)
-	if err != nil {
-		return webrtc.Configuration{}, fmt.Errorf("get ICE servers: %w", err)
-	}
-	var config webrtc.Configuration
+// browserConfig returns the configuration of a browser leg.
+func browserConfig(servers []ICEServer) (config webrtc.Configuration) {
 	for _, s := range servers {
-		if err := s.validate(); err != nil {
-			return webrtc.Configuration{}, fmt.Errorf("get ICE servers: %w", err)
-		}
 		config.ICEServers = append(config.ICEServers, webrtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential})
 	}
-	return config, nil
+	return config
 }
 
 // commonSettings are the settings of both legs.

@@ -49,7 +49,6 @@ func (s *stall) stuck(received, sent uint64) bool {
 func (p *Peer) checkStall() {
 	stats := p.pc.SCTP().Stats()
 	if p.channel.stall.stuck(stats.BytesReceived, stats.BytesSent) {
-		p.channel.tooBig.Add(1)
 		p.log.Warn("data channel blocked by a message above the receive window, peer ended", "window", receiveBufferSize)
 		p.end(StateFailed)
 	}
