@@ -45,7 +45,7 @@ func TestDoctorTriesTURN(t *testing.T) {
 	address := relay(t, "canary-right")
 	for secret, want := range map[string]string{
 		"canary-right": "ok: ICE server " + address + ": it relays",
-		"canary-wrong": "problem: ICE server " + address + ": it gives no relay",
+		"canary-wrong": "problem: ICE server " + address + ": it provides no relay",
 	} {
 		code, report, stderr := runCommand(t, append(environment(t), "VOICEBRIDGE_TURN__URLS="+address, "VOICEBRIDGE_TURN_SECRET="+secret), "doctor", "--listen", "127.0.0.1:0")
 		if (code == 0) != strings.HasPrefix(want, "ok") || !strings.Contains(report, want) || strings.Contains(report+stderr, "canary") {

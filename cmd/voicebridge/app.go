@@ -18,8 +18,8 @@ import (
 	"voicebridge/web"
 )
 
-// app is everything that serve runs. The fields stand in the order in which they
-// are opened: each may use those above it.
+// app is everything that serve runs. Fields are opened in the order listed; each may use those
+// above it.
 type app struct {
 	cfg     config.Config
 	log     *slog.Logger
@@ -29,10 +29,10 @@ type app struct {
 
 	traces    *telemetry.Traces // nil when there are none
 	observer  *telemetry.Observer
-	operators net.Listener // nil when it is off
+	operators net.Listener // nil if off
 
 	store  *persistence.Store
-	spool  *spool.Writer // nil where no file can be made
+	spool  *spool.Writer // nil if no file can be made
 	media  *rtc.API
 	tools  *tools
 	up     *upstream
@@ -47,7 +47,7 @@ type app struct {
 	closers []func() error
 }
 
-// onClose has close call f, before what was opened earlier is closed.
+// onClose registers close, which f.close calls before closing what was opened earlier.
 func (a *app) onClose(f func() error) { a.closers = append(a.closers, f) }
 
 func (a *app) close() error {

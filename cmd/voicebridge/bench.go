@@ -13,8 +13,8 @@ import (
 	"voicebridge/cmd/voicebridge/internal/bench"
 )
 
-// benchCommand is the command bench. It reads none of the other settings: what it
-// measures is started with settings of its own.
+// benchCommand is the command bench. It ignores all other settings: the programs that it measures
+// get settings of their own.
 type benchCommand struct {
 	Calls      []int  `help:"Numbers of simultaneous calls, each measured separately (${default})." default:"1,50,200" placeholder:"N"`
 	Seconds    int    `help:"Seconds to measure for each number of calls, without and with the bridge (${default})." default:"10" placeholder:"N"`
@@ -29,7 +29,7 @@ type benchCommand struct {
 	JSON       string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
 }
 
-// Run measures and prints. What was measured before a failure is printed too.
+// Run measures and prints the report, even after a failure.
 func (b *benchCommand) Run(p *process) error {
 	if _, err := p.alone("bench"); err != nil {
 		return err
@@ -84,10 +84,10 @@ func readFigures(name string) (*bench.Report, error) {
 	return &r, nil
 }
 
-// relayCommand is what bench --relay starts.
+// relayCommand is the command that bench --relay starts.
 type relayCommand struct{}
 
-// Run serves until the process is told to end.
+// Run serves until the process is told to stop.
 func (relayCommand) Run(p *process) error {
 	setting := func(name string) string {
 		for _, entry := range p.environ {
@@ -100,9 +100,8 @@ func (relayCommand) Run(p *process) error {
 	return bench.Relay(p.ctx, setting("VOICEBRIDGE_LISTEN"), setting("OPENAI_BASE_URL"), p.stdout)
 }
 
-// output returns what writes the report. A file is opened before anything is
-// measured, so that a bad name is found out at once, and keeps what it holds
-// until there is something better.
+// output opens the report's file before anything is measured, so that a bad name is found at once.
+// The file keeps its content until there is something to replace it.
 func (b *benchCommand) output(stdout io.Writer) (func(bench.Report) error, error) {
 	switch b.JSON {
 	case "":
@@ -137,12 +136,12 @@ func writeJSON(w io.Writer, r bench.Report) error {
 	return nil
 }
 
-// passedOn picks the variables that the measured process may see: those of the
-// system and of Go's runtime, so that its settings can be tried out, and none of
-// the operator's settings and keys.
+// passedOn picks the environment variables that the measured process may see: the system's, and
+// those of Go's runtime so that its settings can be tried out. The operator's settings and keys are
+// left out.
 func passedOn(environ []string) []string {
 	names := []string{
-		"PATH", "HOME", "TMPDIR", "TZ", "SYSTEMROOT", "TEMP", "TMP", // the system's
+		"PATH", "HOME", "TMPDIR", "TZ", "SYSTEMROOT", "TEMP", "TMP", // of the system
 		"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOCOVERDIR", // of Go's runtime
 	}
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {

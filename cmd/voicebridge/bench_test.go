@@ -15,10 +15,10 @@ import (
 	"voicebridge/cmd/voicebridge/internal/bench"
 )
 
-// servesForBench makes the test's program serve, in a process of its own.
+// servesForBench makes the test binary serve, in a process of its own.
 const servesForBench = "SERVES_FOR_BENCH"
 
-// TestServesForBench is no test by itself: it is the process that TestBench measures.
+// TestServesForBench is not a test: it is the process that TestBench measures.
 func TestServesForBench(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(servesForBench) == "" {
@@ -41,8 +41,8 @@ func serveByTest(t *testing.T) bench.Command {
 	}
 }
 
-// TestBench measures two calls for two seconds, with the bridge in a process of its
-// own. It looks at what was counted and never at a clock.
+// TestBench measures two calls for two seconds, with the bridge in a process of its own. It checks
+// counts, never times.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	command := serveByTest(t)
@@ -89,8 +89,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchOfWords measures two calls for a second without and with words, first
-// through the bare relay and then through the bridge, and compares the two.
+// TestBenchOfWords measures two calls for a second without and with words, through the bare relay
+// and then through the bridge, and compares the two.
 func TestBenchOfWords(t *testing.T) {
 	t.Parallel()
 	relay := serveByTest(t)
@@ -127,8 +127,8 @@ func TestBenchOfWords(t *testing.T) {
 	}
 }
 
-// TestBenchOfTools measures one call for a second without and with four tools. It
-// looks at what was counted: each tool call is answered once, or it fails.
+// TestBenchOfTools measures one call for a second without and with four tools. It checks counts,
+// never times: each tool call is answered once, or it fails.
 func TestBenchOfTools(t *testing.T) {
 	t.Parallel()
 	command := serveByTest(t)
@@ -171,7 +171,7 @@ func TestBenchOfTools(t *testing.T) {
 	}
 }
 
-// interrupter interrupts when it is told that the load begins.
+// interrupter interrupts when it sees that the load begins.
 type interrupter struct{ cancel context.CancelFunc }
 
 func (i interrupter) Write(p []byte) (int, error) {

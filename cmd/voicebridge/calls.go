@@ -8,8 +8,7 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// mediaConfig has media use the loopback when the page or the upstream are on this
-// machine.
+// mediaConfig lets media use loopback if the page or the upstream is on this machine.
 func (a *app) mediaConfig() rtc.Config {
 	cfg := &a.cfg
 	out := rtc.Config{
@@ -22,8 +21,8 @@ func (a *app) mediaConfig() rtc.Config {
 	return out
 }
 
-// bridgeConfig has calls take their settings, and say when they are over and when the
-// next queued message may be spoken.
+// bridgeConfig returns the settings of calls, with the hooks that run when a call is over and when
+// the next queued message may be spoken.
 func (a *app) bridgeConfig() bridge.Config {
 	r := a.cfg.Realtime
 	cfg := bridge.Config{

@@ -20,11 +20,11 @@ import (
 	"voicebridge/web"
 )
 
-// simulatorPace is how fast the simulator writes: as fast as a model, so that an
-// answer can be watched and interrupted.
+// simulatorPace is how fast the simulator writes: as fast as a model, so that users can watch and
+// interrupt an answer.
 const simulatorPace = 30 * time.Millisecond
 
-// shownTextModels are the models of typed messages, as clients are told them.
+// shownTextModels lists the text models that clients may choose from.
 func shownTextModels(c *config.Config) []web.Model {
 	var out []web.Model
 	for _, name := range c.TextProviders() {
@@ -33,12 +33,12 @@ func shownTextModels(c *config.Config) []web.Model {
 	return out
 }
 
-// openProvider makes the provider of a name.
+// openProvider makes the provider with a name.
 func openProvider(c *config.Config, name string) (llm.Provider, error) {
 	s := &c.Secrets
 	switch name {
 	case config.ProviderOpenAI:
-		// Only OpenAI's own models insist on the new name of the limit.
+		// Only OpenAI's own models require the new name of the limit.
 		u, err := url.Parse(c.OpenAIBaseURL)
 		compatible := err == nil && u.Hostname() != "api.openai.com"
 		return openai.New(openai.Config{BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), LegacyMaxTokens: compatible})
@@ -47,7 +47,7 @@ func openProvider(c *config.Config, name string) (llm.Provider, error) {
 	case config.ProviderGoogle:
 		return google.New(google.Config{BaseURL: c.GeminiBaseURL, APIKey: s.GeminiKey.Reveal()})
 	case config.ProviderOllama:
-		// Room for the history and the answer: the server's own default cuts.
+		// Room for the history and the answer: the server's default truncates.
 		return ollama.New(ollama.Config{Host: c.OllamaHost, APIKey: s.OllamaKey.Reveal(), NumCtx: 2 * c.Conversations.History.MaxTokens})
 	case config.ProviderSimulator:
 		return simulator.New(simulator.Config{
@@ -58,8 +58,8 @@ func openProvider(c *config.Config, name string) (llm.Provider, error) {
 	}
 }
 
-// openChat makes the coordinator of text turns with all providers that are
-// configured, and of it the tool by which calls ask the agent.
+// openChat makes the coordinator of text turns with all configured providers, and the tool by which
+// calls ask the agent.
 func openChat(cfg config.Config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, ran func(toolkit.Report), log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{

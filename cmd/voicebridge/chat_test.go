@@ -31,7 +31,7 @@ func TestShownTextModels(t *testing.T) {
 	}
 }
 
-// TestProvidersGetTheirSettings asks each provider once and looks at what it sends.
+// TestProvidersGetTheirSettings asks each provider once and checks what it sends.
 func TestProvidersGetTheirSettings(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 10)

@@ -25,11 +25,11 @@ type cli struct {
 	Relay    relayCommand    `cmd:"" hidden:"" help:"Serve the bare relay that bench --relay measures."`
 }
 
-// exited is the panic that carries kong's request to exit out of it.
+// exited is the panic value that carries kong's request to exit.
 type exited int
 
-// execute runs the command line and returns the process's exit code: 0 after an
-// orderly end, 1 when the command failed, 2 when it could not be read.
+// execute runs the command line and returns the process's exit code: 0 on success, 1 if the command
+// failed, 2 if it could not be parsed.
 func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		switch r := recover().(type) {
@@ -54,7 +54,7 @@ func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writ
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "voicebridge: %v (voicebridge --help lists what there is)\n", err)
+		_, _ = fmt.Fprintf(stderr, "voicebridge: %v (see voicebridge --help)\n", err)
 		return 2
 	}
 	if err := command.Run(&process{ctx, c.globalFlags, environ, stdout, stderr}); err != nil {

@@ -2,13 +2,13 @@ package main
 
 import "voicebridge/cmd/voicebridge/internal/doctor"
 
-// doctorCommand is the command doctor. It takes the flags of serve: it looks at
-// what such a start would find.
+// doctorCommand is the command doctor. It takes the flags of serve, because it checks what a start
+// with them would find.
 type doctorCommand struct {
 	Settings settingFlags `embed:""`
 }
 
-// Run checks everything and prints a line for each finding.
+// Run checks everything and prints one line for each finding.
 func (d *doctorCommand) Run(p *process) error {
 	return doctor.Run(p.ctx, p.sources(d.Settings.settings()), buildVersion(), p.stdout)
 }

@@ -43,7 +43,7 @@ func diagnose(t *testing.T, environ []string, args ...string) (code int, report 
 	return code, report
 }
 
-// wantLines checks that for each line that is wanted one begins so.
+// wantLines checks that each wanted line is the beginning of a line.
 func wantLines(t *testing.T, report string, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -53,7 +53,7 @@ func wantLines(t *testing.T, report string, want ...string) {
 	}
 }
 
-// modelList is an OpenAI that lists models to those who have the key.
+// modelList is an OpenAI server that lists models to clients with the key.
 func modelList(t *testing.T, key string, ids ...string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +71,7 @@ func modelList(t *testing.T, key string, ids ...string) string {
 	return s.URL + "/v1"
 }
 
-// mcpOverHTTP is an MCP server with one tool, without a session and without
-// events of its own.
+// mcpOverHTTP is a stateless MCP server with one tool.
 func mcpOverHTTP(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +146,7 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	wantLines(t, report, "warning: database: PostgreSQL at ", "ok: web address: ", "ok: voice model: http://127.0.0.1:", "ok: typed messages: openai answers with gpt-5.4-mini; also configured: google, simulator",
-		"ok: media (UDP): port "+port+" can be used", "ok: ICE server stun:127.0.0.1:", "warning: microphone: browsers give it to https pages",
+		"ok: media (UDP): port "+port+" can be used", "ok: ICE server stun:127.0.0.1:", "warning: microphone: browsers allow it for https pages",
 		"ok: MCP server good: it answers; tools: 1", "problem: MCP server gone: its tools are not offered: ")
 	if strings.Contains(report, "server off") {
 		t.Errorf("a server that is switched off is in\n%s", report)
@@ -225,7 +224,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 		"taken UDP port":     {[]string{"VOICEBRIDGE_UDP_PORT=" + udpPort}, []string{"problem: media (UDP): port " + udpPort}},
 		"folder is a file":   {[]string{"DATABASE_URL=sqlite:" + noDatabase + "/sub/x.db"}, []string{"problem: database: "}},
 		"no database":        {[]string{"DATABASE_URL=sqlite:" + noDatabase}, []string{"problem: database: open database " + noDatabase}},
-		"open to others":     {[]string{"DATABASE_URL=sqlite:" + open}, []string{"warning: database: others on this machine may read " + open, "ok: database: the SQLite file " + open}},
+		"open to others":     {[]string{"DATABASE_URL=sqlite:" + open}, []string{"warning: database: other users of this machine can read " + open, "ok: database: the SQLite file " + open}},
 		"PostgreSQL is gone": {[]string{"DATABASE_URL=postgres://anna:canary@127.0.0.1:1/db"}, []string{"problem: database: open database: PostgreSQL at 127.0.0.1:1: is PostgreSQL running there"}},
 		"no way to OpenAI":   {[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, []string{"problem: voice model: http://127.0.0.1:1/v1 does not answer"}},
 		"a wrong key":        {[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "another")}, []string{"problem: voice model: http://127.0.0.1:"}},
@@ -239,10 +238,10 @@ func TestDoctorFindsProblems(t *testing.T) {
 		"MCP, all switched off": {[]string{"VOICEBRIDGE_MCP_CONFIG=" + writeFile(t, "mcp.json", `{"mcpServers":{}}`, 0o600)}, []string{"ok: MCP servers: "}},
 		"a TURN server that is gone": {
 			[]string{`VOICEBRIDGE_ICE_SERVERS=[{"urls":["turn:127.0.0.1:1?transport=tcp"],"username":"u","credential":"canary"}]`},
-			[]string{"problem: ICE server turn:127.0.0.1:1?transport=tcp: it gives no relay"},
+			[]string{"problem: ICE server turn:127.0.0.1:1?transport=tcp: it provides no relay"},
 		},
 		"taken metrics": {[]string{"VOICEBRIDGE_METRICS_LISTEN=" + taken.Listener.Addr().String()}, []string{"problem: metrics: 127.0.0.1:"}},
-		"open metrics":  {[]string{"VOICEBRIDGE_METRICS_LISTEN=0.0.0.0:0"}, []string{"warning: metrics: other machines reach 0.0.0.0:0", "ok: metrics: 0.0.0.0:0 is free"}},
+		"open metrics":  {[]string{"VOICEBRIDGE_METRICS_LISTEN=0.0.0.0:0"}, []string{"warning: metrics: other machines can reach 0.0.0.0:0", "ok: metrics: 0.0.0.0:0 is free"}},
 		"no receiver of traces": {
 			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"}, []string{"problem: traces: http://127.0.0.1:1/v1/traces does not answer: is OTEL_EXPORTER_OTLP_ENDPOINT right"},
 		},
@@ -257,7 +256,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 			[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough", "VOICEBRIDGE_TLS__ACME__DOMAINS=voice.invalid", "VOICEBRIDGE_TLS__ACME__DIRECTORY=" + taken.URL,
 				"VOICEBRIDGE_TLS__ACME__FOLDER=" + noDatabase + "/sub"},
 			[]string{"problem: certificates: " + taken.URL + " is not the directory of an ACME authority (404)", "problem: certificates: the folder " + noDatabase + "/sub cannot be written",
-				"warning: certificates: an authority asks on the ports 443 and 80 only", "problem: certificates: voice.invalid leads nowhere"},
+				"warning: certificates: an authority connects to ports 443 and 80 only", "problem: certificates: voice.invalid does not resolve"},
 		},
 		"a pooler": {[]string{"DATABASE_URL=" + pooler.URL(t)}, []string{"warning: database: PostgreSQL at "}},
 	} {
@@ -272,7 +271,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	}
 }
 
-// traceReceiver takes traces from those who have the key.
+// traceReceiver accepts traces from clients with the key.
 func traceReceiver(t *testing.T, key string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -284,8 +283,8 @@ func traceReceiver(t *testing.T, key string) string {
 	return s.URL
 }
 
-// TestDoctorOnHeldTools has an MCP server whose tool is not the one that was seen, and
-// looks that doctor changes nothing about that.
+// TestDoctorOnHeldTools has an MCP server whose tool has changed since it was seen, and checks that
+// doctor leaves the pin alone.
 func TestDoctorOnHeldTools(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
@@ -314,7 +313,7 @@ func TestDoctorOnHeldTools(t *testing.T) {
 	}
 }
 
-// freeUDPPort finds a port that nobody has.
+// freeUDPPort finds an unused port.
 func freeUDPPort(t *testing.T) int {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", nil)

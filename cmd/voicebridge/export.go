@@ -19,7 +19,7 @@ type exportCommand struct {
 	Database *string `help:"sqlite:PATH or postgres://…" placeholder:"URL"`
 }
 
-// Run writes the thread to the standard output. The server may run meanwhile.
+// Run writes the thread to standard output. The server may be running.
 func (e *exportCommand) Run(p *process) (err error) {
 	flags := map[string]any{}
 	set(flags, "database_url", e.Database)
@@ -28,7 +28,7 @@ func (e *exportCommand) Run(p *process) (err error) {
 		return err
 	}
 	address := cfg.Secrets.DatabaseURL.Reveal()
-	// To open the database would make it.
+	// Opening the database would create it.
 	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("there is no database %s (choose another with --database or DATABASE_URL)", path)

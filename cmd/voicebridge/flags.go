@@ -1,6 +1,6 @@
 package main
 
-// settingFlags are the flags that are settings, each under the key that it sets.
+// settingFlags are the flags that are settings, each with the key that it sets.
 type settingFlags struct {
 	Listen         *string  `help:"Address of the page and the API." placeholder:"HOST:PORT"`
 	Database       *string  `help:"sqlite:PATH or postgres://…" placeholder:"URL"`

@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// endFenced bounds how long a process that was taken for dead waits for the end of
-	// its calls.
+	// endFenced bounds how long a fenced process waits for its calls to end.
 	endFenced = 15 * time.Second
-	// rejoinEvery is how often it tries to begin again.
+	// rejoinEvery is the pause between attempts to rejoin.
 	rejoinEvery = time.Second
-	// expireEvery is how often conversations are deleted that are kept no longer.
+	// expireEvery is how often expired conversations are deleted.
 	expireEvery = time.Hour
 )
 
-// handleCommand carries out what another instance asks for.
+// handleCommand carries out another instance's command.
 func (a *app) handleCommand(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
 	if queue.IsCommand(c) {
 		return a.inbox.HandleCommand(ctx, c)
@@ -28,9 +27,8 @@ func (a *app) handleCommand(ctx context.Context, c persistence.Command) (json.Ra
 	return a.calls.HandleCommand(ctx, c)
 }
 
-// beginAgain ends the calls and turns of a process that others took for dead: they
-// have closed them in the database, and nothing more of them would be saved. Then
-// the process serves again, as a new instance.
+// beginAgain ends the calls and turns of a fenced process: others have closed them in the database,
+// so nothing more of them would be saved. Then the process goes on serving as a new instance.
 func (a *app) beginAgain(ctx context.Context) error {
 	for {
 		select {
@@ -47,7 +45,7 @@ func (a *app) beginAgain(ctx context.Context) error {
 	}
 }
 
-// rejoin tries until the database takes the process back.
+// rejoin retries until the database accepts the process again.
 func (a *app) rejoin(ctx context.Context) {
 	tick := time.NewTicker(rejoinEvery)
 	defer tick.Stop()
@@ -68,8 +66,8 @@ func (a *app) rejoin(ctx context.Context) {
 	}
 }
 
-// expire deletes the conversations that the operator keeps no longer, at the start and
-// then every hour. Instances that do it side by side do not get in each other's way.
+// expire deletes expired conversations at the start and then every hour. Several instances may do
+// so at once.
 func (a *app) expire(ctx context.Context) error {
 	days := a.cfg.Conversations.RetentionDays
 	if days == 0 {

@@ -17,11 +17,11 @@ func main() {
 	if code.IsChild(os.Args) {
 		os.Exit(code.RunChild(os.Args, os.Stdin, os.Stdout))
 	}
-	if err := mcptool.HideProcess(); err != nil { // its environment holds keys
+	if err := mcptool.HideProcess(); err != nil { // its environment contains keys
 		fmt.Fprintln(os.Stderr, "warning:", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the second one ends the process at once.
+	// After the first signal, a second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }

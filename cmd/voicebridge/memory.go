@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// releaseMemory gives back what only the start has needed: buffers, which would also
-// let the heap grow to twice their size before it is looked through, and the pages of
-// the program itself. The kernel maps those 64 KB at a time around each that is used,
-// which is nearly all of the program in the end; those that are used again come back
-// from its cache, one by one.
+// releaseMemory gives back memory that only the start needed: buffers, which would also let the
+// heap double before the next collection, and pages of the program itself. The kernel maps 64 KB
+// around each page used, in the end nearly the whole program; pages used again come back from its
+// cache one by one.
 func releaseMemory() {
 	debug.FreeOSMemory()
 	program, err := os.Executable()
@@ -30,8 +29,8 @@ func releaseMemory() {
 // mapping is a part of the address space.
 type mapping struct{ start, size uintptr }
 
-// mappingsOf picks the mappings of a file that nobody writes to, of a table as proc(5)
-// describes it: "address-address perms offset dev inode path".
+// mappingsOf picks the mappings of a file that are not writable from a table as in proc(5):
+// "address-address perms offset dev inode path".
 func mappingsOf(table, file string) (found []mapping) {
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)

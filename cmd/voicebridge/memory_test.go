@@ -20,5 +20,5 @@ zz-yy r-xp 00000000 fe:01 1234   /usr/bin/voicebridge
 	if got := mappingsOf(table, "/usr/bin/voicebridge"); !slices.Equal(got, want) {
 		t.Errorf("mappingsOf() = %x, want %x", got, want)
 	}
-	releaseMemory() // and go on
+	releaseMemory() // and the program still works
 }

@@ -18,7 +18,7 @@ import (
 	"voicebridge/web"
 )
 
-// exposed are the labels of all figures that the program exposes, by name.
+// exposed returns the labels of all metrics that the program exposes, by name.
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	cfg, err := config.Load(config.Sources{Environ: environment(t)})
@@ -59,7 +59,7 @@ var (
 	bucket      = regexp.MustCompile(`_(bucket|count|sum)$`)
 )
 
-// checkExpr says what is wrong with the names in an expression of Prometheus.
+// checkExpr checks the names in a Prometheus expression.
 func checkExpr(expr string, known map[string][]string) (problems []string) {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	var labels []string
@@ -95,7 +95,7 @@ func checkExpr(expr string, known map[string][]string) (problems []string) {
 	return problems
 }
 
-// TestMonitoring reads the dashboard and the alert rules that come with the program.
+// TestMonitoring reads the shipped dashboard and alert rules.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	known := exposed(t)
@@ -218,7 +218,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// TestCheckExpr shows that a wrong expression is found.
+// TestCheckExpr checks that a wrong expression is found.
 func TestCheckExpr(t *testing.T) {
 	t.Parallel()
 	known := map[string][]string{"voicebridge_x_total": {"kind", "instance"}}

@@ -25,7 +25,7 @@ func buildVersion() string {
 	return info.Main.Version
 }
 
-// process is what a command gets of the process that it runs in.
+// process is a command's view of the process in which it runs.
 type process struct {
 	ctx     context.Context
 	flags   globalFlags
@@ -42,14 +42,14 @@ type globalFlags struct {
 	LogFormat *string `help:"text or json." placeholder:"FORMAT"`
 }
 
-// set notes the value of a flag that was given under the key that it sets.
+// set records the value of a flag under the key that it sets, if the flag was given.
 func set[T any](out map[string]any, key string, value *T) {
 	if value != nil {
 		out[key] = *value
 	}
 }
 
-// sources are where the settings of a command come from, its own flags among them.
+// sources returns where a command's settings come from, including its own flags.
 func (p *process) sources(flags map[string]any) config.Sources {
 	all := maps.Clone(flags)
 	set(all, "log.level", p.flags.LogLevel)
@@ -57,7 +57,7 @@ func (p *process) sources(flags map[string]any) config.Sources {
 	return config.Sources{File: p.flags.Config, Environ: p.environ, Flags: all}
 }
 
-// load reads the settings with the flags of a command and makes the logger.
+// load reads the settings with a command's flags and makes the logger.
 func (p *process) load(flags map[string]any) (config.Config, *slog.Logger, error) {
 	cfg, err := config.Load(p.sources(flags))
 	if err != nil {
@@ -66,8 +66,8 @@ func (p *process) load(flags map[string]any) (config.Config, *slog.Logger, error
 	return cfg, newLogger(cfg.Log, p.stderr), nil
 }
 
-// alone makes the logger of a command that reads no other settings. A settings file
-// that nobody reads is refused.
+// alone makes the logger of a command that reads no other settings. It rejects a settings file,
+// which would be ignored.
 func (p *process) alone(command string) (*slog.Logger, error) {
 	if p.flags.Config != "" {
 		return nil, fmt.Errorf("--config: %s reads no settings file: leave it out", command)

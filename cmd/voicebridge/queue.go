@@ -7,7 +7,7 @@ import (
 	"voicebridge/chat/queue"
 )
 
-// openQueue makes the queues of messages that wait.
+// openQueue makes the message queue.
 func (a *app) openQueue(context.Context) (err error) {
 	q := a.cfg.Conversations.Queue
 	a.inbox, err = queue.New(queue.Config{

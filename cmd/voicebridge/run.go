@@ -23,8 +23,8 @@ import (
 	"voicebridge/web/access"
 )
 
-// recoverEvery is how often dead neighbours are looked for: they count as dead
-// when they have been silent for some seconds.
+// recoverEvery is how often to look for dead neighbours, which count as dead after some seconds of
+// silence.
 const recoverEvery = 5 * time.Second
 
 // serve opens everything, from the database to the listener, and runs it until
@@ -46,7 +46,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 	return a.run(ctx)
 }
 
-// open opens the parts, each after those that it stands on.
+// open opens the parts, each after those that it depends on.
 func (a *app) open(ctx context.Context) error {
 	for _, open := range []func(context.Context) error{
 		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openCalls, a.openWeb, a.watchParts,
@@ -58,9 +58,8 @@ func (a *app) open(ctx context.Context) error {
 	return nil
 }
 
-// openStore opens the database, takes it for this process alone (SQLite) or
-// beside others (PostgreSQL), updates its tables and closes what a dead process
-// left open.
+// openStore opens the database, alone (SQLite) or beside other processes (PostgreSQL), updates its
+// tables and closes what a dead process left open.
 func (a *app) openStore(ctx context.Context) (err error) {
 	address := a.cfg.Secrets.DatabaseURL.Reveal()
 	if a.store, err = persistence.Open(ctx, address, persistence.Options{
@@ -94,7 +93,7 @@ func (a *app) openTools(ctx context.Context) (err error) {
 		return err
 	}
 	a.onClose(a.tools.close)
-	_, err = a.tools.registry(ctx, "", "") // tools that contradict each other stop the start
+	_, err = a.tools.registry(ctx, "", "") // contradictory tools stop the start
 	return err
 }
 
@@ -149,9 +148,8 @@ func (a *app) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// run runs the parts until ctx ends or one of them fails. Calls and text turns
-// end first; what they stand on, and the sockets that tell of their end, go after
-// them.
+// run runs the parts until ctx ends or one of them fails. Calls and text turns end first; what they
+// depend on, and the sockets that announce their end, end after them.
 func (a *app) run(ctx context.Context) error {
 	under, endUnder := context.WithCancel(context.WithoutCancel(ctx))
 	defer endUnder()
@@ -165,7 +163,7 @@ func (a *app) run(ctx context.Context) error {
 		if a.spool != nil {
 			writing.Go(func() error { return a.spool.Run(saving) })
 		}
-		defer func() { endSaving(); _ = writing.Wait() }() // what it could not save waits in its file, and is logged
+		defer func() { endSaving(); _ = writing.Wait() }() // what it could not save stays in its file, and is logged
 		var above errgroup.Group
 		above.Go(func() error { return a.calls.Run(ctx) })
 		above.Go(func() error { return a.texts.Run(ctx) })
@@ -194,8 +192,8 @@ func (a *app) run(ctx context.Context) error {
 	return waitForEnd(finished, endUnder, time.Duration(a.cfg.ShutdownSeconds)*time.Second)
 }
 
-// recoverOthers closes what other processes of the same database leave open when
-// they die. With SQLite there are none.
+// recoverOthers closes what other processes of the database leave open when they die. With SQLite
+// there are none.
 func (a *app) recoverOthers(ctx context.Context) error {
 	tick := time.NewTicker(recoverEvery)
 	defer tick.Stop()
@@ -211,7 +209,7 @@ func (a *app) recoverOthers(ctx context.Context) error {
 	}
 }
 
-// refreshTools tells live calls of tools that have come or gone.
+// refreshTools tells live calls when tools have been added or removed.
 func (a *app) refreshTools(ctx context.Context) error {
 	for {
 		select {
@@ -223,8 +221,8 @@ func (a *app) refreshTools(ctx context.Context) error {
 	}
 }
 
-// waitForEnd gives the calls the time limit to end, and then as long again to
-// what is below them.
+// waitForEnd gives calls the time limit to end, and then the same time again to everything below
+// them.
 func waitForEnd(finished <-chan error, endUnder func(), limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -240,7 +238,7 @@ func waitForEnd(finished <-chan error, endUnder func(), limit time.Duration) err
 	return errors.New("stop: not everything ended in time")
 }
 
-// pageURL is the address to open in a browser on this machine.
+// pageURL returns the page's address for a browser on this machine.
 func pageURL(t config.TLS, addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {

@@ -30,11 +30,11 @@ func write(t *testing.T, yaml string) string {
 	return path
 }
 
-// noFile is a settings file without settings, so that a test does not read what
-// lies in the working directory.
+// noFile returns an empty settings file, so that a test does not read one from the working
+// directory.
 func noFile(t *testing.T) string { return write(t, "") }
 
-// TestMain runs the tests, or the program of a tool.
+// TestMain runs the tests, or a tool's child process.
 func TestMain(m *testing.M) {
 	if code.IsChild(os.Args) {
 		main()
@@ -61,10 +61,10 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// failing runs a command that is expected to end by itself.
+// failing runs a command that should end by itself.
 func failing(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	// A command that does not fail is told to stop.
+	// A command that does not fail is stopped.
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var out, errs output
@@ -222,7 +222,7 @@ func TestPickedTools(t *testing.T) {
 	}
 }
 
-// TestMisspeltTools names tools that are not there.
+// TestMisspeltTools names tools that do not exist.
 func TestMisspeltTools(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -14,8 +14,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// ended returns a context that has ended, for an orderly end of what was made
-// but not started.
+// ended returns a context that has ended, to close in order what was opened but not started.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

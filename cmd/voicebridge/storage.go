@@ -10,8 +10,8 @@ import (
 	"voicebridge/persistence/spool"
 )
 
-// openSpool makes the file in which calls wait for the database, after what dead
-// processes have left in theirs is saved.
+// openSpool opens the file in which calls wait for the database, after saving what dead processes
+// left in theirs.
 func (a *app) openSpool(ctx context.Context, address string) (err error) {
 	dir := spoolDir(address)
 	if err := spool.Recover(ctx, dir, a.store, a.log); err != nil {
@@ -37,7 +37,7 @@ func (a *app) openSpool(ctx context.Context, address string) (err error) {
 	return nil
 }
 
-// spoolDir is the folder of the file: beside the database of SQLite, else data/spool.
+// spoolDir returns the file's folder: beside the SQLite database, else data/spool.
 func spoolDir(address string) string {
 	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
 		return filepath.Join(filepath.Dir(path), "spool")

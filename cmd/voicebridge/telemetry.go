@@ -12,10 +12,10 @@ import (
 	"voicebridge/persistence/spool"
 )
 
-// lastTraces is how long the end of the process waits for traces to be sent.
+// lastTraces is how long the process waits at its end for traces to be sent.
 const lastTraces = 3 * time.Second
 
-// openTelemetry makes what the other parts tell of themselves.
+// openTelemetry makes metrics and traces.
 func (a *app) openTelemetry(ctx context.Context) error {
 	metrics, err := telemetry.NewMetrics(a.metrics.Registry(), buildVersion())
 	if err != nil {
@@ -47,8 +47,7 @@ func (a *app) openTelemetry(ctx context.Context) error {
 	return nil
 }
 
-// watchParts adds the figures that are asked for when they are read, and takes the
-// operators' port.
+// watchParts adds the metrics that are computed when read, and opens the operators' port.
 func (a *app) watchParts(ctx context.Context) (err error) {
 	parts := telemetry.Parts{Queued: a.store.QueuedMessages}
 	if a.spool != nil {
@@ -67,10 +66,10 @@ func (a *app) watchParts(ctx context.Context) (err error) {
 	if a.operators, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
 		return fmt.Errorf("%w (choose another address with metrics.listen or VOICEBRIDGE_METRICS_LISTEN)", err)
 	}
-	a.onClose(func() error { _ = a.operators.Close(); return nil }) // if it was not served
+	a.onClose(func() error { _ = a.operators.Close(); return nil }) // if it was never served
 	a.log.Info("metrics and profiles", "address", a.operators.Addr().String())
 	if host, _, err := net.SplitHostPort(address); err == nil && !config.IsLoopback(host) {
-		a.log.Warn("metrics and profiles ask for no token, and other machines reach them: keep strangers out by a firewall", "address", address)
+		a.log.Warn("metrics and profiles require no token and other machines can reach them: use a firewall", "address", address)
 	}
 	return nil
 }
@@ -84,14 +83,14 @@ func (a *app) serveOperators(ctx context.Context) error {
 	return telemetry.Serve(ctx, a.operators, a.metrics.Handler(), a.log)
 }
 
-// timedWriter tells how long it takes until what calls say is safe.
+// timedWriter measures how long it takes until what calls say is durable.
 type timedWriter struct {
 	*spool.Writer
 
 	observer *telemetry.Observer
 }
 
-// Commit is that of [spool.Writer].
+// Commit is as in [spool.Writer].
 func (w timedWriter) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error) {
 	began := time.Now()
 	result, err := w.Writer.Commit(ctx, key, changes)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// serving runs serve until the test ends and returns the address of the page, and what
-// the program logs.
+// serving runs serve until the test ends, and returns the address of the page and the program's
+// log.
 func serving(t *testing.T, environ ...string) (url string, log *output) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -37,7 +37,7 @@ func serving(t *testing.T, environ ...string) (url string, log *output) {
 	return url, &errs
 }
 
-// eventually looks again and again until something is so.
+// eventually polls until something is true.
 func eventually(t *testing.T, so func() bool) {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
@@ -73,8 +73,8 @@ func request(t *testing.T, method, url, accept, body string) string {
 	return string(raw)
 }
 
-// TestTelemetryOfATurn types a message that calls a tool and looks at what operators see:
-// the figures on their port, and the trace at a receiver.
+// TestTelemetryOfATurn types a message that calls a tool and checks what operators see: the metrics
+// on their port, and the trace at a receiver.
 func TestTelemetryOfATurn(t *testing.T) {
 	t.Parallel()
 	traces := make(chan string, 10)
@@ -103,7 +103,7 @@ func TestTelemetryOfATurn(t *testing.T) {
 			}
 		}
 	}
-	// The turn is told after its answer was sent.
+	// The turn is reported after its answer was sent.
 	figures := ""
 	eventually(t, func() bool {
 		figures = request(t, http.MethodGet, operators+"/metrics", "application/openmetrics-text; version=1.0.0", "")

@@ -18,18 +18,17 @@ import (
 	"voicebridge/web"
 )
 
-// tools are the server's tools: those that are always here, and those of the MCP
-// servers, which come and go.
+// tools are the server's tools: the permanent ones, and those of MCP servers, which come and go.
 type tools struct {
 	own []toolkit.Entry
-	// agent is the tool by which a voice call asks the text side; nil for none.
+	// agent is the tool by which a voice call asks the text side; may be nil.
 	agent toolkit.Tool
 	mcp   *mcptool.Servers // nil when none is configured
 	pick  config.Tools
 	// allow, deny and approve are the lists of pick.
 	allow, deny, approve toolkit.Names
 	log                  *slog.Logger
-	// changed gets a signal when the tools of the MCP servers have changed.
+	// changed gets a signal when the tools of MCP servers have changed.
 	changed chan struct{}
 }
 
@@ -49,7 +48,7 @@ func openTools(ctx context.Context, cfg config.Config, store *persistence.Store,
 	return t, nil
 }
 
-// readLists reads which tools may be used, and which only after the user has agreed.
+// readLists reads which tools may be used, and which only with the user's approval.
 func (t *tools) readLists() error {
 	for key, list := range map[string]struct {
 		from []string
@@ -63,7 +62,7 @@ func (t *tools) readLists() error {
 	return nil
 }
 
-// reportLists tells of entries that match no tool: a tool that is to be denied may be misspelt.
+// reportLists logs entries that match no tool: a tool that should be denied may be misspelt.
 func (t *tools) reportLists() {
 	entries := t.entries()
 	if t.agent != nil {
@@ -71,7 +70,7 @@ func (t *tools) reportLists() {
 	}
 	for key, list := range map[string]toolkit.Names{"allow": t.allow, "deny": t.deny, "approve": t.approve} {
 		if key == "approve" && slices.Equal(t.pick.Approve, config.Defaults().Tools.Approve) {
-			continue // the toolkit http may well be off
+			continue // the toolkit http may be off
 		}
 		for _, entry := range list.Unmatched(entries, absentTools...) {
 			t.log.Warn("setting names an unknown tool", "setting", "tools."+key, "entry", entry)
@@ -79,8 +78,8 @@ func (t *tools) reportLists() {
 	}
 }
 
-// absentTools are known although the server may not have them: the page declares one, and programs
-// run only where they are switched on and the host can confine them.
+// absentTools are known even if the server lacks them: the page declares one, and programs run only
+// where they are enabled and the host can confine them.
 var absentTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme"}
 
 // openMCP prepares the MCP servers, if any are configured.
@@ -110,7 +109,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
 	return err
 }
 
-// openOwn makes the tools of the toolkits that are switched on.
+// openOwn makes the tools of the enabled toolkits.
 func (t *tools) openOwn(ctx context.Context, cfg config.Config) error {
 	on := func(name string) bool { return slices.Contains(cfg.Tools.Toolkits, name) }
 	if on(config.ToolkitArtifacts) {
@@ -173,7 +172,7 @@ func (t *tools) close() error {
 	return t.mcp.Close()
 }
 
-// entries are the tools that there are now, whether they may be used or not.
+// entries returns the current tools, whether they may be used or not.
 func (t *tools) entries() []toolkit.Entry {
 	entries := slices.Clone(t.own)
 	if t.mcp != nil {
@@ -182,7 +181,7 @@ func (t *tools) entries() []toolkit.Entry {
 	return entries
 }
 
-// servers tells of the MCP servers; nil when none is configured.
+// servers returns the state of the MCP servers; nil if none is configured.
 func (t *tools) servers() func() []web.ToolServer {
 	if t.mcp == nil {
 		return nil
@@ -202,8 +201,8 @@ func (t *tools) servers() func() []web.ToolServer {
 	}
 }
 
-// registry returns the tools of a new call. The same for every owner and thread
-// for now: what an operator allows, he allows all who may come in.
+// registry returns the tools of a new call. For now they are the same for every owner and thread:
+// what an operator allows is allowed to everybody with access.
 func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, error) {
 	r := toolkit.NewRegistry()
 	for _, e := range t.entries() {
@@ -212,7 +211,7 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 		}
 		err := r.Add(e)
 		if err != nil && e.Executor == toolkit.ExecutorMCP {
-			// A server that changed its tools must not keep calls from starting.
+			// A server that changed its tools must not prevent calls.
 			t.log.Warn("MCP tool left out", "server", e.Server, "error", err)
 			continue
 		}
@@ -223,8 +222,8 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 	return r, nil
 }
 
-// spoken returns the tools of a new voice call: those of every turn, and the agent
-// that answers by text.
+// spoken returns the tools of a new voice call: those of every turn, and the agent that answers by
+// text.
 func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
 	r, err := t.registry(ctx, owner, threadID)
 	if err != nil || t.agent == nil || !t.picked(t.agent.Definition().Name) {
@@ -236,7 +235,7 @@ func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Re
 	return r, nil
 }
 
-// picked reports whether the operator lets a tool be used.
+// picked reports whether the operator allows a tool.
 func (t *tools) picked(name string) bool {
 	return !t.deny.Has(name) && (t.allow.Empty() || t.allow.Has(name))
 }

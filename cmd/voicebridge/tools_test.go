@@ -21,18 +21,18 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// toolInputs are what a tool is called with. WEB stands for the address of a local
-// server, CLOSED for one that may not be reached.
+// toolInputs are arguments for a tool. WEB stands for the address of a local server, CLOSED for one
+// that is off limits.
 type toolInputs struct {
-	// valid holds arguments and a part of the output.
+	// valid holds arguments and part of the output.
 	valid [][2]string
-	// invalid holds arguments and a part of the error.
+	// invalid holds arguments and part of the error.
 	invalid [][2]string
-	// mayLack says that not every machine has the tool.
+	// mayLack is set if some machines lack the tool.
 	mayLack bool
 }
 
-// badInputs are refused by every tool.
+// badInputs must fail with every tool.
 var badInputs = [][2]string{
 	{`{"title":`, "not valid JSON"}, {`[]`, "must be a JSON object, not an array"}, {`null`, "must be a JSON object, not null"},
 	{`"hello"`, "must be a JSON object, not a string"}, {`{} {}`, "not valid JSON"}, {`{"a":1e999}`, "out of range"},
@@ -44,7 +44,7 @@ func series(extra string) string {
 	return `{"title":"T","data":[{"xAxisLabel":"x","series":[{"seriesName":"s","value":1` + extra + `}]}]}`
 }
 
-// everyTool holds an entry for each tool that the program can have.
+// everyTool has an entry for each tool that the program may offer.
 var everyTool = map[string]toolInputs{
 	"create_bar_chart": {
 		valid:   [][2]string{{series(""), `"chartType":"bar"`}},
@@ -164,7 +164,7 @@ var everyTool = map[string]toolInputs{
 	},
 }
 
-// webServer is what the tools reach: a search service, a page, an echo.
+// webServer is what the tools connect to: a search service, a page, an echo.
 func webServer(t *testing.T) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -188,7 +188,7 @@ func webServer(t *testing.T) string {
 	return server.URL
 }
 
-// toolBench is the real registry of a voice call, with a client's tool in it.
+// toolBench is the real registry of a voice call, with a client tool in it.
 type toolBench struct {
 	router *toolkit.Router
 	client *clienttool.Toolkit
@@ -240,7 +240,7 @@ func newToolBench(t *testing.T) *toolBench {
 	return b
 }
 
-// call runs one call and checks that it has exactly one result, the last of all.
+// call runs one call and checks that it has exactly one result, and that it comes last.
 func (b *toolBench) call(t *testing.T, id, name, arguments string) toolkit.Result {
 	t.Helper()
 	arguments = strings.NewReplacer("WEB", b.web, "CLOSED", "http://127.0.0.2:9").Replace(arguments)
@@ -275,8 +275,7 @@ func (b *toolBench) call(t *testing.T, id, name, arguments string) toolkit.Resul
 	return results[0]
 }
 
-// TestEveryTool calls every tool of the real registry through the router, with
-// good input and bad.
+// TestEveryTool calls every tool of the real registry through the router, with good and bad input.
 func TestEveryTool(t *testing.T) {
 	t.Parallel()
 	b := newToolBench(t)

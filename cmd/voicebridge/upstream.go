@@ -16,15 +16,15 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// upstream is what calls talk to, with the simulator behind it when that is it.
+// upstream is what calls talk to, including the simulator if that is the upstream.
 type upstream struct {
 	driver bridge.Upstream
-	// note tells users what they should know of it; empty for a real model.
+	// note tells users what to expect of it; empty for a real model.
 	note string
 	sim  *simulator.Server
 	ln   net.Listener
 	log  *slog.Logger
-	// running says that run was called, which ends the simulator.
+	// running is set once run was called, which ends the simulator.
 	running bool
 }
 
@@ -37,12 +37,12 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slo
 		log.Warn("the API key travels unencrypted", "host", u.Host)
 	}
 	if _, ok := cfg.Price(cfg.Realtime.Model); !ok {
-		log.Warn("the cost of calls is not known: the model has no price", "model", cfg.Realtime.Model)
+		log.Warn("the cost of calls is unknown: the model has no price", "model", cfg.Realtime.Model)
 	}
 	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, realtimeClient(&cfg))}, nil
 }
 
-// realtimeClient creates calls where the settings say, and as they say.
+// realtimeClient returns a client that creates calls as the settings say.
 func realtimeClient(cfg *config.Config) *realtime.Client {
 	key := cfg.VoiceKey()
 	return &realtime.Client{
@@ -50,8 +50,8 @@ func realtimeClient(cfg *config.Config) *realtime.Client {
 	}
 }
 
-// openSimulator makes the built-in simulator, which listens on loopback and asks
-// for a key that nobody else on this machine knows.
+// openSimulator makes the built-in simulator, which listens on loopback and requires a key that
+// nobody else on this machine knows.
 func openSimulator(ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger) (*upstream, error) {
 	key := rand.Text()
 	sim, err := simulator.New(simulator.Config{APIKey: key, Models: []string{cfg.Realtime.Model}, Logger: log})
@@ -72,7 +72,7 @@ func openSimulator(ctx context.Context, cfg config.Config, api *rtc.API, log *sl
 	return u, nil
 }
 
-// run serves the simulator, if it is the upstream, until ctx ends.
+// run serves the simulator until ctx ends, if it is the upstream.
 func (u *upstream) run(ctx context.Context) error {
 	if u.sim == nil {
 		<-ctx.Done()
@@ -81,8 +81,8 @@ func (u *upstream) run(ctx context.Context) error {
 	return serveSimulator(ctx, u.sim, u.ln, u.log)
 }
 
-// needsLoopback reports whether the upstream is on this machine, so that media
-// must be able to use loopback addresses.
+// needsLoopback reports whether the upstream is on this machine, so that media need loopback
+// addresses.
 func needsLoopback(cfg config.Config) bool {
 	if cfg.Driver() == config.UpstreamSimulator {
 		return true
@@ -91,7 +91,7 @@ func needsLoopback(cfg config.Config) bool {
 	return err == nil && config.IsLoopback(u.Hostname())
 }
 
-// close ends what was opened and never ran.
+// close ends what was opened but never run.
 func (u *upstream) close() error {
 	if u.sim == nil || u.running {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"voicebridge/realtime/realtimetest"
 )
 
-// TestOtherVoiceServers reaches Azure and LocalAI with settings alone, those of the documentation.
+// TestOtherVoiceServers reaches Azure and LocalAI with the settings from their documentation alone.
 func TestOtherVoiceServers(t *testing.T) {
 	for exchange, environ := range map[string][]string{
 		"azure_created": {"VOICEBRIDGE_REALTIME_API_KEY=" + realtimetest.Key, "VOICEBRIDGE_REALTIME_API_KEY_HEADER=api-key", "VOICEBRIDGE_REALTIME_MODEL=my-deployment",

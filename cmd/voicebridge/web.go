@@ -8,7 +8,7 @@ import (
 	"voicebridge/web/ui"
 )
 
-// webConfig hands the parts to those who reach them by HTTP.
+// webConfig connects the web server to the other parts.
 func (a *app) webConfig() web.Config {
 	l := a.cfg.Limits
 	return web.Config{

@@ -14,12 +14,12 @@ func ReadReport(data []byte) (Report, error) {
 		return r, fmt.Errorf("read figures: %w", err)
 	}
 	if r.Version == "" || r.Settings.PacketsPerSecond == 0 {
-		return r, errors.New("read figures: they are not those of a benchmark")
+		return r, errors.New("read figures: not the report of a benchmark")
 	}
 	return r, nil
 }
 
-// CompareWith adds the comparison with an earlier report, for what both have.
+// CompareWith adds a comparison with an earlier report, for the rounds that both have.
 func (r *Report) CompareWith(other Report) {
 	a := &Against{Of: fmt.Sprintf("%s of %s", other.Version, other.StartedAt.Format("2006-01-02 15:04:05"))}
 	add := func(name string, this, that float64) {

@@ -12,9 +12,9 @@ import (
 	"voicebridge/realtime"
 )
 
-// holdEvery is which batches end their response only when all outputs are there,
-// and holding how long after that. It is the rest of what the model says: nobody
-// may ask for the next response before.
+// holdEvery selects the batches that end their response only after all outputs are there, and
+// holding is how long after: the model is still speaking, and nobody may ask for the next response
+// before it ends.
 const (
 	holdEvery = 4
 	holding   = 20 * time.Millisecond
@@ -23,21 +23,20 @@ const (
 // callPrefix begins the ids of the function calls, which are numbered from 1.
 const callPrefix = "call_"
 
-// batches is a model that uses some tools at once, again and again:
+// batches is a model that repeatedly uses some tools at once:
 //
 //	upstream  response.created, for each call conversation.item.added and response.output_item.done, response.done
 //	bridge    conversation.item.create with the output of each call, one response.create
 //	upstream  response.created, response.done, and at once the next batch
 //
-// It holds the other side to the rules: each call has one output, which is that of
-// its own tool, and each batch one response.create, behind its response.done and
-// its last output. It is used by the session's goroutine, but for answered and
-// finished.
+// It checks the rules: each call gets one output, from its own tool, and each batch one
+// response.create, after its response.done and its last output. Only the session's goroutine uses
+// it, except for answered and finished.
 type batches struct {
 	of   stage
-	uses []use // of which the calls are in turn
-	size int   // calls of a batch
-	// fail is told what breaks a rule. Nothing is asked for after that.
+	uses []use // the tools that calls use in turn
+	size int   // calls per batch
+	// fail is called with the first broken rule. Nothing is requested after that.
 	fail func(error)
 	took histogram // from the first event of a batch to its response.create
 
@@ -46,13 +45,13 @@ type batches struct {
 	response  string // the response of the batch
 	responses int    // made so far
 	made      []any  // its function calls
-	asked     uint64 // calls until now
+	asked     uint64 // calls made so far
 	missing   map[string]string
-	speaking  bool // response.done is not sent yet
-	last      bool // there will be no other batch
+	speaking  bool // response.done has not been sent yet
+	last      bool // this batch is the last one
 	failed    bool
 
-	// answered is how many calls have their output.
+	// answered counts the calls that have their output.
 	answered atomic.Uint64
 	// finished is closed when the last batch is answered.
 	finished chan struct{}
@@ -71,7 +70,7 @@ func newBatches(of stage, uses []use, size int, fail func(error)) *batches {
 
 // next begins a batch.
 func (b *batches) next() {
-	// The batches before are answered; a long run must not grow with them.
+	// The earlier batches are answered; a long run must not grow with them.
 	b.of.Forget()
 	b.batch++
 	b.began = time.Now()
@@ -96,11 +95,10 @@ func (b *batches) next() {
 	}
 }
 
-// useOf is what call i of a batch is of, from 0.
+// useOf returns the tool that call i of a batch uses, from 0.
 func (b *batches) useOf(i int) use { return b.uses[i%len(b.uses)] }
 
-// held reports whether the response of the batch is to be ended after the time of
-// holding, by done.
+// held reports whether done ends the response of the batch, after the holding time.
 func (b *batches) held() bool { return b.speaking && len(b.missing) == 0 && !b.failed }
 
 // done ends the response of the batch.
@@ -120,7 +118,7 @@ func (b *batches) respond(kind, status string) {
 	}})
 }
 
-// output takes the output of a call.
+// output takes the output of a function call.
 func (b *batches) output(callID, output string) {
 	name, waited := b.missing[callID]
 	switch {
@@ -136,7 +134,7 @@ func (b *batches) output(callID, output string) {
 	}
 }
 
-// was reports whether there was a call with this id.
+// was reports whether there has been a call with this id.
 func (b *batches) was(callID string) bool {
 	digits, ours := strings.CutPrefix(callID, callPrefix)
 	n, err := strconv.ParseUint(digits, 10, 64)
@@ -177,7 +175,7 @@ func (b *batches) over() bool {
 	}
 }
 
-// broken tells of a broken rule, the first one.
+// broken reports the first broken rule.
 func (b *batches) broken(format string, args ...any) {
 	if !b.failed {
 		b.failed = true
@@ -185,7 +183,7 @@ func (b *batches) broken(format string, args ...any) {
 	}
 }
 
-// overdue says what is still missing of the batch.
+// overdue says what the batch still lacks.
 func (b *batches) overdue() error {
 	if len(b.missing) == 0 {
 		return fmt.Errorf("batch %d has all its outputs and no response.create", b.batch)
@@ -198,5 +196,5 @@ func (b *batches) overdue() error {
 	return fmt.Errorf("batch %d has no output of %s", b.batch, strings.Join(calls, ", "))
 }
 
-// errNoTools says that there is nothing to use.
+// errNoTools means that there are no tools to measure.
 var errNoTools = errors.New("the bridge offers none of the tools that are measured")

@@ -14,12 +14,12 @@ import (
 	"voicebridge/realtime"
 )
 
-// model is one that uses tools, and what a bridge does with it. It is the stage of
-// its batches.
+// model is a model that uses tools, with the bridge's part of the exchange. It is the stage of its
+// batches.
 type model struct {
 	t        *testing.T
 	batches  *batches
-	events   []object // since they were looked at
+	events   []object // since the last call of lines
 	failures []error
 }
 
@@ -43,7 +43,7 @@ func (m *model) AddCall(id, callID, name string) {
 // Forget implements stage.
 func (m *model) Forget() {}
 
-// lines is a line for each event that is new.
+// lines returns one line for each new event.
 func (m *model) lines() []string {
 	m.t.Helper()
 	var out []string
@@ -77,7 +77,7 @@ func (m *model) lines() []string {
 	return out
 }
 
-// success is the output of a call that went well.
+// success is the output of a successful call.
 func success(callID string) string {
 	if strings.HasSuffix(callID, "1") {
 		return fmt.Sprintf(`{"stdout":%q,"exit":"completed"}`, markOf(callID))
@@ -93,7 +93,7 @@ func (m *model) ask() []string {
 	return m.lines()
 }
 
-// serve answers all that is missing and asks for the next response.
+// serve answers everything open and asks for the next response.
 func (m *model) serve() []string {
 	m.t.Helper()
 	for callID := range m.batches.missing {
@@ -141,8 +141,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestSomeBatchesEndTheirResponseLate finds that response.done waits for all
-// outputs in each fourth batch.
+// TestSomeBatchesEndTheirResponseLate checks that in each fourth batch response.done waits for all
+// outputs.
 func TestSomeBatchesEndTheirResponseLate(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 2)
@@ -257,8 +257,8 @@ func TestArgumentsAreJSON(t *testing.T) {
 	}
 }
 
-// openToolTalk makes a call without a bridge whose caller declares the tools, so that
-// the test is the bridge.
+// openToolTalk makes a call without a bridge; its caller declares the tools, and the test plays the
+// bridge.
 func openToolTalk(t *testing.T) (*talk, func(event []byte)) {
 	t.Helper()
 	r := openDirect(t, 0)
@@ -289,7 +289,7 @@ func openToolTalk(t *testing.T) (*talk, func(event []byte)) {
 	return k, send
 }
 
-// await waits until what was sent has come to the upstream's end of a call.
+// await waits until everything sent has reached the upstream's end of a call.
 func await(t *testing.T, k *talk, there func(*upstreamCall) bool) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)

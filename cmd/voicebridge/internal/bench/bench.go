@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Run measures. It fails when a call cannot be made or is lost, when the bridge
-// ends, and when ctx does; the report then holds what was measured before.
+// Run measures. It fails when a call cannot be made or is lost, when the bridge ends, and when ctx
+// ends; the report then holds what was measured until then.
 func Run(ctx context.Context, c Config) (Report, error) {
 	c.WarmUp = cmp.Or(c.WarmUp, defaultWarmUp)
 	report := newReport(c)
@@ -59,8 +59,8 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	return report, nil
 }
 
-// callsWithTools are the numbers of calls that are measured with tools in one of
-// them: one, and the first larger number of the settings.
+// callsWithTools returns the numbers of calls for the rounds with tools: one, and the first larger
+// number in the settings.
 func (c Config) callsWithTools() []int {
 	if c.Tools == 0 {
 		return nil

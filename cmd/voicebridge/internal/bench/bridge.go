@@ -15,20 +15,18 @@ import (
 	"time"
 )
 
-// Command is how the bridge is started: a program that serves, prints a line
-// with its address and reads its settings from the environment.
+// Command says how to start the bridge: a program that serves, prints a line with its address and
+// reads its settings from the environment.
 type Command struct {
 	Path string
 	Args []string // without the program's name
 	// Environ is added to the settings of the measurement.
 	Environ []string
-	// Dir is where its folder is made; empty means the system's place for
-	// temporary files.
+	// Dir is where the bridge's folder is made; empty means the system's temporary folder.
 	Dir string
-	// Relay says that it is a bare relay: it passes on what the upstream says and has
-	// no events of its own.
+	// Relay marks a bare relay: it passes on what the upstream says and has no events of its own.
 	Relay bool
-	// Database is its address; empty is an SQLite file in the folder.
+	// Database is the address of its database; empty means an SQLite file in its folder.
 	Database string
 }
 
@@ -36,8 +34,8 @@ const (
 	startTimeout = 60 * time.Second
 	// stopTimeout is how long the bridge may take to end before it is killed.
 	stopTimeout = 10 * time.Second
-	maxTail     = 8 << 10 // bytes of what it printed, shown when it fails
-	spareCalls  = 16      // beside those of the measurement: the limits are not what is measured
+	maxTail     = 8 << 10 // bytes of its output, shown if it fails
+	spareCalls  = 16      // more than measured, because the limits are not under test
 )
 
 var address = regexp.MustCompile(`http://\S+`)
@@ -53,9 +51,9 @@ type bridge struct {
 	err    error
 }
 
-// startBridge starts the bridge in a folder of its own, with an empty database
-// and upstreamURL as its Realtime API, and returns when it serves. close must be
-// called. calls is how many it must be able to hold.
+// startBridge starts the bridge in a folder of its own, with an empty database and upstreamURL as
+// its Realtime API, and returns when it serves. calls is how many calls it must be able to hold.
+// close must be called.
 func startBridge(ctx context.Context, command Command, upstreamURL string, calls int) (*bridge, error) {
 	dir, err := os.MkdirTemp(command.Dir, "voicebridge-load-")
 	if err != nil {
@@ -82,7 +80,7 @@ tools: {code: {max_parallel: %[2]d}}
 	if err := os.WriteFile(settings, limits, 0o600); err != nil {
 		return nil, fmt.Errorf("write settings: %w", err)
 	}
-	// It lives until close, also when ctx ends: calls are hung up first.
+	// It lives until close, even if ctx ends: calls are hung up first.
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
 	cmd := exec.CommandContext(ctx, command.Path, command.Args...)
 	cmd.Dir = b.dir
@@ -94,7 +92,7 @@ tools: {code: {max_parallel: %[2]d}}
 	cmd.Stdout, cmd.Stderr = first, b.stderr
 	cmd.Cancel = func() error {
 		if cmd.Process.Signal(syscall.SIGTERM) != nil {
-			return cmd.Process.Kill() // not every system can ask
+			return cmd.Process.Kill() // not every system can interrupt a process
 		}
 		return nil
 	}
@@ -111,7 +109,7 @@ tools: {code: {max_parallel: %[2]d}}
 	return first, nil
 }
 
-// await waits until it prints its address.
+// await waits until it has printed its address.
 func (b *bridge) await(ctx context.Context, first *firstLine) error {
 	limit := time.NewTimer(startTimeout)
 	defer limit.Stop()
@@ -132,7 +130,7 @@ func (b *bridge) await(ctx context.Context, first *firstLine) error {
 
 var errBridgeEnded = errors.New("the bridge has ended")
 
-// died says how it ended, with its last words. It has ended.
+// died returns an error with its last output. It must have ended.
 func (b *bridge) died() error {
 	how := "exit status 0"
 	if b.err != nil {
@@ -141,7 +139,7 @@ func (b *bridge) died() error {
 	return fmt.Errorf("%w (%s)%s", errBridgeEnded, how, b.stderr)
 }
 
-// close stops the process, kills it when it does not end, and removes its folder.
+// close stops the process, kills it if it does not end, and removes its folder.
 func (b *bridge) close() error {
 	b.stop()
 	<-b.exited
@@ -150,12 +148,12 @@ func (b *bridge) close() error {
 
 // firstLine is a writer that hands on the first line and drops the rest.
 type firstLine struct {
-	line chan string // has room for it
+	line chan string // buffered
 	got  []byte
 	done bool
 }
 
-// Write implements [io.Writer]. It has one caller, the goroutine of os/exec.
+// Write implements [io.Writer]. Only the goroutine of os/exec calls it.
 func (f *firstLine) Write(p []byte) (int, error) {
 	if f.done {
 		return len(p), nil
@@ -173,7 +171,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the text written to it.
 type tail struct {
 	mu  sync.Mutex
 	end []byte
@@ -190,7 +188,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept, as the end of a sentence.
+// String returns the kept text, as the end of a sentence.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

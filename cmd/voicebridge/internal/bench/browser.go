@@ -12,26 +12,26 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// typeBridgeReady and typeBridgeEnded are events of the bridge's own.
+// typeBridgeReady and typeBridgeEnded are the bridge's own events.
 const (
 	typeBridgeReady = "bridge.ready"
 	typeBridgeEnded = "bridge.ended"
 )
 
-// offeredSession is what a browser asks for. The bridge has a model of its own.
+// offeredSession is the session that a browser asks for. The bridge uses its own model.
 var offeredSession = []byte(`{"type":"realtime","model":"` + offeredModel + `"}`)
 
 const offeredModel = "load"
 
-// browser is the caller's end of one call. Like a page it offers; where its
-// offer goes decides whether there is a bridge between.
+// browser is the caller's end of one call. It makes the offer, as a page does; where the offer goes
+// decides whether the call passes through a bridge.
 type browser struct {
 	client *realtime.Client
-	// readyType is the event that says that the caller is heard from now on.
+	// readyType is the type of the event after which the caller is heard.
 	readyType string
 
 	peer  *rtc.Peer
-	id    string // of the call
+	id    string // id of the call
 	voice *voice
 	ear   ear
 
@@ -44,10 +44,10 @@ type browser struct {
 	all   sync.WaitGroup
 
 	mu     sync.Mutex
-	reason string // the last word of the other side
+	reason string // what the other side said last
 }
 
-// dial makes a call and returns it when it is answered. hangUp must be called.
+// dial makes a call and returns it once answered. hangUp must be called.
 func dial(ctx context.Context, api *rtc.API, client *realtime.Client, m *measurement, readyType string, number uint32) (*browser, error) {
 	b := &browser{client: client, readyType: readyType, ear: ear{m: m, way: downward}}
 	b.opened.init()
@@ -121,7 +121,7 @@ func (b *browser) state(s rtc.State) {
 	b.end(fmt.Errorf("connection %s", s))
 }
 
-// await waits for moments of the call.
+// await waits for events of the call.
 func (b *browser) await(ctx context.Context, moments ...*moment) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -142,8 +142,8 @@ func (b *browser) await(ctx context.Context, moments ...*moment) error {
 	return nil
 }
 
-// hangUp ends the call at both ends and joins it. It does so also after ctx has
-// ended, within closeTimeout.
+// hangUp ends the call at both ends and joins its goroutines, within closeTimeout. It does so even
+// after ctx has ended.
 func (b *browser) hangUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()

@@ -16,19 +16,18 @@ const (
 	maxTools   = 64
 )
 
-// What the model's words are.
+// Limits on the model's words.
 const (
-	// answerEvents is how many events tell one answer.
+	// answerEvents is how many events make up one answer.
 	answerEvents = 256
-	// stampBytes is how many bytes of each event say when it was sent.
+	// stampBytes is how many bytes of each event hold the time of sending.
 	stampBytes = 10
-	// maxEvents and maxEventBytes bound what one call says.
+	// maxEvents and maxEventBytes bound the words of one call.
 	maxEvents     = 200
 	maxEventBytes = 1000
 )
 
-// defaultEventBytes are the sizes of text of an event: that of a word, and that of
-// a sentence.
+// defaultEventBytes are text sizes of an event: about a word, and about a sentence.
 var defaultEventBytes = []int{10, 80}
 
 const (
@@ -39,39 +38,37 @@ const (
 
 // Config says what is measured.
 type Config struct {
-	// Calls are the numbers of simultaneous calls, one round for each; up to 5000.
+	// Calls are the numbers of simultaneous calls, one round each; up to 5000.
 	Calls []int
-	// Duration of what is counted in each round, without and with the bridge;
-	// whole seconds are shown. 1 ms to an hour.
+	// Duration is the measured time of each round, without and with the bridge: 1 ms to an hour.
 	Duration time.Duration
 	// WarmUp is how long packets flow before they count; 0 means 1 s.
 	WarmUp time.Duration
-	// SetUps is how many calls are set up one after the other to measure how long
-	// that takes, each without and with the bridge; 0 leaves it out.
+	// SetUps is how many calls are set up one after the other, each without and with the bridge, to
+	// measure how long that takes; 0 skips this.
 	SetUps int
-	// Tools is how many tools run at once in one call while its latency is measured,
-	// on one call and on the first of Calls that is larger; 0 leaves it out. Up to 64.
+	// Tools is how many tools run at once in one call while latency is measured, in rounds with one
+	// call and with the first larger number of Calls; 0 skips them. Up to 64.
 	Tools int
-	// Events is how many events of its words each model tells a second, beside the sound;
-	// 0 leaves the rounds with words out. Up to 200.
+	// Events is how many events per second carry each model's words, beside the sound; 0 skips the
+	// rounds with words. Up to 200.
 	Events int
-	// EventBytes are the sizes of the text of an event, one round for each; none means
-	// 10 and 80.
+	// EventBytes are the text sizes of an event, one round each; empty means 10 and 80.
 	EventBytes []int
-	// NoLoad leaves out the rounds without words.
+	// NoLoad skips the rounds without words.
 	NoLoad bool
-	// Bridge is how the bridge is started.
+	// Bridge says how to start the bridge.
 	Bridge Command
 	// Version is the bridge's, for the report.
 	Version string
-	// Progress is told in a line what is being done; nil is told nothing.
+	// Progress gets a line for each step; it may be nil.
 	Progress io.Writer
 }
 
 func (c Config) validate() error {
 	var errs []error
 	if len(c.Calls) == 0 && c.SetUps == 0 && c.Tools == 0 {
-		errs = append(errs, errors.New("there is nothing to measure: name a number of calls, of set-ups or of tools"))
+		errs = append(errs, errors.New("nothing to measure: give a number of calls, set-ups or tools"))
 	}
 	for _, n := range c.Calls {
 		if n < 1 || n > maxCalls {
@@ -92,11 +89,11 @@ func (c Config) validate() error {
 
 func (c Config) tell(format string, args ...any) {
 	if c.Progress != nil {
-		_, _ = fmt.Fprintf(c.Progress, format+"\n", args...) // progress is not worth failing for
+		_, _ = fmt.Fprintf(c.Progress, format+"\n", args...) // failed progress output is no reason to stop
 	}
 }
 
-// eventSizes are the sizes of text that are measured.
+// eventSizes returns the text sizes to measure.
 func (c Config) eventSizes() []int {
 	if c.Events == 0 {
 		return nil

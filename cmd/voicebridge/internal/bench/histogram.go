@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// detail is how many buckets each doubling has: a value is known to 1 in 128.
+	// detail is how many buckets each doubling has: values are precise to 1 in 128.
 	detailBits = 7
 	detail     = 1 << detailBits
-	// rangeBits is the largest value, 2^37 ns or 137 s. Larger ones count as it.
+	// rangeBits sets the largest value, 2^37 ns or 137 s, as which larger ones count.
 	rangeBits = 37
 	buckets   = (rangeBits-detailBits)*detail + detail
 )
 
-// histogram counts durations in memory that does not grow (31 KB). The zero
-// value is empty. It is safe for concurrent use.
+// histogram counts durations in constant memory (31 KB). The zero value is empty. It is safe for
+// concurrent use.
 type histogram struct {
 	counts  [buckets]atomic.Uint64
 	total   atomic.Uint64
@@ -37,14 +37,14 @@ func (h *histogram) record(d time.Duration) {
 	}
 }
 
-// count is how many durations were recorded.
+// count returns how many durations were recorded.
 func (h *histogram) count() uint64 { return h.total.Load() }
 
-// max is the largest duration, exactly.
+// max returns the largest duration, exactly.
 func (h *histogram) max() time.Duration { return time.Duration(h.largest.Load()) }
 
-// quantile returns the smallest duration that a share q (0 to 1) of all does not
-// exceed, to 1 in 128; 0 when there is none.
+// quantile returns the smallest duration, to 1 in 128, that a share q (0 to 1) of all does not
+// exceed; 0 if there is none.
 func (h *histogram) quantile(q float64) time.Duration {
 	total := h.total.Load()
 	rank := max(uint64(math.Ceil(q*float64(total))), 1)
@@ -57,15 +57,15 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return 0
 }
 
-// bucketOf returns the bucket of a duration that is not negative. Up to
-// 2*detail ns each has its own; from there on the leading bits decide.
+// bucketOf returns the bucket of a duration that is not negative. Durations below 2*detail ns each
+// have their own; above that, the leading bits decide.
 func bucketOf(d time.Duration) int {
 	v := min(uint64(d), 1<<rangeBits-1) // not negative
 	shift := max(bits.Len64(v)-detailBits-1, 0)
 	return shift*detail + int(v>>shift) // below 2*detail
 }
 
-// middleOf is the value that stands for a bucket.
+// middleOf returns the value that stands for a bucket.
 func middleOf(bucket int) time.Duration {
 	shift := max(bucket/detail-1, 0)
 	low := int64(bucket-shift*detail) << shift

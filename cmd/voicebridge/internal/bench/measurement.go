@@ -10,23 +10,22 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// measurement is what packets are sent and heard for. Its clock is the one that
-// stamps them.
+// measurement records what becomes of packets. Its clock stamps them.
 type measurement struct {
 	epoch time.Time
-	// window is the last one that was opened; nil before the first.
+	// window is the window opened last; nil before the first.
 	window atomic.Pointer[window]
-	// wrong packets, by way, are those of another call and those that were changed,
-	// since path was asked for them. Such a packet does not say when it was sent.
+	// wrong counts, for each way and since paths was last called, packets that belong to another
+	// call or were changed. Their stamps cannot be trusted.
 	wrong [ways]atomic.Uint64
 }
 
 func newMeasurement() *measurement { return &measurement{epoch: time.Now()} }
 
-// now is ns on the measurement's clock, which is monotonic.
+// now returns the time in ns on the measurement's monotonic clock.
 func (m *measurement) now() int64 { return int64(time.Since(m.epoch)) }
 
-// way is where a packet goes.
+// way is the direction of a packet.
 type way int
 
 const (
@@ -35,19 +34,19 @@ const (
 	ways
 )
 
-// window is when packets count, by the time when they were sent, and what became
-// of them. All but sent and late is counted where they arrive, however late.
+// window is the time in which packets count, by when they were sent, and what became of them. All
+// but sent and late is counted on arrival, however late.
 type window struct {
 	from, to int64
 	ends     time.Time
 	ways     [ways]direction
-	// words are the events of the model's words, at the browser.
+	// words are the events with the model's words, at the browser.
 	words direction
 	// late is how far behind its schedule the generator was.
 	late histogram
 }
 
-// at returns the window that a packet counts in which was sent then, or nil.
+// at returns the window in which a packet sent at that time counts, or nil.
 func (m *measurement) at(sent int64) *window {
 	if w := m.window.Load(); w != nil && sent >= w.from && sent < w.to {
 		return w
@@ -55,13 +54,12 @@ func (m *measurement) at(sent int64) *window {
 	return nil
 }
 
-// lead is how far in the future a window begins, so that no packet that was
-// stamped before the window was known falls into it.
+// lead is how far in the future a window begins, so that no packet stamped before the window was
+// known falls into it.
 const lead = 20 * time.Millisecond
 
-// open lets packets count for d from shortly after now. The window before it,
-// if there was one, must have ended a while ago: what arrives for it from now on
-// is lost.
+// open starts a window of length d, shortly after now. An earlier window must have ended a while
+// ago: packets of it that arrive from now on are lost.
 func (m *measurement) open(d time.Duration) *window {
 	from := m.now() + int64(lead)
 	w := &window{from: from, to: from + int64(d), ends: m.epoch.Add(time.Duration(from) + d)}
@@ -69,8 +67,7 @@ func (m *measurement) open(d time.Duration) *window {
 	return w
 }
 
-// paths returns what became of the window's packets, and the wrong ones that came
-// since it was asked last.
+// paths returns what became of the window's packets, and the wrong ones since the last call.
 func (m *measurement) paths(w *window) Paths {
 	return Paths{
 		Up:   w.ways[upward].path(m.wrong[upward].Swap(0)),
@@ -82,29 +79,28 @@ func (m *measurement) paths(w *window) Paths {
 type direction struct {
 	latency histogram
 	sent    atomic.Uint64
-	// disordered packets came after a later one, or twice.
+	// disordered counts packets that came after a later one, or twice.
 	disordered atomic.Uint64
 }
 
-// lost is how many packets did not arrive.
+// lost returns how many packets did not arrive.
 func (d *direction) lost() int64 {
 	return int64(d.sent.Load()) - int64(d.latency.count()) // far below 2^63
 }
 
-// voice sends the packets of one stream. It has one user at a time.
+// voice sends the packets of one stream. It is not safe for concurrent use.
 type voice struct {
 	m     *measurement
 	way   way
 	to    rtc.AudioSink
-	phase time.Duration // in the frame of 20 ms
+	phase time.Duration // within the 20 ms frame
 
 	stamp   stamp
 	packet  rtp.Packet
 	payload [payloadSize]byte
 }
 
-// frame is the time that one packet stands for, and samples its length in RTP
-// timestamps (RFC 7587, 4.2).
+// frame is the time between packets, and samples the same in RTP timestamps (RFC 7587, 4.2).
 const (
 	frame   = 20 * time.Millisecond
 	samples = 960
@@ -114,9 +110,8 @@ func newVoice(m *measurement, way way, id uint32, to rtc.AudioSink) *voice {
 	return &voice{m: m, way: way, to: to, stamp: stamp{voice: id}}
 }
 
-// send sends the next packet and returns the window that it counts in, or nil. A
-// packet that cannot be sent is a lost one: whether the call still stands is for
-// others to see.
+// send sends the next packet and returns the window in which it counts, or nil. A packet that
+// cannot be sent counts as lost; whether the call is still up is checked elsewhere.
 func (v *voice) send() *window {
 	v.stamp.sequence++
 	v.stamp.sent = v.m.now()
@@ -127,8 +122,8 @@ func (v *voice) send() *window {
 	}
 	v.packet.Header = rtp.Header{
 		Version: 2, SSRC: v.stamp.voice,
-		SequenceNumber: uint16(v.stamp.sequence),           // wraps as RTP's do
-		Timestamp:      uint32(v.stamp.sequence) * samples, // wraps as RTP's do
+		SequenceNumber: uint16(v.stamp.sequence),           // wraps as in RTP
+		Timestamp:      uint32(v.stamp.sequence) * samples, // wraps as in RTP
 	}
 	v.packet.Payload = v.payload[:]
 	_ = v.to.WriteRTP(&v.packet)
@@ -141,7 +136,7 @@ type ear struct {
 	way   way
 	heard moment // the first packet
 
-	// What follows belongs to the stream's one reader.
+	// The rest belongs to the stream's one reader.
 	voice uint32
 	last  uint64
 }
@@ -173,7 +168,7 @@ func (e *ear) WriteRTP(packet *rtp.Packet) error {
 	return nil
 }
 
-// moment is something that happens once. init comes before all else.
+// moment is an event that happens once. init must be called first.
 type moment struct {
 	once sync.Once
 	at   time.Time     // valid when done is closed
@@ -182,7 +177,7 @@ type moment struct {
 
 func (t *moment) init() { t.done = make(chan struct{}) }
 
-// mark notes that it happens now. Only the first time counts.
+// mark records that it happens now. Only the first call counts.
 func (t *moment) mark() {
 	t.once.Do(func() {
 		t.at = time.Now()
@@ -190,7 +185,7 @@ func (t *moment) mark() {
 	})
 }
 
-// heardWords takes an event of the model's words at the browser.
+// heardWords takes an event with the model's words at the browser.
 func (m *measurement) heardWords(delta string) {
 	sent, ok := readMoment(delta)
 	if !ok {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// voicesPerPacer keeps a goroutine that sends at about a fifth of a core.
+// voicesPerPacer is how many voices one goroutine serves, at about a fifth of a core.
 const voicesPerPacer = 500
 
-// spread gives the voices phases that cover the frame evenly however many there
-// are: multiples of the golden ratio, without their whole part.
+// spread gives the voices phases that cover the frame evenly, however many there are: the
+// fractional parts of multiples of the golden ratio.
 func spread(voices []*voice) {
 	for i, v := range voices {
 		_, part := math.Modf(float64(i) * math.Phi)
@@ -21,8 +21,8 @@ func spread(voices []*voice) {
 	}
 }
 
-// speak lets all voices send a packet each 20 ms until ctx ends. Few goroutines
-// do it, because one timer for each voice would cost more than the packets.
+// speak makes every voice send a packet each 20 ms until ctx ends. A few goroutines serve all
+// voices, because a timer for each would cost more than the packets.
 func speak(ctx context.Context, m *measurement, voices []*voice) {
 	spread(voices)
 	var wg sync.WaitGroup
@@ -33,8 +33,8 @@ func speak(ctx context.Context, m *measurement, voices []*voice) {
 	wg.Wait()
 }
 
-// pace sends on the schedule, also when it is behind: a slow receiver must not
-// slow the sender, or the worst latencies would never be seen.
+// pace sends on schedule, even when it is behind: a slow receiver must not slow the sender, or the
+// worst latencies would never show.
 func pace(ctx context.Context, m *measurement, voices []*voice) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

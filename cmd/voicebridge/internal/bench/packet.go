@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// payloadSize has 20 ms of speech at 32 kbit/s.
+// payloadSize is the size of 20 ms of speech at 32 kbit/s.
 const payloadSize = 80
 
-// stamp is what a packet of ours carries, where the sound would be.
+// stamp is what our packets carry in place of sound.
 type stamp struct {
 	voice    uint32 // who speaks
 	sequence uint64 // from 1
 	sent     int64  // ns on the clock of the measurement
 }
 
-// head begins every payload: an Opus TOC byte, one 20 ms frame of full-band
-// sound (RFC 6716, 3.1), for whoever looks, and what tells our packets from others.
+// head begins every payload: an Opus TOC byte for one 20 ms frame of full-band sound (RFC 6716,
+// 3.1), and a mark that identifies our packets.
 var head = []byte{0xf8, 'v', 'b', 'l', 'd'}
 
 const (
@@ -34,11 +34,10 @@ func (s stamp) put(payload []byte) {
 	copy(payload, head)
 	binary.BigEndian.PutUint32(payload[voiceAt:], s.voice)
 	binary.BigEndian.PutUint64(payload[sequenceAt:], s.sequence)
-	binary.BigEndian.PutUint64(payload[sentAt:], uint64(s.sent)) // read back as it was
+	binary.BigEndian.PutUint64(payload[sentAt:], uint64(s.sent)) // reversed by readStamp
 }
 
-// readStamp returns the stamp of a payload; false says that the packet is not ours
-// or was changed on its way.
+// readStamp returns the stamp of a payload, or false if the packet is not ours or was changed.
 func readStamp(payload []byte) (stamp, bool) {
 	if len(payload) != payloadSize || !bytes.HasPrefix(payload, head) {
 		return stamp{}, false
@@ -51,11 +50,11 @@ func readStamp(payload []byte) (stamp, bool) {
 	return stamp{
 		voice:    binary.BigEndian.Uint32(payload[voiceAt:]),
 		sequence: binary.BigEndian.Uint64(payload[sequenceAt:]),
-		sent:     int64(binary.BigEndian.Uint64(payload[sentAt:])), // as it was put
+		sent:     int64(binary.BigEndian.Uint64(payload[sentAt:])), // reversed by put
 	}, true
 }
 
-// putMoment writes a moment of the measurement's clock as the first bytes of text.
+// putMoment writes a time of the measurement's clock as the first bytes of text.
 func putMoment(ns int64, size int) string {
 	text := fmt.Sprintf(" %0*s", stampBytes-1, strconv.FormatInt(ns, 36))
 	if more := size - len(text); more > 0 {
@@ -64,7 +63,7 @@ func putMoment(ns int64, size int) string {
 	return text
 }
 
-// readMoment reads what putMoment has written.
+// readMoment reads what putMoment wrote.
 func readMoment(text string) (ns int64, ok bool) {
 	if len(text) < stampBytes || text[0] != ' ' {
 		return 0, false

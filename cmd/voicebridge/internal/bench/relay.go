@@ -17,9 +17,9 @@ import (
 // maxOffer bounds the body of a call.
 const maxOffer = 1 << 20
 
-// Relay serves a bare relay until ctx ends: it makes a second call for each that it
-// gets, and passes sound and events on, and does nothing else. It is what a bridge is
-// compared with. It prints its address to out; upstream is the base URL of the API.
+// Relay serves a bare relay until ctx ends: for each call that it gets it makes a second one, and
+// does nothing but pass on sound and events. It is the baseline for the bridge. It prints its
+// address to out; upstream is the base URL of the API.
 func Relay(ctx context.Context, listen, upstream string, out io.Writer) error {
 	quiet := slog.New(slog.DiscardHandler)
 	api, err := rtc.New(rtc.Config{Loopback: true, Logger: quiet})
@@ -46,7 +46,7 @@ func Relay(ctx context.Context, listen, upstream string, out io.Writer) error {
 }
 
 type relay struct {
-	ctx    context.Context //nolint:containedctx // of the calls, which outlive their requests
+	ctx    context.Context //nolint:containedctx // nolint:containedctx // of the calls, which outlive their requests
 	api    *rtc.API
 	client *realtime.Client
 
@@ -62,7 +62,7 @@ type relayed struct {
 	all         sync.WaitGroup
 
 	mu sync.Mutex
-	id string // of the upstream's
+	id string // id of the upstream's call
 }
 
 func (r *relay) create(w http.ResponseWriter, req *http.Request) {
@@ -82,7 +82,7 @@ func (r *relay) create(w http.ResponseWriter, req *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// call answers the browser while the other side is being dialled.
+// call answers the browser while it dials the other side.
 func (r *relay) call(offer string, session []byte) (answer, id string, err error) {
 	ctx, end := context.WithCancel(r.ctx)
 	c := &relayed{end: end}

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Report is what was measured. Its JSON form is for programs, WriteTable for
-// people.
+// Report is the result of a benchmark. Its JSON form is for programs, WriteTable for people.
 type Report struct {
 	Version   string    `json:"version"`
 	StartedAt time.Time `json:"started_at"`
@@ -20,21 +19,21 @@ type Report struct {
 	Tools     []Tools   `json:"tools,omitempty"`
 	// Against compares it with an earlier report.
 	Against *Against `json:"against,omitempty"`
-	// Notes say what makes figures doubtful.
+	// Notes are reasons to doubt the figures.
 	Notes []string `json:"notes"`
 }
 
-// Machine is where the load generator and the bridge ran, both of them.
+// Machine is the machine that ran both the load generator and the bridge.
 type Machine struct {
 	OS    string `json:"goos"`
 	Arch  string `json:"goarch"`
 	Cores int    `json:"cores"`
 	Go    string `json:"go_version"`
-	// Shared says that the generator used the same cores as the bridge.
+	// Shared is set if the generator used the same cores as the bridge.
 	Shared bool `json:"generator_and_bridge_share_the_machine"`
 }
 
-// Settings are those of the measurement.
+// Settings are the settings of the benchmark.
 type Settings struct {
 	Seconds          float64 `json:"seconds"`
 	WarmUpSeconds    float64 `json:"warm_up_seconds"`
@@ -42,21 +41,20 @@ type Settings struct {
 	PayloadBytes     int     `json:"payload_bytes"`
 }
 
-// SetUp is how long calls took from the moment when their offer was posted, one
-// call after the other.
+// SetUp is how long set-ups took, from posting the offer, one call after the other.
 type SetUp struct {
 	Calls int `json:"calls"`
-	// Answer is when the SDP answer was there.
+	// Answer is the time to the SDP answer.
 	Answer Stage `json:"answer"`
-	// Channel is when the browser's data channel was open.
+	// Channel is the time until the browser's data channel was open.
 	Channel Stage `json:"data_channel_open"`
-	// Sound is when the upstream's first packet reached the browser.
+	// Sound is the time until the upstream's first packet reached the browser.
 	Sound Stage `json:"first_audio_at_browser"`
-	// Ready is when the caller is heard: session.created without the bridge,
-	// bridge.ready with it.
+	// Ready is the time until the caller is heard: session.created without the bridge, bridge.ready
+	// with it.
 	Ready Stage `json:"ready"`
-	// BridgeCPU is the processor time of the bridge for one call that is set up
-	// and ended, in ms; nil where the system does not tell.
+	// BridgeCPU is the bridge's processor time in ms to set up and end one call; nil where the
+	// system does not report it.
 	BridgeCPU *float64 `json:"bridge_cpu_ms_per_call"`
 }
 
@@ -73,45 +71,45 @@ type Times struct {
 	P95 float64 `json:"p95_ms"`
 }
 
-// Load is one round: so many calls at once, without the bridge and with it.
+// Load is one round: a number of simultaneous calls, without the bridge and with it.
 type Load struct {
 	Calls   int   `json:"calls"`
 	Direct  Paths `json:"direct"`
 	Bridged Paths `json:"bridged"`
-	// DirectSetUp and BridgedSetUp are how long it took to set up all calls, eight
-	// at a time, in seconds.
+	// DirectSetUp and BridgedSetUp are the seconds that it took to set up all calls, eight at a
+	// time.
 	DirectSetUp  float64 `json:"direct_set_up_seconds"`
 	BridgedSetUp float64 `json:"bridged_set_up_seconds"`
-	// DirectPerSecond and BridgedPerSecond are set-ups a second.
+	// DirectPerSecond and BridgedPerSecond are set-ups per second.
 	DirectPerSecond  float64 `json:"direct_set_ups_per_second"`
 	BridgedPerSecond float64 `json:"bridged_set_ups_per_second"`
-	// Added is Bridged less Direct, in µs. Ratio is Bridged by Direct.
+	// Added is Bridged minus Direct, in µs. Ratio is Bridged divided by Direct.
 	Added Ways `json:"added_us"`
 	Ratio Ways `json:"ratio"`
-	// Bridge is nil where the system does not tell what processes use.
+	// Bridge is nil where the system does not report what processes use.
 	Bridge    *Process  `json:"bridge"`
 	Generator Generator `json:"generator"`
-	// OthersCPU is what the rest of the machine used while the bridge was
-	// measured, in percent of one core.
+	// OthersCPU is the processor time of the rest of the machine while the bridge was measured, in
+	// percent of one core.
 	OthersCPU *float64 `json:"others_cpu_percent"`
 }
 
-// Paths are the two ways of a packet: up to the upstream, down to the browser.
+// Paths are the two directions of packets: up to the upstream, down to the browser.
 type Paths struct {
 	Up   Path `json:"up"`
 	Down Path `json:"down"`
 }
 
-// Path is what happened to the packets of one way. Latencies are one-way, in µs,
-// to 1 %.
+// Path is what happened to the packets of one direction. Latencies are one-way, in µs, precise to 1
+// %.
 type Path struct {
 	P50  float64 `json:"p50_us"`
 	P99  float64 `json:"p99_us"`
 	Max  float64 `json:"max_us"`
 	Sent uint64  `json:"sent"`
 	Lost int64   `json:"lost"`
-	// Disordered packets arrived after a later one or twice; Wrong ones were
-	// changed or belonged to another call.
+	// Disordered packets arrived after a later one or twice; Wrong ones were changed or belonged to
+	// another call.
 	Disordered uint64 `json:"disordered"`
 	Wrong      uint64 `json:"wrong"`
 }
@@ -128,15 +126,15 @@ type Quantiles struct {
 	P99 float64 `json:"p99"`
 }
 
-// Process is what the bridge used.
+// Process is what the bridge used of the machine.
 type Process struct {
-	// CPU is in percent of one core, of all calls and of each.
+	// CPU is in percent of one core, in total and per call.
 	CPU        float64 `json:"cpu_percent"`
 	CPUPerCall float64 `json:"cpu_percent_per_call"`
-	// CPUPerPacket is in µs for each packet that was forwarded, either way.
+	// CPUPerPacket is in µs per packet forwarded, either way.
 	CPUPerPacket float64 `json:"cpu_us_per_packet"`
-	// Memory is resident and in KiB: before the first call, with all calls, and
-	// the difference for each.
+	// Memory is resident, in KiB: before the first call, with all calls, and the difference per
+	// call.
 	IdleRSS    int64   `json:"idle_rss_kib"`
 	RSS        int64   `json:"rss_kib"`
 	RSSPerCall float64 `json:"rss_kib_per_call"`
@@ -145,7 +143,7 @@ type Process struct {
 // Generator is what the load generator used while the bridge was measured.
 type Generator struct {
 	CPU *float64 `json:"cpu_percent"`
-	// LateP99 is how far behind its schedule it sent, in µs.
+	// LateP99 is how far it was behind its schedule, in µs.
 	LateP99 float64 `json:"late_p99_us"`
 }
 
@@ -189,7 +187,7 @@ func compareStages(direct, bridged *histogram) Stage {
 	return s
 }
 
-// perSecond fills the set-ups a second.
+// perSecond fills in the set-ups per second.
 func (l *Load) perSecond() {
 	of := func(seconds float64) float64 {
 		if seconds <= 0 {
@@ -200,7 +198,7 @@ func (l *Load) perSecond() {
 	l.DirectPerSecond, l.BridgedPerSecond = of(l.DirectSetUp), of(l.BridgedSetUp)
 }
 
-// compare fills Added and Ratio.
+// compare fills in Added and Ratio.
 func (l *Load) compare() {
 	l.Added = Ways{Up: less(l.Bridged.Up, l.Direct.Up), Down: less(l.Bridged.Down, l.Direct.Down)}
 	l.Ratio = Ways{Up: by(l.Bridged.Up, l.Direct.Up), Down: by(l.Bridged.Down, l.Direct.Down)}
@@ -220,13 +218,13 @@ func by(a, b Path) Quantiles {
 	return Quantiles{P50: ratio(a.P50, b.P50), P99: ratio(a.P99, b.P99)}
 }
 
-// What makes a round doubtful.
+// Limits beyond which a round is doubtful.
 const (
 	lateLimit   = 5000 // µs behind the schedule
 	othersLimit = 25   // percent of one core
 )
 
-// notes says what makes the round doubtful.
+// notes returns reasons to doubt the round.
 func (l Load) notes() []string {
 	var out []string
 	for _, why := range slices.Concat(l.Generator.doubts(l.OthersCPU), lossDoubts([]namedPath{
@@ -238,8 +236,8 @@ func (l Load) notes() []string {
 	return out
 }
 
-// doubts says whether the machine was too busy. others is what the rest of it used,
-// nil where it is not known.
+// doubts returns the reasons if the machine was too busy. others is what the rest of the machine
+// used, nil if unknown.
 func (g Generator) doubts(others *float64) []string {
 	var out []string
 	if g.LateP99 > lateLimit {
@@ -256,7 +254,7 @@ type namedPath struct {
 	path Path
 }
 
-// lossDoubts says where packets were lost, changed or out of order.
+// lossDoubts reports packets that were lost, changed or out of order.
 func lossDoubts(paths []namedPath) []string {
 	var out []string
 	for _, way := range paths {
@@ -267,25 +265,25 @@ func lossDoubts(paths []namedPath) []string {
 	return out
 }
 
-// machine is what this runs on.
+// machine describes this machine.
 func machine() Machine {
 	return Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(), Shared: true}
 }
 
-// Words is one round with words: the same calls first without and then with events
-// of the model's words beside the sound.
+// Words is one round with words: the same calls, first without and then with events that carry the
+// model's words beside the sound.
 type Words struct {
 	Calls           int `json:"calls"`
 	EventsPerSecond int `json:"events_per_second_per_call"`
 	EventBytes      int `json:"text_bytes_per_event"`
-	// Without and With are what the sound was like.
+	// Without and With are the two halves.
 	Without WordsHalf `json:"without"`
 	With    WordsHalf `json:"with"`
-	// Events are those that arrived at the browsers, of the second half.
+	// Events are the events that arrived at the browsers in the second half.
 	Events Path `json:"events"`
-	// AudioRatio is the sound's latency with words by that without.
+	// AudioRatio is the audio latency with words divided by that without.
 	AudioRatio Ways `json:"audio_with_by_without"`
-	// CPUPerEvent is in µs: what the words add, by event.
+	// CPUPerEvent is the processor time in µs that words add per event.
 	CPUPerEvent *float64 `json:"cpu_us_per_event"`
 }
 
@@ -298,7 +296,7 @@ type WordsHalf struct {
 	OthersCPU  *float64  `json:"others_cpu_percent"`
 }
 
-// notes says what makes the round doubtful.
+// notes returns reasons to doubt the round.
 func (w Words) notes() []string {
 	var out []string
 	for _, why := range slices.Concat(w.With.Generator.doubts(w.With.OthersCPU), lossDoubts([]namedPath{
@@ -313,18 +311,17 @@ func (w Words) notes() []string {
 	return out
 }
 
-// Against compares the report with an earlier one: of the bare relay, or of another
-// version.
+// Against compares the report with an earlier one, of the bare relay or of another version.
 type Against struct {
 	Of      string   `json:"of"` // the other report's version and time
 	Figures []Figure `json:"figures"`
 }
 
-// Figure is one figure of both reports.
+// Figure is one figure that both reports have.
 type Figure struct {
 	Name  string  `json:"name"`
 	This  float64 `json:"this"`
 	Other float64 `json:"other"`
-	// Ratio is This by Other.
+	// Ratio is This divided by Other.
 	Ratio float64 `json:"ratio"`
 }

@@ -179,7 +179,7 @@ func TestFiguresOfARoundWithTools(t *testing.T) {
 	}
 	notes := bad.notes()
 	for _, want := range []string{
-		"does not offer mini-javascript-execution", "no tool was answered", "beside it, through a bridge without tools, became slower, too, by 89.5 ms up",
+		"does not offer mini-javascript-execution", "no tool answered", "beside it, through a bridge without tools, became slower, too, by 89.5 ms up",
 		"without tools: the load generator was up to 9.0 ms behind", "with tools: other processes used 120 %", "with tools: down: 7 of 500 packets lost",
 	} {
 		if !slices.ContainsFunc(notes, func(note string) bool {

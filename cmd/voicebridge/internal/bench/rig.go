@@ -17,7 +17,7 @@ import (
 // atOnce is how many calls are set up or ended at the same time.
 const atOnce = 8
 
-// rig is what calls are made with: both ends, and a bridge between them or none.
+// rig makes calls: it has both ends, with or without a bridge between them.
 type rig struct {
 	m      *measurement
 	api    *rtc.API
@@ -25,14 +25,14 @@ type rig struct {
 	bridge *bridge // nil: browsers connect to the upstream
 	bare   bool    // the bridge is a bare relay
 	client *realtime.Client
-	pool   *http.Transport // of client
+	pool   *http.Transport // connections of client
 	// alive ends, with its cause, when the bridge does.
 	alive context.Context
 	end   context.CancelCauseFunc
 }
 
-// openRig makes a rig, with a bridge when command is set. trickle lets calls of
-// the upstream speak by themselves. close must be called.
+// openRig makes a rig, with a bridge if command is set. trickle makes the upstream's calls speak on
+// their own. close must be called.
 func openRig(ctx context.Context, command *Command, calls int, trickle time.Duration) (*rig, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	api, err := rtc.New(rtc.Config{Loopback: true, Logger: quiet})
@@ -56,17 +56,16 @@ func openRig(ctx context.Context, command *Command, calls int, trickle time.Dura
 	return r, nil
 }
 
-// watch ends the rig when its bridge has ended by itself. It returns when the
-// bridge has ended.
+// watch waits for the bridge to end, and ends the rig if it did so by itself.
 func (r *rig) watch() {
 	<-r.bridge.exited
 	r.end(r.bridge.died())
 }
 
-// lastWords is how long the bridge may take to end after a call of it has failed.
+// lastWords is how long to wait for the bridge to end after one of its calls has failed.
 const lastWords = time.Second
 
-// explain adds to an error what the bridge has to say about it.
+// explain adds the bridge's output to an error.
 func (r *rig) explain(err error) error {
 	if err == nil || r.bridge == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBridgeEnded) {
 		return err
@@ -87,7 +86,7 @@ func (r *rig) close() error {
 	if r.bridge != nil {
 		errs = append(errs, r.bridge.close())
 	}
-	// A connection that was dialled and never used would hold the server up.
+	// A connection that was dialled but never used would hold up the server.
 	r.pool.CloseIdleConnections()
 	if r.up != nil {
 		errs = append(errs, r.up.close())
@@ -97,7 +96,7 @@ func (r *rig) close() error {
 	return errors.Join(errs...)
 }
 
-// readyType is the event after which the caller is heard.
+// readyType returns the type of the event after which the caller is heard.
 func (r *rig) readyType() string {
 	if r.bridge != nil && !r.bare {
 		return typeBridgeReady
@@ -117,8 +116,8 @@ func (r *rig) dial(ctx context.Context, number int) (*browser, error) {
 	return b, nil
 }
 
-// dialAll makes n calls, a few at once, and returns them when all are ready. On
-// an error none is left.
+// dialAll makes n calls, a few at once, and returns them when all are ready. On error it leaves
+// none.
 func (r *rig) dialAll(ctx context.Context, n int) ([]*browser, error) {
 	all := make([]*browser, n)
 	g, gctx := errgroup.WithContext(ctx)
@@ -141,7 +140,7 @@ func (r *rig) dialAll(ctx context.Context, n int) ([]*browser, error) {
 	return all, nil
 }
 
-// hangUpAll ends the calls that there are.
+// hangUpAll ends all calls that were made.
 func hangUpAll(ctx context.Context, all []*browser) error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -153,8 +152,8 @@ func hangUpAll(ctx context.Context, all []*browser) error {
 	return g.Wait()
 }
 
-// whole returns a context that ends, with its cause, when one of the calls or the
-// rig does, and what ends it with another cause.
+// whole returns a context that ends, with its cause, when one of the calls or the rig ends, and a
+// function that ends it with another cause.
 func (r *rig) whole(all []*browser) (context.Context, func(cause error)) {
 	ctx, end := context.WithCancelCause(r.alive)
 	stops := make([]func() bool, 0, len(all))
@@ -171,7 +170,7 @@ func (r *rig) whole(all []*browser) (context.Context, func(cause error)) {
 	}
 }
 
-// wait returns at a time, or with the cause when ctx ends before.
+// wait waits until a time. It returns the cause if ctx ends first.
 func wait(ctx context.Context, until time.Time) error {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

@@ -28,7 +28,7 @@ func openDirect(t *testing.T, trickle time.Duration) *rig {
 	return r
 }
 
-// TestDirectCalls runs the reference: browsers and upstream without a bridge.
+// TestDirectCalls measures the baseline: browsers and upstream without a bridge.
 func TestDirectCalls(t *testing.T) {
 	t.Parallel()
 	r := openDirect(t, 0)

@@ -8,20 +8,18 @@ import (
 )
 
 const (
-	// trickle is how often the upstream speaks while set-up is measured. With
-	// frames of 20 ms the first sound would wait for the next frame and hide the
-	// differences that are looked for.
+	// trickle is how often the upstream speaks while set-up is measured. With 20 ms frames the
+	// first sound would wait for the next frame, which would hide the differences of interest.
 	trickle = 2 * time.Millisecond
-	// practice is how many calls go before those that count: they load code and
-	// open the connections that HTTP keeps.
+	// practice is how many uncounted calls come first: they load code and open the connections that
+	// HTTP keeps.
 	practice = 2
 )
 
-// stages are the times of the set-ups of one way.
+// stages are the times of set-ups, with or without the bridge.
 type stages struct{ answer, channel, sound, ready histogram }
 
-// measureSetUp sets calls up one after the other, by turns without and with the
-// bridge.
+// measureSetUp sets up calls one after the other, alternating without and with the bridge.
 func measureSetUp(ctx context.Context, c Config) (out SetUp, err error) {
 	bridged, err := openRig(ctx, &c.Bridge, 1, trickle)
 	if err != nil {
@@ -64,7 +62,7 @@ func measureSetUp(ctx context.Context, c Config) (out SetUp, err error) {
 	return out, nil
 }
 
-// setUp makes one call, waits until it stands, and ends it.
+// setUp makes one call, waits until it is up, and ends it.
 func (r *rig) setUp(s *stages, counts bool) error {
 	b, err := r.dial(r.alive, 1)
 	if err != nil {

@@ -49,12 +49,12 @@ func (r Report) writeHead(w io.Writer) {
 		s.PacketsPerSecond, s.PayloadBytes, s.Seconds, s.WarmUpSeconds)
 }
 
-// columns aligns to the right, as figures want it.
+// columns aligns figures to the right.
 func columns(w io.Writer, title string, rows func(t io.Writer)) {
 	fmt.Fprintf(w, "\n%s\n", title)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	rows(t)
-	_ = t.Flush() // w is a buffer, which keeps its error for its own Flush
+	_ = t.Flush() // w is a buffer and keeps its error for its own Flush
 }
 
 func (s SetUp) write(w io.Writer) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// talk is calls that stand and whose both ends speak.
+// talk is a set of calls that are up and whose ends both speak.
 type talk struct {
 	rig      *rig
 	browsers []*browser
@@ -19,12 +19,12 @@ type talk struct {
 	end   func(cause error)
 
 	hush   context.CancelFunc
-	silent chan struct{} // closed when nobody is speaking
+	silent chan struct{} // closed when no voice is speaking
 
-	batches *batches // of the call whose model uses tools; nil: there is none
+	batches *batches // of the call whose model uses tools; may be nil
 }
 
-// talk makes n calls and lets both ends of each speak. stop must be called.
+// talk makes n calls and makes both ends of each speak. stop must be called.
 func (r *rig) talk(n int) (*talk, error) {
 	began := time.Now()
 	browsers, err := r.dialAll(r.alive, n)
@@ -58,7 +58,7 @@ func (t *talk) stop() error {
 	return hangUpAll(t.rig.alive, t.browsers)
 }
 
-// flow makes n calls, lets both ends speak and measures.
+// flow makes n calls, makes both ends speak, and measures.
 func (r *rig) flow(c Config, n int) (f flow, err error) {
 	t, err := r.talk(n)
 	if err != nil {
@@ -68,11 +68,11 @@ func (r *rig) flow(c Config, n int) (f flow, err error) {
 	return t.measure(t.alive, c)
 }
 
-// flow is what one half of a round found.
+// flow is the result of one half of a round.
 type flow struct {
 	paths     Paths
 	generator Generator
-	seconds   float64 // between the two readings of what was used
+	seconds   float64 // between the two readings
 	used      *usage  // by the bridge and its children in that time, and its memory at the end
 	others    *float64
 	setUp     time.Duration // of all calls
@@ -81,8 +81,8 @@ type flow struct {
 	words     Path          // events of words
 }
 
-// measure counts packets for a while, after the time that does not count. ctx must
-// end when one of the calls does.
+// measure counts packets for the duration, after the warm-up. ctx must end when one of the calls
+// ends.
 func (t *talk) measure(ctx context.Context, c Config) (f flow, err error) {
 	f.setUp = t.setUp
 	if err := wait(ctx, time.Now().Add(c.WarmUp)); err != nil {
@@ -104,7 +104,7 @@ func (t *talk) measure(ctx context.Context, c Config) (f flow, err error) {
 	return f, nil
 }
 
-// reading is what processes had used, and tools had answered, at a time.
+// reading is what processes have used, and tools have answered, so far.
 type reading struct {
 	at                   time.Time
 	bridge, own          usage
@@ -127,7 +127,7 @@ func (t *talk) read() reading {
 	return out
 }
 
-// account takes the difference of two readings.
+// account subtracts two readings.
 func (f *flow) account(before, after reading) {
 	f.seconds = after.at.Sub(before.at).Seconds()
 	if f.seconds > 0 {

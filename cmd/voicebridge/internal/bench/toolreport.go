@@ -8,40 +8,39 @@ import (
 	"strings"
 )
 
-// Tools is one round with tools: so many calls through the bridge, first without
-// tools and then with tools that run all the time in one of them.
+// Tools is one round with tools: a number of calls through the bridge, first without tools and then
+// with tools running all the time in one of them.
 type Tools struct {
 	Calls  int `json:"calls"`
 	AtOnce int `json:"tools_at_once"`
-	// Batch says which tools run at once, by name.
+	// Batch counts the tools that run at once, by name.
 	Batch   map[string]int `json:"batch"`
 	Without Half           `json:"without_tools"`
 	With    Half           `json:"with_tools"`
-	// Added is With less Without, in µs. Ratio is With by Without.
+	// Added is With minus Without, in µs. Ratio is With divided by Without.
 	Added Compared `json:"added_us"`
 	Ratio Compared `json:"ratio"`
 
-	// Batches, Asked and Answered are of the whole round: how often the tools were
-	// started together, how many calls that were, and how many of them were answered.
-	// Each was answered once and each batch had one response.create, or the round
-	// would have failed.
+	// Batches, Asked and Answered cover the whole round: how often the tools were started together,
+	// how many calls that made, and how many were answered. Each was answered once and each batch
+	// had one response.create; otherwise the round fails.
 	Batches  uint64 `json:"batches"`
 	Asked    uint64 `json:"tool_calls"`
 	Answered uint64 `json:"answered_once"`
-	// BatchTime is from the beginning of a batch to its response.create.
+	// BatchTime is the time from the beginning of a batch to its response.create.
 	BatchTime Times `json:"batch_time"`
 }
 
 // Half is one half of a round with tools.
 type Half struct {
 	Calls Paths `json:"calls"`
-	// Beside is one call through another bridge, which runs no tools, at the same
-	// time: what tools do to it they do by keeping the processors busy.
+	// Beside is one call through another bridge, without tools, at the same time: tools affect it
+	// only by keeping the processors busy.
 	Beside Paths `json:"beside"`
-	// PerSecond is how many tool calls were answered in a second.
+	// PerSecond is how many tool calls were answered per second.
 	PerSecond float64 `json:"tools_per_second"`
-	// BridgeCPU and ToolsCPU are what the bridge and the processes of its tools used,
-	// in percent of one core; nil where the system does not tell.
+	// BridgeCPU and ToolsCPU are what the bridge and the processes of its tools used, in percent of
+	// one core; nil where the system does not report it.
 	BridgeCPU *float64  `json:"bridge_cpu_percent"`
 	ToolsCPU  *float64  `json:"tools_cpu_percent"`
 	Generator Generator `json:"generator"`
@@ -56,7 +55,7 @@ type Compared struct {
 	Beside Ways `json:"beside"`
 }
 
-// count takes what was counted. The last batch is answered.
+// count takes over the counts. The last batch must have been answered.
 func (r *Tools) count(b *batches) {
 	r.Batches, r.Asked, r.Answered = b.batch, b.asked, b.answered.Load()
 	r.BatchTime = Times{milli(b.took.quantile(0.5)), milli(b.took.quantile(0.95))}
@@ -66,7 +65,7 @@ func (r *Tools) count(b *batches) {
 	}
 }
 
-// compare fills Added and Ratio.
+// compare fills in Added and Ratio.
 func (r *Tools) compare() {
 	each := func(f func(a, b Path) Quantiles) Compared {
 		ways := func(with, without Paths) Ways {
@@ -77,14 +76,13 @@ func (r *Tools) compare() {
 	r.Added, r.Ratio = each(less), each(by)
 }
 
-// What the call beside the bridge may become slower by before it makes the round
-// doubtful: both at p99.
+// A round is doubtful if the call beside slows down at p99 by more than both limits.
 const (
 	besideRatio = 2
 	besideLimit = 1000 // µs
 )
 
-// notes says what makes the round doubtful.
+// notes returns reasons to doubt the round.
 func (r Tools) notes() []string {
 	var out []string
 	note := func(format string, args ...any) {
@@ -96,12 +94,12 @@ func (r Tools) notes() []string {
 		}
 	}
 	if r.With.PerSecond == 0 {
-		note("no tool was answered in the time that was measured")
+		note("no tool answered in the measured time")
 	}
 	added, ratio := r.Added.Beside, r.Ratio.Beside
 	if slower := func(added, ratio Quantiles) bool { return added.P99 > besideLimit && ratio.P99 > besideRatio }; slower(added.Up, ratio.Up) || slower(added.Down, ratio.Down) {
 		note("the call beside it, through a bridge without tools, became slower, too, by %.1f ms up and %.1f ms down (p99): "+
-			"so much of what was added is the want of cores", added.Up.P99/1000, added.Down.P99/1000)
+			"that much of the added latency comes from too few cores", added.Up.P99/1000, added.Down.P99/1000)
 	}
 	for _, half := range []struct {
 		name string

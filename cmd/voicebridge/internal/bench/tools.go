@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// batchTimeout is how long the last batch may take: longer than a tool.
+// batchTimeout is how long the last batch may take: longer than any tool.
 const batchTimeout = 60 * time.Second
 
-// measureTools is one round: n calls through the bridge, first without tools, then
-// with tools that run all the time in one of them. A call through another bridge,
-// which runs no tools, is measured beside them in both halves: it waits for a
-// processor as often as the first bridge does.
+// measureTools is one round: n calls through the bridge, first without tools, then with tools
+// running all the time in one of them. In both halves it also measures a call through another
+// bridge, which runs no tools and waits for a processor as often as the first bridge does.
 func measureTools(ctx context.Context, c Config, n int) (row Tools, err error) {
 	tools, err := openRig(ctx, &c.Bridge, n, 0)
 	if err != nil {
@@ -55,7 +54,7 @@ func measureTools(ctx context.Context, c Config, n int) (row Tools, err error) {
 	return row, nil
 }
 
-// half measures the calls, and the one beside them at the same time.
+// half measures the calls, and at the same time the one beside them.
 func (t *talk) half(c Config, beside *talk) (h Half, err error) {
 	ctx, end := context.WithCancelCause(t.alive)
 	defer end(nil)
@@ -83,8 +82,8 @@ func (t *talk) half(c Config, beside *talk) (h Half, err error) {
 	return h, nil
 }
 
-// startTools lets the model of one call use tools from now on, so many at once.
-// The calls end with what breaks the rules of it.
+// startTools lets the model of one call use tools from now on, size at once. A broken rule ends the
+// calls.
 func (t *talk) startTools(atOnce int) error {
 	call := t.calls[0]
 	var b *batches
@@ -107,8 +106,8 @@ func (t *talk) startTools(atOnce int) error {
 	return nil
 }
 
-// stopTools waits until the running batch is answered, which may take as long as
-// patience, and a while longer for what must no longer come.
+// stopTools waits until the running batch is answered, for at most patience, and then a while
+// longer to catch anything superfluous.
 func (t *talk) stopTools(patience time.Duration) error {
 	call, b := t.calls[0], t.batches
 	if err := call.order(t.alive, func() { b.last = true }); err != nil {

@@ -18,7 +18,7 @@ import (
 type object = map[string]any
 
 const (
-	// connectTimeout bounds how long a call may take to stand.
+	// connectTimeout bounds how long a call may take to be up.
 	connectTimeout = 30 * time.Second
 	// closeTimeout bounds how long running requests may take at the end.
 	closeTimeout = 10 * time.Second
@@ -26,11 +26,10 @@ const (
 
 var errHungUp = errors.New("hung up")
 
-// upstream is a simulator whose calls hear and say the packets of the
-// measurement.
+// upstream is a simulator whose calls hear and send the benchmark's packets.
 type upstream struct {
 	m *measurement
-	// trickle, when set, lets each call speak by itself, a packet each trickle.
+	// trickle, if set, makes each call speak by itself, one packet per trickle.
 	trickle time.Duration
 
 	url string // base URL, to which /realtime/calls is added
@@ -78,7 +77,7 @@ func (u *upstream) close() error {
 	return err
 }
 
-// drive takes a call over.
+// drive takes over a call.
 func (u *upstream) drive(s *simulator.Session) (rtc.AudioSink, simulator.Model) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -140,8 +139,8 @@ func (c *upstreamCall) Respond() bool {
 	return true
 }
 
-// order has f called in the session's goroutine and waits for it, or until ctx or
-// the session ends.
+// order has the session's goroutine call f, and waits until it has, or until ctx or the session
+// ends.
 func (c *upstreamCall) order(ctx context.Context, f func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -161,7 +160,7 @@ func (c *upstreamCall) order(ctx context.Context, f func()) error {
 	}
 }
 
-// trickle speaks as long as the call lasts. Before it is connected nothing is sent.
+// trickle speaks until the call ends. Nothing is sent before it is connected.
 func (c *upstreamCall) trickle(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// errNoUsage says that this system does not tell what processes use.
-var errNoUsage = errors.New("only Linux tells what a process uses")
+// errNoUsage means that the system does not report what processes use.
+var errNoUsage = errors.New("only Linux reports what a process uses")
 
-// clockTick is the unit of times in /proc/PID/stat, the same on all of Linux's
-// architectures (USER_HZ, proc(5)).
+// clockTick is the unit of times in /proc/PID/stat, the same on all Linux architectures (USER_HZ,
+// proc(5)).
 const clockTick = 10 * time.Millisecond
 
-// usage is what a process has used until now.
+// usage is what a process has used so far.
 type usage struct {
 	cpu time.Duration // user and system time of all threads
-	// children is the time of the processes that it has started and that have ended.
+	// children is the time of its child processes that have ended.
 	children time.Duration
 	rss      int64 // resident memory in KiB
 }
 
-// readUsage asks Linux. Elsewhere it fails with errNoUsage.
+// readUsage asks Linux. On other systems it fails with errNoUsage.
 func readUsage(pid int) (usage, error) {
 	if runtime.GOOS != "linux" {
 		return usage{}, errNoUsage
@@ -49,14 +49,13 @@ func readUsage(pid int) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	// Both are too small by what they do not see: the ticks by a fraction of a
-	// tick, the threads by those that have ended.
+	// Both are underestimates: the ticks by a fraction of a tick, the threads by those that have
+	// ended.
 	return usage{cpu: max(cpu, threadTime(dir)), children: children, rss: rss}, nil
 }
 
-// threadTime sums the processor time of the threads that live, in ns rather than
-// ticks: one call uses a few ticks in ten seconds. It is 0 where the kernel does
-// not keep it.
+// threadTime sums the processor time of the live threads, in ns rather than ticks: one call uses
+// only a few ticks in ten seconds. It is 0 where the kernel does not keep it.
 func threadTime(dir string) time.Duration {
 	files, err := filepath.Glob(filepath.Join(dir, "task", "*", "schedstat"))
 	if err != nil {
@@ -66,7 +65,7 @@ func threadTime(dir string) time.Duration {
 	for _, name := range files {
 		content, err := os.ReadFile(name)
 		if err != nil {
-			continue // a thread that ended just now
+			continue // a thread that has just ended
 		}
 		first, _, _ := strings.Cut(string(content), " ")
 		if ns, err := strconv.ParseInt(first, 10, 64); err == nil {
@@ -76,9 +75,9 @@ func threadTime(dir string) time.Duration {
 	return sum
 }
 
-// parseStat reads the processor time of /proc/PID/stat, the process's own and that
-// of its children that have ended: fields 14 to 17, counted behind the command's
-// name, which may hold spaces and parentheses.
+// parseStat reads the processor time from /proc/PID/stat, of the process and of its children that
+// have ended: fields 14 to 17, counted after the command's name, which may contain spaces and
+// parentheses.
 func parseStat(content []byte) (own, children time.Duration, err error) {
 	end := bytes.LastIndexByte(content, ')')
 	if end < 0 {
@@ -98,7 +97,7 @@ func parseStat(content []byte) (own, children time.Duration, err error) {
 	return time.Duration(ticks[0]+ticks[1]) * clockTick, time.Duration(ticks[2]+ticks[3]) * clockTick, nil
 }
 
-// parseStatus reads the resident memory, in KiB, of /proc/PID/status.
+// parseStatus reads the resident memory, in KiB, from /proc/PID/status.
 func parseStatus(content []byte) (int64, error) {
 	for line := range strings.Lines(string(content)) {
 		value, ok := strings.CutPrefix(line, "VmRSS:")
@@ -114,8 +113,7 @@ func parseStatus(content []byte) (int64, error) {
 	return 0, errors.New("read memory: no VmRSS in status")
 }
 
-// busyTime is the processor time that the whole machine has spent, by all
-// processes and for interrupts.
+// busyTime is the processor time that the whole machine has spent on processes and interrupts.
 func busyTime() (time.Duration, error) {
 	if runtime.GOOS != "linux" {
 		return 0, errNoUsage
@@ -127,9 +125,9 @@ func busyTime() (time.Duration, error) {
 	return parseMachine(content)
 }
 
-// parseMachine reads the first line of /proc/stat: ticks as user, nice, system,
-// idle, waiting for disks, and interrupts. The guests' ticks, at the end, are in
-// user and nice already; the hypervisor's were spent elsewhere.
+// parseMachine reads the first line of /proc/stat: ticks as user, nice, system, idle, iowait and
+// interrupts. The guests' ticks, at the end, are already in user and nice; the hypervisor's were
+// spent elsewhere.
 func parseMachine(content []byte) (time.Duration, error) {
 	line, _, _ := strings.Cut(string(content), "\n")
 	fields := strings.Fields(line)

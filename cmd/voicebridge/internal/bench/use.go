@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// use is how our model uses one tool of the bridge.
+// use is how the model uses one tool of the bridge.
 type use struct {
 	name string
-	// arguments makes those of a call. Whatever the tool answers holds mark.
+	// arguments returns the arguments of a call that makes the tool's output contain mark.
 	arguments func(mark string) object
 }
 
@@ -23,17 +23,17 @@ const (
 	chartPoints  = 12
 )
 
-// markOf is what the output of a call must hold, and no other output does.
+// markOf returns the text that the output of a call, and of no other, must contain.
 func markOf(callID string) string { return "for " + callID + "." }
 
-// uses are the tools that our model uses in turn: one that runs a process for a
-// while and says much, and one that answers at once.
+// uses are the tools that the model uses in turn: one that runs a process for a while and prints a
+// lot, and one that answers at once.
 var uses = []use{
 	{"mini-javascript-execution", func(mark string) object { return object{"code": program(mark)} }},
 	{"create_bar_chart", func(mark string) object { return chart(mark) }},
 }
 
-// program computes, then prints mark and some 10 KB.
+// program computes, then prints mark and about 10 KB.
 func program(mark string) string {
 	return fmt.Sprintf(`const until = Date.now() + %d;
 let sum = 0;
@@ -70,23 +70,23 @@ func offered(session object) []use {
 	return out
 }
 
-// answers reports whether output is a tool's success for the call that had mark.
+// answers reports whether output is a tool's success in the call with mark.
 func answers(output, mark string) bool {
 	var result object
 	if !strings.Contains(output, mark) || json.Unmarshal([]byte(output), &result) != nil {
-		return false // a failure is a sentence
+		return false // a failure is a sentence, not JSON
 	}
 	exit, isProgram := result["exit"]
 	return !isProgram || exit == "completed"
 }
 
-// text writes arguments as a model does.
+// text encodes arguments as a model does.
 func text(o object) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(o); err != nil {
-		panic("bench: encode arguments: " + err.Error()) // they are strings and numbers
+		panic("bench: encode arguments: " + err.Error()) // all are strings and numbers
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -12,14 +12,14 @@ import (
 	"voicebridge/realtime"
 )
 
-// narrator is a model that speaks without an end: answers whose words are told event
-// by event. It belongs to the session's goroutine.
+// narrator is a model that never stops speaking: its answers are told word by word in events. It
+// belongs to the session's goroutine.
 type narrator struct {
 	of   stage
 	m    *measurement
-	size int    // bytes of text of an event
-	name string // of the call: ids are unique
-	// first is how many events tell the first answer; 0 is as many as the others.
+	size int    // bytes of text per event
+	name string // of the call, to make ids unique
+	// first is how many events the first answer has; 0 means as many as the others.
 	first int
 
 	answers, events int
@@ -29,7 +29,7 @@ type narrator struct {
 func (n *narrator) item() string     { return fmt.Sprintf("item_%s_%d", n.name, n.answers) }
 func (n *narrator) response() string { return fmt.Sprintf("resp_%s_%d", n.name, n.answers) }
 
-// say tells the next words, which were due at a moment.
+// say sends the next words, which were due at a moment.
 func (n *narrator) say(at int64) {
 	if n.events == 0 {
 		n.begin()
@@ -65,7 +65,7 @@ func (n *narrator) begin() {
 	n.of.Emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": n.response()})
 }
 
-// end ends the answer, if one is being told.
+// end ends the current answer, if any.
 func (n *narrator) end() {
 	if n.events == 0 {
 		return
@@ -99,13 +99,13 @@ func (n *narrator) respond(kind, status string, output []any) {
 	}})
 }
 
-// narrate lets the models of all calls speak, so many events a second each, until ctx
-// ends, on a schedule that does not wait for anybody. It ends their answers.
+// narrate makes the models of all calls speak, a number of events per second each, until ctx ends,
+// on a schedule that waits for nobody. Then it ends their answers.
 func (t *talk) narrate(ctx context.Context, perSecond, size int) {
 	narrators := make([]*narrator, len(t.calls))
 	for i, c := range t.calls {
-		// The end of an answer repeats all of it, several times. People do not end their
-		// turns in the same moment, so the answers of the calls do not, either.
+		// The end of an answer repeats all of it, several times. People do not end their turns at
+		// the same moment, so the calls' answers must not either.
 		first := 1 + i*answerEvents/len(t.calls)
 		narrators[i] = &narrator{of: c.session, m: t.rig.m, size: size, name: fmt.Sprintf("%d_%d", i, size), first: first}
 	}
@@ -138,7 +138,7 @@ func (t *talk) narrate(ctx context.Context, perSecond, size int) {
 	}
 }
 
-// narratorGroups is how many goroutines keep the schedule of the words.
+// narratorGroups is how many goroutines send the words.
 const narratorGroups = 2
 
 // measureWords is one round: n calls through the bridge, first without words, then

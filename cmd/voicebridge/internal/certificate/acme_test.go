@@ -27,8 +27,8 @@ import (
 
 const domain = "voice.example.org"
 
-// authority is Pebble, Let's Encrypt's own test authority: it looks the domain up in a name
-// server of the test and asks those ports of this machine.
+// authority is Pebble, Let's Encrypt's own test authority. It resolves the domain at a name server
+// of the test and connects to ports of this machine.
 func authority(t *testing.T, httpPort, tlsPort int) (directory string, client *http.Client, roots *x509.CertPool) {
 	t.Helper()
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
@@ -85,7 +85,7 @@ func running(t *testing.T, s *Source, ln net.Listener) {
 	})
 }
 
-// ask asks the server for its page, as a browser that knows the authority.
+// ask requests the server's page, as a browser that trusts the authority.
 func ask(t *testing.T, ln net.Listener, name string, roots *x509.CertPool) (string, error) {
 	t.Helper()
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
@@ -103,7 +103,7 @@ func ask(t *testing.T, ln net.Listener, name string, roots *x509.CertPool) (stri
 	return string(body), err
 }
 
-// lines passes the lines of a log on.
+// lines passes on the lines of a log.
 func lines(t *testing.T) (*slog.Logger, func(text string) string) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -132,8 +132,8 @@ func lines(t *testing.T) (*slog.Logger, func(text string) string) {
 	}
 }
 
-// TestACME gets a certificate over the server's own port, and by HTTP, and finds it
-// again after a restart without the authority.
+// TestACME gets a certificate through the server's own port, and by HTTP, and reuses it after a
+// restart without the authority.
 func TestACME(t *testing.T) {
 	for name, byHTTP := range map[string]bool{"TLS": false, "HTTP": true} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestACME(t *testing.T) {
 			}
 			tlsPort := portOf(ln)
 			if byHTTP {
-				tlsPort = 1 // the authority gets nowhere there
+				tlsPort = 1 // the authority cannot connect there
 			}
 			directory, client, roots := authority(t, httpPort, tlsPort)
 			log, until := lines(t)
@@ -191,7 +191,7 @@ func TestACME(t *testing.T) {
 	}
 }
 
-// checkRedirect asks the port of HTTP as a browser does.
+// checkRedirect requests the HTTP port as a browser does.
 func checkRedirect(t *testing.T, address string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/x?y=1", http.NoBody)
@@ -209,7 +209,7 @@ func checkRedirect(t *testing.T, address string) {
 	}
 }
 
-// TestACMEFails says why there is no certificate, and tries again.
+// TestACMEFails says why there is no certificate, and retries.
 func TestACMEFails(t *testing.T) {
 	log, until := lines(t)
 	s, err := Open(t.Context(), Config{Domains: []string{domain}, Directory: "http://127.0.0.1:1/dir", Folder: t.TempDir(), Logger: log})

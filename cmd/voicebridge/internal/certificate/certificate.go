@@ -1,5 +1,5 @@
-// Package certificate is where the server's TLS certificates come from: from files, or by
-// ACME (RFC 8555) from an authority such as Let's Encrypt.
+// Package certificate provides the server's TLS certificates, from files or by ACME (RFC 8555) from
+// an authority such as Let's Encrypt.
 package certificate
 
 import (
@@ -20,33 +20,33 @@ import (
 
 // Config says where certificates come from: CertFile with KeyFile, or Domains.
 type Config struct {
-	// CertFile and KeyFile are PEM; renewed files are picked up.
+	// CertFile and KeyFile are PEM files, reloaded when they change.
 	CertFile, KeyFile string
-	// Domains get certificates from the authority at Directory; empty is Let's Encrypt. To
-	// use it is to agree to its terms. It is told Email, if there is one.
+	// Domains get certificates from the ACME directory Directory; empty means Let's Encrypt. Using
+	// it means agreeing to its terms. It is told Email, unless empty.
 	Domains          []string
 	Directory, Email string
 	// Folder keeps the account's key and the certificates.
 	Folder string
-	// HTTPListen is the address that answers the authority by HTTP, and sends browsers to
-	// https; empty answers by TLS alone (RFC 8737).
+	// HTTPListen is the address that answers the authority by HTTP and redirects browsers to https.
+	// If empty, only TLS answers it (RFC 8737).
 	HTTPListen string
 	Logger     *slog.Logger
 
-	client *http.Client // that asks the authority; nil is the usual one
+	client *http.Client // asks the authority; nil is the usual one
 }
 
-// Pauses between attempts to get a certificate: authorities count failures.
+// Pauses between attempts to get a certificate: authorities limit failures.
 const (
 	firstPause = time.Minute
 	maxPause   = time.Hour
 )
 
-// Source has the certificates of a server. Safe for concurrent use.
+// Source has the certificates of a server. It is safe for concurrent use.
 type Source struct {
 	cfg     Config
 	get     func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	manager *autocert.Manager // nil with files
+	manager *autocert.Manager // nil for files
 	ln      net.Listener      // of HTTPListen
 	pause   time.Duration
 }
@@ -68,7 +68,7 @@ func Open(ctx context.Context, cfg Config) (*Source, error) {
 	if cfg.HTTPListen == "" {
 		return s, nil
 	}
-	// Only then the manager answers by HTTP, too.
+	// This makes the manager answer by HTTP, too.
 	m.HTTPHandler(nil)
 	var err error
 	if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.HTTPListen); err != nil {
@@ -77,25 +77,24 @@ func Open(ctx context.Context, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// TLS is the configuration of the server's listener.
+// TLS returns the configuration for the server's listener.
 func (s *Source) TLS() *tls.Config {
-	protocols := []string{"http/1.1"} // WebSockets
+	protocols := []string{"http/1.1"} // HTTP/1.1 only, for WebSockets
 	if s.manager != nil {
 		protocols = append(protocols, acme.ALPNProto)
 	}
 	return &tls.Config{GetCertificate: s.get, NextProtos: protocols, MinVersion: tls.VersionTLS12}
 }
 
-// Close gives up what Run would have served. A nil Source has nothing.
+// Close releases what Run would have served. A nil Source does nothing.
 func (s *Source) Close() {
 	if s != nil && s.ln != nil {
 		_ = s.ln.Close()
 	}
 }
 
-// Run gets the certificates that are missing and answers the authority, until ctx ends.
-// The server's listener must be open. Certificates are renewed a month before they end. A
-// nil Source waits only.
+// Run gets missing certificates and answers the authority, until ctx ends. The server's listener
+// must be open. Certificates are renewed a month before they expire. A nil Source only waits.
 func (s *Source) Run(ctx context.Context) error {
 	if s == nil {
 		<-ctx.Done()
@@ -112,10 +111,10 @@ func (s *Source) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// obtain gets the certificate of a domain before the first browser asks for it, which
-// would wait, and says why that fails.
+// obtain gets the certificate of a domain before the first browser asks for it and would have to
+// wait, and logs why that fails.
 func (s *Source) obtain(ctx context.Context, domain string) {
-	// As a browser of today asks, so that a certificate with an elliptic curve is made.
+	// Ask as a current browser does, to get a certificate with an elliptic curve.
 	hello := &tls.ClientHelloInfo{
 		ServerName: domain, SupportedVersions: []uint16{tls.VersionTLS13}, CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256},
 		SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}, SupportedCurves: []tls.CurveID{tls.CurveP256},
@@ -136,11 +135,11 @@ func (s *Source) obtain(ctx context.Context, domain string) {
 	}
 }
 
-// ends is when a certificate ends.
+// ends returns when a certificate expires.
 func ends(c *tls.Certificate) time.Time {
 	leaf := c.Leaf
 	if leaf == nil && len(c.Certificate) > 0 {
-		leaf, _ = x509.ParseCertificate(c.Certificate[0]) // it was made of it
+		leaf, _ = x509.ParseCertificate(c.Certificate[0]) // it was made from it
 	}
 	if leaf == nil {
 		return time.Time{}
@@ -148,8 +147,8 @@ func ends(c *tls.Certificate) time.Time {
 	return leaf.NotAfter
 }
 
-// withoutPort leaves the port out of the name that is asked for: an authority of one's own
-// may ask at another port than 80.
+// withoutPort removes the port from the requested host: a private authority may use a port other
+// than 80.
 func withoutPort(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host, _, err := net.SplitHostPort(r.Host); err == nil {
@@ -159,7 +158,7 @@ func withoutPort(next http.Handler) http.Handler {
 	})
 }
 
-// answer serves the authority's questions by HTTP, and sends everybody else to https.
+// answer answers the authority by HTTP, and redirects everybody else to https.
 func (s *Source) answer(ctx context.Context) error {
 	srv := &http.Server{
 		Handler: withoutPort(s.manager.HTTPHandler(nil)), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// checkEvery is how often the files of the certificate are looked at.
+// checkEvery is how often the certificate's files are checked.
 const checkEvery = time.Minute
 
-// files are a certificate and its key in files, read again when they have been renewed. Safe
-// for concurrent use.
+// files are a certificate and its key in files, read again when they change. They are safe for
+// concurrent use.
 type files struct {
 	certFile, keyFile string
 	log               *slog.Logger
 
 	mu      sync.Mutex
 	loaded  *tls.Certificate
-	written time.Time // of the newer file
+	written time.Time // modification time of the newer file
 	looked  time.Time
 }
 
@@ -32,7 +32,7 @@ func openFiles(certFile, keyFile string, log *slog.Logger) (*files, error) {
 	return f, nil
 }
 
-// load reads both files if one of them is newer than what is loaded.
+// load reads both files if one of them is newer than the loaded pair.
 func (f *files) load() error {
 	var newest time.Time
 	for _, file := range []string{f.certFile, f.keyFile} {
@@ -55,8 +55,8 @@ func (f *files) load() error {
 	return nil
 }
 
-// get is the certificate for a connection. Renewed files that cannot be read leave the
-// one that there is.
+// get returns the certificate for a connection. If changed files cannot be read, the loaded pair
+// stays in use.
 func (f *files) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

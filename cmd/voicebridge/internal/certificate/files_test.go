@@ -63,7 +63,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 	want(1)
 	writeCertificate(t, dir, 2, now)
-	want(1) // it is not looked at all the time
+	want(1) // the files are not checked on every connection
 	c.looked = now.Add(-checkEvery)
 	want(2)
 	if err := os.WriteFile(keyFile, []byte("half of a ke"), 0o600); err != nil {

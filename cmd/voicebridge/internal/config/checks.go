@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// named returns a key together with the variable that sets it, where that has a name of
-// its own or the key is on the top level.
+// named returns a key together with the variable that sets it, if that has a name of its own or the
+// key is at the top level.
 func named(key string) string {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if variables[name] == key {
@@ -27,7 +27,7 @@ func named(key string) string {
 	return key
 }
 
-// checks collects what is wrong with values, by key.
+// checks collects wrong values by key.
 type checks []error
 
 func (c *checks) wrong(key, format string, args ...any) {
@@ -59,7 +59,7 @@ func (c *checks) httpURL(key, value string) {
 		return
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		c.wrong(key, "it must not hold a user, a query or a fragment")
+		c.wrong(key, "it must not contain a user, a query or a fragment")
 	}
 }
 
@@ -82,5 +82,5 @@ func (c *checks) number(key string, value, high float64) {
 	}
 }
 
-// maxInstructions is the size of what a model is told, in bytes.
+// maxInstructions is the largest size of a model's instructions, in bytes.
 const maxInstructions = 32 << 10

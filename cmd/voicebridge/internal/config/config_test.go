@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// write puts a settings file into a folder of the test.
+// write writes a settings file into a folder of the test.
 func write(t *testing.T, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
@@ -21,8 +21,8 @@ func write(t *testing.T, yaml string) string {
 	return path
 }
 
-// noFile is a settings file without settings, so that a test does not read what
-// lies in the working directory.
+// noFile returns an empty settings file, so that a test does not read one from the working
+// directory.
 func noFile(t *testing.T) string { return write(t, "") }
 
 func TestDefaults(t *testing.T) {
@@ -52,7 +52,7 @@ func TestExampleFileHoldsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Printed, because empty lists of the file are lists and those of the defaults nil.
+	// Compared as text, because empty lists from a file are not nil as in the defaults.
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w || got.Secrets.DatabaseURL.Reveal() != want.Secrets.DatabaseURL.Reveal() {
 		t.Errorf("the example gives\n%s\nwant\n%s", g, w)
 	}
@@ -68,7 +68,7 @@ func TestExampleFileHoldsTheDefaults(t *testing.T) {
 	}
 }
 
-// keysOf returns all keys that the file can have.
+// keysOf returns all keys that the file may have.
 func keysOf(path string, t reflect.Type) map[string]bool {
 	out := map[string]bool{}
 	for field := range t.Fields() {
@@ -294,21 +294,21 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"two names of a path":  {"", []string{"VOICEBRIDGE_REALTIME_VOICE=a", "VOICEBRIDGE_REALTIME__VOICE=b"}, []string{"VOICEBRIDGE_REALTIME__VOICE: its value differs from that of VOICEBRIDGE_REALTIME_VOICE"}},
 		"two databases":        {"", []string{"DATABASE_URL=sqlite:a", "VOICEBRIDGE_DATABASE_URL=sqlite:b"}, []string{"VOICEBRIDGE_DATABASE_URL: its value differs from that of DATABASE_URL"}},
 		"bad turn detection":   {"realtime: {turn_detection: {type: vad, eagerness: eager, idle_timeout_ms: 1}}", nil, []string{"realtime.turn_detection.type", "realtime.turn_detection.eagerness", "realtime.turn_detection.idle_timeout_ms"}},
-		"bad voice settings":   {"realtime: {url: 'x', api_key_header: 'a b', call_body: xml, instructions: 'You talk to {{nme}}.', noise_reduction: loud, language: English}", nil, []string{"realtime.url (VOICEBRIDGE_REALTIME_URL)", "realtime.api_key_header", "realtime.call_body", "realtime.instructions: {{nme}} stands for nothing", "realtime.noise_reduction", "realtime.language"}},
+		"bad voice settings":   {"realtime: {url: 'x', api_key_header: 'a b', call_body: xml, instructions: 'You talk to {{nme}}.', noise_reduction: loud, language: English}", nil, []string{"realtime.url (VOICEBRIDGE_REALTIME_URL)", "realtime.api_key_header", "realtime.call_body", "realtime.instructions: {{nme}} is unknown", "realtime.noise_reduction", "realtime.language"}},
 		"bad calls":            {"calls: {renew_before_minutes: 1441, grace_seconds: -1, close_grace_seconds: 1000, idle_minutes: -1, max_minutes: -1, max_tool_rounds: 0}", nil, []string{"calls.renew_before_minutes", "calls.grace_seconds", "calls.close_grace_seconds", "calls.idle_minutes", "calls.max_minutes", "calls.max_tool_rounds"}},
 		"bad budget":           {"budget: {call_usd: -1, owner_day_usd: .nan, warn_percent: 0}", nil, []string{"budget.call_usd", "budget.owner_day_usd", "budget.warn_percent"}},
-		"bad metrics":          {"listen: 127.0.0.1:9090\nmetrics: {listen: 127.0.0.1:9090}", nil, []string{"metrics.listen (VOICEBRIDGE_METRICS_LISTEN): the page and the API have this address already"}},
+		"bad metrics":          {"listen: 127.0.0.1:9090\nmetrics: {listen: 127.0.0.1:9090}", nil, []string{"metrics.listen (VOICEBRIDGE_METRICS_LISTEN): the page and the API already use this address"}},
 		"metrics without port": {"", []string{"VOICEBRIDGE_METRICS_LISTEN=9090"}, []string{"metrics.listen (VOICEBRIDGE_METRICS_LISTEN): it must be host:port"}},
 		"bad traces":           {"traces: {endpoint: 'collector:4318', sample: 2}", nil, []string{"traces.endpoint (OTEL_EXPORTER_OTLP_ENDPOINT): it must be an address", "traces.sample: 2 is not between 0 and 1"}},
 		"bad trace headers":    {"", []string{"OTEL_EXPORTER_OTLP_HEADERS=a=b,canary"}, []string{"OTEL_EXPORTER_OTLP_HEADERS: entry 2 must be name=value"}},
 		"half of TLS":          {"tls: {cert_file: x}", nil, []string{"tls (VOICEBRIDGE_TLS): cert_file and key_file belong together"}},
 		"bad ACME": {"listen: 0.0.0.0:443\ntls: {cert_file: a, key_file: b, acme: {domains: ['*.example.org', 'x.example.org:443', localhost, Voice.example.org, ok.example.org], email: anna, directory: 'http://ca.example.org', folder: '', http_listen: '80'}}",
 			[]string{"VOICEBRIDGE_API_TOKENS=a:b-and-long-enough"}, []string{`tls.acme.domains: "*.example.org"`, `tls.acme.domains: "x.example.org:443"`, `tls.acme.domains: "localhost"`, `tls.acme.domains: "Voice.example.org"`,
-				"tls.acme.domains: the certificate of tls.cert_file", "tls.acme.email", "tls.acme.directory: it must be https", "tls.acme.folder: it must not be empty", "tls.acme.http_listen: it must be host:port"}},
+				"tls.acme.domains: tls.cert_file is also set", "tls.acme.email", "tls.acme.directory: it must be https", "tls.acme.folder: it must not be empty", "tls.acme.http_listen: it must be host:port"}},
 		"ACME on loopback": {"tls: {acme: {domains: [voice.example.org], http_listen: '127.0.0.1:8080'}}", nil, []string{"tls.acme.domains: the authority must reach", "tls.acme.http_listen: the page"}},
 		"TURN, no secret":  {"turn: {urls: ['turn:a:1', 'stun:b']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`}},
 		"TURN, no server":  {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
-		"short secret":     {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has less than 32 bytes"}},
+		"short secret":     {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has fewer than 32 bytes"}},
 		"no queue":         {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -366,7 +366,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 			t.Errorf("%s prints %s", verb, out)
 		}
 	}
-	// Nor are they repeated in complaints about them.
+	// Nor do messages about them repeat them.
 	_, err = Load(Sources{File: noFile(t), Environ: []string{
 		"OPENAI_API_KEY=canary 1", "VOICEBRIDGE_API_TOKENS=canary5", "DATABASE_URL=mysql://u:canary6@h/db",
 		`VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":["canary7"]}]`, "OTEL_EXPORTER_OTLP_HEADERS=canary8",
@@ -417,7 +417,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestTURNServers compares with a password that another program made in the same way.
+// TestTURNServers compares with a password computed in the same way by another program.
 func TestTURNServers(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_TURN__URLS=turn:t.example:3478,turns:t.example:5349", "VOICEBRIDGE_TURN_SECRET=shared", "VOICEBRIDGE_TURN__TTL_MINUTES=60"}})

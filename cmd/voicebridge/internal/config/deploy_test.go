@@ -27,7 +27,7 @@ var filled = map[string]string{
 	"POSTGRES_PASSWORD": "p", "VOICEBRIDGE_SECRET": strings.Repeat("s", 32), "TURN_SECRET": "t",
 }
 
-// mustLoad checks that a start takes the environment.
+// mustLoad checks that a start accepts the environment.
 func mustLoad(t *testing.T, environ []string) Config {
 	t.Helper()
 	cfg, err := Load(Sources{File: noFile(t), Environ: environ})
@@ -68,7 +68,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestKubernetes reads the settings of the Deployment, with its secret and with what
+// TestKubernetes reads the settings of the Deployment, with its secret and the variables that
 // Kubernetes adds.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// TestSystemd reads the settings of the unit as they are given out.
+// TestSystemd reads the settings of the unit as shipped.
 func TestSystemd(t *testing.T) {
 	t.Parallel()
 	var environ []string
@@ -114,7 +114,7 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// at is the map below some keys of a document, empty when there is none.
+// at returns the map below some keys of a document, empty if there is none.
 func at(doc map[string]any, keys ...string) map[string]any {
 	for _, key := range keys {
 		doc, _ = doc[key].(map[string]any)
@@ -122,7 +122,7 @@ func at(doc map[string]any, keys ...string) map[string]any {
 	return doc
 }
 
-// checkServices checks that the parts of compose.yaml that name each other are there.
+// checkServices checks that parts of compose.yaml that refer to each other exist.
 func checkServices(t *testing.T, services, volumes map[string]any) {
 	t.Helper()
 	for name, s := range services {
@@ -146,7 +146,7 @@ func checkServices(t *testing.T, services, volumes map[string]any) {
 	}
 }
 
-// checkManifest checks that the parts of kubernetes.yaml that name each other are there.
+// checkManifest checks that parts of kubernetes.yaml that refer to each other exist.
 func checkManifest(t *testing.T, deployment, container map[string]any) {
 	t.Helper()
 	_, second, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")

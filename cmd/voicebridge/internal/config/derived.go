@@ -20,13 +20,14 @@ import (
 	"voicebridge/web/access"
 )
 
-// Auth is how callers prove who they are.
+// Auth returns how callers prove who they are.
 func (c *Config) Auth() access.Auth {
 	return access.Auth{Tokens: c.Secrets.Tokens, JWTSecret: c.Secrets.JWTSecret, JWKSURL: c.JWTJWKSURL,
 		JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience, JWTMayClaim: c.JWTMayClaim, Secret: c.Secrets.Signing}
 }
 
-// ImageQuota is how many bytes the images of one owner may have; 0, for the one local user, is no limit.
+// ImageQuota returns how many bytes of images one owner may store; 0 means no limit, for the one
+// local user.
 func (c *Config) ImageQuota() int64 {
 	if !c.Auth().Required() {
 		return 0
@@ -34,13 +35,13 @@ func (c *Config) ImageQuota() int64 {
 	return int64(c.Limits.ImageMBPerOwner) << 20
 }
 
-// Proxies are the networks whose word on where a request comes from is believed.
+// Proxies returns the networks whose X-Forwarded-For is trusted.
 func (c *Config) Proxies() []netip.Prefix {
 	out, _ := prefixes(c.TrustedProxies) // checked by validate
 	return out
 }
 
-// Driver returns which upstream is used: openai or simulator.
+// Driver returns the upstream in use: openai or simulator.
 func (c *Config) Driver() string {
 	switch {
 	case c.Upstream != "":
@@ -52,7 +53,7 @@ func (c *Config) Driver() string {
 	}
 }
 
-// VoiceKey is the key for voice calls: their own, or that of text.
+// VoiceKey returns the key for voice calls: RealtimeKey, or else the one for text.
 func (c *Config) VoiceKey() access.Secret {
 	if c.Secrets.RealtimeKey.IsSet() {
 		return c.Secrets.RealtimeKey
@@ -60,25 +61,24 @@ func (c *Config) VoiceKey() access.Secret {
 	return c.Secrets.OpenAIKey
 }
 
-// CallsURL is the address of the calls route.
+// CallsURL returns the address of the calls route.
 func (c *Config) CallsURL() string {
 	return cmp.Or(c.Realtime.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/realtime/calls")
 }
 
-// Object is the turn detection as an object of the Realtime API; null is push to talk.
+// Object returns the turn detection as an object of the Realtime API; null is push to talk.
 func (t TurnDetection) Object() string {
 	if t.Type == PushToTalk {
 		return "null"
 	}
-	raw, _ := json.Marshal(realtime.TurnDetection{ // has no value that cannot be written
+	raw, _ := json.Marshal(realtime.TurnDetection{ // nothing in it can fail to encode
 		Type: t.Type, Threshold: t.Threshold, PrefixPaddingMS: t.PrefixPaddingMS, SilenceDurationMS: t.SilenceDurationMS,
 		IdleTimeoutMS: t.IdleTimeoutMS, Eagerness: t.Eagerness, CreateResponse: t.CreateResponse, InterruptResponse: t.InterruptResponse,
 	})
 	return string(raw)
 }
 
-// NoiseObject is the noise reduction as an object of the Realtime API; empty where
-// nothing was said.
+// NoiseObject returns the noise reduction as an object of the Realtime API; empty if it is not set.
 func (r Realtime) NoiseObject() string {
 	if r.NoiseReduction == "" {
 		return ""
@@ -86,8 +86,8 @@ func (r Realtime) NoiseObject() string {
 	return fmt.Sprintf(`{"type":%q}`, r.NoiseReduction)
 }
 
-// TURNServers are the TURN servers with a password for one owner, which ends some time
-// after now; none when they share no secret with us. The owner is not told to them.
+// TURNServers returns the TURN servers with a password for one owner that expires some time after
+// now; none if they share no secret with us. The password does not reveal the owner.
 //
 // Source: draft-uberti-behave-turn-rest-00; static-auth-secret of coturn.
 func (c *Config) TURNServers(owner string, now time.Time) []web.ICEServer {
@@ -112,7 +112,8 @@ func (c *Config) Loopback() bool {
 // On reports whether the server speaks https itself.
 func (t *TLS) On() bool { return t.CertFile != "" || len(t.ACME.Domains) > 0 }
 
-// MetricsAddress is the address of the operators' port: without a host it is on loopback.
+// MetricsAddress returns the address of the operators' port, which is on loopback if it has no
+// host.
 func (c *Config) MetricsAddress() string {
 	if strings.HasPrefix(c.Metrics.Listen, ":") {
 		return "127.0.0.1" + c.Metrics.Listen
@@ -120,7 +121,7 @@ func (c *Config) MetricsAddress() string {
 	return c.Metrics.Listen
 }
 
-// IsLoopback reports whether a host is this machine, by its name or address.
+// IsLoopback reports whether host is this machine, by name or address.
 func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -148,7 +149,7 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 	return out, errors.Join(problems...)
 }
 
-// Slog is the level in the terms of the logger.
+// Slog returns the level as one of log/slog.
 func (c *Log) Slog() slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// variables are those whose name is not made from the path of their key. All others
-// are: VOICEBRIDGE_ and the path in capitals, its parts joined by two underscores.
+// variables are those whose name is not derived from the path of their key. All others are
+// VOICEBRIDGE_ and the path in capitals, its parts joined by two underscores.
 var variables = map[string]string{
 	"OPENAI_BASE_URL":                          "openai_base_url",
 	"ANTHROPIC_BASE_URL":                       "anthropic_base_url",
@@ -36,16 +36,16 @@ var variables = map[string]string{
 
 const prefix = "VOICEBRIDGE_"
 
-// otherNames are the secrets that are known by a second name.
+// otherNames are second names of secrets.
 var otherNames = map[string]string{prefix + "DATABASE_URL": "DATABASE_URL"}
 
-// injected reports whether Kubernetes puts the variable into every pod beside a
-// service that is called voicebridge.
+// injected reports whether Kubernetes sets the variable in every pod beside a service called
+// voicebridge.
 func injected(name string) bool {
 	return name == prefix+"PORT" || strings.HasPrefix(name, prefix+"PORT_") || strings.HasPrefix(name, prefix+"SERVICE_")
 }
 
-// keyOf is the key that a variable sets; empty for a variable that is none of ours.
+// keyOf returns the key that a variable sets; empty if the variable is not ours.
 func keyOf(name string) string {
 	if key, ok := variables[name]; ok {
 		return key
@@ -57,8 +57,8 @@ func keyOf(name string) string {
 	return strings.ToLower(strings.ReplaceAll(path, "__", "."))
 }
 
-// Variable is the variable that sets a key: the one with a name of its own, or the one
-// that is made from the path.
+// Variable returns the variable that sets a key: one with a name of its own, or the one derived
+// from the path.
 func Variable(key string) string {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if variables[name] == key {
@@ -68,10 +68,10 @@ func Variable(key string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(key, ".", "__"))
 }
 
-// SecretVariables are the names of the variables that are, or may hold, secrets.
+// SecretVariables returns the names of the variables that are, or may contain, secrets.
 func SecretVariables() []string { return slices.Sorted(maps.Keys(secretVariables)) }
 
-// typeOf is the type of the field that a key sets.
+// typeOf returns the type of the field that a key sets.
 func typeOf(key string) (reflect.Type, bool) {
 	t := reflect.TypeFor[Config]()
 	for part := range strings.SplitSeq(key, ".") {
@@ -87,16 +87,16 @@ func typeOf(key string) (reflect.Type, bool) {
 	return t, true
 }
 
-// readEnvironment takes the variables of the environment: secrets to where they
-// belong, settings under their keys. A setting under two names must say the same.
+// readEnvironment reads the environment: secrets into Secrets, settings under their keys. If a
+// setting is given under two names, the values must agree.
 func (l *loader) readEnvironment(environ []string) {
 	values := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		values[name] = strings.TrimSpace(value) // of several the last one counts, as for os/exec
+		values[name] = strings.TrimSpace(value) // if there are several, the last one counts, as for os/exec
 	}
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
-	from := map[string]string{} // the variable that set a key, or a secret
+	from := map[string]string{} // the variable that set a key or a secret
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value, target := values[name], cmp.Or(otherNames[name], name)
 		set, secret := secretVariables[target]
@@ -122,7 +122,7 @@ func (l *loader) readEnvironment(environ []string) {
 	}
 }
 
-// set puts the text of a variable under a key.
+// set stores the text of a variable under a key.
 func (l *loader) set(key, text string) error {
 	t, ok := typeOf(key)
 	if !ok {
@@ -183,7 +183,7 @@ func parseList(t reflect.Type, text string) (any, error) {
 	return out, nil
 }
 
-// parseJSON reads a structure. Errors do not repeat it.
+// parseJSON reads a structure. Its errors do not quote the input.
 func parseJSON[T any](text, what string) (any, error) {
 	var value T
 	if json.Unmarshal([]byte(text), &value) != nil || reflect.ValueOf(value).IsNil() {
@@ -192,7 +192,7 @@ func parseJSON[T any](text, what string) (any, error) {
 	return whole(value), nil
 }
 
-// whole makes the numbers of JSON without a fraction whole numbers, as those of YAML are.
+// whole turns JSON numbers without a fraction into whole numbers, like those of YAML.
 func whole(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -1,6 +1,6 @@
 package config
 
-// What the models are told unless the operator says otherwise.
+// The models' default instructions.
 
 const defaultInstructions = `You are a warm, quick and helpful assistant in a spoken conversation.
 

@@ -20,19 +20,19 @@ import (
 
 // Sources are where settings come from.
 type Sources struct {
-	// File is the path of the YAML file that was asked for; empty takes
-	// VOICEBRIDGE_CONFIG, else voicebridge.yaml if it is there.
+	// File is the path of the YAML file given by flag; empty means VOICEBRIDGE_CONFIG, else
+	// voicebridge.yaml if it exists.
 	File string
-	// Environ is the environment as os.Environ returns it.
+	// Environ is the environment, as returned by os.Environ.
 	Environ []string
-	// Flags are the flags that were given, by their keys.
+	// Flags are the given flags, by key.
 	Flags map[string]any
 }
 
 const defaultFile = "voicebridge.yaml"
 
-// Load reads and checks the settings. The error names everything that is
-// wrong, not only the first.
+// Load reads and checks the settings. Its error names everything that is wrong, not only the first
+// problem.
 func Load(src Sources) (Config, error) {
 	l := loader{k: koanf.New("."), cfg: Defaults(), refused: map[string]bool{}}
 	l.readFile(src)
@@ -40,7 +40,7 @@ func Load(src Sources) (Config, error) {
 	for key, value := range src.Flags {
 		l.note(l.k.Set(key, value))
 		if key == "database_url" {
-			l.cfg.Secrets.DatabaseURL = access.Secret{} // the flag comes before the environment
+			l.cfg.Secrets.DatabaseURL = access.Secret{} // the flag takes precedence over the environment
 		}
 	}
 	l.decode()
@@ -71,7 +71,7 @@ func (l *loader) readFile(src Sources) {
 	l.note(l.k.Merge(f))
 }
 
-// lookup reads a variable. Of several the last one counts, as for os/exec.
+// lookup reads a variable. If there are several, the last one counts, as for os/exec.
 func lookup(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -81,8 +81,8 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
-// decode puts the collected values into the config; keys that are not known and
-// values of the wrong type are named.
+// decode stores the collected values in the config and names unknown keys and values of the wrong
+// type.
 func (l *loader) decode() {
 	err := l.k.UnmarshalWithConf("", &l.cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
 		TagName: "koanf", DecodeHook: mapstructure.DecodeHookFuncValue(wholeNumbers),
@@ -95,7 +95,7 @@ func (l *loader) decode() {
 	}
 }
 
-// unknownKeys returns the keys in value that type t has no place for.
+// unknownKeys returns the keys in value that type t does not have.
 func unknownKeys(path string, value any, t reflect.Type) []string {
 	var out []string
 	switch v := value.(type) {
@@ -107,7 +107,7 @@ func unknownKeys(path string, value any, t reflect.Type) []string {
 		}
 	case map[string]any:
 		if t.Kind() != reflect.Struct {
-			return nil // a value of the wrong type: the decoder says so
+			return nil // a value of the wrong type, which the decoder reports
 		}
 		for key, inner := range v {
 			full := strings.TrimPrefix(path+"."+key, ".")
@@ -122,12 +122,12 @@ func unknownKeys(path string, value any, t reflect.Type) []string {
 	return out
 }
 
-// decodeProblems takes apart the joined errors of a decode.
+// decodeProblems splits the joined errors of a decode.
 func decodeProblems(err error) []error {
 	if err == nil {
 		return nil
 	}
-	e, ok := err.(*mapstructure.DecodeError) //nolint:errorlint // what it wraps is another level
+	e, ok := err.(*mapstructure.DecodeError) //nolint:errorlint // nolint:errorlint // a wrapped one belongs to another level
 	if joined := (interface{ Unwrap() []error })(nil); !ok && errors.As(err, &joined) {
 		var out []error
 		for _, e := range joined.Unwrap() {
@@ -144,7 +144,7 @@ func decodeProblems(err error) []error {
 	return []error{fmt.Errorf("%s: %w", named(e.Name()), e.Unwrap())}
 }
 
-// wholeNumbers refuses what the decoder would cut to a whole number.
+// wholeNumbers rejects what the decoder would truncate to a whole number.
 func wholeNumbers(from, to reflect.Value) (any, error) {
 	if from.CanFloat() && to.CanInt() {
 		return nil, errors.New("it must be a whole number")

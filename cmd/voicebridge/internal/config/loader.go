@@ -8,13 +8,13 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// Error is all that is wrong with the settings.
+// Error is everything that is wrong with the settings.
 type Error struct {
-	// Problems are those that were found, each naming its setting.
+	// Problems are the problems found, each naming its setting.
 	Problems []error
 }
 
-// Error lists them, one on a line.
+// Error lists them, one per line.
 func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.Problems))
 	for _, p := range e.Problems {
@@ -27,12 +27,12 @@ func (e *Error) Error() string {
 // Unwrap returns the problems.
 func (e *Error) Unwrap() []error { return e.Problems }
 
-// loader collects the settings of all sources and what is wrong with them.
+// loader collects the settings of all sources and their problems.
 type loader struct {
 	k        *koanf.Koanf
 	cfg      Config
 	problems []error
-	// refused are keys of the file whose problem is noted already.
+	// refused are keys of the file whose problem has already been noted.
 	refused map[string]bool
 }
 

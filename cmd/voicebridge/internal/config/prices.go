@@ -9,7 +9,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// or is the price p, or else if there is none.
+// or returns the price p, or else if p is nil.
 func or(p *float64, otherwise float64) float64 {
 	if p == nil {
 		return otherwise
@@ -17,14 +17,14 @@ func or(p *float64, otherwise float64) float64 {
 	return *p
 }
 
-// text is what a text request takes.
+// text is the cost of a text request.
 func (p Price) text(u llm.Usage) float64 {
 	return p.sum(realtime.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cached: u.CachedTokens, CachedText: u.CachedTokens,
 	})
 }
 
-// sum is what a response takes. Tokens that are not said to be audio are text.
+// sum is the cost of a response. Tokens not marked as audio count as text.
 func (p Price) sum(u realtime.Usage) float64 {
 	audio := or(p.AudioInput, p.Input)
 	cachedText := max(u.Cached-u.CachedAudio, 0)
@@ -35,15 +35,13 @@ func (p Price) sum(u realtime.Usage) float64 {
 	return dollars / 1e6
 }
 
-// PricesRead is the day on which the prices that come with the program were read from
-// the vendors' pages. They may have changed since.
+// PricesRead is the day on which the built-in prices were read from the vendors' pages. They may
+// have changed since.
 const PricesRead = "2026-11-22"
 
-// shippedPrices are the list prices of PricesRead, without discounts for batches, regions
-// or long prompts.
+// shippedPrices are list prices, without discounts for batches, regions or long prompts.
 //
-// Source: the model pages of developers.openai.com, platform.claude.com and
-// ai.google.dev.
+// Source: the model pages of developers.openai.com, platform.claude.com and ai.google.dev.
 func shippedPrices() []Price {
 	voice := func(model string, input, cached, output, audioIn, audioCached, audioOut float64) Price {
 		return Price{Model: model, Input: input, CachedInput: &cached, Output: output, AudioInput: &audioIn, CachedAudio: &audioCached, AudioOutput: &audioOut}
@@ -68,12 +66,11 @@ func shippedPrices() []Price {
 	}
 }
 
-// snapshot is the date at the end of the name of a fixed version of a model.
+// snapshot matches the date at the end of the name of a dated model version.
 var snapshot = regexp.MustCompile(`-\d{4}-?\d{2}-?\d{2}$`)
 
-// Price is what a model costs: by the operator's entries, else by those that come with
-// the program; ok is false for a model of which nobody has said. A dated version costs
-// what its model does.
+// Price returns what a model costs, from the operator's entries or else the built-in ones; ok is
+// false if the price is unknown. A dated version costs as much as its model.
 func (c *Config) Price(model string) (p Price, ok bool) {
 	for _, name := range []string{model, snapshot.ReplaceAllString(model, "")} {
 		for _, p := range slices.Concat(c.Prices, shippedPrices()) {
@@ -85,7 +82,7 @@ func (c *Config) Price(model string) (p Price, ok bool) {
 	return Price{}, false
 }
 
-// VoiceCost is what a response of the voice model takes; nil when nobody has said.
+// VoiceCost returns the cost of a voice model's response, nil if unknown.
 func (c *Config) VoiceCost(u realtime.Usage) *float64 {
 	if p, ok := c.Price(c.Realtime.Model); ok {
 		return new(p.sum(u))
@@ -93,8 +90,8 @@ func (c *Config) VoiceCost(u realtime.Usage) *float64 {
 	return nil
 }
 
-// TranscriptionCost is what writing down a turn of the user takes; nil when nobody has
-// said, or not for the unit in which the usage is counted.
+// TranscriptionCost returns the cost of transcribing a user's turn, nil if unknown or unknown for
+// the unit of the usage.
 func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
 	p, ok := c.Price(c.Realtime.TranscriptionModel)
 	switch {
@@ -111,7 +108,7 @@ func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
 	return new(u.Seconds / 60 * *p.Minute)
 }
 
-// TextCost is what a request of a text turn takes; nil when nobody has said.
+// TextCost returns the cost of a text turn's request, nil if unknown.
 func (c *Config) TextCost(_, model string, u llm.Usage) *float64 {
 	if p, ok := c.Price(model); ok {
 		return new(p.text(u))
@@ -125,7 +122,7 @@ func (c *Config) checkPrices(w *checks) {
 		w.present(key+".model", p.Model)
 		for _, v := range []float64{p.Input, p.Output, or(p.CachedInput, 0), or(p.AudioInput, 0), or(p.CachedAudio, 0), or(p.AudioOutput, 0), or(p.Minute, 0)} {
 			if v < 0 || v > 1e6 {
-				w.wrong(key, "%v is no price of a million tokens or a minute", v)
+				w.wrong(key, "%v is not a price per million tokens or minute", v)
 			}
 		}
 	}

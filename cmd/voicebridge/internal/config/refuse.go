@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// secretKey finds keys of the file that ask for a secret.
+// secretKey matches keys of the file that ask for a secret.
 var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|password|passwd|credentials?)$`)
 
-// secretNames are where the secrets belong that have a variable.
+// secretNames are the variables for secrets that have one.
 var secretNames = map[string]string{
 	"openai_api_key": "OPENAI_API_KEY", "anthropic_api_key": "ANTHROPIC_API_KEY", "gemini_api_key": "GEMINI_API_KEY", "ollama_api_key": "OLLAMA_API_KEY",
 	"exa_api_key": "EXA_API_KEY", "tavily_api_key": "TAVILY_API_KEY", "brave_api_key": "BRAVE_API_KEY",
@@ -18,8 +18,8 @@ var secretNames = map[string]string{
 	"database_url": "DATABASE_URL", "ice_servers": "VOICEBRIDGE_ICE_SERVERS",
 }
 
-// refuseSecrets notes every secret in the file. Keys that are settings, such as
-// max_tokens, are not asked.
+// refuseSecrets notes every secret in the file. Keys that are settings, such as max_tokens, are
+// exempt.
 func (l *loader) refuseSecrets(raw map[string]any) { l.refuseSecretsIn("", raw) }
 
 func (l *loader) refuseSecretsIn(path string, value any) {

@@ -11,7 +11,7 @@ import (
 	"voicebridge/web/access"
 )
 
-// secretVariables are those that are, or may hold, secrets.
+// secretVariables are the variables that are, or may contain, secrets.
 var secretVariables = map[string]func(*Secrets, string) error{
 	"OPENAI_API_KEY":               func(s *Secrets, v string) error { s.OpenAIKey = access.NewSecret(v); return checkKey(v) },
 	"ANTHROPIC_API_KEY":            func(s *Secrets, v string) error { s.AnthropicKey = access.NewSecret(v); return checkKey(v) },
@@ -40,8 +40,8 @@ func splitList(v string) []string {
 	return out
 }
 
-// parseTraceHeaders reads name=value pairs, whose values are URL-encoded. Errors count the
-// pairs and never repeat them.
+// parseTraceHeaders reads name=value pairs whose values are URL-encoded. Errors refer to pairs by
+// number and never quote them.
 //
 // Source: OpenTelemetry Protocol Exporter, "Specifying headers via environment variables".
 func parseTraceHeaders(s *Secrets, v string) error {
@@ -58,38 +58,37 @@ func parseTraceHeaders(s *Secrets, v string) error {
 	return nil
 }
 
-// checkKey refuses a key that cannot stand in a header, such as one that was
-// pasted with a line break in it.
+// checkKey rejects a key that cannot be sent in a header, such as one that was pasted with a line
+// break.
 func checkKey(v string) error {
 	if strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("the key holds characters that no key has (a space, a line break?)")
+		return errors.New("the key contains characters that keys never have (a space, a line break?)")
 	}
 	return nil
 }
 
-// minSecret is the least length of VOICEBRIDGE_SECRET, in bytes.
+// minSecret is the minimum length of VOICEBRIDGE_SECRET, in bytes.
 const minSecret = 32
 
-// checkLength refuses a secret that can be guessed.
+// checkLength rejects a secret short enough to be guessed.
 func checkLength(v string) error {
 	if len(v) < minSecret {
-		return fmt.Errorf("it has less than %d bytes, so it could be guessed", minSecret)
+		return fmt.Errorf("it has fewer than %d bytes, so it could be guessed", minSecret)
 	}
 	return nil
 }
 
-// parseJWTSecret refuses a secret that can be guessed.
+// parseJWTSecret rejects a secret short enough to be guessed.
 func parseJWTSecret(s *Secrets, v string) error {
 	if len(v) < access.MinJWTSecret {
 		s.badTokens = true
-		return fmt.Errorf("it has less than %d bytes, so it could be guessed", access.MinJWTSecret)
+		return fmt.Errorf("it has fewer than %d bytes, so it could be guessed", access.MinJWTSecret)
 	}
 	s.JWTSecret = access.NewSecret(v)
 	return nil
 }
 
-// parseTokens reads owner:token pairs. Errors count the pairs and never repeat
-// them.
+// parseTokens reads owner:token pairs. Errors refer to pairs by number and never quote them.
 func parseTokens(s *Secrets, v string) error {
 	var problems []error
 	seen := map[string]bool{}
@@ -102,11 +101,11 @@ func parseTokens(s *Secrets, v string) error {
 		case strings.HasPrefix(token, "ek_"):
 			problems = append(problems, fmt.Errorf("entry %d: tokens that begin with ek_ are client secrets", i+1))
 		case checkKey(token) != nil:
-			problems = append(problems, fmt.Errorf("entry %d: the token holds characters that cannot be sent", i+1))
+			problems = append(problems, fmt.Errorf("entry %d: the token contains characters that cannot be sent", i+1))
 		case len(token) < access.MinToken:
-			problems = append(problems, fmt.Errorf("entry %d: a token of less than %d characters could be guessed", i+1, access.MinToken))
+			problems = append(problems, fmt.Errorf("entry %d: a token of fewer than %d characters could be guessed", i+1, access.MinToken))
 		case seen[token]:
-			problems = append(problems, fmt.Errorf("entry %d has the token of another entry", i+1))
+			problems = append(problems, fmt.Errorf("entry %d repeats the token of another entry", i+1))
 		default:
 			seen[token] = true
 			s.Tokens = append(s.Tokens, access.StaticToken{Owner: owner, Token: access.NewSecret(token)})
@@ -119,8 +118,8 @@ func parseTokens(s *Secrets, v string) error {
 	return errors.Join(problems...)
 }
 
-// parseICEServers reads URLs with commas between them, or for servers with a
-// password JSON in the form of the browser's RTCIceServer.
+// parseICEServers reads URLs separated by commas or, for servers with a password, JSON in the form
+// of the browser's RTCIceServer.
 func parseICEServers(s *Secrets, v string) error {
 	if !strings.HasPrefix(v, "[") {
 		for _, u := range splitList(v) {
@@ -139,7 +138,7 @@ func parseICEServers(s *Secrets, v string) error {
 	decoder := json.NewDecoder(strings.NewReader(v))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&list); err != nil || decoder.More() {
-		// The decoder's words may repeat a password.
+		// The decoder's message may quote a password.
 		return errors.New(`it must be JSON of the form [{"urls":["turn:…"],"username":"…","credential":"…"}]`)
 	}
 	for _, i := range list {
@@ -148,7 +147,7 @@ func parseICEServers(s *Secrets, v string) error {
 	return checkICEServers(s.ICEServers)
 }
 
-// oneOrMore is a text or a list of texts, as RTCIceServer.urls is.
+// oneOrMore is a string or a list of strings, like RTCIceServer.urls.
 type oneOrMore []string
 
 // UnmarshalJSON implements [json.Unmarshaler].

@@ -8,8 +8,7 @@ import (
 	"voicebridge/llm/simulator"
 )
 
-// The names of the providers of text, in the order in which the first that is
-// configured is taken.
+// The names of the text providers, in order of preference.
 const (
 	ProviderOpenAI    = "openai"
 	ProviderAnthropic = "anthropic"
@@ -18,14 +17,13 @@ const (
 	ProviderSimulator = simulator.Name
 )
 
-// textModels are the models of the providers where text.model says nothing.
+// textModels are the providers' models if text.model is empty.
 var textModels = map[string]string{
 	ProviderOpenAI: "gpt-5.4-mini", ProviderAnthropic: "claude-sonnet-5", ProviderGoogle: "gemini-flash-latest",
 	ProviderOllama: "llama3.2", ProviderSimulator: simulator.Model,
 }
 
-// TextProviders returns the providers that are configured, in their order, the
-// simulator as the last.
+// TextProviders returns the configured providers in order of preference, the simulator last.
 func (c *Config) TextProviders() []string {
 	var out []string
 	for _, p := range []struct {
@@ -45,7 +43,7 @@ func (c *Config) TextProviders() []string {
 	return out
 }
 
-// TextModel is the model of a provider that answers unless told otherwise.
+// TextModel returns the default model of a provider.
 func (c *Config) TextModel(provider string) string {
 	if c.Text.Model != "" && provider == c.TextProvider() {
 		return c.Text.Model
@@ -53,10 +51,10 @@ func (c *Config) TextModel(provider string) string {
 	return textModels[provider]
 }
 
-// TextProvider is the one that answers unless told otherwise.
+// TextProvider returns the default provider.
 func (c *Config) TextProvider() string { return cmp.Or(c.Text.Provider, c.TextProviders()[0]) }
 
-// checkText says what is wrong with the settings of text.
+// checkText checks the settings of text.
 func (c *Config) checkText(w *checks) {
 	w.oneOf("text.provider", c.Text.Provider, "", ProviderOpenAI, ProviderAnthropic, ProviderGoogle, ProviderOllama, ProviderSimulator)
 	for key, value := range map[string]string{"anthropic_base_url": c.AnthropicBaseURL, "gemini_base_url": c.GeminiBaseURL} {

@@ -10,7 +10,7 @@ func TestTextProviders(t *testing.T) {
 	for _, c := range []struct {
 		environ   string
 		want      string // all that can be chosen
-		provider  string // the one that answers
+		provider  string // the default
 		wantError string
 	}{
 		{"", "simulator", "simulator", ""},

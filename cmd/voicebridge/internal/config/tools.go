@@ -13,12 +13,12 @@ import (
 	"voicebridge/toolkit/webtools"
 )
 
-// MCPFile is the file with MCP servers that is read when it is there and no other is named.
+// MCPFile is the file of MCP servers that is read if it exists and no other is set.
 const MCPFile = "mcp.json"
 
 const maxToolSeconds = 600
 
-// MCPPath is the file that names the MCP servers, empty when there is none.
+// MCPPath returns the path of the file that lists the MCP servers, empty if there is none.
 func (c *Config) MCPPath() string {
 	if c.MCPConfig != "" {
 		return c.MCPConfig
@@ -29,7 +29,7 @@ func (c *Config) MCPPath() string {
 	return MCPFile
 }
 
-// CodeTools are the settings of the tools that run programs.
+// CodeTools returns the settings of the tools that run programs.
 func (c *Config) CodeTools(log *slog.Logger) code.Config {
 	k := c.Tools.Code
 	return code.Config{
@@ -38,7 +38,7 @@ func (c *Config) CodeTools(log *slog.Logger) code.Config {
 	}
 }
 
-// WebTools are the settings of the tools that reach the web.
+// WebTools returns the settings of the tools that reach the web.
 func (c *Config) WebTools() (webtools.Config, error) {
 	w, s := c.Tools.Web, &c.Secrets
 	networks, err := prefixes(w.AllowNetwork)
@@ -61,8 +61,8 @@ func (c *Config) WebTools() (webtools.Config, error) {
 	return out, nil
 }
 
-// webTimeout is how long a request may take so that its tool still has the time to say that it took
-// too long. What is out of range is named elsewhere.
+// webTimeout is how long a request may take, so that its tool still has time to report that it took
+// too long. Values out of range are reported elsewhere.
 func (c *Config) webTimeout() time.Duration {
 	limit := time.Duration(max(0, min(c.Tools.TimeoutSeconds, maxToolSeconds))) * time.Second
 	return limit - min(5*time.Second, limit/6)

@@ -12,8 +12,8 @@ import (
 	"voicebridge/web/access"
 )
 
-// validate returns everything that is wrong with the settings, and moves what
-// the database and ICE settings say to where the secrets are.
+// validate returns everything that is wrong with the settings. It moves secrets in the database and
+// ICE settings to Secrets.
 func (c *Config) validate() []error {
 	var w checks
 	if !c.Secrets.DatabaseURL.IsSet() {
@@ -74,11 +74,11 @@ func (c *Config) checkNetwork(w *checks) {
 	if c.JWTJWKSURL != "" {
 		w.httpURL("jwt_jwks_url", c.JWTJWKSURL)
 		if u, err := url.Parse(c.JWTJWKSURL); err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname()) {
-			w.wrong("jwt_jwks_url", "keys that decide who may come in must be fetched by https")
+			w.wrong("jwt_jwks_url", "keys that decide who has access must be fetched by https")
 		}
 		for key, value := range map[string]string{"jwt_issuer": c.JWTIssuer, "jwt_audience": c.JWTAudience} {
 			if value == "" {
-				w.wrong(key, "it is needed with jwt_jwks_url, whose issuer signs tokens for others, too")
+				w.wrong(key, "it is required with jwt_jwks_url, because its issuer also signs tokens for others")
 			}
 		}
 	}
@@ -91,8 +91,8 @@ func (c *Config) checkNetwork(w *checks) {
 	c.checkICE(w)
 }
 
-// checkICE moves the servers of the file, which have no passwords, to those of
-// the environment, which take their place when there are any.
+// checkICE moves the file's servers, which have no passwords, to those of the environment, which
+// override them.
 func (c *Config) checkICE(w *checks) {
 	if len(c.Secrets.ICEServers) > 0 {
 		return
@@ -118,7 +118,7 @@ func (c *Config) checkUpstream(w *checks) {
 		w.wrong("realtime.instructions", "it is longer than 32 KiB")
 	}
 	if unknown := bridge.UnknownPlaceholder(c.Realtime.Instructions); unknown != "" {
-		w.wrong("realtime.instructions", "%s stands for nothing: there are {{date}}, {{time}} and {{user}}", unknown)
+		w.wrong("realtime.instructions", "%s is unknown: use {{date}}, {{time}} or {{user}}", unknown)
 	}
 }
 
@@ -164,14 +164,13 @@ func (c *Config) checkNumbers(w *checks) {
 	w.between("limits.stored_mb_per_owner", l.StoredMBPerOwner, 1, 100_000_000)
 	for _, m := range l.AllowedModels {
 		if p, name, ok := strings.Cut(m, "/"); !ok || p == "" || name == "" {
-			w.wrong("limits.allowed_models", "%q is not provider/model", m)
+			w.wrong("limits.allowed_models", "%q is not of the form provider/model", m)
 		}
 	}
 	w.between("shutdown_seconds", c.ShutdownSeconds, 1, 600)
 }
 
-// Validate says what is wrong with the settings of the log, for commands that read no
-// others.
+// Validate checks the settings of the log, for commands that read no others.
 func (c *Log) Validate() error {
 	var w checks
 	c.check(&w)

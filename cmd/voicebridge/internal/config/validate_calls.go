@@ -12,20 +12,20 @@ var (
 	languageCode = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 )
 
-// checkCalls says what is wrong with the settings of voice calls.
+// checkCalls checks the settings of voice calls.
 func (c *Config) checkCalls(w *checks) {
 	r := c.Realtime
 	if r.URL != "" {
-		address, _, _ := strings.Cut(r.URL, "?") // such as ?api-version=… of Azure
+		address, _, _ := strings.Cut(r.URL, "?") // such as Azure's ?api-version=…
 		w.httpURL("realtime.url", address)
 	}
 	if !headerName.MatchString(r.APIKeyHeader) {
-		w.wrong("realtime.api_key_header", "%q is no name of a header", r.APIKeyHeader)
+		w.wrong("realtime.api_key_header", "%q is not a header name", r.APIKeyHeader)
 	}
 	w.oneOf("realtime.call_body", r.CallBody, "form", "json")
 	w.oneOf("realtime.noise_reduction", r.NoiseReduction, "", "near_field", "far_field")
 	if r.Language != "" && !languageCode.MatchString(r.Language) {
-		w.wrong("realtime.language", "%q is no code of a language, such as en or de", r.Language)
+		w.wrong("realtime.language", "%q is not a language code, such as en or de", r.Language)
 	}
 	r.TurnDetection.check(w)
 	l := c.Calls
@@ -72,12 +72,12 @@ func (t TurnDetection) check(w *checks) {
 	}
 }
 
-// checkTelemetry says what is wrong with how operators watch the process.
+// checkTelemetry checks the settings for monitoring.
 func (c *Config) checkTelemetry(w *checks) {
 	if c.Metrics.Listen != "" {
 		w.address("metrics.listen", c.Metrics.Listen, "127.0.0.1:9090")
 		if _, port, _ := net.SplitHostPort(c.Metrics.Listen); port != "0" && c.Metrics.Listen == c.Listen {
-			w.wrong("metrics.listen", "the page and the API have this address already")
+			w.wrong("metrics.listen", "the page and the API already use this address")
 		}
 	}
 	if c.Traces.Endpoint != "" {
@@ -86,10 +86,10 @@ func (c *Config) checkTelemetry(w *checks) {
 	w.number("traces.sample", c.Traces.Sample, 1)
 }
 
-// domainName is a name that an authority gives a certificate for.
+// domainName matches a name that an authority issues certificates for.
 var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
 
-// checkACME says what is wrong with how certificates are asked for.
+// checkACME checks the settings for automatic certificates.
 func (c *Config) checkACME(w *checks) {
 	const key = "tls.acme."
 	a := c.TLS.ACME
@@ -98,11 +98,11 @@ func (c *Config) checkACME(w *checks) {
 	}
 	for _, domain := range a.Domains {
 		if !domainName.MatchString(domain) {
-			w.wrong(key+"domains", "%q is no name that an authority gives a certificate for: write it in small letters, without * and port", domain)
+			w.wrong(key+"domains", "%q is not a name that an authority issues certificates for: use lower case, without * and port", domain)
 		}
 	}
 	if c.TLS.CertFile != "" {
-		w.wrong(key+"domains", "the certificate of tls.cert_file is used already: leave one of the two out")
+		w.wrong(key+"domains", "tls.cert_file is also set: remove one of the two")
 	}
 	if c.Loopback() {
 		w.wrong(key+"domains", "the authority must reach this server, which listens on %s only: set listen to 0.0.0.0:443", c.Listen)
@@ -113,17 +113,17 @@ func (c *Config) checkACME(w *checks) {
 	}
 	w.present(key+"folder", a.Folder)
 	if a.Email != "" && (!strings.Contains(a.Email, "@") || strings.ContainsAny(a.Email, " <>")) {
-		w.wrong(key+"email", "%q is no address of mail", a.Email)
+		w.wrong(key+"email", "%q is not an email address", a.Email)
 	}
 	if a.HTTPListen != "" {
 		w.address(key+"http_listen", a.HTTPListen, "0.0.0.0:80")
 		if a.HTTPListen == c.Listen {
-			w.wrong(key+"http_listen", "the page and the API have this address already")
+			w.wrong(key+"http_listen", "the page and the API already use this address")
 		}
 	}
 }
 
-// checkServing says what is wrong with how others reach the server.
+// checkServing checks the settings of how others reach the server.
 func (c *Config) checkServing(w *checks) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		w.wrong("tls", "cert_file and key_file belong together")
@@ -133,7 +133,7 @@ func (c *Config) checkServing(w *checks) {
 	case len(c.TURN.URLs) > 0 && !c.Secrets.TURNSecret.IsSet():
 		w.wrong("turn.urls", "they need VOICEBRIDGE_TURN_SECRET")
 	case len(c.TURN.URLs) == 0 && c.Secrets.TURNSecret.IsSet():
-		w.wrong("turn.urls", "VOICEBRIDGE_TURN_SECRET is set, and there are no servers to use it with")
+		w.wrong("turn.urls", "VOICEBRIDGE_TURN_SECRET is set, but there are no servers to use it with")
 	}
 	for _, address := range c.TURN.URLs {
 		scheme, rest, _ := strings.Cut(address, ":")

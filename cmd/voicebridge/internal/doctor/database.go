@@ -33,7 +33,7 @@ func (d *doctor) database(ctx context.Context) {
 			return
 		}
 		if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-			d.say(warning, aboutDatabase, "others on this machine may read %s, which holds what people say: chmod 600 %s", path, path)
+			d.say(warning, aboutDatabase, "other users of this machine can read %s, which holds conversations: chmod 600 %s", path, path)
 		}
 	} else if u, err := url.Parse(address); err == nil {
 		name = "PostgreSQL at " + cmp.Or(u.Host, u.Query().Get("host"), "its usual place")
@@ -60,26 +60,26 @@ func (d *doctor) database(ctx context.Context) {
 		}
 	}
 	if store.Pooled() {
-		d.say(warning, aboutDatabase, "%s is behind a pooler, such as PgBouncer: that works, but what other processes do is asked for twice a second, because no "+
+		d.say(warning, aboutDatabase, "%s is behind a pooler, such as PgBouncer: that works, but changes by other processes are polled twice a second, because no "+
 			"notifications come through it; connect to the server itself if you can", name)
 	}
 	if err := store.Ping(ctx); err != nil {
-		d.say(warning, aboutDatabase, "%s can be opened and has no tables yet: the first start makes them (%v)", name, err)
+		d.say(warning, aboutDatabase, "%s can be opened but has no tables yet: the first start creates them (%v)", name, err)
 		return
 	}
 	d.say(fine, aboutDatabase, "%s can be opened and has its tables", name)
 }
 
-// newFile says whether a start could make the file of the database.
+// newFile reports whether a start could create the database file.
 func (d *doctor) newFile(path string) {
 	if err := canWrite(filepath.Dir(path)); err != nil {
-		d.say(problem, aboutDatabase, "%s is not there and cannot be made: choose a place that may be written with DATABASE_URL (%v)", path, err)
+		d.say(problem, aboutDatabase, "%s does not exist and cannot be created: choose a writable place with DATABASE_URL (%v)", path, err)
 		return
 	}
-	d.say(fine, aboutDatabase, "%s is not there yet: the first start makes it", path)
+	d.say(fine, aboutDatabase, "%s does not exist yet: the first start creates it", path)
 }
 
-// canWrite says whether a folder can be written, or else made where it is to be.
+// canWrite reports whether a folder can be written, or created if it does not exist.
 func canWrite(folder string) error {
 	for {
 		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(folder) == folder {

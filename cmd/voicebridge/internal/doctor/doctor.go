@@ -1,5 +1,5 @@
-// Package doctor looks at what a start of the server would find, and says in plain
-// words what works, what does not, and what to do.
+// Package doctor checks what a start of the server would find, and says in plain words what works,
+// what does not, and what to do.
 package doctor
 
 import (
@@ -11,9 +11,9 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 )
 
-// Run reads the settings, checks everything and writes a line for each finding. It
-// changes no table and needs no running server; version is what MCP servers are told.
-// The error says that there are problems.
+// Run reads the settings, checks everything and writes one line for each finding. It changes no
+// table and needs no running server. version is sent to MCP servers. The error means that there are
+// problems.
 func Run(ctx context.Context, src config.Sources, version string, out io.Writer) error {
 	problems := 0
 	var lost error
@@ -48,7 +48,7 @@ func Run(ctx context.Context, src config.Sources, version string, out io.Writer)
 	}
 }
 
-// examine runs the checks. Those that tell whether a server runs come first.
+// examine runs the checks, beginning with those that show whether a server is running.
 func (d *doctor) examine(ctx context.Context) {
 	for _, check := range []func(context.Context){d.database, d.listening, d.certificates, d.metrics, d.traces, d.calls, d.typing, d.prices, d.media, d.loopback, d.iceServers, d.microphone, d.programs, d.mcpServers} {
 		if ctx.Err() != nil {

@@ -14,7 +14,7 @@ import (
 
 const aboutCalls = "voice model"
 
-// calls says what answers calls, and asks it whether it takes the key.
+// calls reports what answers calls, and asks it whether it accepts the key.
 func (d *doctor) calls(ctx context.Context) {
 	c := &d.cfg
 	switch {
@@ -33,14 +33,14 @@ func (d *doctor) calls(ctx context.Context) {
 	}
 	status, body, err := ask(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", "Authorization", c.Secrets.OpenAIKey.Reveal())
 	if err != nil {
-		d.say(problem, aboutCalls, "%s does not answer: is there a way to it, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
+		d.say(problem, aboutCalls, "%s does not answer: is it reachable, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
 		return
 	}
 	d.report(judgeModels(c, status, body))
 }
 
-// callsRoute asks the route of voice calls, where it has an address of its own, in a way
-// that makes no call.
+// callsRoute asks the route of voice calls, if it has its own address, in a way that creates no
+// call.
 func (d *doctor) callsRoute(ctx context.Context) {
 	const about = "voice calls"
 	c := &d.cfg
@@ -58,7 +58,7 @@ func (d *doctor) callsRoute(ctx context.Context) {
 	}
 }
 
-// prices says of which models the cost is not known.
+// prices reports the models whose cost is unknown.
 func (d *doctor) prices(context.Context) {
 	const about = "prices"
 	c := &d.cfg
@@ -72,13 +72,13 @@ func (d *doctor) prices(context.Context) {
 		}
 	}
 	if len(unknown) == 0 {
-		d.say(fine, about, "they are known (list prices of %s, where prices: says nothing)", config.PricesRead)
+		d.say(fine, about, "they are known (list prices of %s, except for entries in prices:)", config.PricesRead)
 		return
 	}
-	d.say(warning, about, "nobody has said what %s costs, so no budget holds for it: write it under prices:", strings.Join(unknown, " and "))
+	d.say(warning, about, "the cost of %s is unknown, so no budget covers it: add it under prices:", strings.Join(unknown, " and "))
 }
 
-// judgeModels is what the answer to a question for the list of models means.
+// judgeModels interprets the answer to a request for the list of models.
 func judgeModels(c *config.Config, status int, body []byte) finding {
 	say := func(verdict, format string, args ...any) finding {
 		return finding{verdict, aboutCalls, fmt.Sprintf(c.OpenAIBaseURL+" "+format, args...)}
@@ -92,8 +92,8 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 	case status == http.StatusTooManyRequests:
 		return say(warning, "answers that the limit or the credit of the key is used up (%d)", status)
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		// Servers that are only compatible need not have a list.
-		return say(warning, "answers, but has no list of models (%d): if OPENAI_BASE_URL is right, a call will tell", status)
+		// Compatible servers need not have a list.
+		return say(warning, "answers, but has no list of models (%d): make a call to find out whether OPENAI_BASE_URL is right", status)
 	case status != http.StatusOK:
 		return say(problem, "answers %d: is OPENAI_BASE_URL right?", status)
 	}
@@ -103,7 +103,7 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 		} `json:"data"`
 	}
 	if json.Unmarshal(body, &list) != nil {
-		return say(problem, "answers with something else than a list of models: is OPENAI_BASE_URL right?")
+		return say(problem, "answers with something other than a list of models: is OPENAI_BASE_URL right?")
 	}
 	ids := map[string]bool{}
 	for _, m := range list.Data {
@@ -115,7 +115,7 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 	return say(fine, "answers and takes the key; calls use %s with the voice %s", c.Realtime.Model, c.Realtime.Voice)
 }
 
-// typing says who answers typed messages.
+// typing reports which model answers typed messages.
 func (d *doctor) typing(context.Context) {
 	const about = "typed messages"
 	c := &d.cfg

@@ -15,15 +15,15 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Limits of the checks of the network.
+// Limits of the network checks.
 const (
 	answerPatience = 5 * time.Second
 	mediaPatience  = 10 * time.Second
 	maxModelList   = 4 << 20 // bytes
 )
 
-// ask sends one request and returns the status and the body. The key goes to the
-// address alone: redirects are not followed.
+// ask sends one request and returns the status and the body. Redirects are not followed, so that
+// the key goes to no other address.
 func ask(ctx context.Context, address, header, key string) (status int, body []byte, err error) {
 	client := &http.Client{
 		Timeout: answerPatience, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
@@ -44,14 +44,14 @@ func ask(ctx context.Context, address, header, key string) (status int, body []b
 	if err != nil {
 		return 0, nil, err
 	}
-	defer func() { _ = res.Body.Close() }() // it was read
+	defer func() { _ = res.Body.Close() }() // it has been read
 	body, err = io.ReadAll(io.LimitReader(res.Body, maxModelList))
 	return res.StatusCode, body, err
 }
 
 const aboutListening = "web address"
 
-// listening says whether the page could be served.
+// listening reports whether the page could be served.
 func (d *doctor) listening(ctx context.Context) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", d.cfg.Listen)
 	if err == nil {
@@ -77,7 +77,7 @@ func (d *doctor) listening(ctx context.Context) {
 
 const aboutMedia = "media (UDP)"
 
-// media says whether the port for sound can be used, and can be reached.
+// media reports whether the port for audio can be used and reached.
 func (d *doctor) media(context.Context) {
 	c := &d.cfg
 	if c.UDPPort != 0 {
@@ -99,18 +99,17 @@ func (d *doctor) media(context.Context) {
 		if c.UDPPort == 0 {
 			d.say(fine, aboutMedia, "every call takes a free port")
 		}
-		return // nobody else is to reach it
+		return // only this machine needs to reach it
 	case c.UDPPort == 0:
-		d.say(warning, aboutMedia, "every call takes a port of its own: with a firewall or in a container set VOICEBRIDGE_UDP_PORT, and let that port through")
+		d.say(warning, aboutMedia, "every call takes a port of its own: behind a firewall or in a container, set VOICEBRIDGE_UDP_PORT and open that port")
 	}
 	if addresses, err := net.InterfaceAddrs(); err == nil && len(c.PublicIPs) == 0 && len(c.Secrets.ICEServers) == 0 && !slices.ContainsFunc(addresses, isPublic) {
-		d.say(warning, aboutMedia, "this machine has private addresses only, so browsers outside of its network hear nothing: "+
-			"set VOICEBRIDGE_PUBLIC_IPS to the address that they reach it by, or VOICEBRIDGE_ICE_SERVERS")
+		d.say(warning, aboutMedia, "this machine has private addresses only, so browsers outside its network hear nothing: "+
+			"set VOICEBRIDGE_PUBLIC_IPS to the address at which they reach it, or VOICEBRIDGE_ICE_SERVERS")
 	}
 }
 
-// isPublic reports whether an address of an interface can be reached from the
-// internet.
+// isPublic reports whether an interface's address is reachable from the internet.
 func isPublic(address net.Addr) bool {
 	prefix, err := netip.ParsePrefix(address.String())
 	if err != nil {
@@ -123,14 +122,14 @@ func isPublic(address net.Addr) bool {
 
 const aboutICE = "ICE"
 
-// loopback makes a connection as a call does, between two peers of this process:
-// ICE, DTLS, and a message through the data channel.
+// loopback connects two peers in this process as a call does: ICE, DTLS, and a message on the data
+// channel.
 func (d *doctor) loopback(ctx context.Context) {
 	ctx, cancel := context.WithTimeoutCause(ctx, mediaPatience, errors.New("no connection in "+mediaPatience.String()))
 	defer cancel()
 	began := time.Now()
 	if err := connectToSelf(ctx); err != nil {
-		d.say(problem, aboutICE, "two peers on this machine do not reach each other: does a firewall stop UDP on loopback? (%v)", err)
+		d.say(problem, aboutICE, "two peers on this machine cannot reach each other: does a firewall block UDP on loopback? (%v)", err)
 		return
 	}
 	d.say(fine, aboutICE, "two peers on this machine reach each other (%d ms)", time.Since(began).Milliseconds())
@@ -165,7 +164,7 @@ func connectToSelf(ctx context.Context) (err error) {
 	}
 }
 
-// iceServers asks the STUN and TURN servers for addresses, each by itself.
+// iceServers asks each STUN and TURN server for an address.
 func (d *doctor) iceServers(ctx context.Context) {
 	for _, s := range slices.Concat(d.cfg.Secrets.ICEServers, d.cfg.TURNServers("doctor", time.Now())) {
 		for _, address := range s.URLs {
@@ -182,15 +181,15 @@ func (d *doctor) iceServers(ctx context.Context) {
 			case strings.Contains(answer, " typ srflx") && !relays:
 				d.say(fine, about, "it answers")
 			case relays:
-				d.say(problem, about, "it gives no relay: are the address and the password right, and is it reachable?")
+				d.say(problem, about, "it provides no relay: are the address and the password right, and is it reachable?")
 			default:
-				d.say(warning, about, "it gave no address: it cannot be reached, or this machine has a public address and needs none")
+				d.say(warning, about, "it returned no address: it is unreachable, or this machine has a public address and needs none")
 			}
 		}
 	}
 }
 
-// gather returns an answer that holds the candidates that a server gives.
+// gather returns an answer with the candidates that a server provides.
 func gather(ctx context.Context, server rtc.ICEServer) (answer string, err error) {
 	api, err := rtc.New(rtc.Config{ICEServers: []rtc.ICEServer{server}})
 	if err != nil {
@@ -205,28 +204,28 @@ func gather(ctx context.Context, server rtc.ICEServer) (answer string, err error
 	return answer, err
 }
 
-// microphone says where browsers give a page the microphone.
+// microphone reports where browsers let a page use the microphone.
 func (d *doctor) microphone(context.Context) {
 	const about = "microphone"
 	if d.cfg.Loopback() {
-		d.say(fine, about, "browsers on this machine give it to the page; others do not reach it")
+		d.say(fine, about, "browsers on this machine let the page use it; others cannot reach the page")
 		return
 	}
 	switch {
 	case len(d.cfg.TLS.ACME.Domains) > 0:
-		d.say(fine, about, "browsers give it to https://%s", strings.Join(d.cfg.TLS.ACME.Domains, " and https://"))
+		d.say(fine, about, "browsers let the page use it at https://%s", strings.Join(d.cfg.TLS.ACME.Domains, " and https://"))
 		return
 	case d.cfg.TLS.On():
 		if _, err := tls.LoadX509KeyPair(d.cfg.TLS.CertFile, d.cfg.TLS.KeyFile); err != nil {
-			d.say(problem, about, "browsers give it to https pages only, and the certificate cannot be read: %v", err)
+			d.say(problem, about, "browsers allow it for https pages only, and the certificate cannot be read: %v", err)
 			return
 		}
-		d.say(fine, about, "browsers give it to the page, which is served by https")
+		d.say(fine, about, "browsers let the page use it, because it is served by https")
 		return
 	case slices.ContainsFunc(d.cfg.AllowedOrigins, func(o string) bool { return strings.HasPrefix(o, "https://") }):
-		d.say(fine, about, "browsers give it to the page behind %s, if a proxy with TLS stands there", strings.Join(d.cfg.AllowedOrigins, ", "))
+		d.say(fine, about, "browsers let the page use it at %s, provided that a TLS proxy answers there", strings.Join(d.cfg.AllowedOrigins, ", "))
 		return
 	}
-	d.say(warning, about, "browsers give it to https pages and to localhost only: put a proxy with TLS in front of %s, and the address of the page in "+
+	d.say(warning, about, "browsers allow it for https pages and localhost only: put a TLS proxy in front of %s, and the address of the page in "+
 		"VOICEBRIDGE_ALLOWED_ORIGINS", d.cfg.Listen)
 }

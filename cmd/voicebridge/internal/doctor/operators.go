@@ -15,7 +15,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 )
 
-// metrics says whether operators could have their port, and who else would.
+// metrics reports whether the operators' port is free, and whether others could reach it.
 func (d *doctor) metrics(ctx context.Context) {
 	const about = "metrics"
 	address := d.cfg.MetricsAddress()
@@ -33,11 +33,11 @@ func (d *doctor) metrics(ctx context.Context) {
 		d.say(problem, about, "%s cannot be used: choose another with VOICEBRIDGE_METRICS_LISTEN (%v)", address, err)
 	}
 	if host, _, err := net.SplitHostPort(address); err == nil && !config.IsLoopback(host) {
-		d.say(warning, about, "other machines reach %s, which asks for no token and shows profiles of the process: let only your Prometheus through the firewall", address)
+		d.say(warning, about, "other machines can reach %s, which requires no token and exposes profiles of the process: let only your Prometheus through the firewall", address)
 	}
 }
 
-// traces sends an empty list of traces to their receiver.
+// traces sends an empty list of traces to the receiver.
 func (d *doctor) traces(ctx context.Context) {
 	const about = "traces"
 	if d.cfg.Traces.Endpoint == "" {
@@ -66,15 +66,15 @@ func (d *doctor) traces(ctx context.Context) {
 	_ = res.Body.Close()
 	switch code := res.StatusCode; {
 	case code == http.StatusOK || code == http.StatusAccepted:
-		d.say(fine, about, "%s takes them", address)
+		d.say(fine, about, "%s accepts them", address)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		d.say(problem, about, "%s wants another key (%d): look at OTEL_EXPORTER_OTLP_HEADERS", address, code)
+		d.say(problem, about, "%s rejects the key (%d): check OTEL_EXPORTER_OTLP_HEADERS", address, code)
 	default:
 		d.say(problem, about, "%s answers %d: is OTEL_EXPORTER_OTLP_ENDPOINT the base address of a receiver of OTLP by HTTP?", address, code)
 	}
 }
 
-// certificates says whether an authority could give certificates.
+// certificates reports whether the authority could issue certificates.
 func (d *doctor) certificates(ctx context.Context) {
 	const about = "certificates"
 	a := d.cfg.TLS.ACME
@@ -99,20 +99,20 @@ func (d *doctor) certificates(ctx context.Context) {
 	_, port, _ := net.SplitHostPort(d.cfg.Listen)
 	_, plain, _ := net.SplitHostPort(a.HTTPListen)
 	if port != "443" && plain != "80" {
-		d.say(warning, about, "an authority asks on the ports 443 and 80 only: listen there, or have them forwarded to %s", strings.TrimSuffix(d.cfg.Listen+" and "+a.HTTPListen, " and "))
+		d.say(warning, about, "an authority connects to ports 443 and 80 only: listen there, or forward them to %s", strings.TrimSuffix(d.cfg.Listen+" and "+a.HTTPListen, " and "))
 	}
 	for _, domain := range a.Domains {
 		d.domain(ctx, about, domain)
 	}
 }
 
-// domain says whether a name leads here.
+// domain reports whether a name leads here.
 func (d *doctor) domain(ctx context.Context, about, name string) {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 	if err != nil {
-		d.say(problem, about, "%s leads nowhere: give it a DNS entry with the address of this machine (%v)", name, err)
+		d.say(problem, about, "%s does not resolve: add a DNS entry with the address of this machine (%v)", name, err)
 		return
 	}
 	mine := map[netip.Addr]bool{}
@@ -129,8 +129,8 @@ func (d *doctor) domain(ctx context.Context, about, name string) {
 		}
 	}
 	if !slices.ContainsFunc(found, func(ip netip.Addr) bool { return mine[ip.Unmap()] }) {
-		d.say(warning, about, "%s leads to %v, which is neither an address of this machine nor in VOICEBRIDGE_PUBLIC_IPS", name, found)
+		d.say(warning, about, "%s resolves to %v, which is neither an address of this machine nor in VOICEBRIDGE_PUBLIC_IPS", name, found)
 		return
 	}
-	d.say(fine, about, "%s leads here", name)
+	d.say(fine, about, "%s resolves to this machine", name)
 }

@@ -10,7 +10,7 @@ import (
 // The verdicts of a finding.
 const (
 	fine    = "ok"
-	warning = "warning" // it works, but not for all or not as one may think
+	warning = "warning" // it works, but not for everyone or not as expected
 	problem = "problem" // it does not work
 )
 
@@ -18,22 +18,22 @@ const (
 type finding struct {
 	verdict string
 	about   string
-	words   string // what there is, and what to do
+	words   string // what was found, and what to do
 }
 
 func (f finding) String() string { return f.verdict + ": " + f.about + ": " + oneLine(f.words) }
 
-// oneLine puts a text that may come from a driver or a server on one line.
+// oneLine puts text from a driver or a server on one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// doctor looks at one place after another.
+// doctor checks one thing after another.
 type doctor struct {
 	cfg     config.Config
 	version string
-	// report takes what was found, as it is found.
+	// report is called with each finding.
 	report func(finding)
-	// running says that a voicebridge with these settings seems to run: what it
-	// holds is no problem.
+	// running is set if a voicebridge with these settings seems to be running: a port that it uses
+	// is then not a problem.
 	running bool
 }
 

@@ -30,8 +30,8 @@ func settings(path string, t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-// wrong are values that a setting cannot have, and words that the finding must hold.
-// A setting of text that is not here may be any text.
+// wrong holds invalid values, and words that the finding must contain. A text setting that is not
+// listed accepts any text.
 var wrong = map[string]struct{ value, words string }{
 	"listen":                            {"8080", "it must be host:port, such as 127.0.0.1:8080"},
 	"database_url":                      {"mysql://h/db", "it must be sqlite:PATH or postgres://…"},
@@ -45,18 +45,18 @@ var wrong = map[string]struct{ value, words string }{
 	"anthropic_base_url":                {"claude", "it must be an address of the form https://host/path"},
 	"gemini_base_url":                   {"gemini", "it must be an address of the form https://host/path"},
 	"ollama_host":                       {"http://a b", "it must be an address, such as http://127.0.0.1:11434"},
-	"prices":                            {`[{"model":"m","input":-1}]`, "is no price"},
+	"prices":                            {`[{"model":"m","input":-1}]`, "is not a price"},
 	"text.provider":                     {"gpt", `"gpt" is not one of openai, anthropic, google, ollama, simulator`},
 	"text.instructions":                 {strings.Repeat("x", 33<<10), "it is longer than 32 KiB"},
 	"tls.cert_file":                     {"x.pem", "cert_file and key_file belong together"},
 	"tls.key_file":                      {"x.pem", "cert_file and key_file belong together"},
-	"tls.acme.domains":                  {"*.example.org", "is no name that an authority gives a certificate for"},
+	"tls.acme.domains":                  {"*.example.org", "is not a name that an authority issues certificates for"},
 	"turn.urls":                         {"turn:a:1", "they need VOICEBRIDGE_TURN_SECRET"},
 	"realtime.instructions":             {strings.Repeat("x", 33<<10), "it is longer than 32 KiB"},
 	"realtime.url":                      {"azure", "it must be an address of the form https://host/path"},
-	"realtime.api_key_header":           {"a b", "is no name of a header"},
+	"realtime.api_key_header":           {"a b", "is not a header name"},
 	"realtime.noise_reduction":          {"loud", `"loud" is not one of near_field, far_field`},
-	"realtime.language":                 {"English", "is no code of a language, such as en or de"},
+	"realtime.language":                 {"English", "is not a language code, such as en or de"},
 	"realtime.call_body":                {"xml", `"xml" is not one of`},
 	"realtime.turn_detection.type":      {"vad", `"vad" is not one of server_vad, semantic_vad, none`},
 	"realtime.turn_detection.eagerness": {"eager", `"eager" is not one of low, medium, high, auto`},
@@ -69,15 +69,15 @@ var wrong = map[string]struct{ value, words string }{
 	"tools.web.allow_networks":          {"lan", `"lan" is not an address or a network`},
 	"tools.web.deny_networks":           {"lan", `"lan" is not an address or a network`},
 	"tools.web.allow_ports":             {"70000", "70000 is not a port"},
-	"limits.allowed_models":             {"gpt", `"gpt" is not provider/model`},
+	"limits.allowed_models":             {"gpt", `"gpt" is not of the form provider/model`},
 	"log.level":                         {"loud", `"loud" is not one of debug, info, warn, error`},
 	"log.format":                        {"xml", `"xml" is not one of text, json`},
 	"metrics.listen":                    {"9090", "it must be host:port, such as 127.0.0.1:9090"},
 	"traces.endpoint":                   {"collector:4318", "it must be an address of the form https://host/path"},
 }
 
-// anyText are the settings that take any text: whether it is right, only their servers or
-// the file system know, whom other findings are about.
+// anyText are the settings that accept any text: whether it is right only their servers or the file
+// system know, which other findings cover.
 var anyText = []string{
 	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model",
 	// Read only with tls.acme.domains; TestLoadRefuses of config has them.
@@ -98,8 +98,8 @@ func diagnosis(t *testing.T, environ ...string) string {
 	return b.String()
 }
 
-// TestEveryWrongSetting gives each setting a value that it cannot have: the finding names
-// the setting, or its variable, and says in plain words what it must be.
+// TestEveryWrongSetting gives each setting an invalid value: the finding names the setting, or its
+// variable, and says in plain words what it must be.
 func TestEveryWrongSetting(t *testing.T) {
 	t.Parallel()
 	all := settings("", reflect.TypeFor[config.Config]())
@@ -149,8 +149,7 @@ func TestEveryWrongSetting(t *testing.T) {
 	}
 }
 
-// TestEveryWrongSecret gives each secret a value that it cannot have, which the finding
-// does not repeat.
+// TestEveryWrongSecret gives each secret an invalid value, which the finding does not repeat.
 func TestEveryWrongSecret(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{

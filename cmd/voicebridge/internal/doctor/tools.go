@@ -16,7 +16,7 @@ import (
 
 const aboutPrograms = "programs of the model"
 
-// programs runs a small program in each sandbox that is switched on.
+// programs runs a small program in each enabled sandbox.
 func (d *doctor) programs(ctx context.Context) {
 	if !slices.Contains(d.cfg.Tools.Toolkits, config.ToolkitCode) {
 		d.say(fine, aboutPrograms, "they are switched off")
@@ -48,7 +48,7 @@ const aboutMCP = "MCP servers"
 func (d *doctor) mcpServers(ctx context.Context) {
 	path := d.cfg.MCPPath()
 	if path == "" {
-		d.say(fine, aboutMCP, "there is no %s, so none is used", config.MCPFile)
+		d.say(fine, aboutMCP, "there is no %s, so none are used", config.MCPFile)
 		return
 	}
 	servers, err := mcptool.LoadConfig(path)
@@ -79,7 +79,7 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	<-open.Settled()
 	list := open.Status()
 	if len(list) == 0 {
-		d.say(fine, aboutMCP, "%s names none that is switched on", path)
+		d.say(fine, aboutMCP, "%s lists none that is enabled", path)
 	}
 	for _, s := range list {
 		about := "MCP server " + s.Name
@@ -87,7 +87,7 @@ func (d *doctor) mcpServers(ctx context.Context) {
 		case !s.Connected:
 			d.say(problem, about, "its tools are not offered: %s (its entry in %s may be wrong)", cmp.Or(s.Error, "it does not answer"), path)
 		case s.Tools == 0:
-			d.say(warning, about, "it answers and offers no tool")
+			d.say(warning, about, "it answers but offers no tools")
 		default:
 			d.say(fine, about, "it answers; tools: %d", s.Tools)
 		}
@@ -97,18 +97,17 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	}
 }
 
-// seenTools are the definitions of tools that the server has seen. Nothing is added to
-// them here: that is for the server to do.
+// seenTools are the tool definitions that the server has seen. Only the server adds to them.
 type seenTools struct{ store *persistence.Store }
 
-// ToolPins returns those of an MCP server; none while the database cannot tell.
+// ToolPins returns the pins of an MCP server; none if the database is unavailable.
 func (s seenTools) ToolPins(ctx context.Context, server string) (map[string]string, error) {
 	if s.store == nil {
 		return nil, nil
 	}
 	pins, err := s.store.ToolPins(ctx, server)
 	if err != nil {
-		return nil, nil //nolint:nilerr // the database is looked at elsewhere
+		return nil, nil //nolint:nilerr // nolint:nilerr // another check reports it
 	}
 	return pins, nil
 }
@@ -116,7 +115,7 @@ func (s seenTools) ToolPins(ctx context.Context, server string) (map[string]stri
 // PinTools does nothing.
 func (seenTools) PinTools(context.Context, string, map[string]string) error { return nil }
 
-// knownTools reads what the server has seen, from a database that is there.
+// knownTools reads the pins from an existing database.
 func (d *doctor) knownTools(ctx context.Context) (known seenTools, closeIt func()) {
 	address := d.cfg.Secrets.DatabaseURL.Reveal()
 	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {

@@ -1,6 +1,5 @@
-// Package reference makes the pages of docs/reference from the code: the settings, the
-// events of a call, and the HTTP API. Its test fails when a page is stale; with -update
-// it writes the pages.
+// Package reference generates the pages of docs/reference from the code: settings, events of a
+// call, and the HTTP API. Its test fails when a page is stale; with -update it writes the pages.
 package reference
 
 import (
@@ -50,7 +49,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// structs are the types of the struct kind in some files, with their comments.
+// structs returns the struct types in some files, with their comments.
 func structs(t *testing.T, pattern string) map[string]declared {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))
@@ -92,7 +91,7 @@ type declared struct {
 	fields []*ast.Field
 }
 
-// comment is what the code says about a field, before it or behind it.
+// comment returns a field's comment, above it or behind it.
 func comment(f *ast.Field) string {
 	text := oneLine(f.Doc.Text() + " " + f.Comment.Text())
 	for _, name := range f.Names {
@@ -101,7 +100,7 @@ func comment(f *ast.Field) string {
 	return text
 }
 
-// sentence is a comment of the code without the name that it begins with.
+// sentence returns a comment without the name that it begins with.
 func sentence(text, name string) string {
 	rest, ok := strings.CutPrefix(text, name+" ")
 	if !ok {
@@ -115,7 +114,7 @@ func sentence(text, name string) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// cell is a text inside of a table.
+// cell returns text for a table cell.
 func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }
 
 func tag(f *ast.Field, key string) string {
@@ -130,7 +129,7 @@ func tag(f *ast.Field, key string) string {
 	return name
 }
 
-// settings is the page of the settings: each with its variable, default and meaning.
+// settings is the page of settings, each with its variable, default and meaning.
 func settings(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -148,7 +147,7 @@ structures are JSON. Secrets have variables only, and stand at the end.
 	return b.String()
 }
 
-// writeSettings writes the table of one group and then the groups inside of it.
+// writeSettings writes the table of one group and then of the groups inside it.
 func writeSettings(b *strings.Builder, types map[string]declared, path, name string, defaults reflect.Value) {
 	title := "The top level"
 	if path != "" {
@@ -195,7 +194,7 @@ func defaultOf(v reflect.Value) string {
 	return "`" + text + "`"
 }
 
-// events is the page of the bridge's own events and of the reasons for which a call ends.
+// events is the page of the bridge's own events and of the reasons why calls end.
 func events(t *testing.T) string {
 	t.Helper()
 	const source = "bridge/internal/session/*.go"
@@ -246,7 +245,7 @@ func ticked(kinds string) string {
 
 type constant struct{ value, comment string }
 
-// constants are the constants of a type in some files, in their order.
+// constants returns the constants of a type in some files, in order.
 func constants(t *testing.T, pattern, kind string) []constant {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))
@@ -277,7 +276,7 @@ func constants(t *testing.T, pattern, kind string) []constant {
 	return out
 }
 
-// api is the page of the routes, from the description that the server gives out itself.
+// api is the page of routes, made from the description that the server publishes.
 func api(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "web/openapi.yaml"))

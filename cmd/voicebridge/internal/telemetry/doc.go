@@ -1,4 +1,4 @@
-// Package telemetry is what operators see of the process: figures for Prometheus, traces
-// for OpenTelemetry, and profiles. It is told of what has happened, with its times, by
-// the parts that did it; none of them knows it. It alone imports the SDK of OpenTelemetry.
+// Package telemetry is what operators see of the process: metrics for Prometheus, traces for
+// OpenTelemetry, and profiles. Other parts report what has happened, and when, through interfaces
+// of their own; none of them imports it. Only this package imports the OpenTelemetry SDK.
 package telemetry

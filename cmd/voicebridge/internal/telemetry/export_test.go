@@ -18,7 +18,7 @@ import (
 	"voicebridge/chat"
 )
 
-// TestReceiver sends a trace to a receiver of OTLP by HTTP.
+// TestReceiver sends a trace to an OTLP receiver that speaks HTTP.
 func TestReceiver(t *testing.T) {
 	t.Parallel()
 	requests := make(chan *collector.ExportTraceServiceRequest, 10)
@@ -58,13 +58,13 @@ func TestReceiver(t *testing.T) {
 	}
 }
 
-// TestReceiverIsAway says so once, and once more when it is back.
+// TestReceiverIsAway logs once, and once more when the receiver is back.
 func TestReceiverIsAway(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if away.Load() {
-			w.WriteHeader(http.StatusForbidden) // is not tried again
+			w.WriteHeader(http.StatusForbidden) // is not retried
 		}
 	}))
 	defer receiver.Close()
@@ -88,7 +88,7 @@ func TestReceiverIsAway(t *testing.T) {
 	}
 }
 
-// TestSample keeps none of the traces, and then no span is made.
+// TestSample samples no turns, so that no span is made.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	o, scrape, spans := setup(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the figures of calls, text turns, tools and the database. Safe for
+// Metrics are the metrics of calls, text turns, tools and the database. They are safe for
 // concurrent use.
 type Metrics struct {
 	latency     *prometheus.HistogramVec
@@ -33,7 +33,7 @@ const (
 	kindText  = "text"
 )
 
-// What comes of changes of calls, and of transactions.
+// Outcomes of saving changes of calls, and of transactions.
 const (
 	savedInDatabase = "database"
 	savedInFile     = "file"
@@ -43,7 +43,7 @@ const (
 	commitAway  = "away"
 )
 
-// NewMetrics registers the figures.
+// NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error) {
 	m := &Metrics{
 		latency: histogram("voicebridge_answer_latency_seconds",
@@ -51,29 +51,29 @@ func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error
 				"first_packet of voice; first_token and total of text.",
 			[]float64{.025, .05, .1, .2, .3, .5, .75, 1, 1.5, 2, 3, 5, 10, 30}, "kind", "stage"),
 		failures: counter("voicebridge_upstream_failures_total",
-			"Requests to models that failed, and calls that ended because of the model, by kind, upstream and reason.", "kind", "upstream", "reason"),
+			"Failed requests to models, and calls that ended because of the model, by kind, upstream and reason.", "kind", "upstream", "reason"),
 		toolCalls: counter("voicebridge_tool_calls_total",
 			"Tool calls that ended, by who ran them, tool (of MCP servers: the server) and outcome.", "executor", "tool", "outcome"),
 		toolTime: histogram("voicebridge_tool_call_duration_seconds", "How long tool calls took.",
 			[]float64{.005, .02, .1, .5, 1, 2, 5, 10, 30, 60}, "executor", "tool"),
 		tokens: counter("voicebridge_tokens_total",
-			"Tokens that models counted, by kind and model; cached and audio tokens are also counted as input or output.", "kind", "model", "type"),
-		dollars:  counter("voicebridge_cost_usd_total", "What models cost, in US dollars, by the known prices.", "kind", "model"),
-		unpriced: counter("voicebridge_unpriced_responses_total", "Responses whose cost is not known.", "kind", "model"),
+			"Tokens as counted by the models, by kind and model; cached and audio tokens are also counted as input or output.", "kind", "model", "type"),
+		dollars:  counter("voicebridge_cost_usd_total", "Cost of models in US dollars, according to the known prices.", "kind", "model"),
+		unpriced: counter("voicebridge_unpriced_responses_total", "Responses whose cost is unknown.", "kind", "model"),
 		commits: histogram("voicebridge_database_commit_duration_seconds",
-			"How long transactions took that write, by outcome: saved, or away when the database did not take them.",
+			"Duration of write transactions, by outcome: saved, or away if the database did not accept them.",
 			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "outcome"),
 		spoken: histogram("voicebridge_call_save_duration_seconds",
-			"From something said in a call until it is safe, by where: database, file, or lost when neither took it.",
+			"Time from something said in a call until it is durable, by where: database, file, or lost if neither accepted it.",
 			[]float64{.001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "where"),
 		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "voicebridge_queue_wait_seconds", Help: "How long queued messages waited until they were sent, from the time they were due.",
+			Name: "voicebridge_queue_wait_seconds", Help: "How long queued messages waited to be sent after they were due.",
 			Buckets: []float64{.1, .5, 1, 5, 15, 60, 300, 1800},
 		}),
 		queuePaused: counter("voicebridge_queue_pauses_total", "Queues that were paused, by reason.", "reason"),
 		models:      names{limit: 100},
 	}
-	// A figure that begins with the first failure would not be seen to grow.
+	// A counter that first appears with a failure would not be seen to grow.
 	for _, where := range []string{savedInDatabase, savedInFile, savedNowhere} {
 		m.spoken.WithLabelValues(where)
 	}
@@ -81,7 +81,7 @@ func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error
 		m.commits.WithLabelValues(outcome)
 	}
 	about := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "voicebridge_build_info", Help: "The version of the program; always 1.",
+		Name: "voicebridge_build_info", Help: "Always 1; the label is the version of the program.",
 		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
 	})
 	about.Set(1)
@@ -102,7 +102,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// observe adds a duration, with the trace that it is of, if there is one.
+// observe records a duration, with its trace as exemplar if there is one.
 func observe(o prometheus.Observer, took time.Duration, traceID string) {
 	if with, ok := o.(prometheus.ExemplarObserver); ok && traceID != "" {
 		with.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": traceID})
@@ -111,14 +111,14 @@ func observe(o prometheus.Observer, took time.Duration, traceID string) {
 	o.Observe(took.Seconds())
 }
 
-// names bounds how many values a label has that callers can choose.
+// names bounds how many values a label has that clients can choose.
 type names struct {
 	limit int
 	mu    sync.Mutex
 	seen  map[string]bool
 }
 
-// of is the name, or other when there are too many.
+// of returns the name, or "other" if there are too many.
 func (n *names) of(name string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

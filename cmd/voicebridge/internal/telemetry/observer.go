@@ -10,18 +10,17 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Observer is told what has happened and makes figures and traces of it. Safe for
-// concurrent use; none of its methods waits.
+// Observer turns what has happened into metrics and traces. It is safe for concurrent use; none of
+// its methods blocks.
 type Observer struct {
 	metrics *Metrics
-	traces  *Traces // nil makes none
+	traces  *Traces // may be nil
 	voice   conversations
-	// upstream is what answers calls.
+	// upstream is the name of what answers calls.
 	upstream string
 }
 
-// NewObserver returns an observer of a process whose calls that upstream answers. Traces
-// may be nil.
+// NewObserver returns an observer for a process whose calls upstream answers. traces may be nil.
 func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 	o := &Observer{metrics: m, traces: t, upstream: upstream}
 	o.voice.fresh = t.fresh
@@ -29,7 +28,7 @@ func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 	return o
 }
 
-// Close takes the turns that go on as ended.
+// Close ends the turns that are still open.
 func (o *Observer) Close() { o.voice.endAll() }
 
 // TurnFinished implements [chat.TurnObserver].
@@ -45,7 +44,7 @@ func (o *Observer) TurnFinished(_ context.Context, report chat.TurnReport) {
 	}
 }
 
-// response counts what a response took.
+// response counts a response and its cost.
 func (o *Observer) response(kind, upstream string, r persistence.ResponseRecord) {
 	m := o.metrics
 	model := m.models.of(r.Model)
@@ -68,10 +67,10 @@ func (o *Observer) response(kind, upstream string, r persistence.ResponseRecord)
 	}
 }
 
-// freeOfCharge are the upstreams that run here.
+// freeOfCharge are the upstreams that run on this machine.
 var freeOfCharge = map[string]bool{"simulator": true, "ollama": true}
 
-// reason bounds what a label may hold: an upstream's own codes are free text.
+// reason bounds the values of a label: an upstream's codes are free text.
 func reason(text string) string {
 	switch text {
 	case "auth", "quota", "rate", "too_long", "overloaded", "bad_request", "unavailable", "timeout", // of llm
@@ -97,7 +96,7 @@ func (o *Observer) Tool(r toolkit.Report) {
 	observe(o.metrics.toolTime.WithLabelValues(executor, tool), r.Took, "")
 }
 
-// Write counts a transaction, see persistence.Options.
+// Write counts a transaction; see persistence.Options.
 func (o *Observer) Write(took time.Duration, saved bool) {
 	outcome := commitSaved
 	if !saved {
@@ -106,8 +105,8 @@ func (o *Observer) Write(took time.Duration, saved bool) {
 	o.metrics.commits.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// Saved is told of changes of a call's thread that are safe: in the database, in the
-// file, or in neither.
+// Saved takes changes of a call's thread once they are durable: in the database, in the file, or
+// lost.
 func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
 	where := savedInDatabase
 	switch {
@@ -118,7 +117,7 @@ func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, sa
 	}
 	o.metrics.spoken.WithLabelValues(where).Observe(ended.Sub(began).Seconds())
 	if !safe {
-		return // they will be tried again
+		return // they will be retried
 	}
 	n := o.voice.saved(key, interval{began, ended}, changes)
 	for _, r := range n.responses {
@@ -129,8 +128,7 @@ func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, sa
 	}
 }
 
-// CallEnded counts a call that its upstream ended. The reasons are the bridge's, a closed
-// list.
+// CallEnded counts a call that its upstream ended. The reasons are the bridge's, a closed list.
 func (o *Observer) CallEnded(reason bridge.EndReason) {
 	switch reason {
 	case bridge.EndUpstreamLost, bridge.EndUpstreamSetup, bridge.EndUpstreamRefused, bridge.EndUpstreamEndedIt, bridge.EndSessionRejected, bridge.EndSessionExpired:
@@ -139,7 +137,7 @@ func (o *Observer) CallEnded(reason bridge.EndReason) {
 	}
 }
 
-// QueueSent counts a queued message that was sent, after it has waited so long.
+// QueueSent records that a queued message was sent after waiting that long.
 func (o *Observer) QueueSent(waited time.Duration) { o.metrics.queueWait.Observe(waited.Seconds()) }
 
 // QueuePaused counts a queue that was paused. The reasons are the queue's, a closed list.

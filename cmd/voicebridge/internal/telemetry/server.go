@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Serve answers operators on ln until ctx ends: /metrics with what metrics answers,
-// /debug/pprof with the profiles of the process, /healthz. It closes ln.
+// Serve answers operators on ln until ctx ends: /metrics with the handler metrics, /debug/pprof
+// with the profiles of the process, /healthz. It closes ln.
 func Serve(ctx context.Context, ln net.Listener, metrics http.Handler, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
@@ -25,7 +25,7 @@ func Serve(ctx context.Context, ln net.Listener, metrics http.Handler, log *slog
 	srv := &http.Server{
 		Handler: localNames(ln, mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		// A profile that runs ends with the process.
+		// A running profile ends with the process.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	served := make(chan error, 1)
@@ -38,7 +38,7 @@ func Serve(ctx context.Context, ln net.Listener, metrics http.Handler, log *slog
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if srv.Shutdown(stop) != nil {
-		_ = srv.Close() // a profile that runs is of no use without the process
+		_ = srv.Close() // a running profile is no use without the process
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve operators: %w", err)
@@ -46,8 +46,8 @@ func Serve(ctx context.Context, ln net.Listener, metrics http.Handler, log *slog
 	return nil
 }
 
-// localNames refuses, on a port of loopback, requests for a name of another machine: a
-// page in a browser here could be made to read the port by such a name (DNS rebinding).
+// localNames rejects, on a loopback port, requests for the name of another machine: by DNS
+// rebinding, a page in a local browser could read the port.
 func localNames(ln net.Listener, next http.Handler) http.Handler {
 	address, ok := ln.Addr().(*net.TCPAddr)
 	if !ok || !address.IP.IsLoopback() {

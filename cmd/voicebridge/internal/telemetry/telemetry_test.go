@@ -35,7 +35,7 @@ var begun = time.Date(2026, 11, 22, 12, 0, 0, 0, time.FixedZone("odd", 5*3600+18
 
 func after(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
 
-// setup is an observer, what it exposes, and the spans that it has made.
+// setup is an observer, the metrics that it exposes, and the spans that it has made.
 func setup(t *testing.T) (*Observer, func(accept string) string, *tracetest.InMemoryExporter) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -64,7 +64,7 @@ func setup(t *testing.T) (*Observer, func(accept string) string, *tracetest.InMe
 
 const openMetrics = "application/openmetrics-text; version=1.0.0"
 
-// drawn lists spans with their parents and times after the beginning, in their order.
+// drawn lists spans in order, with their parents and times since the beginning.
 func drawn(spans tracetest.SpanStubs) []string {
 	names := map[string]string{}
 	for _, s := range spans {
@@ -133,7 +133,7 @@ func TestTextTurn(t *testing.T) {
 		`voicebridge_upstream_failures_total{kind="text",reason="rate",upstream="openai"} 1`)
 }
 
-// TestTurnWithoutTraces shows figures without traces.
+// TestTurnWithoutTraces checks metrics without traces.
 func TestTurnWithoutTraces(t *testing.T) {
 	t.Parallel()
 	o, scrape, spans := setup(t)
@@ -182,7 +182,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestModelNamesAreBounded shows that callers who name models cannot fill the memory.
+// TestModelNamesAreBounded checks that clients who name models cannot fill the memory.
 func TestModelNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	n := names{limit: 2}
@@ -219,8 +219,7 @@ func TestWatch(t *testing.T) {
 		`voicebridge_mcp_tools{server="files"} 7`, `voicebridge_mcp_tools_held{server="files"} 1`)
 }
 
-// TestServe reads the operators' port, ends a profile with it, and keeps pages of a
-// browser out.
+// TestServe reads the operators' port, ends a profile with it, and rejects pages in a browser.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -261,8 +260,8 @@ func TestServe(t *testing.T) {
 	}
 	profile := make(chan struct{})
 	go func() { defer close(profile); get("/debug/pprof/trace?seconds=60", "") }()
-	// Without a profile the end would be quick in any case; with one it takes the second
-	// that Serve gives it.
+	// Without a profile the server would end at once; with one it takes the second that Serve
+	// allows.
 	time.AfterFunc(100*time.Millisecond, stop)
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -271,7 +270,7 @@ func TestServe(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestServeFails shows the error of a listener that breaks.
+// TestServeFails checks the error of a broken listener.
 func TestServeFails(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -20,26 +20,27 @@ import (
 
 // TraceConfig says where traces go.
 type TraceConfig struct {
-	// Endpoint is the base URL of an OTLP receiver that speaks HTTP; /v1/traces is below it.
+	// Endpoint is the base URL of an OTLP receiver that speaks HTTP; traces go to /v1/traces below
+	// it.
 	Endpoint string
-	// Headers go with every request, such as a key of the receiver.
+	// Headers are sent with every request, such as a key of the receiver.
 	Headers map[string]string
-	// Sample is the share of the turns that are traced, 0 to 1.
+	// Sample is the share of turns that are traced, 0 to 1.
 	Sample float64
-	// Version is that of the program, Instance the process.
+	// Version is the program's version, Instance the id of the process.
 	Version, Instance string
 	Logger            *slog.Logger
 }
 
-// Traces makes a trace of every turn and sends it. A nil one makes none. Safe for
-// concurrent use.
+// Traces makes and sends a trace of every turn. A nil one makes none. It is safe for concurrent
+// use.
 type Traces struct {
 	provider *sdk.TracerProvider
 	sampler  sdk.Sampler
 	tracer   trace.Tracer
 }
 
-// OpenTraces makes the exporter. Nothing is sent yet: a receiver that is away is no error.
+// OpenTraces makes the exporter. It sends nothing yet: an unreachable receiver is not an error.
 func OpenTraces(ctx context.Context, cfg TraceConfig) (*Traces, error) {
 	exporter, err := otlptracehttp.New(ctx,
 		otlptracehttp.WithEndpointURL(TracesURL(cfg.Endpoint)), otlptracehttp.WithHeaders(cfg.Headers), otlptracehttp.WithTimeout(10*time.Second))
@@ -49,7 +50,7 @@ func OpenTraces(ctx context.Context, cfg TraceConfig) (*Traces, error) {
 	return newTraces(ctx, cfg, sdk.WithBatcher(&reporting{SpanExporter: exporter, log: cfg.Logger}))
 }
 
-// TracesURL is where traces go at a receiver with that base URL.
+// TracesURL returns where traces go at a receiver with that base URL.
 func TracesURL(base string) string { return strings.TrimSuffix(base, "/") + "/v1/traces" }
 
 func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOption) (*Traces, error) {
@@ -65,7 +66,7 @@ func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOp
 	return &Traces{provider: provider, sampler: sampler, tracer: provider.Tracer("voicebridge")}, nil
 }
 
-// Close sends what is there still, until ctx ends.
+// Close sends what is left, until ctx ends.
 func (t *Traces) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -88,14 +89,14 @@ func (t *Traces) span(ctx context.Context, name string, begun, ended time.Time, 
 	span.End(trace.WithTimestamp(ended))
 }
 
-// traceID is the id of a trace that is to be made.
+// traceID is the id of a trace that will be made.
 type traceID struct {
 	trace.TraceID
 
 	kept bool // it will be sent
 }
 
-// fresh is the id of a new trace.
+// fresh returns the id of a new trace.
 func (t *Traces) fresh() traceID {
 	if t == nil {
 		return traceID{}
@@ -107,7 +108,7 @@ func (t *Traces) fresh() traceID {
 	return id
 }
 
-// exemplar is the id for figures, empty when nobody will find the trace.
+// exemplar returns the id for metrics, empty if the trace will not be sent.
 func (id traceID) exemplar() string {
 	if !id.kept {
 		return ""
@@ -117,12 +118,12 @@ func (id traceID) exemplar() string {
 
 type traceIDKey struct{}
 
-// context is one in which a span without a parent gets the id.
+// context returns a context in which a span without a parent gets the id.
 func (id traceID) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, traceIDKey{}, id.TraceID)
 }
 
-// ids are the ids of spans, and of the traces that [traceID.context] names.
+// ids generates the ids of spans, and uses the trace id from [traceID.context].
 type ids struct{}
 
 // NewIDs implements [sdk.IDGenerator].
@@ -137,7 +138,7 @@ func (ids) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
 	return id
 }
 
-// reporting logs when traces cannot be sent, once until they can again.
+// reporting logs once when traces cannot be sent, and once when they can again.
 type reporting struct {
 	sdk.SpanExporter
 
@@ -153,5 +154,5 @@ func (r *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) e
 	} else if err == nil && was {
 		r.log.Info("traces are sent again")
 	}
-	return nil // the SDK would print it past the log
+	return nil // the SDK would print it instead of logging it
 }

@@ -12,7 +12,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// turn makes the trace of a text turn and returns its id for figures.
+// turn makes the trace of a text turn and returns its id for metrics.
 func (t *Traces) turn(report chat.TurnReport) string {
 	if t == nil {
 		return ""
@@ -60,7 +60,7 @@ func (t *Traces) request(ctx context.Context, upstream string, r persistence.Res
 	t.span(ctx, strings.TrimSpace("chat "+r.Model), r.CreatedAt, *r.FinishedAt, trace.SpanKindClient, failure, attributes, nil)
 }
 
-// tool makes the span of a tool call. Its arguments and results are not told.
+// tool makes the span of a tool call. It leaves out arguments and results.
 func (t *Traces) tool(ctx context.Context, r toolkit.Record) {
 	if r.FinishedAt == nil {
 		return

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// quiet is how long nothing may happen in a turn of a call until it counts as over.
+	// quiet is how long a turn of a call must be idle to count as over.
 	quiet = 10 * time.Second
-	// maxParts bounds what is kept of a turn, of each kind.
+	// maxParts bounds how many parts of each kind are kept for a turn.
 	maxParts = 64
 )
 
-// conversations makes turns of what calls save: their responses, tool calls and messages.
-// Safe for concurrent use.
+// conversations groups what calls save into turns: their responses, tool calls and messages. It is
+// safe for concurrent use.
 type conversations struct {
 	fresh func() traceID
 	ended func(persistence.Key, *spoken)
@@ -32,29 +32,29 @@ type conversations struct {
 	open map[persistence.Key]*spoken
 }
 
-// spoken is a turn of a call: what the user said, and all that was done to answer it.
+// spoken is a turn of a call: what the user said, and everything done to answer it.
 type spoken struct {
 	trace     traceID
 	question  string // the id of the user's message
 	call      string
 	message   string                                // the id of the first answer that has stages
-	stages    map[string]int64                      // of it, in milliseconds
-	responses map[string]persistence.ResponseRecord // that have ended
-	tools     map[string]persistence.ToolCall       // that have ended
+	stages    map[string]int64                      // of that answer, in milliseconds
+	responses map[string]persistence.ResponseRecord // ended ones
+	tools     map[string]persistence.ToolCall       // ended ones
 	saves     []interval
 	timer     *time.Timer
 }
 
 type interval struct{ begun, ended time.Time }
 
-// news is what a save tells that was not known, of a turn with that trace.
+// news is what is new in a save, in a turn with that trace.
 type news struct {
 	trace     string
 	responses []persistence.ResponseRecord
 	stages    map[string]time.Duration
 }
 
-// saved takes what was saved, and returns what is new of it.
+// saved takes what was saved, and returns what is new in it.
 func (c *conversations) saved(key persistence.Key, took interval, changes []persistence.Change) (n news) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 	return n
 }
 
-// turn is the one that goes on; the caller holds mu.
+// turn returns the current turn; the caller holds mu.
 func (c *conversations) turn(key persistence.Key) *spoken {
 	t := c.open[key]
 	if t == nil {
@@ -101,7 +101,7 @@ func (c *conversations) turn(key persistence.Key) *spoken {
 	return t
 }
 
-// end ends the turn that goes on, if there is one; the caller holds mu.
+// end ends the current turn, if any; the caller holds mu.
 func (c *conversations) end(key persistence.Key) {
 	t := c.open[key]
 	if t == nil {
@@ -121,7 +121,7 @@ func (c *conversations) endAll() {
 	}
 }
 
-// message takes a message: the user's begins another turn, an answer brings its stages.
+// message takes a message: a user's begins another turn, an answer brings its stages.
 func (c *conversations) message(key persistence.Key, m persistence.Message, n *news) {
 	t := c.open[key]
 	if m.Role == persistence.RoleUser {
@@ -151,13 +151,13 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *n
 	}
 }
 
-// response takes a response; one that has ended is new once.
+// response takes a response. It is new once, when it has ended.
 func (c *conversations) response(key persistence.Key, r persistence.ResponseRecord, n *news) {
 	if r.FinishedAt == nil {
 		c.turn(key)
 		return
 	}
-	if r.CreatedAt.Equal(*r.FinishedAt) { // a transcription, which is told at its end
+	if r.CreatedAt.Equal(*r.FinishedAt) { // a transcription, which is reported at its end
 		n.responses = append(n.responses, r)
 		return
 	}
@@ -170,13 +170,13 @@ func (c *conversations) response(key persistence.Key, r persistence.ResponseReco
 	}
 }
 
-// stages are the stages of a spoken answer, and the order in which they are reached as a rule.
+// stages are the stages of a spoken answer, in their usual order.
 var (
 	stageOrder = []string{"commit", "response", "first_audio", "first_packet"}
 	stages     = map[string]bool{"commit": true, "response": true, "first_audio": true, "first_packet": true}
 )
 
-// begun is when the user's turn ended that is answered, as far as that is known.
+// begun returns when the user's turn ended, as far as that is known.
 func (s *spoken) begun(responses []persistence.ResponseRecord) time.Time {
 	at := responses[0].CreatedAt
 	for _, r := range responses {
@@ -219,7 +219,7 @@ func (t *Traces) voice(key persistence.Key, upstream string, s *spoken) {
 		attribute.String("voicebridge.thread_id", key.Thread), attribute.String("voicebridge.call_id", s.call),
 		attribute.String("voicebridge.message_id", cmp.Or(s.message, responses[len(responses)-1].MessageID)), attribute.String("gen_ai.provider.name", upstream),
 	}, func(ctx context.Context) {
-		// Sound may come before the event that announces it.
+		// Audio may come before the event that announces it.
 		reached := slices.SortedStableFunc(slices.Values(stageOrder), func(a, b string) int { return cmp.Compare(s.stages[a], s.stages[b]) })
 		from := begun
 		for _, stage := range reached {

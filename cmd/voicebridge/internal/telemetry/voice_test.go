@@ -30,7 +30,7 @@ func responded(id, message, status string, from, to int) persistence.Change {
 	return persistence.PutResponse{Response: r}
 }
 
-// spokenTurn is a turn with a tool as a call saves it, some of it twice.
+// spokenTurn is a turn with a tool, as a call saves it, some of it twice.
 func spokenTurn(o *Observer) {
 	save := func(from, to int, changes ...persistence.Change) {
 		o.Saved(call, after(from), after(to), false, true, changes)
@@ -38,7 +38,7 @@ func spokenTurn(o *Observer) {
 	save(-5, -2, heard("q1"), persistence.PutDraft{})
 	save(205, 210, responded("r1", "", "in_progress", 200, 0))
 	save(305, 310, responded("r1", "", "completed", 200, 300), persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: after(300)}})
-	o.Saved(call, after(405), after(406), false, false, []persistence.Change{responded("r2", "a1", "completed", 410, 1500)}) // in vain
+	o.Saved(call, after(405), after(406), false, false, []persistence.Change{responded("r2", "a1", "completed", 410, 1500)}) // not saved
 	save(406, 411, persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: persistence.ToolCallDone, StartedAt: after(300), FinishedAt: new(after(400))}})
 	save(500, 501, answered("a1", map[string]int64{"commit": 60, "response": 410, "unknown": 3}))
 	save(1505, 1510, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700}))
@@ -89,7 +89,7 @@ func TestVoiceTurn(t *testing.T) {
 	}
 }
 
-// TestVoiceTurnEnds shows what ends a turn beside the next one.
+// TestVoiceTurnEnds checks what ends a turn besides the next one.
 func TestVoiceTurnEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*Observer){

@@ -11,17 +11,17 @@ import (
 	"voicebridge/toolkit/mcptool"
 )
 
-// Parts are asked for their figures when these are read. Each may be nil.
+// Parts are asked for their state when metrics are read. Each may be nil.
 type Parts struct {
-	// Spooled is how many changes of calls wait for the database.
+	// Spooled returns how many changes of calls wait for the database.
 	Spooled func() int
-	// Queued is how many messages wait, of all owners, in the whole database.
+	// Queued returns how many messages wait in the whole database, for all owners.
 	Queued func(context.Context) (int64, error)
-	// MCP is the state of the MCP servers.
+	// MCP returns the state of the MCP servers.
 	MCP func() []mcptool.Status
 }
 
-// Watch registers the figures of parts.
+// Watch registers the metrics of parts.
 func Watch(registry prometheus.Registerer, parts Parts) error {
 	if parts.Spooled == nil {
 		parts.Spooled = func() int { return 0 }
@@ -34,10 +34,10 @@ func Watch(registry prometheus.Registerer, parts Parts) error {
 	}
 	return errors.Join(
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "voicebridge_spool_changes", Help: "Changes of calls that wait in a file for the database.",
+			Name: "voicebridge_spool_changes", Help: "Changes of calls waiting in a file for the database.",
 		}, func() float64 { return float64(parts.Spooled()) })),
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "voicebridge_queue_waiting", Help: "Queued messages that are not sent, of all owners; the same in every process of a database.",
+			Name: "voicebridge_queue_waiting", Help: "Queued messages not yet sent, for all owners; the same in every process of a database.",
 		}, func() float64 { return count(parts.Queued) })),
 		registry.Register(servers(parts.MCP)),
 	)
@@ -46,7 +46,7 @@ func Watch(registry prometheus.Registerer, parts Parts) error {
 // countTimeout is how long the database may take to count.
 const countTimeout = 2 * time.Second
 
-// count asks for a number, which is not known while the database is away.
+// count asks for a number, which is unknown while the database is unavailable.
 func count(of func(context.Context) (int64, error)) float64 {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
@@ -57,14 +57,14 @@ func count(of func(context.Context) (int64, error)) float64 {
 	return float64(n)
 }
 
-// servers collects the figures of MCP servers.
+// servers collects the metrics of MCP servers.
 type servers func() []mcptool.Status
 
 var (
 	serverUp    = prometheus.NewDesc("voicebridge_mcp_server_up", "Whether the MCP server is connected.", []string{"server"}, nil)
 	serverTools = prometheus.NewDesc("voicebridge_mcp_tools", "Tools that the MCP server offers.", []string{"server"}, nil)
 	serverHeld  = prometheus.NewDesc("voicebridge_mcp_tools_held",
-		"Tools of the MCP server that are not offered because they are new, or that ask the user because they have changed.", []string{"server"}, nil)
+		"Tools of the MCP server that are not offered because they are new, or that need approval because they have changed.", []string{"server"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
