@@ -117,8 +117,9 @@ func (s ICEServer) validate() error {
 type API struct {
 	log        *slog.Logger
 	maxMessage int
-	browser    *webrtc.API
+	browser    webrtc.SettingEngine
 	upstream   webrtc.SettingEngine
+	network    *network
 	leg        webrtc.Configuration // of the browser leg
 	candidates candidateRule        // for offers
 	cert       webrtc.Certificate
@@ -143,7 +144,7 @@ func New(cfg Config) (*API, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[*Peer]struct{}{}, leg: browserConfig(cfg.ICEServers),
+		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[*Peer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: new(network),
 		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if err := a.build(cfg); err != nil {

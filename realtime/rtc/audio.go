@@ -126,12 +126,11 @@ type outbound struct {
 }
 
 // onTrack takes an audio track of the remote. There is only one, unless a new offer has replaced it; Forward then moves
-// on to the new one when the old one has ended. Pion bounds what piles up on tracks that nobody reads.
-func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) {
+// on to the new one when the old one has ended. What piles up on tracks that nobody reads is bounded (maxUnread).
+func (p *Peer) onTrack(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) {
 	if track.Kind() != webrtc.RTPCodecTypeAudio {
 		return
 	}
-	p.begin(func() { p.drainReceiver(receiver) })
 	for {
 		select {
 		case p.in.tracks <- track:

@@ -8,9 +8,9 @@
 //	remote ⇄ ICE ⇄ DTLS ⇄ ┬ SRTP ⇄ Forward (remote → sink), WriteRTP (→ remote)
 //	                      └ SCTP ⇄ Handlers.Message (← remote), Send (→ remote)
 //
-// A peer owns four goroutines besides those of Pion: the watcher (state changes and RTCP reports), two that drain RTCP,
-// and the data channel's reader. [Peer.Close] joins all of them. A browser's peer outlives its path: [Peer.Restart]
-// takes a further offer and finds another one.
+// A peer owns two goroutines besides those of Pion: the watcher (state changes and RTCP reports) and the data channel's
+// reader. [Peer.Close] joins both. A browser's peer outlives its path: [Peer.Restart] takes a further offer and finds
+// another one.
 //
 // Audio is forwarded without being decoded: [Peer.Forward] reads into one buffer, drops CSRCs, header extensions and
 // padding, and hands on the Opus payload. A [Switch] between two peers redirects it; [Switch.Hold] and [Switch.Release]

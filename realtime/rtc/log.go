@@ -14,13 +14,17 @@ type pionLoggers struct{ log *slog.Logger }
 
 // NewLogger implements logging.LoggerFactory.
 func (f pionLoggers) NewLogger(scope string) logging.LeveledLogger {
-	return pionLogger{f.log.With("pion", scope)}
+	return pionLogger{f.log, scope}
 }
 
-type pionLogger struct{ log *slog.Logger }
+// pionLogger knows its scope by itself: each peer has a dozen of them.
+type pionLogger struct {
+	log   *slog.Logger
+	scope string
+}
 
 func (l pionLogger) write(level slog.Level, msg string) {
-	l.log.Log(context.Background(), level, "pion says", "text", msg)
+	l.log.Log(context.Background(), level, "pion says", "pion", l.scope, "text", msg)
 }
 
 func (l pionLogger) writef(level slog.Level, format string, args []any) {

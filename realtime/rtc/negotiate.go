@@ -24,7 +24,7 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
-	p, err := a.newPeer(legKind{name: "browser", pion: a.browser, config: a.leg, maxMessage: a.maxMessage, restarts: true}, h)
+	p, err := a.newPeer(legKind{name: "browser", settings: a.browser, config: a.leg, maxMessage: a.maxMessage, restarts: true}, h)
 	if err != nil {
 		return nil, "", err
 	}
@@ -125,11 +125,7 @@ func (a *API) Offer(ctx context.Context, h Handlers) (*Peer, string, error) {
 	routes := new(routes)
 	settings := a.upstream
 	settings.SetIPFilter(func(ip net.IP) bool { return routes.allow(ip) })
-	pion, err := newPionAPI(settings)
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := a.newPeer(legKind{name: "upstream", pion: pion, maxMessage: maxUpstreamMessage}, h)
+	p, err := a.newPeer(legKind{name: "upstream", settings: settings, maxMessage: maxUpstreamMessage}, h)
 	if err != nil {
 		return nil, "", err
 	}
@@ -182,7 +178,7 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 	if dropped > 0 {
 		p.log.Debug("candidates of the upstream ignored", "dropped", dropped)
 	}
-	local, err := net.InterfaceAddrs()
+	local, err := p.api.network.addresses()
 	if err != nil {
 		p.log.Debug("own addresses not known", "error", err) // then no remote is assumed to run on this machine
 	}

@@ -101,7 +101,6 @@ type Peer struct {
 	deliver sync.Mutex
 	silent  atomic.Bool
 
-	starting   sync.Mutex // held while a goroutine is started or the peer is being ended
 	goroutines sync.WaitGroup
 	closeOnce  sync.Once
 	closing    atomic.Bool
@@ -116,7 +115,7 @@ type Peer struct {
 // legKind is what all peers of one kind have in common.
 type legKind struct {
 	name       string
-	pion       *webrtc.API
+	settings   webrtc.SettingEngine
 	config     webrtc.Configuration
 	maxMessage int
 	restarts   bool
@@ -127,7 +126,18 @@ func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
 	config := kind.config
 	config.Certificates = []webrtc.Certificate{a.cert}
 	config.BundlePolicy = webrtc.BundlePolicyMaxBundle
-	pc, err := kind.pion.NewPeerConnection(config)
+	p := &Peer{
+		api: a, log: a.log.With("leg", kind.name), h: h, maxMessage: kind.maxMessage, restarts: kind.restarts,
+		done: make(chan struct{}), changed: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+	p.channel.init()
+	p.in.init()
+	kind.settings.BufferFactory = p.buffer
+	pion, err := newPionAPI(kind.settings)
+	if err != nil {
+		return nil, err
+	}
+	pc, err := pion.NewPeerConnection(config)
 	if err != nil {
 		return nil, fmt.Errorf("make peer connection: %w", err)
 	}
@@ -135,19 +145,13 @@ func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make audio track: %w", err), pc.Close())
 	}
-	transceiver, err := pc.AddTransceiverFromTrack(track, webrtc.RTPTransceiverInit{
+	_, err = pc.AddTransceiverFromTrack(track, webrtc.RTPTransceiverInit{
 		Direction: webrtc.RTPTransceiverDirectionSendrecv,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("add audio track: %w", err), pc.Close())
 	}
-	p := &Peer{
-		api: a, log: a.log.With("leg", kind.name), h: h, pc: pc, track: track,
-		maxMessage: kind.maxMessage, restarts: kind.restarts,
-		done: make(chan struct{}), changed: make(chan struct{}, 1), closed: make(chan struct{}),
-	}
-	p.channel.init()
-	p.in.init()
+	p.pc, p.track = pc, track
 	if err := a.add(p); err != nil {
 		return nil, errors.Join(err, pc.Close())
 	}
@@ -155,7 +159,6 @@ func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
 	pc.OnTrack(p.onTrack)
 	pc.OnDataChannel(p.onDataChannel)
 	p.goroutines.Go(p.watch)
-	p.goroutines.Go(func() { p.drainSender(transceiver.Sender()) })
 	return p, nil
 }
 
@@ -170,21 +173,8 @@ func (p *Peer) signal() {
 func (p *Peer) end(why State) {
 	p.endOnce.Do(func() {
 		p.final.Store(int32(why))
-		p.starting.Lock()
-		defer p.starting.Unlock()
 		close(p.done)
 	})
-}
-
-// begin starts a goroutine of the peer, unless it has ended: Close joins it.
-func (p *Peer) begin(f func()) {
-	p.starting.Lock()
-	defer p.starting.Unlock()
-	select {
-	case <-p.done:
-	default:
-		p.goroutines.Go(f)
-	}
 }
 
 // watch is the peer's own goroutine. It reports states in order and sends RTCP reports.

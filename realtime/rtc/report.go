@@ -1,15 +1,19 @@
 package rtc
 
 import (
+	"io"
 	"sync/atomic"
 	"time"
 
 	"github.com/pion/rtcp"
-	"github.com/pion/webrtc/v4"
+	"github.com/pion/transport/v4/packetio"
 )
 
 // reportEvery is the time between two RTCP reports (RFC 3550, 6.2: 5 s).
 const reportEvery = 5 * time.Second
+
+// maxUnread is how many bytes of a source's audio wait for Forward, some 10 s; what arrives then is dropped.
+const maxUnread = 64 << 10
 
 // ntpEpoch is 1970 in seconds since 1900.
 const ntpEpoch = 2208988800
@@ -162,33 +166,42 @@ func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now
 	return &rtcp.ReceiverReport{SSRC: ssrc, Reports: receptions}
 }
 
-// drainSender reads the remote's RTCP about our audio, because otherwise Pion's buffers fill up.
-func (p *Peer) drainSender(sender *webrtc.RTPSender) {
-	buf := make([]byte, readMTU)
-	for {
-		if _, _, err := sender.Read(buf); err != nil {
-			return
-		}
+// buffer makes what takes the packets of one source of the remote: audio waits for Forward, and RTCP is read as it
+// arrives.
+func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWriteCloser {
+	if kind == packetio.RTCPBufferPacket {
+		return reports{source, &p.in.stats}
 	}
+	b := packetio.NewBuffer()
+	b.SetLimitSize(maxUnread)
+	return b
 }
 
-// drainReceiver reads the remote's RTCP about its audio and records the time of its sender reports.
-func (p *Peer) drainReceiver(receiver *webrtc.RTPReceiver) {
-	buf := make([]byte, readMTU)
-	for {
-		n, _, err := receiver.Read(buf)
-		if err != nil {
-			return
-		}
-		packets, err := rtcp.Unmarshal(buf[:n])
-		if err != nil {
-			continue // hostile, or newer than pion/rtcp
-		}
-		for _, packet := range packets {
-			if sr, ok := packet.(*rtcp.SenderReport); ok {
-				p.in.stats.middle.Store(uint32(sr.NTPTime >> 16)) // the middle 32 bits
-				p.in.stats.at.Store(time.Now().UnixNano())
-			}
+// reports takes the RTCP of one source of the remote. It keeps nothing but the time of sender reports: a buffer would
+// fill up, or need a goroutine that empties it.
+type reports struct {
+	source uint32
+	stats  *receiverStats
+}
+
+// Write takes one RTCP packet.
+func (r reports) Write(b []byte) (int, error) {
+	packets, err := rtcp.Unmarshal(b)
+	if err != nil {
+		return len(b), nil // hostile, or newer than pion/rtcp
+	}
+	for _, packet := range packets {
+		sr, ok := packet.(*rtcp.SenderReport)
+		if ok && sr.SSRC == r.source && sr.SSRC == r.stats.ssrc.Load() {
+			r.stats.middle.Store(uint32(sr.NTPTime >> 16)) // the middle 32 bits
+			r.stats.at.Store(time.Now().UnixNano())
 		}
 	}
+	return len(b), nil
 }
+
+// Read has nothing to return.
+func (reports) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close implements [io.Closer].
+func (reports) Close() error { return nil }

@@ -2,11 +2,14 @@ package rtc
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/pion/rtcp"
+	"github.com/pion/transport/v4/packetio"
 )
 
 func TestReceiverStats(t *testing.T) {
@@ -83,6 +86,63 @@ func TestSenderStats(t *testing.T) {
 	if _, ok := s.report(1, receptions, now.Add(time.Minute)).(*rtcp.ReceiverReport); !ok {
 		t.Error("a sender report long after the last packet")
 	}
+}
+
+// TestReportsOfTheRemote gives a peer RTCP of all kinds. Only the time of the sender
+// reports about the sound that is heard is kept, and nothing piles up.
+func TestReportsOfTheRemote(t *testing.T) {
+	t.Parallel()
+	const heard, other = 7, 8
+	marshal := func(p rtcp.Packet) []byte {
+		b, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	sr := func(ssrc uint32) []byte {
+		return marshal(&rtcp.SenderReport{SSRC: ssrc, NTPTime: 0x1122334455667788, Reports: []rtcp.ReceptionReport{{SSRC: heard}}})
+	}
+	for _, test := range []struct {
+		name   string
+		source uint32
+		packet []byte
+		kept   bool
+	}{
+		{"of the sound", heard, sr(heard), true},
+		{"of another source", other, sr(other), false},
+		{"of another source, about the sound", heard, sr(other), false},
+		{"receiver report", heard, marshal(&rtcp.ReceiverReport{SSRC: heard}), false},
+		{"cut off", heard, sr(heard)[:12], false},
+		{"empty", heard, nil, false},
+		{"noise", heard, []byte("\xff\x00\xff\x00\xff\x00"), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := new(Peer)
+			p.in.stats.count(header{ssrc: heard}, time.Now())
+			b := p.buffer(packetio.RTCPBufferPacket, test.source)
+			if n, err := b.Write(test.packet); n != len(test.packet) || err != nil {
+				t.Errorf("Write() = %d, %v", n, err)
+			}
+			if n, err := b.Read(make([]byte, readMTU)); n != 0 || !errors.Is(err, io.EOF) {
+				t.Errorf("Read() = %d, %v", n, err)
+			}
+			if got := p.in.stats.middle.Load(); (got == 0x33445566) != test.kept || (p.in.stats.at.Load() != 0) != test.kept {
+				t.Errorf("time %x, kept: %t", got, test.kept)
+			}
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	unread := new(Peer).buffer(packetio.RTPBufferPacket, heard)
+	for range 1 << 10 {
+		if _, err := unread.Write(make([]byte, 1000)); errors.Is(err, packetio.ErrFull) {
+			return
+		}
+	}
+	t.Error("all sound of a source that nobody reads is kept")
 }
 
 // TestReports reads our reports on a browser's side.

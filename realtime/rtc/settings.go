@@ -36,7 +36,7 @@ func opusCapability() webrtc.RTPCodecCapability {
 	}
 }
 
-// build makes the certificate, the shared port and one Pion API for each kind of leg.
+// build makes the certificate, the shared port and the settings of each kind of leg.
 func (a *API) build(cfg Config) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -54,12 +54,8 @@ func (a *API) build(cfg Config) error {
 		}
 	}
 
-	browser, err := a.browserSettings(cfg)
-	if err == nil {
-		a.browser, err = newPionAPI(browser)
-	}
-	a.upstream = upstreamSettings(cfg)
-	if err != nil {
+	a.upstream = a.upstreamSettings(cfg)
+	if a.browser, err = a.browserSettings(cfg); err != nil {
 		if a.mux != nil {
 			_ = a.mux.Close() // the first error is the useful one
 		}
@@ -98,8 +94,9 @@ func browserConfig(servers []ICEServer) (config webrtc.Configuration) {
 }
 
 // commonSettings are the settings of both legs.
-func commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
+func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	var s webrtc.SettingEngine
+	s.SetNet(a.network)
 	s.LoggerFactory = pionLoggers{cfg.Logger}
 	s.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
 	s.SetIncludeLoopbackCandidate(cfg.Loopback)
@@ -127,7 +124,7 @@ func commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 }
 
 func (a *API) browserSettings(cfg Config) (webrtc.SettingEngine, error) {
-	s := commonSettings(cfg, a.maxMessage)
+	s := a.commonSettings(cfg, a.maxMessage)
 	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6})
 	if a.mux != nil {
 		s.SetICEUDPMux(a.mux)
@@ -147,8 +144,8 @@ func (a *API) browserSettings(cfg Config) (webrtc.SettingEngine, error) {
 
 // upstreamSettings allow TCP, because an upstream may answer with passive TCP
 // candidates for networks that block UDP (RFC 6544).
-func upstreamSettings(cfg Config) webrtc.SettingEngine {
-	s := commonSettings(cfg, maxUpstreamMessage)
+func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
+	s := a.commonSettings(cfg, maxUpstreamMessage)
 	s.SetNetworkTypes([]webrtc.NetworkType{
 		webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6, webrtc.NetworkTypeTCP4, webrtc.NetworkTypeTCP6,
 	})

@@ -1,0 +1,52 @@
+package rtc
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/pion/transport/v4"
+	"github.com/pion/transport/v4/stdnet"
+)
+
+// interfacesAge is how long the list of the machine's interfaces is used.
+const interfacesAge = time.Second
+
+// network is the machine's network for all peers. A peer of its own network asks the
+// kernel for all interfaces and addresses when it is made, keeps them as long as it
+// lives, and does not learn of new ones when it is restarted.
+type network struct {
+	stdnet.Net // for all but Interfaces
+
+	mu         sync.Mutex
+	read       time.Time
+	interfaces []*transport.Interface // not changed once it is here
+}
+
+// Interfaces implements [transport.Net].
+func (n *network) Interfaces() ([]*transport.Interface, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.interfaces != nil && time.Since(n.read) < interfacesAge {
+		return n.interfaces, nil
+	}
+	fresh, err := stdnet.NewNet()
+	if err != nil {
+		return nil, fmt.Errorf("list network interfaces: %w", err)
+	}
+	n.read = time.Now()
+	n.interfaces, err = fresh.Interfaces()
+	return n.interfaces, err
+}
+
+// addresses are those of all interfaces.
+func (n *network) addresses() ([]net.Addr, error) {
+	interfaces, err := n.Interfaces()
+	var all []net.Addr
+	for _, i := range interfaces {
+		addresses, _ := i.Addrs() // fails only where there are none
+		all = append(all, addresses...)
+	}
+	return all, err
+}
