@@ -71,6 +71,8 @@ func (l *fakeLeg) WriteRTP(*rtp.Packet) error                      { l.heard.Add
 func (l *fakeLeg) Restart(context.Context, string) (string, error) { return "", rtc.ErrOtherPeer }
 func (l *fakeLeg) MaxMessageSize() int                             { return 64 << 10 }
 
+func (l *fakeLeg) TrySend([]byte) bool { return false }
+
 func (l *fakeLeg) Send(ctx context.Context, data []byte) error {
 	select {
 	case <-l.stalled:

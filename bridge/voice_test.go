@@ -121,6 +121,8 @@ func (l *voiceLeg) Append(messages []persistence.Message) [][]byte {
 	return events
 }
 
+func (l *voiceLeg) TrySend([]byte) bool { return false }
+
 func (l *voiceLeg) Send(_ context.Context, data []byte) error {
 	select {
 	case l.in <- data:

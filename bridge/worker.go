@@ -83,10 +83,15 @@ func (w *worker) join(b *leg.Browser) session.Input {
 // loop owns the state until the call ends.
 func (w *worker) loop() EndReason {
 	defer w.tools.endAll()
+	var armed time.Time
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		timer.Reset(w.untilDeadline())
+		// Most events leave the deadline where it is.
+		if at := w.state.Deadline(); !at.Equal(armed) {
+			timer.Reset(untilDeadline(at))
+			armed = at
+		}
 		var inputs []session.Input
 		select {
 		case in := <-w.inbox:
@@ -100,6 +105,7 @@ func (w *worker) loop() EndReason {
 		case r := <-w.up.Dialed:
 			inputs = w.up.Add(r)
 		case <-timer.C:
+			armed = time.Time{}
 			inputs = []session.Input{session.Tick{}}
 		}
 		for _, in := range inputs {
@@ -118,8 +124,7 @@ func (w *worker) browserEnds(in session.Input) {
 	}
 }
 
-func (w *worker) untilDeadline() time.Duration {
-	at := w.state.Deadline()
+func untilDeadline(at time.Time) time.Duration {
 	if at.IsZero() {
 		return time.Hour
 	}

@@ -226,6 +226,29 @@ func (p *Peer) send(ctx context.Context, data []byte) error {
 			return err
 		}
 	}
+	return p.write(stream, data)
+}
+
+// TrySend sends one text message if that need not wait: no other is being sent, the data channel
+// is open and its buffered amount below HighWater. If it reports false nothing was sent, and
+// Send tells why, or waits.
+func (p *Peer) TrySend(data []byte) bool {
+	c := &p.channel
+	stream := c.open()
+	if stream == nil || len(data) > p.MaxMessageSize() || stream.BufferedAmount() >= HighWater {
+		return false
+	}
+	select {
+	case c.slot <- struct{}{}:
+		defer func() { <-c.slot }()
+	default:
+		return false
+	}
+	return p.write(stream, data) == nil
+}
+
+// write hands a message to SCTP, which keeps a copy and does not wait. The slot is held.
+func (p *Peer) write(stream *datachannel.DataChannel, data []byte) error {
 	select {
 	case <-p.done:
 		return ErrClosed

@@ -18,6 +18,8 @@ const (
 // sender takes one event; a leg is one.
 type sender interface {
 	Send(ctx context.Context, data []byte) error
+	// TrySend sends if that need not wait, and reports false otherwise.
+	TrySend(data []byte) bool
 }
 
 // outbox sends events to one leg, in order, without ever making the loop wait.
@@ -31,6 +33,9 @@ type outbox struct {
 	bytes  int
 	closed bool
 	wake   chan struct{}
+	// direct is the leg while run has nothing to send: an event that need not wait goes to
+	// it at once, which saves the switch to run's goroutine.
+	direct sender
 
 	dropped int // drafts, since the last line in the log
 	onDrop  func(n int)
@@ -53,7 +58,10 @@ func (o *outbox) push(data []byte, draft bool) bool {
 		return true
 	case o.bytes+len(data) > maxFacts:
 		return false
+	case o.direct != nil && o.direct.TrySend(data):
+		return true
 	}
+	o.direct = nil
 	o.queue = append(o.queue, data)
 	o.bytes += len(data)
 	o.signal()
@@ -76,11 +84,13 @@ func (o *outbox) signal() {
 	}
 }
 
-// next takes the first event out; last says that there will be none.
-func (o *outbox) next() (data []byte, ok, last bool) {
+// next takes the first event out; last says that there will be none. If there is none now,
+// those that come may go to the leg directly.
+func (o *outbox) next(to sender) (data []byte, ok, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) == 0 {
+		o.direct = to
 		return nil, false, o.closed
 	}
 	data = o.queue[0]
@@ -91,6 +101,13 @@ func (o *outbox) next() (data []byte, ok, last bool) {
 		o.countDropped()
 	}
 	return data, true, false
+}
+
+// indirect sends nothing to the leg any more.
+func (o *outbox) indirect() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.direct = nil
 }
 
 // countDropped tells how many drafts a slow leg has missed. o.mu is held.
@@ -106,8 +123,9 @@ func (o *outbox) countDropped() {
 // run sends what is pushed until the outbox is closed and empty, the leg is
 // closed, or ctx ends.
 func (o *outbox) run(ctx context.Context, to sender) {
+	defer o.indirect()
 	for {
-		data, ok, last := o.next()
+		data, ok, last := o.next(to)
 		if last {
 			return
 		}

@@ -25,6 +25,16 @@ type slowLeg struct {
 	got    []string
 	limit  int
 	closed bool
+	quick  bool // events need not wait
+}
+
+func (l *slowLeg) TrySend(data []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.quick {
+		l.got = append(l.got, string(data))
+	}
+	return l.quick
 }
 
 func (l *slowLeg) Send(ctx context.Context, data []byte) error {
@@ -118,4 +128,41 @@ func TestOutboxEndsWithItsLeg(t *testing.T) {
 	done := task.Go(func() { idle.run(ctx, leg) })
 	cancel()
 	<-done
+}
+
+func TestOutboxSendsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		leg := &slowLeg{tokens: make(chan struct{}), limit: 1 << 20, quick: true}
+		o := newOutbox("browser", quiet(), func(int) {})
+		o.push([]byte("1"), false) // before anybody sends
+		if len(leg.got) != 0 {
+			t.Error("sent before run")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := task.Go(func() { o.run(ctx, leg) })
+		leg.tokens <- struct{}{}
+		synctest.Wait()
+		o.push([]byte("2"), true)
+		if diff := cmp.Diff([]string{"1", "2"}, leg.got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		leg.quick = false
+		o.push([]byte("3"), false)
+		synctest.Wait() // it is being sent
+		leg.quick = true
+		o.push([]byte("4"), false) // not before it
+		close(leg.tokens)
+		synctest.Wait()
+		o.push([]byte("5"), false)
+		if diff := cmp.Diff([]string{"1", "2", "3", "4", "5"}, leg.got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		cancel()
+		<-done
+		o.push([]byte("6"), false)
+		if len(leg.got) != 5 {
+			t.Error("sent after run")
+		}
+	})
 }

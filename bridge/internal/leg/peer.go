@@ -12,7 +12,7 @@ import (
 // Peer is one WebRTC connection as the call sees it; *rtc.Peer is one.
 type Peer interface {
 	rtc.AudioSink
-	Send(ctx context.Context, data []byte) error
+	sender
 	MaxMessageSize() int
 	Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) error
 	Close() error
