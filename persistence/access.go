@@ -11,20 +11,19 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// AccessToken is a session of the page or a client secret, as it is saved. Its id
-// alone opens nothing.
+// AccessToken is a saved page session or client secret. Its id alone grants no access.
 type AccessToken struct {
 	ID    string
 	Kind  string
 	Owner string
-	// Data is JSON in a form that the kind has.
+	// Data is JSON whose form depends on the kind.
 	Data      string
 	CreatedAt time.Time
 	ExpiresAt time.Time
 }
 
-// SigningSecret returns the secret that all instances on this database share. The
-// first that asks makes it at random.
+// SigningSecret returns the secret that all instances on this database share. The first to ask
+// creates it at random.
 func (s *Store) SigningSecret(ctx context.Context) (string, error) {
 	const name = "signing"
 	var made [32]byte
@@ -43,8 +42,8 @@ func (s *Store) SigningSecret(ctx context.Context) (string, error) {
 	return row.Value, s.fail("read signing secret", err)
 }
 
-// SaveAccessToken saves a new token and drops those of everybody that have ended by
-// the time it was created. Of its owner and kind only the newest keep stay.
+// SaveAccessToken saves a new token, and deletes everybody's tokens that had expired by its
+// creation. Of its owner and kind it keeps only the newest keep tokens.
 func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) error {
 	if !validID(t.ID) || !validID(t.Owner) {
 		return fmt.Errorf("save access token: %w id or owner", ErrInvalid)
@@ -62,8 +61,7 @@ func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) er
 	}))
 }
 
-// AccessToken reads a token, also one that has ended; ErrNotFound when there is none
-// of the kind.
+// AccessToken reads a token, even an expired one; ErrNotFound if there is none of the kind.
 func (s *Store) AccessToken(ctx context.Context, kind, id string) (AccessToken, error) {
 	if !validID(id) {
 		return AccessToken{}, fmt.Errorf("read access token: %w", ErrNotFound)
@@ -75,13 +73,13 @@ func (s *Store) AccessToken(ctx context.Context, kind, id string) (AccessToken, 
 	return AccessToken{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time}, nil
 }
 
-// CountAccessTokens returns how many of a kind an owner has.
+// CountAccessTokens returns how many tokens of a kind an owner has.
 func (s *Store) CountAccessTokens(ctx context.Context, owner, kind string) (int, error) {
 	n, err := s.eng.read().CountAccessTokens(ctx, pgdb.CountAccessTokensParams{Owner: owner, Kind: kind})
 	return int(n), s.fail("count access tokens", err)
 }
 
-// DeleteAccessToken revokes a token of the owner; ErrNotFound when there is none.
+// DeleteAccessToken revokes a token of the owner; ErrNotFound if there is none.
 func (s *Store) DeleteAccessToken(ctx context.Context, owner, kind, id string) error {
 	if !validID(id) || !validID(owner) {
 		return fmt.Errorf("revoke access token: %w", ErrNotFound)
@@ -105,8 +103,8 @@ func (s *Store) DeleteAccessTokens(ctx context.Context, owner string) (int, erro
 	return int(n), s.fail("revoke access tokens", err)
 }
 
-// EnsureThread makes an empty thread with the id, unless the owner has it already.
-// An id that another owner has is ErrNotFound.
+// EnsureThread makes an empty thread with the id unless the owner already has it. ErrNotFound means
+// that another owner has it.
 func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err error) {
 	if err := key.check(); err != nil {
 		return false, fmt.Errorf("ensure thread: %w", err)

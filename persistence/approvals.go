@@ -11,25 +11,25 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// Approval is one question to the user whether a tool may run.
+// Approval is a question to the user whether a tool may run.
 type Approval struct {
-	ID         string // of the tool call's record, which must be saved before
+	ID         string // of the tool call's record, which must be saved first
 	ToolCallID string // the model's id of the call
-	Nonce      string // must be sent along with the answer
+	Nonce      string // must be sent with the answer
 	AskedAt    time.Time
 	ExpiresAt  time.Time
-	// Outcome, AnsweredBy and AnsweredAt say what came of it.
+	// Outcome, AnsweredBy and AnsweredAt say how it ended.
 	Outcome    ApprovalOutcome
-	AnsweredBy string // the owner who said yes or no, else empty
+	AnsweredBy string // the owner who answered, else empty
 	AnsweredAt *time.Time
 
-	// Name, Executor and Input are those of the tool call's record. They are read only.
+	// Name, Executor and Input come from the tool call's record. They are read-only.
 	Name     string
 	Executor string
 	Input    string
 }
 
-// ApprovalOutcome is what came of an approval.
+// ApprovalOutcome says how an approval ended.
 type ApprovalOutcome string
 
 // The outcomes of an approval.
@@ -43,11 +43,11 @@ const (
 	ApprovalProcessEnded ApprovalOutcome = "process_ended"
 )
 
-// maxApprovalData is the size of the event of an approval, in bytes: with its
-// envelope it must fit into one note to other instances.
+// maxApprovalData is the size of an approval's event, in bytes: with its envelope it must fit into
+// one notification.
 const maxApprovalData = 6000
 
-// SaveApproval opens a question. One that is there already stays as it is.
+// SaveApproval opens a question. An existing one stays as it is.
 func (b *Batch) SaveApproval(a Approval) error {
 	return b.do("save approval", func() error {
 		if !validID(a.ID) || !validID(a.ToolCallID) || !validID(a.Nonce) {
@@ -72,8 +72,8 @@ func (b *Batch) Approval(id string) (a Approval, err error) {
 	return a, err
 }
 
-// CloseApproval ends a question that is still open. An answer that came before
-// stays, and one that is not there is no failure.
+// CloseApproval closes a question that is still open. An earlier answer stays, and a missing
+// question is not an error.
 func (b *Batch) CloseApproval(id string, outcome ApprovalOutcome) error {
 	return b.do("close approval", func() error {
 		if outcome == ApprovalOpen {
@@ -87,8 +87,8 @@ func (b *Batch) CloseApproval(id string, outcome ApprovalOutcome) error {
 	})
 }
 
-// SettleApproval saves a question together with what came of it, if anything has:
-// what whoever asked has acted on stands, also over an answer that came too late.
+// SettleApproval saves a question with its outcome, if it has one: what the asker has acted on
+// stands, even over an answer that came too late.
 func (b *Batch) SettleApproval(a Approval) error {
 	if err := b.SaveApproval(a); err != nil || a.Outcome == ApprovalOpen {
 		return err
@@ -113,8 +113,8 @@ func (s *Store) Approval(ctx context.Context, key Key, id string) (Approval, err
 	return approvalFromRow(row), nil
 }
 
-// AnswerApproval answers an open question, once. by is who answers. ErrNotFound
-// says that no question with this nonce is open for the call.
+// AnswerApproval answers an open question, once. by is who answers. ErrNotFound means that no
+// question with this nonce is open for the call.
 func (s *Store) AnswerApproval(ctx context.Context, key Key, toolCallID, nonce, by string, approved bool) error {
 	if !validID(toolCallID) || !validID(nonce) {
 		return fmt.Errorf("answer approval: %w", ErrNotFound)
@@ -133,8 +133,7 @@ func (s *Store) AnswerApproval(ctx context.Context, key Key, toolCallID, nonce, 
 	return s.fail("answer approval", err)
 }
 
-// OpenApprovals lists the questions of the thread that can be answered now, the
-// oldest first.
+// OpenApprovals lists the questions of the thread that can be answered now, oldest first.
 func (s *Store) OpenApprovals(ctx context.Context, key Key) ([]Approval, error) {
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
@@ -166,16 +165,15 @@ type approvalData struct {
 	Name       string          `json:"name"`
 	Executor   string          `json:"executor"`
 	Input      json.RawMessage `json:"input"`
-	// InputClipped says that Input is the beginning of it, as a string: the
-	// message has all.
+	// InputClipped means that Input is only a prefix of the input, as a string: the message has all
+	// of it.
 	InputClipped bool   `json:"input_clipped,omitempty"`
 	Nonce        string `json:"nonce"`
-	// ExpiresAt is until when it can be answered.
+	// ExpiresAt is the deadline for an answer.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Event is the question as the thread's watchers get it. It fits into a note to
-// other instances.
+// Event returns the question as the thread's watchers get it. It fits into one notification.
 func (a Approval) Event() Event {
 	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, ExpiresAt: a.ExpiresAt, Input: asJSON(json.RawMessage(a.Input))}
 	if d.Input == nil {
@@ -184,7 +182,7 @@ func (a Approval) Event() Event {
 	data := d.encode()
 	for left := a.Input; len(data) > maxApprovalData && left != ""; data = d.encode() {
 		left = strings.ToValidUTF8(left[:len(left)*maxApprovalData/len(data)], "")
-		d.Input, _ = encode(left) // a string always encodes
+		d.Input, _ = encode(left) // a string can always be encoded
 		d.InputClipped = true
 	}
 	return Event{Type: EventApprovalRequired, Data: data}
@@ -192,7 +190,7 @@ func (a Approval) Event() Event {
 
 func (d approvalData) encode() json.RawMessage {
 	data, err := encode(d)
-	if err != nil { // its input was checked
+	if err != nil { // its input has been checked
 		panic(fmt.Sprintf("encode approval: %v", err))
 	}
 	return data

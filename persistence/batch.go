@@ -10,18 +10,18 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// Batch is several writes on one thread in one transaction. It belongs to the
-// function that Store.Batch runs. After an error every further write gives the
-// same error: nothing of the batch is saved.
+// Batch is several writes to one thread in one transaction. Only the function that Store.Batch runs
+// may use it. After an error every further write returns the same error, and nothing of the batch
+// is saved.
 type Batch struct {
 	ctx context.Context // of the transaction
 	s   *Store
 	q   queries
 	key Key
 	err error
-	// instance is the process in whose name the batch writes.
+	// instance is the process on whose behalf the batch writes.
 	instance string
-	// changed is what the watchers are told after the commit.
+	// changed is what watchers get after the commit.
 	changed changeSet
 }
 
@@ -32,7 +32,7 @@ type changeSet struct {
 	messages   map[string]Message
 }
 
-// drawn notes that amount numbers were drawn, and returns the first of them.
+// drawn records that amount numbers were drawn, and returns the first.
 func (n *changeSet) drawn(t pgdb.Thread, amount int64) int64 {
 	first := t.NextSeq - amount
 	if !n.drew {
@@ -42,9 +42,9 @@ func (n *changeSet) drawn(t pgdb.Thread, amount int64) int64 {
 	return first
 }
 
-// Batch runs fn in one transaction, which an error rolls back: of fn, or of any
-// write in it, whatever fn returns. The watchers are told after the commit. fn
-// must not use the Store, which SQLite would let it wait for without an end.
+// Batch runs fn in one transaction, which is rolled back by an error of fn or of any write in it,
+// whatever fn returns. Watchers are notified after the commit. fn must not use the Store: on SQLite
+// it would deadlock.
 func (s *Store) Batch(ctx context.Context, key Key, fn func(*Batch) error) error {
 	if err := key.check(); err != nil {
 		return fmt.Errorf("write thread: %w", err)
@@ -57,7 +57,7 @@ func (s *Store) Batch(ctx context.Context, key Key, fn func(*Batch) error) error
 		}
 		return b.err
 	})
-	if err != nil && err == b.err { //nolint:errorlint // the very same: it says already what was done
+	if err != nil && err == b.err { //nolint:errorlint // nolint:errorlint // the very same error, which already says what was done
 		return err
 	}
 	if err != nil {
@@ -95,8 +95,8 @@ func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err err
 	return saved, err
 }
 
-// insert draws a number for a new message and saves it. place makes its place
-// and gives the context it belongs to.
+// insert draws a number for a new message and saves it. place makes room for it and returns the
+// context that it belongs to.
 func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Message, error) {
 	if m.ID == "" {
 		m.ID = NewID()
@@ -122,8 +122,8 @@ func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Mes
 	return saved, err
 }
 
-// makeRoom moves the messages that stand after the message afterID behind the
-// newest number, in their order, and gives the context of the first of them.
+// makeRoom renumbers the messages after the message afterID so that they follow the newest number,
+// in order, and returns the context of the first of them.
 func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
 	key := b.key
 	after := int64(0)
@@ -145,7 +145,7 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// All move by the same distance, gaps and all: the last gets the last number.
+	// All move by the same distance, including gaps: the last one gets the last number.
 	amount := last - first.Seq + 1
 	t, err = b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: key.Thread, Owner: key.Owner, Amount: amount})
 	if err != nil {
@@ -181,7 +181,7 @@ func (b *Batch) update(m Message) (Message, error) {
 		return Message{}, ErrNotFound
 	}
 	if m.Role == "" {
-		m.Role = RoleUser // any will do: the saved one stays
+		m.Role = RoleUser // any role will do: the saved one stays
 	}
 	row, err := b.row(m)
 	if err != nil {
@@ -203,7 +203,7 @@ func (b *Batch) row(m Message) (pgdb.InsertMessageParams, error) {
 	return row, err
 }
 
-// change draws a number for the change of a message and saves it.
+// change draws a number for a message's change and saves it.
 func (b *Batch) change(row pgdb.InsertMessageParams) (Message, error) {
 	thread, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 1})
 	if err != nil {
@@ -215,7 +215,7 @@ func (b *Batch) change(row pgdb.InsertMessageParams) (Message, error) {
 	return b.saved(b.q.UpdateMessage(b.ctx, messageChange(row, b.changed.drawn(thread, 1))))
 }
 
-// saved turns what was written into what the caller and the watchers get.
+// saved converts the written row for the caller and the watchers.
 func (b *Batch) saved(row pgdb.Message, err error) (Message, error) {
 	if err != nil {
 		return Message{}, err

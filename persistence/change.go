@@ -11,18 +11,18 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// Change is one change of a thread, as data: it can wait, also in a file, until
-// the database takes it. To apply it twice does no more than to apply it once.
-// The types of this package whose names begin with Put are all there are.
+// Change is one change of a thread, as data that can wait, even in a file, until the database
+// accepts it. Applying it twice has the effect of applying it once. The types of this package whose
+// names begin with Put are all there are.
 type Change interface {
-	// Subject names what is changed. Of two changes of one subject of which none is
-	// applied, the later says all that the earlier did: see MergeChanges.
+	// Subject names what is changed. Of two unapplied changes with the same subject the later
+	// includes the earlier: see MergeChanges.
 	Subject() string
-	// Size is about how many bytes the change holds.
+	// Size is the approximate number of bytes that the change takes.
 	Size() int
-	// kind names the type in the form that is written to files.
+	// kind names the type in files.
 	kind() string
-	// apply writes the change, and adds the message that it saves.
+	// apply writes the change and adds the saved message to to.
 	apply(b *Batch, to *Applied) error
 }
 
@@ -31,7 +31,7 @@ type Placing string
 
 // The ways to place a message.
 const (
-	// PlaceKept is for a message that is there: it keeps its place.
+	// PlaceKept is for an existing message, which keeps its place.
 	PlaceKept Placing = ""
 	// PlaceLast puts a new message at the end of the thread.
 	PlaceLast Placing = "last"
@@ -42,21 +42,20 @@ const (
 // Place says where a message stands in its thread.
 type Place struct {
 	How Placing `json:"how,omitempty"`
-	// After is the id of the message before it, for PlaceAfter; empty for the first
-	// place of all. Where that message is gone the new one stands at the end.
+	// After is the id of the message before it, for PlaceAfter; empty for the first place. If that
+	// message is gone, the new one goes to the end.
 	After string `json:"after,omitempty"`
 }
 
 // The changes of a thread.
 type (
-	// PutMessage saves a message, which must have an id. One that is there already
-	// keeps its place, and one that is not is put at the end, whatever Place says.
+	// PutMessage saves a message, which must have an id. An existing message keeps its place,
+	// whatever Place says; with PlaceKept a missing one goes to the end.
 	PutMessage struct {
 		Message Message `json:"message"`
 		Place   Place   `json:"place,omitzero"`
 	}
-	// PutDraft is Batch.SaveDraft. It needs no message of its own: what comes of it is
-	// not in Applied.
+	// PutDraft is Batch.SaveDraft. It adds no message to Applied.
 	PutDraft struct {
 		Draft
 	}
@@ -76,12 +75,12 @@ type (
 	PutLeg struct {
 		Leg UpstreamLeg `json:"leg"`
 	}
-	// PutApproval is Batch.SettleApproval; without a Nonce it is Batch.CloseApproval.
+	// PutApproval is Batch.SettleApproval, or without a Nonce Batch.CloseApproval.
 	PutApproval struct {
 		Approval Approval `json:"approval"`
 	}
-	// PutSent is Batch.SendQueued of a message that wants no answer of its own. A
-	// claim that was lost changes nothing.
+	// PutSent is Batch.SendQueued for a message that needs no answer of its own. It changes nothing
+	// if the claim was lost.
 	PutSent struct {
 		ID      string `json:"id"`
 		Attempt int    `json:"attempt"`
@@ -114,7 +113,7 @@ func (c PutApproval) Subject() string {
 // Subject implements Change.
 func (c PutSent) Subject() string { return "queued message " + c.ID }
 
-// changeOverhead is what a change costs beside its text, in bytes.
+// changeOverhead is the size of a change besides its text, in bytes.
 const changeOverhead = 512
 
 // Size implements Change.
@@ -179,7 +178,7 @@ func (c PutSent) apply(b *Batch, _ *Applied) error {
 	return err
 }
 
-// put saves a message that may be there already.
+// put saves a message that may already exist.
 func (b *Batch) put(m Message, at Place) (saved Message, err error) {
 	err = b.do("save message", func() error {
 		if !validID(m.ID) {
@@ -187,7 +186,7 @@ func (b *Batch) put(m Message, at Place) (saved Message, err error) {
 		}
 		there := at.How == PlaceKept
 		if at.How == PlaceAfter {
-			// It is cheaper to look than to make room for nothing.
+			// Looking is cheaper than making room for nothing.
 			if there, err = b.has(m.ID); err != nil {
 				return err
 			}
@@ -207,7 +206,7 @@ func (b *Batch) put(m Message, at Place) (saved Message, err error) {
 	return saved, err
 }
 
-// placeNew makes the place of a new message.
+// placeNew makes room for a new message.
 func (b *Batch) placeNew(t pgdb.Thread, at Place) (int64, error) {
 	if at.How != PlaceAfter {
 		return t.Context, nil
@@ -220,7 +219,7 @@ func (b *Batch) placeNew(t pgdb.Thread, at Place) (int64, error) {
 	return b.makeRoom(t, at.After)
 }
 
-// has says whether the message is in the thread.
+// has reports whether the message is in the thread.
 func (b *Batch) has(id string) (bool, error) {
 	_, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -233,30 +232,27 @@ func (b *Batch) has(id string) (bool, error) {
 type ThreadChanges struct {
 	Key     Key
 	Changes []Change
-	// Instance is the process that they come from; empty is this one.
+	// Instance is the process that the changes come from; empty means this one.
 	Instance string
 }
 
-// Applied is what came of changes.
+// Applied is the result of changes.
 type Applied struct {
-	// Messages are those of the changes as they are saved, in the order of the
-	// changes.
+	// Messages are the saved messages, in the order of the changes.
 	Messages []Message
-	// Lost are the changes that the database will never take.
+	// Lost are the changes that the database will never accept.
 	Lost []LostChange
 }
 
-// LostChange is a change that was given up: its thread is gone, or it breaks a
-// rule.
+// LostChange is a change that was given up: its thread is gone, or it breaks a rule.
 type LostChange struct {
 	Change Change
 	Err    error
 }
 
-// Apply applies changes of a thread, all of them in one transaction. A change that
-// can never be saved does not take others with it: it is among those that are
-// lost, and then the others are saved one by one. An error says that the database
-// is away, or the Store closed: the same changes may be tried again.
+// Apply applies changes of a thread in one transaction. A change that can never be saved does not
+// take others with it: it is returned as lost, and the others are saved one by one. An error means
+// that the database is unavailable or the Store closed: the same changes may be retried.
 func (s *Store) Apply(ctx context.Context, key Key, changes []Change) (Applied, error) {
 	applied, err := s.ApplyAll(ctx, []ThreadChanges{{Key: key, Changes: changes}})
 	if err != nil {
@@ -265,8 +261,7 @@ func (s *Store) Apply(ctx context.Context, key Key, changes []Change) (Applied, 
 	return applied[0], nil
 }
 
-// ApplyAll is Apply for several threads in one transaction. The answer has the
-// order of groups.
+// ApplyAll is Apply for several threads in one transaction. The results have the order of groups.
 func (s *Store) ApplyAll(ctx context.Context, groups []ThreadChanges) ([]Applied, error) {
 	applied, err := s.applyTogether(ctx, groups)
 	if err == nil || !permanent(err) {
@@ -298,7 +293,7 @@ func (s *Store) ApplyAll(ctx context.Context, groups []ThreadChanges) ([]Applied
 	return applied, nil
 }
 
-// permanent says that trying again is useless.
+// permanent reports whether a retry is useless.
 func permanent(err error) bool {
 	return !errors.Is(err, ErrClosed) &&
 		(errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrNotFound))
@@ -306,8 +301,7 @@ func permanent(err error) bool {
 
 // applyTogether applies all or nothing.
 func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Applied, error) {
-	// Everybody takes the threads in the same order, so that nobody waits for
-	// somebody who waits.
+	// All writers lock threads in the same order, to avoid deadlocks.
 	order := make([]int, len(groups))
 	for i := range order {
 		order[i] = i
@@ -341,8 +335,8 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 	return applied, nil
 }
 
-// MergeChanges gives the change that does what earlier and later do, which have
-// the same subject: the later one, in the place of the earlier.
+// MergeChanges returns one change with the effect of earlier and later, which have the same
+// subject: later's, in earlier's place.
 func MergeChanges(earlier, later Change) Change {
 	e, ok := earlier.(PutMessage)
 	l, also := later.(PutMessage)

@@ -26,7 +26,7 @@ func (c Changes) MarshalJSON() ([]byte, error) {
 	return encode(wire)
 }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON reads what MarshalJSON writes.
 func (c *Changes) UnmarshalJSON(data []byte) error {
 	var wire []wireChange
 	if err := json.Unmarshal(data, &wire); err != nil {
@@ -36,7 +36,7 @@ func (c *Changes) UnmarshalJSON(data []byte) error {
 	for _, w := range wire {
 		read, ok := changeKinds[w.Kind]
 		if !ok {
-			return fmt.Errorf("read changes: kind %q is not known", w.Kind)
+			return fmt.Errorf("read changes: unknown kind %q", w.Kind)
 		}
 		change, err := read(w.Change)
 		if err != nil {

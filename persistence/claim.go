@@ -10,49 +10,47 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// ClaimOptions say how the next message of a queue is taken.
+// ClaimOptions say which message of a queue to take, and how.
 type ClaimOptions struct {
-	// Lease is how long it may take to send it. Then it is free for others again.
+	// Lease is how long sending may take. After that, others may take the message.
 	Lease time.Duration
-	// Distance is kept between the end of a text turn and the next message, unless
-	// that turn ended before Since.
+	// Distance is the least time between the end of a text turn and the next message, unless that
+	// turn ended before Since.
 	Distance time.Duration
 	Since    time.Time
-	// Call is the id of the thread's call in this process, empty for none. A call of
-	// another process leaves the thread to that.
+	// Call is the id of the thread's call in this process, empty for none. If another process has a
+	// call on the thread, that process sends the message.
 	Call string
-	// ID takes this message and no other, also from a paused queue,
-	// and before its time; empty takes the next.
+	// ID takes this message only, even from a paused queue and before its time; empty takes the
+	// next.
 	ID string
 }
 
-// Claim is what came of ClaimQueued.
+// Claim is the result of ClaimQueued.
 type Claim struct {
-	// Message is the message to send now; nil when there is none, or not yet.
+	// Message is the message to send now; nil if there is none, or not yet.
 	Message *QueuedMessage
-	// InCall says that it is to be said in the thread's call. One that is in the
-	// thread already, and wants an answer, waits for the end of the call.
+	// InCall means that it is to be said in the thread's call. A message that is already in the
+	// thread and only needs an answer waits for the end of the call.
 	InCall bool
-	// Wait is when it may be tried again; zero when something else must happen
-	// first: a turn must end, a queue go on, a call on another process end.
+	// Wait is when to try again; zero if something else must happen first: a turn must end, the
+	// queue be resumed, or a call on another process end.
 	Wait time.Time
 }
 
-// ErrBusy says that a turn runs on the thread, or that a message is being sent.
+// ErrBusy means that a turn is running on the thread, or a message is being sent.
 var ErrBusy = errors.New("the thread is busy")
 
-// Unsent says whether there is anything that ClaimQueued could find on the thread,
-// now or later. It is cheap.
+// Unsent reports whether ClaimQueued could find anything on the thread, now or later. It is cheap.
 func (s *Store) Unsent(ctx context.Context, key Key) (bool, error) {
 	n, err := s.eng.read().CountUnsent(ctx, pgdb.CountUnsentParams{ThreadID: key.Thread, Owner: key.Owner})
 	return n > 0, s.fail("count queue", err)
 }
 
-// ClaimQueued takes the next message of the thread's queue to send it, in the
-// name of this process. It becomes a message of the thread with
-// Batch.SendQueued, or goes back with RequeueQueued; when neither happens it is
-// at the head of the queue again after the lease. With an ID the errors are
-// ErrNotFound and ErrBusy; without, there is nothing to send then.
+// ClaimQueued takes the next message of the thread's queue for this process to send. It becomes a
+// message of the thread with Batch.SendQueued, or goes back with RequeueQueued; otherwise it is
+// back at the head of the queue after the lease. With an ID the errors are ErrNotFound and ErrBusy;
+// without one, nothing can be sent then.
 func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim Claim, err error) {
 	err = s.lockedBatch(ctx, key, "claim queued message", func(b *Batch) error {
 		claim = Claim{}
@@ -76,7 +74,7 @@ func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim
 	return claim, err
 }
 
-// next finds the row to send; an empty one says that there is none.
+// next finds the row to send; an empty one means that there is none.
 func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 	none := pgdb.QueuedMessage{}
 	head, found, err := b.head(now())
@@ -109,7 +107,7 @@ func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 	return head, nil
 }
 
-// unsaid is the first due row that is not in the thread yet.
+// unsaid returns the first due row that is not in the thread yet.
 func (b *Batch) unsaid() (row pgdb.QueuedMessage, found bool, err error) {
 	rows, err := b.due(now(), maxQueueRows)
 	for _, r := range rows {
@@ -120,8 +118,8 @@ func (b *Batch) unsaid() (row pgdb.QueuedMessage, found bool, err error) {
 	return row, false, err
 }
 
-// free says whether the thread is: no text turn runs, no other process has a call
-// on it, and without a call none ended just now.
+// free reports whether the thread is free: no text turn is running, no other process has a call on
+// it, and, without a call, no turn has just ended.
 func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 	busy := error(nil)
 	if o.ID != "" {
@@ -156,11 +154,10 @@ func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 	return true, nil
 }
 
-// SendQueued marks a message as sent: in the same batch, it becomes a message of
-// the thread. attempt is that of the claim. answering says that a turn of this
-// process answers it, which must end with AnsweredQueued or RequeueQueued: else the
-// message is claimed once more when the turn is gone. It reports false, and
-// changes nothing, when the claim was lost; the batch may go on.
+// SendQueued marks a message as sent; in the same batch it becomes a message of the thread. attempt
+// is that of the claim. answering means that a turn of this process answers it, which must end with
+// AnsweredQueued or RequeueQueued; otherwise the message is claimed again once the turn is gone. It
+// returns false, and changes nothing, if the claim was lost; the batch may go on.
 func (b *Batch) SendQueued(id string, attempt int, answering bool) (sent bool, err error) {
 	state := QueueSent
 	if answering {
@@ -175,8 +172,8 @@ func (b *Batch) SendQueued(id string, attempt int, answering bool) (sent bool, e
 	})
 }
 
-// AnsweredQueued says that the turn of a message has ended. Like SendQueued it
-// reports false when the claim was lost.
+// AnsweredQueued records that a message's turn has ended. Like SendQueued it returns false if the
+// claim was lost.
 func (b *Batch) AnsweredQueued(id string, attempt int) (bool, error) {
 	return b.changeClaimed("end queued message", id, attempt, func(row *pgdb.QueuedMessage) error {
 		row.State = string(QueueSent)
@@ -184,7 +181,7 @@ func (b *Batch) AnsweredQueued(id string, attempt int) (bool, error) {
 	})
 }
 
-// changeClaimed changes the row of a claim, if it still is one.
+// changeClaimed changes the row of a claim that is still held.
 func (b *Batch) changeClaimed(what, id string, attempt int, change func(*pgdb.QueuedMessage) error) (held bool, err error) {
 	err = b.do(what, func() error {
 		row, ok, err := b.claimed(id, attempt)
@@ -200,7 +197,7 @@ func (b *Batch) changeClaimed(what, id string, attempt int, change func(*pgdb.Qu
 	return held, err
 }
 
-// claimed reads the row of a claim; held says that it still is one.
+// claimed reads the row of a claim and reports whether the claim is still held.
 func (b *Batch) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, err error) {
 	if err := b.lock(); err != nil {
 		return row, false, err
@@ -215,18 +212,18 @@ func (b *Batch) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bo
 
 // Requeue says how a message goes back to its queue.
 type Requeue struct {
-	// Error is why it was not sent, or not answered, in words; empty when nothing
-	// was tried: then the attempt does not count.
+	// Error says why it was not sent or answered; empty if nothing was tried, and then the attempt
+	// does not count.
 	Error string
-	// NotBefore is when it may be tried again; zero is at once.
+	// NotBefore is when to try again; zero means at once.
 	NotBefore time.Time
-	// Pause pauses the queue as well; nil does not.
+	// Pause, if not nil, also pauses the queue.
 	Pause *QueuePause
 }
 
-// RequeueQueued puts a message back to the head of its queue: one that was not
-// sent, or one that was and has no answer, so that it is answered again. It
-// reports false when the claim was lost, or the message removed.
+// RequeueQueued puts a message back at the head of its queue: one that was not sent, or one that
+// was sent but not answered, to be answered again. It returns false if the claim was lost or the
+// message removed.
 func (b *Batch) RequeueQueued(id string, attempt int, r Requeue) (back bool, err error) {
 	return b.changeClaimed("requeue message", id, attempt, func(row *pgdb.QueuedMessage) error {
 		row.State, row.LeaseUntil, row.Instance, row.Error = string(QueueWaiting), nil, "", cleanText(r.Error)
@@ -252,8 +249,8 @@ func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt i
 	return back, err
 }
 
-// PausedQueues names the threads of all owners whose queues are paused for this
-// reason. It is for the start of a process, which may be what they waited for.
+// PausedQueues lists the threads of all owners whose queues are paused for this reason. It is for
+// the start of a process, which may be what they wait for.
 func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) {
 	rows, err := s.eng.read().ListPausedQueues(ctx, pgdb.ListPausedQueuesParams{Reason: reason})
 	if err != nil {
@@ -266,8 +263,8 @@ func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) 
 	return keys, nil
 }
 
-// DueQueues names the threads of all owners on which this process may send a
-// queued message now, the latest used first.
+// DueQueues lists the threads of all owners on which this process may send a queued message now,
+// latest used first.
 func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("list due queues: %w limit %d", ErrInvalid, limit)

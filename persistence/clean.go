@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// maxDepth is how deep JSON may be nested: PostgreSQL refuses some thousands,
-// readers in other languages less.
+// maxDepth is how deep JSON may be nested. PostgreSQL allows some thousand levels, readers in other
+// languages fewer.
 const maxDepth = 200
 
 // cleanText makes s storable: PostgreSQL refuses NUL and invalid UTF-8.
@@ -17,7 +17,7 @@ func cleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "")
 }
 
-// depth is how deep valid JSON is nested.
+// depth returns how deep valid JSON is nested.
 func depth(raw []byte) int {
 	deepest, now := 0, 0
 	inString := false
@@ -38,9 +38,8 @@ func depth(raw []byte) int {
 	return deepest
 }
 
-// cleanJSON makes a valid document one that jsonb takes too: without \u0000,
-// without halves of surrogate pairs, without invalid UTF-8, and with numbers
-// that no reader could hold written as strings.
+// cleanJSON turns a valid document into one that jsonb accepts: without \u0000, lone surrogates
+// and invalid UTF-8, and with numbers that no reader could represent as strings.
 func cleanJSON(raw []byte) []byte {
 	raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
 	out := make([]byte, 0, len(raw))
@@ -63,7 +62,7 @@ func cleanJSON(raw []byte) []byte {
 	return out
 }
 
-// cleanString copies the string that begins at i and returns where it ends.
+// cleanString copies the string that begins at i and returns its end.
 func cleanString(out, raw []byte, i int) ([]byte, int) {
 	out = append(out, '"')
 	for i++; raw[i] != '"'; {

@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	// commandLife is how long a command may wait when whoever asks has no deadline.
+	// commandLife is how long a command may wait if the sender has no deadline.
 	commandLife = 10 * time.Second
-	// commandPoll backs up the notes of commands.
+	// commandPoll backs up the notifications of commands.
 	commandPoll = 5 * time.Second
-	// answerPoll backs up the notes of answers.
+	// answerPoll backs up the notifications of answers.
 	answerPoll = 500 * time.Millisecond
-	// maxCommandBytes is the size of a command's body, and of its answer.
+	// maxCommandBytes limits a command's body, and its answer.
 	maxCommandBytes = 1 << 20
 )
 
 // Command asks the instance that has a thread's call or turn to do something with it.
 type Command struct {
 	ID       string // filled in by Ask
-	Instance string // who shall do it: CallRecord.Instance, TurnRecord.Instance
+	Instance string // the recipient: CallRecord.Instance, TurnRecord.Instance
 	Key      Key
-	Kind     string          // what to do, as the two sides call it
-	Body     json.RawMessage // what is to be known for it; nil for nothing
-	// ExpiresAt is when nobody waits for the answer any longer. It is filled in by Ask.
+	Kind     string          // what to do, as agreed between both sides
+	Body     json.RawMessage // its arguments; may be nil
+	// ExpiresAt is when the sender stops waiting. Ask fills it in.
 	ExpiresAt time.Time
 }
 
-// CommandError is the failure of a command on the other instance.
+// CommandError is a command's failure on the other instance.
 type CommandError struct{ Message string }
 
 func (e *CommandError) Error() string { return e.Message }
 
-// Ask has a command carried out by another instance, or by this one, and returns
-// its answer. An instance that is known to be dead is ErrGone, one that does not hear
-// the error of ctx; what it did then is not known. CommandError is its own error.
+// Ask has another instance, or this one, carry out a command, and returns its answer. It returns
+// ErrGone if the instance is known to be dead, and ctx's error if it does not respond; it may still
+// have done what was asked. CommandError is the instance's own error.
 func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	if err := c.Key.check(); err != nil || !validID(c.Instance) || !validID(c.Kind) || len(c.Body) > maxCommandBytes {
 		return nil, fmt.Errorf("ask instance: %w command", ErrInvalid)
@@ -74,7 +74,7 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	return s.awaitAnswer(ctx, c, answered)
 }
 
-// checkLives is ErrGone for an instance that is known to be dead.
+// checkLives returns ErrGone for an instance that is known to be dead.
 func (s *Store) checkLives(ctx context.Context, instance string) error {
 	if !s.shared || !s.serving.Load() || instance == s.Instance() {
 		return nil
@@ -116,20 +116,19 @@ func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan stru
 	}
 }
 
-// forgetCommand removes a command that nobody waits for, and those whose askers died.
+// forgetCommand removes a command that nobody waits for, and those whose senders died.
 func (s *Store) forgetCommand(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	if err := s.write(ctx, func(q queries) error {
 		return q.DeleteCommand(ctx, pgdb.DeleteCommandParams{ID: id, Before: dbtype.At(now().Add(-time.Minute))})
 	}); err != nil {
-		s.log.Warn("a command of another instance was not removed", "error", err)
+		s.log.Warn("command of another instance not removed", "error", err)
 	}
 }
 
-// HandleCommands carries out what other instances ask this one for, each command
-// once and in a goroutine of its own, until ctx ends. The context of handle ends
-// when nobody waits for the answer any longer.
+// HandleCommands carries out the commands of other instances, each once and in a goroutine of its
+// own, until ctx ends. The context of handle ends when the sender stops waiting.
 func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context, Command) (json.RawMessage, error)) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -142,7 +141,7 @@ func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context,
 	for {
 		commands, err := s.takeCommands(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("could not look for commands of other instances", "error", err)
+			s.log.Warn("commands of other instances not read", "error", err)
 		}
 		for _, c := range commands {
 			running.Go(func() { s.carryOut(ctx, c, handle) })
@@ -182,14 +181,13 @@ func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 	return taken, err
 }
 
-// handle has the command carried out within its time. What goes wrong with one ends no
-// other.
+// handle carries out one command within its time. A failure of one does not end others.
 func (s *Store) handle(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) (reply json.RawMessage, err error) {
 	ctx, cancel := context.WithDeadline(ctx, c.ExpiresAt)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("a command of another instance broke", "kind", c.Kind, "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("command of another instance panicked", "kind", c.Kind, "panic", p, "stack", string(debug.Stack()))
 			err = errors.New("internal error")
 		}
 	}()
@@ -210,7 +208,7 @@ func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Con
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if err := s.write(ctx, func(q queries) error { return q.AnswerCommand(ctx, params) }); err != nil {
-		s.log.Warn("a command of another instance was not answered", "kind", c.Kind, "error", err)
+		s.log.Warn("command of another instance not answered", "kind", c.Kind, "error", err)
 		return
 	}
 	s.hub.answered(c.ID)

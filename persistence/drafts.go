@@ -10,9 +10,8 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// Draft is text that was added to a message that is still growing. To write it is
-// much cheaper than to write the message again; whoever reads the message reads it
-// with its drafts. To write the message as a whole replaces them.
+// Draft is text added to a growing message. Writing it is much cheaper than writing the message
+// again; reading the message includes its drafts. Writing the whole message replaces them.
 type Draft struct {
 	MessageID string `json:"message_id"`
 	// Start is how many bytes the message's last text part had before.
@@ -30,9 +29,8 @@ func (d Draft) validate() error {
 	return nil
 }
 
-// SaveDraft adds to a message in progress. A draft that says what is in the message
-// already, or of a message that is not there, changes nothing. Watchers are not
-// told: see Delta.
+// SaveDraft adds to a message in progress. A draft that adds nothing new, or whose message does not
+// exist, changes nothing. Watchers are not notified: see Delta.
 func (b *Batch) SaveDraft(d Draft) error {
 	return b.do("save draft", func() error {
 		d.Text = cleanText(d.Text)
@@ -49,8 +47,7 @@ func (b *Batch) SaveDraft(d Draft) error {
 	})
 }
 
-// addToClosed adds what a dead process had still in its spool to a message that was
-// closed for it.
+// addToClosed adds what a dead process still had in its spool to a message that was closed for it.
 func (b *Batch) addToClosed(d Draft) error {
 	row, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: d.MessageID, ThreadID: b.key.Thread, Owner: b.key.Owner})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -75,7 +72,7 @@ func (b *Batch) addToClosed(d Draft) error {
 	return err
 }
 
-// lastText is the index of the message's last text part, -1 for none.
+// lastText returns the index of the message's last text part, -1 if there is none.
 func (m *Message) lastText() int {
 	for i := len(m.Parts) - 1; i >= 0; i-- {
 		if m.Parts[i].Type == partText {
@@ -85,7 +82,7 @@ func (m *Message) lastText() int {
 	return -1
 }
 
-// grownBytes is how long the message's last text part is.
+// grownBytes returns the length of the message's last text part.
 func (m *Message) grownBytes() int {
 	if i := m.lastText(); i >= 0 {
 		return len(m.Parts[i].Text)
@@ -93,7 +90,7 @@ func (m *Message) grownBytes() int {
 	return 0
 }
 
-// grow adds drafts, in their order, as far as they continue the message's last text.
+// grow adds drafts, in order, as long as they continue the message's last text part.
 func (m *Message) grow(drafts []pgdb.Draft) {
 	if len(drafts) == 0 {
 		return
@@ -112,7 +109,7 @@ func (m *Message) grow(drafts []pgdb.Draft) {
 	m.Parts[at].Text = string(text)
 }
 
-// whole reads a message as it is now: with its drafts.
+// whole reads a message with its drafts.
 func whole(ctx context.Context, q queries, row pgdb.Message) (Message, error) {
 	m, _, err := withDrafts(ctx, q, row)
 	return m, err
@@ -127,14 +124,14 @@ func withDrafts(ctx context.Context, q queries, row pgdb.Message) (m Message, am
 	return m, len(drafts), err
 }
 
-// wholes is whole for the messages of a thread, read outside of a transaction.
+// wholes is whole for the messages of a thread, outside a transaction.
 func (s *Store) wholes(ctx context.Context, key Key, rows []pgdb.Message) ([]Message, error) {
 	q := s.eng.read()
 	messages := make([]Message, 0, len(rows))
 	for _, row := range rows {
 		m, amount, err := withDrafts(ctx, q, row)
 		if err == nil && amount == 0 && m.Metadata.Status == StatusInProgress {
-			// It may have been finished between the two queries: then its drafts are gone.
+			// It may have been finished between the two queries, which deleted its drafts.
 			var again pgdb.Message
 			again, err = q.GetMessage(ctx, pgdb.GetMessageParams{ID: m.ID, ThreadID: key.Thread, Owner: key.Owner})
 			if errors.Is(err, sql.ErrNoRows) {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Keys of the metadata of some messages.
+// Metadata keys of some messages.
 const (
-	// MetadataAskedBy names the tool call of another message that the message answers.
+	// MetadataAskedBy holds the id of the tool call, in another message, that the message answers.
 	MetadataAskedBy = "asked_by"
-	// MetadataNotice is true where the text is ours, not the model's: it says what
+	// MetadataNotice is true if the text was written by this program, not by the model, to say what
 	// went wrong.
 	MetadataNotice = "notice"
 )
 
-// AskedBy is the id of the tool call that the message answers; empty for none.
+// AskedBy returns the id of the tool call that the message answers; empty for none.
 func (m Message) AskedBy() string {
 	var id string
 	if raw := m.Metadata.Extra[MetadataAskedBy]; raw != nil && json.Unmarshal(raw, &id) != nil {
@@ -23,10 +23,9 @@ func (m Message) AskedBy() string {
 	return id
 }
 
-// WithoutEchoes leaves out of messages what a model would be told twice: the words
-// of an answer that a tool call has asked for, where that call is there with its
-// result, or with its failure and the words are a notice of it. The calls of the
-// answer stay. The messages that are given do not change.
+// WithoutEchoes leaves out text that a model would otherwise see twice: an answer that a tool call
+// asked for, if the call is there with its result; and a notice, if the call is there with its
+// failure. The answer's own tool calls stay. messages is not changed.
 func WithoutEchoes(messages []Message) []Message {
 	calls := map[string]ToolState{}
 	for _, m := range messages {

@@ -3,25 +3,24 @@ package persistence
 import "errors"
 
 var (
-	// ErrNotFound says that there is no such thread, message or call, or that it
-	// is a stranger's: a caller cannot tell the two apart.
+	// ErrNotFound means that the thread, message or call does not exist or belongs to another
+	// owner: callers cannot tell the two apart.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict says that a unique rule is broken: an id is taken, or a thread
-	// has a live call already.
+	// ErrConflict means that a unique rule was broken: an id is taken, or a thread already has a
+	// live call.
 	ErrConflict = errors.New("conflict")
-	// ErrInvalid says that the input cannot be stored; the text names the reason.
+	// ErrInvalid means that the input cannot be stored; the text says why.
 	ErrInvalid = errors.New("invalid")
-	// ErrServed says that another process serves the SQLite file.
+	// ErrServed means that another process serves the SQLite file.
 	ErrServed = errors.New("another voicebridge serves this database")
-	// ErrUnavailable says that the database cannot be reached, or takes nothing
-	// now: the same may be tried again.
+	// ErrUnavailable means that the database is unreachable or takes no writes now; the operation
+	// may be retried.
 	ErrUnavailable = errors.New("database unavailable")
-	// ErrFenced says that other processes took this one for dead and closed what it
-	// had open: it may write no more until Store.Rejoin.
+	// ErrFenced means that other processes took this one for dead and closed what it had open. It
+	// may not write until Store.Rejoin.
 	ErrFenced = errors.New("this process was taken for dead")
-	// ErrClosed says that the store was closed.
+	// ErrClosed means that the store was closed.
 	ErrClosed = errors.New("store closed")
-	// ErrGone says that an instance that was asked for something is dead. Recover
-	// closes what it had.
+	// ErrGone means that a command's recipient is dead. Recover closes what it had open.
 	ErrGone = errors.New("the process is gone")
 )

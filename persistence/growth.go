@@ -8,18 +8,18 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// healEvery is how often a watch that has missed words looks for them in the table.
+// healEvery is how often a watch that has missed text looks for it in the table.
 const healEvery = 200 * time.Millisecond
 
-// growth is what a watcher was told of the messages that are in progress, so that it
-// can be told what is added and nothing else.
+// growth tracks the text of messages in progress that a watcher has got, so that it gets only what
+// is added.
 type growth struct {
 	texts  map[string][]byte // by message
 	healAt time.Time         // not before
 }
 
-// Delta is the data of EventMessageDelta as it is published: what was added to a
-// message in progress. Watchers are told it without Start.
+// Delta is the data of EventMessageDelta as published: what was added to a message in progress.
+// Watchers get it without Start.
 type Delta struct {
 	ID string `json:"id"` // of the message
 	// Start is how many bytes the message's text, Message.Text, had before.
@@ -27,8 +27,8 @@ type Delta struct {
 	Text  string `json:"text"`
 }
 
-// catchUp tells the messages in progress, with what was added since they were saved
-// as a whole. Their events have no number: nothing is saved by them.
+// catchUp sends the messages in progress, with what was added since they were last saved whole.
+// Their events have no number, because nothing was saved.
 func (v *view) catchUp(ctx context.Context) error {
 	rows, err := v.s.eng.read().ListGrowing(ctx, pgdb.ListGrowingParams{ThreadID: v.key.Thread, Owner: v.key.Owner})
 	if err != nil {
@@ -49,8 +49,8 @@ func (v *view) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// tellMessage tells a message that was saved. One that is still in progress may say
-// less than what was told before: the rest is told again.
+// tellMessage sends a saved message. One that is still in progress may hold less than the watcher
+// has; the rest is sent again.
 func (v *view) tellMessage(e Event, m Message) {
 	known := v.grow.texts[m.ID]
 	v.tell(e)
@@ -65,28 +65,28 @@ func (v *view) tellMessage(e Event, m Message) {
 	}
 }
 
-// add tells what was added to a message.
+// add sends text that was added to a message.
 func (v *view) add(id, text string) {
 	if text == "" {
 		return
 	}
 	data, err := encode(Delta{ID: id, Text: text})
-	if err != nil { // strings
+	if err != nil { // only strings
 		return
 	}
 	v.grow.texts[id] = append(v.grow.texts[id], text...)
 	v.tell(Event{Type: EventMessageDelta, Data: data})
 }
 
-// tellDelta tells what was added to a message that the watcher knows. What it has
-// missed before is looked for in the table, which has it soon.
+// tellDelta sends what was added to a message that the watcher knows. If something before it was
+// missed, it is looked up in the table, which has it soon.
 func (v *view) tellDelta(ctx context.Context, e Event) {
 	var d Delta
 	if json.Unmarshal(e.Data, &d) != nil {
 		return
 	}
 	if d.Start == nil {
-		v.tell(e) // it does not say where it belongs
+		v.tell(e) // it does not say where the text belongs
 		return
 	}
 	if _, known := v.grow.texts[d.ID]; !known {
@@ -100,8 +100,8 @@ func (v *view) tellDelta(ctx context.Context, e Event) {
 	}
 }
 
-// heal tells what the table has of a message and the watcher does not know. Where the
-// database is away the words wait.
+// heal sends text of a message that is in the table but that the watcher lacks. While the database
+// is unavailable, the text waits.
 func (v *view) heal(ctx context.Context, id string) {
 	now := time.Now()
 	if now.Before(v.grow.healAt) {

@@ -15,10 +15,10 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// health remembers whether the database took what was last written.
+// health remembers whether the database accepted the latest writes.
 type health struct {
 	mu    sync.Mutex
-	since time.Time // of the first write that failed after the last that did not
+	since time.Time // of the first write that failed after the last success
 	err   error
 }
 
@@ -41,7 +41,7 @@ func (h *health) get() (since time.Time, err error) {
 	return h.since, h.err
 }
 
-// write runs one transaction and notes whether the database is there.
+// write runs one transaction and records whether the database is available.
 func (s *Store) write(ctx context.Context, fn func(queries) error) error {
 	began := time.Now()
 	err := s.eng.write(ctx, func(q queries) error {
@@ -63,9 +63,9 @@ func (s *Store) write(ctx context.Context, fn func(queries) error) error {
 	return err
 }
 
-// Healthy says whether the database can be read and written now: nil, or why not
-// (ErrUnavailable). A database that answers but took nothing when it was last
-// asked to write, because it is locked, full or read only, is asked again.
+// Healthy returns nil if the database can be read and written now, or ErrUnavailable and why. If
+// the last write failed although the database answers, because it is locked, full or read-only,
+// Healthy tries to write again.
 func (s *Store) Healthy(ctx context.Context) error {
 	if err := s.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -84,7 +84,7 @@ func (s *Store) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// connectionLost says whether an error is of the way to the database.
+// connectionLost reports whether err means that the connection to the database failed.
 func connectionLost(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true

@@ -2,8 +2,8 @@ package persistence
 
 import "strings"
 
-// HeardText hands out the words of an answer that were heard, along the parts of its
-// full text: all of them unless the answer was interrupted.
+// HeardText assigns the words of an answer that were heard to the parts of its full text: all of
+// them unless the answer was interrupted.
 type HeardText struct {
 	interrupted bool
 	left        string
@@ -17,7 +17,7 @@ func Heard(m *Message) *HeardText {
 	return &HeardText{interrupted: true, left: strings.TrimSpace(*m.Metadata.HeardText)}
 }
 
-// Next returns what was heard of the next text part.
+// Next returns the heard words of the next text part.
 func (h *HeardText) Next(full string) string {
 	if !h.interrupted {
 		return full
@@ -27,8 +27,8 @@ func (h *HeardText) Next(full string) string {
 		h.left = strings.TrimSpace(rest)
 		return full
 	}
-	// The cut is in this part; or the saved words differ from the full text, and
-	// then the heard ones are the truth.
+	// The cut is in this part; or the heard words differ from the full text, and then they are
+	// right.
 	out := h.left
 	h.left = ""
 	return out

@@ -6,25 +6,24 @@ import (
 )
 
 const (
-	// maxQueued and maxQueuedBytes bound what waits for one slow watcher.
+	// maxQueued and maxQueuedBytes limit what waits for one slow watcher.
 	maxQueued      = 256
 	maxQueuedBytes = 1 << 20
 )
 
-// hub knows the watchers of this process. Two kinds of things reach them:
-// drafts, which a slow watcher loses, and commits, which it never does: instead
-// of a commit that does not fit it is told to read the table.
+// hub knows the watchers of this process. They get drafts, which a slow watcher loses, and commits,
+// which it never loses: a watcher whose queue is full is told to read the table instead.
 type hub struct {
 	dropped atomic.Int64
 
-	// shards, commands and joined have room for one signal each: that another shard
-	// is watched, that there is a command for this process, and that other
-	// instances have come, or listen to something else.
+	// shards, commands and joined each hold one signal: that another shard is watched, that there
+	// is a command for this process, and that other instances have joined or listen to something
+	// else.
 	shards, commands, joined chan struct{}
 
 	mu       sync.Mutex
 	watchers map[Key]map[*watcher]struct{}
-	// answers has those who wait for the answer to a command, by its id.
+	// answers has a channel for each command that waits for its answer, by id.
 	answers map[string]chan struct{}
 }
 
@@ -35,7 +34,7 @@ func newHub() *hub {
 	}
 }
 
-// signal never waits.
+// signal never blocks.
 func signal(to chan struct{}) {
 	select {
 	case to <- struct{}{}:
@@ -43,7 +42,7 @@ func signal(to chan struct{}) {
 	}
 }
 
-// watchedShards gives the shards of all threads that are watched.
+// watchedShards returns the shards of all watched threads.
 func (h *hub) watchedShards() (set shardSet) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +52,7 @@ func (h *hub) watchedShards() (set shardSet) {
 	return set
 }
 
-// hintShards says that there may be something new in any thread of the shards.
+// hintShards says that any thread of the shards may have changed.
 func (h *hub) hintShards(set shardSet) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +65,7 @@ func (h *hub) hintShards(set shardSet) {
 	}
 }
 
-// await gives a channel that gets a signal when the command is answered.
+// await returns a channel that gets a signal when the command is answered.
 func (h *hub) await(command string) chan struct{} {
 	answered := make(chan struct{}, 1)
 	h.mu.Lock()
@@ -89,15 +88,14 @@ func (h *hub) answered(command string) {
 	}
 }
 
-// commit is what a transaction changed: the events of all changes after prev and
-// up to next.
+// commit is what a transaction changed: the events of all changes after prev, up to next.
 type commit struct {
 	prev, next int64
 	events     []Event
 	messages   []Message // of the events
 }
 
-// item is a commit or, with no commit, a draft.
+// item is a commit or, if commit is nil, a draft.
 type item struct {
 	draft  Event
 	commit *commit
@@ -116,12 +114,12 @@ func (i item) size() int {
 
 // watcher is the buffer of one watch.
 type watcher struct {
-	wake chan struct{} // has room for one: there is something to take
+	wake chan struct{} // holds one signal: there is something to take
 
 	mu     sync.Mutex
 	queue  []item
 	bytes  int
-	behind bool // there is something in the table that is not in the queue
+	behind bool // the table has something that is not in the queue
 	gone   bool // the thread was deleted
 }
 
@@ -146,14 +144,14 @@ func (h *hub) remove(key Key, w *watcher) {
 	}
 }
 
-// watched says whether anybody would hear of the thread.
+// watched reports whether anybody watches the thread.
 func (h *hub) watched(key Key) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.watchers[key]) > 0
 }
 
-// each runs do for the watchers of the thread; it must not wait.
+// each calls do for the thread's watchers; it must not block.
 func (h *hub) each(key Key, do func(*watcher)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,7 +160,7 @@ func (h *hub) each(key Key, do func(*watcher)) {
 	}
 }
 
-// draft passes on what only the present see.
+// draft passes on an event that only current watchers get.
 func (h *hub) draft(key Key, e Event) {
 	h.each(key, func(w *watcher) {
 		if !w.put(item{draft: e}) {
@@ -180,16 +178,16 @@ func (h *hub) commit(key Key, c commit) {
 	})
 }
 
-// hint says that there is something new in the table.
+// hint says that the table has something new.
 func (h *hub) hint(key Key) { h.each(key, func(w *watcher) { w.set(&w.behind) }) }
 
 // gone says that the thread was deleted.
 func (h *hub) gone(key Key) { h.each(key, func(w *watcher) { w.set(&w.gone) }) }
 
-// hintAll says that anything may be new.
+// hintAll says that anything may have changed.
 func (h *hub) hintAll() { h.hintShards(^shardSet(0)) }
 
-// put adds to the queue unless it is full. An empty queue takes anything.
+// put adds to the queue unless it is full. An empty queue accepts anything.
 func (w *watcher) put(i item) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

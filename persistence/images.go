@@ -13,19 +13,19 @@ import (
 	"strings"
 	"time"
 
-	_ "golang.org/x/image/webp" // so too
+	_ "golang.org/x/image/webp" // likewise
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// MaxImageBytes is the size of one image, in bytes.
+// MaxImageBytes limits the size of an image, in bytes.
 const MaxImageBytes = 10 << 20
 
-// MaxPixels is the longest side of an image: models scale larger ones down.
+// MaxPixels limits each side of an image: models scale larger ones down.
 const MaxPixels = 16_384
 
-// ErrQuota says that the owner has stored as much as an owner may.
+// ErrQuota means that the owner has stored as much as is allowed.
 var ErrQuota = errors.New("quota is used up")
 
 // Image is an image of a thread, or a sound that a tool returned.
@@ -43,7 +43,7 @@ var ImageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 // SoundTypes are the media types of sounds.
 var SoundTypes = []string{"audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/webm"}
 
-// soundMarks stand at the beginning of a file, or behind the offset, by its media type.
+// soundMarks are the bytes at the beginning of a file, or after the offset, by media type.
 var soundMarks = map[string]struct {
 	offset int
 	marks  []string
@@ -56,8 +56,8 @@ var soundMarks = map[string]struct {
 	"audio/webm": {0, []string{"\x1a\x45\xdf\xa3"}},
 }
 
-// NewImage returns data as an image, or as a sound, of the type that its header shows. The
-// error, ErrInvalid, says why it is neither.
+// NewImage returns data as an image, or a sound, of the type that its header shows. The error,
+// ErrInvalid, says why it is neither.
 func NewImage(data []byte) (Image, error) {
 	if len(data) == 0 || len(data) > MaxImageBytes {
 		return Image{}, fmt.Errorf("%w data: %d bytes, at most %d are possible", ErrInvalid, len(data), MaxImageBytes)
@@ -95,9 +95,9 @@ func (i Image) check() error {
 	return nil
 }
 
-// SaveImage keeps an image of the thread and gives it an id. quota is how many
-// bytes all images of the owner may have together, with this one (ErrQuota); 0 is
-// no limit. The caller has looked whether the data is such an image.
+// SaveImage stores an image of the thread and gives it an id. quota limits the bytes of all images
+// of the owner, including this one (ErrQuota); 0 means no limit. The caller must have checked the
+// data.
 func (s *Store) SaveImage(ctx context.Context, key Key, i Image, quota int64) (Image, error) {
 	if err := key.check(); err != nil {
 		return Image{}, fmt.Errorf("save image: %w", err)

@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	// beatEvery is how often a process that serves the database says that it lives.
+	// beatEvery is how often a serving process sends a heartbeat.
 	beatEvery = 3 * time.Second
-	// defaultDeadAfter is Options.DeadAfter: five beats.
+	// defaultDeadAfter is the default of Options.DeadAfter: five heartbeats.
 	defaultDeadAfter = 15 * time.Second
-	// forgetAfter is how long the row of a dead instance stays.
+	// forgetAfter is how long a dead instance's row stays.
 	forgetAfter = 24 * time.Hour
 )
 
-// lease is what this process knows of who lives. It compares no clocks: an
-// instance is dead when its beats have not changed for long enough by the clock
-// of this process, which has looked all the while; or at once, when it was a
-// process of this machine that is gone.
+// lease is what this process knows about which instances are alive. It compares no clocks: an
+// instance is dead if its heartbeats have not changed for long enough by this process's clock,
+// while this process kept looking; or at once, if it was a process of this machine that is gone.
 type lease struct {
 	deadAfter time.Duration
 	every     time.Duration
@@ -34,15 +33,15 @@ type lease struct {
 
 	mu       sync.Mutex
 	instance string
-	fenced   chan struct{} // closed when others have ended this instance
-	looked   time.Time     // the last successful look
+	fenced   chan struct{} // closed when others have fenced this instance
+	looked   time.Time     // the last successful check
 	seen     map[string]sighting
-	// others says whether other instances live, and heard what they listen to.
+	// others is set if other instances are alive; heard is what they listen to.
 	others bool
 	heard  shardSet
 }
 
-// sighting is when the beats of an instance were first seen at this number.
+// sighting is when an instance was first seen with this number of heartbeats.
 type sighting struct {
 	beats int64
 	since time.Time
@@ -70,7 +69,7 @@ func (l *lease) done() <-chan struct{} {
 	return l.fenced
 }
 
-// lost notes that others have ended the instance.
+// lost records that others have fenced the instance.
 func (l *lease) lost(instance string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,12 +91,11 @@ func (l *lease) renew(instance string) {
 	l.instance, l.fenced = instance, make(chan struct{})
 }
 
-// look takes in what the table says at a time.
+// look takes in the table's content at a time.
 func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Who was away itself cannot tell who is dead: perhaps the database was away
-	// for all.
+	// An instance that was away itself cannot tell who is dead: perhaps all lost the database.
 	if at.Sub(l.looked) > max(l.deadAfter, 2*l.every) {
 		l.seen = nil
 	}
@@ -119,15 +117,15 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	l.seen = seen
 }
 
-// listens says whether another instance wants to hear the note.
+// listens reports whether another instance wants the note.
 func (l *lease) listens(n note) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return n.forAll() && l.others || l.heard.has(shardOf(n.Key.Thread))
 }
 
-// dead says whether the instance may be ended, and at which beat. One without a
-// row never served, or is long gone.
+// dead reports whether the instance may be fenced, and at which heartbeat. One without a row never
+// served, or died long ago.
 func (l *lease) dead(instance string) (beats int64, dead bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +136,7 @@ func (l *lease) dead(instance string) (beats int64, dead bool) {
 	return s.beats, l.looked.Sub(s.since) >= l.deadAfter
 }
 
-// join makes the row of an instance, which this process is or becomes.
+// join creates the row of this instance.
 func (s *Store) join(ctx context.Context, id string) error {
 	err := s.eng.write(ctx, func(q queries) error {
 		at := dbtype.At(now())
@@ -150,7 +148,7 @@ func (s *Store) join(ctx context.Context, id string) error {
 	return err
 }
 
-// beat says that this instance lives, and looks who else does.
+// beat sends a heartbeat and checks who else is alive.
 func (s *Store) beat(ctx context.Context) error {
 	id := s.lease.id()
 	err := s.write(ctx, func(q queries) error {
@@ -168,7 +166,7 @@ func (s *Store) beat(ctx context.Context) error {
 }
 
 func (s *Store) look(ctx context.Context) error {
-	at := time.Now() // with the monotonic clock; before the question, so that the answer is not older
+	at := time.Now() // monotonic, and taken before the query, so that it is never later than the result
 	rows, err := s.eng.read().ListInstances(ctx)
 	if err == nil {
 		s.lease.look(rows, at)
@@ -176,7 +174,7 @@ func (s *Store) look(ctx context.Context) error {
 	return err
 }
 
-// keepBeating runs until ctx ends.
+// keepBeating sends heartbeats until ctx ends.
 func (s *Store) keepBeating(ctx context.Context) {
 	tick := time.NewTicker(s.lease.every)
 	defer tick.Stop()
@@ -186,7 +184,7 @@ func (s *Store) keepBeating(ctx context.Context) {
 			return
 		case <-s.hub.joined:
 			if err := s.look(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("could not see which other processes are alive", "error", err)
+				s.log.Warn("could not check which other processes are alive", "error", err)
 			}
 			continue
 		case <-tick.C:
@@ -200,15 +198,15 @@ func (s *Store) keepBeating(ctx context.Context) {
 	}
 }
 
-// Fenced is closed when other processes took this one for dead, because it could
-// not reach the database for Options.DeadAfter, and have closed what it had open.
-// Writes are refused with ErrFenced from then on. The caller ends its calls and
-// turns in order and calls Rejoin; then Fenced gives a new channel.
+// Fenced returns a channel that is closed when other processes took this one for dead, because it
+// did not reach the database for Options.DeadAfter, and have closed what it had open. From then on
+// writes fail with ErrFenced. The caller then ends its calls and turns in order and calls Rejoin,
+// after which Fenced returns a new channel.
 func (s *Store) Fenced() <-chan struct{} { return s.lease.done() }
 
-// Rejoin lets a process that was fenced begin again, as a new instance.
+// Rejoin lets a fenced process go on as a new instance.
 func (s *Store) Rejoin(ctx context.Context) error {
-	// First the row: whoever writes under an id without one takes the process for dead.
+	// The row comes first: writing under an id without a row would look fenced.
 	id := NewID()
 	if err := s.join(ctx, id); err != nil {
 		return s.fail("rejoin database", err)
@@ -217,7 +215,7 @@ func (s *Store) Rejoin(ctx context.Context) error {
 	return nil
 }
 
-// hold keeps this instance from being ended by others while a transaction writes.
+// hold keeps others from fencing this instance while a transaction writes.
 func (s *Store) hold(ctx context.Context, q queries) error {
 	id := s.lease.id()
 	_, err := q.HoldInstance(ctx, pgdb.HoldInstanceParams{ID: id})

@@ -11,41 +11,38 @@ import (
 )
 
 const (
-	// legGrace is how long whoever ended a leg has for hanging it up, before
-	// others do.
+	// legGrace is how long a leg's owner has to hang it up before others do.
 	legGrace = 15 * time.Second
-	// Between two attempts to hang up a leg the pause doubles from the first to
-	// the longest.
+	// The pause between attempts to hang up a leg doubles from the first to the longest.
 	firstLegPause = time.Second
 	maxLegPause   = 5 * time.Minute
 )
 
-// UpstreamLeg is the record of one session that a call has at the upstream. A
-// call whose session is renewed has several.
+// UpstreamLeg is the record of one upstream session of a call. A call whose session was renewed has
+// several.
 type UpstreamLeg struct {
 	CallID string
-	// Generation is 1 for the call's first session and larger for each that follows.
+	// Generation is 1 for the call's first session and increases with each one.
 	Generation int64
 	Upstream   string // the driver's name
 	UpstreamID string // for hanging up; empty until known
 	StartedAt  time.Time
 	EndedAt    *time.Time
 	Reason     string     // why it ended
-	HungUpAt   *time.Time // when the upstream said that it is over
+	HungUpAt   *time.Time // when the upstream confirmed the end
 
-	// Owner and ThreadID say whose it is. Owner is empty in the answer of
-	// LegsToHangUp, and ThreadID may name a thread that is gone.
+	// Owner and ThreadID say whose it is. In the result of LegsToHangUp, Owner is empty and
+	// ThreadID may name a deleted thread.
 	Owner    string
 	ThreadID string
-	// Attempts counts how often LegsToHangUp has given it out, and NextTryAt is when
-	// it does so again. They are read only.
+	// Attempts counts how often LegsToHangUp has returned it, and NextTryAt is when it will next.
+	// They are read-only.
 	Attempts  int
 	NextTryAt *time.Time
 }
 
-// SaveLeg writes the record of an upstream leg, or what changed of it. Once it
-// has ended, or is hung up, that stays as it is. The call and the generation of
-// another thread's leg are ErrConflict.
+// SaveLeg writes the record of an upstream leg, or its changes. Once it has ended or is hung up,
+// that stays. A call and generation that belong to another thread's leg give ErrConflict.
 func (s *Store) SaveLeg(ctx context.Context, key Key, l UpstreamLeg) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveLeg(l) })
 }
@@ -60,7 +57,7 @@ func (b *Batch) SaveLeg(l UpstreamLeg) error {
 	})
 }
 
-// Legs lists the upstream legs of a call, the first of them first.
+// Legs lists a call's upstream legs in order.
 func (s *Store) Legs(ctx context.Context, key Key, callID string) ([]UpstreamLeg, error) {
 	if err := key.check(); err != nil || !validID(callID) {
 		return nil, fmt.Errorf("list upstream legs: %w", ErrNotFound)
@@ -76,18 +73,17 @@ func (s *Store) Legs(ctx context.Context, key Key, callID string) ([]UpstreamLeg
 	return legs, nil
 }
 
-// LegsToHangUp gives out legs of all owners that may still run at the upstream
-// though they, their calls, their threads or their processes have ended. The
-// caller hangs each of them up and says so with LegHungUp; what it does not say
-// so of comes again, after a pause that grows from a second to five minutes. A
-// leg is given to one process at a time. A leg that ended in order is left to
-// its call for some seconds.
+// LegsToHangUp returns legs of all owners that may still be running upstream although they, their
+// calls, their threads or their processes have ended. The caller hangs each of them up and reports
+// it with LegHungUp; otherwise the leg comes again, after a pause that grows from a second to five
+// minutes. Each leg goes to one process at a time. A leg that ended in order is left to its call
+// for some seconds.
 func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([]UpstreamLeg, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("list legs to hang up: %w limit %d", ErrInvalid, limit)
 	}
 	at := now()
-	// Most of the time there is none: then nothing is written.
+	// Usually there is none, and then nothing is written.
 	due, err := s.eng.read().ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{
 		Upstream: cleanText(upstream), Now: new(dbtype.At(at)), SettledBy: new(dbtype.At(at.Add(-legGrace))), MaxRows: int64(limit),
 	})
@@ -119,12 +115,12 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 	return claimed, nil
 }
 
-// legPause is the pause after an attempt that has so many before it.
+// legPause returns the pause after an attempt, given how many came before.
 func legPause(attempts int64) time.Duration {
 	return min(firstLegPause<<min(attempts, 16), maxLegPause)
 }
 
-// LegHungUp says that the upstream has ended the leg, or does not know it.
+// LegHungUp records that the upstream has ended the leg, or does not know it.
 func (s *Store) LegHungUp(ctx context.Context, callID string, generation int64) error {
 	if !validID(callID) {
 		return fmt.Errorf("save end of upstream leg: %w", ErrNotFound)

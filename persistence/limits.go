@@ -10,10 +10,9 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// TakeRate counts one use of what may be done perMinute times a minute, by all
-// instances of the database together. wait is how long until there is something left;
-// zero says that the use was counted. With SQLite nothing is counted: there is one
-// instance, which counts for itself.
+// TakeRate counts one use of something allowed perMinute times a minute, across all instances of
+// the database. wait is how long until the next use is allowed; zero means that this use was
+// counted. With SQLite it counts nothing, because the only instance counts by itself.
 func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error) {
 	if !s.shared {
 		return 0, nil
@@ -41,7 +40,7 @@ func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait 
 	return max(time.Duration(full+step-latest)*time.Microsecond, time.Millisecond), nil
 }
 
-// forgetRates drops those of which everything is left.
+// forgetRates deletes those with nothing used.
 func (s *Store) forgetRates(ctx context.Context) error {
 	if !s.shared {
 		return nil
@@ -69,7 +68,7 @@ func (s *Store) TurnsElsewhere(ctx context.Context, owner string) (int, error) {
 	return int(n), s.fail("count turns", err)
 }
 
-// CheckThreads is ErrQuota when the owner has that many threads; 0 is no limit.
+// CheckThreads returns ErrQuota if the owner has at least that many threads; 0 means no limit.
 func (s *Store) CheckThreads(ctx context.Context, owner string, limit int) error {
 	if limit <= 0 {
 		return nil
@@ -82,15 +81,15 @@ func (s *Store) CheckThreads(ctx context.Context, owner string, limit int) error
 }
 
 const (
-	// sumEvery is how long the sum of what an owner stores is believed, and sumShare
-	// how much of the time may go into sums.
+	// sumEvery is how long the sum of what an owner stores is reused, and sumShare the share of
+	// time that may go into summing.
 	sumEvery = time.Minute
 	sumShare = 100
-	// maxSums bounds the memory of sums.
+	// maxSums bounds the memory for sums.
 	maxSums = 10_000
 )
 
-// sums remember what owners store: to add it up reads all that they have.
+// sums caches how much owners store: adding it up reads all they have.
 type sums struct {
 	mu  sync.Mutex
 	all map[string]sum
@@ -101,9 +100,9 @@ type sum struct {
 	until time.Time
 }
 
-// CheckStored is ErrQuota when the messages and images of the owner take more than so
-// many bytes; 0 is no limit. It looks once a minute at most: an owner may exceed the
-// limit by what can be stored in that time.
+// CheckStored returns ErrQuota if the owner's messages and images take more than that many bytes; 0
+// means no limit. It checks at most once a minute, so an owner may exceed the limit by what can be
+// stored in that time.
 func (s *Store) CheckStored(ctx context.Context, owner string, limit int64) error {
 	if limit <= 0 {
 		return nil
@@ -136,7 +135,7 @@ func (s *Store) stored(ctx context.Context, owner string) (int64, error) {
 	return n, nil
 }
 
-// storedLess forgets what was added up for an owner who has deleted something.
+// storedLess drops the cached sum of an owner who has deleted something.
 func (s *Store) storedLess(owner string) {
 	s.sums.mu.Lock()
 	defer s.sums.mu.Unlock()

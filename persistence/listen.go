@@ -15,31 +15,30 @@ import (
 )
 
 const (
-	// lineTestEvery is how often the line to other instances is tested.
+	// lineTestEvery is how often the connection for notifications is tested.
 	lineTestEvery = 10 * time.Second
-	// maxReconnect is the longest pause between two attempts to reconnect.
+	// maxReconnect is the longest pause between attempts to reconnect.
 	maxReconnect = 15 * time.Second
-	// pooledTimeout is how long a note may take behind a pooler, which probably passes
-	// none on.
+	// pooledTimeout is how long a note may take behind a pooler, which probably passes none on.
 	pooledTimeout = time.Second
 	// freshFor is how long others may take to learn what an instance listens to.
 	freshFor = time.Second
 )
 
-// line is the connection beside the pool on which an instance listens.
+// line is the connection, outside the pool, on which an instance listens.
 type line struct {
 	conn *pgx.Conn
-	// heard are the shards that it listens to; those of fresh are so new that others
-	// may not have known it a moment ago, until.
+	// heard are the shards that it listens to. fresh are so new that, until that time, others may
+	// not have known.
 	heard, fresh shardSet
 	until        time.Time
 }
 
-// errNoNotes says that notifications do not arrive, as behind a pooler that gives
-// every transaction another connection.
+// errNoNotes means that notifications do not arrive, as behind a pooler that gives every
+// transaction another connection.
 var errNoNotes = errors.New("notifications do not come back")
 
-// follow opens the line and follows it until close.
+// follow opens the line and keeps it open until close.
 func (e *postgresEngine) follow(ctx context.Context, l *lease, listen bool) error {
 	e.lease.Store(l)
 	if !listen {
@@ -65,7 +64,7 @@ func (e *postgresEngine) listen(ctx context.Context) (*line, error) {
 	return l, nil
 }
 
-// tryLine listens, and looks whether a note that goes another way arrives.
+// tryLine listens, and tests whether a note sent on another connection arrives.
 func (e *postgresEngine) tryLine(ctx context.Context, l *line) error {
 	if _, err := l.conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
@@ -101,8 +100,8 @@ func (l *line) close() error {
 	return l.conn.Close(ctx)
 }
 
-// keepFollowing passes on what other instances tell, until ctx ends. It opens a
-// new line when one breaks; what was missed in between the table has.
+// keepFollowing passes on the notes of other instances until ctx ends. If the line breaks it opens
+// a new one; what was missed in between is in the table.
 func (e *postgresEngine) keepFollowing(ctx context.Context, l *line) {
 	pause := backoff.NewExponentialBackOff()
 	pause.MaxInterval = maxReconnect
@@ -133,8 +132,7 @@ func (e *postgresEngine) keepFollowing(ctx context.Context, l *line) {
 	}
 }
 
-// receive passes on notes until the connection fails. Now and then it tests the
-// connection.
+// receive passes on notes until the connection fails, and tests it now and then.
 func (e *postgresEngine) receive(ctx context.Context, l *line) error {
 	tested := time.Now()
 	for {
@@ -162,8 +160,8 @@ func (e *postgresEngine) receive(ctx context.Context, l *line) error {
 	}
 }
 
-// hearOne waits for a note. quiet says that none came in time, or that other shards
-// are watched now.
+// hearOne waits for a note. quiet means that none came in time, or that the watched shards have
+// changed.
 func (e *postgresEngine) hearOne(ctx context.Context, l *line, wait time.Duration) (n *pgconn.Notification, quiet bool, err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, wait)
 	var waking sync.WaitGroup
@@ -181,8 +179,8 @@ func (e *postgresEngine) hearOne(ctx context.Context, l *line, wait time.Duratio
 	return n, quiet, err
 }
 
-// tune listens to the shards that are watched, and tells others so. What others
-// saved before they knew it is looked up.
+// tune listens to the watched shards and tells others so. What others saved before they knew is
+// looked up.
 func (e *postgresEngine) tune(ctx context.Context, l *line) error {
 	if l.fresh != 0 && !time.Now().Before(l.until) {
 		e.hub.hintShards(l.fresh)

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of what can be stored; more is ErrInvalid.
+// The limits of what can be stored; exceeding one is ErrInvalid.
 const (
 	// MaxMessageBytes is the size of a message's parts as JSON, in bytes.
 	MaxMessageBytes = 4 << 20
@@ -24,7 +24,7 @@ const (
 	maxMetadataBytes = 256 << 10
 )
 
-// Text is the message's text parts, one per line.
+// Text returns the message's text parts, one per line.
 func (m Message) Text() string {
 	var texts []string
 	for _, p := range m.Parts {
@@ -35,9 +35,9 @@ func (m Message) Text() string {
 	return strings.Join(texts, "\n")
 }
 
-// Validate says why the message cannot be stored (ErrInvalid). NUL characters,
-// which PostgreSQL cannot hold, and invalid UTF-8 are no reason: they are
-// removed and replaced when the message is saved.
+// Validate says why the message cannot be stored (ErrInvalid). NUL characters, which PostgreSQL
+// cannot store, and invalid UTF-8 are allowed: they are removed or replaced when the message is
+// saved.
 func (m Message) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -104,7 +104,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return encode(plain(m))
 }
 
-// metadataKeys are the keys that Metadata has a field for.
+// metadataKeys are the keys for which Metadata has a field.
 var metadataKeys = []string{
 	"source", "status", "call_id", "model", "voice", "created_at", "usage", "latency_ms",
 	"heard_text", "audio_end_ms", "item_id", "seq",
@@ -130,8 +130,7 @@ func (m Metadata) MarshalJSON() ([]byte, error) {
 	return encode(all)
 }
 
-// UnmarshalJSON keeps the keys that are not known here in Extra. Keys are
-// matched exactly.
+// UnmarshalJSON keeps unknown keys in Extra. Keys are matched exactly.
 func (m *Metadata) UnmarshalJSON(data []byte) error {
 	type plain Metadata
 	var all map[string]json.RawMessage
@@ -162,8 +161,7 @@ func (m *Metadata) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// validID says whether s can be an id: it fits into an index, and PostgreSQL
-// takes it.
+// validID reports whether s can be an id: it fits into an index, and PostgreSQL accepts it.
 func validID(s string) bool {
 	return s != "" && len(s) <= MaxIDBytes && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }

@@ -13,24 +13,22 @@ const (
 	maxMessages     = 1000
 )
 
-// AppendMessage saves a message at the end of the thread. Its id and the time
-// of its creation are filled in when empty, its source is text and its status
-// completed unless it says otherwise.
+// AppendMessage saves a message at the end of the thread. An empty id and creation time are filled
+// in; the source defaults to text and the status to completed.
 func (s *Store) AppendMessage(ctx context.Context, key Key, m Message) (Message, error) {
 	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.AppendMessage(m) })
 }
 
-// InsertMessage saves a message right after the message afterID, or before all
-// others when afterID is empty. The messages that follow get new numbers, so
-// that whoever has read up to a number misses nothing by asking for what comes
-// after it. The new message belongs to the same side of a reset as the message
-// that follows it.
+// InsertMessage saves a message right after the message afterID, or before all others if afterID is
+// empty. The messages that follow get new numbers, so that a reader who asks for what comes after
+// the last number it has seen misses nothing. The new message belongs to the same side of a reset
+// as the message that follows it.
 func (s *Store) InsertMessage(ctx context.Context, key Key, m Message, afterID string) (Message, error) {
 	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.InsertMessage(m, afterID) })
 }
 
-// UpdateMessage replaces the parts and the metadata of the message with m's id.
-// Its place, its role and the time of its creation stay.
+// UpdateMessage replaces the parts and metadata of the message with m's id. Its place, role and
+// creation time stay.
 func (s *Store) UpdateMessage(ctx context.Context, key Key, m Message) (Message, error) {
 	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.UpdateMessage(m) })
 }
@@ -65,8 +63,7 @@ func (s *Store) Message(ctx context.Context, key Key, id string) (Message, error
 	return found[0], nil
 }
 
-// LastMessage reads the last message of the thread; ErrNotFound also when it has
-// none.
+// LastMessage reads the last message of the thread; ErrNotFound if it has none.
 func (s *Store) LastMessage(ctx context.Context, key Key) (Message, error) {
 	if err := key.check(); err != nil {
 		return Message{}, fmt.Errorf("read last message: %w", ErrNotFound)
@@ -85,8 +82,8 @@ func (s *Store) LastMessage(ctx context.Context, key Key) (Message, error) {
 	return found[0], nil
 }
 
-// Messages reads the messages with a larger Seq than after, in order. limit is 1
-// to 1000; zero means 100.
+// Messages reads the messages whose Seq is greater than after, in order. limit is 1 to 1000; zero
+// means 100.
 func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) ([]Message, error) {
 	if limit == 0 {
 		limit = defaultMessages
@@ -103,8 +100,8 @@ func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) (
 	return s.messages(ctx, key, rows, err)
 }
 
-// Replay reads the last n messages since the last reset, the oldest first,
-// without those in progress. n is at most 1000.
+// Replay reads the last n messages since the last reset, oldest first, without those in progress. n
+// is at most 1000.
 func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
 	if n < 0 || n > maxMessages {
 		return nil, fmt.Errorf("replay messages: %w number %d: 0 to %d", ErrInvalid, n, maxMessages)
@@ -119,8 +116,7 @@ func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
 	return s.messages(ctx, key, rows, err)
 }
 
-// messages converts rows of the thread. When there are none it asks whether the
-// thread is there.
+// messages converts rows of the thread. If there are none it checks that the thread exists.
 func (s *Store) messages(ctx context.Context, key Key, rows []pgdb.Message, err error) ([]Message, error) {
 	if err == nil && len(rows) == 0 {
 		_, err = s.thread(ctx, key)

@@ -9,49 +9,49 @@ import (
 )
 
 const (
-	// channel is what all instances listen to; that of a shard has its number added.
+	// channel is what all instances listen to; a shard's channel has its number appended.
 	channel = "voicebridge"
 	// maxPayload is below the 8,000 bytes at which PostgreSQL refuses a NOTIFY.
 	maxPayload = 7900
-	// maxNotes bounds what waits to be sent.
+	// maxNotes limits what waits to be sent.
 	maxNotes = 4096
-	// notesPerSend is how many go in one statement.
+	// notesPerSend is how many notes go into one statement.
 	notesPerSend = 256
 
 	sendTimeout = 5 * time.Second
 
 	// noteGone is the type of the note that a thread was deleted.
 	noteGone = "thread_deleted"
-	// noteShards says that the sender wants to hear of other shards.
+	// noteShards means that the sender listens to other shards now.
 	noteShards = "shards"
-	// noteCommand says that there is a command for the instance To, noteAnswer that
-	// the command To has its answer.
+	// noteCommand means that there is a command for the instance To, noteAnswer that the command To
+	// has its answer.
 	noteCommand = "command"
 	noteAnswer  = "answer"
 )
 
-// note is what one instance tells the others. Without data it is a hint that
-// the table has something new, up to the number Seq.
+// note is a message to other instances. Without data it is a hint that the table has something new,
+// up to the number Seq.
 type note struct {
 	Instance string `json:"instance"`
 	Key      Key    `json:"key"`
 	Type     string `json:"type"`
 	Seq      int64  `json:"seq,omitempty"`
 	To       string `json:"to,omitempty"`
-	// Count tells equal notes apart, of which PostgreSQL would deliver one.
+	// Count makes equal notes different: PostgreSQL would deliver only one.
 	Count int64           `json:"count"`
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
-// forAll says that every instance has to hear the note.
+// forAll reports whether every instance must get the note.
 func (n note) forAll() bool {
 	return n.Type == noteShards || n.Type == noteCommand || n.Type == noteAnswer
 }
 
-// letter is a note on its way.
+// letter is a note with its channel.
 type letter struct{ channel, payload string }
 
-// outbox sends notes in their order, in the background.
+// outbox sends notes in order, in the background.
 type outbox struct {
 	instance string
 	log      *slog.Logger
@@ -61,7 +61,7 @@ type outbox struct {
 	mu    sync.Mutex
 	count int64
 	queue []letter
-	// hints are those that found the queue full: the last word on each thread.
+	// hints are those that found the queue full: the latest for each thread.
 	hints map[Key]note
 	wake  chan struct{}
 }
@@ -70,7 +70,7 @@ func newOutbox(instance string, log *slog.Logger, dropped func(), send func(cont
 	return &outbox{instance: instance, log: log, dropped: dropped, send: send, hints: map[Key]note{}, wake: make(chan struct{}, 1)}
 }
 
-// put never waits. A draft that does not fit is dropped, a hint is kept.
+// put never blocks. A draft that does not fit is dropped, a hint is kept.
 func (o *outbox) put(n note) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,7 +105,7 @@ func (o *outbox) add(n note) {
 	o.queue = append(o.queue, letter{channel: to, payload: string(payload)})
 }
 
-// take gives the next notes to send.
+// take returns the next notes to send.
 func (o *outbox) take() []letter {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,8 +121,8 @@ func (o *outbox) take() []letter {
 	return letters
 }
 
-// run sends until ctx ends. What the database does not take is dropped: the
-// hints among it are backed up by the watchers' poll.
+// run sends until ctx ends. Notes that the database rejects are dropped; watchers' polls make up
+// for lost hints.
 func (o *outbox) run(ctx context.Context) {
 	for {
 		select {
@@ -138,7 +138,7 @@ func (o *outbox) run(ctx context.Context) {
 				return
 			}
 			if err != nil {
-				o.log.Warn("could not tell other instances", "notes", len(letters), "error", err)
+				o.log.Warn("other instances not notified", "notes", len(letters), "error", err)
 				for range letters {
 					o.dropped()
 				}

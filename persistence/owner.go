@@ -7,44 +7,43 @@ import (
 	"iter"
 )
 
-// The kinds of events that an owner's watchers see, beside those of calls and turns.
+// The kinds of events that an owner's watchers get, besides those of calls and turns.
 const (
 	EventThreadCreated EventType = "thread_created"
 	EventThreadUpdated EventType = "thread_updated"
 	EventThreadDeleted EventType = "thread_deleted"
 )
 
-// toOwner are the events of a thread that the watchers of its owner see, too.
+// toOwner are the events of a thread that its owner's watchers also get.
 var toOwner = map[EventType]bool{"call_started": true, "call_ended": true, "turn_started": true, "turn_finished": true}
 
-// ErrSlow ends a watch that was too slow to be told everything.
+// ErrSlow ends a watch that was too slow to receive everything.
 var ErrSlow = errors.New("watcher is too slow")
 
-// ownerKey is under which an owner's watchers listen; no thread has such a key.
+// ownerKey is the key of an owner's watchers; no thread has such a key.
 func ownerKey(owner string) Key { return Key{Owner: owner} }
 
-// WatchOwner begins to listen to what happens to all threads of an owner. Who does
-// not come to Events must call Close.
+// WatchOwner starts watching all threads of an owner. A caller that never uses Events must call
+// Close.
 func (s *Store) WatchOwner(owner string) *OwnerWatch {
 	key := ownerKey(owner)
 	return &OwnerWatch{s: s, key: key, w: s.hub.add(key)}
 }
 
-// OwnerWatch listens to what happens to all threads of an owner. It keeps no
-// goroutine of its own.
+// OwnerWatch watches all threads of an owner. It has no goroutine of its own.
 type OwnerWatch struct {
 	s   *Store
 	key Key
 	w   *watcher
 }
 
-// Close ends the listening. The end of Events does so, too.
+// Close ends the watch. So does the end of Events.
 func (o *OwnerWatch) Close() { o.s.hub.remove(o.key, o.w) }
 
-// Events gives what happens from [Store.WatchOwner] on: threads that are made,
-// changed and deleted, calls and turns that start and end. Nothing is replayed, so
-// who falls behind gets ErrSlow and reads the threads again. The sequence ends with
-// an error: that, that of ctx, or ErrClosed. It may be used once.
+// Events yields what happens from [Store.WatchOwner] on: threads are created, changed and deleted,
+// calls and turns start and end. Nothing is replayed, so a reader that falls behind gets ErrSlow
+// and lists the threads again. The sequence ends with that error, with that of ctx, or with
+// ErrClosed. It can be used once.
 func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer o.Close()
@@ -72,10 +71,10 @@ func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// tellOwner tells an owner's watchers what happened to a thread.
+// tellOwner notifies an owner's watchers of an event of a thread.
 func (s *Store) tellOwner(ctx context.Context, kind EventType, key Key, data any) {
 	encoded, err := json.Marshal(data)
-	if err != nil { // of plain structs
+	if err != nil { // only plain structs
 		s.log.Error("event not encoded", "type", kind, "error", err)
 		return
 	}
@@ -91,14 +90,14 @@ type threadNews struct {
 	Thread   Thread `json:"thread"`
 }
 
-// threadChanged tells the owner's watchers of a thread as it is now.
+// threadChanged sends the owner's watchers the current state of a thread.
 func (s *Store) threadChanged(ctx context.Context, kind EventType, key Key) {
 	if thread, err := s.Thread(context.WithoutCancel(ctx), key); err == nil {
 		s.tellOwner(ctx, kind, key, threadNews{key.Thread, thread})
 	}
 }
 
-// passOn tells the owner's watchers an event of one of its threads.
+// passOn sends the owner's watchers an event of one of its threads.
 func (s *Store) passOn(ctx context.Context, key Key, e Event) {
 	if key.Thread == "" || !toOwner[e.Type] {
 		return
@@ -107,6 +106,6 @@ func (s *Store) passOn(ctx context.Context, key Key, e Event) {
 	if json.Unmarshal(e.Data, &data) != nil || data == nil {
 		return
 	}
-	data["thread_id"], _ = json.Marshal(key.Thread) // a text
+	data["thread_id"], _ = json.Marshal(key.Thread) // a string
 	s.tellOwner(ctx, e.Type, key, data)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The types of parts that are known here, as the AI SDK's UIMessage names them.
+// The known types of parts, as in the AI SDK's UIMessage.
 const (
 	partText    = "text"
 	partFile    = "file"
@@ -22,17 +22,17 @@ const (
 // TextPart is a part with text.
 func TextPart(text string) Part { return Part{Type: partText, Text: text} }
 
-// StepStart is the part that stands before each step of a model.
+// StepStart returns the part that precedes each step of a model.
 func StepStart() Part { return Part{Type: partStep} }
 
-// ToolPart is a part for a call of an app-default tool; the caller fills in the
-// call's id, state, input and result.
+// ToolPart returns a part for a call of an app-default tool; the caller fills in the call's id,
+// state, input and result.
 func ToolPart(name string) Part { return Part{Type: partTool + name, ToolName: name} }
 
 // DynamicToolPart is ToolPart for a tool of an MCP server or a client.
 func DynamicToolPart(name string) Part { return Part{Type: partDynamic, ToolName: name} }
 
-// ImagePath is where the images of a thread are read (GET), for whoever reads its messages.
+// ImagePath is the path at which clients read the images of a thread.
 func ImagePath(thread string) string { return "/api/threads/" + thread + "/images/" }
 
 // ImagePart is the part of an image of the thread: {"type":"file","mediaType","url"}.
@@ -41,8 +41,7 @@ func ImagePart(thread string, i Image) Part {
 	return Part{Type: partFile, Raw: raw}
 }
 
-// ImageID is the id of the thread's image that the part shows; ok is false for another
-// part.
+// ImageID returns the id of the thread's image that the part shows; ok is false for other parts.
 func (p Part) ImageID(thread string) (id string, ok bool) {
 	var file struct{ MediaType, URL string }
 	if p.Type != partFile || json.Unmarshal(p.Raw, &file) != nil || !strings.HasPrefix(file.MediaType, "image/") {
@@ -55,12 +54,12 @@ func (p Part) ImageID(thread string) (id string, ok bool) {
 	return id, ok && id != ""
 }
 
-// IsTool says whether the part is a tool call.
+// IsTool reports whether the part is a tool call.
 func (p Part) IsTool() bool {
 	return p.Type == partDynamic || strings.HasPrefix(p.Type, partTool)
 }
 
-// fields names the keys that Part knows for its type; nil for an unknown type.
+// fields lists the keys that Part knows for its type; nil for an unknown type.
 func (p Part) fields() []string {
 	switch {
 	case p.Type == partText:
@@ -75,7 +74,7 @@ func (p Part) fields() []string {
 	return nil
 }
 
-// wirePart is a part in the order that reads best.
+// wirePart is a part with its keys in a readable order.
 type wirePart struct {
 	Type       string          `json:"type"`
 	Text       *string         `json:"text,omitempty"`
@@ -108,9 +107,8 @@ func (p Part) wire() wirePart {
 	return w
 }
 
-// MarshalJSON writes the part as the AI SDK's UIMessage has it. What is in Raw
-// and has no field here is written back as it came. An input or output that is
-// not JSON is written as a string.
+// MarshalJSON writes the part in the form of the AI SDK's UIMessage. Whatever Raw has beyond the
+// fields is written back unchanged. An input or output that is not JSON is written as a string.
 func (p Part) MarshalJSON() ([]byte, error) {
 	known := p.fields()
 	if p.Raw == nil {
@@ -179,8 +177,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// encode is json.Marshal without the escapes for HTML, which people who read the
-// tables would stumble over.
+// encode is json.Marshal without escaping for HTML, which would make the tables harder to read.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -191,7 +188,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// asJSON gives raw if it is JSON of a reasonable depth, else raw as a string.
+// asJSON returns raw if it is JSON of a reasonable depth, else raw as a string.
 func asJSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
@@ -199,6 +196,6 @@ func asJSON(raw json.RawMessage) json.RawMessage {
 	if json.Valid(raw) && depth(raw) <= maxDepth {
 		return raw
 	}
-	text, _ := encode(string(raw)) // a string always encodes
+	text, _ := encode(string(raw)) // a string can always be encoded
 	return text
 }

@@ -9,7 +9,7 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// ToolPins returns the definitions of an MCP server's tools that are pinned, by the tools' names.
+// ToolPins returns the pinned definitions of an MCP server's tools, by tool name.
 func (s *Store) ToolPins(ctx context.Context, server string) (map[string]string, error) {
 	rows, err := s.eng.read().ListToolPins(ctx, pgdb.ListToolPinsParams{Server: server})
 	if err != nil {
@@ -22,8 +22,8 @@ func (s *Store) ToolPins(ctx context.Context, server string) (map[string]string,
 	return pins, nil
 }
 
-// PinTools pins definitions of an MCP server's tools, by the tools' names, in place of those that were
-// pinned for them. An empty one unpins its tool.
+// PinTools pins definitions of an MCP server's tools, by tool name, replacing earlier ones. An
+// empty definition unpins its tool.
 func (s *Store) PinTools(ctx context.Context, server string, definitions map[string]string) error {
 	at := dbtype.At(now())
 	return s.fail("pin tools", s.write(ctx, func(q queries) error {

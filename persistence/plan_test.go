@@ -158,7 +158,7 @@ func TestNothingIsPreparedAgain(t *testing.T) {
 	}
 }
 
-// onlySet says whether a column is given a parameter only where it is written.
+// onlySet reports whether a column is given a parameter only where it is written.
 func onlySet(queries, column string) bool {
 	for line := range strings.Lines(queries) {
 		text := strings.TrimSpace(line)

@@ -22,32 +22,32 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// maxPool bounds Options.MaxConns.
+// maxPool limits Options.MaxConns.
 const maxPool = 10_000
 
 type postgresEngine struct {
 	pool   *pgxpool.Pool // for writing
-	reads  *pgxpool.Pool // of its own, so that many readers never keep a writer waiting
-	pooled bool          // a pooler stands before the server
-	origin string        // tells our notes from those of others
+	reads  *pgxpool.Pool // separate, so that many readers never keep a writer waiting
+	pooled bool          // there is a pooler in front of the server
+	origin string        // tells our own notes from those of others
 	hub    *hub
 	log    *slog.Logger
 	outbox *outbox
 	// testEvery is lineTestEvery.
 	testEvery time.Duration
-	// lease is set when this process serves.
+	// lease is set while this process serves.
 	lease atomic.Pointer[lease]
 
-	life    context.Context // of the goroutines; close ends it
+	life    context.Context // for the goroutines; close ends it
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
 
-// openPostgres connects and begins to tell other instances what happens here.
+// openPostgres connects and starts notifying other instances.
 func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *slog.Logger) (*postgresEngine, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		// The error of the driver repeats the address.
+		// The driver's error repeats the address.
 		return nil, errors.New("open database: DATABASE_URL cannot be read: write postgres://user:password@host:5432/name, with special characters in the password as %XX")
 	}
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
@@ -72,9 +72,9 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 	return e, nil
 }
 
-// connect makes the pool of connections. pooled says that another pooler, such as
-// PgBouncer, stands before the server: then no statement is prepared, because the
-// next transaction may be given another connection.
+// connect makes the connection pool. pooled means that another pooler, such as PgBouncer, is in
+// front of the server: then no statements are prepared, because the next transaction may get
+// another connection.
 func connect(ctx context.Context, cfg *pgxpool.Config) (pool *pgxpool.Pool, pooled bool, err error) {
 	if pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, false, err
@@ -84,7 +84,7 @@ func connect(ctx context.Context, cfg *pgxpool.Config) (pool *pgxpool.Pool, pool
 		if err != nil {
 			return err
 		}
-		// A pooler gives its clients numbers of its own.
+		// A pooler numbers its own clients.
 		pid := string(answers[0].Rows[0][0])
 		pooled = pid != strconv.FormatUint(uint64(c.Conn().PgConn().PID()), 10)
 		return nil
@@ -101,19 +101,19 @@ func connect(ctx context.Context, cfg *pgxpool.Config) (pool *pgxpool.Pool, pool
 	return pool, true, err
 }
 
-// postgresOpenError says what to do about a failed connection. It leaves the
-// password out, whatever the driver's error repeats.
+// postgresOpenError says what to do about a failed connection. It leaves out the password, whatever
+// the driver's error contains.
 func postgresOpenError(cfg *pgx.ConnConfig, err error) error {
 	hint := "check DATABASE_URL"
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pe.Code {
 		case "28P01", "28000":
-			hint = fmt.Sprintf("it does not let user %q in: check the user and the password in DATABASE_URL", cfg.User)
+			hint = fmt.Sprintf("it rejects user %q: check the user and the password in DATABASE_URL", cfg.User)
 		case "3D000":
-			hint = fmt.Sprintf("it has no database %q: make it with createdb", cfg.Database)
+			hint = fmt.Sprintf("it has no database %q: create it with createdb", cfg.Database)
 		}
 	} else if _, ok := errors.AsType[*net.OpError](err); ok {
-		hint = "is PostgreSQL running there, and may this machine reach it?"
+		hint = "is PostgreSQL running there, and can this machine reach it?"
 	}
 	text := err.Error()
 	if cfg.Password != "" {
@@ -132,8 +132,8 @@ func (e *postgresEngine) migrate(ctx context.Context) error {
 	return errors.Join(err, conn.Close())
 }
 
-// migrationLock keeps two processes from migrating at once: by a lock of the
-// session, or by a table where there is none.
+// migrationLock keeps two processes from migrating at once, by a session lock or, behind a pooler,
+// a table.
 func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
 	if e.pooled {
 		locker, err := lock.NewPostgresTableLocker()
@@ -151,8 +151,8 @@ func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) erro
 
 func (e *postgresEngine) lock() error { return nil }
 
-// tell sends nothing that nobody listens to. Who does not serve does not know who
-// does.
+// tell sends nothing that nobody listens to. A process that does not serve cannot know, and sends
+// everything.
 func (e *postgresEngine) tell(n note) {
 	if l := e.lease.Load(); l != nil && !l.listens(n) {
 		return
@@ -160,8 +160,7 @@ func (e *postgresEngine) tell(n note) {
 	e.outbox.put(n)
 }
 
-// erased leaves the files to the server: it writes over what was deleted as its
-// vacuum comes by.
+// erased does nothing: the server overwrites deleted rows when it vacuums.
 func (e *postgresEngine) erased(context.Context) error { return nil }
 
 func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
@@ -192,7 +191,7 @@ func (e *postgresEngine) problem(err error) problem {
 		return problemValue
 	}
 	switch pe.Code[:min(2, len(pe.Code))] {
-	case "22", "23": // values that a type or a rule refuses
+	case "22", "23": // values that a type or a rule rejects
 		return problemValue
 	case "08", "40", "53", "57", "58": // connection, deadlock, resources, shutdown, system
 		return problemAway

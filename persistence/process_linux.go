@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// thisProcess names the machine since its start, with the space of process ids, and
-// the process in it. Both are empty where /proc does not say.
+// thisProcess returns the machine since its boot, with the PID namespace, and the process in it.
+// Both are empty if /proc does not say.
 func thisProcess() (host, process string) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, linkErr := os.Readlink("/proc/self/ns/pid")
@@ -21,8 +21,7 @@ func thisProcess() (host, process string) {
 	return strings.TrimSpace(string(boot)) + " " + space, fmt.Sprint(pid, " ", began)
 }
 
-// processGone says that a process of this machine is gone: its id is
-// free, or another's.
+// processGone reports whether a process of this machine is gone: its id is free, or another's.
 func processGone(process string) bool {
 	var pid int
 	var began string
@@ -33,14 +32,14 @@ func processGone(process string) bool {
 	return errors.Is(err, os.ErrNotExist) || err == nil && now != began
 }
 
-// processStart is when a process began, as /proc/PID/stat has it (proc_pid_stat(5),
-// field 22). A zombie counts as gone.
+// processStart returns when a process began, from /proc/PID/stat (proc_pid_stat(5), field 22). A
+// zombie counts as gone.
 func processStart(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", err
 	}
-	// The name of the program, in brackets, may hold blanks and brackets.
+	// The program's name, in parentheses, may contain spaces and parentheses.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {
 		return "", fmt.Errorf("/proc/%d/stat has another form", pid)

@@ -2,7 +2,7 @@
 
 package persistence
 
-// thisProcess names nothing here: who is dead is known by its silence.
+// thisProcess returns nothing here: dead instances are recognised by their silence.
 func thisProcess() (host, process string) { return "", "" }
 
 func processGone(string) bool { return false }

@@ -12,19 +12,19 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// Limits of a queued message.
+// Limits on a queued message.
 const (
 	MaxQueuedBytes = 256 << 10 // of the text
 	MaxImageIDs    = 100
-	// maxQueueRows bounds what is listed of one queue.
+	// maxQueueRows limits what is listed of one queue.
 	maxQueueRows = 10_000
 	maxTitle     = 1000 // bytes
 )
 
-// endOfTime is after every time that a message may be scheduled for.
+// endOfTime is later than any time for which a message can be scheduled.
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// ErrQueueFull says that a queue has as many messages as it may.
+// ErrQueueFull means that a queue holds as many messages as it may.
 var ErrQueueFull = errors.New("queue is full")
 
 // QueueState is where a queued message stands.
@@ -34,13 +34,13 @@ type QueueState string
 const (
 	QueueWaiting QueueState = "queued"
 	QueueSending QueueState = "sending"
-	// QueueAnswering is a message of the thread whose turn has not ended. When the
-	// turn is gone, it wants another one.
+	// QueueAnswering is a message of the thread whose turn has not ended. If the turn is lost, it
+	// needs another one.
 	QueueAnswering QueueState = "answering"
 	QueueSent      QueueState = "sent" // it is a message of the thread
 )
 
-// Waits says whether the message is in the queue, as its user sees it.
+// Waits reports whether the message is in the queue from its user's point of view.
 func (s QueueState) Waits() bool { return s == QueueWaiting || s == QueueSending }
 
 // QueuedMessage is a message that waits until the thread is free.
@@ -49,35 +49,34 @@ type QueuedMessage struct {
 	State QueueState
 	Text  string
 	Title string
-	// ImageIDs are names that the client knows; they are kept as they are.
+	// ImageIDs are ids that the client knows; they are stored unchanged.
 	ImageIDs []string
 	ClientID string
-	// IdempotencyKey makes adding the same message twice harmless; empty for none.
+	// IdempotencyKey makes it harmless to add the same message twice; empty for none.
 	IdempotencyKey string
-	// MessageID is the id that the message gets in the thread.
+	// MessageID is the message's id in the thread.
 	MessageID string
-	// Attempts counts how often it was taken to be sent. Together with the process
-	// it is the token of the one who sends it.
+	// Attempts counts how often the message was taken to be sent. With the process it identifies
+	// the sender.
 	Attempts int
-	// Error is why the last attempt failed, in words.
+	// Error says why the last attempt failed.
 	Error       string
 	QueuedAt    time.Time
-	ScheduledAt *time.Time // not before this time; nil is as soon as possible
-	NotBefore   *time.Time // a failure makes it wait until then
+	ScheduledAt *time.Time // not before this time; nil means as soon as possible
+	NotBefore   *time.Time // when a failed message may be retried
 	SentAt      *time.Time // when it became a message of the thread
 }
 
 // QueuePause says why a queue is paused.
 type QueuePause struct {
-	Reason  string // a word for programs
+	Reason  string // for programs
 	Message string // for people
 	At      time.Time
 }
 
-// Enqueue adds a message to the end of the thread's queue, unless that holds max
-// already (ErrQueueFull); 0 is no limit. With an IdempotencyKey that is known it
-// changes nothing and returns the message that has it, with added false;
-// ErrConflict says that its text is another.
+// Enqueue adds a message to the end of the thread's queue unless it already holds max
+// (ErrQueueFull); 0 means no limit. If the IdempotencyKey is known, nothing changes and the
+// existing message is returned, with added false; ErrConflict means that its text differs.
 func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int) (saved QueuedMessage, added bool, err error) {
 	if err := m.validate(); err != nil {
 		return QueuedMessage{}, false, fmt.Errorf("queue message: %w", err)
@@ -135,8 +134,8 @@ func (m QueuedMessage) validate() error {
 	return nil
 }
 
-// Queue lists what waits on the thread, in the order in which it will be sent,
-// and why it is paused, if it is.
+// Queue lists what waits on the thread, in the order of sending, and why the queue is paused, if it
+// is.
 func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePause, error) {
 	if err := key.check(); err != nil {
 		return nil, nil, fmt.Errorf("list queue: %w", err)
@@ -168,7 +167,7 @@ func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePaus
 	return list, pause, nil
 }
 
-// QueuePause says why the thread's queue is paused; nil when it is not.
+// QueuePause says why the thread's queue is paused; nil if it is not.
 func (s *Store) QueuePause(ctx context.Context, key Key) (*QueuePause, error) {
 	pause, err := pauseOf(ctx, s, s.eng.read(), key)
 	return pause, s.fail("read queue", err)
@@ -185,7 +184,7 @@ func pauseOf(ctx context.Context, s *Store, q queries, key Key) (*QueuePause, er
 	return &QueuePause{Reason: row.Reason, Message: row.Message, At: row.PausedAt.Time}, nil
 }
 
-// QueueLength counts what waits on the thread.
+// QueueLength returns how many messages wait on the thread.
 func (s *Store) QueueLength(ctx context.Context, key Key) (int, error) {
 	if err := key.check(); err != nil {
 		return 0, fmt.Errorf("count queue: %w", err)
@@ -194,13 +193,13 @@ func (s *Store) QueueLength(ctx context.Context, key Key) (int, error) {
 	return int(n), s.fail("count queue", err)
 }
 
-// QueuedMessages counts what waits or is being sent, of all owners: for operators.
+// QueuedMessages counts messages of all owners that wait or are being sent, for operators.
 func (s *Store) QueuedMessages(ctx context.Context) (int64, error) {
 	n, err := s.eng.read().CountAllUnsent(ctx)
 	return n, s.fail("count queued messages", err)
 }
 
-// QueuedMessage reads a message that waits or was sent.
+// QueuedMessage reads a waiting or sent message.
 func (s *Store) QueuedMessage(ctx context.Context, key Key, id string) (QueuedMessage, error) {
 	if err := key.check(); err != nil || !validID(id) {
 		return QueuedMessage{}, fmt.Errorf("read queued message: %w", ErrNotFound)
@@ -209,8 +208,7 @@ func (s *Store) QueuedMessage(ctx context.Context, key Key, id string) (QueuedMe
 	return m, s.fail("read queued message", err)
 }
 
-// Unqueue removes a message that waits, and returns it. ErrConflict says that it is
-// being sent.
+// Unqueue removes a waiting message and returns it. ErrConflict means that it is being sent.
 func (s *Store) Unqueue(ctx context.Context, key Key, id string) (m QueuedMessage, err error) {
 	err = s.lockedBatch(ctx, key, "remove queued message", func(b *Batch) error {
 		row, err := b.waiting(id)
@@ -224,8 +222,8 @@ func (s *Store) Unqueue(ctx context.Context, key Key, id string) (m QueuedMessag
 	return m, err
 }
 
-// ClearQueue removes all that waits, and tells how many that were. A message
-// that is being sent stays.
+// ClearQueue removes all waiting messages and returns how many there were. A message that is being
+// sent stays.
 func (s *Store) ClearQueue(ctx context.Context, key Key) (removed int, err error) {
 	err = s.lockedBatch(ctx, key, "clear queue", func(b *Batch) error {
 		at := dbtype.At(now())
@@ -236,8 +234,8 @@ func (s *Store) ClearQueue(ctx context.Context, key Key) (removed int, err error
 	return removed, err
 }
 
-// EditQueued gives a message that waits another text, and takes its title away.
-// ErrConflict says that it is being sent.
+// EditQueued changes the text of a waiting message and removes its title. ErrConflict means that it
+// is being sent.
 func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m QueuedMessage, err error) {
 	if err := (QueuedMessage{Text: text}).validate(); err != nil {
 		return QueuedMessage{}, fmt.Errorf("edit queued message: %w", err)
@@ -248,7 +246,7 @@ func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m Que
 			return err
 		}
 		row.Message, row.Error, row.NotBefore = cleanText(text), "", nil
-		if row.SentAt != nil { // the old text stands in the thread: this is another message
+		if row.SentAt != nil { // the old text is in the thread: this is another message
 			row.SentAt, row.MessageID = nil, NewID()
 		}
 		if _, err := b.q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}); err != nil {
@@ -261,9 +259,8 @@ func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m Que
 	return m, err
 }
 
-// MoveQueued lets a message change places with the one before it, or after it.
-// It reports false when there is none: the order of what was begun, and of what
-// has a time, is not for anybody to choose.
+// MoveQueued swaps a message with the one before or after it. It returns false if there is none:
+// messages that were begun or have a time cannot be reordered.
 func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (moved bool, err error) {
 	err = s.lockedBatch(ctx, key, "move queued message", func(b *Batch) error {
 		if _, err := b.waiting(id); err != nil {
@@ -288,8 +285,8 @@ func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (mo
 	return moved, err
 }
 
-// TitleQueued gives a message its title, also when it was sent meanwhile.
-// ErrNotFound says that it was removed.
+// TitleQueued sets a message's title, even if it has been sent by now. ErrNotFound means that it
+// was removed.
 func (s *Store) TitleQueued(ctx context.Context, key Key, id, title string) error {
 	if title = cleanText(title); len(title) > maxTitle || !validID(id) {
 		return fmt.Errorf("title queued message: %w: the title has %d bytes, at most %d are possible", ErrInvalid, len(title), maxTitle)
@@ -310,8 +307,8 @@ func (b *Batch) pauseQueue(p QueuePause) error {
 	})
 }
 
-// ResumeQueue resumes the queue, and tells whether it was paused. What a
-// failure made wait may be tried at once.
+// ResumeQueue resumes the queue and reports whether it was paused. Failed messages may be retried
+// at once.
 func (s *Store) ResumeQueue(ctx context.Context, key Key) (paused bool, err error) {
 	err = s.lockedBatch(ctx, key, "resume queue", func(b *Batch) error {
 		n, err := b.q.ResumeQueue(ctx, pgdb.ResumeQueueParams{ThreadID: key.Thread, Owner: key.Owner})
@@ -329,8 +326,8 @@ func (s *Store) ResumeQueue(ctx context.Context, key Key) (paused bool, err erro
 	return paused, err
 }
 
-// lockedBatch is Batch with the thread's row held, so that what is read stays so
-// until the end, on all instances.
+// lockedBatch is Batch with the thread's row locked, so that nothing read changes until the end, on
+// any instance.
 func (s *Store) lockedBatch(ctx context.Context, key Key, what string, fn func(*Batch) error) error {
 	return s.Batch(ctx, key, func(b *Batch) error {
 		return b.do(what, func() error {
@@ -342,7 +339,7 @@ func (s *Store) lockedBatch(ctx context.Context, key Key, what string, fn func(*
 	})
 }
 
-// waiting reads a row that may be changed by its user.
+// waiting reads a row that its user may change.
 func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
 	if !validID(id) {
 		return pgdb.QueuedMessage{}, ErrNotFound
@@ -359,12 +356,12 @@ func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
 	return row, nil
 }
 
-// leased says that somebody is sending the message.
+// leased reports whether somebody is sending the message.
 func leased(row pgdb.QueuedMessage) bool {
 	return row.State == string(QueueSending) && row.LeaseUntil != nil && !row.LeaseUntil.Before(now())
 }
 
-// head is the row that is sent next, of those that are due.
+// head returns the due row to send next.
 func (b *Batch) head(dueBy time.Time) (row pgdb.QueuedMessage, found bool, err error) {
 	rows, err := b.due(dueBy, 1)
 	if err != nil || len(rows) == 0 {
@@ -373,7 +370,7 @@ func (b *Batch) head(dueBy time.Time) (row pgdb.QueuedMessage, found bool, err e
 	return rows[0], true, nil
 }
 
-// due lists the rows that are not done, in the order in which they are sent.
+// due lists the rows that are not done, in the order of sending.
 func (b *Batch) due(by time.Time, limit int64) ([]pgdb.QueuedMessage, error) {
 	return b.q.ListQueued(b.ctx, pgdb.ListQueuedParams{
 		ThreadID: b.key.Thread, Owner: b.key.Owner, DueBy: new(dbtype.At(by)), MaxRows: limit,

@@ -8,29 +8,28 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// maxRecordBytes is the size of a tool call's input or output, in bytes.
+// maxRecordBytes limits a tool call's input or output, in bytes.
 const maxRecordBytes = MaxMessageBytes
 
-// SaveToolCall writes the record of a tool call, or what changed of it. An id
-// that another thread has is ErrConflict.
+// SaveToolCall writes the record of a tool call, or its changes. ErrConflict means that another
+// thread has the id.
 func (s *Store) SaveToolCall(ctx context.Context, key Key, c ToolCall) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveToolCall(c) })
 }
 
-// SaveCall writes the record of a voice call, or what changed of it. A second
-// call on a thread while one has not ended is ErrConflict. Once a call has ended
-// its end stays as it is.
+// SaveCall writes the record of a voice call, or its changes. A second live call on a thread is
+// ErrConflict. Once a call has ended, its end does not change.
 func (s *Store) SaveCall(ctx context.Context, key Key, c CallRecord) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveCall(c) })
 }
 
-// SaveResponse writes the record of an upstream's response, or what changed of
-// it. An id that another thread has is ErrConflict.
+// SaveResponse writes the record of an upstream's response, or its changes. ErrConflict means that
+// another thread has the id.
 func (s *Store) SaveResponse(ctx context.Context, key Key, r ResponseRecord) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveResponse(r) })
 }
 
-// LiveCall reads the thread's call that has not ended, of any instance.
+// LiveCall reads the thread's live call, on any instance.
 func (s *Store) LiveCall(ctx context.Context, key Key) (CallRecord, error) {
 	if err := key.check(); err != nil {
 		return CallRecord{}, fmt.Errorf("read live call: %w", err)
@@ -42,8 +41,7 @@ func (s *Store) LiveCall(ctx context.Context, key Key) (CallRecord, error) {
 	return callFromRow(row, key.Owner), nil
 }
 
-// Call reads a call of the owner by its id, whether it has ended or not, and
-// whichever instance has it.
+// Call reads a call of the owner by id, live or ended, on any instance.
 func (s *Store) Call(ctx context.Context, owner, id string) (CallRecord, error) {
 	if !validID(owner) || !validID(id) {
 		return CallRecord{}, fmt.Errorf("read call: %w", ErrNotFound)
@@ -85,8 +83,7 @@ func (b *Batch) SaveResponse(r ResponseRecord) error {
 	})
 }
 
-// save runs one upsert, which must hit one row: the id may be taken by a record
-// of another thread.
+// save runs one upsert, which must affect one row: a record of another thread may have the id.
 func (b *Batch) save(what, id string, write func() (int64, error)) error {
 	return b.do(what, func() error {
 		if !validID(id) {

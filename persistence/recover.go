@@ -16,24 +16,22 @@ const (
 	errorProcessEnded = "process ended"
 )
 
-// errAlive says that the instance has said that it lives.
+// errAlive means that the instance has sent a heartbeat.
 var errAlive = errors.New("instance is alive")
 
-// Recover closes what processes that are gone left open: calls end with the
-// reason process_ended, messages in progress become interrupted (the
-// assistant's) or failed and keep the text that was saved, tool calls and
-// responses become failed, questions to the user and text turns end, queued
-// messages that were being sent wait again, and LegsToHangUp gives out the
-// upstream legs. It returns the calls. It needs Serve: with SQLite this process
-// is then the only one, with PostgreSQL an instance is dead when it has said so,
-// or has said nothing for Options.DeadAfter while this process has looked: so
-// it should be called again every few seconds. What it cannot do for one instance
-// does not keep it from the next.
+// Recover closes what dead processes left open: calls end with the reason process_ended, messages
+// in progress become interrupted (the assistant's) or failed and keep the saved text, tool calls
+// and responses become failed, approvals and text turns end, queued messages that were being sent
+// wait again, and LegsToHangUp returns the upstream legs. It returns the calls.
+//
+// It needs Serve: with SQLite this process is then the only one; with PostgreSQL an instance is
+// dead if it has said so, or has been silent for Options.DeadAfter while this process was watching.
+// So call it again every few seconds. An error with one instance does not keep it from the next.
 func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	if !s.serving.Load() {
 		return nil, errors.New("recover database: this process does not serve it")
 	}
-	// In this order: who is not among those that live had not begun then, and has
+	// In this order: an instance that is not among the live ones had not begun then, and has
 	// nothing open.
 	instances, err := s.eng.read().ListOpenInstances(ctx)
 	if err == nil {
@@ -82,7 +80,7 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 type recovery struct {
 	s        *Store
 	instance string
-	beats    int64 // at which it was seen last
+	beats    int64 // when it was last seen
 	ended    []CallRecord
 	batches  map[string]*Batch // by thread
 }
@@ -178,8 +176,7 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 	return nil
 }
 
-// closed is the message as its process would have left it, had it ended in
-// order.
+// closed returns the message as its process would have left it at an orderly end.
 func closed(m Message) Message {
 	switch {
 	case m.Metadata.Status != StatusInProgress:

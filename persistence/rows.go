@@ -33,8 +33,8 @@ func messageFromRow(r pgdb.Message) (Message, error) {
 	return m, nil
 }
 
-// messageToRow prepares a message that was validated. Seq and Context are left
-// to the caller; created_at is now unless the message has one.
+// messageToRow converts a validated message. Callers set Seq and Context; created_at defaults to
+// now.
 func messageToRow(key Key, m Message, instance string, now time.Time) (pgdb.InsertMessageParams, error) {
 	d := m.Metadata
 	if m.Parts == nil {
@@ -44,7 +44,7 @@ func messageToRow(key Key, m Message, instance string, now time.Time) (pgdb.Inse
 	if err != nil {
 		return pgdb.InsertMessageParams{}, fmt.Errorf("%w message: %w", ErrInvalid, err)
 	}
-	// What has a column of its own is not written twice.
+	// What has its own column is not written twice.
 	meta, err := encode(Metadata{Usage: d.Usage, LatencyMS: d.LatencyMS, Extra: d.Extra})
 	if err != nil {
 		return pgdb.InsertMessageParams{}, fmt.Errorf("%w message: %w", ErrInvalid, err)
@@ -65,7 +65,7 @@ func messageToRow(key Key, m Message, instance string, now time.Time) (pgdb.Inse
 	}, nil
 }
 
-// messageChange is messageToRow for a message that is there already.
+// messageChange is messageToRow for an existing message.
 func messageChange(p pgdb.InsertMessageParams, revision int64) pgdb.UpdateMessageParams {
 	return pgdb.UpdateMessageParams{
 		ID: p.ID, ThreadID: p.ThreadID, Owner: p.Owner, Revision: revision,
@@ -148,7 +148,7 @@ func byRevision(messages []Message) {
 	slices.SortFunc(messages, func(a, b Message) int { return int(a.Revision - b.Revision) })
 }
 
-// newQueuedID makes an id as clients of such queues know it.
+// newQueuedID makes an id in the form that clients of such queues know.
 func newQueuedID(at time.Time) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -171,7 +171,7 @@ func queuedToRow(key Key, m QueuedMessage) (pgdb.InsertQueuedParams, error) {
 	return row, nil
 }
 
-// queuedFromRow passes the error of the query on.
+// queuedFromRow returns the query's error, if any.
 func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
 	if err != nil {
 		return QueuedMessage{}, err

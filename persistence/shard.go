@@ -5,12 +5,12 @@ import (
 	"hash/fnv"
 )
 
-// shards is how many channels the changes of threads are spread over. An instance
-// listens to those of the threads that somebody watches here, and says so in its
-// row, so that others tell it nothing else.
+// shards is how many channels the changes of threads are spread over. An instance listens to the
+// shards of threads that are watched on it, and says so in its row, so that others send it nothing
+// else.
 const shards = 64
 
-// shardOf gives the channel of a thread's changes.
+// shardOf returns the shard of a thread's changes.
 func shardOf(thread string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(thread)) // never fails
@@ -26,7 +26,7 @@ func (s shardSet) has(shard int) bool        { return s&(1<<shard) != 0 }
 func (s shardSet) with(shard int) shardSet   { return s | 1<<shard }
 func (s shardSet) minus(o shardSet) shardSet { return s &^ o }
 
-// list gives the shards in their order.
+// list returns the shards in order.
 func (s shardSet) list() []int {
 	var list []int
 	for shard := range shards {

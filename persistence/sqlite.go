@@ -25,14 +25,14 @@ type sqliteEngine struct {
 	path   string
 	writer *sql.DB
 	reader *sql.DB
-	// writes and reads are prepared statements once the tables are known to be
-	// there: parsing takes a third of the time of a write.
+	// writes and reads use prepared statements once the tables are known to exist: parsing takes a
+	// third of a write's time.
 	writes *sqlitedb.Queries
 	reads  *sqlitedb.Queries
 	held   *os.File // the lock, while this process serves
 }
 
-// openSQLite opens the file and creates it and its folder where needed.
+// openSQLite opens the file, creating it and its folder if needed.
 func openSQLite(ctx context.Context, path string) (*sqliteEngine, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") {
 		return nil, errors.New("open database: sqlite: needs a file, as in sqlite:data/voicebridge.db")
@@ -52,15 +52,15 @@ func openSQLite(ctx context.Context, path string) (*sqliteEngine, error) {
 	e.reader.SetMaxOpenConns(sqliteReaders)
 	e.reader.SetMaxIdleConns(sqliteReaders)
 	e.writes, e.reads = sqlitedb.New(e.writer), sqlitedb.New(e.reader)
-	// The writer is first: it makes the file and sets WAL, which a reader may not.
+	// The writer comes first: it creates the file and sets WAL, which a reader may not.
 	if err := e.writer.PingContext(ctx); err != nil {
 		return nil, errors.Join(sqliteOpenError(path, err), e.close())
 	}
 	return e, nil
 }
 
-// makePrivate makes the file, which holds what people say, for the user alone;
-// SQLite gives the files beside it the same mode.
+// makePrivate makes the file readable by this user only, because it holds conversations; SQLite
+// gives its companion files the same mode.
 func makePrivate(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -80,11 +80,10 @@ func sqliteOpenError(path string, err error) error {
 	return fmt.Errorf("open database %s: %s: %w", path, hint, err)
 }
 
-// sqliteDSN gives the address with the settings of every connection.
+// sqliteDSN returns the address with the settings of every connection.
 //
-// synchronous=FULL: what is acknowledged survives the loss of power too. Beside
-// NORMAL it was measured to cost 0.16 ms per commit and, in groups of 32, 2 % per
-// message (BenchmarkAppend).
+// synchronous=FULL: acknowledged writes survive even a power failure. Compared with NORMAL it was
+// measured to cost 0.16 ms per commit and, in groups of 32, 2 % per message (BenchmarkAppend).
 func sqliteDSN(path, more string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() +
 		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(2)&_pragma=foreign_keys(1)&" + more
@@ -120,8 +119,8 @@ func (e *sqliteEngine) lock() error {
 
 func (e *sqliteEngine) tell(note) {}
 
-// erased removes what was deleted from the write-ahead log, too. In the file itself
-// secure_delete has written zeros over it.
+// erased removes deleted data from the write-ahead log, too. In the file itself secure_delete has
+// overwritten it with zeros.
 func (e *sqliteEngine) erased(ctx context.Context) error {
 	_, err := e.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return err
@@ -157,7 +156,7 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 }
 
 func (e *sqliteEngine) close() error {
-	// The writer is last: it folds the write-ahead log into the file.
+	// The writer comes last: it folds the write-ahead log into the file.
 	errs := []error{e.reads.Close(), e.writes.Close(), e.reader.Close(), e.writer.Close()}
 	if e.held != nil {
 		errs = append(errs, e.held.Close())

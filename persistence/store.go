@@ -1,10 +1,9 @@
-// Package persistence keeps threads, their messages and the records of what
-// happened in them, in SQLite or in PostgreSQL, and tells whoever watches a
-// thread what changes. Everything is asked for on behalf of an owner; a
-// stranger's thread is ErrNotFound.
+// Package persistence keeps threads, their messages and records of what happened in them, in SQLite
+// or in PostgreSQL, and notifies watchers of changes. Every request names an owner; another owner's
+// thread is ErrNotFound.
 //
-// A Store may be used by many goroutines. What comes back was read from the
-// database: it is what was saved.
+// A Store is safe for concurrent use. What it returns was read from the database: it is what was
+// saved.
 package persistence
 
 import (
@@ -24,31 +23,30 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// leaveTimeout is how long Close tries to say that this process ends.
+// leaveTimeout is how long Close tries to announce the end of this process.
 const leaveTimeout = 2 * time.Second
 
 // Options are the settings of a Store. The zero value is useful.
 type Options struct {
-	// Logger hears of what no caller is told; nil is silence.
+	// Logger takes what is returned to no caller; nil discards it.
 	Logger *slog.Logger
-	// Instance is the id of this process. It must be new for every start: what
-	// was left open under an id that nobody serves counts as left by a
-	// dead process. Empty means a new UUID.
+	// Instance is the id of this process. It must be new for every start: what is open under an id
+	// that nobody serves counts as left by a dead process. Empty means a new UUID.
 	Instance string
-	// NoMigrate leaves the schema as it is until Serve.
+	// NoMigrate leaves the schema alone until Serve.
 	NoMigrate bool
-	// DeadAfter is how long another process must have said nothing before this one
-	// takes it for dead; 0 is 15 s. Every process of a database should have the same.
+	// DeadAfter is how long another process must be silent before this one takes it for dead; 0
+	// means 15 s. All processes of a database should use the same value.
 	DeadAfter time.Duration
-	// NoListen does without PostgreSQL's notifications, for poolers that do not pass
-	// them on. Serve finds that out by itself, in some seconds.
+	// NoListen does without PostgreSQL's notifications, for poolers that do not pass them on. Serve
+	// detects such poolers itself, within some seconds.
 	NoListen bool
-	// MaxConns is how many connections to PostgreSQL there may be, beside the one that
-	// listens: a half is for reading and a half for writing. 0 is what the address
-	// says with pool_max_conns for each half, or else 4 or the number of processors.
+	// MaxConns limits connections to PostgreSQL, not counting the one that listens: half are for
+	// reading, half for writing. 0 means pool_max_conns of the address for each half, or else 4 or
+	// the number of processors.
 	MaxConns int
-	// OnWrite is told how long each transaction took that writes, and whether it was
-	// saved; of those that are refused it is not told. It must return at once; nil is nobody.
+	// OnWrite is called with the duration of each write transaction and whether it was saved,
+	// unless its input was refused. It must return at once; it may be nil.
 	OnWrite func(took time.Duration, saved bool)
 }
 
@@ -58,15 +56,15 @@ type Store struct {
 	hub   *hub
 	log   *slog.Logger
 	lease *lease
-	// shared says that other processes may serve the database too.
+	// shared is set if other processes may serve the database too.
 	shared bool
-	// pooled says that a pooler stands before the database.
+	// pooled is set if there is a pooler in front of the database.
 	pooled bool
 	// noListen is Options.NoListen.
 	noListen bool
 	onWrite  func(took time.Duration, saved bool)
-	// poll is how often a watcher looks for changes that no hint came for, as a
-	// time.Duration; zero is never, where no other process writes.
+	// poll is how often a watcher looks for changes without a hint, as a time.Duration; zero means
+	// never, if no other process writes.
 	poll atomic.Int64
 
 	health  health
@@ -77,9 +75,8 @@ type Store struct {
 	beating sync.WaitGroup
 }
 
-// Open opens the database that url names, sqlite:PATH or postgres://…, and
-// brings its schema up to date unless told not to. The errors say what to do and
-// never show a password.
+// Open opens the database that url names, sqlite:PATH or postgres://…, and brings its schema up to
+// date unless told not to. Its errors say what to do and never contain a password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -135,8 +132,8 @@ func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
 	return s.Close()
 }
 
-// Close ends all watches with ErrClosed, says that this process no longer serves,
-// gives up the lock and closes the database. Further calls do nothing.
+// Close ends all watches with ErrClosed, announces that this process no longer serves, releases the
+// lock and closes the database. Further calls do nothing.
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {
@@ -148,8 +145,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// leave lets others know at once that this instance has ended. When it cannot
-// they find out by themselves.
+// leave announces the end of this instance. If that fails, others find out by themselves.
 func (s *Store) leave() {
 	if !s.serving.Load() {
 		return
@@ -160,11 +156,11 @@ func (s *Store) leave() {
 	if err := s.eng.write(ctx, func(q queries) error {
 		return q.LeaveInstance(ctx, pgdb.LeaveInstanceParams{ID: s.lease.id(), EndedAt: &at})
 	}); err != nil {
-		s.log.Warn("could not tell others that this process ends", "error", err)
+		s.log.Warn("end of this process not announced", "error", err)
 	}
 }
 
-// Ping says whether the database answers and has its tables.
+// Ping returns an error unless the database answers and has its tables.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.eng.ping(ctx); err != nil {
 		return fmt.Errorf("ping database: %w", err)
@@ -172,21 +168,20 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Instance is the id of this process in the records it writes. Rejoin changes it.
+// Instance returns the id of this process in the records that it writes. Rejoin changes it.
 func (s *Store) Instance() string { return s.lease.id() }
 
-// Pooled says that a pooler such as PgBouncer stands before the database: then no statement
-// is prepared, and notifications of other processes do not come.
+// Pooled reports whether a pooler such as PgBouncer is in front of the database: then no statements
+// are prepared, and other processes' notifications do not arrive.
 func (s *Store) Pooled() bool { return s.pooled }
 
-// Dropped counts the events that were not passed on because a watcher or the
-// way to other instances was too slow. Messages are never among them.
+// Dropped counts the events that were lost because a watcher or the connection to other instances
+// was too slow. Messages are never among them.
 func (s *Store) Dropped() int64 { return s.hub.dropped.Load() }
 
-// Serve marks this process as one that serves the database, until Close, and
-// brings the schema up to date. With SQLite it is the only one, and an error says
-// so when there is another. With PostgreSQL it says every few seconds that it
-// lives, and follows what other instances do.
+// Serve marks this process as serving the database, until Close, and brings the schema up to date.
+// With SQLite it must be the only one; otherwise it fails. With PostgreSQL it sends heartbeats and
+// follows the other instances.
 func (s *Store) Serve(ctx context.Context) error {
 	if s.serving.Load() {
 		return nil
@@ -225,19 +220,19 @@ func (s *Store) Serve(ctx context.Context) error {
 	return nil
 }
 
-// follow begins to hear what other instances tell. Where no notifications come it
-// asks the database more often instead.
+// follow begins to receive notes of other instances. If no notifications arrive, it polls the
+// database more often instead.
 func (s *Store) follow(ctx context.Context) error {
 	err := s.eng.follow(ctx, s.lease, !s.noListen)
 	if !errors.Is(err, errNoNotes) {
 		return err
 	}
 	s.poll.Store(int64(pollFast))
-	s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: other processes are asked twice a second instead")
+	s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: the database is polled twice a second instead")
 	return nil
 }
 
-// fail wraps an error of the database as callers know it.
+// fail wraps a database error as callers expect it.
 func (s *Store) fail(what string, err error) error {
 	if err == nil {
 		return nil
@@ -258,7 +253,7 @@ func (s *Store) fail(what string, err error) error {
 		case problemAway:
 			sentinel = ErrUnavailable
 		}
-		if s.isClosed() && (sentinel == nil || sentinel == ErrUnavailable) { //nolint:errorlint // it is ours
+		if s.isClosed() && (sentinel == nil || sentinel == ErrUnavailable) { //nolint:errorlint // nolint:errorlint // it is our own
 			sentinel = ErrClosed
 		}
 	}
@@ -268,7 +263,7 @@ func (s *Store) fail(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// isMissing says that a query gave no row.
+// isMissing reports whether a query returned no row.
 func (s *Store) isMissing(err error) bool { return errors.Is(err, sql.ErrNoRows) }
 
 func (s *Store) isClosed() bool {
@@ -280,8 +275,7 @@ func (s *Store) isClosed() bool {
 	}
 }
 
-// NewID gives a UUIDv7: ids sort by time. It panics only when the system has no
-// random numbers.
+// NewID returns a UUIDv7: ids sort by time. It panics only if the system has no random numbers.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
 func now() time.Time { return time.Now().UTC() }

@@ -18,12 +18,12 @@ const (
 	maxThreads     = 200
 	maxQueryBytes  = 1000
 	maxQueryWords  = 16
-	// commonWord is how many messages with a word make it a common one.
+	// commonWord is how many messages must contain a word to make it common.
 	commonWord = 2000
 )
 
-// check says whether the key can name a thread at all: the database would
-// complain about other text than it should.
+// check returns an error if the key cannot name a thread, which the database would report less
+// clearly.
 func (k Key) check() error {
 	if !validID(k.Owner) || !validID(k.Thread) {
 		return ErrNotFound
@@ -54,7 +54,7 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	return threadFromRow(row), nil
 }
 
-// Thread reads a thread; ErrNotFound also for a stranger's.
+// Thread reads a thread; ErrNotFound if it does not exist or belongs to another owner.
 func (s *Store) Thread(ctx context.Context, key Key) (Thread, error) {
 	row, err := s.thread(ctx, key)
 	return threadFromRow(row), s.fail("read thread", err)
@@ -67,8 +67,8 @@ func (s *Store) thread(ctx context.Context, key Key) (pgdb.Thread, error) {
 	return s.eng.read().GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
 }
 
-// LastSeq is the largest number that the thread has given to a message or to a
-// change of one; zero in an empty thread.
+// LastSeq returns the largest number that the thread has given to a message or a change; zero for
+// an empty thread.
 func (s *Store) LastSeq(ctx context.Context, key Key) (int64, error) {
 	row, err := s.thread(ctx, key)
 	if err != nil {
@@ -77,9 +77,8 @@ func (s *Store) LastSeq(ctx context.Context, key Key) (int64, error) {
 	return row.NextSeq - 1, nil
 }
 
-// Threads lists an owner's threads by their last message, the latest first.
-// nextCursor is empty on the last page. With a query it lists those in whose
-// title or messages every word of it is found, in upper or lower case.
+// Threads lists an owner's threads by their last message, latest first. nextCursor is empty on the
+// last page. A query selects threads whose title and messages contain all its words, ignoring case.
 func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (threads []Thread, nextCursor string, err error) {
 	arg, words, err := f.params(owner)
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (thre
 	return threads, nextCursor, nil
 }
 
-// threadsWith gives the ids of the owner's threads that have all words.
+// threadsWith returns the ids of the owner's threads that contain all words.
 func (s *Store) threadsWith(ctx context.Context, owner string, words []string) ([]string, error) {
 	var have []string
 	for i, word := range words {
@@ -169,7 +168,7 @@ func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []
 	return arg, words, err
 }
 
-// cursorOf names the last thread of a page; its form is nobody else's business.
+// cursorOf encodes the last thread of a page; the form is opaque.
 func cursorOf(r pgdb.Thread) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(r.UpdatedAt.Format(time.RFC3339Nano) + " " + r.ID))
 }
@@ -184,8 +183,7 @@ func parseCursor(cursor string) (dbtype.Time, string, error) {
 	return dbtype.At(t), id, nil
 }
 
-// RenameThread changes the title only. An empty title leaves the next one to the
-// program again.
+// RenameThread changes only the title. An empty title lets the program choose the next one again.
 func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread, error) {
 	title, err := cleanTitle(title)
 	if err != nil {
@@ -208,8 +206,7 @@ func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread
 	return threadFromRow(row), nil
 }
 
-// titleByUser says who set a title that the user writes: whoever writes none
-// leaves it to the others.
+// titleByUser returns who set a title written by the user; if it is empty, nobody has.
 func titleByUser(title string) string {
 	if title == "" {
 		return string(TitleByNobody)
@@ -217,9 +214,8 @@ func titleByUser(title string) string {
 	return string(TitleByUser)
 }
 
-// SuggestTitle gives the thread a title that nobody asked for, unless its title
-// is as good or better: see TitleBy. It reports whether it did, also false when
-// there is no such thread.
+// SuggestTitle gives the thread a title that the user did not ask for, unless its title is as good
+// or better: see TitleBy. It reports whether it did; false also if the thread does not exist.
 func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by TitleBy) (bool, error) {
 	if by != TitleByWords && by != TitleByModel {
 		return false, fmt.Errorf("suggest title: %w author %q", ErrInvalid, by)
@@ -229,7 +225,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 		return false, err
 	}
 	if err := key.check(); err != nil {
-		return false, nil //nolint:nilerr // such a thread cannot be there
+		return false, nil //nolint:nilerr // nolint:nilerr // no such thread can exist
 	}
 	var n int64
 	err = s.write(ctx, func(q queries) (err error) {
@@ -244,8 +240,8 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 	return n > 0, s.fail("suggest title", err)
 }
 
-// ResetThread makes Replay forget all messages so far, and those that are put
-// before them later. They stay saved.
+// ResetThread makes Replay forget all messages so far, and those inserted before them later. They
+// stay saved.
 func (s *Store) ResetThread(ctx context.Context, key Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		return q.ResetThread(ctx, pgdb.ResetThreadParams{ID: key.Thread, Owner: key.Owner})
@@ -256,7 +252,7 @@ func (s *Store) ResetThread(ctx context.Context, key Key) error {
 	return s.fail("reset thread", err)
 }
 
-// changeThread runs a change that must hit one row.
+// changeThread runs a change that must affect one row.
 func (s *Store) changeThread(ctx context.Context, key Key, change func(queries) (int64, error)) error {
 	if err := key.check(); err != nil {
 		return err

@@ -12,13 +12,13 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// maxSessionBytes is the size of a text session's tools or defaults, in bytes.
+// maxSessionBytes limits a text session's tools or defaults, in bytes.
 const maxSessionBytes = 256 << 10
 
-// ClaimTurn begins a text turn, which has the thread for itself as long as it
-// renews its lease with KeepTurn, on all instances. What earlier turns, which
-// could not save their ends, have left unfinished is closed as Recover does it.
-// ErrConflict says that another turn runs. A batch that claims does so first.
+// ClaimTurn begins a text turn, which has the thread to itself, on all instances, as long as it
+// renews its lease with KeepTurn. What earlier turns left unfinished because they could not save
+// their ends is closed as by Recover. ErrConflict means that another turn is running. In a batch,
+// ClaimTurn comes first.
 func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 	return b.do("claim turn", func() error {
 		if !validID(id) {
@@ -38,7 +38,7 @@ func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 	})
 }
 
-// closeEarlierTurns closes what text turns have left open on the thread.
+// closeEarlierTurns closes what text turns left open on the thread.
 func (b *Batch) closeEarlierTurns() error {
 	open, err := b.q.ListOpenTextMessages(b.ctx, pgdb.ListOpenTextMessagesParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 	if err != nil {
 		return err
 	}
-	// It was checked when it came, and may have grown a little beyond that.
+	// It was checked on arrival, and may have grown a little beyond the limit.
 	change, err := messageToRow(b.key, closed(m), b.instance, now())
 	if err == nil {
 		_, err = b.change(change)
@@ -79,9 +79,9 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 	return err
 }
 
-// KeepTurn renews the lease of a turn, and says whether StopTurn was called. In
-// a batch it guards the writes that follow: ErrNotFound says that the turn lost
-// its thread, to another turn or with it, and must write no more.
+// KeepTurn renews the lease of a turn, and reports whether StopTurn was called. In a batch it
+// guards the writes that follow: ErrNotFound means that the turn lost its thread, to another turn
+// or by deletion, and must stop writing.
 func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) {
 	err = b.do("keep turn", func() error {
 		row, err := b.q.KeepTurn(b.ctx, pgdb.KeepTurnParams{
@@ -93,7 +93,7 @@ func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) 
 	return stop, err
 }
 
-// EndTurn releases the thread. A turn that lost it changes nothing.
+// EndTurn releases the thread. It changes nothing if the turn has lost the thread.
 func (b *Batch) EndTurn(id string) error {
 	return b.do("end turn", func() error {
 		_, err := b.q.EndTurn(b.ctx, pgdb.EndTurnParams{
@@ -112,8 +112,8 @@ func (s *Store) KeepTurn(ctx context.Context, key Key, id string, lease time.Dur
 	return stop, err
 }
 
-// StopTurn asks the turn that runs on the thread, on whatever instance, to stop:
-// it hears of it when it renews its lease. ErrNotFound says that none runs.
+// StopTurn asks the turn that is running on the thread, on any instance, to stop; it finds out when
+// it renews its lease. ErrNotFound means that none is running.
 func (s *Store) StopTurn(ctx context.Context, key Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		at := dbtype.At(now())
@@ -122,8 +122,8 @@ func (s *Store) StopTurn(ctx context.Context, key Key) error {
 	return s.fail("stop turn", err)
 }
 
-// RunningTurn reads the turn that runs on the thread, of any instance;
-// ErrNotFound when there is none.
+// RunningTurn reads the turn that is running on the thread, on any instance; ErrNotFound if there
+// is none.
 func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
 	if err := key.check(); err != nil {
 		return TurnRecord{}, fmt.Errorf("read turn: %w", err)
@@ -135,8 +135,8 @@ func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
 	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, LeaseUntil: row.LeaseUntil.Time}, nil
 }
 
-// Message reads a message and keeps all others from changing the thread until
-// the end of the batch, so that it may be changed and written back.
+// Message reads a message and locks the thread until the end of the batch, so that the message can
+// be changed and written back.
 func (b *Batch) Message(id string) (m Message, err error) {
 	err = b.do("read message", func() error {
 		if err := b.lock(); err != nil || !validID(id) {
@@ -151,9 +151,8 @@ func (b *Batch) Message(id string) (m Message, err error) {
 	return m, err
 }
 
-// ToolCall reads the latest record of a call by the id that the model gave it,
-// and locks the thread as Message does. That there is none is no failure of the
-// batch: found is false.
+// ToolCall reads the latest record of a call by the id that the model gave it, and locks the thread
+// as Message does. A missing call is not an error: found is false.
 func (b *Batch) ToolCall(toolCallID string) (c ToolCall, found bool, err error) {
 	err = b.do("read tool call", func() error {
 		if err := b.lock(); err != nil {
@@ -174,8 +173,8 @@ func (b *Batch) ToolCall(toolCallID string) (c ToolCall, found bool, err error) 
 	return c, found, err
 }
 
-// WaitingToolCalls lists the calls of the thread that wait for the caller, the
-// oldest first, and locks the thread as Message does.
+// WaitingToolCalls lists the calls of the thread that wait for the client, oldest first, and locks
+// the thread as Message does.
 func (b *Batch) WaitingToolCalls() (calls []ToolCall, err error) {
 	err = b.do("list tool calls", func() error {
 		if err := b.lock(); err != nil {
@@ -190,13 +189,13 @@ func (b *Batch) WaitingToolCalls() (calls []ToolCall, err error) {
 	return calls, err
 }
 
-// lock keeps the thread's row until the end of the transaction.
+// lock locks the thread's row until the end of the transaction.
 func (b *Batch) lock() error {
 	_, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 0})
 	return err
 }
 
-// SaveTextSession writes how the thread is answered by text.
+// SaveTextSession saves how the thread is answered by text.
 func (s *Store) SaveTextSession(ctx context.Context, key Key, t TextSession) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveTextSession(t) })
 }
@@ -219,8 +218,7 @@ func (b *Batch) SaveTextSession(t TextSession) error {
 	})
 }
 
-// TextSession reads how the thread is answered by text; ErrNotFound also when
-// nothing was saved of it.
+// TextSession reads how the thread is answered by text; ErrNotFound if nothing was saved about it.
 func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
 	if err := key.check(); err != nil {
 		return TextSession{}, fmt.Errorf("read text session: %w", err)
@@ -232,8 +230,8 @@ func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
 	return TextSession{Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time}, nil
 }
 
-// SearchMessages looks for words in what was said in the owner's other threads:
-// first the messages that hold most of them, then the latest. limit is 1 to 50.
+// SearchMessages searches the owner's other threads for words: messages with the most of them come
+// first, then the latest. limit is 1 to 50.
 func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, limit int) ([]SearchHit, error) {
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("search messages: %w", err)

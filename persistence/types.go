@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Role is who a message is from. There is no tool role: an assistant message
-// holds its tool calls and their results as parts.
+// Role says who a message is from. There is no tool role: an assistant message holds its tool calls
+// and their results as parts.
 type Role string
 
 // The roles of a message.
@@ -16,7 +16,7 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// Source is how a message came to be.
+// Source says how a message came about.
 type Source string
 
 // The sources of a message.
@@ -25,10 +25,10 @@ const (
 	SourceText  Source = "text"
 )
 
-// Status is where a message is in its life.
+// Status is a message's state.
 type Status string
 
-// The states of a message. Only StatusInProgress changes later.
+// The states of a message. Only StatusInProgress changes.
 const (
 	StatusInProgress  Status = "in_progress"
 	StatusCompleted   Status = "completed"
@@ -36,8 +36,8 @@ const (
 	StatusFailed      Status = "failed"
 )
 
-// Key names a thread on behalf of its owner. Every read and write carries both:
-// a stranger's thread does not exist.
+// Key names a thread and its owner. Every read and write needs both: another owner's thread does
+// not exist.
 type Key struct {
 	Owner  string
 	Thread string
@@ -53,10 +53,10 @@ type Thread struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// TitleBy is who gave a thread its title.
+// TitleBy says who gave a thread its title.
 type TitleBy string
 
-// Who gives titles: a better one replaces those before it in this list.
+// The sources of titles, each better than the one before, which it replaces.
 const (
 	TitleByNobody TitleBy = ""
 	TitleByWords  TitleBy = "local" // the first words of the thread
@@ -71,17 +71,16 @@ type Message struct {
 	Parts    []Part   `json:"parts"`
 	Metadata Metadata `json:"metadata"`
 
-	// Seq is the message's place in its thread: later messages have larger
-	// numbers. A message that is put before existing ones gets a new number and
-	// so do those that follow it, so whoever has read up to a number misses
-	// nothing by asking for what comes after it.
+	// Seq is the message's place in its thread: later messages have larger numbers. When a message
+	// is inserted before others, it and those that follow get new numbers, so that a reader who
+	// asks for what comes after the last number it has seen misses nothing.
 	Seq int64 `json:"-"`
 	// Revision is the number of the last change, from the same counter as Seq.
 	Revision int64 `json:"-"`
 }
 
-// Part is one part of a message. Type decides which of the fields are used;
-// fields and types that are not known here are kept in Raw and written back.
+// Part is one part of a message. Type decides which fields are used; unknown fields and types are
+// kept in Raw and written back.
 type Part struct {
 	Type string // text, step-start, tool-NAME, dynamic-tool, …
 
@@ -94,8 +93,7 @@ type Part struct {
 	Output     json.RawMessage // state output-available
 	ErrorText  string          // state output-error
 
-	// Raw is the part as it was read, for types that are not known here and for
-	// further fields.
+	// Raw is the part as read, for unknown types and further fields.
 	Raw json.RawMessage
 }
 
@@ -109,7 +107,7 @@ const (
 	ToolOutputError     ToolState = "output-error"
 )
 
-// Metadata is what is known of a message beside its content.
+// Metadata is what is known about a message besides its content.
 type Metadata struct {
 	Source    Source          `json:"source,omitempty"`
 	Status    Status          `json:"status,omitempty"`
@@ -122,29 +120,29 @@ type Metadata struct {
 	// answer; commit, response, first_audio and first_packet of one in a call, since
 	// the user's turn ended.
 	LatencyMS map[string]int64 `json:"latency_ms,omitempty"`
-	// HeardText and AudioEndMS say how much of an interrupted voice answer was
-	// played; nil for every other message.
+	// HeardText and AudioEndMS say how much of an interrupted voice answer was played; nil for all
+	// other messages.
 	HeardText  *string `json:"heard_text,omitempty"`
 	AudioEndMS *int64  `json:"audio_end_ms,omitempty"`
-	// ItemID is the upstream's id of the item that the message was made from.
+	// ItemID is the upstream's id of the message's item.
 	ItemID string `json:"item_id,omitempty"`
 	// Seq repeats the message's number for clients that resume from it.
 	Seq int64 `json:"seq,omitempty"`
-	// Extra holds keys that are not known here; they are kept.
+	// Extra holds unknown keys, which are kept.
 	Extra map[string]json.RawMessage `json:"-"`
 }
 
 // ToolCall is the record of one function call, whoever ran it.
 type ToolCall struct {
-	ID         string // ours
+	ID         string // our own id
 	MessageID  string // the message whose part it is
-	CallID     string // our live call's id, empty in a text turn
+	CallID     string // id of our live call, empty in a text turn
 	ToolCallID string // the model's id
 	Name       string
 	Executor   string
-	Server     string // MCP server, else empty
+	Server     string // name of the MCP server, else empty
 	Status     ToolCallStatus
-	Input      string // as the model wrote it, malformed or not
+	Input      string // as the model wrote it, even if malformed
 	Output     string // JSON, empty until done
 	Error      string
 	StartedAt  time.Time
@@ -157,7 +155,7 @@ type ToolCallStatus string
 // The states of a tool call's record.
 const (
 	ToolCallRunning   ToolCallStatus = "running"
-	ToolCallWaiting   ToolCallStatus = "waiting" // for the caller, whose answer may come to another process
+	ToolCallWaiting   ToolCallStatus = "waiting" // for the client, whose answer may reach another process
 	ToolCallDone      ToolCallStatus = "done"
 	ToolCallFailed    ToolCallStatus = "failed"
 	ToolCallCancelled ToolCallStatus = "cancelled"
@@ -179,21 +177,21 @@ type CallRecord struct {
 	Turns          int64
 	Interruptions  int64
 	Replayed       int64
-	// Instance is the process that has the call. It is read only.
+	// Instance is the process that has the call. It is read-only.
 	Instance string `json:",omitempty"`
 }
 
 // ResponseRecord is the record of one upstream response.
 type ResponseRecord struct {
-	ID           string // ours
-	CallID       string // our live call's id, empty in a text turn
+	ID           string // our own id
+	CallID       string // id of our live call, empty in a text turn
 	MessageID    string
 	UpstreamID   string
 	Model        string
 	Status       string // completed, cancelled, failed, incomplete, in_progress
 	StatusReason string
 	Usage        Usage
-	// RawUsage is the upstream's usage object as it came.
+	// RawUsage is the upstream's usage object as received.
 	RawUsage json.RawMessage
 	CostUSD  *float64
 	// AnswerMS is the time from the end of the user's speech (or the typed text)
@@ -213,7 +211,7 @@ type Usage struct {
 	OutputAudioTokens int64
 }
 
-// TurnRecord is a text turn that runs.
+// TurnRecord is a running text turn.
 type TurnRecord struct {
 	ID         string
 	Instance   string
@@ -221,8 +219,8 @@ type TurnRecord struct {
 	LeaseUntil time.Time
 }
 
-// TextSession is how a thread is answered by text, where that differs from the
-// settings. Tools and Defaults are JSON in the caller's own words; empty for none.
+// TextSession says how a thread is answered by text, where that differs from the settings. Tools
+// and Defaults are JSON as sent by the client; empty for none.
 type TextSession struct {
 	Provider  string
 	Model     string
@@ -231,14 +229,14 @@ type TextSession struct {
 	CreatedAt time.Time
 }
 
-// SearchHit is a message of another thread that holds the words looked for.
+// SearchHit is a message of another thread that contains words of a search.
 type SearchHit struct {
 	ThreadID  string
-	Title     string // the thread's
+	Title     string // of the thread
 	Role      Role
 	Text      string
 	CreatedAt time.Time
-	Hits      int // how many of the words it holds
+	Hits      int // how many of the words it contains
 }
 
 // EventType is the kind of an Event.
@@ -247,8 +245,8 @@ type EventType string
 // The kinds of events that this package itself creates; others publish more.
 const (
 	EventMessage EventType = "message"
-	// EventMessageDelta tells what was added to the text of a message in progress; its
-	// data is a Delta. To a watcher it continues exactly what the watcher was told before.
+	// EventMessageDelta adds to the text of a message in progress; its data is a Delta. For each
+	// watcher it continues exactly what that watcher already has.
 	EventMessageDelta EventType = "message_delta"
 	// EventApprovalRequired asks the user whether a tool may run.
 	EventApprovalRequired EventType = "bridge.tool.approval_required"
@@ -259,14 +257,14 @@ type Event struct {
 	Type EventType `json:"type"`
 	// Data is the event's JSON object.
 	Data json.RawMessage `json:"data"`
-	// Seq is the number of the change for events that are replayed from the
-	// table (messages), zero for those that only the present see.
+	// Seq is the number of the change, for events that are replayed from the table (messages); zero
+	// for those that only current watchers get.
 	Seq int64 `json:"seq,omitempty"`
 }
 
 // ThreadFilter selects threads of an owner, latest activity first.
 type ThreadFilter struct {
 	Limit  int    // 1 to 200; zero means 50
-	Cursor string // from the page before; empty for the first
+	Cursor string // from the previous page; empty for the first
 	Query  string // words to find in titles and messages; empty for all
 }

@@ -12,31 +12,29 @@ import (
 
 // Limits of [Store.UsageByDay].
 const (
-	// MaxUsageDays is how many days it sums at once.
+	// MaxUsageDays is the longest range, in days.
 	MaxUsageDays = 366
 	maxUsageRows = 10_000
 )
 
-// DayUsage is what the responses of one thread took on one day of UTC.
+// DayUsage is the usage of one thread's responses on one UTC day.
 type DayUsage struct {
 	ThreadID string
-	Title    string // of the thread, as it is now
+	Title    string // the thread's current title
 	Day      string // YYYY-MM-DD
-	// Responses counts all that began on the day, also those that failed.
+	// Responses counts all that began on the day, including failed ones.
 	Responses int64
-	// Tokens, as the upstreams counted them. CachedTokens are among InputTokens.
+	// Tokens as counted by the upstreams. InputTokens includes CachedTokens.
 	InputTokens, OutputTokens, CachedTokens int64
-	// CostUSD is the sum of the costs that are known, nil when none is.
+	// CostUSD is the sum of the known costs, nil if none is known.
 	CostUSD *float64
-	// Unpriced counts the responses that used tokens and whose cost is not known.
+	// Unpriced counts the responses that used tokens but whose cost is unknown.
 	Unpriced int64
 }
 
-// UsageByDay sums what the owner's responses took, by thread and day, the latest
-// day first. first and last name days by their date in UTC, and both are
-// included. Threads that were deleted took what they had used with them. More
-// than MaxUsageDays, or more threads and days than fit into one answer (10000),
-// are ErrInvalid.
+// UsageByDay sums the usage of the owner's responses by thread and day, latest day first. first and
+// last are UTC dates, both included. The usage of deleted threads is gone with them. ErrInvalid
+// means more than MaxUsageDays, or more rows than fit into one answer (10000).
 func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]DayUsage, error) {
 	since, before := midnight(first), midnight(last).AddDate(0, 0, 1)
 	switch days := before.Sub(since) / (24 * time.Hour); {
@@ -70,8 +68,8 @@ func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.T
 	return usage, nil
 }
 
-// midnight is the beginning of a time's day in UTC.
+// midnight returns the beginning of a time's UTC day.
 func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// microdollars cuts the noise that sums of floating-point numbers have.
+// microdollars removes the rounding noise of floating-point sums.
 func microdollars(dollars float64) float64 { return math.Round(dollars*1e6) / 1e6 }

@@ -14,17 +14,16 @@ import (
 const (
 	// pollEvery backs up the hints of other instances.
 	pollEvery = 10 * time.Second
-	// pollFast is instead of them.
+	// pollFast replaces them.
 	pollFast = 500 * time.Millisecond
-	// changesPerRead is how many messages a watch reads at once.
+	// changesPerRead is how many messages a watch reads at a time.
 	changesPerRead = 100
 )
 
-// Publish passes an event on to the present watchers of the thread, on all
-// instances that serve it; that a call or a turn starts or ends is also told to the
-// watchers of the owner. It is not saved, never waits, and a slow watcher
-// loses it (see Dropped). On its way to another instance an event of more than
-// some 7,000 bytes is lost too.
+// Publish passes an event to the current watchers of the thread, on all instances that serve it;
+// the start and end of calls and turns also go to the owner's watchers. It saves nothing and never
+// blocks, and a slow watcher loses the event (see Dropped). Other instances do not get events of
+// more than about 7,000 bytes.
 func (s *Store) Publish(ctx context.Context, key Key, e Event) {
 	e.Seq = 0
 	if len(e.Data) == 0 {
@@ -41,7 +40,7 @@ func (s *Store) Publish(ctx context.Context, key Key, e Event) {
 	s.passOn(ctx, key, e)
 }
 
-// announce tells the watchers what a transaction changed.
+// announce notifies the watchers of a transaction's changes.
 func (s *Store) announce(key Key, n changeSet) {
 	if !n.drew {
 		return
@@ -63,40 +62,38 @@ func (s *Store) announce(key Key, n changeSet) {
 
 func messageEvent(m Message) Event {
 	data, err := encode(map[string]Message{"message": m})
-	if err != nil { // it was read from the table: it is JSON
+	if err != nil { // read from the table, so it is JSON
 		panic(fmt.Sprintf("encode message %s: %v", m.ID, err))
 	}
 	return Event{Type: EventMessage, Data: data, Seq: m.Revision}
 }
 
-// Watch begins to listen to a thread, whether it is there or not: nothing that is
-// published from now on is missed. Events tells it; who does not come to that must
-// call Close.
+// Watch starts watching a thread, whether it exists or not: nothing published from now on is
+// missed. A caller that never uses Events must call Close.
 func (s *Store) Watch(key Key) *Watch { return &Watch{s: s, key: key, w: s.hub.add(key)} }
 
-// Watch listens to a thread. It keeps no goroutine of its own.
+// Watch watches a thread. It has no goroutine of its own.
 type Watch struct {
 	s   *Store
 	key Key
 	w   *watcher
 }
 
-// Close ends the listening. The end of Events does so, too.
+// Close ends the watch. So does the end of Events.
 func (w *Watch) Close() { w.s.hub.remove(w.key, w.w) }
 
-// Events gives the thread's messages that changed after the number after, as
-// events of the type message with Data {"message": …} and the number of the
-// change in Seq, and then follows: what is saved, in order and without a gap,
-// and what is published while the watcher keeps up. after < 0 gives only what is
-// saved from now on. A message that changed several times may come once, in its last form.
-// Before what comes, each question that waits for the user is told again.
+// Events yields the thread's messages that changed after the number after, as events of type
+// message with Data {"message": …} and the number of the change in Seq. Then it follows the thread:
+// saved changes, in order and without gaps, and published events as long as the watcher keeps up.
+// after < 0 skips what was saved before. A message that changed several times may come once, in its
+// latest form. Open approvals come first.
 //
-// The sequence ends with an error: ErrNotFound when there is no such
-// thread, or no longer, that of ctx, or ErrClosed. It may be used once.
+// The sequence ends with an error: ErrNotFound if the thread does not exist (any longer), that of
+// ctx, or ErrClosed. It can be used once.
 func (w *Watch) Events(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer w.Close()
-		// What comes while the table is read is in both, and told once.
+		// What comes while the table is read is in both, but is sent once.
 		v := &view{s: w.s, key: w.key, w: w.w, yield: yield}
 		if err := v.run(ctx, after); err != nil {
 			yield(Event{}, w.s.fail("watch thread", err))
@@ -110,7 +107,7 @@ type view struct {
 	key   Key
 	w     *watcher
 	yield func(Event, error) bool
-	// seen: every change up to this number was told.
+	// seen is the number up to which every change was sent.
 	seen int64
 	done bool // the caller has enough
 	grow growth
@@ -123,7 +120,7 @@ func (v *view) run(ctx context.Context, after int64) error {
 	}
 	v.seen = thread.NextSeq - 1
 	v.grow.texts = map[string][]byte{}
-	// A number that was not given out yet would hide what comes.
+	// A number that was not yet given out would hide later changes.
 	if after >= 0 && after < v.seen {
 		v.seen = after
 		if err := v.read(ctx); err != nil || v.done {
@@ -160,7 +157,7 @@ func (v *view) run(ctx context.Context, after int64) error {
 	return nil
 }
 
-// ask tells the questions that are open. One that comes just now may be told twice.
+// ask sends the open approvals. One that is just being opened may come twice.
 func (v *view) ask(ctx context.Context) error {
 	open, err := v.s.OpenApprovals(ctx, v.key)
 	if err != nil {
@@ -172,7 +169,7 @@ func (v *view) ask(ctx context.Context) error {
 	return nil
 }
 
-// step tells what came since the last one.
+// step sends what came since the last step.
 func (v *view) step(ctx context.Context, behind bool) error {
 	items, missed, gone := v.w.take()
 	if gone {
@@ -207,7 +204,7 @@ func (v *view) step(ctx context.Context, behind bool) error {
 	return nil
 }
 
-// read tells what the table has after seen.
+// read sends what the table has after seen.
 func (v *view) read(ctx context.Context) error {
 	for !v.done {
 		rows, err := v.s.eng.read().ListChanges(ctx, pgdb.ListChangesParams{

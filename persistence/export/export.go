@@ -34,7 +34,7 @@ func FormatOf(name string) (Format, bool) {
 	}
 }
 
-// MediaType is what an HTTP server says of the format.
+// MediaType returns the format's media type for HTTP.
 func (f Format) MediaType() string {
 	switch f {
 	case JSON:
@@ -46,7 +46,7 @@ func (f Format) MediaType() string {
 	}
 }
 
-// Extension is the end of a file's name, without the dot.
+// Extension returns the file name extension, without the dot.
 func (f Format) Extension() string {
 	switch f {
 	case JSON:
@@ -61,14 +61,13 @@ func (f Format) Extension() string {
 // page is how many messages are read at once.
 const page = 200
 
-// reader is what reads messages; *persistence.Store is one.
+// reader reads messages; *persistence.Store is one.
 type reader interface {
 	Messages(ctx context.Context, key persistence.Key, after int64, limit int) ([]persistence.Message, error)
 }
 
-// Messages yields all messages of a thread in order, each of them once: those
-// that move while a live thread is read are left out the second time. An error
-// ends the sequence.
+// Messages yields all messages of a thread in order, each once: messages that move while a live
+// thread is read are skipped the second time. An error ends the sequence.
 func Messages(ctx context.Context, store reader, key persistence.Key) iter.Seq2[persistence.Message, error] {
 	return func(yield func(persistence.Message, error) bool) {
 		seen := map[string]bool{}
@@ -95,8 +94,8 @@ func Messages(ctx context.Context, store reader, key persistence.Key) iter.Seq2[
 	}
 }
 
-// Write writes a thread with its messages. An error is that of messages or of w;
-// what was written until then is no whole file.
+// Write writes a thread with its messages. It returns an error of messages or of w; the output is
+// then incomplete.
 func Write(w io.Writer, format Format, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
 	out := bufio.NewWriterSize(w, 32<<10)
 	var err error
@@ -119,8 +118,7 @@ func Write(w io.Writer, format Format, thread persistence.Thread, messages iter.
 	return nil
 }
 
-// writeJSON writes {"thread":{…},"messages":[…]}, the messages as UIMessages, one
-// on each line.
+// writeJSON writes {"thread":{…},"messages":[…]}, the messages as UIMessages, one per line.
 func writeJSON(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
 	head, err := encode(thread)
 	if err != nil {
@@ -146,7 +144,7 @@ func writeJSON(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[pe
 	return puts(w, "\n]}\n")
 }
 
-// encode is JSON without the escapes for HTML.
+// encode encodes JSON without escaping for HTML.
 func encode(v any) (string, error) {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)

@@ -45,7 +45,7 @@ func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq
 
 func readable(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-// markdownOf is a message under a heading that says who, when, and how.
+// markdownOf returns a message under a heading that says who, when, and how.
 func markdownOf(m persistence.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s · %s%s\n", person(m.Role), readable(m.Metadata.CreatedAt), manner(m.Metadata))
@@ -70,8 +70,7 @@ func markdownOf(m persistence.Message) string {
 	return b.String()
 }
 
-// manner says what is not usual: that a message was spoken, or did not come to
-// its end.
+// manner says what is unusual: that a message was spoken, or did not finish.
 func manner(m persistence.Metadata) string {
 	out := ""
 	if m.Source == persistence.SourceVoice {
@@ -88,7 +87,7 @@ func manner(m persistence.Metadata) string {
 	return out
 }
 
-// markdownTool is a call with its result.
+// markdownTool returns a call with its result.
 func markdownTool(p persistence.Part) string {
 	out := "\nTool " + inline(p.ToolName) + "\n"
 	if len(p.Input) > 0 {
@@ -105,7 +104,7 @@ func markdownTool(p persistence.Part) string {
 	return out
 }
 
-// fenced is JSON in a block whose fence is longer than any in it.
+// fenced returns JSON in a code block whose fence is longer than any inside it.
 func fenced(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
@@ -116,7 +115,7 @@ func fenced(raw json.RawMessage) string {
 	return fence + "json\n" + b.String() + "\n" + fence + "\n"
 }
 
-// inline is text as code in a line.
+// inline returns text as inline code.
 func inline(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	fence := strings.Repeat("`", longestRun(text)+1)
@@ -126,7 +125,7 @@ func inline(text string) string {
 	return fence + text + fence
 }
 
-// longestRun is the length of the longest run of backquotes.
+// longestRun returns the length of the longest run of backquotes.
 func longestRun(text string) int {
 	longest, run := 0, 0
 	for _, r := range text {

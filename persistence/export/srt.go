@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// cueRunes is how much one subtitle shows, in two lines of 42 characters.
+	// cueRunes is the most that one subtitle shows, two lines of 42 characters.
 	cueRunes = 84
-	// readRunes is how many characters people read in a second.
+	// readRunes is how many characters people read per second.
 	readRunes = 15
 	// minCue is the shortest subtitle.
 	minCue = time.Second
 )
 
-// speech is a message as subtitles show it.
+// speech is a message as shown in subtitles.
 type speech struct {
 	at   time.Duration // since the first message
 	who  string
 	text string
 }
 
-// writeSRT writes the words of a thread as SubRip subtitles. A message begins
-// when it was made, counted from the first one, and is shown until it is read or
-// the next one begins, which waits where the subtitles would be too short to see.
+// writeSRT writes the words of a thread as SubRip subtitles. A message's time is counted from the
+// first message. It is shown until it has been read or the next one begins, which is delayed if the
+// subtitles would be too short to read.
 func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) error {
 	var first time.Time
 	var last *speech
@@ -46,7 +46,7 @@ func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) e
 			continue
 		}
 		if last != nil {
-			// The order is that of the conversation; clocks do not go back in it.
+			// The order is that of the conversation; times never go back.
 			next.at = max(next.at, last.at)
 			end, err := writeCues(w, &cues, last, next.at)
 			if err != nil {
@@ -68,7 +68,7 @@ func speechOf(m persistence.Message, first time.Time) (speech, bool) {
 	if h := m.Metadata.HeardText; h != nil {
 		text = *h
 	}
-	// An empty line would end the subtitle, an arrow begin the next.
+	// An empty line would end the subtitle, an arrow begin the next one.
 	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "-->", "→")
 	if text == "" || m.Role == persistence.RoleSystem {
 		return speech{}, false
@@ -76,9 +76,9 @@ func speechOf(m persistence.Message, first time.Time) (speech, bool) {
 	return speech{at: max(0, m.Metadata.CreatedAt.Sub(first)), who: person(m.Role), text: text}, true
 }
 
-// writeCues writes a message as one or more subtitles, each as long as its part
-// of the words and never shorter than minCue, and returns when the last one ends.
-// until is when the next message was made, negative for none.
+// writeCues writes a message as one or more subtitles, each as long as its share of the words and
+// never shorter than minCue, and returns when the last one ends. until is when the next message was
+// made, negative if there is none.
 func writeCues(w *bufio.Writer, cues *int, s *speech, until time.Duration) (end time.Duration, err error) {
 	pieces := split(s.who+": "+s.text, cueRunes)
 	total := 0
@@ -101,8 +101,7 @@ func writeCues(w *bufio.Writer, cues *int, s *speech, until time.Duration) (end 
 	return end, nil
 }
 
-// split cuts text between words into pieces of at most limit runes; a longer
-// word is cut.
+// split cuts text between words into pieces of at most limit runes; longer words are cut.
 func split(text string, limit int) []string {
 	var pieces []string
 	line := []rune(nil)
@@ -124,7 +123,7 @@ func split(text string, limit int) []string {
 	return pieces
 }
 
-// stamp is a time as SubRip writes it: hours, minutes, seconds, milliseconds.
+// stamp formats a time as SubRip does: hours, minutes, seconds, milliseconds.
 func stamp(d time.Duration) string {
 	ms := d.Milliseconds()
 	return fmt.Sprintf("%02d:%02d:%02d,%03d", ms/3_600_000, ms/60_000%60, ms/1000%60, ms%1000)

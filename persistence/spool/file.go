@@ -20,25 +20,24 @@ const (
 	suffix = ".spool"
 	// fresh is the suffix of a file that is not locked yet.
 	fresh = ".new"
-	// headBytes are the length and the checksum before each record.
+	// headBytes are the length and checksum before each record.
 	headBytes = 8
-	// reserve is the space that is taken on the disk before it is needed, in bytes.
+	// reserve is how much disk space is allocated ahead of need, in bytes.
 	reserve = 4 << 20
 )
 
 var (
-	// ErrFull says that the spool holds as much as it may.
+	// ErrFull means that the spool has reached its limit.
 	ErrFull = errors.New("spool is full")
-	// errDamaged says that a record cannot be read though others follow it.
+	// errDamaged means that a record cannot be read although others follow it.
 	errDamaged = errors.New("damaged record")
 
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// record is one entry of a file. The first has the instance. Of the others each
-// has changes of a thread, or says that all records before the offset Applied
-// are in the database. Changes that come from another instance than the first, because
-// the process has begun again meanwhile, name it.
+// record is one entry of a file. The first one names the instance. Each other one holds changes of
+// a thread, or says that all records before the offset Applied are in the database. Changes by
+// another instance, after the process was fenced and rejoined, name it.
 type record struct {
 	Instance string              `json:"instance,omitempty"`
 	Owner    string              `json:"owner,omitempty"`
@@ -47,9 +46,9 @@ type record struct {
 	Applied  int64               `json:"applied,omitempty"`
 }
 
-// file is a file of records. Each is 4 bytes of length, 4 bytes of CRC-32C, both
-// little-endian, and a JSON object. A length of zero is the end: behind it is
-// space that is reserved. One goroutine uses it.
+// file is a file of records. Each is 4 bytes of length, 4 bytes of CRC-32C, both little-endian, and
+// a JSON object. A length of zero marks the end; reserved space follows it. It is not safe for
+// concurrent use.
 type file struct {
 	f        *os.File
 	path     string
@@ -61,13 +60,13 @@ type file struct {
 	pending  int   // changes between head and tail
 }
 
-// create makes a file in dir. It gets its name only when it is locked, so that
-// nobody takes it for that of a dead process.
+// create makes a file in dir. It gets its final name only once locked, so that nobody takes it for
+// a dead process's.
 func create(dir, instance string, limit int64) (*file, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(dir, "*"+fresh) // for this user alone: it holds what people say
+	f, err := os.CreateTemp(dir, "*"+fresh) // readable by this user only: it holds conversations
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +86,8 @@ func create(dir, instance string, limit int64) (*file, error) {
 	return s, syncDir(dir)
 }
 
-// openDead opens the file of another process and finds its end. filelock.ErrLocked
-// says that the process lives.
+// openDead opens another process's file and finds its end. filelock.ErrLocked means that the
+// process is alive.
 func openDead(path string) (*file, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -117,11 +116,11 @@ func openDead(path string) (*file, error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return s, err // also when damaged: what is before that can be used
+	return s, err // even if damaged: what comes before can be used
 }
 
-// append writes records behind the last one and returns when they are on the
-// disk. None of them is there after an error.
+// append writes records behind the last one and returns once they are on disk. After an error none
+// of them is there.
 func (s *file) append(records ...record) error {
 	var buf []byte
 	changes := 0
@@ -130,7 +129,7 @@ func (s *file) append(records ...record) error {
 		if err != nil {
 			return err
 		}
-		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(data))) //nolint:gosec // the limit of the file is smaller
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(data))) //nolint:gosec // nolint:gosec // the file's limit is smaller
 		buf = binary.LittleEndian.AppendUint32(buf, checksum(data))
 		buf = append(buf, data...)
 		changes += len(r.Changes)
@@ -143,7 +142,7 @@ func (s *file) append(records ...record) error {
 		err = s.f.Sync()
 	}
 	if err != nil {
-		// What was written of it must not be found behind shorter records.
+		// A partial write must not be found behind shorter records.
 		return errors.Join(err, s.f.Truncate(s.tail))
 	}
 	s.tail += int64(len(buf))
@@ -151,8 +150,8 @@ func (s *file) append(records ...record) error {
 	return nil
 }
 
-// read reads the record at an offset and gives the offset of the next. io.EOF is
-// the end, also that of a record that was not written to its end.
+// read reads the record at an offset and returns the next offset. io.EOF means the end, or a record
+// that was not completely written.
 func (s *file) read(at int64) (r record, next int64, err error) {
 	var head [headBytes]byte
 	if _, err := s.f.ReadAt(head[:], at); err != nil {
@@ -180,7 +179,7 @@ func (s *file) read(at int64) (r record, next int64, err error) {
 	return r, next, nil
 }
 
-// torn tells a last record that was not written to its end from a damaged one.
+// torn tells an incomplete last record from a damaged one.
 func (s *file) torn(next int64) error {
 	var head [headBytes]byte
 	n, err := s.f.ReadAt(head[:], next)
@@ -197,8 +196,8 @@ func eof(err error) error {
 	return err
 }
 
-// batch reads the changes at the head, up to some bytes, and gives the offset
-// behind them. Neighbours of the same thread and instance become one group.
+// batch reads changes from the head, up to a number of bytes, and returns the offset behind them.
+// Adjacent changes of the same thread and instance form one group.
 func (s *file) batch(size int) (groups []persistence.ThreadChanges, next int64, err error) {
 	for next = s.head; next < s.tail && size > 0; {
 		r, after, err := s.read(next)
@@ -222,8 +221,8 @@ func (s *file) batch(size int) (groups []persistence.ThreadChanges, next int64, 
 	return groups, next, nil
 }
 
-// applied says that everything before an offset is in the database. That this is
-// forgotten in a crash does no harm.
+// applied records that everything before an offset is in the database. Losing this record in a
+// crash does no harm.
 func (s *file) applied(groups []persistence.ThreadChanges, next int64) error {
 	for _, g := range groups {
 		s.pending -= len(g.Changes)
@@ -231,7 +230,7 @@ func (s *file) applied(groups []persistence.ThreadChanges, next int64) error {
 	s.head = next
 	if s.head < s.tail {
 		limit := s.limit
-		s.limit = 0 // this must not fail because the spool is full
+		s.limit = 0 // a full spool must not make this fail
 		defer func() { s.limit = limit }()
 		return s.append(record{Applied: next})
 	}
@@ -243,7 +242,7 @@ func (s *file) applied(groups []persistence.ThreadChanges, next int64) error {
 	return s.f.Sync()
 }
 
-// close removes the file unless something is left in it for the next start.
+// close removes the file unless it holds something for the next start.
 func (s *file) close() error {
 	if s.pending > 0 {
 		return s.f.Close()
@@ -261,5 +260,5 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// list gives the files that processes have left in dir, or use.
+// list returns the files in dir that processes left or are using.
 func list(dir string) ([]string, error) { return filepath.Glob(filepath.Join(dir, "*"+suffix)) }

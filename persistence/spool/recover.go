@@ -10,11 +10,10 @@ import (
 	"voicebridge/persistence/internal/filelock"
 )
 
-// Recover brings what dead processes have left in dir into the database, in their
-// names, so that Store.Recover, which should follow, closes what they left open.
-// Files of living processes stay. A record that was not written to its end is
-// left out: nobody was told that it is saved. A file that is damaged before its
-// end is kept with another name, and what can be read of it is used.
+// Recover brings what dead processes left in dir into the database, on their behalf. Call
+// Store.Recover afterwards, which closes what they left open. Files of live processes stay. An
+// incomplete last record is ignored: nobody was told that it was saved. A file that is damaged
+// elsewhere is renamed and kept, and its readable part is used.
 func Recover(ctx context.Context, dir string, s store, log *slog.Logger) error {
 	paths, err := list(dir)
 	if err != nil {
@@ -33,7 +32,7 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 	f, damage := openDead(path)
 	switch {
 	case errors.Is(damage, filelock.ErrLocked), errors.Is(damage, os.ErrNotExist):
-		return nil // its process lives, or another one was faster
+		return nil // its process is alive, or another one was faster
 	case f == nil && !errors.Is(damage, errDamaged):
 		return damage
 	case f == nil:

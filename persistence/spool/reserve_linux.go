@@ -5,6 +5,6 @@ import (
 	"syscall"
 )
 
-// reserveDisk takes space on the disk for the file, so that some facts find a
-// place when the disk is full. Where it cannot be had the file grows as it is used.
+// reserveDisk allocates disk space for the file, so that some changes still fit when the disk is
+// full. If that is not possible, the file grows with use.
 func reserveDisk(f *os.File, bytes int64) { _ = syscall.Fallocate(int(f.Fd()), 0, 0, bytes) }

@@ -4,5 +4,5 @@ package spool
 
 import "os"
 
-// reserveDisk does nothing here: the file grows as it is used.
+// reserveDisk does nothing here: the file grows with use.
 func reserveDisk(*os.File, int64) {}

@@ -1,12 +1,11 @@
-// Package spool writes what calls say to the database and, while that is away,
-// to a file, so that nothing is lost when the process is killed meanwhile.
+// Package spool writes what calls say to the database and, while that is unavailable, to a file, so
+// that nothing is lost even if the process is killed.
 //
-// A Writer groups the changes of all calls into few transactions. When the
-// database does not take them, or not soon, they go to the file, which is synced to
-// the disk before Commit returns, and from then on all changes do, until the database
-// has taken everything of the file in its order. The file belongs to one process;
-// Recover brings what a dead one has left into the database. Changes may be
-// applied twice, with the effect of once.
+// A Writer groups the changes of all calls into few transactions. If the database does not accept
+// them, or not soon, they go to the file, which is synced to disk before Commit returns; then all
+// changes do, until the database has taken the whole file in order. The file belongs to one
+// process; Recover brings a dead one's into the database. Changes may be applied twice, with the
+// effect of once.
 package spool
 
 import (
@@ -35,7 +34,7 @@ const (
 	maxPause   = 2 * time.Second
 )
 
-// ErrStopped says that the Writer is no longer running.
+// ErrStopped means that the Writer is no longer running.
 var ErrStopped = errors.New("writer has stopped")
 
 // store is the database.

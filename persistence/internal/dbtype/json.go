@@ -10,8 +10,8 @@ import (
 // JSON is a JSON document; nil is NULL.
 type JSON json.RawMessage
 
-// Value gives the document as text: a driver would store bytes as a BLOB in
-// SQLite, which its JSON functions do not read as text.
+// Value returns the document as text: drivers store bytes as BLOBs in SQLite, which its JSON
+// functions do not read as text.
 func (j JSON) Value() (driver.Value, error) {
 	if j == nil {
 		return nil, nil
@@ -19,8 +19,8 @@ func (j JSON) Value() (driver.Value, error) {
 	return string(j), nil
 }
 
-// Scan reads what either driver gives. SQLite turns a bare number into a number
-// (its JSON columns have NUMERIC affinity).
+// Scan reads the value of either driver. SQLite turns a bare number into a number (its JSON columns
+// have NUMERIC affinity).
 func (j *JSON) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:

@@ -1,5 +1,5 @@
-// Package dbtype holds the column types that both engines share, so that the
-// generated structs of both are equal.
+// Package dbtype holds the column types that both engines share, so that their generated structs
+// are identical.
 package dbtype
 
 import (
@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// layout has a fixed width, so that text compares as time does. PostgreSQL keeps
-// microseconds too.
+// layout has a fixed width, so that text sorts by time. PostgreSQL also keeps microseconds.
 const layout = "2006-01-02T15:04:05.000000Z"
 
-// Time is a point in time with microseconds, always in UTC.
+// Time is a point in time, in microseconds and UTC.
 type Time struct{ time.Time }
 
-// At cuts t to what the databases keep.
+// At truncates t to what the databases keep.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Microsecond)} }
 
 // AtPtr is At for columns that may be NULL.
@@ -26,7 +25,7 @@ func AtPtr(t *time.Time) *Time {
 	return new(At(*t))
 }
 
-// Ptr is the way back from a column that may be NULL.
+// Ptr converts back from a column that may be NULL.
 func (t *Time) Ptr() *time.Time {
 	if t == nil {
 		return nil
@@ -34,7 +33,7 @@ func (t *Time) Ptr() *time.Time {
 	return new(t.Time)
 }
 
-// Value writes the time as text: SQLite stores it so, PostgreSQL reads it.
+// Value writes the time as text, which SQLite stores and PostgreSQL parses.
 func (t Time) Value() (driver.Value, error) {
 	if y := t.UTC().Year(); y < 1 || y > 9999 {
 		return nil, fmt.Errorf("write time: year %d does not fit", y)
@@ -42,7 +41,7 @@ func (t Time) Value() (driver.Value, error) {
 	return t.UTC().Format(layout), nil
 }
 
-// Scan reads what either driver gives.
+// Scan reads the value of either driver.
 func (t *Time) Scan(src any) error {
 	switch v := src.(type) {
 	case time.Time:

@@ -1,7 +1,7 @@
-// Package filelock locks files, so that other processes see who lives.
+// Package filelock locks files, so that other processes see which are alive.
 package filelock
 
 import "errors"
 
-// ErrLocked says that another process holds the lock.
+// ErrLocked means that another process holds the lock.
 var ErrLocked = errors.New("locked")

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Open is a best effort where there is no flock: systems that refuse to
-// remove a file that is open give away that another process has it.
+// Open is a best effort without flock: systems that refuse to remove an open file show that another
+// process has it.
 func Open(path string) (*os.File, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, ErrLocked

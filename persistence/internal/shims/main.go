@@ -1,7 +1,6 @@
-// Command shims writes persistence/sqlite_queries.go: the methods that make
-// SQLite's generated queries look like PostgreSQL's. They only convert structs,
-// which Go allows between equal ones, so that file stops compiling where the two
-// schemas or the two sets of queries drift apart.
+// Command shims writes persistence/sqlite_queries.go: the methods that make SQLite's generated
+// queries look like PostgreSQL's. They only convert structs, which Go allows if they are identical,
+// so the file no longer compiles if the two schemas or sets of queries diverge.
 //
 //	go generate ./persistence
 package main
@@ -47,7 +46,7 @@ import (
 type sqliteQueries struct{ q *sqlitedb.Queries }
 `
 
-// generate reads sqlc's interface Querier and gives the code of the methods.
+// generate reads sqlc's interface Querier and returns the code of the methods.
 func generate(querier string) ([]byte, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), querier, nil, parser.SkipObjectResolution)
 	if err != nil {
