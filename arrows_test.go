@@ -49,8 +49,6 @@ var vendors = []struct {
 	{"modernc.org/quickjs", []string{"toolkit/code"}},
 	{"github.com/labstack/echo", []string{"web"}},
 	{"github.com/coder/websocket", []string{"web"}},
-	{"github.com/sashabaranov/go-openai", []string{"llm/openai"}},
-	{"google.golang.org/genai", []string{"llm/google"}},
 	{"go.opentelemetry.io/proto/", []string{"cmd/voicebridge/internal/telemetry", "e2e"}}, // what receivers read
 	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
 	{"github.com/prometheus/", []string{"web", "cmd/voicebridge/internal/telemetry"}},

@@ -1,14 +1,12 @@
 // Package anthropic answers by Anthropic's Messages API.
 // Reference: https://platform.claude.com/docs/en/api/messages.
 //
-// The API is one POST with a stream of events, so there is no client of a vendor
-// here. Requests are in request.go, tools in tools.go, answers in stream.go,
+// Requests are in request.go, tools in tools.go, answers in stream.go,
 // failures in errors.go.
 package anthropic
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
@@ -42,16 +40,12 @@ type Config struct {
 	// Anthropic keeps the prefix for five minutes. Writing to that cache costs a
 	// quarter more than plain input, reading from it a tenth.
 	Cache bool
-	// MaxAnswer limits the size of an answer, in bytes; 0 is 64 MiB.
-	MaxAnswer int64
 }
 
 // Provider is Anthropic. Its methods may be called concurrently.
 type Provider struct {
-	address  string
-	config   Config
-	client   *http.Client
-	failures wire.Failures
+	config Config
+	client *wire.Client
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -66,12 +60,8 @@ func New(config Config) (*Provider, error) {
 		return nil, fmt.Errorf("set up provider anthropic: %w", err)
 	}
 	config.BaseURL = base
-	return &Provider{
-		address:  base + "/v1/messages",
-		config:   config,
-		client:   wire.NewClient(config.HTTPClient, wire.Options{Form: wire.SSE, Lines: true, MaxAnswer: config.MaxAnswer}),
-		failures: wire.Failures{Provider: "anthropic", Label: "Anthropic", Kind: kindOf, Secrets: []string{config.APIKey}},
-	}, nil
+	failures := wire.Failures{Provider: "anthropic", Label: "Anthropic", Kind: kindOf, Secrets: []string{config.APIKey}}
+	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 
 // Name is the provider's name as settings and records have it.
@@ -80,56 +70,11 @@ func (p *Provider) Name() string { return "anthropic" }
 // Stream sends one request and yields the answer as it comes, see
 // [llm.Provider]. Calls come together, when the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
-	return func(yield func(llm.Delta, error) bool) {
-		if p.config.APIKey == "" && p.config.BaseURL == BaseURL {
-			yield(llm.Delta{}, p.failures.NoKey())
-			return
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		ctx, x := wire.NewExchange(ctx, nil)
-		resp, err := p.send(ctx, req)
-		if err != nil {
-			yield(llm.Delta{}, p.failures.Of(ctx, x, err))
-			return
-		}
-		defer resp.Body.Close()
-		if _, refused := x.Problem(); refused {
-			yield(llm.Delta{}, p.failures.Of(ctx, x, nil))
-			return
-		}
-		var a answer
-		for events := json.NewDecoder(resp.Body); !a.done; {
-			var raw json.RawMessage
-			if err = events.Decode(&raw); err != nil {
-				break
-			}
-			d, ok := a.event(raw)
-			if ok && !yield(d, nil) {
-				return
-			}
-		}
-		if !a.finished() && a.problem != nil {
-			yield(llm.Delta{}, p.failures.Problem(*a.problem, nil))
-			return
-		}
-		if !a.finished() {
-			yield(llm.Delta{}, p.failures.Of(ctx, x, err))
-			return
-		}
-		for _, d := range a.end() {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-// send sends a request.
-func (p *Provider) send(ctx context.Context, req llm.Request) (*http.Response, error) {
 	header := http.Header{"Accept": {"text/event-stream"}, "Anthropic-Version": {version}}
 	if p.config.APIKey != "" {
 		header.Set("X-Api-Key", p.config.APIKey)
+	} else if p.config.BaseURL == BaseURL {
+		return p.client.NoKey()
 	}
-	return wire.Post(ctx, p.client, p.address, header, p.request(req))
+	return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header, p.request(req), &answer{})
 }

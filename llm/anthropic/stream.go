@@ -41,22 +41,23 @@ const (
 
 // answer collects what events do not say at once.
 type answer struct {
-	calls   []piece
-	reason  string // why the model has finished
-	counts  map[string]json.RawMessage
-	problem *wire.Problem // in the middle of the stream
-	done    bool
+	calls  []piece
+	reason string // why the model has finished
+	counts map[string]json.RawMessage
+	done   bool
 }
 
-// event returns what an event has for the user now. Blocks and events of other
+// Event returns what an event has for the user now. Blocks and events of other
 // types are passed over.
-func (a *answer) event(raw json.RawMessage) (d llm.Delta, ok bool) {
+func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
+	var d llm.Delta
 	var e event
 	_ = json.Unmarshal(raw, &e) // a field of an unexpected form must not hide the others
 	switch e.Type {
 	case "error":
-		problem := wire.ParseProblem(raw)
-		a.problem, a.done = &problem, true
+		if a.done = a.reason != ""; !a.done {
+			return nil, new(wire.ParseProblem(raw))
+		}
 	case "message_start":
 		a.count(e.Message.Usage)
 		d.Usage = a.usage()
@@ -87,14 +88,20 @@ func (a *answer) event(raw json.RawMessage) (d llm.Delta, ok bool) {
 	case "message_stop":
 		a.done = true
 	}
-	return d, d.Text != "" || d.Reasoning != "" || d.Usage != nil
+	if d == (llm.Delta{}) {
+		return nil, nil
+	}
+	return []llm.Delta{d}, nil
 }
 
-// finished reports whether the answer is whole.
-func (a *answer) finished() bool { return a.reason != "" }
+// Over reports whether the answer has ended.
+func (a *answer) Over() bool { return a.done }
 
-// end returns the calls, the usage and the reason of the end.
-func (a *answer) end() []llm.Delta {
+// End returns the calls, the usage and the reason of the end.
+func (a *answer) End() []llm.Delta {
+	if a.reason == "" {
+		return nil
+	}
 	calls := complete(a.calls, a.reason == maxTokens)
 	var out []llm.Delta
 	for i := range calls {

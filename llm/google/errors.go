@@ -1,32 +1,12 @@
 package google
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"strings"
-
-	"google.golang.org/genai"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
-
-// failure returns the error for an answer that is not whole.
-func (p *Provider) failure(ctx context.Context, x *wire.Exchange, err error) error {
-	if _, refused := x.Problem(); !refused && ctx.Err() == nil {
-		if e, ok := errors.AsType[genai.APIError](err); ok { // in the middle of the stream
-			problem := wire.Problem{Message: e.Message, Type: e.Status}
-			for _, detail := range e.Details {
-				if raw, err := json.Marshal(detail); err == nil {
-					problem.Details = append(problem.Details, raw)
-				}
-			}
-			return p.failures.Problem(problem, nil)
-		}
-	}
-	return p.failures.Of(ctx, x, err)
-}
 
 // kindOf sorts the errors of https://ai.google.dev/gemini-api/docs/troubleshooting
 // by their status and details. A conversation that does not fit has no code of
@@ -68,7 +48,8 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 			return llm.KindTooLong
 		}
 		return llm.KindBadRequest
-	case string(genai.FinishReasonMalformedFunctionCall), string(genai.FinishReasonUnexpectedToolCall), string(genai.FinishReasonTooManyToolCalls):
+	}
+	if malformed(problem.Type) {
 		return llm.KindUnavailable
 	}
 	return wire.KindOfStatus(problem.Status)

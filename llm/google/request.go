@@ -1,10 +1,8 @@
 package google
 
 import (
-	"math"
+	"encoding/json"
 	"strings"
-
-	"google.golang.org/genai"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
@@ -16,27 +14,64 @@ const (
 	roleModel = "model"
 )
 
+// body is a request on the wire.
+type body struct {
+	Contents          []content        `json:"contents"`
+	GenerationConfig  generationConfig `json:"generationConfig"`
+	SystemInstruction *content         `json:"systemInstruction,omitempty"`
+	Tools             []toolSet        `json:"tools,omitempty"`
+}
+
+type generationConfig struct {
+	MaxOutputTokens int      `json:"maxOutputTokens,omitempty"`
+	Temperature     *float64 `json:"temperature,omitempty"`
+	TopP            *float64 `json:"topP,omitempty"`
+}
+
+// content is what one side says.
+type content struct {
+	Parts []part `json:"parts"`
+	Role  string `json:"role"`
+}
+
+// part is one of the things that are said.
+type part struct {
+	FunctionCall     *functionCall     `json:"functionCall,omitempty"`
+	FunctionResponse *functionResponse `json:"functionResponse,omitempty"`
+	InlineData       *blob             `json:"inlineData,omitempty"`
+	Text             string            `json:"text,omitempty"`
+	Thought          bool              `json:"thought,omitempty"`
+	ThoughtSignature []byte            `json:"thoughtSignature,omitempty"`
+}
+
+type blob struct {
+	Data     []byte `json:"data"`
+	MIMEType string `json:"mimeType"`
+}
+
+type functionCall struct {
+	ID   string          `json:"id,omitempty"`
+	Args json.RawMessage `json:"args,omitempty"` // an object
+	Name string          `json:"name"`
+}
+
+type functionResponse struct {
+	Parts    []part          `json:"parts,omitempty"`
+	ID       string          `json:"id,omitempty"`
+	Name     string          `json:"name"`
+	Response json.RawMessage `json:"response"` // an object
+}
+
 // request writes a request.
-func request(req llm.Request) ([]*genai.Content, *genai.GenerateContentConfig) {
+func request(req llm.Request) body {
 	system, turns := wire.Turns(req)
-	config := &genai.GenerateContentConfig{
-		Tools: tools(req.Tools),
-		// The client would ask again by itself after a break in an answer.
-		AutomaticContinuation: new(false),
-	}
-	if req.MaxTokens > 0 {
-		config.MaxOutputTokens = int32(min(req.MaxTokens, math.MaxInt32))
-	}
-	if req.Temperature != nil {
-		config.Temperature = new(float32(*req.Temperature))
-	}
-	if req.TopP != nil {
-		config.TopP = new(float32(*req.TopP))
-	}
+	out := body{Tools: tools(req.Tools), GenerationConfig: generationConfig{
+		MaxOutputTokens: max(0, req.MaxTokens), Temperature: req.Temperature, TopP: req.TopP,
+	}}
 	if len(system) > 0 {
-		config.SystemInstruction = &genai.Content{}
+		out.SystemInstruction = &content{Role: roleUser}
 		for _, text := range system {
-			config.SystemInstruction.Parts = append(config.SystemInstruction.Parts, &genai.Part{Text: text})
+			out.SystemInstruction.Parts = append(out.SystemInstruction.Parts, part{Text: text})
 		}
 	}
 	now := 0 // where the present turn of the conversation begins
@@ -52,40 +87,25 @@ func request(req llm.Request) ([]*genai.Content, *genai.GenerateContentConfig) {
 		}
 	}
 	third := third(req.Model)
-	contents := make([]*genai.Content, 0, len(turns))
 	for i, turn := range turns {
-		contents = append(contents, content(turn, names, third, third && i > now))
+		out.Contents = append(out.Contents, write(turn, names, third, third && i > now))
 	}
-	config.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
-		return exact(body, contents, config.Tools)
-	}}
-	return contents, config
+	return out
 }
 
-// exact puts conversation and tools into a request that the client has written.
-// On its way there it makes a float64 of every number, which loses digits, and a
-// map of every schema, which loses the order in which models write arguments.
-func exact(body map[string]any, contents []*genai.Content, tools []*genai.Tool) map[string]any {
-	body["contents"] = contents
-	if len(tools) > 0 {
-		body["tools"] = tools
-	}
-	return body
-}
-
-// content writes one turn. inside puts the images of a result into it; sign puts a stand-in
+// write writes one turn. inside puts the images of a result into it; sign puts a stand-in
 // where the model's signature of its calls is missing.
-func content(turn wire.Turn, names map[string]string, inside, sign bool) *genai.Content {
-	out := &genai.Content{Role: roleUser}
+func write(turn wire.Turn, names map[string]string, inside, sign bool) content {
+	out := content{Role: roleUser}
 	if turn.Model {
 		out.Role = roleModel
 	}
-	var shown []*genai.Part // images of results, behind all of them
+	var shown []part // images of results, behind all of them
 	for n, m := range turn.Messages {
 		if m.Role == llm.RoleTool {
 			part := result(m, names)
-			if inside {
-				part.FunctionResponse.Parts = imagesInside(m)
+			if inside { // https://ai.google.dev/gemini-api/docs/function-calling#multimodal
+				part.FunctionResponse.Parts = images(m)
 			} else {
 				shown = append(shown, images(m)...)
 			}
@@ -97,7 +117,7 @@ func content(turn wire.Turn, names map[string]string, inside, sign bool) *genai.
 		}
 		out.Parts = append(out.Parts, images(m)...)
 		if strings.TrimSpace(m.Content) != "" {
-			out.Parts = append(out.Parts, &genai.Part{Text: m.Content})
+			out.Parts = append(out.Parts, part{Text: m.Content})
 		}
 		for i, c := range m.ToolCalls {
 			out.Parts = append(out.Parts, call(c, sign && i == 0))
@@ -107,20 +127,10 @@ func content(turn wire.Turn, names map[string]string, inside, sign bool) *genai.
 }
 
 // images writes the images of a message.
-func images(m llm.Message) []*genai.Part {
-	var out []*genai.Part
+func images(m llm.Message) []part {
+	var out []part
 	for _, i := range m.Images {
-		out = append(out, &genai.Part{InlineData: &genai.Blob{Data: i.Data, MIMEType: i.MediaType}})
-	}
-	return out
-}
-
-// imagesInside writes the images of a tool's result as parts of it:
-// https://ai.google.dev/gemini-api/docs/function-calling#multimodal.
-func imagesInside(m llm.Message) []*genai.FunctionResponsePart {
-	var out []*genai.FunctionResponsePart
-	for _, i := range m.Images {
-		out = append(out, genai.NewFunctionResponsePartFromBytes(i.Data, i.MediaType))
+		out = append(out, part{InlineData: &blob{Data: i.Data, MIMEType: i.MediaType}})
 	}
 	return out
 }

@@ -4,128 +4,126 @@ import (
 	"encoding/json"
 	"strings"
 
-	"google.golang.org/genai"
-
 	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
 )
+
+// The reasons of the end that are told apart:
+// https://ai.google.dev/api/generate-content#FinishReason.
+const (
+	unspecified = "FINISH_REASON_UNSPECIFIED"
+	maxTokens   = "MAX_TOKENS"
+	safety      = "SAFETY"
+)
+
+// chunk is one event of an answer.
+type chunk struct {
+	Candidates []struct {
+		Content       content `json:"content"`
+		FinishReason  string  `json:"finishReason"`
+		FinishMessage string  `json:"finishMessage"`
+	} `json:"candidates"`
+	PromptFeedback struct {
+		BlockReason string `json:"blockReason"`
+	} `json:"promptFeedback"`
+	UsageMetadata json.RawMessage `json:"usageMetadata"`
+	Error         json.RawMessage `json:"error"`
+}
 
 // answer collects what chunks do not say at once.
 type answer struct {
-	raws    []rawChunk // read from the wire, not yet seen by chunk
-	calls   []llm.ToolCall
-	reason  string // why the model has finished
-	message string // what it says to that
-	usage   *llm.Usage
+	calls  []llm.ToolCall
+	reason string // why the model has finished
+	usage  *llm.Usage
 }
 
-// rawChunk is what the vendor's client does not hand on as it was sent.
-type rawChunk struct {
-	Candidates []struct {
-		Content struct {
-			Parts []struct {
-				FunctionCall *struct {
-					Args json.RawMessage `json:"args"`
-				} `json:"functionCall"`
-			} `json:"parts"`
-		} `json:"content"`
-	} `json:"candidates"`
-	UsageMetadata json.RawMessage `json:"usageMetadata"`
-}
-
-// arguments returns those of the part with a number, nil if there are none.
-func (r rawChunk) arguments(part int) json.RawMessage {
-	if len(r.Candidates) == 0 || part >= len(r.Candidates[0].Content.Parts) {
-		return nil
+// Event takes a chunk and returns its text and thoughts.
+func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
+	var c chunk
+	_ = json.Unmarshal(raw, &c) // a field of an unexpected form must not hide the others
+	if !wire.Missing(c.Error) {
+		return nil, new(wire.ParseProblem(raw))
 	}
-	call := r.Candidates[0].Content.Parts[part].FunctionCall
-	if call == nil || string(call.Args) == "null" {
-		return nil
+	if !wire.Missing(c.UsageMetadata) {
+		a.usage = counted(c.UsageMetadata)
 	}
-	return call.Args
-}
-
-// raw keeps an event before the vendor's client has it.
-func (a *answer) raw(data []byte) []byte {
-	var r rawChunk
-	_ = json.Unmarshal(data, &r) // what does not fit is missing there too
-	a.raws = append(a.raws, r)
-	return data
-}
-
-// chunk takes a chunk and returns its text and thoughts. The client makes one of
-// each event.
-func (a *answer) chunk(c *genai.GenerateContentResponse) (d llm.Delta) {
-	var raw rawChunk
-	if len(a.raws) > 0 {
-		raw, a.raws = a.raws[0], a.raws[1:]
+	if c.PromptFeedback.BlockReason != "" {
+		a.reason = safety // there will be no candidate
 	}
-	if u := c.UsageMetadata; u != nil {
-		a.usage = &llm.Usage{
-			InputTokens:  int64(u.PromptTokenCount) + int64(u.ToolUsePromptTokenCount),
-			OutputTokens: int64(u.CandidatesTokenCount) + int64(u.ThoughtsTokenCount),
-			CachedTokens: int64(u.CachedContentTokenCount),
-			Raw:          raw.UsageMetadata,
-		}
-	}
-	if f := c.PromptFeedback; f != nil && f.BlockReason != "" {
-		a.reason = string(genai.FinishReasonSafety) // there will be no candidate
-	}
-	if len(c.Candidates) == 0 || c.Candidates[0] == nil {
-		return d
+	if len(c.Candidates) == 0 {
+		return nil, nil
 	}
 	candidate := c.Candidates[0] // only one was asked for
-	if candidate.FinishReason != "" && candidate.FinishReason != genai.FinishReasonUnspecified {
-		a.reason, a.message = string(candidate.FinishReason), candidate.FinishMessage
+	if candidate.FinishReason != "" && candidate.FinishReason != unspecified {
+		a.reason = candidate.FinishReason
 	}
-	if candidate.Content == nil {
-		return d
+	if malformed(a.reason) {
+		return nil, &wire.Problem{Type: a.reason, Message: candidate.FinishMessage}
 	}
 	var text, thoughts strings.Builder
-	for i, part := range candidate.Content.Parts {
+	for _, part := range candidate.Content.Parts {
 		switch {
-		case part == nil:
 		case part.Thought:
 			thoughts.WriteString(part.Text)
 		case part.FunctionCall != nil:
 			if part.FunctionCall.Name != "" {
-				a.calls = append(a.calls, received(part, raw.arguments(i)))
+				a.calls = append(a.calls, received(part))
 			}
 		default:
 			text.WriteString(part.Text)
 		}
 	}
-	return llm.Delta{Text: text.String(), Reasoning: thoughts.String()}
+	if text.Len() == 0 && thoughts.Len() == 0 {
+		return nil, nil
+	}
+	return []llm.Delta{{Text: text.String(), Reasoning: thoughts.String()}}, nil
 }
 
-// finished reports whether the answer is whole.
-func (a *answer) finished() bool { return a.reason != "" }
+// counted reads a usage object. Thoughts count beside the answer, and what tools of
+// Google's read beside the prompt.
+func counted(raw json.RawMessage) *llm.Usage {
+	var u struct {
+		Prompt     int64 `json:"promptTokenCount"`
+		Tools      int64 `json:"toolUsePromptTokenCount"`
+		Candidates int64 `json:"candidatesTokenCount"`
+		Thoughts   int64 `json:"thoughtsTokenCount"`
+		Cached     int64 `json:"cachedContentTokenCount"`
+	}
+	_ = json.Unmarshal(raw, &u) // what is not there is 0
+	return &llm.Usage{InputTokens: u.Prompt + u.Tools, OutputTokens: u.Candidates + u.Thoughts, CachedTokens: u.Cached, Raw: raw}
+}
 
 // malformed reports whether the model has tried to call a tool and failed, so
 // that there is neither an answer nor a call.
-func (a *answer) malformed() bool {
-	switch genai.FinishReason(a.reason) {
-	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, genai.FinishReasonTooManyToolCalls:
+func malformed(reason string) bool {
+	switch reason {
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
 		return true
 	}
 	return false
 }
 
-// end returns the calls, the usage and the reason of the end.
-func (a *answer) end() []llm.Delta {
+// Over is false until the stream ends.
+func (a *answer) Over() bool { return false }
+
+// End returns the calls, the usage and the reason of the end.
+func (a *answer) End() []llm.Delta {
+	if a.reason == "" {
+		return nil
+	}
 	var out []llm.Delta
 	for i := range a.calls {
 		out = append(out, llm.Delta{ToolCall: &a.calls[i]})
 	}
-	return append(out, llm.Delta{Usage: a.usage, Stop: stop(genai.FinishReason(a.reason), len(a.calls) > 0)})
+	return append(out, llm.Delta{Usage: a.usage, Stop: stop(a.reason, len(a.calls) > 0)})
 }
 
 // stop translates finishReason, which is STOP beside calls too.
-func stop(reason genai.FinishReason, calls bool) llm.StopReason {
+func stop(reason string, calls bool) llm.StopReason {
 	switch reason {
-	case genai.FinishReasonMaxTokens:
+	case maxTokens:
 		return llm.StopLength
-	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
-		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII:
+	case safety, "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
 		return llm.StopFilter
 	}
 	if calls {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"google.golang.org/genai"
-
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
@@ -20,74 +18,74 @@ type metadata struct {
 	ThoughtSignature []byte `json:"thoughtSignature,omitempty"`
 }
 
-// tools writes definitions. The schemas go as JSON Schema, which the API knows
-// beside its own.
-func tools(definitions []llm.Tool) []*genai.Tool {
+// toolSet are all tools of a request.
+type toolSet struct {
+	FunctionDeclarations []declaration `json:"functionDeclarations"`
+}
+
+// declaration is a tool. Its schema goes as JSON Schema, which the API knows beside its
+// own.
+type declaration struct {
+	Description string          `json:"description,omitempty"`
+	Name        string          `json:"name"`
+	Schema      json.RawMessage `json:"parametersJsonSchema"`
+}
+
+// tools writes definitions.
+func tools(definitions []llm.Tool) []toolSet {
 	if len(definitions) == 0 {
 		return nil
 	}
-	out := &genai.Tool{}
+	var out toolSet
 	for _, d := range definitions {
-		out.FunctionDeclarations = append(out.FunctionDeclarations, &genai.FunctionDeclaration{
-			Name: d.Name, Description: d.Description, ParametersJsonSchema: wire.Schema(d.Parameters),
-		})
+		out.FunctionDeclarations = append(out.FunctionDeclarations, declaration{Description: d.Description, Name: d.Name, Schema: wire.Schema(d.Parameters)})
 	}
-	return []*genai.Tool{out}
+	return []toolSet{out}
 }
 
 // call writes a call of the model. sign puts a stand-in for a missing signature.
-func call(c llm.ToolCall, sign bool) *genai.Part {
-	part := &genai.Part{FunctionCall: &genai.FunctionCall{ID: c.ID, Name: c.Name, Args: object(wire.Object(c.Arguments))}}
+func call(c llm.ToolCall, sign bool) part {
+	out := part{FunctionCall: &functionCall{ID: c.ID, Name: c.Name, Args: wire.Object(c.Arguments)}}
 	var kept metadata
 	if json.Unmarshal(c.Metadata, &kept) == nil { // else it is another provider's
-		part.ThoughtSignature = kept.ThoughtSignature
+		out.ThoughtSignature = kept.ThoughtSignature
 	}
-	if sign && len(part.ThoughtSignature) == 0 {
-		part.ThoughtSignature = []byte(noSignature)
+	if sign && len(out.ThoughtSignature) == 0 {
+		out.ThoughtSignature = []byte(noSignature)
 	}
-	return part
+	return out
 }
 
 // result writes the answer to a call. The API wants an object: one of the tool
 // is taken as it is, all else becomes its field output or error, which are the
 // names that the API knows.
-func result(m llm.Message, names map[string]string) *genai.Part {
+func result(m llm.Message, names map[string]string) part {
 	name := m.ToolName
 	if name == "" {
 		name = names[m.ToolCallID]
 	}
-	response := map[string]any{}
-	switch text := bytes.TrimSpace([]byte(m.Content)); {
-	case m.Failed:
-		response["error"] = m.Content
-	case len(text) > 0 && text[0] == '{' && json.Valid(text):
-		response = object(text)
-	default:
-		response["output"] = m.Content
+	response := json.RawMessage(bytes.TrimSpace([]byte(m.Content)))
+	if m.Failed || len(response) == 0 || response[0] != '{' || !json.Valid(response) {
+		field := "output"
+		if m.Failed {
+			field = "error"
+		}
+		response, _ = json.Marshal(map[string]string{field: m.Content}) // a map of strings always marshals
 	}
-	return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: m.ToolCallID, Name: name, Response: response}}
+	return part{FunctionResponse: &functionResponse{ID: m.ToolCallID, Name: name, Response: response}}
 }
 
-// object reads a JSON object without a loss of digits.
-func object(raw []byte) map[string]any {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var fields map[string]any
-	if decoder.Decode(&fields) != nil || fields == nil {
-		return map[string]any{}
+// received returns a call as it came.
+func received(p part) llm.ToolCall {
+	c := llm.ToolCall{ID: p.FunctionCall.ID, Name: p.FunctionCall.Name, Arguments: "{}"}
+	if !wire.Missing(p.FunctionCall.Args) {
+		c.Arguments = wire.Arguments(string(p.FunctionCall.Args))
 	}
-	return fields
-}
-
-// received returns a call as it came. raw are its arguments as they were sent:
-// the client has its numbers as float64.
-func received(part *genai.Part, raw json.RawMessage) llm.ToolCall {
-	c := llm.ToolCall{ID: part.FunctionCall.ID, Name: part.FunctionCall.Name, Arguments: wire.Arguments(string(raw))}
 	if c.ID == "" {
 		c.ID = wire.NewCallID()
 	}
-	if len(part.ThoughtSignature) > 0 {
-		if kept, err := json.Marshal(metadata{part.ThoughtSignature}); err == nil {
+	if len(p.ThoughtSignature) > 0 {
+		if kept, err := json.Marshal(metadata{p.ThoughtSignature}); err == nil {
 			c.Metadata = kept
 		}
 	}

@@ -2,14 +2,12 @@
 // only there can the size of the context be set.
 // Reference: https://docs.ollama.com/api/chat.
 //
-// The API is one POST with a stream of JSON lines, so there is no client of a
-// vendor here. Requests are in request.go, tools in tools.go, answers in
-// stream.go, failures in errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go, failures in
+// errors.go.
 package ollama
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"net"
@@ -38,19 +36,13 @@ type Config struct {
 	// NumCtx is the size of the context in tokens; 0 leaves it to the server,
 	// whose default is small and cuts long conversations without a word.
 	NumCtx int
-	// KeepAlive is how long the model stays loaded afterwards, as Ollama writes
-	// it: "10m", "-1" forever; empty leaves it to the server.
-	KeepAlive string
-	// MaxAnswer limits the size of an answer, in bytes; 0 is 64 MiB.
-	MaxAnswer int64
 }
 
 // Provider is one server. Its methods may be called concurrently.
 type Provider struct {
-	address  string
-	config   Config
-	client   *http.Client
-	failures wire.Failures
+	address string
+	config  Config
+	client  *wire.Client
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -61,12 +53,8 @@ func New(config Config) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up provider ollama: %w", err)
 	}
-	return &Provider{
-		address:  base + "/api/chat",
-		config:   config,
-		client:   wire.NewClient(config.HTTPClient, wire.Options{Form: wire.NDJSON, MaxAnswer: config.MaxAnswer}),
-		failures: wire.Failures{Provider: "ollama", Label: "Ollama", Kind: kindOf, Secrets: []string{config.APIKey}},
-	}, nil
+	failures := wire.Failures{Provider: "ollama", Label: "Ollama", Kind: kindOf, Secrets: []string{config.APIKey}}
+	return &Provider{address: base + "/api/chat", config: config, client: wire.NewClient(config.HTTPClient, wire.NDJSON, failures)}, nil
 }
 
 // address completes what OLLAMA_HOST may leave out.
@@ -98,51 +86,9 @@ func (p *Provider) Name() string { return "ollama" }
 // Stream sends one request and yields the answer as it comes, see
 // [llm.Provider]. Calls come together, when the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
-	return func(yield func(llm.Delta, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		ctx, x := wire.NewExchange(ctx, nil)
-		resp, err := p.send(ctx, req)
-		if err != nil {
-			yield(llm.Delta{}, p.failures.Of(ctx, x, err))
-			return
-		}
-		defer resp.Body.Close()
-		if _, refused := x.Problem(); refused {
-			yield(llm.Delta{}, p.failures.Of(ctx, x, nil))
-			return
-		}
-		var a answer
-		for lines := json.NewDecoder(resp.Body); !a.finished(); {
-			var l line
-			if err = lines.Decode(&l); err != nil {
-				break
-			}
-			if l.Error != "" {
-				yield(llm.Delta{}, p.failures.Problem(wire.Problem{Message: l.Error}, nil))
-				return
-			}
-			if d := a.line(l); (d.Text != "" || d.Reasoning != "") && !yield(d, nil) {
-				return
-			}
-		}
-		if !a.finished() {
-			yield(llm.Delta{}, p.failures.Of(ctx, x, err))
-			return
-		}
-		for _, d := range a.end() {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-// send sends a request.
-func (p *Provider) send(ctx context.Context, req llm.Request) (*http.Response, error) {
 	header := http.Header{"Accept": {"application/x-ndjson"}}
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)
 	}
-	return wire.Post(ctx, p.client, p.address, header, p.request(req))
+	return p.client.Stream(ctx, p.address, header, p.request(req), &answer{})
 }

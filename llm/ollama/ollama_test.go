@@ -26,7 +26,7 @@ func TestProvider(t *testing.T) {
 	t.Parallel()
 	llmtest.Run(t, llmtest.Wire{
 		New: func(t *testing.T, baseURL string, client *http.Client) llm.Provider {
-			return provider(t, ollama.Config{Host: baseURL, APIKey: llmtest.Key, HTTPClient: client, NumCtx: 16384, KeepAlive: "10m"})
+			return provider(t, ollama.Config{Host: baseURL, APIKey: llmtest.Key, HTTPClient: client, NumCtx: 16384})
 		},
 		Label:     "Ollama",
 		Path:      "/api/chat",

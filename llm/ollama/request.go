@@ -1,20 +1,17 @@
 package ollama
 
 import (
-	"encoding/json"
-
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
 
 // body is a request on the wire.
 type body struct {
-	Model     string           `json:"model"`
-	Messages  []message        `json:"messages"`
-	Tools     []tool           `json:"tools,omitempty"`
-	Stream    bool             `json:"stream"`
-	KeepAlive *json.RawMessage `json:"keep_alive,omitempty"`
-	Options   options          `json:"options,omitzero"`
+	Model    string    `json:"model"`
+	Messages []message `json:"messages"`
+	Tools    []tool    `json:"tools,omitempty"`
+	Stream   bool      `json:"stream"`
+	Options  options   `json:"options,omitzero"`
 }
 
 // options are those of a model's file that are set here.
@@ -53,23 +50,7 @@ func (p *Provider) request(req llm.Request) body {
 		}
 		out.Messages = append(out.Messages, one)
 	}
-	if p.config.KeepAlive != "" {
-		out.KeepAlive = new(keepAlive(p.config.KeepAlive))
-	}
 	return out
-}
-
-// keepAlive writes a number of seconds as a number and all else as text.
-func keepAlive(text string) json.RawMessage {
-	var seconds int64
-	if json.Unmarshal([]byte(text), &seconds) == nil {
-		return json.RawMessage(text)
-	}
-	quoted, err := json.Marshal(text)
-	if err != nil { // text always marshals
-		return json.RawMessage(`""`)
-	}
-	return quoted
 }
 
 // calls writes the calls of an assistant message.

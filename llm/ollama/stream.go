@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"voicebridge/llm"
+	"voicebridge/llm/internal/wire"
 )
 
 // line is one line of an answer.
@@ -37,8 +38,13 @@ type answer struct {
 	last  *line
 }
 
-// line takes a line and returns its text and thoughts.
-func (a *answer) line(l line) llm.Delta {
+// Event takes a line and returns its text and thoughts.
+func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
+	var l line
+	_ = json.Unmarshal(raw, &l) // a field of an unexpected form must not hide the others
+	if l.Error != "" {
+		return nil, &wire.Problem{Message: l.Error}
+	}
 	for _, c := range l.Message.ToolCalls {
 		if c.Function.Name != "" {
 			a.calls = append(a.calls, received(c, a.calls))
@@ -47,14 +53,20 @@ func (a *answer) line(l line) llm.Delta {
 	if l.Done {
 		a.last = &l
 	}
-	return llm.Delta{Text: l.Message.Content, Reasoning: l.Message.Thinking}
+	if l.Message.Content == "" && l.Message.Thinking == "" {
+		return nil, nil
+	}
+	return []llm.Delta{{Text: l.Message.Content, Reasoning: l.Message.Thinking}}, nil
 }
 
-// finished reports whether the answer is whole.
-func (a *answer) finished() bool { return a.last != nil }
+// Over reports whether the last line has come.
+func (a *answer) Over() bool { return a.last != nil }
 
-// end returns the calls, the usage and the reason of the end.
-func (a *answer) end() []llm.Delta {
+// End returns the calls, the usage and the reason of the end.
+func (a *answer) End() []llm.Delta {
+	if a.last == nil {
+		return nil
+	}
 	var out []llm.Delta
 	for i := range a.calls {
 		out = append(out, llm.Delta{ToolCall: &a.calls[i]})

@@ -1,33 +1,12 @@
 package openai
 
 import (
-	"context"
-	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
-
-// refusal returns the error for a request that has no answer. What the client
-// itself refuses, such as a temperature for a model that has none, never was sent.
-func (p *Provider) refusal(ctx context.Context, x *wire.Exchange, err error) error {
-	_, answered := x.Problem()
-	if _, sent := errors.AsType[*url.Error](err); !sent && !answered && ctx.Err() == nil {
-		return p.failures.Problem(wire.Problem{Type: "invalid_request_error", Message: err.Error()}, nil)
-	}
-	return p.failures.Of(ctx, x, err)
-}
-
-// failure returns the error for an answer that is not whole.
-func (p *Provider) failure(ctx context.Context, x *wire.Exchange, a *answer, err error) error {
-	if a.problem != nil && ctx.Err() == nil {
-		return p.failures.Problem(*a.problem, nil)
-	}
-	return p.failures.Of(ctx, x, err)
-}
 
 // kindOf sorts the errors of https://platform.openai.com/docs/guides/error-codes
 // and of compatible servers.

@@ -2,58 +2,78 @@ package openai
 
 import (
 	"encoding/base64"
-	"math"
 	"strings"
-
-	openai "github.com/sashabaranov/go-openai"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
 
-// noOutput stands for the empty output of a tool, which the client leaves out
-// and the API insists on.
+// noOutput stands for the empty output of a tool, so that no server takes it for a
+// field that is missing.
 const noOutput = "(no output)"
+
+// body is a request on the wire.
+type body struct {
+	Model               string        `json:"model"`
+	Messages            []message     `json:"messages"`
+	MaxTokens           int           `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int           `json:"max_completion_tokens,omitempty"`
+	Temperature         *float64      `json:"temperature,omitempty"`
+	TopP                *float64      `json:"top_p,omitempty"`
+	Stream              bool          `json:"stream"`
+	Tools               []tool        `json:"tools,omitempty"`
+	StreamOptions       streamOptions `json:"stream_options"`
+}
+
+// streamOptions ask for the usage, which streams leave out otherwise.
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// message is one message on the wire.
+type message struct {
+	Role       string `json:"role"`
+	Content    any    `json:"content,omitempty"` // a text, parts, or nothing beside calls
+	ToolCalls  []call `json:"tool_calls,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+}
+
+// part is a part of a message with images.
+type part struct {
+	Type     string    `json:"type"`
+	Text     string    `json:"text,omitempty"`
+	ImageURL *imageURL `json:"image_url,omitempty"`
+}
+
+type imageURL struct {
+	URL string `json:"url"`
+}
 
 // request writes a request. Roles go through as they are: the API has all of
 // ours, and takes system messages anywhere.
-func (p *Provider) request(req llm.Request) openai.ChatCompletionRequest {
-	out := openai.ChatCompletionRequest{Model: req.Model, Tools: tools(req.Tools)}
+func (p *Provider) request(req llm.Request) body {
+	out := body{
+		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
+		Stream: true, StreamOptions: streamOptions{IncludeUsage: true},
+	}
 	if req.System != "" {
-		out.Messages = append(out.Messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: req.System})
+		out.Messages = append(out.Messages, message{Role: string(llm.RoleSystem), Content: req.System})
 	}
 	for _, m := range wire.ImagesOfUsers(req.Messages) {
 		if !m.Empty() {
-			out.Messages = append(out.Messages, message(m))
+			out.Messages = append(out.Messages, write(m))
 		}
 	}
-	if !p.config.OmitStreamOptions {
-		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
-	}
-	if req.Temperature != nil {
-		out.Temperature = number(*req.Temperature)
-	}
-	if req.TopP != nil {
-		out.TopP = number(*req.TopP)
-	}
 	if p.config.LegacyMaxTokens && !reasons(req.Model) {
-		out.MaxTokens = max(0, req.MaxTokens) //nolint:staticcheck // it is the name that most compatible servers know
+		out.MaxTokens = max(0, req.MaxTokens)
 	} else {
 		out.MaxCompletionTokens = max(0, req.MaxTokens)
 	}
 	return out
 }
 
-// number returns n for a field that the client leaves out when it is 0.
-func number(n float64) float32 {
-	if n == 0 {
-		return math.SmallestNonzeroFloat32
-	}
-	return float32(n)
-}
-
-// reasons reports whether the client refuses max_tokens for a model by its name,
-// as OpenAI does.
+// reasons reports whether OpenAI refuses max_tokens for a model, by its name; servers
+// that pass on to OpenAI do so too.
 func reasons(model string) bool {
 	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
 		if strings.HasPrefix(model, prefix) {
@@ -63,20 +83,23 @@ func reasons(model string) bool {
 	return false
 }
 
-// message writes one message.
-func message(m llm.Message) openai.ChatCompletionMessage {
-	out := openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Content}
+// write writes one message.
+func write(m llm.Message) message {
+	out := message{Role: string(m.Role)}
+	if m.Content != "" {
+		out.Content = m.Content
+	}
 	switch m.Role {
 	case llm.RoleTool:
 		out.ToolCallID = callID(m.ToolCallID)
-		if out.Content == "" {
+		if m.Content == "" {
 			out.Content = noOutput
 		}
 	case llm.RoleAssistant:
 		out.ToolCalls = calls(m.ToolCalls)
 	case llm.RoleUser:
 		if len(m.Images) > 0 {
-			out.Content, out.MultiContent = "", parts(m)
+			out.Content = parts(m)
 		}
 	case llm.RoleSystem:
 	}
@@ -84,14 +107,14 @@ func message(m llm.Message) openai.ChatCompletionMessage {
 }
 
 // parts writes a message with images, which go as data URLs.
-func parts(m llm.Message) []openai.ChatMessagePart {
-	var out []openai.ChatMessagePart
+func parts(m llm.Message) []part {
+	var out []part
 	for _, i := range m.Images {
 		address := "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
-		out = append(out, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: address}})
+		out = append(out, part{Type: "image_url", ImageURL: &imageURL{URL: address}})
 	}
 	if strings.TrimSpace(m.Content) != "" {
-		out = append(out, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: m.Content})
+		out = append(out, part{Type: "text", Text: m.Content})
 	}
 	return out
 }

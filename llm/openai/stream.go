@@ -3,65 +3,50 @@ package openai
 import (
 	"encoding/json"
 
-	openai "github.com/sashabaranov/go-openai"
-
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
+
+// chunk is one event of an answer.
+type chunk struct {
+	Choices []struct {
+		Index int `json:"index"`
+		Delta struct {
+			Content          string  `json:"content"`
+			Refusal          string  `json:"refusal"`
+			ReasoningContent string  `json:"reasoning_content"`
+			Reasoning        string  `json:"reasoning"` // the name that OpenRouter and vLLM give it
+			ToolCalls        []piece `json:"tool_calls"`
+		} `json:"delta"`
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage json.RawMessage `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
 
 // answer collects what chunks do not say at once.
 type answer struct {
 	calls  pieces
 	reason string // why the model has finished
 	usage  *llm.Usage
-
-	counted   json.RawMessage // the last usage as it was sent
-	reasoning string          // by the name that OpenRouter and vLLM give it
-	problem   *wire.Problem   // in the middle of the stream
 }
 
-// raw reads from an event what the client does not hand on as it was sent, and
-// takes errors out of its way.
-func (a *answer) raw(data []byte) []byte {
-	var fields struct {
-		Usage   json.RawMessage `json:"usage"`
-		Error   json.RawMessage `json:"error"`
-		Choices []struct {
-			Delta struct {
-				Reasoning string `json:"reasoning"`
-			} `json:"delta"`
-		} `json:"choices"`
+// Event returns what a chunk has for the user now.
+func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
+	var c chunk
+	_ = json.Unmarshal(raw, &c) // a field of an unexpected form must not hide the others
+	if !wire.Missing(c.Error) { // some gateways write null
+		return nil, new(wire.ParseProblem(raw))
 	}
-	_ = json.Unmarshal(data, &fields) // what is no object has neither
-	if len(fields.Usage) > 0 && string(fields.Usage) != "null" {
-		a.counted = fields.Usage
-	}
-	if len(fields.Choices) > 0 {
-		a.reasoning += fields.Choices[0].Delta.Reasoning
-	}
-	if len(fields.Error) == 0 || string(fields.Error) == "null" { // some gateways write null
-		return data
-	}
-	problem := wire.ParseProblem(data)
-	a.problem = &problem
-	return nil
-}
-
-// chunk returns what a chunk has for the user now.
-func (a *answer) chunk(c openai.ChatCompletionStreamResponse) []llm.Delta {
-	if c.Usage != nil {
-		a.usage = &llm.Usage{InputTokens: int64(c.Usage.PromptTokens), OutputTokens: int64(c.Usage.CompletionTokens), Raw: a.counted}
-		if d := c.Usage.PromptTokensDetails; d != nil {
-			a.usage.CachedTokens = int64(d.CachedTokens)
-		}
+	if !wire.Missing(c.Usage) {
+		a.usage = counted(c.Usage)
 	}
 	var out []llm.Delta
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue // only one was asked for
 		}
-		if thought := a.reasoning + choice.Delta.ReasoningContent; thought != "" {
-			a.reasoning = ""
+		if thought := choice.Delta.Reasoning + choice.Delta.ReasoningContent; thought != "" {
 			out = append(out, llm.Delta{Reasoning: thought})
 		}
 		if text := choice.Delta.Content + choice.Delta.Refusal; text != "" {
@@ -71,19 +56,34 @@ func (a *answer) chunk(c openai.ChatCompletionStreamResponse) []llm.Delta {
 			a.calls.add(piece)
 		}
 		if choice.FinishReason != "" {
-			a.reason = string(choice.FinishReason)
+			a.reason = choice.FinishReason
 		}
 	}
-	return out
+	return out, nil
 }
 
-// finished reports whether the answer is whole. The usage comes later, and an
-// answer without it is an answer. Gateways write "error" when their upstream has
-// failed.
-func (a *answer) finished() bool { return a.problem == nil && a.reason != "" && a.reason != "error" }
+// counted reads a usage object.
+func counted(raw json.RawMessage) *llm.Usage {
+	var u struct {
+		PromptTokens     int64 `json:"prompt_tokens"`
+		CompletionTokens int64 `json:"completion_tokens"`
+		Details          struct {
+			CachedTokens int64 `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
+	_ = json.Unmarshal(raw, &u) // what is not there is 0
+	return &llm.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens, CachedTokens: u.Details.CachedTokens, Raw: raw}
+}
 
-// end returns the calls, the usage and the reason of the end.
-func (a *answer) end() []llm.Delta {
+// Over is false until the stream ends: the usage comes behind the reason of the end.
+func (a *answer) Over() bool { return false }
+
+// End returns the calls, the usage and the reason of the end. An answer without usage
+// is an answer. Gateways write "error" when their upstream has failed.
+func (a *answer) End() []llm.Delta {
+	if a.reason == "" || a.reason == "error" {
+		return nil
+	}
 	calls := a.calls.complete(a.reason == "length")
 	var out []llm.Delta
 	for i := range calls {

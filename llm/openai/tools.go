@@ -3,8 +3,6 @@ package openai
 import (
 	"encoding/json"
 
-	openai "github.com/sashabaranov/go-openai"
-
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
@@ -21,27 +19,53 @@ func callID(id string) string {
 	return wire.StandIn(id)
 }
 
+// tool is the definition of one on the wire.
+type tool struct {
+	Function definition `json:"function"`
+	Type     string     `json:"type"`
+}
+
+type definition struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// call is a call on the wire.
+type call struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// piece is a part of a call, as it comes.
+type piece struct {
+	Index    int      `json:"index"`
+	ID       string   `json:"id"`
+	Function function `json:"function"`
+}
+
 // tools writes definitions. The schemas go through as they are: models write
 // arguments in the order of the schema.
-func tools(definitions []llm.Tool) []openai.Tool {
-	out := make([]openai.Tool, 0, len(definitions))
+func tools(definitions []llm.Tool) []tool {
+	var out []tool
 	for _, d := range definitions {
-		out = append(out, openai.Tool{
-			Type:     openai.ToolTypeFunction,
-			Function: &openai.FunctionDefinition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)},
-		})
+		out = append(out, tool{Type: "function", Function: definition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)}})
 	}
 	return out
 }
 
-// calls writes the calls of an assistant message.
-func calls(asked []llm.ToolCall) []openai.ToolCall {
-	out := make([]openai.ToolCall, 0, len(asked))
+// calls writes the calls of an assistant message. The templates of some models read
+// arguments as JSON, and fail on anything else.
+func calls(asked []llm.ToolCall) []call {
+	var out []call
 	for _, c := range asked {
-		// The templates of some models read arguments as JSON, and fail on anything
-		// else.
-		function := openai.FunctionCall{Name: c.Name, Arguments: string(wire.Object(c.Arguments))}
-		out = append(out, openai.ToolCall{ID: callID(c.ID), Type: openai.ToolTypeFunction, Function: function})
+		out = append(out, call{ID: callID(c.ID), Type: "function", Function: function{Name: c.Name, Arguments: string(wire.Object(c.Arguments))}})
 	}
 	return out
 }
@@ -56,21 +80,17 @@ type pieces struct {
 // name with the first piece. Some servers give all calls the index 0, some
 // repeat the id with every piece, some give no id: so a piece begins a call if
 // its index is new, or if it has a name and an id other than that of its index.
-func (s *pieces) add(d openai.ToolCall) {
-	index := 0
-	if d.Index != nil {
-		index = *d.Index
-	}
+func (s *pieces) add(d piece) {
 	if s.places == nil {
 		s.places = map[int]int{}
 	}
-	place, known := s.places[index]
+	place, known := s.places[d.Index]
 	if known && d.Function.Name != "" && d.ID != "" && s.calls[place].ID != "" && d.ID != s.calls[place].ID {
 		known = false
 	}
 	if !known {
 		place = len(s.calls)
-		s.places[index] = place
+		s.places[d.Index] = place
 		s.calls = append(s.calls, llm.ToolCall{})
 	}
 	call := &s.calls[place]

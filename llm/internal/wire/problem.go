@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"net"
 	"net/http"
@@ -140,17 +141,30 @@ type Failures struct {
 	Secrets []string
 }
 
-// Of returns the error for how an exchange ended: err is the vendor's client's,
-// or nil if that saw nothing wrong with an answer that is not complete.
-func (f Failures) Of(ctx context.Context, x *Exchange, err error) error {
+// told returns the error for what the server said in the middle of its answer.
+func (f Failures) told(ctx context.Context, p Problem) error {
 	if ctx.Err() != nil {
 		return f.cancelled(ctx)
 	}
-	if p, ok := x.Problem(); ok {
-		return f.Problem(p, err)
+	return f.Problem(p)
+}
+
+// failure returns the error for how a request ended that has no whole answer: resp is
+// what came, nil if nothing did.
+func (f Failures) failure(ctx context.Context, resp *http.Response, err error) error {
+	if ctx.Err() != nil {
+		return f.cancelled(ctx)
 	}
-	if failure := x.Failure(); failure != nil {
-		err = failure
+	if other, ok := errors.AsType[*notStream](err); ok {
+		p := ParseProblem(other.body)
+		if p.Header = resp.Header; resp.StatusCode/100 != 2 || p.Message == "" {
+			p.Status = resp.StatusCode // else it is that of the beginning
+		}
+		e := f.Problem(p)
+		if e.Err == nil {
+			e.Err = other
+		}
+		return e
 	}
 	var timeout net.Error
 	switch {
@@ -158,19 +172,13 @@ func (f Failures) Of(ctx context.Context, x *Exchange, err error) error {
 		return f.fail(llm.KindBadRequest, f.Label+" sent more than this server accepts, and the answer was stopped.", err)
 	case errors.Is(err, errMalformed):
 		return f.fail(llm.KindUnavailable, f.Label+" sent something unreadable, and the answer broke off.", err)
-	case x.answeredAny():
+	case resp != nil:
 		return f.fail(llm.KindUnavailable, "The answer of "+f.Label+" broke off.", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return f.fail(llm.KindTimeout, f.Label+" did not answer in time.", err)
 	default:
 		return f.fail(llm.KindUnavailable, f.Label+" cannot be reached. Check the network and the address in the settings.", err)
 	}
-}
-
-func (x *Exchange) answeredAny() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.status != 0
 }
 
 // cancelled is the error of a request whose context has ended: a timeout when
@@ -187,8 +195,8 @@ func (f Failures) cancelled(ctx context.Context) error {
 }
 
 // Problem returns the error for what the server said.
-func (f Failures) Problem(p Problem, err error) error {
-	e := f.fail(f.Kind(p), "", err)
+func (f Failures) Problem(p Problem) *llm.Error {
+	e := f.fail(f.Kind(p), "", nil)
 	e.Status = p.Status
 	e.RetryAfter = retryAfter(p, time.Now())
 	e.Message = f.words(e.Kind, p)
@@ -198,13 +206,15 @@ func (f Failures) Problem(p Problem, err error) error {
 	return e
 }
 
-// NoKey is the error of a provider that was set up without its key.
-func (f Failures) NoKey() error {
-	return f.fail(llm.KindAuth, "There is no key for "+f.Label+". Add one to the settings.", nil)
+// NoKey yields the error of a provider that was set up without its key.
+func (f Failures) NoKey() iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
+		yield(llm.Delta{}, f.fail(llm.KindAuth, "There is no key for "+f.Label+". Add one to the settings.", nil))
+	}
 }
 
-// fail returns an error without the vendor's error in its chain: those hold the
-// request with its keys.
+// fail returns an error without err in its chain, which may hold the request with its
+// keys.
 func (f Failures) fail(kind llm.ErrorKind, message string, err error) *llm.Error {
 	e := &llm.Error{Kind: kind, Provider: f.Provider, Message: message}
 	if err != nil {

@@ -20,6 +20,9 @@ func StandIn(id string) string {
 	return "call_" + hex.EncodeToString(sum[:16])
 }
 
+// Missing reports whether a field is not there or null.
+func Missing(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
 // Arguments returns what a model wrote as the arguments of a call, or an empty
 // object for nothing.
 func Arguments(text string) string {

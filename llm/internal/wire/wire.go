@@ -1,7 +1,6 @@
-// Package wire is what the adapters to language models have in common below
-// their vendors' clients: one HTTP exchange with limits and without retries or
-// redirects, a stream of events that is clean whatever the server sends, and
-// failures in words for users, without secrets.
+// Package wire is what the adapters to language models share: one HTTP request
+// whose answer comes as a stream of JSON, with limits and without retries or
+// redirects, and failures in words for users, without secrets.
 package wire
 
 import (
@@ -11,16 +10,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
-	"strings"
-	"sync"
+
+	"voicebridge/llm"
 )
 
-// Limits of an answer, unless the adapter's configuration says otherwise.
+// Limits of an answer.
 const (
-	// MaxAnswer is the size of a whole answer, in bytes.
-	MaxAnswer = 64 << 20
+	// maxAnswer is the size of a whole answer, in bytes.
+	maxAnswer = 64 << 20
 	// MaxEvent is the size of one event or line of it, in bytes.
 	MaxEvent = 4 << 20
 	// maxProblem is how much of an error's body is read, in bytes.
@@ -36,39 +36,89 @@ const (
 	NDJSON             // one JSON object to a line
 )
 
-// Options say what a client's exchanges have in common.
-type Options struct {
-	Form Form
-	// Nameless takes the names off events, for a client that knows none.
-	Nameless bool
-	// Lines hands events on as lines of JSON, for an adapter that reads them itself.
-	Lines bool
-	// MaxAnswer limits an answer, in bytes; 0 is the package's MaxAnswer.
-	MaxAnswer int64
+// Client asks one provider's server. It may be used concurrently.
+type Client struct {
+	Failures
+
+	http *http.Client
+	form Form
 }
 
-// NewClient returns a client that sends through base (nil for the default
-// transport) and watches the requests whose context has an [Exchange]. These
-// follow no redirect, for keys in headers of their own would go along. It has no
-// timeout: the request's context is the only one.
-func NewClient(base *http.Client, o Options) *http.Client {
+// NewClient returns a client that sends through base, or the default transport if
+// that is nil. It follows no redirect, for keys in headers of their own would go
+// along, and has no timeout: the request's context is the only one.
+func NewClient(base *http.Client, form Form, failures Failures) *Client {
 	client := http.Client{}
 	if base != nil {
 		client = *base
 	}
-	if client.Transport == nil {
-		client.Transport = http.DefaultTransport
-	}
-	if o.MaxAnswer <= 0 {
-		o.MaxAnswer = MaxAnswer
-	}
-	client.Transport = &transport{next: client.Transport, options: o}
 	client.Timeout = 0
-	return &client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{Failures: failures, http: &client, form: form}
 }
 
-// Post sends a value as JSON.
-func Post(ctx context.Context, client *http.Client, address string, header http.Header, value any) (*http.Response, error) {
+// Answer makes what the user gets of the events of one answer.
+type Answer interface {
+	// Event takes an event and returns what it has for the user now. It returns a
+	// problem when the server says that the answer has failed. A field of an
+	// unexpected form must not hide the others.
+	Event(raw json.RawMessage) ([]llm.Delta, *Problem)
+	// Over reports whether nothing that counts is to come.
+	Over() bool
+	// End returns the calls, the usage and the reason of the end; none while the
+	// answer is not whole.
+	End() []llm.Delta
+}
+
+// Stream posts a request as JSON and yields what a makes of the answer, see
+// [llm.Provider]. The sequence can be ranged over once.
+func (c *Client) Stream(ctx context.Context, address string, header http.Header, request any, a Answer) iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		resp, err := c.post(ctx, address, header, request)
+		if err != nil {
+			yield(llm.Delta{}, c.failure(ctx, nil, err))
+			return
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode/100 != 2 {
+			// What arrived of a refusal is worth more than the error that broke it off.
+			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+			yield(llm.Delta{}, c.failure(ctx, resp, &notStream{body}))
+			return
+		}
+		for s := newStream(resp.Body, c.form); !a.Over(); {
+			var event json.RawMessage
+			if event, err = s.next(); err != nil {
+				break
+			}
+			deltas, problem := a.Event(event)
+			if problem != nil {
+				yield(llm.Delta{}, c.told(ctx, *problem))
+				return
+			}
+			for _, d := range deltas {
+				if !yield(d, nil) {
+					return
+				}
+			}
+		}
+		end := a.End()
+		if len(end) == 0 {
+			yield(llm.Delta{}, c.failure(ctx, resp, err))
+			return
+		}
+		for _, d := range end {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+// post sends a value as JSON.
+func (c *Client) post(ctx context.Context, address string, header http.Header, value any) (*http.Response, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
@@ -79,9 +129,9 @@ func Post(ctx context.Context, client *http.Client, address string, header http.
 	if err != nil {
 		return nil, fmt.Errorf("write request: %w", err)
 	}
-	r.Header = header.Clone()
+	r.Header = header
 	r.Header.Set("Content-Type", "application/json")
-	return client.Do(r)
+	return c.http.Do(r)
 }
 
 // CheckURL returns an error unless base is an absolute HTTP address.
@@ -94,110 +144,4 @@ func CheckURL(base string) error {
 		return fmt.Errorf("parse base URL: %q is not an http or https address", u.Redacted())
 	}
 	return nil
-}
-
-// Exchange is one request with its answer.
-type Exchange struct {
-	filter func(data []byte) []byte
-
-	mu      sync.Mutex
-	status  int
-	header  http.Header
-	body    []byte // of an answer that is no stream
-	failure error  // of reading the answer
-}
-
-type exchangeKey struct{}
-
-// NewExchange returns an exchange and a context for the request that it is to
-// watch. filter, if not nil, sees the JSON data of every event before the
-// vendor's client does and returns what that gets instead; it must not keep its
-// argument.
-func NewExchange(ctx context.Context, filter func(data []byte) []byte) (context.Context, *Exchange) {
-	x := &Exchange{filter: filter}
-	return context.WithValue(ctx, exchangeKey{}, x), x
-}
-
-// Failure is why the answer could not be read to its end, nil if it could.
-func (x *Exchange) Failure() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.failure
-}
-
-// Problem is what the server said instead of a stream; ok is false if it said
-// nothing of the kind.
-func (x *Exchange) Problem() (p Problem, ok bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.body == nil {
-		return Problem{}, false
-	}
-	p = ParseProblem(x.body)
-	p.Status, p.Header = x.status, x.header
-	if p.Status/100 == 2 && p.Message != "" {
-		p.Status = 0 // the status was that of the beginning
-	}
-	return p, true
-}
-
-func (x *Exchange) answered(status int, header http.Header) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.status, x.header = status, header
-}
-
-// refused keeps the body of an answer that is no stream.
-func (x *Exchange) refused(body []byte) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.body = append([]byte{}, body...)
-}
-
-func (x *Exchange) fail(err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.failure == nil {
-		x.failure = err
-	}
-}
-
-// transport watches exchanges.
-type transport struct {
-	next    http.RoundTripper
-	options Options
-}
-
-// RoundTrip sends one request.
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	x, ok := r.Context().Value(exchangeKey{}).(*Exchange)
-	if !ok {
-		return t.next.RoundTrip(r)
-	}
-	resp, err := t.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	x.answered(resp.StatusCode, resp.Header)
-	if resp.StatusCode/100 == 2 {
-		resp.Body = newStream(resp.Body, x, t.options)
-		return resp, nil
-	}
-	// What arrived of a refusal is worth more than the error that broke it off.
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
-	_ = resp.Body.Close()
-	x.refused(body)
-	if resp.StatusCode < http.StatusBadRequest {
-		// Whoever follows a redirect takes the key along, and the vendors' clients
-		// take every other status below 400 for a success.
-		resp.StatusCode, resp.Status = http.StatusBadGateway, "502 Bad Gateway"
-	}
-	// They read it too, and one of them expects JSON.
-	text := `{"error":{"message":"see the exchange"}}`
-	resp.Header = resp.Header.Clone()
-	resp.Header.Set("Content-Type", "application/json")
-	resp.Header.Del("Content-Length")
-	resp.ContentLength = int64(len(text))
-	resp.Body = io.NopCloser(strings.NewReader(text))
-	return resp, nil
 }

@@ -1,7 +1,7 @@
 package wire_test
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"voicebridge/llm"
@@ -23,45 +23,55 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // answers is a network on which every request gets one answer.
 type answers struct {
-	status int
-	header http.Header
-	body   string
-	err    error // after the body
+	body string
+	err  error // after the body
+
+	unreachable bool // err comes instead
 }
 
 func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
+	if a.unreachable {
+		return nil, a.err
+	}
 	body := io.Reader(strings.NewReader(a.body))
 	if a.err != nil {
 		body = io.MultiReader(body, failing{a.err})
 	}
-	return &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(body)}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body)}, nil
 }
 
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// exchange sends a request through a and returns what a vendor's client gets.
-func exchange(t *testing.T, a answers, o wire.Options, filter func([]byte) []byte) (string, *wire.Exchange) {
+// collector keeps the events of an answer that never ends by itself.
+type collector struct{ events []string }
+
+func (c *collector) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
+	c.events = append(c.events, string(raw))
+	return nil, nil
+}
+
+func (c *collector) Over() bool { return false }
+
+func (c *collector) End() []llm.Delta { return nil }
+
+var failures = wire.Failures{Provider: "p", Label: "P", Kind: func(p wire.Problem) llm.ErrorKind { return wire.KindOfStatus(p.Status) }}
+
+// exchange sends a request through base and returns the events of the answer, joined,
+// and the error at its end.
+func exchange(t *testing.T, base *http.Client, address string, form wire.Form) (string, *llm.Error) {
 	t.Helper()
-	if a.status == 0 {
-		a.status = http.StatusOK
+	var c collector
+	for _, err := range wire.NewClient(base, form, failures).Stream(t.Context(), address, http.Header{"X-Api-Key": {"secret"}}, "?", &c) {
+		e, ok := errors.AsType[*llm.Error](err)
+		if !ok {
+			t.Fatalf("Stream() = %v", err)
+		}
+		return strings.Join(c.events, "\n"), e
 	}
-	ctx, x := wire.NewExchange(t.Context(), filter)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://host/", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := wire.NewClient(&http.Client{Transport: a}, o).Do(r)
-	if err != nil {
-		t.Fatalf("Do() = %v", err)
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatalf("the client sees an error: %v", err)
-	}
-	return string(got), x
+	t.Fatal("Stream() ends without an error")
+	return "", nil
 }
 
 func TestStream(t *testing.T) {
@@ -70,86 +80,57 @@ func TestStream(t *testing.T) {
 	tests := []struct {
 		name    string
 		form    wire.Form
-		bare    bool
 		body    string
 		err     error
 		want    string
-		failure string // a part of it
-		refused string // the message of what came instead
+		failure string // a part of it, or of what came instead; else the answer just ends
 	}{
 		{name: "nothing"},
-		{name: "events", body: "event: a\ndata: {\"x\":1}\n\ndata: [DONE]\n\n", want: "event: a\ndata: {\"x\":1}\n\ndata: [DONE]\n\n"},
-		{name: "without names", bare: true, body: "event: a\ndata: 1\n\n", want: "data: 1\n\n"},
-		{name: "comments and other fields", body: ": x\n\nid: 1\nretry: 2\nfoo\nfoo: bar\ndata: 1\n: y\n\n", want: "data: 1\n\n"},
-		{name: "carriage returns", body: "data:1\r\n\r\ndata:  2 \r\n\r\n", want: "data: 1\n\ndata: 2\n\n"},
-		{name: "data on lines", body: "data: {\ndata:\"x\":\ndata: 1}\n\n", want: "data: { \"x\": 1}\n\n"},
-		{name: "name without data", body: "event: a\n\ndata: 1\n\n", want: "data: 1\n\n"},
-		{name: "empty data", body: "data\n\ndata:\n\ndata: \n\n", want: ""},
-		{name: "no last line end", body: "data: 1\n\ndata: 2", want: "data: 1\n\ndata: 2\n\n"},
-		{name: "no last empty line", body: "data: [DONE]\n", want: "data: [DONE]\n\n"},
-		{name: "half an event", body: "data: 1\n\ndata: {\"x\":", want: "data: 1\n\n", failure: "unexpected EOF"},
-		{name: "half a name", body: "data: 1\n\nda", want: "data: 1\n\n"},
-		{name: "broken off", body: "data: 1\n\ndata: 2\n", err: broken, want: "data: 1\n\n", failure: "broken"},
-		{name: "no JSON", body: "data: 1\n\ndata: {x}\n\ndata: 3\n\n", want: "data: 1\n\n", failure: "no JSON"},
-		{name: "no UTF-8", body: "event: \xff\ndata: \"a\xff\xfeb\"\n\n", want: "event: \uFFFD\ndata: \"a\uFFFDb\"\n\n"},
-		{name: "an object", body: "{\"error\":\n\"oh\"}\n", failure: "no stream", refused: "oh"},
-		{name: "an object later", body: "data: 1\n\n{\"error\":\"oh\"}", want: "data: 1\n\n", failure: "no stream", refused: "oh"},
-		{name: "an array", body: "[{\"error\":{\"message\":\"oh\"}}]", failure: "no stream", refused: "oh"},
+		{name: "events", body: "event: a\ndata: {\"x\":1}\n\ndata: [DONE]\n\n", want: "{\"x\":1}"},
+		{name: "without names", body: "event: a\ndata: 1\n\n", want: "1"},
+		{name: "comments and other fields", body: ": x\n\nid: 1\nretry: 2\nfoo\nfoo: bar\ndata: 1\n: y\n\n", want: "1"},
+		{name: "carriage returns", body: "data:1\r\n\r\ndata:  2 \r\n\r\n", want: "1\n2"},
+		{name: "data on lines", body: "data: {\ndata:\"x\":\ndata: 1}\n\n", want: "{ \"x\": 1}"},
+		{name: "name without data", body: "event: a\n\ndata: 1\n\n", want: "1"},
+		{name: "empty data", body: "data\n\ndata:\n\ndata: \n\n"},
+		{name: "no last line end", body: "data: 1\n\ndata: 2", want: "1\n2"},
+		{name: "no last empty line", body: "data: [DONE]\n"},
+		{name: "half an event", body: "data: 1\n\ndata: {\"x\":", want: "1", failure: "unexpected EOF"},
+		{name: "half a name", body: "data: 1\n\nda", want: "1"},
+		{name: "broken off", body: "data: 1\n\ndata: 2\n", err: broken, want: "1", failure: "broken"},
+		{name: "no JSON", body: "data: 1\n\ndata: {x}\n\ndata: 3\n\n", want: "1", failure: "no JSON"},
+		{name: "no UTF-8", body: "event: \xff\ndata: \"a\xff\xfeb\"\n\n", want: "\"a\uFFFDb\""},
+		{name: "an object", body: "{\"error\":\n\"oh\"}\n", failure: "oh"},
+		{name: "an object later", body: "data: 1\n\n{\"error\":\"oh\"}", want: "1", failure: "oh"},
+		{name: "an array", body: "[{\"error\":{\"message\":\"oh\"}}]", failure: "oh"},
 		{name: "a page", body: "<html>\n<p>x", failure: "no stream"},
-		{name: "a long line", body: "data: 1\n\ndata: \"" + strings.Repeat("x", wire.MaxEvent) + "\"\n\n", want: "data: 1\n\n", failure: "larger"},
+		{name: "a long line", body: "data: 1\n\ndata: \"" + strings.Repeat("x", wire.MaxEvent) + "\"\n\n", want: "1", failure: "larger"},
 		{name: "a line that never ends", body: strings.Repeat("x", 2*wire.MaxEvent), failure: "larger"},
 		{name: "an event of many lines", body: strings.Repeat("data: 1234567890\n", wire.MaxEvent/11+1), failure: "larger"},
 
-		{name: "lines", form: wire.NDJSON, body: "{}\n\n [1] \r\n", want: "{}\n[1]\n"},
-		{name: "lines without the last end", form: wire.NDJSON, body: "{}\n{\"x\":1}", want: "{}\n{\"x\":1}\n"},
-		{name: "half a line", form: wire.NDJSON, body: "{}\n{\"x\":", want: "{}\n", failure: "unexpected EOF"},
-		{name: "lines broken off", form: wire.NDJSON, body: "{}\n{}", err: broken, want: "{}\n", failure: "broken"},
-		{name: "a line that is no JSON", form: wire.NDJSON, body: "{}\nx\n{}\n", want: "{}\n", failure: "no JSON"},
+		{name: "lines", form: wire.NDJSON, body: "{}\n\n [1] \r\n", want: "{}\n[1]"},
+		{name: "lines without the last end", form: wire.NDJSON, body: "{}\n{\"x\":1}", want: "{}\n{\"x\":1}"},
+		{name: "half a line", form: wire.NDJSON, body: "{}\n{\"x\":", want: "{}", failure: "unexpected EOF"},
+		{name: "lines broken off", form: wire.NDJSON, body: "{}\n{}", err: broken, want: "{}", failure: "broken"},
+		{name: "a line that is no JSON", form: wire.NDJSON, body: "{}\nx\n{}\n", want: "{}", failure: "no JSON"},
 		{name: "a page for lines", form: wire.NDJSON, body: "<html>\n", failure: "no stream"},
 		{name: "a long JSON line", form: wire.NDJSON, body: "\"" + strings.Repeat("x", wire.MaxEvent) + "\"\n", failure: "larger"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, x := exchange(t, answers{body: tt.body, err: tt.err}, wire.Options{Form: tt.form, Nameless: tt.bare}, nil)
+			got, err := exchange(t, &http.Client{Transport: answers{body: tt.body, err: tt.err}}, "http://host/", tt.form)
 			if got != tt.want {
-				t.Errorf("the client reads %.200q, want %.200q", got, tt.want)
+				t.Errorf("the events are %.200q, want %.200q", got, tt.want)
 			}
-			if failure := fmt.Sprint(x.Failure()); !strings.Contains(failure, tt.failure) || (tt.failure == "") != (x.Failure() == nil) {
-				t.Errorf("Failure() = %s, want one with %q", failure, tt.failure)
-			}
-			if p, _ := x.Problem(); p.Message != tt.refused {
-				t.Errorf("Problem() says %q, want %q", p.Message, tt.refused)
+			if failure := fmt.Sprint(err.Err); !strings.Contains(failure, cmp.Or(tt.failure, "EOF")) || tt.failure == "" && failure != "EOF" {
+				t.Errorf("the error has %s, want %q", failure, tt.failure)
 			}
 		})
 	}
 }
 
-func TestMaxAnswer(t *testing.T) {
-	t.Parallel()
-	body := strings.Repeat("data: 1\n\n", 100)
-	for limit, ok := range map[int64]bool{int64(len(body)): true, int64(len(body)) - 1: false, 1: false} {
-		got, x := exchange(t, answers{body: body}, wire.Options{MaxAnswer: limit}, nil)
-		if (x.Failure() == nil) != ok || int64(len(got)) > limit {
-			t.Errorf("with a limit of %d the client reads %d bytes, failure %v", limit, len(got), x.Failure())
-		}
-	}
-}
-
-func TestFilter(t *testing.T) {
-	t.Parallel()
-	got, _ := exchange(t, answers{body: "data: 1\n\ndata: 2\n\ndata: [DONE]\n\n"}, wire.Options{}, func(data []byte) []byte {
-		if string(data) == "1" {
-			return nil
-		}
-		return append([]byte("1"), data...)
-	})
-	if want := "data: 12\n\ndata: [DONE]\n\n"; got != want {
-		t.Errorf("the client reads %q, want %q", got, want)
-	}
-}
-
-// FuzzStream looks for a body that a client could stumble over.
+// FuzzStream looks for a body that an adapter could stumble over.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("event: a\ndata: {}\n\n"), false)
 	f.Add([]byte("data: 1\r\ndata:\xff\n\n{\"error\":"), false)
@@ -159,19 +140,13 @@ func FuzzStream(f *testing.F) {
 		if lines {
 			form = wire.NDJSON
 		}
-		got, x := exchange(t, answers{body: string(body)}, wire.Options{Form: form, Nameless: true}, nil)
-		_, _ = x.Problem()
-		end := "\n\n"
-		if lines {
-			end = "\n"
-		}
-		for event := range strings.SplitSeq(strings.TrimSuffix(got, end), end) {
-			data, ok := strings.CutPrefix(event, "data: ")
-			if got == "" {
+		got, _ := exchange(t, &http.Client{Transport: answers{body: string(body)}}, "http://host/", form)
+		for events := json.NewDecoder(strings.NewReader(got)); ; {
+			var event json.RawMessage
+			if err := events.Decode(&event); errors.Is(err, io.EOF) {
 				return
-			}
-			if !lines && !ok || !json.Valid([]byte(data)) && !strings.HasPrefix(data, "[DONE]") {
-				t.Errorf("the client reads the event %q of %q", event, body)
+			} else if err != nil {
+				t.Fatalf("the events are %q of %q", got, body)
 			}
 		}
 	})
@@ -186,19 +161,8 @@ func TestRedirect(t *testing.T) {
 	defer thief.Close()
 	s := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
 	defer s.Close()
-	ctx, x := wire.NewExchange(t.Context(), nil)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("X-Api-Key", "secret")
-	resp, err := wire.NewClient(s.Client(), wire.Options{}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if p, ok := x.Problem(); !ok || p.Status != http.StatusTemporaryRedirect {
-		t.Errorf("Problem() = %+v, %v, want one with status 307", p, ok)
+	if _, err := exchange(t, s.Client(), s.URL, wire.SSE); err.Status != http.StatusTemporaryRedirect {
+		t.Errorf("Stream() = %v, want an error of status 307", err)
 	}
 }
 
@@ -237,7 +201,7 @@ func TestParseProblem(t *testing.T) {
 		`{"type":"error","error":{"type":"overloaded_error","message":"oh"},"request_id":"r"}`: {Message: "oh", Type: "overloaded_error"},
 		"{\"error\":\"\xff\"}": {Message: "\uFFFD"},
 	} {
-		if diff := cmp.Diff(want, wire.ParseProblem([]byte(body))); diff != "" {
+		if diff := gocmp.Diff(want, wire.ParseProblem([]byte(body))); diff != "" {
 			t.Errorf("ParseProblem(%s) (-want +got):\n%s", body, diff)
 		}
 	}
@@ -245,7 +209,6 @@ func TestParseProblem(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	f := wire.Failures{Provider: "p", Label: "P", Kind: func(p wire.Problem) llm.ErrorKind { return wire.KindOfStatus(p.Status) }}
 	header := func(name, value string) http.Header { return http.Header{name: {value}} }
 	for _, tt := range []struct {
 		name     string
@@ -270,8 +233,8 @@ func TestRetryAfter(t *testing.T) {
 		if tt.details != "" {
 			p.Details = []json.RawMessage{json.RawMessage(`7`), json.RawMessage(tt.details)}
 		}
-		e, ok := errors.AsType[*llm.Error](f.Problem(p, nil))
-		if !ok || e.Kind != llm.KindRate || e.RetryAfter < tt.min || e.RetryAfter > tt.max {
+		e := failures.Problem(p)
+		if e.Kind != llm.KindRate || e.RetryAfter < tt.min || e.RetryAfter > tt.max {
 			t.Errorf("%s: the error is %+v, want one to wait %s to %s", tt.name, e, tt.min, tt.max)
 		}
 	}
@@ -282,11 +245,12 @@ func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const key = "very-secret-key"
 	f := wire.Failures{Provider: "p", Label: "P", Secrets: []string{"", "P", key}, Kind: func(wire.Problem) llm.ErrorKind { return llm.KindBadRequest }}
-	_, x := wire.NewExchange(t.Context(), nil)
-	for _, err := range []error{
-		f.Of(t.Context(), x, fmt.Errorf("dial http://%s/: refused", key)),
-		f.Problem(wire.Problem{Message: "bad " + key}, fmt.Errorf("%w: %s", context.Canceled, key)),
-	} {
+	refused := &http.Client{Transport: answers{err: fmt.Errorf("dial http://%s/: refused", key), unreachable: true}}
+	var all []error
+	for _, err := range wire.NewClient(refused, wire.SSE, f).Stream(t.Context(), "http://host/", http.Header{}, nil, &collector{}) {
+		all = append(all, err)
+	}
+	for _, err := range append(all, f.Problem(wire.Problem{Message: "bad " + key})) {
 		for ; err != nil; err = errors.Unwrap(err) {
 			if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, key) || !strings.Contains(text, "P") && !strings.Contains(text, "***") {
 				t.Errorf("the error is %s", text)
