@@ -253,21 +253,19 @@ func TestCallAgainAtOnce(t *testing.T) {
 	first.next("bridge.ready")
 	b.session(1).Hear()
 	first.next(realtime.TypeInputCommitted)
-	hungUp := make(chan error, 1)
-	go func() { hungUp <- b.calls.Hangup(b.ctx, owner, first.CallID) }()
-	for {
-		second, err := b.try(bridge.Start{ThreadID: first.ThreadID})
-		if isCode(err, bridge.CodeCallActive) {
-			continue // the hang-up has not arrived yet
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		second.next("bridge.ready")
-		break
+	impatient, leave := context.WithCancel(b.ctx)
+	leave()
+	if err := b.calls.Hangup(impatient, owner, first.CallID); !errors.Is(err, context.Canceled) {
+		t.Errorf("hang up without waiting: %v", err)
 	}
-	if err := <-hungUp; err != nil {
+	// What is asked of the call next is answered when it has taken the hang-up.
+	if _, err := b.calls.Interrupt(b.ctx, first.key()); err != nil {
 		t.Error(err)
+	}
+	second := b.dial(bridge.Start{ThreadID: first.ThreadID})
+	second.next("bridge.ready")
+	if reason := first.ended(); reason != bridge.EndHangup {
+		t.Errorf("the first call ended because of %s", reason)
 	}
 }
 

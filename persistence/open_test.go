@@ -57,6 +57,16 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// A database whose tables are not those of its migrations is refused.
+func TestOpenWithoutATable(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	persistencetest.Rows(t, url, "DROP TABLE queue_pauses")
+	if _, err := persistence.Open(t.Context(), url, persistence.Options{}); err == nil || !strings.Contains(err.Error(), "queue_pauses") {
+		t.Errorf("Open() = %v", err)
+	}
+}
+
 // Any file name will do, and nobody else may read the file.
 func TestSQLiteFile(t *testing.T) {
 	t.Parallel()

@@ -165,13 +165,17 @@ func (e *sqliteEngine) close() error {
 }
 
 func (e *sqliteEngine) migrate(ctx context.Context) error {
-	err := migrate(ctx, goose.DialectSQLite3, "sqlite", e.writer)
+	if err := migrate(ctx, goose.DialectSQLite3, "sqlite", e.writer); err != nil {
+		return err
+	}
+	writes, err := sqlitedb.Prepare(ctx, e.writer)
 	if err != nil {
 		return err
 	}
-	if e.writes, err = sqlitedb.Prepare(ctx, e.writer); err != nil {
-		return err
+	reads, err := sqlitedb.Prepare(ctx, e.reader)
+	if err != nil {
+		return errors.Join(err, writes.Close())
 	}
-	e.reads, err = sqlitedb.Prepare(ctx, e.reader)
-	return err
+	e.writes, e.reads = writes, reads
+	return nil
 }

@@ -65,7 +65,7 @@ func (o *output) String() string {
 func failing(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	// A command that does not fail is stopped.
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var out, errs output
 	code = execute(ctx, args, environ, &out, &errs)

@@ -115,19 +115,35 @@ func TestOutboxLimits(t *testing.T) {
 	}
 }
 
+// TestOutboxEndsWithItsLeg runs in bubbles, where a run that would go on for ever fails at once.
 func TestOutboxEndsWithItsLeg(t *testing.T) {
 	t.Parallel()
-	leg := &slowLeg{tokens: make(chan struct{}, 1), closed: true}
-	leg.tokens <- struct{}{}
-	o := newOutbox("browser", quiet(), func(int) {})
-	o.push([]byte("x"), false)
-	o.run(t.Context(), leg) // returns
-
-	ctx, cancel := context.WithCancel(t.Context())
-	idle := newOutbox("browser", quiet(), func(int) {})
-	done := task.Go(func() { idle.run(ctx, leg) })
-	cancel()
-	<-done
+	t.Run("closed", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			leg := &slowLeg{tokens: make(chan struct{}, 2), closed: true}
+			leg.tokens <- struct{}{}
+			leg.tokens <- struct{}{}
+			o := newOutbox("browser", quiet(), func(int) {})
+			o.push([]byte("first"), false)
+			o.push([]byte("second"), false)
+			o.run(t.Context(), leg)
+			if len(leg.tokens) != 1 {
+				t.Error("a closed leg was tried again")
+			}
+		})
+	})
+	t.Run("idle", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			o := newOutbox("browser", quiet(), func(int) {})
+			done := task.Go(func() { o.run(ctx, new(slowLeg)) })
+			synctest.Wait()
+			cancel()
+			<-done
+		})
+	})
 }
 
 func TestOutboxSendsAtOnce(t *testing.T) {
