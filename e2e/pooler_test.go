@@ -16,7 +16,7 @@ func TestBehindAPooler(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, rigConfig{database: persistencetest.NewPooler(t).URL(t), environ: append(slices.Clone(waiting), "VOICEBRIDGE_LIMITS__MAX_CALLS_PER_OWNER=1")})
 	for i, n := range c.nodes {
-		if !strings.Contains(n.stderr.String(), "other processes are asked twice a second") {
+		if !strings.Contains(n.stderr.String(), "the database is polled twice a second") {
 			t.Errorf("process %d does not say that it is behind a pooler", i)
 		}
 	}

@@ -57,7 +57,7 @@ func (s *Store) Batch(ctx context.Context, key Key, fn func(*Batch) error) error
 		}
 		return b.err
 	})
-	if err != nil && err == b.err { //nolint:errorlint // nolint:errorlint // the very same error, which already says what was done
+	if err != nil && err == b.err { //nolint:errorlint // the very same error, which already says what was done
 		return err
 	}
 	if err != nil {

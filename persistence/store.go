@@ -253,7 +253,7 @@ func (s *Store) fail(what string, err error) error {
 		case problemAway:
 			sentinel = ErrUnavailable
 		}
-		if s.isClosed() && (sentinel == nil || sentinel == ErrUnavailable) { //nolint:errorlint // nolint:errorlint // it is our own
+		if s.isClosed() && (sentinel == nil || sentinel == ErrUnavailable) { //nolint:errorlint // it is our own
 			sentinel = ErrClosed
 		}
 	}

@@ -225,7 +225,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 		return false, err
 	}
 	if err := key.check(); err != nil {
-		return false, nil //nolint:nilerr // nolint:nilerr // no such thread can exist
+		return false, nil //nolint:nilerr // no such thread can exist
 	}
 	var n int64
 	err = s.write(ctx, func(q queries) (err error) {

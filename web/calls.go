@@ -20,7 +20,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// calls answers the routes about calls.
+// calls serves the routes about calls.
 type calls struct {
 	calls   voiceCalls
 	limits  *access.Allowances
@@ -41,18 +41,18 @@ func (h *calls) routes(r router) {
 	r.POST("/v1/realtime/calls/:call_id/hangup", h.hangUp, r.userOrSecret)
 }
 
-// Limits of what sets up a call, in bytes.
+// Limits on a request that sets up a call, in bytes.
 const (
 	maxSDP     = 64 << 10
 	maxSession = 64 << 10
 	maxCallID  = 128
-	// maxParts is a multipart body with both and the headers of its parts.
+	// maxParts limits a multipart body with both parts and their headers.
 	maxParts = maxSDP + maxSession + 8<<10
 )
 
 const headerThreadID = "X-Thread-Id"
 
-// voiceCalls is what the routes need of the live calls; *bridge.Calls is one.
+// voiceCalls is what the routes need of the live calls; *bridge.Calls implements it.
 type voiceCalls interface {
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
@@ -72,7 +72,7 @@ type offer struct {
 	session json.RawMessage
 }
 
-// notHere tells a client whose base URL is too short where calls are set up.
+// notHere tells a client whose base URL is incomplete where calls are set up.
 func notHere(echo.Context) error {
 	return problem.NotFound("not_found", "Calls are set up by POST /v1/realtime/calls. A client that takes the whole address, as OpenAI's JavaScript SDK does, needs it with this path: https://HOST/v1/realtime/calls.")
 }
@@ -117,8 +117,8 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 	return h.placeWithSecret(ctx, start, who.Secret)
 }
 
-// placeWithSecret keeps the call to the secret's thread and gives it the
-// secret's session: what the application's server fixed, its page cannot change.
+// placeWithSecret restricts the call to the secret's thread and gives it the secret's session: what
+// the application's server fixed, its page cannot change.
 func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
 	if start.ThreadID != "" && start.ThreadID != secret.Thread {
 		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
@@ -177,7 +177,7 @@ func (h *calls) place(ctx context.Context, start bridge.Start) (bridge.Started, 
 	return started, nil
 }
 
-// hasCall says whether the thread has a live call, in any process.
+// hasCall reports whether the thread has a live call, in any process.
 func (h *calls) hasCall(ctx context.Context, key persistence.Key) (bool, error) {
 	if _, ok := h.calls.Live(key.Owner, key.Thread); ok {
 		return true, nil
@@ -189,8 +189,8 @@ func (h *calls) hasCall(ctx context.Context, key persistence.Key) (bool, error) 
 	return err == nil, err
 }
 
-// reconnect gives a live call its browser back: the one that was connected, from
-// another network, or another one of the same owner.
+// reconnect connects a browser to a live call again: the same one, perhaps from another network, or
+// another one of the same owner.
 func (h *calls) reconnect(c echo.Context) error {
 	id, err := h.callOf(c)
 	if err != nil {
@@ -210,7 +210,7 @@ func (h *calls) reconnect(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/sdp", []byte(answer))
 }
 
-// hangUp ends a call of the caller's.
+// hangUp ends one of the owner's calls.
 func (h *calls) hangUp(c echo.Context) error {
 	id, err := h.callOf(c)
 	if err != nil {
@@ -231,8 +231,8 @@ func orCall(err error) error {
 	return err
 }
 
-// callOf reads which call a request is about. A client secret is for calls on its own
-// thread only.
+// callOf returns the call that a request is about. A client secret is only for calls on its own
+// thread.
 func (h *calls) callOf(c echo.Context) (id string, err error) {
 	id, who := c.Param("call_id"), caller(c)
 	if !input.ValidID(id, maxCallID) {
@@ -254,8 +254,7 @@ func (h *calls) callOf(c echo.Context) (id string, err error) {
 	return id, nil
 }
 
-// readOffer reads the body of a call: a bare SDP offer, or a form with the parts
-// sdp and session.
+// readOffer reads the body of a call: a bare SDP offer, or a form with the parts sdp and session.
 func readOffer(c echo.Context) (offer, error) {
 	t, params := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
 	switch t {
@@ -306,7 +305,7 @@ func readOfferForm(c echo.Context, boundary string) (offer, error) {
 	return o, nil
 }
 
-// readPart takes one part of the form. Parts that are not known are left out.
+// readPart reads one part of the form. Unknown parts are ignored.
 func (o *offer) readPart(part *multipart.Part, name string) error {
 	switch name {
 	case "sdp":

@@ -18,18 +18,18 @@ import (
 	"voicebridge/web/problem"
 )
 
-// How long a client secret lives, in seconds.
+// Lifetime of a client secret, in seconds.
 const (
 	secretDefaultTTL = 600
 	secretMinTTL     = 10
 	secretMaxTTL     = 7200
 )
 
-// clientSecrets answers the routes about short-lived tokens.
+// clientSecrets serves the routes about client secrets.
 type clientSecrets struct {
 	auth   *access.Authenticator
 	store  threadReader
-	model  string // of calls, as the answers name it
+	model  string // of calls, as shown in answers
 	now    func() time.Time
 	events securityLog
 }
@@ -46,7 +46,7 @@ type secretRequest struct {
 	} `json:"expires_after"`
 	Session  json.RawMessage `json:"session"`
 	ThreadID *string         `json:"thread_id"`
-	// MayChange is what clients may change of Session, which is fixed for them.
+	// MayChange lists what clients may change in Session, which is otherwise fixed.
 	MayChange []string `json:"client_may_change"`
 }
 
@@ -57,7 +57,7 @@ type secretAnswer struct {
 	ThreadID  *string         `json:"thread_id"`
 }
 
-// create mints a client secret for the caller.
+// create issues a client secret.
 func (h *clientSecrets) create(c echo.Context) error {
 	var body secretRequest
 	if err := input.JSON(c, &body, true); err != nil {
@@ -74,12 +74,12 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if err := body.checkMayChange(); err != nil {
 		return err
 	}
-	// A page's session settings are requests like those of any other client.
+	// Session settings from a page are mere requests, like any other client's.
 	secret.Fixed, secret.MayChange = secret.Session != nil && caller(c).IsProgram(), body.MayChange
 	if body.ThreadID != nil {
 		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
 	} else {
-		// The id is known from the start, so that all instances open the same thread.
+		// The id is known from the start, so that all instances use the same thread.
 		secret.Thread, secret.MakesThread = persistence.NewID(), true
 	}
 	if err != nil {
@@ -93,12 +93,12 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	h.events.note(c, "client secret made", secret.Owner, "expires_at", secret.Expires.UTC())
+	h.events.note(c, "client secret issued", secret.Owner, "expires_at", secret.Expires.UTC())
 	return c.JSON(http.StatusOK, secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: shown, ThreadID: body.ThreadID})
 }
 
-// revoke ends a client secret of the caller, which stands in the body and not in the
-// path: paths are logged.
+// revoke revokes one of the owner's client secrets. It is in the body and not in the path, because
+// paths are logged.
 func (h *clientSecrets) revoke(c echo.Context) error {
 	var body struct {
 		Value string `json:"value"`
@@ -147,7 +147,7 @@ func (r secretRequest) ttl() (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// ownThread checks that the thread is the caller's.
+// ownThread checks that the thread belongs to the client.
 func (h *clientSecrets) ownThread(c echo.Context, owner, id string) (string, error) {
 	if !input.ValidID(id, maxThreadID) {
 		return "", errNoThread
@@ -176,8 +176,8 @@ func sessionObject(raw json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// shownSession is the session as the answer shows it: what of it calls will have,
-// with the model that this server uses.
+// shownSession returns the session for the answer: the parts of it that calls will use, and the
+// model of this server.
 func (h *clientSecrets) shownSession(secret access.ClientSecret) (json.RawMessage, error) {
 	fields, err := keep(secret.Session, "audio", "tools")
 	if err == nil && secret.Fixed {
@@ -218,7 +218,7 @@ func shownAudio(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(shown)
 }
 
-// keep returns the named fields of a JSON object; none of one that is missing.
+// keep returns the named fields of a JSON object, if it is not missing.
 func keep(raw json.RawMessage, names ...string) (map[string]json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if len(raw) > 0 {

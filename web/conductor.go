@@ -15,7 +15,7 @@ import (
 	"voicebridge/web/socket"
 )
 
-// conductors answers the route of apps that speak themselves.
+// conductors serves the route of apps with their own voice.
 type conductors struct {
 	store interface {
 		threadReader
@@ -29,8 +29,7 @@ type conductors struct {
 
 func (h *conductors) routes(r router) { r.GET("/conductor", h.conduct, r.user) }
 
-// conduct opens the socket of an app that runs tools itself and speaks with its
-// own voice.
+// conduct opens the socket of an app that runs tools itself and speaks with its own voice.
 func (h *conductors) conduct(c echo.Context) error {
 	id := c.QueryParam("session_id")
 	if id == "" {
@@ -60,10 +59,10 @@ func (h *conductors) conduct(c echo.Context) error {
 	})
 }
 
-// newSession are the ids that an app may choose for a session of its own.
+// newSession matches ids that an app may choose for a new session.
 var newSession = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// ensure finds the app's session, or makes one with the id that the app has chosen.
+// ensure finds the app's session, or creates one with the id that the app chose.
 func (h *conductors) ensure(ctx context.Context, key persistence.Key) error {
 	_, err := h.store.Thread(ctx, key)
 	if !errors.Is(err, persistence.ErrNotFound) {

@@ -21,12 +21,12 @@ import (
 	"voicebridge/web/problem"
 )
 
-// statusClientClosed is the status that is logged when the client went away
-// before there was an answer. Nobody receives it.
+// statusClientClosed is logged if the client went away before there was an answer. Nobody receives
+// it.
 const statusClientClosed = 499
 
-// classify turns any error into what the client is told. It is the only place
-// that knows which failure is which status.
+// classify turns any error into what the client is told. It is the only place that maps failures to
+// statuses.
 func classify(err error) *problem.Error {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
@@ -56,8 +56,8 @@ func classify(err error) *problem.Error {
 	return &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
 }
 
-// plainInvalid returns the store's words about an invalid value without the
-// chain of verbs around them, which is of no use to a client.
+// plainInvalid returns the store's message about an invalid value without its wrapping, which is no
+// use to a client.
 func plainInvalid(err error) string {
 	text := err.Error()
 	if _, after, ok := strings.Cut(text, persistence.ErrInvalid.Error()+": "); ok {
@@ -92,7 +92,7 @@ func classifyBridge(e *bridge.Error) *problem.Error {
 	return out
 }
 
-// classifyChat names failures of text turns; nil for every other.
+// classifyChat classifies failures of text turns; nil for all others.
 func classifyChat(err error) *problem.Error {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return classifyProvider(e)
@@ -130,8 +130,8 @@ func classifyChat(err error) *problem.Error {
 	return nil
 }
 
-// classifyProvider says that a language model failed. The codes are ours: a 401
-// of a provider is not the client's.
+// classifyProvider reports that a language model failed. The codes are ours: a provider's 401 is
+// not the client's.
 func classifyProvider(e *llm.Error) *problem.Error {
 	out := &problem.Error{Status: http.StatusBadGateway, Code: "provider_" + string(e.Kind), Message: realtime.MaskKeys(e.Message)}
 	switch e.Kind {
@@ -147,7 +147,7 @@ func classifyProvider(e *llm.Error) *problem.Error {
 	return out
 }
 
-// plainWords leaves out the chain of verbs before a sentinel's own words.
+// plainWords removes the wrapping before a sentinel's own text.
 func plainWords(text string, sentinel error) string {
 	if i := strings.Index(text, sentinel.Error()); i >= 0 {
 		return text[i:] + "."
@@ -160,7 +160,7 @@ func classifyEcho(e *echo.HTTPError) *problem.Error {
 	case http.StatusNotFound:
 		return problem.NotFound("not_found", "There is no such route.")
 	case http.StatusMethodNotAllowed:
-		return &problem.Error{Status: e.Code, Code: "method_not_allowed", Message: "This route does not take this method."}
+		return &problem.Error{Status: e.Code, Code: "method_not_allowed", Message: "This route does not accept this method."}
 	default:
 		return &problem.Error{Status: e.Code, Code: "http_" + strconv.Itoa(e.Code), Message: http.StatusText(e.Code)}
 	}
@@ -195,15 +195,14 @@ type plainErrorBody struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
 	Param   string `json:"param,omitempty"`
-	// Success is false where answers say that they are one, else nil.
+	// Success is false in answers that have such a field, else nil.
 	Success *bool `json:"success,omitempty"`
 }
 
-// errorWriter answers requests that failed.
+// errorWriter answers failed requests.
 type errorWriter struct{ log *slog.Logger }
 
-// write is echo's error handler. Routes under /v1 answer in OpenAI's form,
-// all others in ours.
+// write is echo's error handler. Routes under /v1 answer in OpenAI's form, all others in our own.
 func (w errorWriter) write(err error, c echo.Context) {
 	e := classify(err)
 	if e.Status >= http.StatusInternalServerError {

@@ -22,7 +22,7 @@ import (
 	"voicebridge/web/socket"
 )
 
-// threadSockets answers the routes of the thread socket.
+// threadSockets serves the routes of the thread socket.
 type threadSockets struct {
 	store interface {
 		threadReader
@@ -54,10 +54,10 @@ type watcher interface {
 	Dropped() int64
 }
 
-// maxSocketRead is the size of one message to a thread socket, in bytes.
+// maxSocketRead limits one message to a thread socket, in bytes.
 const maxSocketRead = 4 << 10
 
-// Types of messages to a thread socket. Keep-alives are dropped.
+// Types of messages to a thread socket. Keep-alives are ignored.
 const (
 	typeApprove   = "bridge.tool.approve"
 	typeDeny      = "bridge.tool.deny"
@@ -70,14 +70,14 @@ type connectedData struct {
 	QueueLength  int            `json:"queue_length"`
 	QueueConfig  queue.Settings `json:"queue_config"`
 	ServerMaxSeq int64          `json:"server_max_seq"`
-	// CallID is the thread's live call, null when there is none.
+	// CallID is the thread's live call, null if there is none.
 	CallID *string `json:"call_id"`
-	// Busy says that a text turn runs on the thread.
+	// Busy is set if a text turn is running on the thread.
 	Busy bool `json:"busy"`
 }
 
-// watch upgrades to a socket that tells the thread's events. Without
-// ?after it begins now: nothing that is newer than the greeting is missed.
+// watch upgrades to a socket with the thread's events. Without ?after it starts now: nothing newer
+// than the greeting is missed.
 func (h *threadSockets) watch(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -116,13 +116,13 @@ func (h *threadSockets) watch(c echo.Context) error {
 		return err
 	}
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
-		k.Limit = -1 // take refuses what is too large and goes on
+		k.Limit = -1 // take rejects what is too large and goes on
 		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
 		return k.Run(ctx, func(ctx context.Context) error { return tell(k, watch.Events(ctx, after), hello) })
 	})
 }
 
-// liveCall is the id of the thread's live call, in any process; nil when there is none.
+// liveCall returns the id of the thread's live call, in any process; nil if there is none.
 func (h *threadSockets) liveCall(ctx context.Context, key persistence.Key) (*string, error) {
 	if id, ok := h.calls.Live(key.Owner, key.Thread); ok {
 		return &id, nil
@@ -134,8 +134,8 @@ func (h *threadSockets) liveCall(ctx context.Context, key persistence.Key) (*str
 	return &rec.ID, err
 }
 
-// tell writes the greeting and then the events as they come. The events wait in
-// the store while a client is slow.
+// tell writes the greeting and then the events as they come. While a client is slow, events wait in
+// the store.
 func tell(k *socket.Socket, events iter.Seq2[persistence.Event, error], hello connectedData) error {
 	data, err := json.Marshal(hello)
 	if err != nil {
@@ -155,8 +155,8 @@ func tell(k *socket.Socket, events iter.Seq2[persistence.Event, error], hello co
 	return nil
 }
 
-// take handles one message of a client. What is wrong with it is told
-// to the client; an error ends the socket.
+// take handles one message from a client. Problems with it are reported to the client; an error
+// ends the socket.
 func (h *threadSockets) take(ctx context.Context, k *socket.Socket, key persistence.Key, kind websocket.MessageType, r io.Reader) error {
 	message, err := io.ReadAll(io.LimitReader(r, maxSocketRead+1))
 	if err != nil {
@@ -177,13 +177,13 @@ func (h *threadSockets) take(ctx context.Context, k *socket.Socket, key persiste
 	return k.Write(persistence.Event{Type: "error", Data: data})
 }
 
-// errorData tells a client what is wrong with its message.
+// errorData says what is wrong with a client's message.
 type errorData struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// decisionBody is a user's answer to the question whether a tool may run.
+// decisionBody is a user's decision on whether a tool may run.
 type decisionBody struct {
 	ToolCallID string `json:"tool_call_id"`
 	Nonce      string `json:"nonce"`
@@ -209,18 +209,18 @@ func (h *threadSockets) handle(ctx context.Context, key persistence.Key, kind we
 		return nil
 	case typeApprove, typeDeny:
 	default:
-		return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server takes no message of type %.50q, only %s and %s.", in.Type, typeApprove, typeDeny))
+		return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server accepts no message of type %.50q, only %s and %s.", in.Type, typeApprove, typeDeny))
 	}
 	d := in.decisionBody
 	if d == (decisionBody{}) {
 		d = in.Data
 	}
 	if d.ToolCallID == "" || d.Nonce == "" {
-		return problem.BadRequest("missing_value", "tool_call_id", "tool_call_id and nonce are needed.")
+		return problem.BadRequest("missing_value", "tool_call_id", "tool_call_id and nonce are required.")
 	}
 	if err := h.chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner}); err != nil {
 		return err
 	}
-	h.calls.Decided(key, d.ToolCallID) // the question may be one of the thread's call
+	h.calls.Decided(key, d.ToolCallID) // the approval may be for the thread's call
 	return nil
 }

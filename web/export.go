@@ -11,7 +11,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// exports answers the route that gives a thread as a file.
+// exports serves the route that exports a thread.
 type exports struct {
 	store interface {
 		threadReader
@@ -22,7 +22,7 @@ type exports struct {
 
 func (h *exports) routes(r router) { r.GET("/api/threads/:id/export", h.export, r.user) }
 
-// export gives a whole thread as a file.
+// export returns a whole thread as a file.
 func (h *exports) export(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -45,8 +45,8 @@ func (h *exports) export(c echo.Context) error {
 	header.Set(echo.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="thread-%s.%s"`, thread.ID, format.Extension()))
 	c.Response().WriteHeader(http.StatusOK)
 	if err := export.Write(c.Response(), format, thread, export.Messages(ctx, h.store, key)); err != nil {
-		// Half a file must not look like a whole one.
-		h.log.Warn("export broken off", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
+		// Half a file must not look complete.
+		h.log.Warn("export interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
 		panic(http.ErrAbortHandler)
 	}
 	return nil

@@ -20,7 +20,7 @@ type healthReader interface {
 
 const readyTimeout = 3 * time.Second
 
-// health answers the routes for operators.
+// health serves the health checks.
 type health struct {
 	store   healthReader
 	metrics *Metrics
@@ -34,12 +34,12 @@ func (h *health) routes(r router) {
 	r.GET("/metrics", echo.WrapHandler(h.metrics.Handler()), r.user)
 }
 
-// healthz says that the process answers.
+// healthz answers as long as the process does.
 func (h *health) healthz(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz says whether new work should be sent here.
+// readyz reports whether new work should be sent here.
 func (h *health) readyz(c echo.Context) error {
 	if h.closing.Load() {
 		return problem.ErrShuttingDown
@@ -48,12 +48,12 @@ func (h *health) readyz(c echo.Context) error {
 	defer cancel()
 	select {
 	case <-h.store.Fenced():
-		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "Other processes took this one for dead; it begins again.", RetryAfter: 5 * time.Second}
+		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "Other processes took this one for dead; it is restarting.", RetryAfter: 5 * time.Second}
 	default:
 	}
 	if err := h.store.Healthy(ctx); err != nil {
-		h.log.Error("database does not answer, or takes nothing", "error", err)
-		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "The database does not answer, or refuses changes.", RetryAfter: 5 * time.Second}
+		h.log.Error("database does not answer or accepts no changes", "error", err)
+		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "The database does not answer or accepts no changes.", RetryAfter: 5 * time.Second}
 	}
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
 }

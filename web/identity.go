@@ -13,15 +13,14 @@ const identityKey = "identity"
 // router registers the routes of a handler.
 type router struct {
 	*echo.Echo
-	// user lets a request through when its caller is known, userOrSecret also takes
-	// client secrets.
+	// user admits authenticated requests; userOrSecret also accepts client secrets.
 	user, userOrSecret echo.MiddlewareFunc
-	// text counts a text of the caller, turn also an answer that is made meanwhile;
-	// thread refuses one who has as many threads as he may.
+	// text counts a text of the owner; turn also counts an answer while it is being made; thread
+	// rejects an owner who has too many threads.
 	text, turn, thread echo.MiddlewareFunc
 }
 
-// identified lets a request through when its caller is known.
+// identified admits authenticated requests.
 func identified(auth *access.Authenticator, events securityLog, secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -38,7 +37,7 @@ func identified(auth *access.Authenticator, events securityLog, secretsToo bool)
 	}
 }
 
-// countsText refuses a caller who sends too much.
+// countsText rejects an owner who sends too much.
 func countsText(limits *access.Allowances) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -50,7 +49,7 @@ func countsText(limits *access.Allowances) echo.MiddlewareFunc {
 	}
 }
 
-// countsThread refuses a caller who has as many threads as he may.
+// countsThread rejects an owner who has too many threads.
 func countsThread(limits *access.Allowances) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -62,7 +61,7 @@ func countsThread(limits *access.Allowances) echo.MiddlewareFunc {
 	}
 }
 
-// countsTurn refuses a caller for whom too many answers are made at once.
+// countsTurn rejects an owner for whom too many answers are being made.
 func countsTurn(limits *access.Allowances) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -76,8 +75,8 @@ func countsTurn(limits *access.Allowances) echo.MiddlewareFunc {
 	}
 }
 
-// caller returns the identity of an authenticated request. A route that was
-// registered without authentication has none: that is a defect, not a request.
+// caller returns the identity of an authenticated request. It panics on a route without
+// authentication, which is a bug.
 func caller(c echo.Context) access.Identity {
 	who, ok := c.Get(identityKey).(access.Identity)
 	if !ok {

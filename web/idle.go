@@ -7,16 +7,15 @@ import (
 	"sync"
 )
 
-// maxIdleConns is how many connections may wait for a next request. A browser comes
-// back with a new one.
+// maxIdleConns limits the connections that wait for another request. Browsers simply open a new
+// one.
 const maxIdleConns = 1000
 
-// idleConns bounds the connections that are kept alive for nothing. Safe for
-// concurrent use.
+// idleConns limits idle connections. It is safe for concurrent use.
 type idleConns struct {
 	limit int
 	mu    sync.Mutex
-	order *list.List // of net.Conn, the longest idle first
+	order *list.List // of net.Conn, longest idle first
 	at    map[net.Conn]*list.Element
 }
 
@@ -24,8 +23,8 @@ func newIdleConns(limit int) *idleConns {
 	return &idleConns{limit: limit, order: list.New(), at: make(map[net.Conn]*list.Element)}
 }
 
-// changed is an [http.Server]'s ConnState. It closes the connection that was idle
-// longest when there are too many.
+// changed is an [http.Server]'s ConnState. If there are too many idle connections, it closes the
+// one that has been idle longest.
 func (c *idleConns) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

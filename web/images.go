@@ -14,7 +14,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// imageStore keeps images beside threads.
+// imageStore stores the images of threads.
 type imageStore interface {
 	SaveImage(ctx context.Context, key persistence.Key, i persistence.Image, quota int64) (persistence.Image, error)
 	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
@@ -22,10 +22,10 @@ type imageStore interface {
 
 var errImageQuota = problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
 
-// images answers the routes about a thread's images.
+// images serves the routes about a thread's images.
 type images struct {
 	store imageStore
-	// quota is how many bytes the images of one owner may have; 0 is no limit.
+	// quota limits the bytes of all images of one owner; 0 means no limit.
 	quota int64
 }
 
@@ -42,8 +42,7 @@ type imageAnswer struct {
 	URL       string `json:"url"`
 }
 
-// add takes an image as the body. Its header must be that of an image of the type
-// that the request names.
+// add takes an image as the body, whose header must be that of an image of the declared type.
 func (h *images) add(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -59,7 +58,7 @@ func (h *images) add(c echo.Context) error {
 	}
 	image, err := persistence.NewImage(data)
 	if err != nil || image.MediaType != declared {
-		return problem.BadRequest("bad_image", "image", fmt.Sprintf("The body is not an image of the type %s, or has more than %d pixels on a side.",
+		return problem.BadRequest("bad_image", "image", fmt.Sprintf("The body is not an image of type %s, or it has more than %d pixels on a side.",
 			declared, persistence.MaxPixels))
 	}
 	saved, err := h.store.SaveImage(c.Request().Context(), key, image, h.quota)
@@ -74,7 +73,7 @@ func (h *images) add(c echo.Context) error {
 	return c.JSON(http.StatusCreated, imageAnswer{saved.ID, saved.MediaType, saved.Width, saved.Height, url})
 }
 
-// read gives an image back. It never changes.
+// read returns an image, which never changes.
 func (h *images) read(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {

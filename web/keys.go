@@ -14,8 +14,8 @@ const maxThreadID = 64
 
 var errNoThread = problem.NotFound("thread_not_found", "There is no such thread.")
 
-// threadKey returns the key of the thread in the path on behalf of the caller.
-// An id that no thread can have is a 404 like any other unknown one.
+// threadKey returns the key of the thread in the path for the request's owner. An impossible id is
+// a 404 like any unknown one.
 func threadKey(c echo.Context) (persistence.Key, error) {
 	id := c.Param("id")
 	if !input.ValidID(id, maxThreadID) {
@@ -24,7 +24,7 @@ func threadKey(c echo.Context) (persistence.Key, error) {
 	return persistence.Key{Owner: caller(c).Owner, Thread: id}, nil
 }
 
-// orThread replaces a not-found error by one that names the thread.
+// orThread replaces a not-found error by one about the thread.
 func orThread(err error) error {
 	if errors.Is(err, persistence.ErrNotFound) {
 		return errNoThread

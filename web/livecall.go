@@ -10,7 +10,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// liveCall knows whether a thread has a live call, in any process.
+// liveCall finds a thread's live call, in any process.
 type liveCall struct {
 	calls interface {
 		Live(owner, threadID string) (callID string, ok bool)
@@ -21,9 +21,8 @@ type liveCall struct {
 	}
 }
 
-// refuse returns an error when the thread has a live call, in any process:
-// its conversation is the call's, and an answer beside it would be another one. A call
-// that waits for its browser does not hold the thread: it ends.
+// refuse returns an error if the thread has a live call, in any process, because the conversation
+// belongs to the call. A call that waits for its browser does not hold the thread: it is ended.
 func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
 	if err := l.calls.Free(ctx, key); err != nil {
 		return err
@@ -51,7 +50,7 @@ var errCallElsewhere = &problem.Error{
 	Message: "The thread has a live call that is just starting or ending. Try again, or hang up first.",
 }
 
-// intoCallAnswer is a text that went into a live call, which answers it by voice.
+// intoCallAnswer is the answer for a text that went into a live call, which answers by voice.
 type intoCallAnswer struct {
 	CallID      string              `json:"call_id"`
 	UserMessage persistence.Message `json:"user_message"`

@@ -11,7 +11,7 @@ import (
 	"voicebridge/web/input"
 )
 
-// messages answers the route about a thread's messages.
+// messages serves the route about a thread's messages.
 type messages struct{ store messageStore }
 
 func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", h.list, r.user) }
@@ -24,8 +24,8 @@ type messageStore interface {
 
 type messagePage struct {
 	Messages []persistence.Message `json:"messages"`
-	// NextAfter is the number of the last message here, to ask for what follows;
-	// null when there was none.
+	// NextAfter is the number of the last message here, from which to continue; null if there was
+	// none.
 	NextAfter *int64 `json:"next_after"`
 }
 

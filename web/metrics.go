@@ -17,8 +17,8 @@ import (
 	"voicebridge/web/socket"
 )
 
-// Metrics is what the process counts for Prometheus. The bridge's side of it is
-// told by the one who wires both. Safe for concurrent use.
+// Metrics are the process's Prometheus metrics. Those of the bridge are reported by whoever wires
+// both. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -33,7 +33,7 @@ type Metrics struct {
 	turns         *prometheus.CounterVec
 }
 
-// NewMetrics returns metrics in a registry of their own.
+// NewMetrics returns metrics with their own registry.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry:      prometheus.NewRegistry(),
@@ -59,23 +59,22 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// CallEnded counts a call that ended. The reasons are the bridge's, a closed list.
+// CallEnded counts an ended call. The reasons are the bridge's, a closed list.
 func (m *Metrics) CallEnded(reason string) { m.callsEnded.WithLabelValues(reason).Inc() }
 
-// CallEvent counts what happened to a live call. The events are the bridge's, a closed
-// list.
+// CallEvent counts an event of a live call. The events are the bridge's, a closed list.
 func (m *Metrics) CallEvent(event string) { m.callEvents.WithLabelValues(event).Inc() }
 
 // DraftsDropped counts draft events that a slow browser did not get.
 func (m *Metrics) DraftsDropped(n int) { m.draftsDropped.Add(float64(n)) }
 
-// TurnFinished implements chat.TurnObserver: it counts a text turn that ended.
-// Providers and reasons are closed lists.
+// TurnFinished implements chat.TurnObserver: it counts ended text turns. Providers and reasons are
+// closed lists.
 func (m *Metrics) TurnFinished(_ context.Context, report chat.TurnReport) {
 	m.turns.WithLabelValues(report.Result.Provider, string(report.Result.Finish)).Inc()
 }
 
-// watch adds the figures that are asked for when they are read.
+// watch adds the metrics that are computed when read.
 func (m *Metrics) watch(calls voiceCalls, texts textChat, open *socket.Set, events watcher) error {
 	return errors.Join(
 		m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "voicebridge_thread_events_dropped_total",
@@ -90,10 +89,10 @@ func (m *Metrics) watch(calls voiceCalls, texts textChat, open *socket.Set, even
 	)
 }
 
-// Registry is where the figures of other parts of the process are added.
+// Registry is where other parts of the process add their metrics.
 func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
-// Handler answers with all figures, and with the ids of traces to who asks for OpenMetrics.
+// Handler serves all metrics, with the ids of traces for clients that ask for OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: true})
 }
@@ -108,7 +107,7 @@ func (m *Metrics) request(route, method string, status int, took time.Duration) 
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// refused counts by our own codes only: an upstream's code is free text.
+// refused counts only our own codes: an upstream's code is free text.
 func (m *Metrics) refused(err error) {
 	e := classify(err)
 	code := e.Code

@@ -19,27 +19,27 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// answerTimeout bounds how long a request that is not a socket may take to be
-// answered and read, so that a client that stops reading holds nothing.
+// answerTimeout limits how long answering and reading a request may take unless it is a socket, so
+// that a client that stops reading holds nothing.
 const answerTimeout = 2 * time.Minute
 
 const apiCSP = "default-src 'none'; frame-ancestors 'none'"
 
-// pipeline is what every request passes, from outside to inside.
+// pipeline is what every request passes through, from outside to inside.
 type pipeline struct {
 	origins *access.Origins
-	// refuseForwarded refuses what came through a proxy: without authentication the
-	// whole world would be the one local user.
+	// refuseForwarded rejects requests that came through a proxy: without authentication anyone
+	// would be the one local user.
 	refuseForwarded bool
 	metrics         *Metrics
 	errors          errorWriter
-	// routeNames are the patterns of all routes, page those of its files.
+	// routeNames are the patterns of all routes, page those of the page's files.
 	routeNames map[string]bool
 	page       *page
-	// bodyTimeout is how long a client may take to send a request's body.
+	// bodyTimeout is how long a client may take to send a body.
 	bodyTimeout time.Duration
-	// unread ends when answers that no client reads are no longer waited for: in the
-	// last quarter of a shutdown.
+	// unread ends, in the last quarter of a shutdown, the wait for clients that do not read their
+	// answers.
 	unread context.Context //nolint:containedctx // the server's, not a request's
 	log    *slog.Logger
 }
@@ -54,8 +54,8 @@ func (p *pipeline) use(e *echo.Echo) {
 		p.checkCrossOrigin,
 		p.limitBody,
 		middleware.GzipWithConfig(middleware.GzipConfig{
-			// The compressing writer holds back the 101 of a WebSocket, and proxies hold
-			// back the events of a compressed stream.
+			// The compressing writer holds back a WebSocket's 101, and proxies hold back the events
+			// of a compressed stream.
 			Skipper: func(c echo.Context) bool {
 				return c.IsWebSocket() || isStream(c)
 			},
@@ -64,8 +64,7 @@ func (p *pipeline) use(e *echo.Echo) {
 	)
 }
 
-// recoverPanics turns a panic into an error: one bad request must not end the
-// calls of others.
+// recoverPanics turns a panic into an error: one bad request must not end others' calls.
 func (p *pipeline) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -73,7 +72,7 @@ func (p *pipeline) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 			if r == nil {
 				return
 			}
-			if r == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so too
+			if r == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				panic(r)
 			}
 			p.log.Error("handler panicked", "panic", fmt.Sprint(r), "path", shortPath(c.Request().URL.Path), "stack", string(debug.Stack()))
@@ -88,8 +87,8 @@ const headerRequestID = "X-Request-Id"
 
 func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
 
-// logRequests gives the request an id, counts it and logs it. The query is never
-// logged: it is the place where other clients put secrets.
+// logRequests gives the request an id, counts it and logs it. It never logs the query, where some
+// clients put secrets.
 func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := time.Now()
@@ -102,7 +101,7 @@ func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		err := next(c)
 		if err != nil {
-			// Here, so that the status is known; the handler writes at most once.
+			// Here, so that the status is known. The handler writes at most once.
 			c.Error(err)
 		}
 		took := time.Since(started)
@@ -115,8 +114,8 @@ func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// routeName is the route's pattern. The page's files are one name, and so is
-// what matches no route, for which echo's path is whatever a stranger asked for.
+// routeName returns the route's pattern. All files of the page have one name, and so do paths
+// without a route: for them echo's path is the stranger's input.
 func (p *pipeline) routeName(c echo.Context) string {
 	path := c.Path()
 	switch {
@@ -129,7 +128,7 @@ func (p *pipeline) routeName(c echo.Context) string {
 	}
 }
 
-// maxLoggedPath bounds what one request writes into the log, in bytes.
+// maxLoggedPath limits what one request writes into the log, in bytes.
 const maxLoggedPath = 256
 
 func shortPath(path string) string {
@@ -165,7 +164,7 @@ func responseHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 func (p *pipeline) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if name := access.ForwardedHeader(c.Request().Header); name != "" && p.refuseForwarded {
-			return problem.Forbidden("proxy_without_authentication", "The header "+name+" says that this request came through a proxy, and this server does not ask who comes: set VOICEBRIDGE_API_TOKENS.")
+			return problem.Forbidden("proxy_without_authentication", "The header "+name+" shows that this request came through a proxy, but this server has no authentication: set VOICEBRIDGE_API_TOKENS.")
 		}
 		if err := p.origins.CheckHost(c.Request()); err != nil {
 			return err
@@ -193,15 +192,14 @@ func (p *pipeline) cors() echo.MiddlewareFunc {
 	})
 }
 
-// limitBody bounds the body's size and the time it may take to come. The time
-// limit stays until the handler has read the body to its end: the server itself
-// reads on after a handler that did not. A ReadTimeout of the server would do the
-// same but also end the contexts of requests that take longer.
+// limitBody limits the body's size and how long it may take to arrive. The deadline stays until the
+// handler has read the whole body, because the server itself reads on after a handler that did not.
+// A ReadTimeout of the server would also end the contexts of longer requests.
 func (p *pipeline) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r := c.Request(); r.Body != http.NoBody {
 			rc := http.NewResponseController(c.Response())
-			// Not every ResponseWriter of a test has deadlines.
+			// In tests, not every ResponseWriter has deadlines.
 			_ = rc.SetReadDeadline(time.Now().Add(p.bodyTimeout))
 			limit := int64(input.MaxBody)
 			switch c.Path() {

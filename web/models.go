@@ -12,20 +12,20 @@ const (
 	ModelRealtime = "realtime" // answers calls
 )
 
-// Model is a model that is configured.
+// Model is a configured model.
 type Model struct {
-	// Provider is the name by which a text session chooses it, or that of the
-	// upstream of calls.
+	// Provider is the name by which a text session chooses it, or the name of the upstream of
+	// calls.
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
 	Kind     string `json:"kind"` // ModelText or ModelRealtime
-	// Default is set on the one of its kind that answers unless told otherwise.
+	// Default marks the default of its kind.
 	Default bool `json:"default"`
-	// Voice is that of a model that speaks.
+	// Voice is the voice of a realtime model.
 	Voice string `json:"voice,omitempty"`
 }
 
-// models answers the route about the models that are configured.
+// models serves the route about the configured models.
 type models struct {
 	upstream Upstream
 	texts    []Model
@@ -33,7 +33,7 @@ type models struct {
 
 func (h *models) routes(r router) { r.GET("/api/models", h.list, r.user) }
 
-// list tells the models: the one of calls, then those of typed messages.
+// list returns the models: the one for calls, then those for typed messages.
 func (h *models) list(c echo.Context) error {
 	u := h.upstream
 	all := []Model{{Provider: u.Name, Model: u.Model, Kind: ModelRealtime, Default: true, Voice: u.Voice}}

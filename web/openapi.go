@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The description is written by hand and a test holds it and the routes together.
+// The description is written by hand; a test keeps it in step with the routes.
 //
 //go:embed openapi.yaml
 var openAPISource []byte
@@ -28,7 +28,7 @@ func openAPIDocument() ([]byte, error) {
 	return out, nil
 }
 
-// description answers the route of the API's description.
+// description serves the API description.
 type description struct{ json []byte }
 
 func (h *description) routes(r router) { r.GET("/openapi.json", h.serve) }

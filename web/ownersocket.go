@@ -17,8 +17,8 @@ type ownerWatcher interface {
 	WatchOwner(owner string) *persistence.OwnerWatch
 }
 
-// ownerSockets answers the route of the socket that tells everything that the caller
-// owns: its threads, their calls and their turns.
+// ownerSockets serves the socket with events of everything that the client owns: its threads, their
+// calls and their turns.
 type ownerSockets struct {
 	store ownerWatcher
 	door  *socketDoor

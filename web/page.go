@@ -26,7 +26,7 @@ type pageFile struct {
 	etag        string
 }
 
-// pageTypes are the types that a scratch image without a MIME table must know.
+// pageTypes are the types that must be known in a scratch image without a MIME table.
 var pageTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8", ".json": "application/json", ".map": "application/json", ".svg": "image/svg+xml",
@@ -71,8 +71,8 @@ func contentType(name string) string {
 	return "application/octet-stream"
 }
 
-// paths are the page's routes: its files, with / for index.html. The page keeps
-// its own place behind #, so no other path shows it.
+// paths are the page's routes: its files, with / for index.html. The page keeps its own location
+// after #, so no other path serves it.
 func (p *page) paths() []string {
 	out := []string{"/"}
 	for name := range p.files {
@@ -88,7 +88,7 @@ func (p *page) has(name string) bool {
 	return ok
 }
 
-// pageFiles answers the routes of the page's files.
+// pageFiles serves the page's files.
 type pageFiles struct {
 	page *page
 }
@@ -112,8 +112,8 @@ func (p *page) serve(c echo.Context, name string) error {
 	f, h := p.files[name], c.Response().Header()
 	h.Set(echo.HeaderContentSecurityPolicy, fmt.Sprintf(pageCSP, socketSources(c.Request().Host)))
 	h.Set("Etag", f.etag)
-	// Names do not change with the content, so browsers ask each time; what they
-	// have is not sent again.
+	// File names do not change with their content, so browsers revalidate each time; unchanged
+	// files are not sent again.
 	h.Set(echo.HeaderCacheControl, "no-cache")
 	if strings.Contains(c.Request().Header.Get("If-None-Match"), f.etag) {
 		return c.NoContent(http.StatusNotModified)

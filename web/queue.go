@@ -17,7 +17,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// messageQueue keeps what waits until a thread is free; *queue.Queue does.
+// messageQueue holds messages until a thread is free; *queue.Queue implements it.
 type messageQueue interface {
 	queueLooks
 	queueChanges
@@ -40,7 +40,7 @@ type queueChanges interface {
 	Resume(ctx context.Context, key persistence.Key) error
 }
 
-// queues answers the routes about the messages that wait.
+// queues serves the routes about queued messages.
 type queues struct {
 	queue messageQueue
 	now   func() time.Time
@@ -61,7 +61,7 @@ func (h *queues) routes(r router) {
 	}
 }
 
-// queuedAnswer is a message that waits, as clients see it.
+// queuedAnswer is a queued message as clients see it.
 type queuedAnswer struct {
 	ID          string                 `json:"id"`
 	Message     string                 `json:"message"`
@@ -73,7 +73,7 @@ type queuedAnswer struct {
 	Key         string                 `json:"idempotency_key,omitempty"`
 	ScheduledAt *time.Time             `json:"scheduled_at,omitempty"`
 	Attempts    int                    `json:"attempts,omitempty"`
-	// Error is why the last attempt failed, NotBefore when the next comes.
+	// Error says why the last attempt failed, NotBefore when the next one comes.
 	Error     string     `json:"error,omitempty"`
 	NotBefore *time.Time `json:"not_before,omitempty"`
 }
@@ -88,7 +88,7 @@ func showQueued(m persistence.QueuedMessage) queuedAnswer {
 type queueAnswer struct {
 	Messages []queuedAnswer `json:"messages"`
 	Count    int            `json:"count"`
-	// Paused says why the queue is paused; null while it is not.
+	// Paused says why the queue is paused; null if it is not.
 	Paused *pauseAnswer `json:"paused"`
 }
 
@@ -98,7 +98,7 @@ type pauseAnswer struct {
 	Since   time.Time `json:"since"`
 }
 
-// answer tells what waits.
+// answer returns the queue.
 func (h *queues) answer(c echo.Context, key persistence.Key) error {
 	list, pause, err := h.queue.List(c.Request().Context(), key)
 	if err != nil {
@@ -122,8 +122,7 @@ func (h *queues) list(c echo.Context) error {
 	return h.answer(c, key)
 }
 
-// add takes a message that waits its turn. The same idempotency key again
-// gives the same answer and adds nothing.
+// add queues a message. The same idempotency key gets the same answer and adds nothing.
 func (h *queues) add(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -176,8 +175,7 @@ func checkQueued(text string) error {
 	return nil
 }
 
-// readSchedule reads a time (RFC 3339) or how long from now, such as 5m; nil for
-// an empty text.
+// readSchedule reads a time (RFC 3339) or a delay, such as 5m; nil for an empty text.
 func (h *queues) readSchedule(text string) (*time.Time, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // as soon as possible
@@ -215,7 +213,7 @@ func (h *queues) resume(c echo.Context) error {
 
 var errNotQueued = problem.NotFound("message_not_found", "There is no such message in the queue.")
 
-// queuedKey reads the thread and the message of the path.
+// queuedKey reads the thread and the message from the path.
 func queuedKey(c echo.Context) (persistence.Key, string, error) {
 	key, err := threadKey(c)
 	if err != nil {
@@ -228,7 +226,7 @@ func queuedKey(c echo.Context) (persistence.Key, string, error) {
 	return key, id, nil
 }
 
-// orQueued gives a failure that is about a message of the queue its words.
+// orQueued replaces errors about a queued message by readable ones.
 func orQueued(err error) error {
 	switch {
 	case errors.Is(err, persistence.ErrNotFound):
@@ -303,7 +301,7 @@ func (h *queues) move(c echo.Context) error {
 	return h.answer(c, key)
 }
 
-// send sends a message at once, whatever stands before it.
+// send sends a message at once, ahead of those before it.
 func (h *queues) send(c echo.Context) error {
 	key, id, err := queuedKey(c)
 	if err != nil {

@@ -8,16 +8,15 @@ import (
 	"voicebridge/realtime"
 )
 
-// securityLog notes who came in, was refused, revoked or deleted something. Tokens
-// are never in it.
+// securityLog logs sign-ins, refusals, revocations and deletions. It never contains tokens.
 type securityLog struct{ log *slog.Logger }
 
-// note writes an event of an owner.
+// note logs an event of an owner.
 func (l securityLog) note(c echo.Context, event, owner string, attributes ...any) {
 	l.log.Info("security event", append([]any{"event", event, "owner", owner, "ip", c.RealIP(), "request_id", requestID(c)}, attributes...)...)
 }
 
-// refused writes why somebody did not come in.
+// refused logs why somebody was refused.
 func (l securityLog) refused(c echo.Context, event string, err error) {
 	l.log.Warn("security event", "event", event, "reason", realtime.MaskKeys(err.Error()), "ip", c.RealIP(), "request_id", requestID(c))
 }

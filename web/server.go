@@ -24,8 +24,7 @@ import (
 	"voicebridge/web/uistream"
 )
 
-// store is all that this package needs of the saved threads; *persistence.Store
-// is one.
+// store is what this package needs of the saved threads; *persistence.Store implements it.
 type store interface {
 	threadStore
 	messageStore
@@ -39,14 +38,14 @@ type store interface {
 	access.Records
 }
 
-// callThreads is what the doors to calls, conductors and text sessions need of the store.
+// callThreads is what the routes of calls, conductors and text sessions need of the store.
 type callThreads interface {
 	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
 }
 
-// tokenStore keeps page sessions and client secrets.
+// tokenStore stores page sessions and client secrets.
 type tokenStore interface {
 	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
 	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
@@ -55,41 +54,39 @@ type tokenStore interface {
 	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
 }
 
-// Config is what a [Server] is made of. Calls, Chat, Queue, Store and Page are needed.
+// Config configures a [Server]. Calls, Chat, Queue, Store and Page are required.
 type Config struct {
 	Calls voiceCalls
-	// Chat answers by text; *chat.Coordinator does.
+	// Chat answers by text; *chat.Coordinator implements it.
 	Chat textChat
-	// Queue keeps what waits; *queue.Queue does.
+	// Queue holds waiting messages; *queue.Queue implements it.
 	Queue messageQueue
 	Store store
 	// Page holds the built page with index.html at its root.
 	Page fs.FS
-	// Tools returns the server's tools of a new call; nil means none.
+	// Tools returns the server's tools for a new call; nil means none.
 	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	// ToolServers tells of the MCP servers; nil means that there are none.
+	// ToolServers returns the state of the MCP servers; nil means that there are none.
 	ToolServers func() []ToolServer
 	Upstream    Upstream
 	// TextModels are the models that answer typed messages.
 	TextModels []Model
 	Version    string
 	Auth       access.Auth
-	// ICEServers are told to browsers by GET /api/config, and beside them those of TURN,
-	// which makes passwords for an owner; nil makes none.
+	// ICEServers are sent to browsers by GET /api/config, together with those of TURN, which makes
+	// passwords for an owner; TURN may be nil.
 	ICEServers []ICEServer
 	TURN       func(owner string) []ICEServer
-	// AllowedOrigins are the origins beside our own whose pages may use the API:
-	// scheme://host[:port].
+	// AllowedOrigins are other origins whose pages may use the API: scheme://host[:port].
 	AllowedOrigins []string
-	// Loopback is set when the server listens on loopback: then only loopback
-	// names and the allowed origins' hosts are served.
+	// Loopback means that the server listens on loopback: then only loopback names and the hosts of
+	// allowed origins are served.
 	Loopback bool
-	// TrustedProxies are the addresses whose X-Forwarded-For is believed, beside
-	// loopback.
+	// TrustedProxies are the addresses, besides loopback, whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix
 	Limits         access.Limits
-	// ShutdownTimeout bounds how long [Server.Run] waits for requests and sockets
-	// after its context has ended; zero means 10 s.
+	// ShutdownTimeout limits how long [Server.Run] waits for requests and sockets after its context
+	// has ended; zero means 10 s.
 	ShutdownTimeout time.Duration
 	Metrics         *Metrics // nil makes new ones
 	Logger          *slog.Logger
@@ -113,15 +110,15 @@ func (c Config) validate() error {
 		problems = append(problems, errors.New("web: Page is missing"))
 	}
 	if !c.Loopback && !c.Auth.Required() {
-		problems = append(problems, errors.New("web: off loopback there must be authentication"))
+		problems = append(problems, errors.New("web: authentication is required off loopback"))
 	}
 	return errors.Join(problems...)
 }
 
-// bodyTimeout is how long a client may take to send a request's body.
+// bodyTimeout is how long a client may take to send a body.
 const bodyTimeout = 15 * time.Second
 
-// Server is the HTTP side of voicebridge. Safe for concurrent use.
+// Server is the HTTP side of voicebridge. It is safe for concurrent use.
 type Server struct {
 	echo     *echo.Echo
 	pipeline *pipeline
@@ -130,7 +127,7 @@ type Server struct {
 	metrics  *Metrics
 	door     *socketDoor
 	streams  *streams
-	// conductors are the sessions of apps that speak themselves.
+	// conductors are the sessions of apps with their own voice.
 	conductors      *conductor.Conductors
 	shutdownTimeout time.Duration
 	// dropUnread ends the wait for clients that do not read their answers.
@@ -139,8 +136,7 @@ type Server struct {
 	log        *slog.Logger
 }
 
-// New checks the configuration and builds the routes. Errors name all that is
-// wrong with it.
+// New checks the configuration and builds the routes. Its error names everything that is wrong.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -237,13 +233,12 @@ func newEcho(proxies []netip.Prefix, errs errorWriter) *echo.Echo {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// Drain has the readiness check say no, so that new work goes elsewhere while calls
-// end.
+// Drain makes the readiness check fail, so that new work goes elsewhere while calls end.
 func (s *Server) Drain() { s.closing.Store(true) }
 
-// Run serves until ctx ends, then refuses new work, closes the sockets as going
-// away and waits for running requests. It closes ln and blocks until nothing of
-// it is running. The error is nil after an orderly end.
+// Run serves until ctx ends. Then it refuses new work, closes the sockets as going away and waits
+// for running requests. It closes ln and blocks until nothing of it is running. The error is nil
+// after an orderly end.
 func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
 		Handler:           s,
@@ -254,7 +249,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if isPlain(ln) {
-		s.log.Warn("no TLS: tokens and words travel in the clear, and browsers give no microphone to the page; put a TLS proxy in front", "address", ln.Addr().String())
+		s.log.Warn("no TLS: tokens and conversations are sent in the clear, and browsers deny the page the microphone; put a TLS proxy in front", "address", ln.Addr().String())
 	}
 	var side sync.WaitGroup
 	watching, stopWatching := context.WithCancel(ctx)
@@ -286,9 +281,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-// isPlain reports whether other machines reach a listener without TLS.
+// isPlain reports whether other machines can reach a listener without TLS.
 func isPlain(ln net.Listener) bool {
 	address, ok := ln.Addr().(*net.TCPAddr)
-	_, tcp := ln.(*net.TCPListener) // one with TLS is of another type
+	_, tcp := ln.(*net.TCPListener) // a TLS listener has another type
 	return ok && tcp && !address.IP.IsLoopback()
 }

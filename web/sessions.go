@@ -11,7 +11,7 @@ import (
 	"voicebridge/web/input"
 )
 
-// pageSessions answers the routes by which the page signs in and out.
+// pageSessions serves the routes for signing in and out.
 type pageSessions struct {
 	auth   *access.Authenticator
 	limits *access.Allowances
@@ -24,8 +24,8 @@ func (h *pageSessions) routes(r router) {
 	r.DELETE("/api/session", h.signOut)
 }
 
-// signIn exchanges a token for the page's session cookie. Without authentication
-// there is nothing to keep.
+// signIn exchanges a token for the page's session cookie. Without authentication there is nothing
+// to do.
 func (h *pageSessions) signIn(c echo.Context) error {
 	by := access.CallerOf(c.Request(), c.RealIP())
 	var body struct {
@@ -46,7 +46,7 @@ func (h *pageSessions) signIn(c echo.Context) error {
 	if err := h.limits.SignIn(c.Request().Context(), by.Client); err != nil {
 		return err
 	}
-	if _, err := h.auth.SignOut(c.Request(), false); err != nil { // of the session before
+	if _, err := h.auth.SignOut(c.Request(), false); err != nil { // of the previous session
 		return err
 	}
 	h.events.note(c, "signed in", owner)
@@ -54,8 +54,8 @@ func (h *pageSessions) signIn(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]any{"owner": owner, "expires_at": expires.UTC().Truncate(time.Second)})
 }
 
-// signOut ends the page's session, and with ?everywhere=true all sessions and client
-// secrets of its owner. Without one it does nothing.
+// signOut ends the page's session, and with ?everywhere=true all sessions and client secrets of its
+// owner. Without a session it does nothing.
 func (h *pageSessions) signOut(c echo.Context) error {
 	everywhere, err := input.Bool(c, "everywhere")
 	if err != nil {
@@ -79,8 +79,8 @@ func newSessionCookie(r *http.Request, value string, maxAge int) *http.Cookie {
 	}
 }
 
-// overTLS reports whether the page came by HTTPS. Behind a proxy that ends TLS
-// only the browser's own Origin says so.
+// overTLS reports whether the page was loaded over HTTPS. Behind a proxy that terminates TLS, only
+// the browser's Origin shows that.
 func overTLS(r *http.Request) bool {
 	if r.TLS != nil {
 		return true

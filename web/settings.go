@@ -9,11 +9,11 @@ import (
 	"voicebridge/web/access"
 )
 
-// Upstream describes what calls talk to, for the page and for clients.
+// Upstream describes the upstream to the page and to clients.
 type Upstream struct {
 	// Name is the driver's name: openai, simulator.
 	Name string
-	// Note tells the user what he should know of it, in plain words; may be empty.
+	// what users should know about it; may be empty
 	Note  string
 	Model string
 	Voice string
@@ -25,7 +25,7 @@ type configAnswer struct {
 	Version      string `json:"version"`
 	Model        string `json:"model"`
 	Voice        string `json:"voice"`
-	// Authentication says whether callers must sign in; Owner who this one is.
+	// Authentication reports whether clients must sign in, Owner who this one is.
 	Authentication bool   `json:"authentication"`
 	Owner          string `json:"owner"`
 	// ICEServers are for the browser's RTCPeerConnection.
@@ -39,8 +39,8 @@ type ICEServer struct {
 	Credential access.Secret
 }
 
-// shownICEServer is an ICEServer in the form of the browser's RTCIceServer.
-// Browsers need the credential, so callers are told it.
+// shownICEServer is an ICEServer in the form of the browser's RTCIceServer. Browsers need the
+// credential, so clients get it.
 type shownICEServer struct {
 	URLs       []string `json:"urls"`
 	Username   string   `json:"username,omitempty"`
@@ -51,7 +51,7 @@ func (i ICEServer) shown() shownICEServer {
 	return shownICEServer{i.URLs, i.Username, i.Credential.Reveal()}
 }
 
-// pageSettings answers the route from which the page learns about this server.
+// pageSettings serves the route from which the page learns about this server.
 type pageSettings struct{ cfg Config }
 
 func (h *pageSettings) routes(r router) { r.GET("/api/config", h.read, r.user) }

@@ -24,8 +24,7 @@ type socketDoor struct {
 	log     *slog.Logger
 }
 
-// check refuses a request that is no WebSocket handshake, or one of a foreign
-// page.
+// check rejects a request that is not a WebSocket handshake, or comes from a foreign page.
 func (d *socketDoor) check(c echo.Context) error {
 	if !c.IsWebSocket() {
 		c.Response().Header().Set(echo.HeaderUpgrade, "websocket")
@@ -34,8 +33,8 @@ func (d *socketDoor) check(c echo.Context) error {
 	return d.origins.CheckSocket(c.Request())
 }
 
-// upgrade makes the connection a socket within the owner's limits and runs it
-// until it ends. again says how a client comes back.
+// upgrade turns the connection into a socket within the owner's limits and runs it until it ends.
+// again says how a client reconnects.
 func (d *socketDoor) upgrade(c echo.Context, again string, run func(context.Context, *socket.Socket) error) error {
 	leaveLimit, ok := d.limit.Take(caller(c).Owner)
 	if !ok {
@@ -51,7 +50,7 @@ func (d *socketDoor) upgrade(c echo.Context, again string, run func(context.Cont
 	defer release()
 	conn, err := websocket.Accept(c.Response(), c.Request(), &websocket.AcceptOptions{OriginPatterns: d.origins.Patterns()})
 	if err != nil {
-		// Accept has answered the client.
+		// Accept has already answered the client.
 		d.log.Debug("socket refused", "error", err, "request_id", requestID(c))
 		return nil
 	}

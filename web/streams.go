@@ -19,7 +19,7 @@ import (
 	"voicebridge/web/uistream"
 )
 
-// streams follow text turns on server-sent events.
+// streams follows text turns with server-sent events.
 type streams struct {
 	chat   textTurns
 	store  threadReader
@@ -37,7 +37,7 @@ func (h *streams) routes(r router) {
 // explain puts a failure into words for the client of a stream.
 func explain(err error) string { return classify(err).Message }
 
-// isStream reports whether the answer is a stream of events.
+// isStream reports whether the client wants a stream of events.
 func isStream(c echo.Context) bool {
 	if c.Request().Method == http.MethodGet && strings.HasSuffix(c.Path(), "/stream") {
 		return true
@@ -84,8 +84,8 @@ func hasEnded(t *chat.Turn) bool {
 	}
 }
 
-// resumePoint reads ?after=N, or the header with which a browser's EventSource
-// connects again, whose value is an id that writeEvent gave.
+// resumePoint reads ?after=N, or the header with which a browser's EventSource reconnects, whose
+// value is an id written by writeEvent.
 func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 	last := c.Request().Header.Get("Last-Event-ID")
 	if c.QueryParam("after") != "" || last == "" {
@@ -100,13 +100,13 @@ func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 	return n, turnID, nil
 }
 
-// follow follows a turn until it ends or the client goes away, which changes
-// nothing for the turn. An error before the first event is an ordinary answer.
+// follow follows a turn until it ends or the client goes away, which does not affect the turn. An
+// error before the first event is an ordinary answer.
 func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error)) error {
 	return h.followAs(c, key, after, turn, streamForm{})
 }
 
-// followAs is follow in a form that the client has chosen.
+// followAs is follow in a form chosen by the client.
 func (h *streams) followAs(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error), form streamForm) error {
 	release, ok := h.limit.Take(key.Owner)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// texts is one text or a list of them; an empty text alone counts as none.
+// texts is one text or a list of texts; a single empty text counts as none.
 type texts []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -29,12 +29,12 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// waitLong takes the time limit off an answer that a model is still making.
+// waitLong removes the deadline of an answer that a model is still making.
 func waitLong(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Time{})
 }
 
-// answerSoon puts it on again, for the client to read.
+// answerSoon sets it again, for the client to read.
 func answerSoon(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
 }

@@ -18,7 +18,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// textSessionRoutes answers the routes about text sessions.
+// textSessionRoutes serves the routes about text sessions.
 type textSessionRoutes struct {
 	chat   textSessions
 	live   *liveCall
@@ -45,14 +45,14 @@ type textSessions interface {
 	SessionToolOutput(ctx context.Context, key persistence.Key, outputs []chat.ToolResult) (chat.Session, error)
 }
 
-// Limits of a text session's requests.
+// Limits on requests about text sessions.
 const (
 	maxSessionBody = 512 << 10 // bytes of tools, instructions and defaults
 	maxName        = 200       // bytes of a provider's or a model's name
-	maxToolOutputs = 128       // of one request
+	maxToolOutputs = 128       // per request
 )
 
-// sessionAnswer is what the routes about text sessions answer.
+// sessionAnswer is the answer of the routes about text sessions.
 type sessionAnswer struct {
 	Success bool                `json:"success"`
 	Result  *chat.SessionResult `json:"result,omitempty"`
@@ -61,7 +61,7 @@ type sessionAnswer struct {
 
 var errNoSession = problem.NotFound("session_not_found", "There is no such session.")
 
-// orSession replaces a not-found error by one that names the session.
+// orSession replaces a not-found error by one about the session.
 func orSession(err error) error {
 	if errors.Is(err, persistence.ErrNotFound) {
 		return errNoSession
@@ -164,8 +164,7 @@ func (h *textSessionRoutes) postMessage(c echo.Context) error {
 	})
 }
 
-// postInstructions appends instructions, and answers. A text or a list of texts may
-// be the body itself.
+// postInstructions appends instructions, and answers. The body may be a bare text or list of texts.
 func (h *textSessionRoutes) postInstructions(c echo.Context) error {
 	key, err := sessionKey(c)
 	if err != nil {
@@ -185,8 +184,8 @@ func (h *textSessionRoutes) postInstructions(c echo.Context) error {
 	})
 }
 
-// readBare reads a JSON object into body, or into field what stands bare in its
-// place: a value that begins with one of the given characters.
+// readBare reads a JSON object into body or, if the value begins with one of the given characters,
+// the bare value into field.
 func readBare(c echo.Context, limit int64, begins string, body, field any) error {
 	raw, err := input.JSONValue(c, limit)
 	if err != nil {
@@ -198,8 +197,8 @@ func readBare(c echo.Context, limit int64, begins string, body, field any) error
 	return input.Value(raw, field)
 }
 
-// answer runs a turn of a session and answers with what came of it. The
-// form of the answer has no place for a live call, which answers by voice.
+// answer runs a turn of a session and returns its result. The form of the answer has no place for a
+// live call, which answers by voice.
 func (h *textSessionRoutes) answer(c echo.Context, key persistence.Key, turn func(context.Context) (chat.SessionResult, chat.Session, error)) error {
 	if err := h.live.refuse(c.Request().Context(), key); err != nil {
 		return err
@@ -213,15 +212,15 @@ func (h *textSessionRoutes) answer(c echo.Context, key persistence.Key, turn fun
 	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Result: &result, Session: &session})
 }
 
-// toolOutput is the result of a call that the caller has run.
+// toolOutput is the result of a call that the client ran.
 type toolOutput struct {
 	CallID string          `json:"callId"`
 	Output json.RawMessage `json:"output"`
 	Error  string          `json:"error"`
 }
 
-// postToolOutput appends the results of calls that the caller has run, all of
-// them or none. It generates nothing.
+// postToolOutput appends the results of calls that the client ran, all of them or none. It
+// generates nothing.
 func (h *textSessionRoutes) postToolOutput(c echo.Context) error {
 	key, err := sessionKey(c)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"voicebridge/web/problem"
 )
 
-// threadReader finds a thread of its owner.
+// threadReader finds an owner's thread.
 type threadReader interface {
 	Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
 }
 
-// threads answers the routes about threads.
+// threads serves the routes about threads.
 type threads struct {
 	store threadStore
 	calls interface {
@@ -82,7 +82,7 @@ func (h *threads) list(c echo.Context) error {
 	}
 	filter := persistence.ThreadFilter{Limit: int(limit), Cursor: c.QueryParam("cursor"), Query: c.QueryParam("q")}
 	if filter.Cursor != "" && !input.ValidID(filter.Cursor, maxCursor) {
-		return problem.BadRequest("invalid_value", "cursor", "cursor is not one that this server gave.")
+		return problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
 	}
 	if utf8.RuneCountInString(filter.Query) > maxQuery || !utf8.ValidString(filter.Query) || strings.ContainsRune(filter.Query, 0) {
 		return problem.BadRequest("invalid_value", "q", fmt.Sprintf("q must be text of at most %d characters.", maxQuery))
@@ -169,8 +169,7 @@ func (h *threads) delete(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// thread ends the thread's live call and its turn first: what they would
-// still write has nowhere to go.
+// thread first ends the thread's live call and its turn, whose later writes would fail.
 func (h *remover) thread(ctx context.Context, key persistence.Key) error {
 	callID, ok := h.calls.Live(key.Owner, key.Thread)
 	if !ok {
@@ -178,7 +177,7 @@ func (h *remover) thread(ctx context.Context, key persistence.Key) error {
 		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return err
 		}
-		callID = rec.ID // empty for none
+		callID = rec.ID // empty if there is none
 	}
 	if callID != "" {
 		if err := h.calls.Hangup(ctx, key.Owner, callID); err != nil && !callIsGone(err) {
@@ -195,8 +194,8 @@ func callIsGone(err error) bool {
 	return errors.Is(err, persistence.ErrNotFound)
 }
 
-// reset starts a fresh context: later turns and calls no longer see what came
-// before, the live call neither.
+// reset starts a fresh context: later turns and calls no longer see what came before, and neither
+// does the live call.
 func (h *threads) reset(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {

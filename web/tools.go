@@ -11,26 +11,26 @@ import (
 	"voicebridge/toolkit"
 )
 
-// tools answers the route about the tools of a call.
+// tools serves the route about the tools of a call.
 type tools struct {
-	// of returns the server's tools of a new call; nil means none.
+	// of returns the server's tools for a new call; nil means none.
 	of func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	// servers tells of the MCP servers; nil means none.
+	// servers returns the state of the MCP servers; nil means none.
 	servers func() []ToolServer
 }
 
-// ToolServer is an MCP server and what is known of it now.
+// ToolServer is an MCP server and its current state.
 type ToolServer struct {
 	Name      string `json:"name"`
 	Connected bool   `json:"connected"`
-	Tools     int    `json:"tools"` // that it offers
-	// Held are the tools that it offers otherwise than it has them, or not at all.
+	Tools     int    `json:"tools"` // how many it offers
+	// Held are the tools that have changed since they were pinned, or are not offered.
 	Held []HeldTool `json:"-"`
 }
 
 // HeldTool is a tool of an MCP server that has changed since the server was first seen.
 type HeldTool struct {
-	// Tool is what the server says of it now.
+	// Tool is the server's current definition.
 	Tool toolkit.Definition
 	Why  string
 }
@@ -43,13 +43,14 @@ type toolAnswer struct {
 	Parameters  json.RawMessage  `json:"parameters"`
 	Executor    toolkit.Executor `json:"executor"`
 	Server      string           `json:"server,omitempty"`
-	// State is held for a tool that has changed; otherwise empty. Offered says that calls have it all the same.
+	// State is held for a tool that has changed, otherwise empty. Offered means that calls still
+	// have it.
 	State   string `json:"state,omitempty"`
 	Offered *bool  `json:"offered,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
 
-// list tells the tools that a new call of the caller has, and those that are held.
+// list returns the tools of a new call of this owner, and those that are held.
 func (h *tools) list(c echo.Context) error {
 	all := []toolAnswer{}
 	if h.of != nil {
@@ -74,7 +75,7 @@ func (h *tools) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// withHeld marks the tools of a server that are held, and adds those that are not offered.
+// withHeld marks a server's tools that are held, and adds those that are not offered.
 func withHeld(all []toolAnswer, s ToolServer) []toolAnswer {
 	for _, held := range s.Held {
 		d := held.Tool

@@ -18,7 +18,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// turns answers the routes about a thread's turns.
+// turns serves the routes about a thread's turns.
 type turns struct {
 	calls   voiceCalls
 	chat    textTurns
@@ -38,7 +38,7 @@ type imageReader interface {
 	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
 }
 
-// textChat answers by text; *chat.Coordinator does.
+// textChat answers by text; *chat.Coordinator implements it.
 type textChat interface {
 	textTurns
 	textSessions
@@ -55,14 +55,14 @@ type textTurns interface {
 	Count() int
 }
 
-// maxMessageBody is the body of a request with a user's text, whose own limit is
-// chat.MaxText; JSON may need six bytes for one.
+// maxMessageBody limits a body with a user's text. The text's own limit is chat.MaxText; JSON may
+// need six bytes for one.
 const maxMessageBody = input.MaxBody
 
-// interruptWait is how long an interruption waits for what was said to be saved.
+// interruptWait is how long an interruption waits for the answer so far to be saved.
 const interruptWait = 5 * time.Second
 
-// turnAnswer is a turn that has ended, for clients that do not want a stream.
+// turnAnswer is an ended turn, for clients that do not want a stream.
 type turnAnswer struct {
 	TurnID string `json:"turn_id"`
 	// Message is the answer, UserMessage what it answers.
@@ -71,8 +71,7 @@ type turnAnswer struct {
 	FinishReason chat.FinishReason    `json:"finish_reason"`
 }
 
-// post takes what a user types. In a live call it is said there, else it
-// begins a text turn.
+// post takes what a user types. In a live call it is said there; otherwise it begins a text turn.
 func (h *turns) post(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -82,7 +81,7 @@ func (h *turns) post(c echo.Context) error {
 		Content      string          `json:"content"`
 		ImageIDs     []string        `json:"image_ids"`
 		Instructions texts           `json:"instructions"`
-		Messages     json.RawMessage `json:"messages"` // of useChat
+		Messages     json.RawMessage `json:"messages"` // from useChat
 		Trigger      string          `json:"trigger"`
 		MessageID    string          `json:"messageId"`
 	}
@@ -120,7 +119,7 @@ func (h *turns) post(c echo.Context) error {
 	return h.answer(c, t)
 }
 
-// checkImages says which image is not there.
+// checkImages reports images that do not exist.
 func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []string) error {
 	if len(ids) > chat.MaxImages {
 		return problem.BadRequest("invalid_value", "image_ids", fmt.Sprintf("image_ids has more than %d ids.", chat.MaxImages))
@@ -135,8 +134,8 @@ func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []stri
 	return nil
 }
 
-// say puts a text, with images of the thread, into the thread's live call and answers the request. It
-// reports false when there is no such call.
+// say puts a text, with images of the thread, into the thread's live call and answers the request.
+// It returns false if there is no such call.
 func (h *turns) say(c echo.Context, key persistence.Key, text string, imageIDs, instructions []string) (bool, error) {
 	ctx := c.Request().Context()
 	if err := h.calls.Free(ctx, key); err != nil {
@@ -151,7 +150,7 @@ func (h *turns) say(c echo.Context, key persistence.Key, text string, imageIDs, 
 		if err != nil {
 			return false, err
 		}
-		callID = rec.ID // another instance has it, or it has begun just now
+		callID = rec.ID // another instance has it, or it has just begun
 	}
 	if len(instructions) > 0 {
 		return false, problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
@@ -177,7 +176,7 @@ func (h *turns) say(c echo.Context, key persistence.Key, text string, imageIDs, 
 	return true, c.JSON(http.StatusAccepted, answer)
 }
 
-// answer waits for the end of a turn and tells it.
+// answer waits for the end of a turn and returns it.
 func (h *turns) answer(c echo.Context, t *chat.Turn) error {
 	waitLong(c)
 	result, err := t.Wait(c.Request().Context())
@@ -198,9 +197,8 @@ func (h *turns) answer(c echo.Context, t *chat.Turn) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// interrupt stops the thread's turn, also what its live call does. It waits until
-// a text turn is saved, so that the next message is not refused. With nothing to stop
-// it says so.
+// interrupt stops the thread's turn, including the answer of its live call. It waits until a text
+// turn is saved, so that the next message is not refused. It says so if there was nothing to stop.
 func (h *turns) interrupt(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {

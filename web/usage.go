@@ -13,7 +13,7 @@ import (
 	"voicebridge/web/problem"
 )
 
-// usage answers the route about tokens and costs.
+// usage serves the route about tokens and costs.
 type usage struct {
 	store usageStore
 	now   func() time.Time
@@ -26,36 +26,36 @@ type usageStore interface {
 	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]persistence.DayUsage, error)
 }
 
-// usageDays is how many days are told when the client does not say.
+// usageDays is the default number of days.
 const usageDays = 30
 
-// usageFigures are what some responses took.
+// usageFigures are the totals of some responses.
 type usageFigures struct {
 	Responses    int64 `json:"responses"`
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
-	CachedTokens int64 `json:"cached_tokens"` // among the input
-	// CostUSD sums the costs that are known; null when none is.
+	CachedTokens int64 `json:"cached_tokens"` // part of the input
+	// CostUSD sums the known costs; null if none is known.
 	CostUSD *float64 `json:"cost_usd"`
-	// Unpriced counts the responses that CostUSD says nothing of.
+	// Unpriced counts the responses whose cost is unknown.
 	Unpriced int64 `json:"unpriced_responses"`
 }
 
 type usageRow struct {
 	ThreadID string `json:"thread_id"`
 	Title    string `json:"title"`
-	Day      string `json:"day"` // YYYY-MM-DD, of UTC
+	Day      string `json:"day"` // YYYY-MM-DD, UTC
 	usageFigures
 }
 
 type usageAnswer struct {
 	From  string       `json:"from"` // the first and the last day
 	To    string       `json:"to"`
-	Usage []usageRow   `json:"usage"` // the latest day first
+	Usage []usageRow   `json:"usage"` // latest day first
 	Total usageFigures `json:"total"`
 }
 
-// read tells what the caller's threads took, by thread and day.
+// read returns what the owner's threads used, by thread and day.
 func (h *usage) read(c echo.Context) error {
 	last, err := queryDay(c, "to", h.now().UTC())
 	if err != nil {
@@ -101,7 +101,7 @@ func (u *usageFigures) add(more usageFigures) {
 	u.CostUSD = &sum
 }
 
-// queryDay reads a day of UTC from the query; absent, it is def.
+// queryDay reads a UTC day from the query; it defaults to def.
 func queryDay(c echo.Context, name string, def time.Time) (time.Time, error) {
 	text := c.QueryParam(name)
 	if text == "" {

@@ -16,11 +16,11 @@ import (
 	"voicebridge/web/problem"
 )
 
-// maxChatBody is the body of a request of useChat, which has the whole conversation with
-// its images in it. Only its last message is read.
+// maxChatBody limits the body of a useChat request, which contains the whole conversation with its
+// images. Only its last message is read.
 const maxChatBody = 16 << 20
 
-// useChat is what the AI SDK's useChat sends by itself:
+// useChat is what the AI SDK's useChat sends by default:
 // https://ai-sdk.dev/docs/ai-sdk-ui/transport.
 type useChat struct {
 	Messages  []uiMessage `json:"messages"`
@@ -30,7 +30,7 @@ type useChat struct {
 
 const triggerRegenerate = "regenerate-message"
 
-// uiMessage is a message of the AI SDK, as far as a request needs it.
+// uiMessage is the part of an AI SDK message that a request needs.
 type uiMessage struct {
 	ID    string   `json:"id"`
 	Role  string   `json:"role"`
@@ -50,7 +50,7 @@ type uiPart struct {
 	} `json:"approval"`
 }
 
-// userInput returns the words and the images of a message.
+// userInput returns the text and the images of a message.
 func (m *uiMessage) userInput() (text string, images []chat.Image) {
 	var texts []string
 	for _, p := range m.Parts {
@@ -64,7 +64,7 @@ func (m *uiMessage) userInput() (text string, images []chat.Image) {
 	return strings.Join(texts, "\n"), images
 }
 
-// imageIDs are the ids of the message's images; ok is false when one is not of the thread.
+// imageIDs returns the ids of the message's images; ok is false if one is not of the thread.
 func (m *uiMessage) imageIDs(thread string) (ids []string, ok bool) {
 	for _, p := range m.Parts {
 		if p.Type != "file" {
@@ -79,7 +79,7 @@ func (m *uiMessage) imageIDs(thread string) (ids []string, ok bool) {
 	return ids, true
 }
 
-// decisions returns the user's answers to the questions in a message of the assistant.
+// decisions returns the user's decisions on approvals in an assistant message.
 func (m *uiMessage) decisions(by string) []chat.Decision {
 	var all []chat.Decision
 	for _, p := range m.Parts {
@@ -90,8 +90,8 @@ func (m *uiMessage) decisions(by string) []chat.Decision {
 	return all
 }
 
-// postChat answers useChat, always by a stream. When the client goes away, which is
-// how its stop works, the turn ends.
+// postChat answers useChat, always with a stream. When the client goes away, which is how its stop
+// works, the turn ends.
 func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, instructions []string) error {
 	if len(body.Messages) == 0 {
 		return problem.BadRequest("empty_content", "messages", "messages is empty.")
@@ -125,8 +125,8 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 	return err
 }
 
-// beginChat begins the turn that useChat asks for. A message that is in the thread
-// already, because the request is a second try, is not said twice.
+// beginChat begins the turn that useChat asks for. A retried request does not repeat a message that
+// is already in the thread.
 func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (*chat.Turn, error) {
 	last := &body.Messages[len(body.Messages)-1]
 	if body.Trigger == triggerRegenerate {
@@ -144,15 +144,14 @@ func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useCha
 		}
 	}
 	t, err := h.chat.Turn(ctx, req)
-	if errors.Is(err, persistence.ErrConflict) { // somebody else's message has this id
+	if errors.Is(err, persistence.ErrConflict) { // another owner's message has this id
 		req.MessageID = ""
 		t, err = h.chat.Turn(ctx, req)
 	}
 	return t, err
 }
 
-// resumeTurn takes the answers to approvals, and resumes the stream that ended at the
-// questions.
+// resumeTurn takes the decisions on approvals, and resumes the stream that ended at the questions.
 func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.Decision) error {
 	answered := map[string]bool{}
 	for _, d := range decided {
@@ -175,8 +174,8 @@ func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.D
 	return err
 }
 
-// sdkAsksInStates reads ?sdk=N, the generation of the AI SDK: from 6 on, approvals are
-// states of a tool's part. The generations before break at them.
+// sdkAsksInStates reads ?sdk=N, the AI SDK's major version: from 6 on, approvals are states of a
+// tool's part. Earlier versions fail on them.
 func sdkAsksInStates(c echo.Context) (bool, error) {
 	generation := c.QueryParam("sdk")
 	if generation == "" {
@@ -184,19 +183,19 @@ func sdkAsksInStates(c echo.Context) (bool, error) {
 	}
 	n, err := strconv.Atoi(generation)
 	if err != nil || n < 5 || n > 99 {
-		return false, problem.BadRequest("invalid_value", "sdk", "sdk must be the generation of the AI SDK: 5, 6 or 7.")
+		return false, problem.BadRequest("invalid_value", "sdk", "sdk must be the major version of the AI SDK: 5, 6 or 7.")
 	}
 	return n >= 6, nil
 }
 
-// streamForm says how a turn is told.
+// streamForm says in which form a turn is streamed.
 type streamForm struct {
 	inStates bool            // approvals are states of a tool's part, at which the stream ends
-	after    map[string]bool // calls: what came before their questions was told already
+	after    map[string]bool // calls for which everything up to the approval was already sent
 }
 
-// rest leaves out of a turn's events what was told before the questions about some
-// calls were asked, but for the beginning of the message.
+// rest removes from a turn's events what was sent before the approvals of some calls, except the
+// beginning of the message.
 func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[chat.Event, error] {
 	return func(yield func(chat.Event, error) bool) {
 		left := len(after)
@@ -215,7 +214,7 @@ func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[
 	}
 }
 
-// readUseChat reads the body of useChat out of a request's; ok is false for another.
+// readUseChat reads the body of useChat from a request's; ok is false for other bodies.
 func readUseChat(messages json.RawMessage, trigger, messageID string) (body *useChat, ok bool, err error) {
 	if len(messages) == 0 {
 		return nil, false, nil

@@ -129,7 +129,7 @@ func (s *file) append(records ...record) error {
 		if err != nil {
 			return err
 		}
-		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(data))) //nolint:gosec // nolint:gosec // the file's limit is smaller
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(data))) //nolint:gosec // the file's limit is smaller
 		buf = binary.LittleEndian.AppendUint32(buf, checksum(data))
 		buf = append(buf, data...)
 		changes += len(r.Changes)

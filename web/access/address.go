@@ -9,14 +9,13 @@ import (
 	"sync"
 )
 
-// Client returns the name by which limits count the caller of a request: its
-// address, or its network of 64 bits with IPv6, where one household has them all.
-// address is that of the caller as far as proxies are believed.
+// Client returns the name under which limits count the client of a request: its address, or with
+// IPv6 its /64 network, which usually belongs to one household. address is the client's as far as
+// proxies are trusted.
 //
-// Behind a proxy that is not believed all callers come from one address. Each then
-// counts by what the proxy says of it beside, so that one who tries tokens does not
-// lock out the others. A caller may invent this, so [Guesses] also bounds what comes
-// from one connection's address.
+// Behind an untrusted proxy all clients share one address. Each is then counted by what the proxy
+// says about it, too, so that one that guesses tokens does not lock out the others. Clients can
+// forge that, so [Guesses] also limits each connection's address.
 func Client(r *http.Request, address string) string {
 	name := network(address)
 	last := r.Header.Values("X-Forwarded-For")
@@ -39,8 +38,8 @@ func Remote(r *http.Request) string {
 	return host
 }
 
-// network returns an address of IPv4 as it is, and of IPv6 its /64. What is no
-// address is one name.
+// network returns an IPv4 address as it is, and the /64 of an IPv6 address. Anything else gets one
+// common name.
 func network(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -57,8 +56,8 @@ func network(address string) string {
 	return p.String()
 }
 
-// ForwardedHeader returns the header by which a request shows that it came through a
-// proxy (RFC 7239 and those before it), or nothing.
+// ForwardedHeader returns the header that shows that a request came through a proxy (RFC 7239 and
+// its predecessors), or nothing.
 func ForwardedHeader(h http.Header) string {
 	for name := range h {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
@@ -68,14 +67,13 @@ func ForwardedHeader(h http.Header) string {
 	return ""
 }
 
-// Guesses limits how often a caller may show a token that is wrong. Safe for
-// concurrent use.
+// Guesses limits how often a caller may present a wrong token. It is safe for concurrent use.
 type Guesses struct {
 	clients *RateLimit
 	remotes *RateLimit
 
 	mu sync.Mutex
-	// proven are the owners whose token a client has shown, by both.
+	// proven are the owners whose token a client has presented, by both.
 	proven map[[2]string]bool
 }
 
@@ -86,19 +84,19 @@ func newGuesses(perMinute int, clients *RateLimit) *Guesses {
 	return &Guesses{clients: clients, remotes: NewRateLimit(perMinute*guessesPerRemote, clients.now), proven: make(map[[2]string]bool)}
 }
 
-// Caller is who shows a token.
+// Caller identifies who presents a token.
 type Caller struct {
-	Client string // as [Client] names it
+	Client string // as named by [Client]
 	Remote string
 }
 
-// CallerOf names the caller of a request; address is as for [Client].
+// CallerOf identifies the caller of a request; address is as for [Client].
 func CallerOf(r *http.Request, address string) Caller {
 	return Caller{Client: Client(r, address), Remote: network(Remote(r))}
 }
 
-// right is a 429 when the caller has guessed too often, unless this owner's token was
-// right before: others at the same address must not lock it out.
+// right returns a 429 if the caller has guessed too often, unless it has presented this owner's
+// token before: others at the same address must not lock it out.
 func (g *Guesses) right(c Caller, owner string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,7 +114,7 @@ func (g *Guesses) right(c Caller, owner string) error {
 	return nil
 }
 
-// wrong counts a wrong token and returns the error for it: refused, or a 429.
+// wrong counts a wrong token and returns the error for it: a 401 or a 429.
 func (g *Guesses) wrong(c Caller, refused error) error {
 	if err := g.clients.Take(c.Client); err != nil {
 		return err

@@ -16,48 +16,48 @@ import (
 	"voicebridge/web/problem"
 )
 
-// LocalOwner owns everything when no authentication is configured.
+// LocalOwner owns everything if no authentication is configured.
 const LocalOwner = "local"
 
 const maxOwner = 255 // bytes
 
-// MaxToken is the size of a token, in bytes.
+// MaxToken limits the size of a token, in bytes.
 const MaxToken = 16 << 10
 
-// Auth says how callers prove who they are. The zero value has no
-// authentication: there is one local user.
+// Auth says how clients authenticate. The zero value requires no authentication: there is one local
+// user.
 type Auth struct {
 	Tokens []StaticToken
-	// JWTSecret verifies tokens signed with HS256; at least [MinJWTSecret] bytes.
+	// JWTSecret verifies tokens signed with HS256. It needs at least [MinJWTSecret] bytes.
 	JWTSecret Secret
 	// JWKSURL has the public keys that verify tokens signed with RSA, ECDSA or
 	// Ed25519 (RFC 7517).
 	JWKSURL string
-	// JWTIssuer and JWTAudience are what iss and aud of a JWT must be. Both are
-	// needed with JWKSURL: its issuer signs tokens for others, too.
+	// JWTIssuer and JWTAudience are the required iss and aud of a JWT. Both are needed with
+	// JWKSURL, whose issuer also signs tokens for others.
 	JWTIssuer, JWTAudience string
-	// JWTMayClaim names owners that a JWT may be of although they are [LocalOwner] or
-	// have a static token.
+	// JWTMayClaim names owners that a JWT may name although they are [LocalOwner] or have a static
+	// token.
 	JWTMayClaim []string
-	// Secret signs the sessions of the page and client secrets. All instances on one
-	// database need the same.
+	// Secret signs page sessions and client secrets. All instances on one database need the same
+	// one.
 	Secret Secret
 	// HTTP fetches the keys; nil uses a client with a time limit.
 	HTTP *http.Client
 }
 
-// Lengths under which a secret can be guessed, in bytes.
+// Minimum lengths of secrets, in bytes, to prevent guessing.
 const (
 	MinToken     = 16
 	MinJWTSecret = 32
 )
 
-// Validate names all that is wrong.
+// Validate reports everything that is wrong.
 func (a Auth) Validate() error {
 	var problems []error
 	for _, t := range a.Tokens {
 		if !validOwner(t.Owner) {
-			problems = append(problems, fmt.Errorf("the owner %.50q of a token is not usable", t.Owner))
+			problems = append(problems, fmt.Errorf("the owner %.50q of a token is not valid", t.Owner))
 		}
 		if len(t.Token.Reveal()) < MinToken {
 			problems = append(problems, fmt.Errorf("the token of %q has less than %d characters: it could be guessed", t.Owner, MinToken))
@@ -67,7 +67,7 @@ func (a Auth) Validate() error {
 		problems = append(problems, fmt.Errorf("the JWT secret has less than %d bytes: it could be guessed", MinJWTSecret))
 	}
 	if a.JWKSURL != "" && (a.JWTIssuer == "" || a.JWTAudience == "") {
-		problems = append(problems, errors.New("a JWKS address needs JWT issuer and audience: its issuer signs tokens for others, too"))
+		problems = append(problems, errors.New("a JWKS address needs JWT issuer and audience: its issuer also signs tokens for others"))
 	}
 	if !a.Secret.IsSet() {
 		problems = append(problems, errors.New("the secret that signs sessions is missing"))
@@ -75,7 +75,7 @@ func (a Auth) Validate() error {
 	return errors.Join(problems...)
 }
 
-// StaticToken is a token that does not expire and its owner; at least [MinToken]
+// StaticToken is a token that does not expire, and its owner. It needs at least [MinToken]
 // characters.
 type StaticToken struct {
 	Owner string
@@ -90,28 +90,28 @@ func (a Auth) Required() bool {
 // Identity is who a request comes from.
 type Identity struct {
 	Owner string
-	// Name is what the user is called: the owner of a static token, the claim name of a JWT; empty
-	// when it is not known.
+	// Name is the user's name: the owner of a static token, or a JWT's claim name; empty if
+	// unknown.
 	Name string
-	// Secret is set when the caller showed one of our short-lived secrets.
+	// Secret is set if the client presented a client secret.
 	Secret *ClientSecret
-	// Until is when what the caller showed ends; zero for never.
+	// when its credential expires; zero for never
 	Until   time.Time
-	session string // its id, of a session of the page
+	session string // id of the page session
 	program bool
 }
 
-// IsProgram reports whether the caller showed a token of the operator's or a JWT: it
-// is an application's server and not a page.
+// IsProgram reports whether the client presented one of the operator's tokens or a JWT: it is an
+// application's server and not a page.
 func (i Identity) IsProgram() bool { return i.program }
 
-// Authenticator finds the Identity of a request. Safe for concurrent use.
+// Authenticator finds the Identity of a request. It is safe for concurrent use.
 type Authenticator struct {
 	tokens  []hashedToken
 	guesses *Guesses
-	jwt     *jwtVerifier // nil when none is taken
+	jwt     *jwtVerifier // nil if none are accepted
 
-	// Required says whether any authentication is configured.
+	// Required reports whether any authentication is configured.
 	Required bool
 	Secrets  *Secrets
 	sessions *mint
@@ -124,7 +124,7 @@ type hashedToken struct {
 	owner string
 }
 
-// New checks the configuration and returns an authenticator by the clock now.
+// New checks the configuration and returns an authenticator. now is its clock.
 func New(a Auth, guesses *Guesses, store tokenStore, now func() time.Time) (*Authenticator, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -151,13 +151,13 @@ func New(a Auth, guesses *Guesses, store tokenStore, now func() time.Time) (*Aut
 	return out, nil
 }
 
-// validOwner reports whether s can be an owner: what a database keeps as text.
+// validOwner reports whether s can be an owner: text that databases can store.
 func validOwner(s string) bool {
 	return s != "" && len(s) <= maxOwner && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Identify returns who a request comes from. Client secrets count only where
-// secretsToo is set. Errors are *problem.Error with status 401.
+// Identify returns who a request comes from. Client secrets are accepted only if secretsToo is set.
+// Errors are *problem.Error with status 401.
 func (a *Authenticator) Identify(r *http.Request, by Caller, secretsToo bool) (Identity, error) {
 	who, err := a.identify(r, by, secretsToo)
 	if err == nil && who.Name == "" && slices.ContainsFunc(a.tokens, func(t hashedToken) bool { return t.owner == who.Owner }) {
@@ -174,7 +174,7 @@ func (a *Authenticator) identify(r *http.Request, by Caller, secretsToo bool) (I
 	switch {
 	case shown && strings.HasPrefix(token, SecretPrefix):
 		if !secretsToo {
-			return Identity{}, problem.Unauthorized("A client secret opens and ends calls and nothing else.")
+			return Identity{}, problem.Unauthorized("A client secret can only open and end calls.")
 		}
 		who, err := a.Secrets.identify(r.Context(), token)
 		if isRefusal(err) {
@@ -182,7 +182,7 @@ func (a *Authenticator) identify(r *http.Request, by Caller, secretsToo bool) (I
 		}
 		return who, err
 	case !a.Required:
-		// Clients of the Realtime API always send some key: it means nothing here.
+		// Clients of the Realtime API always send a key; it means nothing here.
 		return Identity{Owner: LocalOwner, program: true}, nil
 	case shown:
 		owner, until, err := a.Owner(r.Context(), by, token)
@@ -191,7 +191,7 @@ func (a *Authenticator) identify(r *http.Request, by Caller, secretsToo bool) (I
 	return a.session(r)
 }
 
-// bearer returns the token of the Authorization header and whether there was one.
+// bearer returns the token of the Authorization header and whether there is one.
 func bearer(r *http.Request) (token string, shown bool, err error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
@@ -205,10 +205,9 @@ func bearer(r *http.Request) (token string, shown bool, err error) {
 	return token, true, nil
 }
 
-// Owner returns whom a static token or a JWT belongs to, and when it ends (zero
-// for those that do not). Wrong tokens are counted. Who has shown too many of them is
-// refused with any token that could be a guess, which a JWT and what was right before
-// could not.
+// Owner returns the owner of a static token or a JWT, and when it expires (zero for static ones).
+// Wrong tokens are counted. A caller with too many of them is refused with any token that could be
+// a guess; JWTs and tokens that worked before could not.
 func (a *Authenticator) Owner(ctx context.Context, by Caller, token string) (string, time.Time, error) {
 	if strings.Count(token, ".") == 2 && a.jwt != nil {
 		owner, until, err := a.jwt.owner(ctx, token)
@@ -223,7 +222,7 @@ func (a *Authenticator) Owner(ctx context.Context, by Caller, token string) (str
 	}
 	hash, owner := sha256.Sum256([]byte(token)), ""
 	for _, t := range a.tokens {
-		// All are compared, so that the time taken says nothing.
+		// All are compared, so that the time taken reveals nothing.
 		if subtle.ConstantTimeCompare(hash[:], t.hash[:]) == 1 {
 			owner = t.owner
 		}
@@ -234,10 +233,10 @@ func (a *Authenticator) Owner(ctx context.Context, by Caller, token string) (str
 	return "", time.Time{}, a.guesses.wrong(by, unknown)
 }
 
-// errExpired is told of a token that was good once.
+// errExpired is the answer to a token that was once valid.
 var errExpired = problem.Unauthorized("This token has expired.")
 
-// isRefusal reports whether err says that a token is wrong.
+// isRefusal reports whether err means that a token is wrong.
 func isRefusal(err error) bool {
 	e, ok := errors.AsType[*problem.Error](err)
 	return ok && e.Status == http.StatusUnauthorized

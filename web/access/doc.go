@@ -1,3 +1,3 @@
-// Package access decides who may come in: tokens, page sessions, client secrets,
-// origins and limits. It knows no route.
+// Package access decides who has access: tokens, page sessions, client secrets, origins and limits.
+// It knows no routes.
 package access

@@ -9,15 +9,15 @@ import (
 	"voicebridge/persistence"
 )
 
-// ErrEnded is the cause with which a socket or a stream ends whose caller has signed
-// out, was revoked, or whose token has expired.
+// ErrEnded is the cause that ends a socket or stream whose owner has signed out, whose credential
+// was revoked or has expired.
 var ErrEnded = errors.New("signed out or expired")
 
-// lookEvery is how often sessions that hold something open are looked up: another
-// instance may have ended them.
+// lookEvery is how often sessions that hold something open are checked: another instance may have
+// ended them.
 const lookEvery = 5 * time.Second
 
-// held are the sockets and streams that end with what opened them. Safe for
+// held are the sockets and streams that end with the session that opened them. It is safe for
 // concurrent use.
 type held struct {
 	mu   sync.Mutex
@@ -32,8 +32,8 @@ type holding struct {
 
 func newHeld() *held { return &held{all: make(map[int]holding)} }
 
-// Hold returns a context that ends, with the cause [ErrEnded], when the identity
-// does. release must be called.
+// Hold returns a context that ends, with the cause [ErrEnded], when the identity does. release must
+// be called.
 func (a *Authenticator) Hold(parent context.Context, who Identity) (ctx context.Context, release func()) {
 	ctx, end := context.WithCancelCause(parent)
 	h := a.held
@@ -79,8 +79,8 @@ func (h *held) sessions() map[string]bool {
 	return out
 }
 
-// Run ends what is held open by sessions that another instance has ended, until ctx
-// does. A database that does not answer ends nothing.
+// Run ends what is held open by sessions that another instance has ended, until ctx ends. If the
+// database does not answer, it ends nothing.
 func (a *Authenticator) Run(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()

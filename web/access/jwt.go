@@ -23,7 +23,7 @@ type jwtVerifier struct {
 	reserved []string
 }
 
-// newJWTVerifier returns nil when no JWT is taken.
+// newJWTVerifier returns nil if no JWTs are accepted.
 func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
 	v := &jwtVerifier{}
 	var methods []string
@@ -39,7 +39,7 @@ func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
 		methods = append(methods, asymmetricMethods...)
 	}
 	if len(methods) == 0 {
-		return nil, nil //nolint:nilnil // none is taken
+		return nil, nil //nolint:nilnil // no JWTs are accepted
 	}
 	options := []jwt.ParserOption{
 		jwt.WithValidMethods(methods), jwt.WithLeeway(30 * time.Second), jwt.WithTimeFunc(now), jwt.WithExpirationRequired(),
@@ -67,13 +67,13 @@ func ownersOf(tokens []StaticToken) []string {
 	return out
 }
 
-// owner returns the owner that a token names and when it ends.
+// owner returns the owner that a token names and when the token expires.
 func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Time, error) {
 	// A map, because struct fields would also take SUB for sub.
 	claims := jwt.MapClaims{}
 	_, err := v.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) {
 		if _, ok := t.Header["crit"]; ok {
-			return nil, errors.New("critical header parameters are not known") // RFC 7515, section 4.1.11
+			return nil, errors.New("unknown critical header parameters") // RFC 7515, section 4.1.11
 		}
 		if t.Method.Alg() == "HS256" {
 			return v.hmacKey, nil
@@ -98,20 +98,20 @@ func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Tim
 		return "", time.Time{}, problem.Unauthorized("This token has no usable sub.")
 	}
 	if slices.Contains(v.reserved, owner) {
-		return "", time.Time{}, problem.Unauthorized("No JWT may name this owner.")
+		return "", time.Time{}, problem.Unauthorized("JWTs may not name this owner.")
 	}
 	expires, err := claims.GetExpirationTime()
-	if err != nil || expires == nil { // the parser has seen to it
+	if err != nil || expires == nil { // the parser has checked it
 		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
 	}
 	return owner, expires.Time, nil
 }
 
-// maxUserName is how long a user's name may be, in characters.
+// maxUserName limits a user's name, in characters.
 const maxUserName = 80
 
-// nameIn returns the claim name (OpenID Connect Core, section 5.1) of a token that has been verified;
-// empty when it has none that is one line of text.
+// nameIn returns the claim name (OpenID Connect Core, section 5.1) of a verified token; empty
+// unless it is one line of text.
 func nameIn(token string) string {
 	claims := jwt.MapClaims{}
 	if _, _, err := jwt.NewParser().ParseUnverified(token, claims); err != nil {

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// asymmetricMethods are the signatures that a key of a JWKS can verify. HMAC is
-// not among them: a public key must never be taken for a shared secret.
+// asymmetricMethods are the signatures that a JWKS key can verify. HMAC is not among them: a public
+// key must never be taken for a shared secret.
 var asymmetricMethods = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 var (
@@ -29,16 +29,16 @@ var (
 )
 
 const (
-	keysFresh    = time.Hour        // keys are fetched again after this
-	keysStale    = 2 * time.Hour    // and after this a token waits for it, so that a removed key does not live on
-	keysRetry    = 30 * time.Second // fetches are at least this far apart, whatever keys tokens name
+	keysFresh    = time.Hour        // keys are refreshed after this
+	keysStale    = 2 * time.Hour    // and tokens wait for a refresh after this, so that a removed key does not live on
+	keysRetry    = 30 * time.Second // minimum time between fetches, whatever keys tokens name
 	keysTimeout  = 10 * time.Second
 	maxKeysBytes = 1 << 20
 	minRSABits   = 2048
 )
 
-// keySet is a cached JSON Web Key Set (RFC 7517). Only a token whose key is not
-// known, or all whose keys are stale, waits for a fetch. Safe for concurrent use.
+// keySet is a cached JSON Web Key Set (RFC 7517). Only tokens with an unknown key wait for a fetch,
+// or all tokens once the keys are stale. It is safe for concurrent use.
 type keySet struct {
 	url     string
 	http    *http.Client
@@ -48,7 +48,7 @@ type keySet struct {
 	fetches singleflight.Group
 
 	mu      sync.Mutex
-	fetched time.Time // the last time with an answer
+	fetched time.Time // the last success
 	tried   time.Time
 }
 
@@ -64,8 +64,8 @@ func newKeySet(url string, client *http.Client, now func() time.Time) (*keySet, 
 	return &keySet{url: url, http: client, now: now, storage: storage, choose: choose}, nil
 }
 
-// key returns the public key that verifies the token. A token without a key id is
-// verified by the only key of the set.
+// key returns the public key that verifies the token. A token without a key id is verified by the
+// set's only key.
 func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
 	if _, named := t.Header["kid"]; !named {
 		all, err := k.storage.KeyReadAll(ctx)
@@ -96,18 +96,18 @@ func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.fetched.IsZero() || k.tried.After(k.fetched) {
-		return nil, errKeysUnavailable // perhaps it is a new key
+		return nil, errKeysUnavailable // it may be a new key
 	}
 	return nil, errUnknownKey
 }
 
-// isSet reports whether keyfunc could not choose for want of a key id.
+// isSet reports whether keyfunc could not choose because there is no key id.
 func isSet(key any) bool {
 	_, ok := key.(jwt.VerificationKeySet)
 	return ok
 }
 
-// due says whether the keys are to be fetched now, and whether to wait for them.
+// due reports whether to fetch the keys now, and whether to wait for them.
 func (k *keySet) due(missing bool) (fetch, wait bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,8 +123,8 @@ func (k *keySet) due(missing bool) (fetch, wait bool) {
 	return true, wait
 }
 
-// fetch replaces the keys by those of the address. It is not cancelled with the
-// request that happens to ask: others wait for it.
+// fetch fetches the keys. It is not cancelled with the request that started it, because others wait
+// for it.
 func (k *keySet) fetch() error {
 	ctx, cancel := context.WithTimeout(context.Background(), keysTimeout)
 	defer cancel()
@@ -157,8 +157,8 @@ func (k *keySet) fetch() error {
 	return nil
 }
 
-// parseKeys reads a key set. Keys of kinds that are not known, for encryption,
-// weak or malformed are left out (RFC 7517, section 5).
+// parseKeys reads a key set. It ignores keys that are of unknown kinds, for encryption, weak or
+// malformed (RFC 7517, section 5).
 func parseKeys(body []byte) ([]jwkset.JWK, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound what callers may use. A zero field means its default.
+// Limits limits what clients may use. A zero field means its default.
 type Limits struct {
 	MaxCalls         int // live calls of this process; default 200
 	MaxCallsPerOwner int // default 20
@@ -23,22 +23,21 @@ type Limits struct {
 	SignInsPerMinute int // sign-ins and wrong tokens from one address; default 10
 	MaxSockets       int // thread sockets of this process; default 2000
 	SocketsPerOwner  int // default 200
-	TextsPerMinute   int // messages, queued messages and threads of one owner; default 120
-	TurnsPerOwner    int // text turns of one owner at once; default 16
-	// ThreadsPerOwner is how many threads one owner may have; default 10,000.
+	TextsPerMinute   int // messages, queued messages and threads per owner; default 120
+	TurnsPerOwner    int // simultaneous text turns per owner; default 16
+	// ThreadsPerOwner limits one owner's threads; default 10,000.
 	ThreadsPerOwner int
-	// StoredBytesPerOwner is what the messages and images of one owner may take; default
-	// 4 GiB.
+	// StoredBytesPerOwner limits one owner's messages and images; default 4 GiB.
 	StoredBytesPerOwner int64
-	// ImageBytesPerOwner is what all images of one owner may have; default 1 GiB.
+	// ImageBytesPerOwner limits all images of one owner; default 1 GiB.
 	ImageBytesPerOwner int64
-	// AllowedModels are the models that callers may name, as provider/model or
-	// provider/*; empty allows all that are configured.
+	// AllowedModels are the models that clients may name, as provider/model or provider/*; empty
+	// allows all configured ones.
 	AllowedModels []string
 }
 
-// MayUse reports whether callers may name the model; either name may be empty, for
-// the configured one.
+// MayUse reports whether clients may name the model; either name may be empty, for the configured
+// one.
 func (l Limits) MayUse(provider, model string) bool {
 	if len(l.AllowedModels) == 0 || provider == "" && model == "" {
 		return true
@@ -76,39 +75,36 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// liveCalls is what the limits need of the live calls.
+// liveCalls is what the limits need to know about live calls.
 type liveCalls interface {
 	Live(owner, threadID string) (callID string, ok bool)
 	Count() int
 }
 
-// Records are what all instances of the server know together; *persistence.Store has
-// them.
+// Records are what all instances share; *persistence.Store implements it.
 type Records interface {
-	// TakeRate counts one use of what may be done so many times a minute, or says how
-	// long to wait.
+	// TakeRate counts one use of something with a limit per minute, or says how long to wait.
 	TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error)
-	// CallsElsewhere and TurnsElsewhere count those of the owner on other instances.
+	// CallsElsewhere and TurnsElsewhere count the owner's calls and turns on other instances.
 	CallsElsewhere(ctx context.Context, owner string) (int, error)
 	TurnsElsewhere(ctx context.Context, owner string) (int, error)
-	// CheckThreads and CheckStored are persistence.ErrQuota for an owner who has no more
-	// room.
+	// CheckThreads and CheckStored return persistence.ErrQuota if the owner has no room left.
 	CheckThreads(ctx context.Context, owner string, limit int) error
 	CheckStored(ctx context.Context, owner string, limit int64) error
 }
 
-// Allowances hold the counters of [Limits]. One local user is the only owner there is, so the
-// limit by owner does not apply without authentication, nor that of set-ups from
-// this machine.
+// Allowances are the counters for [Limits]. Without authentication the only owner is the one local
+// user, for whom the limits per owner do not apply, nor does the limit on set-ups from this
+// machine.
 type Allowances struct {
 	local   bool // there is one local user
 	Setups  *RateLimit
 	SignIns *RateLimit
-	// Guesses counts wrong tokens, together with sign-ins.
+	// Guesses counts wrong tokens and sign-ins together.
 	Guesses *Guesses
 	Calls   *CallLimit
 	Sockets *CountLimit
-	// Texts and Turns are by owner.
+	// Texts and Turns are per owner.
 	Texts *RateLimit
 	Turns *CountLimit
 	// ImageBytesPerOwner is 0 for the one local user.
@@ -117,7 +113,7 @@ type Allowances struct {
 	limits             Limits
 }
 
-// NewAllowances returns the counters by the clock now. Zero limits are their defaults.
+// NewAllowances returns new counters. now is their clock. Zero limits mean their defaults.
 func NewAllowances(l Limits, calls liveCalls, records Records, authenticated bool, now func() time.Time) *Allowances {
 	l = l.withDefaults()
 	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
@@ -142,7 +138,7 @@ func NewAllowances(l Limits, calls liveCalls, records Records, authenticated boo
 	}
 }
 
-// SetUp counts a call that is started from the address, or is a 429.
+// SetUp counts a call set-up from the address, or returns a 429.
 func (l *Allowances) SetUp(ctx context.Context, address string) error {
 	if ip, err := netip.ParseAddr(address); err == nil && l.local && ip.Unmap().IsLoopback() {
 		return nil
@@ -154,7 +150,7 @@ func (l *Allowances) SetUp(ctx context.Context, address string) error {
 	return l.together(ctx, "set-ups of "+address, l.limits.SetupsPerMinute)
 }
 
-// SignIn counts a sign-in from the address, or is a 429.
+// SignIn counts a sign-in from the address, or returns a 429.
 func (l *Allowances) SignIn(ctx context.Context, address string) error {
 	if err := l.SignIns.Take(address); err != nil {
 		return err
@@ -162,8 +158,8 @@ func (l *Allowances) SignIn(ctx context.Context, address string) error {
 	return l.together(ctx, "sign-ins of "+address, l.limits.SignInsPerMinute)
 }
 
-// together counts one use for all instances of the server, or is a 429. Each counts for
-// itself first: what one refuses asks no database.
+// together counts one use for all instances, or returns a 429. Each instance counts on its own
+// first: what it refuses causes no database query.
 func (l *Allowances) together(ctx context.Context, name string, perMinute int) error {
 	wait, err := l.records.TakeRate(ctx, name, perMinute)
 	if err == nil && wait > 0 {
@@ -172,20 +168,20 @@ func (l *Allowances) together(ctx context.Context, name string, perMinute int) e
 	return err
 }
 
-// Room is a 413 when the owner has stored as much as an owner may. The one local user
-// has no such limit.
+// Room returns a 413 if the owner has stored as much as is allowed. The one local user has no such
+// limit.
 func (l *Allowances) Room(ctx context.Context, owner string) error {
 	if l.local {
 		return nil
 	}
 	err := l.records.CheckStored(ctx, owner, l.limits.StoredBytesPerOwner)
 	if errors.Is(err, persistence.ErrQuota) {
-		return problem.TooLarge("", "You have stored as much as you may. Delete conversations first.")
+		return problem.TooLarge("", "You have used up your storage. Delete conversations first.")
 	}
 	return err
 }
 
-// Thread is a 429 when the owner has as many threads as an owner may, and what Room says.
+// Thread returns a 429 if the owner has as many threads as is allowed, or the error of Room.
 func (l *Allowances) Thread(ctx context.Context, owner string) error {
 	if l.local {
 		return nil
@@ -200,7 +196,7 @@ func (l *Allowances) Thread(ctx context.Context, owner string) error {
 	return l.Room(ctx, owner)
 }
 
-// Text counts a text of the owner, or is a 429. The one local user has no such limit.
+// Text counts a text of the owner, or returns a 429. The one local user has no such limit.
 func (l *Allowances) Text(ctx context.Context, owner string) error {
 	if l.local {
 		return nil
@@ -210,7 +206,7 @@ func (l *Allowances) Text(ctx context.Context, owner string) error {
 		err = l.together(ctx, "texts of "+owner, l.limits.TextsPerMinute)
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
-		return problem.TooMany("rate_limit_exceeded", "You have sent too many texts in a minute. Try again later.", e.RetryAfter)
+		return problem.TooMany("rate_limit_exceeded", "You are sending messages too fast. Try again later.", e.RetryAfter)
 	}
 	if err != nil {
 		return err
@@ -218,7 +214,7 @@ func (l *Allowances) Text(ctx context.Context, owner string) error {
 	return l.Room(ctx, owner)
 }
 
-// Turn counts a text turn of the owner until release is called, or is a 429.
+// Turn counts a text turn of the owner until release is called, or returns a 429.
 func (l *Allowances) Turn(ctx context.Context, owner string) (release func(), err error) {
 	if err := l.Text(ctx, owner); err != nil {
 		return nil, err
@@ -237,11 +233,11 @@ func (l *Allowances) Turn(ctx context.Context, owner string) (release func(), er
 	return release, nil
 }
 
-// maxAddresses bounds the memory of a RateLimit.
+// maxAddresses limits the memory of a RateLimit.
 const maxAddresses = 10_000
 
-// RateLimit lets each address do something so many times a minute. Safe for
-// concurrent use.
+// RateLimit limits how often per minute each address may do something. It is safe for concurrent
+// use.
 type RateLimit struct {
 	perMinute int
 	now       func() time.Time
@@ -249,15 +245,15 @@ type RateLimit struct {
 	all       map[string]*rate.Limiter
 }
 
-// NewRateLimit returns a limit with everything free.
+// NewRateLimit returns an unused limit.
 func NewRateLimit(perMinute int, now func() time.Time) *RateLimit {
 	return &RateLimit{perMinute: perMinute, now: now, all: make(map[string]*rate.Limiter)}
 }
 
-// Take counts one use by the address, or is a 429 that says when to come back.
+// Take counts one use by the address, or returns a 429 that says when to retry.
 func (r *RateLimit) Take(address string) error { return r.use(address, 1) }
 
-// check is a 429 when the address has nothing left; it counts nothing.
+// check returns a 429 if the address has nothing left; it counts nothing.
 func (r *RateLimit) check(address string) error { return r.use(address, 0) }
 
 func (r *RateLimit) use(address string, n int) error {
@@ -288,8 +284,8 @@ func tooOften(wait time.Duration) error {
 	return problem.TooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.", max(wait, time.Second))
 }
 
-// forget drops the addresses that have their whole allowance again, and when
-// there are none, any one: a crowd must not make this grow.
+// forget drops the addresses that have their full allowance again or, if there are none, any one: a
+// crowd must not make this grow.
 func (r *RateLimit) forget(now time.Time) {
 	for address, l := range r.all {
 		if l.TokensAt(now) >= float64(r.perMinute) {
@@ -304,8 +300,8 @@ func (r *RateLimit) forget(now time.Time) {
 	}
 }
 
-// CountLimit bounds how many of something are there at once, in all and by
-// owner. Safe for concurrent use.
+// CountLimit limits how many of something exist at once, in total and per owner. It is safe for
+// concurrent use.
 type CountLimit struct {
 	max, perOwner int
 	mu            sync.Mutex
@@ -313,15 +309,15 @@ type CountLimit struct {
 	owners        map[string]int
 }
 
-// NewCountLimit returns a limit with everything free.
+// NewCountLimit returns an unused limit.
 func NewCountLimit(limit, perOwner int) *CountLimit {
 	return &CountLimit{max: limit, perOwner: perOwner, owners: make(map[string]int)}
 }
 
-// Take counts one more; release, called once, takes it back.
+// Take counts one more; release, called once, gives it back.
 func (l *CountLimit) Take(owner string) (release func(), ok bool) { return l.TakeBeside(owner, 0) }
 
-// TakeBeside is Take for an owner who has some more elsewhere.
+// TakeBeside is Take for an owner who has more elsewhere.
 func (l *CountLimit) TakeBeside(owner string, elsewhere int) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -340,9 +336,8 @@ func (l *CountLimit) TakeBeside(owner string, elsewhere int) (release func(), ok
 	}, true
 }
 
-// CallLimit bounds the live calls. Calls end by themselves, so it asks the
-// bridge which of those it has let through are still there. Safe for concurrent
-// use.
+// CallLimit limits live calls. Calls end on their own, so it asks the bridge which of those it
+// admitted are still live. It is safe for concurrent use.
 type CallLimit struct {
 	calls         liveCalls
 	others        elsewhere
@@ -353,12 +348,12 @@ type CallLimit struct {
 	pending       int
 }
 
-// elsewhere is what a CallLimit needs of the other instances.
+// elsewhere is what a CallLimit needs from other instances.
 type elsewhere interface {
 	CallsElsewhere(ctx context.Context, owner string) (int, error)
 }
 
-// NewCallLimit returns a limit with everything free.
+// NewCallLimit returns an unused limit.
 func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallLimit {
 	return &CallLimit{
 		calls: calls, others: others, max: limit, perOwner: perOwner,
@@ -366,11 +361,10 @@ func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallL
 	}
 }
 
-// Take reserves the place of a call that is being set up. done, called once,
-// says which call it became; an empty id says that it became none. moving is set
-// when the call takes the place of one that is live. Calls on other instances count
-// from the moment on in which they are saved: set up at the same moment on several,
-// calls may exceed the owner's limit by as many.
+// Take reserves a place for a call that is being set up. done, called once, says which call it
+// became, or with an empty id that it became none. moving means that the call replaces a live one.
+// Calls on other instances count once they are saved: calls set up on several instances at the same
+// moment may exceed the owner's limit.
 func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done func(threadID, callID string), err error) {
 	others := 0
 	if !moving {

@@ -9,17 +9,17 @@ import (
 	"voicebridge/web/problem"
 )
 
-// Origins knows which pages may use the API and which names this server goes by.
+// Origins knows which pages may use the API and which names this server has.
 type Origins struct {
 	allowed map[string]bool // "scheme://host[:port]", lower case
-	// hosts are the Host names that are served; nil serves any.
+	// hosts are the Host names that are served; nil means any.
 	hosts map[string]bool
 	cross *http.CrossOriginProtection
 }
 
-// NewOrigins checks the allowed origins. With loopback set only the loopback
-// names and the allowed origins' hosts are served: a page on a foreign name that
-// resolves to this machine (DNS rebinding) would else be a page of ours.
+// NewOrigins checks the allowed origins. With loopback set, only loopback names and the hosts of
+// allowed origins are served; otherwise a page on a foreign name that resolves to this machine (DNS
+// rebinding) would count as ours.
 func NewOrigins(allowed []string, loopback bool) (*Origins, error) {
 	o := &Origins{allowed: make(map[string]bool, len(allowed)), cross: http.NewCrossOriginProtection()}
 	if loopback {
@@ -42,8 +42,8 @@ func NewOrigins(allowed []string, loopback bool) (*Origins, error) {
 	return o, nil
 }
 
-// ParseOrigin checks that s is an origin as a browser sends it: a scheme and a
-// host, with a port where it is not the scheme's own, and nothing else.
+// ParseOrigin checks that s is an origin as browsers send it: only a scheme and a host, with a port
+// unless it is the scheme's default.
 func ParseOrigin(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Hostname() == "" {
@@ -55,11 +55,11 @@ func ParseOrigin(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Allowed reports whether the operator named the origin.
+// Allowed reports whether the operator allowed the origin.
 func (o *Origins) Allowed(origin string) bool { return o.allowed[strings.ToLower(origin)] }
 
-// CheckSocket refuses a WebSocket handshake from a foreign page (RFC 6455,
-// section 10.2). A client that is not a browser sends no Origin.
+// CheckSocket rejects a WebSocket handshake from a foreign page (RFC 6455, section 10.2). Clients
+// other than browsers send no Origin.
 func (o *Origins) CheckSocket(r *http.Request) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" || o.Allowed(origin) {
@@ -71,8 +71,8 @@ func (o *Origins) CheckSocket(r *http.Request) error {
 	return problem.Forbidden("origin_not_allowed", "Pages from this origin may not use the API. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
 }
 
-// Patterns returns the allowed origins for the WebSocket library's own check,
-// which matches with path.Match: brackets of IPv6 hosts are escaped.
+// Patterns returns the allowed origins for the WebSocket library's own check, which uses
+// path.Match: brackets of IPv6 hosts are escaped.
 func (o *Origins) Patterns() []string {
 	escape := strings.NewReplacer("[", `\[`, "]", `\]`)
 	out := make([]string, 0, len(o.allowed))
@@ -82,16 +82,16 @@ func (o *Origins) Patterns() []string {
 	return out
 }
 
-// CheckHost refuses names that are not ours.
+// CheckHost rejects names that are not ours.
 func (o *Origins) CheckHost(r *http.Request) error {
 	if o.hosts == nil || o.hosts[hostname(r.Host)] {
 		return nil
 	}
-	return problem.Forbidden("host_not_allowed", "This server does not go by that name. Behind a proxy, set VOICEBRIDGE_ALLOWED_ORIGINS to the address that browsers use.")
+	return problem.Forbidden("host_not_allowed", "This server does not have that name. Behind a proxy, set VOICEBRIDGE_ALLOWED_ORIGINS to the address that browsers use.")
 }
 
-// hostname returns the name in a Host header (RFC 9110, section 7.2) in lower case,
-// without port and IPv6 brackets; nothing for a header of another form.
+// hostname returns the name in a Host header (RFC 9110, section 7.2) in lower case, without port
+// and IPv6 brackets; empty if the header is malformed.
 func hostname(host string) string {
 	u, err := url.Parse("http://" + host)
 	if err != nil || u.Host != host || u.User != nil || strings.HasSuffix(host, ":") {
@@ -100,8 +100,7 @@ func hostname(host string) string {
 	return strings.ToLower(u.Hostname())
 }
 
-// CheckCross refuses requests that change something and come from a foreign
-// page.
+// CheckCross rejects changing requests from a foreign page.
 func (o *Origins) CheckCross(r *http.Request) error {
 	if err := o.cross.Check(r); err != nil {
 		return problem.Forbidden("origin_not_allowed", "Pages from other origins may not do this. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")

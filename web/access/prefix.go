@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// pathPrefix is a path that may stand before one of ours.
+// pathPrefix matches a path that may precede one of ours.
 var pathPrefix = regexp.MustCompile(`^(/[A-Za-z0-9_~][A-Za-z0-9._~-]*){1,16}$`)
 
-// Prefix returns the path below which the caller reaches us, as the proxy that sent
-// the request says in X-Forwarded-Prefix; empty when it says nothing, or nothing that
-// could be a path, or is neither on this machine nor one of the proxies.
+// Prefix returns the path below which the client reaches this server, from the proxy's
+// X-Forwarded-Prefix. It is empty if the header is missing or not a path, or if the sender is
+// neither on this machine nor a trusted proxy.
 func Prefix(r *http.Request, proxies []netip.Prefix) string {
 	said := r.Header.Get("X-Forwarded-Prefix")
 	if len(said) > 256 || !pathPrefix.MatchString(said) {

@@ -2,9 +2,8 @@ package access
 
 import "log/slog"
 
-// Secret is a value that must not be printed: a token, a key, a password. It
-// prints as a placeholder in every format, also as an unexported field of a
-// printed struct. The zero value is unset.
+// Secret is a value that must not be printed: a token, a key, a password. It prints as a
+// placeholder in every format, even as an unexported field of a struct. The zero value is unset.
 type Secret struct{ value *string }
 
 // NewSecret wraps s. An empty s is an unset secret.
@@ -15,7 +14,7 @@ func NewSecret(s string) Secret {
 	return Secret{value: &s}
 }
 
-// Reveal returns the value itself, empty when unset.
+// Reveal returns the value, empty if unset.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""

@@ -18,8 +18,8 @@ import (
 	"voicebridge/web/problem"
 )
 
-// tokenStore keeps the tokens that this server makes, for all that share its
-// database; *persistence.Store does.
+// tokenStore stores the tokens that this server issues, for all instances of the database;
+// *persistence.Store implements it.
 type tokenStore interface {
 	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
 	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
@@ -28,7 +28,7 @@ type tokenStore interface {
 	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
 }
 
-// The kinds of tokens that this server makes.
+// The kinds of tokens that this server issues.
 const (
 	kindSession = "session"
 	kindSecret  = "client_secret"
@@ -41,9 +41,8 @@ const (
 
 var errForged = errors.New("not signed by this server")
 
-// mint makes and reads tokens of one kind. A token is an id and its signature, so
-// that a forged one costs no look into the database, and who reads the database
-// cannot make one.
+// mint issues and reads tokens of one kind. A token is an id and its signature, so that forged ones
+// cost no database query, and reading the database does not let anyone make one.
 type mint struct {
 	kind  string
 	key   []byte
@@ -65,7 +64,7 @@ func (m *mint) sign(id []byte) []byte {
 	return h.Sum(nil)[:macBytes]
 }
 
-// fingerprint names a text without showing it.
+// fingerprint identifies a text without revealing it.
 func (m *mint) fingerprint(text string) string {
 	h := hmac.New(sha256.New, m.key)
 	h.Write([]byte("fingerprint "))
@@ -73,8 +72,7 @@ func (m *mint) fingerprint(text string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:macBytes])
 }
 
-// issue saves a new token of the owner and returns it. Of its tokens the newest keep
-// stay.
+// issue saves a new token of the owner and returns it. Only the owner's newest keep tokens stay.
 func (m *mint) issue(ctx context.Context, owner string, data any, expires time.Time, keep int) (string, error) {
 	encoded, err := json.Marshal(data)
 	if err != nil {
@@ -91,7 +89,7 @@ func (m *mint) issue(ctx context.Context, owner string, data any, expires time.T
 	return base64.RawURLEncoding.EncodeToString(append(id[:], m.sign(id[:])...)), nil
 }
 
-// id returns the id of a token that this server has signed.
+// id returns the id of a token signed by this server.
 func (m *mint) id(token string) (string, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != idBytes+macBytes || !hmac.Equal(raw[idBytes:], m.sign(raw[:idBytes])) {
@@ -100,8 +98,8 @@ func (m *mint) id(token string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), nil
 }
 
-// read returns what was saved with a token; persistence.ErrNotFound or errForged for
-// one that never opened anything, or no longer does.
+// read returns what was saved with a token; persistence.ErrNotFound or errForged if the token is
+// not valid (any longer).
 func (m *mint) read(ctx context.Context, token string, data any) (persistence.AccessToken, error) {
 	id, err := m.id(token)
 	if err != nil {
@@ -127,45 +125,44 @@ func opensNothing(err error) bool {
 // SecretPrefix is how a client secret begins.
 const SecretPrefix = "ek_"
 
-// MaxSecretsPerOwner is how many living client secrets one owner may have.
+// MaxSecretsPerOwner limits one owner's valid client secrets.
 const MaxSecretsPerOwner = 1_000
 
-// ClientSecret is a short-lived token with which a browser opens calls on one
-// thread of one owner. It may open several calls, one after the other, until it
-// expires; its end does not end a call.
+// ClientSecret is a short-lived token with which a browser opens calls on one thread of one owner,
+// several one after the other, until it expires. Expiry does not end a call.
 type ClientSecret struct {
 	Owner   string    `json:"-"`
 	Expires time.Time `json:"-"`
-	// Session is what calls made with the secret have; may be nil.
+	// Session is the session of calls made with the secret; may be nil.
 	Session json.RawMessage `json:"session,omitempty"`
-	// Fixed says that an authenticated caller gave the session: clients may change
-	// only what MayChange names.
+	// Fixed means that an authenticated client set the session: other clients may change only what
+	// MayChange names.
 	Fixed     bool     `json:"fixed,omitempty"`
 	MayChange []string `json:"may_change,omitempty"`
-	// Thread is the only one that the secret opens. A secret that leaks never opens
-	// another thread of its owner.
+	// Thread is the only thread that the secret opens. A leaked secret opens no other thread of its
+	// owner.
 	Thread string `json:"thread"`
-	// MakesThread says that the thread is made by the first call.
+	// MakesThread means that the first call creates the thread.
 	MakesThread bool `json:"makes_thread,omitempty"`
 }
 
-// Secrets mints, reads and revokes client secrets. Safe for concurrent use.
+// Secrets issues, reads and revokes client secrets. It is safe for concurrent use.
 type Secrets struct{ mint *mint }
 
-// Add mints a token for the secret. Too many living ones of its owner are a 429.
+// Add issues a token for the secret. Too many valid ones of its owner are a 429.
 func (s *Secrets) Add(ctx context.Context, secret ClientSecret) (string, error) {
 	n, err := s.mint.store.CountAccessTokens(ctx, secret.Owner, kindSecret)
 	if err != nil {
 		return "", err
 	}
 	if n >= MaxSecretsPerOwner {
-		return "", problem.TooMany("too_many_secrets", "You have too many live client secrets. They expire by themselves.", problem.RetryFull)
+		return "", problem.TooMany("too_many_secrets", "You have too many valid client secrets. Wait for some to expire.", problem.RetryFull)
 	}
 	token, err := s.mint.issue(ctx, secret.Owner, secret, secret.Expires, MaxSecretsPerOwner)
 	return SecretPrefix + token, err
 }
 
-// Revoke ends a secret of the owner; persistence.ErrNotFound when there is none.
+// Revoke revokes a secret of the owner; persistence.ErrNotFound if there is none.
 func (s *Secrets) Revoke(ctx context.Context, owner, token string) error {
 	id, err := s.mint.id(strings.TrimPrefix(token, SecretPrefix))
 	if err != nil {
@@ -187,22 +184,22 @@ func (s *Secrets) identify(ctx context.Context, token string) (Identity, error) 
 	return Identity{Owner: saved.Owner, Secret: &secret, Until: saved.ExpiresAt}, nil
 }
 
-// The page's sessions.
+// Limits of page sessions.
 const (
 	SessionCookie       = "voicebridge_session"
 	SessionLifetime     = 7 * 24 * time.Hour
 	maxSessionsPerOwner = 100
 )
 
-// sessionData is what is saved with a session of the page.
+// sessionData is what is saved with a page session.
 type sessionData struct {
-	// Token is the fingerprint of the static token that it was made from: with that
-	// token the session is gone, too.
+	// Token is the fingerprint of the static token used to sign in: if that token is removed, the
+	// session ends.
 	Token string `json:"token,omitempty"`
 }
 
 func (a *Authenticator) session(r *http.Request) (Identity, error) {
-	refused := problem.Unauthorized("Authentication is needed: send Authorization: Bearer, or sign in on the page.")
+	refused := problem.Unauthorized("Authentication is required: send Authorization: Bearer, or sign in on the page.")
 	cookie, err := r.Cookie(SessionCookie)
 	if err != nil {
 		return Identity{}, refused
@@ -218,8 +215,7 @@ func (a *Authenticator) session(r *http.Request) (Identity, error) {
 	return Identity{Owner: saved.Owner, Until: saved.ExpiresAt, session: saved.ID}, nil
 }
 
-// SignIn exchanges a token of the operator's for a session of the page: the value of
-// [SessionCookie].
+// SignIn exchanges one of the operator's tokens for a page session: the value of [SessionCookie].
 func (a *Authenticator) SignIn(ctx context.Context, by Caller, token string) (value, owner string, expires time.Time, err error) {
 	owner, until, err := a.Owner(ctx, by, token)
 	if err != nil {
@@ -237,9 +233,8 @@ func (a *Authenticator) SignIn(ctx context.Context, by Caller, token string) (va
 	return value, owner, expires, err
 }
 
-// SignOut ends the session of a request, if it has one, and all that it holds open.
-// With everywhere it ends all sessions and client secrets of the owner. It returns
-// whose session it was.
+// SignOut ends the session of a request, if it has one, and everything that it holds open. With
+// everywhere it ends all sessions and client secrets of the owner. It returns the session's owner.
 func (a *Authenticator) SignOut(r *http.Request, everywhere bool) (owner string, err error) {
 	who, err := a.session(r)
 	if isRefusal(err) {

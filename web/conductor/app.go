@@ -32,18 +32,18 @@ const (
 )
 
 const (
-	// maxEnvelope is the size of one envelope from the app, in bytes: JSON may need
-	// six bytes for one of a text.
+	// maxEnvelope limits one envelope from the app, in bytes: JSON may need six bytes for one of a
+	// text.
 	maxEnvelope = input.MaxBody
-	// maxUntold is how many turns may wait for an app that does not read.
+	// maxUntold limits the turns that wait for an app that does not read.
 	maxUntold = 4
-	// toldPrefix begins the ids of calls that are told and not awaited.
+	// toldPrefix begins the ids of calls that need no answer.
 	toldPrefix = "told-"
 	// timestampLayout is RFC 3339 with milliseconds.
 	timestampLayout = "2006-01-02T15:04:05.000Z07:00"
 )
 
-// envelope is what goes both ways.
+// envelope is the message format in both directions.
 type envelope struct {
 	ID        string          `json:"id"`
 	Type      string          `json:"type"`
@@ -70,8 +70,7 @@ type errorPayload struct {
 	Message string `json:"message"`
 }
 
-// app is one connection of an app. Its socket reads in one goroutine and tells
-// in another.
+// app is one connection of an app. It reads in one goroutine and writes in another.
 type app struct {
 	key    persistence.Key
 	tools  Tools
@@ -80,7 +79,7 @@ type app struct {
 
 	session *session
 	end     context.CancelCauseFunc
-	// told is closed when nothing more is told here.
+	// told is closed when nothing more is written here.
 	told chan struct{}
 	// more is signalled when the session has another turn.
 	more chan struct{}
@@ -109,8 +108,8 @@ func (a *app) refuse(err error) error {
 	return a.socket.Write(a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
 }
 
-// take handles one envelope of the app. What is wrong with it is told to the
-// app; an error ends the socket.
+// take handles one envelope from the app. Problems with it are reported to the app; an error ends
+// the socket.
 func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(message, maxEnvelope+1))
 	if err != nil {
@@ -126,12 +125,11 @@ func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.R
 	if !threadIsTaken(a.all.explain(refused)) || a.all.untold(a.session) > 0 {
 		return nil
 	}
-	// The app may have begun to think by itself, and no turn will end that.
+	// The app may have shown itself as thinking, and no turn will end that.
 	return a.socket.Write(a.state("idle"))
 }
 
-// threadIsTaken reports whether no turn could begin because another or a call
-// has the thread.
+// threadIsTaken reports whether no turn could begin because another turn or a call has the thread.
 func threadIsTaken(e *problem.Error) bool { return e.Code == "agent_busy" || e.Code == "call_active" }
 
 func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byte) error {
@@ -153,14 +151,14 @@ func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byt
 	case typeInterrupt:
 		err := a.all.chat.Interrupt(ctx, a.key)
 		if errors.Is(err, chat.ErrIdle) {
-			return nil // the answer was complete already
+			return nil // the answer was already complete
 		}
 		return err
 	}
-	return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server takes no envelope of type %.50q, only %s, %s and %s.", in.Type, typeTranscript, typeToolResult, typeInterrupt))
+	return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server accepts no envelope of type %.50q, only %s, %s and %s.", in.Type, typeTranscript, typeToolResult, typeInterrupt))
 }
 
-// incoming is an envelope of the app. Its id and time are the app's own.
+// incoming is an envelope from the app, with the app's own id and time.
 type incoming struct {
 	Type      string          `json:"type"`
 	SessionID string          `json:"sessionId"`
@@ -202,7 +200,7 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 		release()
 		return err
 	}
-	go func() { // a turn goes on without its app, and ends with the server at the latest
+	go func() { // a turn goes on without its app, at the latest until the server stops
 		<-begun.Done()
 		release()
 	}()
@@ -221,8 +219,8 @@ func (a *app) begin(ctx context.Context, text string) (*chat.Turn, error) {
 	})
 }
 
-// toolResult hands the result of a call to the turn that waits for it. What an
-// app answers to the calls that it is only told of is dropped.
+// toolResult passes the result of a call to the turn that waits for it. Answers to calls that need
+// none are dropped.
 func (a *app) toolResult(payload json.RawMessage) error {
 	var in struct {
 		CallID string          `json:"callId"`
@@ -249,8 +247,8 @@ func (a *app) toolResult(payload json.RawMessage) error {
 	return err
 }
 
-// errorWords is the error of a tool result in words for the model: a text as it
-// is, anything else as JSON; empty for none.
+// errorWords returns a tool result's error for the model: text as it is, anything else as JSON;
+// empty for none.
 func errorWords(raw json.RawMessage) string {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil { // null is an empty text

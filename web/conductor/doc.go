@@ -1,4 +1,3 @@
-// Package conductor is the socket of an app that runs tools itself and speaks with
-// its own voice: envelopes both ways, one session for each thread, which outlives
-// its connections.
+// Package conductor serves the socket of an app that runs tools itself and speaks with its own
+// voice: envelopes in both directions, and one session per thread, which outlives its connections.
 package conductor

@@ -17,18 +17,18 @@ import (
 	"voicebridge/web/socket"
 )
 
-// KeepSession is how long a turn that nobody heard the end of waits for the app
-// to come back. Its message is saved in any case.
+// KeepSession is how long a turn whose end nobody received waits for the app to come back. Its
+// message is saved in any case.
 const KeepSession = 10 * time.Minute
 
 const (
-	// takeOverWait is how long a connection that is taken over may need to let go.
+	// takeOverWait is how long a connection that is taken over may take to let go.
 	takeOverWait = 2 * time.Second
-	// closeWait is how long it may take to see that the app had closed it.
+	// closeWait is how long it may take to notice that the app had closed it.
 	closeWait = 100 * time.Millisecond
 )
 
-// textChat is what the sessions need of text turns; *chat.Coordinator does.
+// textChat is what the sessions need of text turns; *chat.Coordinator implements it.
 type textChat interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
 	Interrupt(ctx context.Context, key persistence.Key) error
@@ -37,11 +37,10 @@ type textChat interface {
 // Config is what [New] needs; all of it is required.
 type Config struct {
 	Chat textChat
-	// RefuseInCall returns an error when the thread has a live call: its
-	// conversation is the call's.
+	// RefuseInCall returns an error if the thread has a live call: its conversation belongs to the
+	// call.
 	RefuseInCall func(ctx context.Context, key persistence.Key) error
-	// Admit counts a turn of the owner until release is called, or says why there may be
-	// none.
+	// Admit counts a turn of the owner until release is called, or returns why it is refused.
 	Admit func(ctx context.Context, owner string) (release func(), err error)
 	// Explain turns any error into what the app is told.
 	Explain func(error) *problem.Error
@@ -49,7 +48,7 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// Conductors are the sessions of all apps. Safe for concurrent use.
+// Conductors are the sessions of all apps. It is safe for concurrent use.
 type Conductors struct {
 	chat         textChat
 	refuseInCall func(ctx context.Context, key persistence.Key) error
@@ -62,16 +61,15 @@ type Conductors struct {
 	sessions map[persistence.Key]*session
 }
 
-// session is what an app finds again when it comes back. It is guarded
-// by the mutex of the Conductors.
+// session is what an app finds again when it reconnects. The mutex of the Conductors guards it.
 type session struct {
-	app    *app // connected; nil for none
+	app    *app // the connected app, or nil
 	leftAt time.Time
-	// turns are those whose end the app has not surely heard of, oldest first.
+	// turns are those whose end the app may not have received, oldest first.
 	turns []*turn
 }
 
-// New returns the sessions of all apps, of which there is none yet.
+// New returns an empty set of sessions.
 func New(cfg Config) *Conductors {
 	return &Conductors{
 		chat: cfg.Chat, refuseInCall: cfg.RefuseInCall, admit: cfg.Admit, explain: cfg.Explain, now: cfg.Now, log: cfg.Logger,
@@ -85,7 +83,7 @@ func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools
 	ctx, a.end = context.WithCancelCause(ctx)
 	defer a.end(nil)
 	before := d.enter(a)
-	k.Limit = -1 // take refuses what is too large and goes on
+	k.Limit = -1 // take rejects what is too large and goes on
 	k.Take = func(kind websocket.MessageType, r io.Reader) error { return a.take(ctx, kind, r) }
 	cause := k.Run(ctx, func(ctx context.Context) error {
 		defer close(a.told)
@@ -98,8 +96,8 @@ func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools
 	return cause
 }
 
-// giveWay waits until nothing more is told on a connection that was taken over.
-// It reports whether the app had closed it just before.
+// giveWay waits until nothing more is written on a connection that was taken over. It reports
+// whether the app had closed it just before.
 func (a *app) giveWay() (clean bool) {
 	timer := time.AfterFunc(takeOverWait, a.socket.CloseNow)
 	defer timer.Stop()
@@ -112,15 +110,14 @@ func (a *app) giveWay() (clean bool) {
 	}
 }
 
-// acknowledge notes that the app has read all that was told.
+// acknowledge records that the app has read everything written so far.
 func (d *Conductors) acknowledge(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.heard()
 }
 
-// enter makes an app the one of its session. It returns the one before, which is
-// told to go.
+// enter makes an app the one of its session. It returns the previous one, which must go.
 func (d *Conductors) enter(a *app) (before *app) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +134,7 @@ func (d *Conductors) enter(a *app) (before *app) {
 	return before
 }
 
-// forget drops the sessions to which no app came back.
+// forget drops the sessions whose apps have not come back.
 func (d *Conductors) forget() {
 	for key, s := range d.sessions {
 		if s.app == nil && d.now().Sub(s.leftAt) > KeepSession && !slices.ContainsFunc(s.turns, (*turn).running) {
@@ -154,7 +151,7 @@ func (d *Conductors) leave(a *app) {
 		return
 	}
 	s.app, s.leftAt = nil, d.now()
-	// Who says goodbye has read all that came before it; who vanishes may not.
+	// An app that closed properly has read everything before; one that vanished may not have.
 	if a.socket.SaidGoodbye() {
 		s.heard()
 	}
@@ -163,12 +160,12 @@ func (d *Conductors) leave(a *app) {
 	}
 }
 
-// heard drops the turns that were told to their end.
+// heard drops the turns that were delivered to their end.
 func (s *session) heard() {
 	s.turns = slices.DeleteFunc(s.turns, func(t *turn) bool { return t.told })
 }
 
-// untold counts the turns whose end was not told yet.
+// untold counts the turns whose end was not delivered yet.
 func (d *Conductors) untold(s *session) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,15 +177,15 @@ func (d *Conductors) untold(s *session) (n int) {
 	return n
 }
 
-// Count returns how many sessions are kept.
+// Count returns how many sessions there are.
 func (d *Conductors) Count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.sessions)
 }
 
-// Session reports whether an app is connected to the session of a thread, and how
-// many of its turns were not told to their end yet.
+// Session reports whether an app is connected to a thread's session, and how many of its turns are
+// not yet delivered to their end.
 func (d *Conductors) Session(key persistence.Key) (connected bool, untold int) {
 	d.mu.Lock()
 	s := d.sessions[key]
@@ -202,8 +199,8 @@ func (d *Conductors) Session(key persistence.Key) (connected bool, untold int) {
 	return s.app != nil, untold
 }
 
-// add gives a session another turn, to be told when those before it are. An app
-// that begins one has heard the end of the one before.
+// add gives a session another turn, to be delivered after those before it. An app that begins one
+// has received the end of the one before.
 func (d *Conductors) add(s *session, t *turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,7 +214,7 @@ func (d *Conductors) add(s *session, t *turn) {
 	}
 }
 
-// next gives the oldest turn that is not told to its end; nil for none.
+// next returns the oldest turn that is not delivered to its end; nil if none.
 func (d *Conductors) next(s *session) *turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -229,7 +226,7 @@ func (d *Conductors) next(s *session) *turn {
 	return nil
 }
 
-// resume makes the ends that the app may not have heard be told once more.
+// resume makes ends that the app may not have received be delivered once more.
 func (d *Conductors) resume(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -238,7 +235,7 @@ func (d *Conductors) resume(s *session) {
 	}
 }
 
-// finish notes that a turn was told to its end.
+// finish records that a turn was delivered to its end.
 func (d *Conductors) finish(t *turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -252,7 +249,7 @@ func (d *Conductors) confirm(s *session, t *turn) {
 	s.turns = slices.DeleteFunc(s.turns, func(other *turn) bool { return other == t && t.told })
 }
 
-// deliver hands a result to the turn that asked for it.
+// deliver passes a result to the turn that asked for it.
 func (d *Conductors) deliver(s *session, r chat.ToolResult) error {
 	d.mu.Lock()
 	turns := slices.Clone(s.turns)

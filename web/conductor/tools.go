@@ -11,19 +11,19 @@ import (
 	"voicebridge/web/problem"
 )
 
-// agentToolkit is the name by which a session switches the agent tools on.
+// agentToolkit is the name under which a session enables the agent tools.
 const agentToolkit = "agent"
 
 // Tools are the tools that the app of a conductor session runs.
 type Tools struct {
 	definitions []toolkit.Definition
 	system      string
-	// names are those for the app, by those for the model, where they differ: model
-	// APIs take no dots in a name.
+	// names maps the model's names of tools to the app's, where they differ: model APIs allow no
+	// dots in names.
 	names map[string]string
 }
 
-// wireName is a tool's name as the app knows it.
+// wireName returns a tool's name as the app knows it.
 func (t Tools) wireName(name string) string {
 	if n, ok := t.names[name]; ok {
 		return n
@@ -31,8 +31,8 @@ func (t Tools) wireName(name string) string {
 	return name
 }
 
-// NewTools puts together what a text session declares and the toolkits that
-// its defaults or the query switch on.
+// NewTools combines the tools that a text session declares with the toolkits that its defaults or
+// the query enable.
 func NewTools(session persistence.TextSession, query string) (Tools, error) {
 	var t Tools
 	if session.Tools != "" {
@@ -48,7 +48,7 @@ func NewTools(session persistence.TextSession, query string) (Tools, error) {
 	}
 	t.system, t.names = chat.AgentInstructions, make(map[string]string)
 	for _, d := range chat.AgentTools() {
-		// What the session declares under such a name is its own.
+		// Tools that the session itself declares take precedence.
 		if !slices.ContainsFunc(t.definitions, func(own toolkit.Definition) bool { return own.Name == d.Name }) {
 			t.definitions = append(t.definitions, d)
 			t.names[d.Name] = chat.AppName(d.Name)
@@ -60,9 +60,8 @@ func NewTools(session persistence.TextSession, query string) (Tools, error) {
 	return t, nil
 }
 
-// defaultToolkits reads the toolkits from the defaults of a text session:
-// {"tools":"agent"} or {"tools":["agent"]}. Defaults are the caller's own, so
-// anything else means nothing here.
+// defaultToolkits reads the toolkits from a text session's defaults: {"tools":"agent"} or
+// {"tools":["agent"]}. Defaults are the client's own, so anything else is ignored.
 func defaultToolkits(defaults string) []string {
 	var one struct{ Tools string }
 	if json.Unmarshal([]byte(defaults), &one) == nil {

@@ -11,34 +11,34 @@ import (
 	"voicebridge/chat"
 )
 
-// partialEvery is the time between two partials. Each holds all the text so far,
-// so a long text waits longer: about a megabyte a second goes to one app.
+// partialEvery is the least time between partials. Each contains all the text so far, so long texts
+// wait longer: about a megabyte per second goes to one app.
 const partialEvery = 80 * time.Millisecond
 
-// turn is a turn as an app is told it. All but told belongs to the
-// connection that tells it, of which there is one at a time.
+// turn is a turn as delivered to an app. All but told belongs to the connection that delivers it;
+// there is one at a time.
 type turn struct {
 	turn *chat.Turn
-	told bool // to its end; guarded by the Conductors
+	told bool // delivered to its end; guarded by the Conductors
 
-	facts []envelope // that must be told, in order
-	done  int        // how many of them are told
-	end   int        // where the facts of the end begin; 0 while it runs
+	facts []envelope // that must be delivered, in order
+	done  int        // how many of them are delivered
+	end   int        // index of the first fact of the end; 0 while the turn runs
 
 	next  int // the index of the next event
 	text  strings.Builder
 	fresh bool                // the text has grown since the last partial
-	calls map[string]envelope // that were asked, by id
+	calls map[string]envelope // that were asked for, by id
 }
 
-// newTurn makes a turn with what the app is told first.
+// newTurn makes a turn with what the app receives first.
 func (a *app) newTurn(begun *chat.Turn, said string) *turn {
 	t := &turn{turn: begun, calls: make(map[string]envelope)}
 	t.facts = append(t.facts, a.state("thinking"), a.message("user", said))
 	return t
 }
 
-// toldCall makes a call that is told and not awaited.
+// toldCall makes a call that needs no answer.
 func (a *app) toldCall(name string, arguments any) envelope {
 	data, _ := json.Marshal(arguments) // maps of strings and booleans
 	return a.envelope(typeToolCall, callPayload{CallID: toldPrefix + newEnvelopeID(), Name: name, Arguments: string(data)})
@@ -61,7 +61,7 @@ func (t *turn) running() bool {
 	}
 }
 
-// again makes the end be told once more, with the ids that it had.
+// again makes the end be delivered once more, with the same ids.
 func (t *turn) again() {
 	t.told = false
 	if t.end > 0 {
@@ -69,7 +69,7 @@ func (t *turn) again() {
 	}
 }
 
-// tell tells the turns of the session as they come.
+// tell delivers the turns of the session as they come.
 func (a *app) tell(ctx context.Context) error {
 	all := a.all
 	all.resume(a.session)
@@ -95,7 +95,7 @@ func (a *app) tell(ctx context.Context) error {
 	}
 }
 
-// follow tells a turn from where it was left to its end.
+// follow delivers the rest of a turn.
 func (a *app) follow(ctx context.Context, t *turn) error {
 	if err := a.pickUp(t); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (a *app) follow(ctx context.Context, t *turn) error {
 	}
 }
 
-// turnStep is what a turn's sequence of events yields.
+// turnStep is an element of a turn's event sequence.
 type turnStep struct {
 	event chat.Event
 	err   error
@@ -146,8 +146,8 @@ func watchTurn(ctx context.Context, turn *chat.Turn, from int, events chan<- tur
 	}
 }
 
-// pickUp gives an app that comes back its turn where it was: the state, the text
-// so far, and the calls that wait for it.
+// pickUp gives a returning app its turn where it stands: the state, the text so far, and the calls
+// that wait for it.
 func (a *app) pickUp(t *turn) error {
 	again := t.done > 0 && t.end == 0
 	if !again {
@@ -170,7 +170,7 @@ func (a *app) pickUp(t *turn) error {
 	return nil
 }
 
-// ask tells the app to run a tool of its own, with the same id each time.
+// ask tells the app to run one of its tools, with the same id each time.
 func (a *app) ask(t *turn, call chat.EventCall) error {
 	e, asked := t.calls[call.ID]
 	if !asked {
@@ -180,7 +180,7 @@ func (a *app) ask(t *turn, call chat.EventCall) error {
 	return a.socket.Write(e)
 }
 
-// tellFacts tells what has not been told yet.
+// tellFacts delivers facts that were not yet delivered.
 func (a *app) tellFacts(t *turn) error {
 	for ; t.done < len(t.facts); t.done++ {
 		if err := a.socket.Write(t.facts[t.done]); err != nil {
@@ -190,7 +190,7 @@ func (a *app) tellFacts(t *turn) error {
 	return nil
 }
 
-// partial tells the text so far, if it has grown.
+// partial delivers the text so far, if it has grown.
 func (a *app) partial(t *turn) error {
 	if !t.fresh {
 		return nil
@@ -199,10 +199,10 @@ func (a *app) partial(t *turn) error {
 	return a.socket.Write(a.envelope(typePartial, textPayload{t.text.String()}))
 }
 
-// apply takes one event of the turn. The facts that come of it are told later.
+// apply processes one event of the turn. The resulting facts are delivered later.
 func (a *app) apply(ctx context.Context, t *turn, step turnStep) error {
 	if errors.Is(step.err, chat.ErrReplayGone) {
-		// So much has happened while nobody was connected that only the end matters.
+		// So much happened while nobody was connected that only the end matters.
 		result, err := t.turn.Wait(ctx)
 		if err != nil {
 			return err
@@ -221,7 +221,7 @@ func (a *app) apply(ctx context.Context, t *turn, step turnStep) error {
 			t.text.WriteByte('\n') // as the message joins its parts
 		}
 	case chat.EventTextDelta:
-		if !e.Notice { // the words of a failure are an error
+		if !e.Notice { // the text of a failure is an error
 			t.text.WriteString(e.Delta)
 			t.fresh = true
 		}
@@ -233,8 +233,8 @@ func (a *app) apply(ctx context.Context, t *turn, step turnStep) error {
 	return nil
 }
 
-// asked tells the app of a call, unless it has been told or, when the app was
-// away for long, nobody is waiting for the call.
+// asked tells the app about a call, unless it already knows or, after a long absence, nobody waits
+// for the call any more.
 func (a *app) asked(t *turn, call chat.EventCall) error {
 	if err := a.partial(t); err != nil {
 		return err
@@ -248,10 +248,9 @@ func (a *app) asked(t *turn, call chat.EventCall) error {
 	return a.ask(t, call)
 }
 
-// conclude makes the facts of the end. The last partial is one of them: a turn
-// whose end is known is never without it, whatever the connection does. Whatever
-// the end was, the state goes back to idle; what the user has interrupted is not
-// spoken.
+// conclude makes the facts of the end. The last partial is one of them, so that no turn ends
+// without it, whatever the connection does. However it ends, the state goes back to idle; what the
+// user interrupted is not spoken.
 func (a *app) conclude(t *turn, result chat.Result) {
 	final := a.envelope(typeFinal, textPayload{result.Text})
 	spoken := result.Err == nil && result.Finish != chat.FinishInterrupted

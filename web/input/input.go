@@ -1,5 +1,5 @@
-// Package input reads what clients send, within limits: bodies, JSON, values of the
-// query, ids. Its errors are *problem.Error or the reader's own.
+// Package input reads what clients send, within limits: bodies, JSON, query values, ids. Its errors
+// are *problem.Error or those of the reader.
 package input
 
 import (
@@ -21,18 +21,18 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Limits of what a request may hold, in bytes unless a name says otherwise.
+// Limits on requests, in bytes unless the name says otherwise.
 const (
 	MaxBody = 1 << 20 // any request
 	MaxJSON = 64 << 10
 )
 
-// Body reads at most limit bytes of the body. A larger body is the error
-// too_large, a body that stops in the middle a 400.
+// Body reads at most limit bytes of the body. A larger body gives the error too_large, an
+// incomplete one a 400.
 func Body(c echo.Context, limit int64, param string) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(c.Request().Body, limit+1))
 	if int64(len(body)) > limit {
-		// A client that is cut off while it sends may not read why.
+		// A client that is cut off while sending may not read why.
 		_, _ = io.Copy(io.Discard, c.Request().Body)
 		return nil, problem.TooLarge(param, fmt.Sprintf("The request body is larger than %d bytes.", limit))
 	}
@@ -43,14 +43,14 @@ func Body(c echo.Context, limit int64, param string) ([]byte, error) {
 	return body, nil
 }
 
-// BodyIsHere ends the time limit for the body once all of it was read: from then
-// on the server reads only to notice that the client goes away, and a limit
-// would end the request's context.
+// BodyIsHere removes the deadline for the body once all of it has been read: from then on the
+// server reads only to notice that the client goes away, and a deadline would end the request's
+// context.
 func BodyIsHere(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Time{})
 }
 
-// BodyError is what a client is told of a body that could not be read.
+// BodyError returns what a client is told about a body that could not be read.
 func BodyError(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return err
@@ -58,8 +58,8 @@ func BodyError(err error) error {
 	return problem.BadRequest("bad_body", "", "The request body could not be read completely.")
 }
 
-// MediaType returns the request's content type without its parameters, in lower
-// case, and the parameters. A malformed one counts as none.
+// MediaType returns the request's content type without parameters, in lower case, and the
+// parameters. A malformed one counts as missing.
 func MediaType(header string) (string, map[string]string) {
 	t, params, err := mime.ParseMediaType(header)
 	if err != nil {
@@ -68,8 +68,7 @@ func MediaType(header string) (string, map[string]string) {
 	return t, params
 }
 
-// JSON reads one JSON object into dst. With optional set an empty body is
-// fine and leaves dst as it is.
+// JSON reads one JSON object into dst. If optional is set, an empty body leaves dst unchanged.
 func JSON(c echo.Context, dst any, optional bool) error {
 	return JSONOf(c, dst, MaxJSON, optional)
 }
@@ -83,8 +82,8 @@ func JSONOf(c echo.Context, dst any, limit int64, optional bool) error {
 	return Object(body, dst)
 }
 
-// JSONValue reads the body as JSON of any kind: at least one byte, without space
-// before it. It is not decoded yet.
+// JSONValue reads the body as any JSON value: at least one byte, without leading space. It is not
+// decoded yet.
 func JSONValue(c echo.Context, limit int64) ([]byte, error) {
 	body, err := jsonBody(c, limit, false)
 	if err == nil && len(body) == 0 {
@@ -156,8 +155,7 @@ func IsObject(b []byte) bool {
 	return len(b) > 0 && b[0] == '{' && json.Valid(b)
 }
 
-// Int reads a whole number between low and high from the query; absent, it
-// is def.
+// Int reads a whole number between low and high from the query; it defaults to def.
 func Int(c echo.Context, name string, def, low, high int64) (int64, error) {
 	text := c.QueryParam(name)
 	if text == "" {
@@ -170,7 +168,7 @@ func Int(c echo.Context, name string, def, low, high int64) (int64, error) {
 	return n, nil
 }
 
-// Bool reads true or false from the query; absent, it is false.
+// Bool reads true or false from the query; it defaults to false.
 func Bool(c echo.Context, name string) (bool, error) {
 	text := c.QueryParam(name)
 	if text == "" {
@@ -191,8 +189,8 @@ func ValidID(s string, limit int) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == '\\' })
 }
 
-// Part decodes a message of a socket, or a part of one, which what names: exactly
-// one JSON object.
+// Part decodes a message of a socket, or a part of one, that must be exactly one JSON object; what
+// names it in errors.
 func Part(what string, data []byte, dst any) error {
 	if !utf8.Valid(data) || !IsObject(data) {
 		return problem.BadRequest("bad_envelope", what, fmt.Sprintf("The %s must be one JSON object in UTF-8.", what))

@@ -1,5 +1,5 @@
-// Package problem is what a client is told of a failure: a status, a code for
-// programs and a sentence for people.
+// Package problem holds what clients are told about failures: a status, a code for programs and a
+// sentence for people.
 package problem
 
 import (
@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Error is a failure as a client is told it.
+// Error is a failure as told to a client.
 type Error struct {
 	Status  int
 	Code    string
 	Message string
-	// Param names the part of the request that is at fault, or is empty.
+	// Param names the part of the request at fault, if any.
 	Param string
-	// RetryAfter says when a refused request may be sent again; zero says nothing.
+	// RetryAfter says when a refused request may be sent again; zero means unknown.
 	RetryAfter time.Duration
 }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// RetryFull is what a client is told to wait when something is full.
+// RetryFull is when clients should retry if something is full.
 const RetryFull = 10 * time.Second
 
 // ErrShuttingDown refuses new work while the server stops.
@@ -30,42 +30,42 @@ var ErrShuttingDown = &Error{
 	Message: "The server is shutting down.", RetryAfter: 5 * time.Second,
 }
 
-// BadRequest is a 400 about the named part of the request.
+// BadRequest returns a 400 about the named part of the request.
 func BadRequest(code, param, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: code, Param: param, Message: message}
 }
 
-// TooLarge is a 413 about the named part of the request.
+// TooLarge returns a 413 about the named part of the request.
 func TooLarge(param, message string) *Error {
 	return &Error{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Param: param, Message: message}
 }
 
-// UnsupportedMedia is a 415.
+// UnsupportedMedia returns a 415.
 func UnsupportedMedia(message string) *Error {
 	return &Error{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Message: message}
 }
 
-// Unauthorized is a 401.
+// Unauthorized returns a 401.
 func Unauthorized(message string) *Error {
 	return &Error{Status: http.StatusUnauthorized, Code: "invalid_api_key", Message: message}
 }
 
-// Forbidden is a 403.
+// Forbidden returns a 403.
 func Forbidden(code, message string) *Error {
 	return &Error{Status: http.StatusForbidden, Code: code, Message: message}
 }
 
-// NotFound is a 404.
+// NotFound returns a 404.
 func NotFound(code, message string) *Error {
 	return &Error{Status: http.StatusNotFound, Code: code, Message: message}
 }
 
-// Conflict is a 409.
+// Conflict returns a 409.
 func Conflict(code, param, message string) *Error {
 	return &Error{Status: http.StatusConflict, Code: code, Param: param, Message: message}
 }
 
-// TooMany is a 429 that says when to come back.
+// TooMany returns a 429 that says when to retry.
 func TooMany(code, message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Code: code, Message: message, RetryAfter: retryAfter}
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Set knows all sockets that are open, because the HTTP server forgets a connection
-// that became a socket. Safe for concurrent use.
+// Set tracks open sockets, because the HTTP server forgets a connection that became a socket. It is
+// safe for concurrent use.
 type Set struct {
 	mu     sync.Mutex
 	closed bool
@@ -18,8 +18,7 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{ends: make(map[int]context.CancelCauseFunc)} }
 
-// Enter returns a context that ends with the server; leave is called when the
-// socket is done.
+// Enter returns a context that ends with the server; leave must be called when the socket is done.
 func (s *Set) Enter(parent context.Context) (ctx context.Context, leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +58,7 @@ func (s *Set) Close(ctx context.Context) {
 	}
 }
 
-// Count returns how many are open.
+// Count returns how many sockets are open.
 func (s *Set) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package socket runs WebSockets: what is told and taken in goroutines of their own,
-// slow and vanished clients, a close with a reason, and the end of all at shutdown.
+// Package socket runs WebSockets: reading and writing in separate goroutines, slow and vanished
+// clients, closing with a reason, and closing all at shutdown.
 package socket
 
 import (
@@ -17,7 +17,7 @@ import (
 	"voicebridge/web/access"
 )
 
-// Reasons for which a socket ends, as causes of its context.
+// Reasons why a socket ends, as causes of its context.
 var (
 	ErrShutdown = errors.New("server is shutting down")
 	ErrGone     = errors.New("client is gone")
@@ -25,42 +25,42 @@ var (
 	ErrTaken    = errors.New("another connection took over this session")
 )
 
-// StatusTaken is the status with which a socket ends whose session has gone to
-// another connection. A client that gets it should not connect again by itself.
+// StatusTaken is the close status of a socket whose session was taken over by another connection.
+// Its client should not reconnect automatically.
 const StatusTaken websocket.StatusCode = 4409
 
 // Timing holds the timings of sockets, which tests shorten.
 type Timing struct {
 	PingEvery, PingTimeout time.Duration
 	Write                  time.Duration // one message, before the client counts as too slow
-	Slow                   func()        // told when a client counts as too slow; may be nil
+	Slow                   func()        // called when a client is too slow; may be nil
 }
 
-// DefaultTiming are the timings of a server.
+// DefaultTiming returns a server's timings.
 func DefaultTiming() Timing {
 	return Timing{PingEvery: 20 * time.Second, PingTimeout: 10 * time.Second, Write: 10 * time.Second}
 }
 
 // Socket is one client on a WebSocket.
 type Socket struct {
-	// Limit is the size of one message of the client, in bytes; a larger one ends
-	// the socket. -1 leaves it to Take.
+	// Limit limits one message from the client, in bytes; a larger one ends the socket. -1 leaves
+	// it to Take.
 	Limit int64
-	// Take handles one message, one at a time; nil drops them all.
+	// Take handles messages, one at a time; nil drops them all.
 	Take func(kind websocket.MessageType, message io.Reader) error
-	// Side are goroutines beside the one that tells; Run joins them.
+	// Side are goroutines besides the writing one; Run joins them.
 	Side sync.WaitGroup
 	// Unread is closed when reading has ended.
 	Unread chan struct{}
 
 	conn    *websocket.Conn
 	timing  Timing
-	again   string // how a client comes back, for the reason of a close
+	again   string // how to reconnect, for the close reason
 	end     context.CancelCauseFunc
 	readErr error // set before Unread is closed
 }
 
-// New wraps a connection. again says how a client comes back after a failure.
+// New wraps a connection. again says how a client reconnects after a failure.
 func New(conn *websocket.Conn, timing Timing, again string) *Socket {
 	return &Socket{conn: conn, timing: timing, again: again, Limit: -1, Unread: make(chan struct{})}
 }
@@ -68,13 +68,12 @@ func New(conn *websocket.Conn, timing Timing, again string) *Socket {
 // CloseNow cuts the connection.
 func (k *Socket) CloseNow() { _ = k.conn.CloseNow() }
 
-// Run tells the client until something ends it, closes the connection with a
-// reason, joins its goroutines and returns why it ended.
+// Run writes to the client until something ends it, closes the connection with a reason, joins its
+// goroutines and returns why it ended.
 func (k *Socket) Run(ctx context.Context, tell func(context.Context) error) error {
 	ctx, k.end = context.WithCancelCause(ctx)
 	defer k.end(nil)
-	// Reading has a context of its own: ending it tears the connection down
-	// without a close frame.
+	// Reading has its own context: ending that tears down the connection without a close frame.
 	k.Side.Go(k.read)
 	k.Side.Go(func() { k.keepAlive(ctx) })
 	err := tell(ctx)
@@ -82,7 +81,7 @@ func (k *Socket) Run(ctx context.Context, tell func(context.Context) error) erro
 		err = cause
 	}
 	k.end(err)
-	if !errors.Is(err, ErrGone) { // who is gone does not answer a goodbye
+	if !errors.Is(err, ErrGone) { // a client that is gone answers no close frame
 		_ = k.conn.Close(k.closeReason(err))
 	}
 	_ = k.conn.CloseNow()
@@ -109,8 +108,7 @@ func (k *Socket) closeReason(err error) (websocket.StatusCode, string) {
 	}
 }
 
-// read takes what the client sends; reading is also what handles pongs and the
-// client's close.
+// read takes what the client sends. Reading is also what handles pongs and the client's close.
 func (k *Socket) read() {
 	defer close(k.Unread)
 	k.conn.SetReadLimit(k.Limit)
@@ -130,14 +128,14 @@ func (k *Socket) read() {
 	}
 }
 
-// SaidGoodbye reports whether the client has closed the socket by itself: it has
-// read all that came before. Reading must have ended.
+// SaidGoodbye reports whether the client closed the socket by itself, and so has read everything
+// before. Reading must have ended.
 func (k *Socket) SaidGoodbye() bool {
 	e, ok := errors.AsType[websocket.CloseError](k.readErr)
-	return ok && e.Code != StatusTaken // which would be the echo of our own
+	return ok && e.Code != StatusTaken // that would be the echo of our own
 }
 
-// keepAlive finds out that a client has vanished without a goodbye.
+// keepAlive detects clients that vanished.
 func (k *Socket) keepAlive(ctx context.Context) {
 	ticker := time.NewTicker(k.timing.PingEvery)
 	defer ticker.Stop()
@@ -153,11 +151,10 @@ func (k *Socket) keepAlive(ctx context.Context) {
 	}
 }
 
-// Ping waits for the client's pong: the client has received all that was written
-// before. Without one the socket ends.
+// Ping waits for the client's pong, which proves that it received everything written before.
+// Without a pong the socket ends.
 func (k *Socket) Ping() bool {
-	// Not under the socket's context: a ping that is cut off in the middle cuts
-	// the connection.
+	// Not under the socket's context: a ping that is cut off cuts the connection.
 	ctx, cancel := context.WithTimeout(context.Background(), k.timing.PingTimeout)
 	defer cancel()
 	if err := k.conn.Ping(ctx); err != nil {
@@ -167,7 +164,7 @@ func (k *Socket) Ping() bool {
 	return true
 }
 
-// Write sends one message. A client that does not take it in time is closed.
+// Write sends one message. A client that does not read it in time is closed.
 func (k *Socket) Write(message any) error {
 	data, err := json.Marshal(message)
 	if err != nil {
@@ -179,8 +176,8 @@ func (k *Socket) Write(message any) error {
 		if k.timing.Slow != nil {
 			k.timing.Slow()
 		}
-		// The close frame waits a few seconds for the message to get through; after
-		// that the connection is cut.
+		// The close frame waits a few seconds for the message to go through; then the connection is
+		// cut.
 		_ = k.conn.Close(k.closeReason(ErrSlow))
 	})
 	err = k.conn.Write(context.Background(), websocket.MessageText, data)

@@ -1,4 +1,4 @@
-// Package ui holds the built page and offers it as a file system.
+// Package ui holds the built page as a file system.
 package ui
 
 import (
@@ -6,13 +6,13 @@ import (
 	"io/fs"
 )
 
-// The "all:" prefix also takes files whose names begin with "." or "_".
+// The "all:" prefix includes files whose names begin with "." or "_".
 //
 //go:embed all:dist
 var dist embed.FS
 
-// Dist returns the page's files with index.html at the root. The files are
-// read-only and safe for concurrent use.
+// Dist returns the page's files with index.html at the root. It is read-only and safe for
+// concurrent use.
 func Dist() fs.FS {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {

@@ -46,7 +46,7 @@ func Relay(ctx context.Context, listen, upstream string, out io.Writer) error {
 }
 
 type relay struct {
-	ctx    context.Context //nolint:containedctx // nolint:containedctx // of the calls, which outlive their requests
+	ctx    context.Context //nolint:containedctx // of the calls, which outlive their requests
 	api    *rtc.API
 	client *realtime.Client
 

@@ -127,7 +127,7 @@ func decodeProblems(err error) []error {
 	if err == nil {
 		return nil
 	}
-	e, ok := err.(*mapstructure.DecodeError) //nolint:errorlint // nolint:errorlint // a wrapped one belongs to another level
+	e, ok := err.(*mapstructure.DecodeError) //nolint:errorlint // a wrapped one belongs to another level
 	if joined := (interface{ Unwrap() []error })(nil); !ok && errors.As(err, &joined) {
 		var out []error
 		for _, e := range joined.Unwrap() {

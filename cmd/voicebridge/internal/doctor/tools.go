@@ -107,7 +107,7 @@ func (s seenTools) ToolPins(ctx context.Context, server string) (map[string]stri
 	}
 	pins, err := s.store.ToolPins(ctx, server)
 	if err != nil {
-		return nil, nil //nolint:nilerr // nolint:nilerr // another check reports it
+		return nil, nil //nolint:nilerr // another check reports it
 	}
 	return pins, nil
 }
