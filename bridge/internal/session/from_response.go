@@ -98,6 +98,10 @@ func (s *State) wholeText(ev realtime.Event, text string) {
 	if m == nil || !m.takes(m.at(ev.ContentIndex), text) {
 		return
 	}
+	if m.open() && m.at(ev.ContentIndex) == text {
+		s.script.flush(m) // its pieces say it all; the whole of it is written when it is closed
+		return
+	}
 	m.setText(ev.ContentIndex, text)
 	s.playback.reheard(m)
 	s.script.write(m)

@@ -26,9 +26,9 @@ const CommitTimeout = 10 * time.Second
 const (
 	maxWaiting = 16 << 20        // waiting bytes above which the thread counts as lost
 	lastTry    = 5 * time.Second // for what is still not saved when the process ends
-	// Words that were added to messages in progress wait for the next multiple of this,
-	// where those of all calls meet: they are written in one transaction. What else a
-	// call says takes them along at once.
+	// Words that were added to messages in progress, and answers that begin, wait for the
+	// next multiple of this, where those of all calls meet: they are written in one
+	// transaction. What else a call says takes them along at once.
 	gather = 100 * time.Millisecond
 )
 
@@ -55,7 +55,7 @@ type Writer struct {
 	waiting []session.Change
 	index   map[string]int // by key into waiting
 	bytes   int
-	urgent  bool // something else than drafts waits
+	urgent  bool // something waits that must not be gathered
 	closed  bool
 	wake    chan struct{}
 }
@@ -84,12 +84,22 @@ func (w *Writer) add(limit int, ops []session.Change) bool {
 	}
 	for _, o := range ops {
 		w.put(o)
-		if _, draft := o.(session.SaveDraft); !draft {
-			w.urgent = true
-		}
+		w.urgent = w.urgent || !mayWait(o)
 	}
 	w.signal()
 	return true
+}
+
+// mayWait says whether a change is the middle or the beginning of something whose rest is
+// about to follow.
+func mayWait(o session.Change) bool {
+	switch o := o.(type) {
+	case session.SaveDraft:
+		return true
+	case session.SaveResponse:
+		return o.Response.FinishedAt == nil
+	}
+	return false
 }
 
 // add puts one session.Change in its place. w.mu is held.
@@ -188,7 +198,7 @@ func (w *Writer) next() (ops []session.Change, last bool) {
 	return ops, w.closed
 }
 
-// gathering is how long the drafts that wait still may, zero when something else waits
+// gathering is how long the changes that wait still may, zero when one of them may not
 // or nothing does.
 func (w *Writer) gathering() time.Duration {
 	w.mu.Lock()
@@ -200,7 +210,7 @@ func (w *Writer) gathering() time.Duration {
 	return now.Truncate(gather).Add(gather).Sub(now)
 }
 
-// gather waits while only drafts wait.
+// gather waits while what waits may.
 func (w *Writer) gather(ctx context.Context) {
 	pause := w.gathering()
 	if pause == 0 {

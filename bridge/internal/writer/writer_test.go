@@ -183,8 +183,12 @@ func TestWriterIsBounded(t *testing.T) {
 	}
 }
 
-// TestDraftsGather lets calls say words at different times: they are saved at the same
-// time, unless there is more to save.
+func responseOp(finished *time.Time) session.Change {
+	return session.SaveResponse{Response: persistence.ResponseRecord{ID: "r", FinishedAt: finished}}
+}
+
+// TestDraftsGather lets calls say words and begin answers at different times: they are
+// saved at the same time, unless there is more to save.
 func TestDraftsGather(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -199,10 +203,10 @@ func TestDraftsGather(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(gather).Add(gather + time.Millisecond)))
 		began := time.Now()
 		for _, w := range writers {
-			w.Push(draftOp("a", 0, "x"))
+			w.Push(draftOp("a", 0, "x"), responseOp(nil))
 			time.Sleep(gather / 10)
 		}
-		writers[calls].Push(callOp("")) // and with it what waits
+		writers[calls].Push(responseOp(new(time.Now()))) // and with it what waits
 		synctest.Wait()
 		if last, first := at[calls].Load(), at[0].Load(); last == 0 || first != 0 {
 			t.Errorf("after %s: the last call saved at %d, the first at %d", time.Since(began), last, first)
