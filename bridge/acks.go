@@ -6,15 +6,14 @@ import (
 	"voicebridge/persistence"
 )
 
-// acks tell those who wait for it that a message was saved.
+// acks notify those who wait for a message to be saved.
 type acks struct {
 	mu     sync.Mutex
 	byID   map[string]chan persistence.Message
 	closed bool
 }
 
-// await returns a channel that gets the message, or is closed when it will not be
-// saved.
+// await returns a channel that gets the message, or is closed if it will not be saved.
 func (a *acks) await(id string) <-chan persistence.Message {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,23 +9,23 @@ import (
 	"voicebridge/persistence"
 )
 
-// budgetEvery is how often calls are told what their owners have spent elsewhere.
+// budgetEvery is how often calls get their owners' spending elsewhere.
 const budgetEvery = 5 * time.Second
 
-// usage has what owners have spent; *persistence.Store does.
+// usage knows what owners have spent; *persistence.Store implements it.
 type usage interface {
 	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]persistence.DayUsage, error)
 }
 
-// budgets let calls that live side by side, of one instance or several, share their
-// owner's budget of a day with each other and with text turns.
+// budgets lets simultaneous calls, of one instance or several, share their owner's daily budget
+// with each other and with text turns.
 type budgets struct {
 	usage usage
 	live  func() []*call
 	log   *slog.Logger
 }
 
-// run tells calls what is spent until ctx ends.
+// run sends calls their owner's spending until ctx ends.
 func (b budgets) run(ctx context.Context) {
 	next := time.NewTicker(budgetEvery)
 	defer next.Stop()
@@ -50,7 +50,7 @@ func (b budgets) tell(ctx context.Context) {
 			if ctx.Err() == nil {
 				b.log.Warn("spending not read", "error", err)
 			}
-			return // the database is away: later
+			return // the database is unavailable: try later
 		}
 		for _, c := range live {
 			c.offer(spent)
@@ -58,7 +58,7 @@ func (b budgets) tell(ctx context.Context) {
 	}
 }
 
-// spentToday reads what an owner has spent on this day, in UTC.
+// spentToday returns what an owner has spent today, in UTC.
 func spentToday(ctx context.Context, u usage, owner string) (session.OwnerSpent, error) {
 	today := time.Now().UTC()
 	spent := session.OwnerSpent{Day: today.Format(time.DateOnly)}

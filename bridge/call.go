@@ -14,11 +14,10 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// maxInbox is how many inputs wait for the loop; more make the legs wait.
+// maxInbox is how many inputs may wait for the loop before the legs must wait.
 const maxInbox = 256
 
-// call is one live call as others see it: its inbox, what is known of it from outside,
-// and what its loop is made of.
+// call is one live call as others see it: its inbox, its public state, and the parts of its loop.
 type call struct {
 	id  string
 	key persistence.Key
@@ -26,39 +25,38 @@ type call struct {
 
 	inbox   chan session.Input
 	joined  chan *leg.Browser
-	quit    chan struct{} // closed when the loop has ended: inputs are thrown away
+	quit    chan struct{} // closed when the loop has ended: inputs are dropped
 	done    chan struct{} // closed when the call has ended and everything is joined
-	ends    atomic.Bool   // it will end soon, whatever comes
-	waiting atomic.Bool   // it waits for its browser
+	ends    atomic.Bool   // it will end soon, whatever happens
+	waiting atomic.Bool   // it is waiting for its browser
 	talking atomic.Bool   // an answer is being made
 
-	// first and firstBrowser are the legs that the call begins with.
+	// first and firstBrowser are the initial legs.
 	first        *leg.Session
 	firstBrowser *leg.Browser
-	up           *leg.Sessions               // the loop's
+	up           *leg.Sessions               // used by the loop
 	browser      atomic.Pointer[leg.Browser] // the newest one
 	fromUser     rtc.Flow                    // the gate of the caller's audio
-	// joining is held while a browser comes back; it guards browserGen, the newest
-	// generation.
+	// joining is held while a browser reconnects; it guards browserGen, the newest generation.
 	joining    sync.Mutex
 	browserGen int
 
 	writer *writer.Writer
-	// upstreamLimit is the size of the largest event that the upstream takes, in bytes.
+	// upstreamLimit is the size in bytes of the largest event that the upstream accepts.
 	upstreamLimit int
 	acks          acks
 	images        images
 	thread        publisher
 	saveLeg       func(ctx context.Context, rec persistence.UpstreamLeg) error
-	follow        *follower // nil: a call that is told nothing of its thread
+	follow        *follower // nil if the call need not follow its thread
 	tools         toolRunner
 	onTurn        func(persistence.Key)
 	onCount       func(session.Counter)
-	// ended is sent to the watchers when the thread is free.
+	// ended is published when the thread is free.
 	ended *persistence.Event
 }
 
-// publisher passes events on to the watchers of a thread; *persistence.Store is one.
+// publisher passes events to the watchers of a thread; *persistence.Store implements it.
 type publisher interface {
 	Publish(ctx context.Context, key persistence.Key, e persistence.Event)
 }
@@ -75,8 +73,8 @@ func newCall(id string, key persistence.Key, log *slog.Logger) *call {
 	return c
 }
 
-// post hands an input to the loop. It waits while the loop is behind, which makes
-// the remote wait, and gives up when the loop has ended.
+// post passes an input to the loop. While the loop is behind it waits, which makes the remote wait,
+// and it gives up when the loop has ended.
 func (c *call) post(in session.Input) {
 	select {
 	case c.inbox <- in:
@@ -84,7 +82,7 @@ func (c *call) post(in session.Input) {
 	}
 }
 
-// postBrowser is post for the events of a browser. What they show is saved first.
+// postBrowser is post for events of a browser. It first saves their images.
 func (c *call) postBrowser(in session.Input) {
 	if e, ok := in.(session.BrowserEvent); ok && hasImage(e.Data) && !c.ends.Load() {
 		in = c.images.keep(e)
@@ -92,7 +90,7 @@ func (c *call) postBrowser(in session.Input) {
 	c.post(in)
 }
 
-// offer hands an input to the loop unless it is behind.
+// offer passes an input to the loop unless the loop is behind.
 func (c *call) offer(in session.Input) {
 	if len(c.inbox) > maxInbox/2 {
 		return
@@ -103,7 +101,7 @@ func (c *call) offer(in session.Input) {
 // stop asks the call to end; done tells when it has.
 func (c *call) stop(reason EndReason) { c.post(session.Stop{Reason: reason}) }
 
-// order is the session.Order of the call.
+// order is the call's session.Order.
 func (c *call) order(gen int, ev realtime.Event) (before string, known bool) {
 	return c.up.Order(gen, ev)
 }
@@ -113,7 +111,7 @@ func (c *call) saved(m persistence.Message) {
 	c.acks.saved(m)
 	browser := c.browser.Load()
 	if browser == nil {
-		return // still being set up: it reads the thread by itself
+		return // still being set up: it will read the thread itself
 	}
 	if !browser.Push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress) {
 		c.stop(EndBrowserStalled)

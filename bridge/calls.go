@@ -14,15 +14,15 @@ import (
 	"voicebridge/persistence"
 )
 
-// Calls are the live calls of this process. Its methods may run concurrently.
+// Calls are the live calls of this process. It is safe for concurrent use.
 type Calls struct {
 	cfg    Config
 	log    *slog.Logger
-	admit  chan func()   // hands work over to Run, which joins it
-	ending chan struct{} // closed when no more calls are let in
+	admit  chan func()   // hands over work to Run, which joins it
+	ending chan struct{} // closed when no more calls are admitted
 	lost   atomic.Int64  // changes that were not saved
-	// unsaved are the ends that the database does not have yet; delayed says that
-	// changes wait for it.
+	// unsaved holds the ends that the database does not have yet; delayed is how many changes wait
+	// for it.
 	unsaved unsaved
 	delayed atomic.Bool
 
@@ -31,7 +31,7 @@ type Calls struct {
 	byID map[string]*call
 }
 
-// NewCalls returns no calls yet. Errors name what is wrong with the Config.
+// NewCalls returns an empty set of calls. Its error says what is wrong with the Config.
 func NewCalls(cfg Config) (*Calls, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ func NewCalls(cfg Config) (*Calls, error) {
 	return c, nil
 }
 
-// Run runs the calls that Start lets in until ctx ends. Then it lets no more in,
-// ends those that live with the reason shutdown, and returns when all that they
-// said is saved, or with an error that says how much was not. It must be called once.
+// Run runs the calls admitted by Start until ctx ends. Then it admits no more, ends the live ones
+// with the reason shutdown, and returns when everything they said is saved, or with an error that
+// says how much was not. It must be called once.
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
@@ -80,9 +80,8 @@ func (c *Calls) Run(ctx context.Context) error {
 	return nil
 }
 
-// runOne runs a call. While the database is away the thread is free again, and
-// what is left to save comes later: kept open in the database the call would block
-// the thread for good.
+// runOne runs a call. While the database is unavailable the thread is released and the rest is
+// saved later: a call that stayed open in the database would block the thread for good.
 func (c *Calls) runOne(one *call, s *session.State) {
 	reason, writing := one.run(s)
 	if writing.IsDone() {
@@ -98,8 +97,8 @@ func (c *Calls) runOne(one *call, s *session.State) {
 	c.cfg.OnEnd(one.key, reason)
 }
 
-// saveEnd saves the end of a call that was never set up. While the database is away Run goes on
-// with it.
+// saveEnd saves the end of a call whose set-up failed. While the database is unavailable, Run keeps
+// trying.
 func (c *Calls) saveEnd(key persistence.Key, thread writer.Log, log *slog.Logger, rec persistence.CallRecord, legs ...session.Change) {
 	w := writer.New(thread, log, func(persistence.Message) {})
 	w.PushLast(append(legs, session.SaveCall{Call: rec})...)
@@ -119,7 +118,7 @@ func (c *Calls) saveEnd(key persistence.Key, thread writer.Log, log *slog.Logger
 	}
 }
 
-// all lists the calls that run.
+// all returns the running calls.
 func (c *Calls) all() []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +129,7 @@ func (c *Calls) all() []*call {
 	return calls
 }
 
-// Count returns how many calls live. Those that Start still sets up are not among
-// them.
+// Count returns how many calls are live, without those that Start is still setting up.
 func (c *Calls) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +145,7 @@ func (c *Calls) Live(owner, threadID string) (callID string, ok bool) {
 	return live.id, true
 }
 
-// find returns the thread's call when it runs.
+// find returns the thread's call if it is running.
 func (c *Calls) find(key persistence.Key) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +156,7 @@ func (c *Calls) find(key persistence.Key) *call {
 	return live
 }
 
-// ofOwner finds a call of the owner's, nil when there is none.
+// ofOwner returns a call of the owner, nil if there is none.
 func (c *Calls) ofOwner(owner, callID string) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,9 +167,9 @@ func (c *Calls) ofOwner(owner, callID string) *call {
 	return live
 }
 
-// Hangup ends a call, of whatever instance, and returns when all of it is saved; while the database is
-// away it waits 10 s for that. A call that is not
-// there, or is a stranger's, is persistence.ErrNotFound.
+// Hangup ends a call, on any instance, and returns when everything in it is saved; while the
+// database is unavailable it waits up to 10 s for that. persistence.ErrNotFound means that the call
+// does not exist or belongs to another owner.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
 	if c.ofOwner(owner, callID) == nil {
 		if rec, ok, err := c.others().elsewhereByID(ctx, owner, callID); err != nil {
@@ -199,7 +197,7 @@ func (c *Calls) endHere(ctx context.Context, owner, callID string, reason EndRea
 	}
 }
 
-// EndAll ends every call that lives, and returns when they have ended or ctx has.
+// EndAll ends all live calls, and returns when they or ctx have ended.
 func (c *Calls) EndAll(ctx context.Context, reason EndReason) {
 	live := c.all()
 	for _, one := range live {
@@ -214,8 +212,7 @@ func (c *Calls) EndAll(ctx context.Context, reason EndReason) {
 	}
 }
 
-// RefreshTools asks Config.Tools again for every live call, after the server's
-// tools have changed.
+// RefreshTools calls Config.Tools again for every live call, after the server's tools have changed.
 func (c *Calls) RefreshTools(ctx context.Context) {
 	for _, live := range c.all() {
 		tools, err := c.cfg.Tools(ctx, live.key.Owner, live.key.Thread)
@@ -227,8 +224,8 @@ func (c *Calls) RefreshTools(ctx context.Context) {
 	}
 }
 
-// reserve claims the thread for a new call. It waits for a call that is
-// ending, and ends one that is not if takeover is asked for.
+// reserve claims the thread for a new call. It waits for a call that is ending, and on takeover it
+// ends one that is not.
 func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 	for {
 		c.mu.Lock()
@@ -241,7 +238,7 @@ func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 		c.mu.Unlock()
 		switch {
 		case old.ends.Load():
-			// Whoever has hung up may call again at once.
+			// After hanging up, a user may call again at once.
 		case !takeover && !old.waiting.Load():
 			return errCallActive
 		default:
@@ -255,7 +252,7 @@ func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
 	}
 }
 
-// release gives the thread up.
+// release releases the thread.
 func (c *Calls) release(old *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,13 +263,13 @@ func (c *Calls) release(old *call) {
 	close(old.done)
 }
 
-// threadLog is where a call writes its thread.
+// threadLog returns where a call writes its thread.
 func (c *Calls) threadLog(key persistence.Key) writer.Log {
 	return writer.To(c.cfg.Store, key, c.cfg.Writer)
 }
 
-// itemPrefix makes the beginning of the ids of a call's own items.
+// itemPrefix returns a prefix for the ids of a call's own items.
 func itemPrefix() string { return fmt.Sprintf("vb%08x", rand.Uint32()) }
 
-// others are the processes that may have a call which this one has not.
+// others returns the processes that may have calls that this one lacks.
 func (c *Calls) others() instances { return instances{c.cfg.Store} }

@@ -10,8 +10,8 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// HandleCommand carries out what another instance asks for of a call that this one
-// has. It is for persistence.Store.HandleCommands.
+// HandleCommand carries out another instance's command about a call of this one. It is for
+// persistence.Store.HandleCommands.
 func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
 	var q question
 	if err := json.Unmarshal(command.Body, &q); err != nil {
@@ -58,6 +58,6 @@ func (c *Calls) carryOut(ctx context.Context, command persistence.Command, q que
 		r.Message = &m
 		return err
 	default:
-		return fmt.Errorf("command %q is not known", command.Kind)
+		return fmt.Errorf("unknown command %q", command.Kind)
 	}
 }

@@ -15,65 +15,64 @@ import (
 	"voicebridge/toolkit"
 )
 
-// maxReplay is the most messages that a new call is told.
+// maxReplay limits Config.ReplayMessages.
 const maxReplay = 200
 
-// SessionConfig is what the operator sets for every call.
+// SessionConfig is the operator's configuration of every call's session.
 type SessionConfig = session.Defaults
 
-// Limits are what a call may take.
+// Limits are the limits of a call.
 type Limits = session.Limits
 
-// Counter names what is counted of all calls.
+// Counter names something that is counted over all calls.
 type Counter = session.Counter
 
-// Config says how calls are made. Upstream, Browser, Store and Tools are needed.
+// Config configures calls. Upstream, Browser, Store and Tools are required.
 type Config struct {
 	Upstream Upstream
 	Browser  *rtc.API
 	Store    *persistence.Store
-	// Writer saves what calls say; nil writes to Store, and what waits for that is lost
-	// with the process.
+	// Writer saves what calls say. Nil writes to Store, and then whatever waits is lost with the
+	// process.
 	Writer writer.Committer
 	// Tools returns the server's tools for a call on a thread.
 	Tools   func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
 	Session SessionConfig
-	// ReplayMessages is how many of a thread's last messages a new call is told,
-	// 0 to 200.
+	// ReplayMessages is how many of a thread's last messages a new call gets, 0 to 200.
 	ReplayMessages int
 	// ToolTimeout is the limit of a tool call; 0 means 30 s.
 	ToolTimeout time.Duration
-	// ApproveTools are the tools, or calls of them, that ask the user before each run.
+	// ApproveTools are the tools, or calls of them, that need the user's approval each time.
 	ApproveTools toolkit.Names
-	// FillerAfter is when the voice says that a tool is still running; 0 is never.
+	// FillerAfter is when the voice says that a tool is still running; 0 means never.
 	FillerAfter time.Duration
-	// CloseGrace and LossGrace are how long a call waits for its browser to come back:
-	// after a polite end of the connection, which a page that is loaded again makes
-	// too, and after its loss. 0 ends the call at once.
+	// CloseGrace and LossGrace are how long a call waits for its browser to come back after the
+	// connection was closed, as by reloading the page, and after it was lost. 0 ends the call at
+	// once.
 	CloseGrace, LossGrace time.Duration
-	// RenewBefore is how long before the upstream's time limit a call gets another
-	// upstream session, at a quiet moment; 0 waits for the limit.
+	// RenewBefore is how long before the upstream's time limit a call's session is renewed, at a
+	// quiet moment; 0 waits for the limit.
 	RenewBefore time.Duration
-	// MaxDuration ends a call; 0 leaves it to the upstream.
+	// MaxDuration limits a call; 0 leaves that to the upstream.
 	MaxDuration time.Duration
-	// ImageQuota is how many bytes the images of one owner may have; 0 is no limit.
+	// ImageQuota limits the bytes of all images of one owner; 0 means no limit.
 	ImageQuota int64
-	// Limits are what a call may take; what the owner has spent is read from Store.
+	// Limits are the limits of a call. The owner's spending is read from Store.
 	Limits Limits
-	// TranscriptionCost is what a transcription cost, like Cost; nil is unknown.
+	// TranscriptionCost returns the cost of a transcription, like Cost; nil means unknown.
 	TranscriptionCost func(realtime.Usage) *float64
-	// Cost is what a response cost, in US dollars; nil, or a nil result, is
-	// unknown. It must be pure.
+	// Cost returns the cost of a response in US dollars; nil, or a nil result, means unknown. It
+	// must be pure.
 	Cost func(realtime.Usage) *float64
-	// OnTurn is told of the thread when something was said on it and answered,
-	// OnEnd when its call has ended and all of it is saved; OnDraftsDropped counts.
-	// All may be nil and must return at once.
+	// OnTurn is called when something was said on the thread and answered, OnEnd when its call has
+	// ended and everything is saved, OnDraftsDropped with a number of drafts. All may be nil and
+	// must return at once.
 	OnTurn          func(persistence.Key)
 	OnEnd           func(persistence.Key, EndReason)
 	OnDraftsDropped func(n int)
 	// OnCount counts what happens to calls.
 	OnCount func(Counter)
-	// OnTool is told of tool calls that have ended; it may be nil and must return at once.
+	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
 	Logger *slog.Logger
 }
@@ -94,7 +93,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// withDefaults fills in what may be missing.
+// withDefaults fills in missing values.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -11,7 +11,7 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Code says what went wrong with a request to start or change a call.
+// Code says why a request to start or change a call failed.
 type Code string
 
 // The codes of an [Error].
@@ -34,10 +34,10 @@ const (
 type Error struct {
 	Code    Code
 	Message string
-	// Param names the part of the request that is at fault, or is empty.
+	// Param names the part of the request at fault, if any.
 	Param string
-	// Status and UpstreamCode are the upstream's HTTP status and error code when
-	// Code is CodeUpstreamRefused.
+	// Status and UpstreamCode are the upstream's HTTP status and error code if Code is
+	// CodeUpstreamRefused.
 	Status       int
 	UpstreamCode string
 	Err          error
@@ -56,7 +56,7 @@ var errCallActive = &Error{
 
 var errStorageFull = &Error{Code: CodeStorageFull, Message: "The database cannot be reached, and no more changes can wait for it. Try again later."}
 
-// offerError is what a client is told of an SDP that cannot be used.
+// offerError returns what a client is told about an unusable SDP.
 func offerError(err error) *Error {
 	if errors.Is(err, rtc.ErrNoOpus) {
 		return &Error{Code: CodeNoOpus, Message: "The offer has no audio section with Opus.", Param: "sdp", Err: err}
@@ -64,7 +64,7 @@ func offerError(err error) *Error {
 	return &Error{Code: CodeBadSDP, Message: "The SDP cannot be used: " + err.Error() + ".", Param: "sdp", Err: err}
 }
 
-// dialError is what a client is told of a call that the upstream did not take.
+// dialError returns what a client is told about a call that the upstream did not accept.
 func dialError(err error) error {
 	if e, ok := errors.AsType[*realtime.APIError](err); ok {
 		return &Error{
@@ -87,11 +87,11 @@ func dialError(err error) error {
 	return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream cannot be reached.", Err: err}
 }
 
-// EndReason says why a call ended. It is saved with the call and told to the
-// browser in bridge.ended.
+// EndReason says why a call ended. It is saved with the call and sent to the browser in
+// bridge.ended.
 type EndReason = session.EndReason
 
-// The reasons for which a call ends.
+// The reasons why a call ends.
 const (
 	EndHangup          = session.EndHangup
 	EndBrowserClosed   = session.EndBrowserClosed

@@ -9,18 +9,17 @@ import (
 	"voicebridge/persistence"
 )
 
-// follower waits for the end of a text turn that runs on the thread when its call
-// begins, on whatever instance, so that the call hears what came of it. None begins
-// while the call lives.
+// follower waits for the end of a text turn that is running on the thread, on any instance, when
+// its call begins, so that the call learns its result. No turn begins while the call is live.
 type follower struct {
 	store    *persistence.Store
 	key      persistence.Key
-	messages int // of the thread's end, that the call is told
+	messages int // how many messages from the thread's end the call gets
 	log      *slog.Logger
-	seen     int64 // the newest change that was looked at
+	seen     int64 // the newest change seen
 }
 
-// run tells the call what was written until no turn is running, or ctx ends.
+// run sends the call what was written until no turn is running, or ctx ends.
 func (f *follower) run(ctx context.Context, post func(session.Input)) {
 	if f == nil {
 		return
@@ -46,9 +45,9 @@ func (f *follower) run(ctx context.Context, post func(session.Input)) {
 	}
 }
 
-// look tells what is in the thread, and says whether a turn still runs.
+// look sends the thread's messages, and reports whether a turn is still running.
 func (f *follower) look(ctx context.Context, post func(session.Input)) (running bool, err error) {
-	// The turn first: it ends together with its answer.
+	// The turn comes first: it ends in one transaction with its answer.
 	_, err = f.store.RunningTurn(ctx, f.key)
 	running = err == nil
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {

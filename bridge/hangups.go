@@ -11,14 +11,14 @@ import (
 	"voicebridge/persistence"
 )
 
-// Of the upstream sessions that are still to be hung up.
+// Limits for hanging up leftover upstream sessions.
 const (
 	hangUpEvery = 5 * time.Second
 	hangUpBatch = 16
 )
 
-// legsToHangUp is where the upstream sessions stand that may still run although their calls
-// have ended; *persistence.Store is one.
+// legsToHangUp lists the upstream sessions that may still be running although their calls have
+// ended; *persistence.Store implements it.
 type legsToHangUp interface {
 	LegsToHangUp(ctx context.Context, upstream string, limit int) ([]persistence.UpstreamLeg, error)
 	LegHungUp(ctx context.Context, callID string, generation int64) error
@@ -31,8 +31,8 @@ type hangUps struct {
 	log      *slog.Logger
 }
 
-// run hangs up what is left, of dead processes too, until ctx ends. What fails
-// comes again.
+// run hangs up what is left, including sessions of dead processes, until ctx ends. Failed attempts
+// are repeated.
 func (h hangUps) run(ctx context.Context) {
 	next := time.NewTicker(hangUpEvery)
 	defer next.Stop()

@@ -17,15 +17,15 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Limits of images in calls.
+// Limits on images in calls.
 const (
-	// maxImages is how many images one message may have.
+	// maxImages is how many images a message may have.
 	maxImages = 10
-	// maxShownBytes is the size of the event that shows a message's images, if the
-	// upstream takes so much.
+	// maxShownBytes limits the event that shows a message's images, unless the upstream's own limit
+	// is lower.
 	maxShownBytes = 192 << 10
-	// maxReplayedImages are the newest images of a thread that a session is shown, and
-	// maxReplayedBytes is the size of each.
+	// maxReplayedImages is how many of a thread's newest images a new session gets, and
+	// maxReplayedBytes limits each.
 	maxReplayedImages = 4
 	maxReplayedBytes  = 96 << 10
 	saveImageTimeout  = 5 * time.Second
@@ -33,14 +33,14 @@ const (
 
 // images are the images of one thread.
 type images struct {
-	store *persistence.Store // nil: there are none
+	store *persistence.Store // may be nil
 	key   persistence.Key
-	quota int64 // bytes that all images of the owner may have; 0 is no limit
+	quota int64 // limit on the bytes of all the owner's images; 0 means no limit
 	log   *slog.Logger
 }
 
-// named are images by their ids, as a model can be shown them in an event with room for
-// so many bytes. One that cannot be shown, or is not there, is in the message all the same.
+// named returns images by their ids, as a model can be shown them in an event with that much room.
+// Images that cannot be shown or do not exist stay in the message.
 func (i images) named(ctx context.Context, ids []string, room int) ([]session.Image, error) {
 	var all []session.Image
 	for _, id := range ids {
@@ -59,7 +59,7 @@ func (i images) named(ctx context.Context, ids []string, room int) ([]session.Im
 	return all, nil
 }
 
-// url is the image as a data URL, empty when it cannot be shown.
+// url returns the image as a data URL, empty if it cannot be shown.
 func (i images) url(saved persistence.Image, limit int) string {
 	url, err := pictures.DataURL(saved, limit)
 	if err != nil {
@@ -68,8 +68,8 @@ func (i images) url(saved persistence.Image, limit int) string {
 	return url
 }
 
-// keep saves the images of an event of the browser. It is called on the browser's own
-// goroutine, which keeps the order of its events.
+// keep saves the images in an event of the browser. It is called on the browser's own goroutine,
+// which keeps its events in order.
 func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
 	ev, err := realtime.Decode(in.Data)
 	if err != nil || ev.Type != realtime.TypeItemCreate {
@@ -87,7 +87,7 @@ func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
 		}
 		kept, err := i.save(ctx, c.ImageURL, len(in.Images))
 		if err != nil {
-			in.BadImage = "The image cannot be taken: " + err.Error() + "."
+			in.BadImage = "The image cannot be accepted: " + err.Error() + "."
 			return in
 		}
 		in.Images = append(in.Images, kept)
@@ -116,7 +116,7 @@ func (i images) save(ctx context.Context, url string, before int) (session.Image
 	return session.Image{Part: persistence.ImagePart(i.key.Thread, image), URL: i.url(image, max(len(url), maxReplayedBytes))}, nil
 }
 
-// ofResult are the images of a tool's result as data URLs that together fit into one event.
+// ofResult returns the images of a tool's result as data URLs that together fit into one event.
 func (i images) ofResult(ctx context.Context, output json.RawMessage) []string {
 	found := toolkit.ResultImages(output)
 	if i.store == nil {
@@ -136,10 +136,10 @@ func (i images) ofResult(ctx context.Context, output json.RawMessage) []string {
 	return urls
 }
 
-// hasImage says whether an event may have an image.
+// hasImage reports whether an event may contain an image.
 func hasImage(data []byte) bool { return bytes.Contains(data, []byte(`"input_image"`)) }
 
-// replayed are messages in which the newest images are data URLs, for a driver.
+// replayed returns messages whose newest images are data URLs, for a driver.
 func (i images) replayed(ctx context.Context, messages []persistence.Message) []persistence.Message {
 	if i.store == nil {
 		return messages

@@ -9,7 +9,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// What instances ask each other for.
+// The kinds of commands between instances.
 const (
 	commandHangup    = "call.hangup"
 	commandTakeOver  = "call.take_over"
@@ -25,11 +25,11 @@ type question struct {
 	CallID string `json:"call_id,omitempty"`
 	Offer  string `json:"offer,omitempty"`
 	Text   string `json:"text,omitempty"`
-	// ImageIDs are the images that the text is about.
+	// ImageIDs are the images that go with the text.
 	ImageIDs []string `json:"image_ids,omitempty"`
 }
 
-// reply is what comes back. Failures that a client is told of are part of it.
+// reply is the answer to a command. It includes failures that the client is told about.
 type reply struct {
 	Answer  string               `json:"answer,omitempty"`
 	Stopped bool                 `json:"stopped,omitempty"`
@@ -43,13 +43,13 @@ var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of 
 // instances are the other processes on this database.
 type instances struct{ store *persistence.Store }
 
-// elsewhere finds the thread's call that another instance has.
+// elsewhere finds the thread's call on another instance.
 func (o instances) elsewhere(ctx context.Context, key persistence.Key) (rec persistence.CallRecord, ok bool, err error) {
 	rec, err = o.store.LiveCall(ctx, key)
 	return o.ofOthers(rec, err)
 }
 
-// elsewhereByID is elsewhere for a call of the owner's.
+// elsewhereByID is elsewhere for a call of the owner.
 func (o instances) elsewhereByID(ctx context.Context, owner, id string) (rec persistence.CallRecord, ok bool, err error) {
 	rec, err = o.store.Call(ctx, owner, id)
 	return o.ofOthers(rec, err)
@@ -62,7 +62,7 @@ func (o instances) ofOthers(rec persistence.CallRecord, err error) (persistence.
 	return rec, err == nil && rec.EndedAt == nil && rec.Instance != "" && rec.Instance != o.store.Instance(), err
 }
 
-// ask has the instance of a call do something with it.
+// ask has the instance of a call carry out a command.
 func (o instances) ask(ctx context.Context, rec persistence.CallRecord, kind string, q question) (reply, error) {
 	q.CallID = rec.ID
 	body, err := json.Marshal(q)
@@ -76,7 +76,7 @@ func (o instances) ask(ctx context.Context, rec persistence.CallRecord, kind str
 		return reply{}, errUnreachable
 	}
 	if errors.Is(err, persistence.ErrGone) {
-		if _, err := o.store.Recover(ctx); err != nil { // it ends the call
+		if _, err := o.store.Recover(ctx); err != nil { // this ends the call
 			return reply{}, err
 		}
 		err = fmt.Errorf("ask for call: %w", persistence.ErrNotFound)
@@ -96,8 +96,8 @@ func (o instances) ask(ctx context.Context, rec persistence.CallRecord, kind str
 	return r, nil
 }
 
-// clear frees the thread of a call that another instance has: for a takeover, or
-// because the call waits for its browser.
+// clear frees the thread of a call on another instance, for a takeover or because the call is
+// waiting for its browser.
 func (o instances) clear(ctx context.Context, key persistence.Key, takeover bool) error {
 	rec, ok, err := o.elsewhere(ctx, key)
 	if err != nil || !ok {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// placeholder stands in instructions for a value of the call.
+// placeholder matches a placeholder in instructions.
 var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 
-// values are what the placeholders stand for.
+// values returns the values of the placeholders.
 func values(now time.Time, user string) map[string]string {
 	return map[string]string{
 		"date": now.Format("Monday, 2 January 2006"),
@@ -19,8 +19,8 @@ func values(now time.Time, user string) map[string]string {
 	}
 }
 
-// FillInstructions puts the values of a call into its instructions: {{date}} and {{time}} of its
-// beginning, in the zone of now, and {{user}}, what the user is called. Other placeholders stay.
+// FillInstructions replaces the placeholders in a call's instructions: {{date}} and {{time}} by
+// when it began, in now's zone, and {{user}} by the user's name. Other placeholders stay.
 func FillInstructions(text string, now time.Time, user string) string {
 	known := values(now, user)
 	return placeholder.ReplaceAllStringFunc(text, func(all string) string {
@@ -31,7 +31,7 @@ func FillInstructions(text string, now time.Time, user string) string {
 	})
 }
 
-// UnknownPlaceholder returns the first placeholder of instructions that has no value; empty for none.
+// UnknownPlaceholder returns the first unknown placeholder of instructions; empty if there is none.
 func UnknownPlaceholder(text string) string {
 	known := values(time.Time{}, "")
 	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {

@@ -11,8 +11,7 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Realtime is the driver for the OpenAI Realtime API over WebRTC and for
-// servers that speak it.
+// Realtime is the driver for the OpenAI Realtime API over WebRTC and for compatible servers.
 type Realtime struct {
 	name   string
 	api    *rtc.API

@@ -10,11 +10,11 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Reconnect gives a live call its browser back and returns our SDP. An offer of the
-// browser's peer connection restarts ICE; any other one comes from a page that was
-// loaded again, or from another device of the same owner, and takes its place. The
-// upstream, tools that run and the thread go on. A call that is not there, or is a
-// stranger's, is persistence.ErrNotFound. Errors: also *Error for the offer.
+// Reconnect connects a browser to a live call again and returns our SDP. An offer of the same peer
+// connection restarts ICE; any other comes from a reloaded page, or from another device of the same
+// owner, and replaces the connection. The upstream, running tools and the thread go on.
+// persistence.ErrNotFound means that the call does not exist or belongs to another owner; *Error is
+// about the offer.
 func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error) {
 	if err := rtc.CheckOffer(offer); err != nil {
 		return "", offerError(err)
@@ -36,7 +36,7 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	if live == nil || live.ends.Load() {
 		return "", fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)
 	}
-	live.joining.Lock() // one after the other
+	live.joining.Lock() // one at a time
 	defer live.joining.Unlock()
 	answer, err = live.browser.Load().Peer.Restart(ctx, offer)
 	switch {
@@ -74,8 +74,8 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 	return "", errors.Join(err, peer.Close())
 }
 
-// Free ends the thread's call when that waits for its browser: it does not hold the
-// thread. It returns when the thread is free, or is held by a call that does not wait.
+// Free ends the thread's call if it is waiting for its browser, because then it does not hold the
+// thread. It returns when the thread is free, or held by a call that is not waiting.
 func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 	if c.find(key) == nil {
 		return c.others().clear(ctx, key, false)
@@ -98,7 +98,7 @@ func (c *Calls) freeHere(ctx context.Context, key persistence.Key) error {
 	}
 }
 
-// Waiting says that the thread's call waits for its browser.
+// Waiting reports whether the thread's call is waiting for its browser.
 func (c *Calls) Waiting(key persistence.Key) bool {
 	live := c.find(key)
 	return live != nil && live.waiting.Load()

@@ -15,33 +15,32 @@ import (
 )
 
 const (
-	// maxIDLen is the longest item id and call id that the API takes.
+	// maxIDLen is the longest item id and call id that the API accepts.
 	maxIDLen = 32
-	// maxNameLen is the longest function name that the API takes.
+	// maxNameLen is the longest function name that the API accepts.
 	maxNameLen = 64
-	// maxItemBytes is the most JSON text that the words of one item may take, so
-	// that its event stays below 200 KiB and passes any data channel.
+	// maxItemBytes limits the JSON text of one item's words, so that its event stays below 200 KiB
+	// and passes any data channel.
 	maxItemBytes = 128 << 10
-	// maxOutputBytes is the same for a function's output: what the model reads
-	// again must not crowd out the conversation.
+	// maxOutputBytes is the same for a function's output: old results must not crowd out the
+	// conversation.
 	maxOutputBytes = 16 << 10
-	// aroundItem is more than the JSON around the words of an item in its event: the
-	// ids, the name of a function and the fields' names.
+	// aroundItem is more than the rest of an item's event takes: the ids, a function's name and the
+	// names of fields.
 	aroundItem = 1 << 10
 
 	cutMark = " […]"
-	// noResult is what the model reads of a call that nothing answered.
+	// noResult is what the model reads as the result of an unanswered call.
 	noResult = `{"error":"the call ended before this function answered"}`
 )
 
-// replayItems turns saved messages into the items that replay them, oldest first: user
-// and system text as input_text, assistant text as output_text (of an
-// interrupted voice answer only what was heard), tool parts as pairs of
-// function_call and function_call_output, never one without the other. Messages
-// without words are skipped. newID makes the item ids; ids and call ids that do
-// not fit the API (32 characters of A-Z a-z 0-9 _ -) are replaced by a hash of
-// themselves. Text that would make an event larger than maxEvent bytes, which
-// the upstream takes, is cut and marked; arguments of that size are left out.
+// replayItems turns saved messages into the items that replay them, oldest first: user and system
+// text as input_text, assistant text as output_text (only what was heard of an interrupted voice
+// answer), tool parts as pairs of function_call and function_call_output, never one without the
+// other. Messages without words are skipped. newID makes the item ids; ids and call ids that do not
+// suit the API (32 characters of A-Z a-z 0-9 _ -) are replaced by a hash. Text that would make an
+// event larger than maxEvent bytes, the upstream's limit, is cut and marked; arguments of that size
+// are left out.
 func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) []realtime.Item {
 	h := history{newID: newID, room: min(max(maxEvent-aroundItem, 0), maxItemBytes), calls: make(map[string]bool), ids: make(map[string]bool)}
 	for i := range msgs {
@@ -50,16 +49,16 @@ func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) 
 	return h.items
 }
 
-// replayable are the messages that a model is told: no notices, nothing twice, and no
-// answer that is still being written.
+// replayable returns the messages to replay: no notices, nothing twice, and no answer that is still
+// being written.
 func replayable(messages []persistence.Message) []persistence.Message {
 	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
 		return isNotice(m) || m.Metadata.Status == persistence.StatusInProgress
 	})
 }
 
-// isNotice says that a message holds only our words about a failure, which
-// the model must not take for its own.
+// isNotice reports whether a message holds only our own text about a failure, which the model must
+// not take for its own.
 func isNotice(m persistence.Message) bool {
 	return string(m.Metadata.Extra[persistence.MetadataNotice]) == "true" && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
 }
@@ -67,7 +66,7 @@ func isNotice(m persistence.Message) bool {
 type history struct {
 	newID func() string
 	items []realtime.Item
-	room  int             // bytes of JSON text for the words of one item
+	room  int             // bytes of JSON text for one item's words
 	ids   map[string]bool // item ids in use
 	calls map[string]bool // call ids in use
 }
@@ -98,7 +97,7 @@ func (h *history) message(m *persistence.Message) {
 	flush()
 }
 
-// shownURL is the data URL of a file, empty where it has another one.
+// shownURL returns the data URL of a file, empty if its URL is of another kind.
 func shownURL(p *persistence.Part) string {
 	var file struct{ URL string }
 	if json.Unmarshal(p.Raw, &file) != nil || !strings.HasPrefix(file.URL, "data:image/") {
@@ -107,7 +106,7 @@ func shownURL(p *persistence.Part) string {
 	return file.URL
 }
 
-// contents appends one message item, if it says or shows anything.
+// contents appends a message item, unless it would be empty.
 func (h *history) contents(role persistence.Role, contents []realtime.Content) {
 	kind := realtime.ContentInputText
 	switch role {
@@ -165,7 +164,7 @@ func (h *history) tool(name string, p *persistence.Part) {
 		realtime.Item{ID: h.id(), Type: realtime.ItemFunctionCallOutput, CallID: call, Output: cutJSON(output, min(h.room, maxOutputBytes))})
 }
 
-// id is a new item id that fits and is not in use.
+// id returns a new item id that fits and is not in use.
 func (h *history) id() string {
 	id := fitID(h.newID())
 	for n := 0; h.ids[id]; n++ {
@@ -175,8 +174,8 @@ func (h *history) id() string {
 	return id
 }
 
-// callID is the model's id of a call, made to fit; two calls of one id (from two
-// live calls, say) become two ids.
+// callID returns the model's id of a call, made to fit; two calls with one id, for example from two
+// live calls, get different ones.
 func (h *history) callID(saved string) string {
 	if saved == "" {
 		saved = h.newID()
@@ -205,7 +204,7 @@ func notIDRune(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
 
-// toolName is the function's name, if the part is a tool part.
+// toolName returns the function's name if the part is a tool part.
 func toolName(p *persistence.Part) (string, bool) {
 	name, ok := strings.CutPrefix(p.Type, "tool-")
 	if p.Type == "dynamic-tool" {
@@ -230,7 +229,7 @@ func toolName(p *persistence.Part) (string, bool) {
 	return name[:min(len(name), maxNameLen)], true
 }
 
-// jsonLen is how many bytes s takes inside a JSON string.
+// jsonLen returns how many bytes s takes inside a JSON string.
 func jsonLen(s string) int {
 	n := 0
 	for i := 0; i < len(s); {
@@ -251,8 +250,8 @@ func jsonRuneLen(r rune, size int) int {
 	return size
 }
 
-// cutJSON shortens s so that it takes at most limit bytes inside a JSON string,
-// never inside a character; what was cut is marked.
+// cutJSON shortens s to at most limit bytes inside a JSON string, at a character boundary, and
+// marks the cut.
 func cutJSON(s string, limit int) string {
 	n, fits := 0, 0
 	for i := 0; i < len(s); {

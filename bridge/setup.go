@@ -17,14 +17,14 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// setup makes the parts of a call side by side: the upstream is dialled while
-// the browser's answer is made and the tools are listed.
+// setup makes the parts of a call in parallel: it dials the upstream while it answers the browser
+// and lists the tools.
 type setup struct {
 	calls *Calls
 	call  *call
 	offer string // the browser's SDP
 	patch session.Patch
-	// fixed and mayChange are those of Start.
+	// fixed and mayChange come from Start.
 	fixed     bool
 	mayChange []string
 
@@ -38,7 +38,7 @@ type setup struct {
 	spent    float64 // by the owner today, in US dollars
 	last     string
 	registry *toolkit.Registry
-	user     string // what the user is called
+	user     string // the user's name
 }
 
 // run makes everything or, with an error, nothing.
@@ -79,7 +79,7 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 	}
 }
 
-// dial creates the first upstream session, and reads what the model is to know.
+// dial creates the first upstream session, and reads the history.
 func (s *setup) dial(ctx context.Context) error {
 	c, cfg := s.call, &s.calls.cfg
 	var err error
@@ -107,11 +107,11 @@ func (s *setup) dial(ctx context.Context) error {
 	return nil
 }
 
-// readHistory reads the end of the thread. The call's record is saved then, which is
-// not possible before the end of the last call is; and that is the last that a call
-// saves, also where it had to wait for the database. Read before, the end of the last
-// call could be missing, and what is said now would stand before it. Where the last call
-// was one of this process its end may still wait, and is known.
+// readHistory reads the end of the thread. By then the call's record is saved, which is not
+// possible before the end of the previous call is saved; and that end is the last thing a call
+// saves, even if it had to wait for the database. Read any earlier, the previous call's end could
+// be missing, and the new call would be placed before it. If the previous call was one of this
+// process, its end may still be waiting, but is known.
 func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) {
 	cfg := &s.calls.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
@@ -133,7 +133,7 @@ func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) 
 	return s.call.images.replayed(ctx, s.history), nil
 }
 
-// readSpent reads what the owner has spent today, and refuses the call when the budget is used up.
+// readSpent reads what the owner has spent today, and rejects the call if the budget is used up.
 func (s *setup) readSpent(ctx context.Context) error {
 	limit := s.calls.cfg.Limits.OwnerDayUSD
 	if limit <= 0 {
@@ -149,7 +149,7 @@ func (s *setup) readSpent(ctx context.Context) error {
 	return nil
 }
 
-// read reads what the call has to know of its owner.
+// read reads what the call needs to know about its owner.
 func (s *setup) read(ctx context.Context) (err error) {
 	cfg := &s.calls.cfg
 	if err := s.readSpent(ctx); err != nil {
@@ -166,7 +166,7 @@ func (s *setup) read(ctx context.Context) (err error) {
 	return nil
 }
 
-// state puts the parts together.
+// state assembles the parts.
 func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
 	c.upstreamLimit = s.up.Leg.MaxMessageSize()
@@ -194,7 +194,7 @@ func (s *setup) state(now time.Time) *session.State {
 	}, s.record, s.registry, c.tools.client, now)
 }
 
-// undo ends what was made of a call whose setup failed.
+// undo ends what was made of a call whose set-up failed.
 func (s *setup) undo() {
 	close(s.call.quit)
 	if s.up != nil {
@@ -206,7 +206,7 @@ func (s *setup) undo() {
 	if !s.created {
 		return
 	}
-	// The record may be there although saving it failed: its reply can be lost.
+	// The record may exist although saving it failed: the reply can be lost.
 	s.record.EndedAt, s.record.EndReason = new(time.Now()), string(EndNeverConnected)
 	var ends []session.Change
 	if s.up != nil {

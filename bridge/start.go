@@ -11,29 +11,27 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Start is what a client sends to start a call.
+// Start is a client's request to start a call.
 type Start struct {
 	Owner string
-	// User is what the user is called, for the instructions; empty when it is not known.
+	// User is the user's name, for the instructions; empty if unknown.
 	User string
 	// ThreadID is empty for a new thread.
 	ThreadID string
 	// Offer is the browser's SDP.
 	Offer string
-	// Session is the client's session object, which is merged like a
-	// session.update; may be nil.
+	// Session is the client's session object, merged like a session.update; may be nil.
 	Session json.RawMessage
-	// Fixed says that the session is that of the application's server and not of its
-	// page: its instructions, max_output_tokens and output_modalities are taken, too,
-	// and clients cannot change what it names, but for MayChange, of "instructions",
-	// "tools" and "voice".
+	// Fixed means that the session comes from the application's server and not from its page: its
+	// instructions, max_output_tokens and output_modalities are also used, and clients cannot
+	// change what it names, except MayChange, of "instructions", "tools" and "voice".
 	Fixed     bool
 	MayChange []string
 	// Takeover ends a live call on the thread.
 	Takeover bool
 }
 
-// Started is what the client gets.
+// Started is the result of a start.
 type Started struct {
 	CallID   string
 	ThreadID string
@@ -41,9 +39,9 @@ type Started struct {
 	Answer string
 }
 
-// Start sets up a call and returns when the upstream has taken it: the browser
-// can connect then. Errors: *Error, persistence.ErrNotFound for a thread that is
-// not there or a stranger's.
+// Start sets up a call and returns once the upstream has accepted it: then the browser can connect.
+// Errors: *Error, or persistence.ErrNotFound if the thread does not exist or belongs to another
+// owner.
 func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	select {
 	case <-c.ending:
@@ -73,7 +71,7 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	return Started{CallID: fresh.id, ThreadID: key.Thread, Answer: answer}, nil
 }
 
-// check refuses what cannot become a call before anything is made for it.
+// check rejects a request that cannot become a call, before anything is made for it.
 func (c *Calls) check(start Start) (session.Patch, error) {
 	if err := rtc.CheckOffer(start.Offer); err != nil {
 		return session.Patch{}, offerError(err)
@@ -91,7 +89,7 @@ func (c *Calls) check(start Start) (session.Patch, error) {
 	return p, nil
 }
 
-// thread finds the thread of the call, or makes one.
+// thread finds the thread of the call, or creates one.
 func (c *Calls) thread(ctx context.Context, start Start) (key persistence.Key, created bool, err error) {
 	key = persistence.Key{Owner: start.Owner, Thread: start.ThreadID}
 	if start.ThreadID != "" {
@@ -103,7 +101,7 @@ func (c *Calls) thread(ctx context.Context, start Start) (key persistence.Key, c
 	return key, err == nil, err
 }
 
-// place reserves the thread, sets the call up and hands it over to Run.
+// place reserves the thread, sets up the call and hands it over to Run.
 func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch session.Patch) (answer string, err error) {
 	if err := c.reserve(ctx, fresh, start.Takeover); err != nil {
 		return "", err

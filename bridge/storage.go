@@ -5,7 +5,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// SavedLater is told of messages that have waited and are in the database now.
+// SavedLater takes messages that had to wait and are now in the database.
 func (c *Calls) SavedLater(key persistence.Key, messages []persistence.Message) {
 	if live := c.find(key); live != nil {
 		for _, m := range messages {
@@ -14,8 +14,8 @@ func (c *Calls) SavedLater(key persistence.Key, messages []persistence.Message) 
 	}
 }
 
-// StorageDelayed is told how many changes wait for the database, and of 0 once none
-// does. The callers of all live calls hear of it.
+// StorageDelayed takes the number of changes that wait for the database, and 0 once none do. All
+// live calls tell their browsers.
 func (c *Calls) StorageDelayed(pending int) {
 	c.delayed.Store(pending > 0)
 	if pending == 0 {

@@ -10,9 +10,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// Say puts a text of the user, with images of the thread, into the thread's call, which
-// answers it by voice, and returns the message as it was saved. Errors: *Error with CodeNoCall or
-// CodeBadText.
+// Say puts a text of the user, with images of the thread, into the thread's call, which answers by
+// voice, and returns the saved message. Errors: *Error with CodeNoCall or CodeBadText.
 func (c *Calls) Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error) {
 	key := persistence.Key{Owner: owner, Thread: threadID}
 	if c.find(key) == nil {
@@ -29,17 +28,16 @@ func (c *Calls) Say(ctx context.Context, owner, threadID, text string, imageIDs 
 	return c.sayHere(ctx, key, textOf(text), imageIDs)
 }
 
-// textOf is a text that the user types now.
+// textOf makes the message of a text typed now.
 func textOf(text string) session.ServerText {
 	return session.ServerText{MessageID: persistence.NewID(), Text: text}
 }
 
-// Deliver is Say for a message that waited elsewhere: it gets the id and the
-// extra metadata of m, and with writes more in the transaction that saves it.
-// When the call ends before it could be said nothing is saved, and the error is
-// persistence.ErrNotFound, as without a call; a text that no call takes is
-// persistence.ErrInvalid. While what calls say waits for the database it is
-// persistence.ErrBusy: the text would overtake it.
+// Deliver is Say for a message that waited elsewhere: it gets m's id and extra metadata, and with
+// adds writes to the transaction that saves it. If the call ends before the text could be said,
+// nothing is saved, and the error is persistence.ErrNotFound, as without a call; a text that no
+// call accepts is persistence.ErrInvalid. While the call's changes wait for the database the error
+// is persistence.ErrBusy: the text would overtake them.
 func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
 	if c.delayed.Load() {
 		return fmt.Errorf("say in call: %w", persistence.ErrBusy)
@@ -61,9 +59,9 @@ func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.
 	return err
 }
 
-// Call tells the id of the thread's call, empty when nothing can be said in one,
-// and whether the thread is better left alone: its call makes an answer, is being
-// set up, or ends, or what it says waits for the database.
+// Call returns the id of the thread's call, empty if nothing can be said in it now, and whether to
+// leave the thread alone: its call is making an answer, being set up or ending, or its changes wait
+// for the database.
 func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +111,8 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 	}
 }
 
-// Interrupt stops what the thread's call is doing: its answer, what is
-// still heard of one, and its tools. It reports false when there is nothing to stop.
+// Interrupt stops what the thread's call is doing: its answer, its audio, and its tools. It returns
+// false if there is nothing to stop.
 func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
 	if c.find(key) == nil {
 		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
@@ -148,8 +146,7 @@ func (c *Calls) interruptHere(ctx context.Context, key persistence.Key) (stopped
 	}
 }
 
-// Forget has the model of the thread's call, if there is one, forget what was said
-// so far.
+// Forget makes the model in the thread's call, if there is one, forget what was said so far.
 func (c *Calls) Forget(ctx context.Context, key persistence.Key) error {
 	if c.find(key) == nil {
 		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {

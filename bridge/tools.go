@@ -14,20 +14,20 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// How often a call looks at a question that it has asked: soon for it to be saved, then
-// for an answer that came to another instance.
+// How often a call checks an approval that it has asked for: first whether it is saved, then
+// whether another instance got the decision.
 const (
 	firstLook = 20 * time.Millisecond
 	lastLook  = time.Second
 )
 
-// approvals are the saved questions; *persistence.Store has them.
+// approvals are the saved approvals; *persistence.Store implements it.
 type approvals interface {
 	Approval(ctx context.Context, key persistence.Key, id string) (persistence.Approval, error)
 }
 
-// toolRunner runs the tools of a call beside its loop, which alone calls its methods but
-// for look. What comes of them is posted to the loop; progress is offered.
+// toolRunner runs a call's tools in the background. Only the call's loop calls its methods, except
+// look. Results are posted to the loop; progress is offered.
 type toolRunner struct {
 	key         persistence.Key
 	log         *slog.Logger
@@ -37,11 +37,11 @@ type toolRunner struct {
 	approvals   approvals // nil for a call whose thread is elsewhere
 	images      *images
 
-	ctx     context.Context //nolint:containedctx // of the tools that run
+	ctx     context.Context //nolint:containedctx // of the running tools
 	endAll  context.CancelFunc
 	cancels map[string]context.CancelFunc // of each of them
 	running sync.WaitGroup
-	asking  sync.Map // chan struct{} by tool call: look at its question now
+	asking  sync.Map // chan struct{} by tool call: check its approval now
 }
 
 // begin lets tools run until ctx ends.
@@ -50,7 +50,7 @@ func (r *toolRunner) begin(ctx context.Context) {
 	r.ctx, r.endAll = context.WithCancel(ctx)
 }
 
-// perform does what an effect wants of a tool. It reports false for other effects.
+// perform carries out an effect about tools. It returns false for other effects.
 func (r *toolRunner) perform(e session.Effect) bool {
 	switch e := e.(type) {
 	case session.ExpectTool:
@@ -98,8 +98,8 @@ func (r *toolRunner) start(tc toolkit.Call) {
 // ended forgets a tool that has ended.
 func (r *toolRunner) ended(callID string) { delete(r.cancels, callID) }
 
-// awaitApproval follows a question: it tells that it is saved and what was answered,
-// until nobody can answer.
+// awaitApproval follows an approval until nobody can decide it: it reports that it is saved and
+// what was decided.
 func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	if r.approvals == nil {
 		return
@@ -132,7 +132,7 @@ func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	})
 }
 
-// look has the question about a tool call looked at now.
+// look makes the approval of a tool call be checked now.
 func (r *toolRunner) look(callID string) {
 	if look, ok := r.asking.Load(callID); ok {
 		select {
@@ -142,14 +142,14 @@ func (r *toolRunner) look(callID string) {
 	}
 }
 
-// cancelDefinition tells the model of the tool whose calls the state answers.
+// cancelDefinition is the definition of the tool whose calls the state answers.
 var cancelDefinition = toolkit.Definition{
 	Name:        session.CancelToolName,
 	Description: "Cancel the tools that are still running, when the user says so (stop that, never mind).",
 	Parameters:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 }
 
-// cancelEntry is that tool in a call's registry.
+// cancelEntry is its entry in a call's registry.
 type cancelEntry struct{}
 
 func (cancelEntry) Definition() toolkit.Definition { return cancelDefinition }

@@ -6,11 +6,10 @@ import (
 	"voicebridge/persistence"
 )
 
-// unsaved knows the calls of this process that have ended and whose last changes wait
-// in the spool. The database takes them for live; a new call on their thread need not
-// wait until it is told better.
+// unsaved holds this process's ended calls whose last changes wait in the spool. The database still
+// considers them live, but a new call on their thread need not wait.
 type unsaved struct {
-	pending func() int // changes that wait; nil: none ever do
+	pending func() int // number of waiting changes; nil if none ever wait
 
 	mu    sync.Mutex
 	byKey map[persistence.Key]unsavedEnd
@@ -19,21 +18,21 @@ type unsaved struct {
 // unsavedEnd is the end of a thread that the database does not have yet.
 type unsavedEnd struct {
 	calls []persistence.CallRecord // that have ended
-	// history are the thread's last messages as a model is told them, and last is the
-	// newest; where known is not set the database has them.
+	// history are the thread's last messages for a model, and last is the newest; they are valid if
+	// known is set, otherwise the database has them.
 	known   bool
 	history []persistence.Message
 	last    string
 }
 
-// keep notes the end of a call that has spoken.
+// keep records the end of a call in which something was said.
 func (u *unsaved) keep(key persistence.Key, rec persistence.CallRecord, history []persistence.Message, last string) {
 	u.change(key, func(unsavedEnd) unsavedEnd {
 		return unsavedEnd{calls: []persistence.CallRecord{rec}, known: true, history: history, last: last}
 	})
 }
 
-// keepEnd notes the end of a call that came to nothing.
+// keepEnd records the end of a call without content.
 func (u *unsaved) keepEnd(key persistence.Key, rec persistence.CallRecord) {
 	u.change(key, func(end unsavedEnd) unsavedEnd {
 		end.calls = append(end.calls[:len(end.calls):len(end.calls)], rec)
@@ -51,12 +50,12 @@ func (u *unsaved) change(key persistence.Key, f func(unsavedEnd) unsavedEnd) {
 		u.byKey = make(map[persistence.Key]unsavedEnd)
 	}
 	u.byKey[key] = f(u.byKey[key])
-	if u.pending() == 0 { // asked last: saved is told after the last change was saved
+	if u.pending() == 0 { // checked last: saved is called after the last change was saved
 		delete(u.byKey, key)
 	}
 }
 
-// of is the end of a thread, of which ok says that it is not saved.
+// of returns the unsaved end of a thread; ok reports whether there is one.
 func (u *unsaved) of(key persistence.Key) (end unsavedEnd, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

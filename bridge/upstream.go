@@ -2,8 +2,7 @@ package bridge
 
 import "voicebridge/bridge/internal/leg"
 
-// Upstream is the realtime voice model that calls talk to. Dialling, sending,
-// events, media and closing are all a driver has to offer.
+// Upstream is a driver for a realtime voice model: dialling, sending, events, media and closing.
 type Upstream = leg.Upstream
 
 // Dial describes a session to be created.

@@ -9,10 +9,10 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// browserTimeout is how long the last events for a browser may take.
+// browserTimeout is how long sending the last events to a browser may take.
 const browserTimeout = time.Second
 
-// BrowserPeer is a leg whose ICE can be restarted; *rtc.Peer is one.
+// BrowserPeer is a peer whose ICE can be restarted; *rtc.Peer implements it.
 type BrowserPeer interface {
 	Peer
 	Restart(ctx context.Context, offer string) (answer string, err error)
@@ -30,29 +30,29 @@ type Browser struct {
 	pumped <-chan struct{} // closed when the pump has ended
 }
 
-// NewBrowser returns the leg of a connection; Start and End are to follow. onDrop is
-// told how many drafts a slow browser has missed.
+// NewBrowser returns the leg of a connection; Start and End must follow. onDrop is called with the
+// number of drafts that a slow browser has missed.
 func NewBrowser(gen int, peer BrowserPeer, log *slog.Logger, onDrop func(int)) *Browser {
 	b := &Browser{Gen: gen, Peer: peer, log: log, out: newOutbox("browser", log, onDrop)}
 	if peer.MaxMessageSize() == 0 {
-		b.out.close() // it has no data channel and hears only
+		b.out.close() // it has no data channel and only listens
 	}
 	return b
 }
 
-// Start runs the leg's goroutines until ctx ends: what the caller says goes to dst, as
-// far as flow lets it through.
+// Start runs the leg's goroutines until ctx ends: the caller's audio goes to dst, as far as flow
+// lets it through.
 func (b *Browser) Start(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) {
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.sent = task.Go(func() { b.out.run(ctx, b.Peer) })
 	b.pumped = task.Go(func() { pumped(b.log, "browser", b.Peer.Forward(ctx, dst, flow)) })
 }
 
-// Push sends an event. It reports false when so much waits that the browser must be
-// given up; drafts are dropped before that.
+// Push sends an event. It returns false if so much is waiting that the browser must be given up;
+// before that, drafts are dropped.
 func (b *Browser) Push(data []byte, draft bool) bool { return b.out.push(data, draft) }
 
-// Shut takes no more events.
+// Shut accepts no more events.
 func (b *Browser) Shut() { b.out.close() }
 
 // End closes the connection once its events have been sent, and joins the goroutines.

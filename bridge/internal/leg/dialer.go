@@ -13,24 +13,23 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Times of an upstream session.
+// Timeouts of an upstream session.
 const (
-	// HangUpTimeout is how long the upstream has to end a session.
+	// HangUpTimeout is how long the upstream may take to end a session.
 	HangUpTimeout = 5 * time.Second
-	// DialTimeout is shorter than the browser's patience with an answer that it has to
-	// connect to.
+	// DialTimeout is shorter than a browser's patience with an answer.
 	DialTimeout   = 8 * time.Second
 	senderTimeout = 500 * time.Millisecond
 )
 
-// ErrDialTimeout is the cause of a dial's end after [DialTimeout].
+// ErrDialTimeout is the cause that ends a dial after [DialTimeout].
 var ErrDialTimeout = errors.New("the upstream did not answer in time")
 
 // Dialer makes the upstream sessions of a call.
 type Dialer struct {
 	Upstream Upstream
 	CallID   string
-	// Creation is the session object that sessions are created with.
+	// Creation is the session object with which sessions are created.
 	Creation   []byte
 	ItemPrefix string
 	Post       Post
@@ -45,14 +44,14 @@ type Session struct {
 
 	dialer *Dialer
 	out    *outbox
-	flow   rtc.Flow // of what the model says
+	flow   rtc.Flow // for the model's audio
 	cancel context.CancelFunc
 	sent   <-chan struct{} // closed when the outbox has ended
 	pumped <-chan struct{} // closed when the pump has ended
 }
 
-// Dial makes a session. created is told its record before media flows, and history is
-// read then.
+// Dial makes a session. It calls created with the session's record before media flows, and then
+// reads the history.
 func (d *Dialer) Dial(ctx context.Context, gen int, history History, created func(persistence.UpstreamLeg) error) (*Session, error) {
 	l := d.newSession(gen, nil)
 	leg, err := d.Upstream.Dial(ctx, Dial{
@@ -76,16 +75,15 @@ func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
 	}}
 }
 
-// start runs the goroutines. What the model says goes to dst, once flow lets it through.
+// start runs the goroutines. The model's audio goes to dst, once flow lets it through.
 func (l *Session) start(ctx context.Context, dst rtc.AudioSink) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.sent = task.Go(func() { l.out.run(ctx, l.Leg) })
 	l.pumped = task.Go(func() { pumped(l.dialer.Log, "upstream", l.Leg.Forward(ctx, dst, &l.flow)) })
 }
 
-// end ends a session that was started, and joins what belongs to it: first the session
-// itself, whatever state the connection is in, since it costs money. saved is told the
-// record as it is then.
+// end ends a started session and joins its goroutines. It begins with the session itself, whatever
+// the state of the connection, because the session costs money. saved gets the final record.
 func (l *Session) end(reason session.EndReason, saved func(persistence.UpstreamLeg)) {
 	l.flow.Shut()
 	l.out.close()
@@ -116,7 +114,7 @@ func (l *Session) hangUp() {
 	l.Record.HungUpAt = new(time.Now())
 }
 
-// isFatal says that the upstream will refuse every further session, too.
+// isFatal reports whether the upstream will refuse further sessions, too.
 func isFatal(err error) bool {
 	e, ok := errors.AsType[*realtime.APIError](err)
 	if !ok {

@@ -15,15 +15,15 @@ const (
 	maxFacts  = 8 << 20   // waiting bytes above which the leg counts as stalled
 )
 
-// sender takes one event; a leg is one.
+// sender sends an event; legs implement it.
 type sender interface {
 	Send(ctx context.Context, data []byte) error
-	// TrySend sends if that need not wait, and reports false otherwise.
+	// TrySend sends if it can do so without waiting, and returns false otherwise.
 	TrySend(data []byte) bool
 }
 
-// outbox sends events to one leg, in order, without ever making the loop wait.
-// When the leg is slow drafts are dropped and counted, facts never are.
+// outbox sends events to one leg, in order, without ever making the loop wait. If the leg is slow,
+// drafts are dropped and counted; facts never are.
 type outbox struct {
 	leg string // for the log
 	log *slog.Logger
@@ -33,11 +33,11 @@ type outbox struct {
 	bytes  int
 	closed bool
 	wake   chan struct{}
-	// direct is the leg while run has nothing to send: an event that need not wait goes to
-	// it at once, which saves the switch to run's goroutine.
+	// direct is the leg while run has nothing to send: an event that need not wait is sent at once,
+	// which saves switching to run's goroutine.
 	direct sender
 
-	dropped int // drafts, since the last line in the log
+	dropped int // drafts since the last line in the log
 	onDrop  func(n int)
 }
 
@@ -45,8 +45,7 @@ func newOutbox(leg string, log *slog.Logger, onDrop func(n int)) *outbox {
 	return &outbox{leg: leg, log: log, wake: make(chan struct{}, 1), onDrop: onDrop}
 }
 
-// push adds an event. It reports false when so much waits that the leg must be
-// given up.
+// push adds an event. It returns false if so much is waiting that the leg must be given up.
 func (o *outbox) push(data []byte, draft bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -68,7 +67,7 @@ func (o *outbox) push(data []byte, draft bool) bool {
 	return true
 }
 
-// close lets no more events in; run ends when those that wait are sent.
+// close accepts no more events; run ends once the waiting ones are sent.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,8 +83,8 @@ func (o *outbox) signal() {
 	}
 }
 
-// next takes the first event out; last says that there will be none. If there is none now,
-// those that come may go to the leg directly.
+// next removes the first event; last means that there will be none. If there is none now, later
+// ones may go to the leg directly.
 func (o *outbox) next(to sender) (data []byte, ok, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,14 +102,14 @@ func (o *outbox) next(to sender) (data []byte, ok, last bool) {
 	return data, true, false
 }
 
-// indirect sends nothing to the leg any more.
+// indirect stops sending to the leg directly.
 func (o *outbox) indirect() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.direct = nil
 }
 
-// countDropped tells how many drafts a slow leg has missed. o.mu is held.
+// countDropped logs how many drafts a slow leg has missed. o.mu is held.
 func (o *outbox) countDropped() {
 	if o.dropped == 0 {
 		return
@@ -120,8 +119,7 @@ func (o *outbox) countDropped() {
 	o.dropped = 0
 }
 
-// run sends what is pushed until the outbox is closed and empty, the leg is
-// closed, or ctx ends.
+// run sends what is pushed until the outbox is closed and empty, the leg is closed, or ctx ends.
 func (o *outbox) run(ctx context.Context, to sender) {
 	defer o.indirect()
 	for {
@@ -140,7 +138,7 @@ func (o *outbox) run(ctx context.Context, to sender) {
 		switch err := to.Send(ctx, data); {
 		case err == nil:
 		case errors.Is(err, rtc.ErrTooLarge):
-			o.log.Warn("event held back: larger than the leg takes", "leg", o.leg, "bytes", len(data))
+			o.log.Warn("event held back: larger than the leg accepts", "leg", o.leg, "bytes", len(data))
 		default:
 			return
 		}

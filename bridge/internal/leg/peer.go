@@ -9,7 +9,7 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Peer is one WebRTC connection as the call sees it; *rtc.Peer is one.
+// Peer is one WebRTC connection as the call sees it; *rtc.Peer implements it.
 type Peer interface {
 	rtc.AudioSink
 	sender
@@ -18,11 +18,10 @@ type Peer interface {
 	Close() error
 }
 
-// Post hands an input to the call. It waits while the call is behind, which makes the
-// remote wait.
+// Post passes an input to the call. While the call is behind it waits, which makes the remote wait.
 type Post func(session.Input)
 
-// BrowserHandlers pass the events of a browser's connection to the call.
+// BrowserHandlers passes the events of a browser's connection to the call.
 func BrowserHandlers(gen int, post Post) rtc.Handlers {
 	return rtc.Handlers{
 		Message:  func(data []byte) { post(session.BrowserEvent{Gen: gen, Data: data}) },
@@ -35,7 +34,7 @@ func BrowserHandlers(gen int, post Post) rtc.Handlers {
 	}
 }
 
-// upstreamHandlers pass the events of an upstream session to the call.
+// upstreamHandlers passes the events of an upstream session to the call.
 func upstreamHandlers(gen int, post Post) rtc.Handlers {
 	return rtc.Handlers{
 		Message: func(data []byte) { post(session.UpstreamEvent{Gen: gen, Data: data}) },
@@ -47,7 +46,7 @@ func upstreamHandlers(gen int, post Post) rtc.Handlers {
 	}
 }
 
-// connection translates a leg's state for the call; 0 is one that the call ignores.
+// connection translates a leg's state for the call; 0 means that the call ignores it.
 func connection(state rtc.State) session.Connection {
 	switch state {
 	case rtc.StateConnected:
@@ -63,10 +62,10 @@ func connection(state rtc.State) session.Connection {
 	}
 }
 
-// pumped logs why audio of a leg is no longer forwarded, unless the leg ended.
+// pumped logs why a leg's audio is no longer forwarded, unless the leg has ended.
 func pumped(log *slog.Logger, from string, err error) {
 	if err != nil && !errors.Is(err, rtc.ErrClosed) && !errors.Is(err, context.Canceled) {
-		log.Error("audio is not passed on", "leg", from, "error", err)
+		log.Error("audio no longer forwarded", "leg", from, "error", err)
 	}
 }
 

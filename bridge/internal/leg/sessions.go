@@ -12,21 +12,20 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Wiring is what the upstream sessions of a call are connected to.
+// Wiring connects the upstream sessions of a call.
 type Wiring struct {
-	// FromUser carries what the caller says, and ToUser takes what the model says.
+	// FromUser carries the caller's audio, and ToUser takes the model's.
 	FromUser *rtc.Switch
 	ToUser   rtc.AudioSink
-	// History makes messages ready to be told: it reads what they show.
+	// History prepares messages for a session: it reads their images.
 	History func(ctx context.Context, messages []persistence.Message) []persistence.Message
-	// Created saves the record of a session before media flows, Ended that of one that
-	// has ended.
+	// Created saves a session's record before media flows, Ended that of an ended one.
 	Created func(ctx context.Context, rec persistence.UpstreamLeg) error
 	Ended   func(rec persistence.UpstreamLeg)
 }
 
-// Sessions are the upstream sessions of a call: the one that is heard, those that are
-// made, and those that end. They belong to the call's loop.
+// Sessions are the upstream sessions of a call: the active one, those being dialled, and those that
+// are ending. They belong to the call's loop.
 type Sessions struct {
 	// Dialed has the results of Dial, for Add.
 	Dialed <-chan Dialed
@@ -35,27 +34,27 @@ type Sessions struct {
 	dialer *Dialer
 	wiring Wiring
 	dialed chan Dialed
-	over   chan struct{} // closed when the loop has ended: results of dials are thrown away
+	over   chan struct{} // closed when the loop has ended: results of dials are dropped
 	ending sync.WaitGroup
 
 	byGen map[int]*Session
 	dials map[int]context.CancelFunc
-	early map[int][]session.Input // of a session whose dial has not returned
+	early map[int][]session.Input // from sessions whose dial has not returned
 
-	heard   int           // the generation that is heard
-	silent  bool          // nothing is to be heard
-	release func()        // ends the passing on of held sound
-	down    atomic.Uint64 // packets of the sessions that have ended
+	heard   int           // the active generation
+	silent  bool          // no session may be heard
+	release func()        // stops releasing held audio
+	down    atomic.Uint64 // audio packets of the ended sessions
 }
 
-// Dialed is the end of a dial.
+// Dialed is the result of a dial.
 type Dialed struct {
 	gen     int
 	session *Session
 	err     error
 }
 
-// NewSessions starts the first session, which is heard at once. ctx ends with the loop.
+// NewSessions starts the first session, which is active at once. ctx ends with the loop.
 func NewSessions(ctx context.Context, wiring Wiring, first *Session) *Sessions {
 	dialed := make(chan Dialed)
 	s := &Sessions{
@@ -69,8 +68,8 @@ func NewSessions(ctx context.Context, wiring Wiring, first *Session) *Sessions {
 	return s
 }
 
-// Dial makes the next session beside the loop. Its result comes by Dialed, or is thrown
-// away with the loop.
+// Dial dials the next session in the background. Its result comes through Dialed, or is dropped
+// when the loop ends.
 func (s *Sessions) Dial(d session.Dial) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, DialTimeout, ErrDialTimeout)
 	s.dials[d.Gen] = cancel
@@ -95,13 +94,13 @@ func (s *Sessions) discard(l *Session) {
 	s.finish(l, session.EndUpstreamSetup)
 }
 
-// finish ends a session and saves that.
+// finish ends a session and saves its record.
 func (s *Sessions) finish(l *Session, reason session.EndReason) {
 	l.end(reason, s.wiring.Ended)
 	s.down.Add(l.flow.Packets.Load())
 }
 
-// Add takes the result of a dial. It returns the inputs that follow from it.
+// Add takes the result of a dial. It returns the resulting inputs.
 func (s *Sessions) Add(r Dialed) []session.Input {
 	early := s.early[r.gen]
 	delete(s.early, r.gen)
@@ -119,8 +118,7 @@ func (s *Sessions) Add(r Dialed) []session.Input {
 	return append([]session.Input{dialed}, early...)
 }
 
-// KeepEarly keeps an input of a session whose dial has not returned, and says whether
-// it is one.
+// KeepEarly keeps an input of a session whose dial has not returned, and reports whether it did.
 func (s *Sessions) KeepEarly(in session.Input) bool {
 	gen := 0
 	switch in := in.(type) {
@@ -136,32 +134,32 @@ func (s *Sessions) KeepEarly(in session.Input) bool {
 	return true
 }
 
-// Send sends events to a session, if it is there. It reports false when so much waits
-// for it that it must be given up; so do the next two.
+// Send sends events to a session, if it exists. It returns false if so much is waiting that the
+// session must be given up; so do the next two methods.
 func (s *Sessions) Send(gen int, events ...[]byte) bool {
 	l := s.byGen[gen]
 	for _, data := range events {
 		if l != nil && !l.out.push(data, false) {
-			s.dialer.Log.Warn("upstream takes no more events", "generation", gen)
+			s.dialer.Log.Warn("upstream accepts no more events", "generation", gen)
 			return false
 		}
 	}
 	return true
 }
 
-// Replay tells a session the history that its dial was given.
+// Replay sends a session the history that its dial was given.
 func (s *Sessions) Replay(gen int) bool {
 	l := s.byGen[gen]
 	return l == nil || s.Send(gen, l.Leg.Opening()...)
 }
 
-// Append tells a session what was said meanwhile.
+// Append sends a session what was said meanwhile.
 func (s *Sessions) Append(gen int, messages []persistence.Message) bool {
 	l := s.byGen[gen]
 	return l == nil || s.Send(gen, l.Leg.Append(messages)...)
 }
 
-// AwaitSound posts SoundSent when the caller was sent the sound of a response.
+// AwaitSound posts SoundSent when audio of a response was first sent to the caller.
 func (s *Sessions) AwaitSound(e session.AwaitSound) {
 	l := s.byGen[e.Gen]
 	if l == nil {
@@ -179,7 +177,7 @@ func (s *Sessions) AwaitSound(e session.AwaitSound) {
 	})
 }
 
-// Order is the [session.Order] of the drivers.
+// Order is the drivers' [session.Order].
 func (s *Sessions) Order(gen int, ev realtime.Event) (before string, known bool) {
 	if l := s.byGen[gen]; l != nil {
 		return l.Leg.Order(ev)
@@ -187,7 +185,7 @@ func (s *Sessions) Order(gen int, ev realtime.Event) (before string, known bool)
 	return "", false
 }
 
-// Switch lets the caller talk to a session and hear it.
+// Switch connects the caller's audio, both ways, to a session.
 func (s *Sessions) Switch(gen int) {
 	for _, l := range s.byGen {
 		l.flow.Shut()
@@ -205,13 +203,13 @@ func (s *Sessions) Switch(gen int) {
 	done := task.Go(func() {
 		held, err := s.wiring.FromUser.Release(ctx, l.Leg)
 		if held != (rtc.Held{}) {
-			s.dialer.Log.Info("held sound passed on", "packets", held.Sent, "dropped", held.Dropped, "error", err)
+			s.dialer.Log.Info("held audio forwarded", "packets", held.Sent, "dropped", held.Dropped, "error", err)
 		}
 	})
 	s.release = func() { cancel(); <-done }
 }
 
-// hold keeps what the caller says until the next switch.
+// hold keeps the caller's audio until the next switch.
 func (s *Sessions) hold() {
 	s.stopRelease()
 	s.wiring.FromUser.Hold()
@@ -224,14 +222,14 @@ func (s *Sessions) stopRelease() {
 	}
 }
 
-// End ends a session, or the dial that would make it.
+// End ends a session, or cancels its dial.
 func (s *Sessions) End(h session.HangUp) {
 	if h.Hold {
 		s.hold()
 	}
 	if cancel := s.dials[h.Gen]; cancel != nil {
 		cancel()
-		delete(s.dials, h.Gen) // what comes of it is thrown away
+		delete(s.dials, h.Gen) // its result is dropped
 		delete(s.early, h.Gen)
 	}
 	if l := s.byGen[h.Gen]; l != nil {
@@ -253,7 +251,7 @@ func (s *Sessions) EndAll(reason session.EndReason) {
 	s.ending.Wait()
 }
 
-// Gate lets the sound of the session through that is heard, or ends that of all.
+// Gate lets the active session's audio through, or stops all audio.
 func (s *Sessions) Gate(open bool) {
 	s.silent = !open
 	for gen, l := range s.byGen {
@@ -266,5 +264,5 @@ func (s *Sessions) Gate(open bool) {
 	}
 }
 
-// Packets is how many packets of sound the sessions have sent that have ended.
+// Packets returns how many audio packets the ended sessions have sent.
 func (s *Sessions) Packets() uint64 { return s.down.Load() }

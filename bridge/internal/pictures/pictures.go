@@ -1,4 +1,4 @@
-// Package pictures makes images fit into the events of a voice model.
+// Package pictures makes images fit into events for a voice model.
 package pictures
 
 import (
@@ -8,36 +8,36 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/gif" // to read them: of this the first picture
+	_ "image/gif" // for decoding, of which the first frame
 	"image/jpeg"
-	_ "image/png" // so too
+	_ "image/png" // likewise
 	"slices"
 	"strings"
 
 	"golang.org/x/image/draw"
-	_ "golang.org/x/image/webp" // so too
+	_ "golang.org/x/image/webp" // likewise
 
 	"voicebridge/persistence"
 )
 
-// ErrTooLarge says that an image cannot be made to fit.
+// ErrTooLarge means that an image cannot be made to fit.
 var ErrTooLarge = errors.New("image is too large")
 
 const (
-	// maxPixels is the size of an image that is read to be made smaller: it takes four
-	// bytes of memory for each.
+	// maxPixels limits images that are read to be scaled down, which takes four bytes of memory per
+	// pixel.
 	maxPixels = 24_000_000
 	quality   = 80
 )
 
-// sides are the longest sides in pixels that are tried, one after the other.
+// sides are the longest sides in pixels to try, in order.
 var sides = []int{1024, 768, 512, 384, 256, 128}
 
-// shown are the media types that the Realtime API takes as input_image.
+// shown are the media types that the Realtime API accepts as input_image.
 var shown = []string{"image/png", "image/jpeg"}
 
-// DataURL is an image as a data URL of at most limit bytes. One that is larger, or of
-// another type than PNG and JPEG, becomes a JPEG, as small as it must be.
+// DataURL returns an image as a data URL of at most limit bytes. If it is larger, or neither PNG
+// nor JPEG, it becomes a JPEG, scaled down as necessary.
 func DataURL(i persistence.Image, limit int) (string, error) {
 	if slices.Contains(shown, i.MediaType) {
 		if url := dataURL(i.MediaType, i.Data); len(url) <= limit {
@@ -63,13 +63,13 @@ func DataURL(i persistence.Image, limit int) (string, error) {
 	return "", fmt.Errorf("show image in %d bytes: %w", limit, ErrTooLarge)
 }
 
-// ReadDataURL reads an image of a data URL. The error, persistence.ErrInvalid, says what
-// is wrong with it.
+// ReadDataURL reads an image from a data URL. Its error, persistence.ErrInvalid, says what is
+// wrong.
 func ReadDataURL(url string) (persistence.Image, error) {
 	rest, isData := strings.CutPrefix(url, "data:")
 	head, text, _ := strings.Cut(rest, ",")
 	if !isData || !strings.HasSuffix(head, ";base64") {
-		return persistence.Image{}, fmt.Errorf("%w image: it is no data URL with base64", persistence.ErrInvalid)
+		return persistence.Image{}, fmt.Errorf("%w image: it is not a base64 data URL", persistence.ErrInvalid)
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -86,7 +86,7 @@ func dataURL(mediaType string, data []byte) string {
 	return "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
 
-// scaled is an image on white whose sides are not longer than that.
+// scaled returns an image on white whose longest side is at most that.
 func scaled(full image.Image, side int) image.Image {
 	size := full.Bounds().Size()
 	width, height := size.X, size.Y

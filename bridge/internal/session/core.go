@@ -59,7 +59,7 @@ func (c *core) log(level slog.Level, message string, attrs ...any) {
 	c.do(Log{Level: level, Message: message, Attrs: attrs})
 }
 
-// due says whether a deadline has come.
+// due reports whether a deadline has come.
 func (c *core) due(at time.Time) bool { return !at.IsZero() && !c.now.Before(at) }
 
 // nextItemID makes the id of an item, at most 32 characters long.

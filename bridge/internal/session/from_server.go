@@ -82,7 +82,7 @@ func (s *State) forget() {
 	s.script.rebase()
 }
 
-// forgettable says whether an item is in the conversation and over.
+// forgettable reports whether an item is in the conversation and over.
 func (s *State) forgettable(it *item) bool {
 	wanted := func(n need) bool {
 		r := it.message.of()

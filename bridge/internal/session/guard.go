@@ -51,7 +51,7 @@ func (g *guard) ownerSpent(in OwnerSpent) (over bool) {
 	return g.check()
 }
 
-// charge adds what something has cost, and says whether a budget is used up.
+// charge adds what something has cost, and reports whether a budget is used up.
 func (g *guard) charge(cost *float64) (over bool) {
 	if cost == nil {
 		return false
@@ -66,7 +66,7 @@ const (
 	scopeOwnerDay = "owner_day"
 )
 
-// check warns once of each budget, and says whether one is used up.
+// check warns once of each budget, and reports whether one is used up.
 func (g *guard) check() (over bool) {
 	for _, b := range []struct {
 		scope        string

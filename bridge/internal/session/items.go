@@ -9,7 +9,7 @@ import (
 )
 
 // itemAdded takes conversation.item.added (and created, its beta name) and
-// says whether the browser sees it.
+// reports whether the browser sees it.
 func (s *State) itemAdded(ev *realtime.Event) bool {
 	raw, err := realtime.DecodeItem(ev.Item)
 	if err != nil || raw.ID == "" {

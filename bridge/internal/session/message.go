@@ -77,14 +77,14 @@ func (w words) String() string { return w.b.String() }
 
 func (m *message) open() bool { return m.meta.Status == persistence.StatusInProgress }
 
-// grows says whether more of the text may come. The upstream generates faster than
+// grows reports whether more of the text may come. The upstream generates faster than
 // it speaks: of an answer that was interrupted it may send the rest, until the
 // response is done.
 func (m *message) grows() bool {
 	return m.open() || (m.meta.Status == persistence.StatusInterrupted && m.response != nil && !m.response.done)
 }
 
-// takes says whether the text replaces what there is. The upstream may have
+// takes reports whether the text replaces what there is. The upstream may have
 // deleted words of an answer that was interrupted; here they are kept.
 func (m *message) takes(old, text string) bool {
 	return m.grows() && text != "" && (m.open() || len(text) > len(old))

@@ -149,7 +149,7 @@ func (p *playback) audioCleared(responseID string) {
 }
 
 // cutOff closes the messages of the response that is being played with what was
-// heard of each. It says whether any of them was not heard to its end.
+// heard of each. It reports whether any of them was not heard to its end.
 func (p *playback) cutOff(responseID string) (unheard bool) {
 	r := p.answers.byID[responseID]
 	if r == nil || p.playing != responseID || p.since.IsZero() {

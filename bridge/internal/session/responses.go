@@ -76,7 +76,7 @@ type creation struct {
 	unwanted bool
 }
 
-// has says whether the need is one that was asked for.
+// has reports whether the need is one that was asked for.
 func (c *creation) has(n need) bool {
 	return c != nil && slices.ContainsFunc(c.needs, func(o need) bool { return o.id == n.id })
 }
@@ -128,7 +128,7 @@ func (q *responses) unanswered() {
 	}
 }
 
-// ripe says whether a need can be asked for: the tool calls of its response are
+// ripe reports whether a need can be asked for: the tool calls of its response are
 // all answered and the response is done.
 func (q *responses) ripe(n need) bool {
 	r := q.byID[n.batch]

@@ -227,7 +227,7 @@ func (c *settings) declare(u *update) {
 	c.declared = u.patch.tools
 }
 
-// updated takes the upstream's session.updated. It says whether the client has asked
+// updated takes the upstream's session.updated. It reports whether the client has asked
 // for it; sendNext is to follow.
 func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 	visible = c.redact(ev)

@@ -214,7 +214,7 @@ func (t *tools) repeatCall(run *toolRun) (callID string) {
 	return callID
 }
 
-// running says whether any tool runs.
+// running reports whether any tool runs.
 func (t *tools) running() bool {
 	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return !r.Done() })
 }

@@ -33,7 +33,7 @@ func (t *transcript) deadline() time.Time {
 	return at
 }
 
-// awaitsWords says whether the transcript of a spoken turn may still come.
+// awaitsWords reports whether the transcript of a spoken turn may still come.
 func (t *transcript) awaitsWords() bool {
 	return slices.ContainsFunc(t.growing, func(m *message) bool { return !m.wordsBy.IsZero() })
 }

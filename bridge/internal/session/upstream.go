@@ -66,7 +66,7 @@ func (c Config) SeedPrefix(gen int) string {
 	return fmt.Sprintf("%s_%dh", c.ItemPrefix, gen)
 }
 
-// isSeed says whether an item is one of those.
+// isSeed reports whether an item is one of those.
 func (u *upstream) isSeed(itemID string) bool {
 	return strings.HasPrefix(itemID, u.SeedPrefix(u.gen))
 }

@@ -1,9 +1,9 @@
-// Package task runs functions beside their caller, which can wait for their end.
+// Package task runs functions in the background whose end can be awaited.
 package task
 
 import "time"
 
-// Go runs f and closes the channel when it has returned.
+// Go runs f in a goroutine and returns a channel that is closed when f has returned.
 func Go(f func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
