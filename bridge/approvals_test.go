@@ -48,29 +48,25 @@ func TestApprovalIsARow(t *testing.T) {
 				t.Fatalf("AnswerApproval() = %v", err)
 			}
 		}
-		stopped := func() {
-			c.next(realtime.TypeOutputBufferStopped)
-			c.next(realtime.TypeOutputBufferStopped)
-		}
 
 		q := ask()
 		c.send(`{"type":"bridge.tool.approve","tool_call_id":%q,"nonce":"guess"}`, q.ToolCallID)
 		c.next(realtime.TypeError)
 		c.send(`{"type":"bridge.tool.approve","tool_call_id":%q,"nonce":%q}`, q.ToolCallID, q.Nonce)
 		c.next("bridge.tool.done")
-		stopped()
+		c.played(2)
 
 		q = ask()
 		answer(q, false)
 		c.next("bridge.tool.failed")
-		stopped()
+		c.played(4)
 
 		q = ask()
 		answer(q, true)
 		b.calls.Decided(key, q.ToolCallID)
 		b.calls.Decided(key, "unknown")
 		c.next("bridge.tool.done")
-		stopped()
+		c.played(6)
 
 		q = ask()
 		b.hangUp(c)

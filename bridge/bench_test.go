@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 const (
-	testTimeout = 60 * time.Second
+	testTimeout = 3 * time.Minute
 	owner       = "ada"
 )
 
@@ -293,22 +293,16 @@ func (c *browser) say(text string) {
 	c.send(`{"type":"response.create"}`)
 }
 
-// wait waits for the next event that match accepts; those before it count as
-// seen.
-func (c *browser) wait(what string, match func(realtime.Event) bool) realtime.Event {
+// until waits until ok, which runs with c.mu held, is true.
+func (c *browser) until(what string, ok func() bool) {
 	c.t.Helper()
 	for {
 		c.mu.Lock()
-		for c.seen < len(c.events) {
-			ev := c.events[c.seen]
-			c.seen++
-			if match(ev) {
-				c.mu.Unlock()
-				return ev
-			}
-		}
-		changed, closed := c.changed, c.closed
+		done, changed, closed := ok(), c.changed, c.closed
 		c.mu.Unlock()
+		if done {
+			return
+		}
 		if closed {
 			c.t.Fatalf("the call ended before %s; events:\n%s", what, c.log())
 		}
@@ -318,6 +312,38 @@ func (c *browser) wait(what string, match func(realtime.Event) bool) realtime.Ev
 			c.t.Fatalf("no %s; events:\n%s", what, c.log())
 		}
 	}
+}
+
+// wait waits for the next event that match accepts; those before it count as
+// seen.
+func (c *browser) wait(what string, match func(realtime.Event) bool) (found realtime.Event) {
+	c.t.Helper()
+	c.until(what, func() bool {
+		for c.seen < len(c.events) {
+			found = c.events[c.seen]
+			c.seen++
+			if match(found) {
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// played waits until this browser has played so many answers to their end. On a busy
+// machine an answer ends before or after what is told beside it.
+func (c *browser) played(answers int) {
+	c.t.Helper()
+	c.until(fmt.Sprintf("end of answer %d", answers), func() bool {
+		n := 0
+		for _, ev := range c.events {
+			if ev.Type == realtime.TypeOutputBufferStopped {
+				n++
+			}
+		}
+		return n >= answers
+	})
 }
 
 func (c *browser) next(kind string) realtime.Event {
@@ -368,19 +394,7 @@ func (c *browser) types() []string {
 // waitHeard waits until the caller has heard n packets.
 func (c *browser) waitHeard(n int) {
 	c.t.Helper()
-	for {
-		c.mu.Lock()
-		heard, changed := c.heard, c.changed
-		c.mu.Unlock()
-		if heard >= n {
-			return
-		}
-		select {
-		case <-changed:
-		case <-c.b.ctx.Done():
-			c.t.Fatalf("heard %d packets, want %d", heard, n)
-		}
-	}
+	c.until(fmt.Sprintf("packet %d of sound", n), func() bool { return c.heard >= n })
 }
 
 // speak sends the recorded question once, as a microphone does.

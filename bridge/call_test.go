@@ -51,8 +51,7 @@ func TestCall(t *testing.T) {
 		c.waitHeard(50)
 		c.say("Show me a chart")
 		c.next("bridge.tool.done")
-		c.next(realtime.TypeOutputBufferStopped)
-		c.next(realtime.TypeOutputBufferStopped)
+		c.played(3)
 		b.hangUp(c)
 		want := "user voice completed: Hello, can you hear me?\n" +
 			"assistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n" +

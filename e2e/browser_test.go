@@ -42,7 +42,7 @@ func speaksOnce(t *testing.T) microphone {
 		t.Fatalf("%s is not a WAV file", voice)
 	}
 	bytesPerSecond := int(binary.LittleEndian.Uint32(wav[28:]))
-	silence := make([]byte, 2*bytesPerSecond)
+	silence := make([]byte, 4*bytesPerSecond)
 	out := bytes.Join([][]byte{wav[:at+8], silence, wav[at+8:]}, nil)
 	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
 	binary.LittleEndian.PutUint32(out[at+4:], uint32(len(out)-at-8))

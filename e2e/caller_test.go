@@ -191,6 +191,25 @@ func (c *caller) saved(what string, match func(persistence.Message) bool) {
 	})
 }
 
+// played waits until an answer with these words was played to its end, which may have been before
+// it was saved.
+func (c *caller) played(words string) {
+	c.t.Helper()
+	c.until("end of "+words, func() bool {
+		ids := map[string]bool{}
+		for i, ev := range c.events {
+			switch {
+			case ev.Type == realtime.TypeAudioTranscriptDone && ev.Transcript == words:
+				ids[ev.ResponseID] = true
+			case ev.Type == realtime.TypeOutputBufferStopped && ids[ev.ResponseID]:
+				c.seen = max(c.seen, i+1)
+				return true
+			}
+		}
+		return false
+	})
+}
+
 func messageOf(t *testing.T, ev told) (persistence.Message, bool) {
 	if ev.Type != "bridge.message" {
 		return persistence.Message{}, false

@@ -69,15 +69,15 @@ func TestTitlesOverwhelmed(t *testing.T) {
 		return "T " + words, ctx.Err()
 	}}
 	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Disabled: true})
-	stop := b.run()
 	first := b.add("m0")
-	<-entered
 	for n := range 130 {
 		b.add(fmt.Sprintf("m%d", n+1))
 	}
 	if list, _ := b.list(); len(list) != 131 {
 		t.Errorf("%d messages wait, want 131", len(list))
 	}
+	stop := b.run()
+	<-entered
 	b.cancel()
 	close(hold)
 	stop()

@@ -167,10 +167,10 @@ func TestReports(t *testing.T) {
 		}
 		for _, packet := range packets {
 			sr, ok := packet.(*rtcp.SenderReport)
-			if !ok || len(sr.Reports) == 0 {
+			if !ok || len(sr.Reports) == 0 || sr.PacketCount < 100 { // how many there are by then is the machine's
 				continue
 			}
-			if sr.Reports[0].SSRC != uint32(sender.GetParameters().Encodings[0].SSRC) || sr.Reports[0].TotalLost != 0 || sr.PacketCount < 100 {
+			if sr.Reports[0].SSRC != uint32(sender.GetParameters().Encodings[0].SSRC) || sr.Reports[0].TotalLost != 0 {
 				t.Errorf("report %v", sr)
 			}
 			return

@@ -147,6 +147,10 @@ func (e *ear) WriteRTP(p *rtp.Packet) error {
 	return nil
 }
 
+// starvedAfter is how much longer than silence the stream must not come to end speech: less can be
+// the delay of a busy machine.
+const starvedAfter = time.Second
+
 // starved ends speech whose stream has stopped coming: a muted caller sends
 // nothing at all. It reports whether speech still goes on.
 func (e *ear) starved(now time.Time) bool {
@@ -155,7 +159,7 @@ func (e *ear) starved(now time.Time) bool {
 	if !e.speaking {
 		return false
 	}
-	if e.set != nil && now.Sub(e.lastAt) > time.Duration(e.set.silenceMS)*time.Millisecond+100*time.Millisecond {
+	if e.set != nil && now.Sub(e.lastAt) > time.Duration(e.set.silenceMS)*time.Millisecond+starvedAfter {
 		e.feed(rtc.Silence, e.set.silenceMS)
 	}
 	return e.speaking

@@ -134,10 +134,10 @@ func TestStarvedSpeechEnds(t *testing.T) {
 	}
 	now := time.Now()
 	e.lastAt = now
-	if !e.starved(now.Add(500 * time.Millisecond)) {
+	if !e.starved(now.Add(500*time.Millisecond + starvedAfter)) {
 		t.Error("speech ended too early")
 	}
-	if e.starved(now.Add(700*time.Millisecond)) || len(*events) != 2 {
+	if e.starved(now.Add(501*time.Millisecond+starvedAfter)) || len(*events) != 2 {
 		t.Errorf("speech goes on: %+v", *events)
 	}
 	if e.starved(now.Add(time.Hour)) || len(*events) != 2 {
