@@ -9,9 +9,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// askUser asks for the approval of a call before its tool runs. The answer is
-// bound to the call by a nonce, and may come by the data channel or by the question's
-// row.
+// askUser asks for approval before a call's tool runs. The decision is bound to the call by a
+// nonce, and comes through the data channel or the approval's row.
 func (t *tools) askUser(run *toolRun) {
 	a, _ := run.Approval()
 	e := run.event("bridge.tool.approval_required")
@@ -20,8 +19,8 @@ func (t *tools) askUser(run *toolRun) {
 	t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: a.ExpiresAt})
 }
 
-// approvalSaved takes a question as it is saved. An open one is put to the thread's
-// watchers, whose answers can be taken from now on; what was decided there holds.
+// approvalSaved takes an approval as saved. An open one is published to the thread's watchers, who
+// can decide it from now on; a decision made there counts.
 func (t *tools) approvalSaved(a persistence.Approval) {
 	run := t.byID[a.ToolCallID]
 	if run == nil || run.ID != a.ID || !run.Asking() {
@@ -35,13 +34,13 @@ func (t *tools) approvalSaved(a persistence.Approval) {
 	t.decided(run, toolkit.Outcome(a.Outcome))
 }
 
-// toolDecision is an event of the browser about a tool call.
+// toolDecision is a browser's event about a tool call.
 type toolDecision struct {
 	ToolCallID string `json:"tool_call_id"`
 	Nonce      string `json:"nonce"`
 }
 
-// decide takes the user's answer to askUser.
+// decide takes the user's decision.
 func (t *tools) decide(ev realtime.Event, approved bool) {
 	d, ok := t.readDecision(ev)
 	if !ok {
@@ -60,7 +59,7 @@ func (t *tools) decide(ev realtime.Event, approved bool) {
 	t.decided(run, outcome)
 }
 
-// decided takes what came of the question: the tool runs, or the model reads why not.
+// decided acts on the outcome of the approval: the tool runs, or the model reads why not.
 func (t *tools) decided(run *toolRun, outcome toolkit.Outcome) {
 	run.Close(outcome)
 	if outcome == toolkit.ApprovalApproved {

@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// joinGrace is the least time that a browser has to connect again.
+// joinGrace is the minimum time that a browser has to reconnect.
 const joinGrace = 12 * time.Second
 
 // browserIs takes the state of a browser's connection.
@@ -27,8 +27,8 @@ func (s *State) browserIs(gen int, state Connection) {
 	}
 }
 
-// browserGone waits for a browser that has gone. Nobody is heard meanwhile, and nothing
-// is said into the void: an answer stops, and is made anew when the browser is back.
+// browserGone waits for the browser to come back. Meanwhile nobody is heard, and the model does not
+// talk to nobody: its answer stops, and is made again when the browser is back.
 func (s *State) browserGone(why EndReason, grace time.Duration) {
 	if s.phase >= draining || s.away {
 		return
@@ -56,7 +56,7 @@ func (s *State) browserGone(why EndReason, grace time.Duration) {
 	s.playback.reset()
 }
 
-// browserBack goes on with a browser that is back.
+// browserBack resumes the call with a browser that is back.
 func (s *State) browserBack() {
 	if !s.away {
 		return
@@ -67,8 +67,8 @@ func (s *State) browserBack() {
 	}
 }
 
-// browserJoined takes another connection for the browser's. It is told what the one
-// before knows: the session, that the call is ready, and which tools run or wait.
+// browserJoined makes another connection the browser's. It gets what its predecessor knew: the
+// session, that the call is ready, and which tools are running or waiting.
 func (s *State) browserJoined(in BrowserJoined) {
 	if s.phase >= draining {
 		return

@@ -4,27 +4,25 @@ import "voicebridge/persistence"
 
 // Change is one change of the thread.
 type Change interface {
-	// Key names what is changed: of two changes with one key that both wait, the
-	// later one replaces the earlier.
+	// Key names what is changed: a later waiting change replaces an earlier one with the same key.
 	Key() string
-	// Size is about how many bytes the change holds.
+	// Size is the approximate number of bytes that the change takes.
 	Size() int
 }
 
 // The changes that a call makes.
 type (
-	// SaveMessage writes a message at its place, and in the same transaction what
-	// With writes; nil writes no more.
+	// SaveMessage writes a message at its place, and in the same transaction what With writes, if
+	// it is not nil.
 	SaveMessage struct {
 		Message persistence.Message
 		Place   Place
 		With    func(*persistence.Batch) error
 	}
-	// SaveDraft writes what was added to the text of a message in progress, which was
-	// written before.
+	// SaveDraft writes text added to a message in progress, which was saved before.
 	SaveDraft struct{ persistence.Draft }
-	// SaveTool writes the record of a tool call and, if the user was asked whether it
-	// may run, the question with what has come of it.
+	// SaveTool writes the record of a tool call and, if the user was asked to approve it, the
+	// approval with its outcome.
 	SaveTool struct {
 		Call     persistence.ToolCall
 		Approval *persistence.Approval
@@ -38,17 +36,17 @@ type (
 // Place says where a message stands in its thread.
 type Place struct {
 	How   Placing
-	After string // of PlaceAfter: the message before it, empty for the first place
+	After string // for PlaceAfter: the message before it, empty for the first place
 }
 
-// Placing is how a Place is meant.
+// Placing says how to place a message.
 type Placing int
 
 // The ways to place a message.
 const (
-	PlaceKept  Placing = iota // it is in the thread
-	PlaceLast                 // it is new and stands at the end
-	PlaceAfter                // it is new and stands right after another
+	PlaceKept  Placing = iota // it is already in the thread
+	PlaceLast                 // it is new and goes to the end
+	PlaceAfter                // it is new and goes right after another
 )
 
 // Key implements [Change].
@@ -66,7 +64,7 @@ func (c SaveResponse) Key() string { return "response " + c.Response.ID }
 // Key implements [Change].
 func (SaveCall) Key() string { return "call" }
 
-// overhead is what a change costs beside its text, in bytes.
+// overhead is the size of a change besides its text, in bytes.
 const overhead = 512
 
 // Size implements [Change].

@@ -1,6 +1,6 @@
-// Package session decides about one live call. It is pure: [State.Reduce] takes what
-// happened and returns what is to be done. It does no input or output, starts no
-// goroutine and reads no clock, so that every rule of a call can be tested by itself.
+// Package session holds the rules of a live call. It is pure: [State.Reduce] takes what happened
+// and returns what to do. It does no I/O, starts no goroutines and reads no clock, so that every
+// rule can be tested on its own.
 //
 //	                       reduce.go           an input comes in, effects go out
 //	from_upstream.go  browser.go  setup.go     events of the upstream, connections, the first session
@@ -13,11 +13,10 @@
 //	            transcript.go                  items and messages, in their order
 //	      upstream.go  core.go                 the events that are sent, and []Effect
 //
-// A file uses those below it and none above: whoever follows an event never climbs.
+// A file uses only those below it, so that following an event always leads downwards.
 //
-// What belongs to the conversation outlives an upstream session: the transcript, the
-// tool calls, what was heard, what waits for an answer. What belongs to one upstream
-// session is an [upstream]. There may be two of them: the one that is heard, and the
-// one that is made ready to take its place. Each has a generation, and every input
-// from an upstream names it.
+// What belongs to the conversation outlives an upstream session: the transcript, the tool calls,
+// what was heard, what waits for an answer. What belongs to one upstream session is an [upstream].
+// There may be two: the active one, and the one being prepared to replace it. Each has a
+// generation, and every input from an upstream names it.
 package session

@@ -8,8 +8,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Effect is something that the state wants done: one of the types below. Effects are
-// done in order.
+// Effect is something for the call to do: one of the types below. Effects are carried out in order.
 type Effect interface{ isEffect() }
 
 type (
@@ -18,72 +17,72 @@ type (
 		Gen  int
 		Data []byte
 	}
-	// ToBrowser sends an event to the browser. A draft may be dropped when that is slow.
+	// ToBrowser sends an event to the browser. A draft may be dropped if the browser is slow.
 	ToBrowser struct {
 		Data  []byte
 		Draft bool
 	}
-	// Dial makes the upstream session of the next generation, which is to know
-	// History. UpstreamDialed or UpstreamDialFailed follows.
+	// Dial makes the upstream session of the next generation, with History. UpstreamDialed or
+	// UpstreamDialFailed follows.
 	Dial struct {
 		Gen     int
 		History []persistence.Message
 	}
-	// Replay tells the upstream the history that its Dial was given.
+	// Replay sends the upstream the history that its Dial was given.
 	Replay struct{ Gen int }
-	// Append tells the upstream what was said since.
+	// Append sends the upstream what was said since.
 	Append struct {
 		Gen      int
 		Messages []persistence.Message
 	}
-	// Switch lets the caller talk to the upstream of that generation, and hear it.
+	// Switch connects the caller's audio, both ways, to the upstream of that generation.
 	Switch struct{ Gen int }
-	// AwaitSound asks when the caller was sent the first sound of a response that began
-	// at Since. SoundSent follows, if there is any.
+	// AwaitSound asks when the first audio of a response that began at Since was sent to the
+	// caller. SoundSent follows, if there is any.
 	AwaitSound struct {
 		Gen        int
 		ResponseID string
 		Since      time.Time
 	}
-	// HangUp ends an upstream session that no longer belongs to the call. Hold keeps
-	// what the caller says until the next Switch.
+	// HangUp ends an upstream session that no longer belongs to the call. Hold keeps the caller's
+	// audio until the next Switch.
 	HangUp struct {
 		Gen    int
 		Reason EndReason
 		Hold   bool
 	}
-	// Write changes the thread, sooner or later but in order and never lost.
+	// Write changes the thread, perhaps later but in order and without loss.
 	Write struct{ Change Change }
-	// Publish tells the thread's watchers of what is not saved.
+	// Publish sends the thread's watchers an event that is not saved.
 	Publish struct {
 		Kind persistence.EventType
 		Data any
 	}
-	// ExpectTool opens a client's tool call for its answer, before the client
-	// can know of the call.
+	// ExpectTool opens a client's tool call for its answer, before the client can know about the
+	// call.
 	ExpectTool struct{ CallID string }
-	// AwaitApproval follows the question about a tool call, whose record has the id
-	// ID. ApprovalSaved comes when it is saved and when it is decided there.
+	// AwaitApproval follows the approval of the tool call whose record has the id ID. ApprovalSaved
+	// comes when it is saved and when it is decided there.
 	AwaitApproval struct {
 		CallID, ID string
 		ExpiresAt  time.Time
 	}
 	// StartTool runs a tool.
 	StartTool struct{ Call toolkit.Call }
-	// CancelTool ends a tool that runs.
+	// CancelTool ends a running tool.
 	CancelTool struct{ CallID string }
-	// CancelTools ends all of them.
+	// CancelTools ends all running tools.
 	CancelTools struct{}
-	// DeliverTool hands the client's answer to its tool.
+	// DeliverTool passes the client's answer to its tool.
 	DeliverTool struct{ CallID, Output string }
-	// Gate lets the caller be heard; shut it ends all audio.
+	// Gate opens the gate for audio, or shuts it in both directions.
 	Gate struct{ Open bool }
-	// Answer tells who waits for it; To has room for it.
+	// Answer notifies a waiting caller; To has room for it.
 	Answer struct {
 		To  chan<- bool
 		Yes bool
 	}
-	// Count adds one to what the operator counts.
+	// Count adds one to a counter.
 	Count struct{ What Counter }
 	// Log writes a line to the log.
 	Log struct {
@@ -95,7 +94,7 @@ type (
 	Finish struct{ Reason EndReason }
 )
 
-// Counter names what is counted of all calls.
+// Counter names something that is counted over all calls.
 type Counter string
 
 // The counters.

@@ -23,8 +23,8 @@ func (s *State) end(reason EndReason) {
 	}
 }
 
-// startDraining stops all that makes more of the conversation. What was said and has no
-// words yet is waited for.
+// startDraining stops everything that continues the conversation, and waits for transcripts of what
+// was already said.
 func (s *State) startDraining(reason EndReason) {
 	s.reason = reason
 	if s.answers.active != "" {
@@ -39,8 +39,7 @@ func (s *State) startDraining(reason EndReason) {
 	s.tools.end()
 }
 
-// keepHeld saves the texts that wait for a session that will not be. Whoever typed
-// them is told.
+// keepHeld saves the texts that were waiting for a session, and tells whoever typed them.
 func (s *State) keepHeld() {
 	events, _ := s.held.take()
 	for _, e := range events {
@@ -61,8 +60,8 @@ func (s *State) keepHeld() {
 	}
 }
 
-// closeOpen ends what the call has left open. goesOn says that the call does not end:
-// a text that the upstream has not acknowledged is kept for the next one.
+// closeOpen closes what is open. goesOn means that the call does not end: a text that the upstream
+// has not acknowledged is kept for the next session.
 func (s *State) closeOpen(goesOn bool) {
 	for _, m := range s.script.messages {
 		switch {
@@ -82,7 +81,7 @@ func (s *State) closeOpen(goesOn bool) {
 	}
 }
 
-// finish closes what is open, saves the call and says goodbye.
+// finish closes what is open, saves the call and sends bridge.ended.
 func (s *State) finish() {
 	s.closeOpen(false)
 	s.answers.closeAll("call_ended")
@@ -106,7 +105,7 @@ func (s *State) giveUp(reason EndReason) {
 	s.drainBy = s.now
 }
 
-// giveUpNext drops the session that is made ready.
+// giveUpNext drops the session that is being prepared.
 func (s *State) giveUpNext() {
 	if s.next == nil {
 		return

@@ -9,12 +9,12 @@ import (
 	"voicebridge/toolkit"
 )
 
-// MessageEvent tells the browser of a message that is saved: bridge.message.
+// MessageEvent announces a saved message to the browser: bridge.message.
 func MessageEvent(m persistence.Message) []byte {
 	return encode(messageEvent{Type: "bridge.message", Message: m})
 }
 
-// EndedEvent tells a browser that the call has ended for it: bridge.ended.
+// EndedEvent announces to a browser that the call has ended for it: bridge.ended.
 func EndedEvent(reason EndReason) []byte {
 	return encode(endedEvent{Type: "bridge.ended", Reason: reason})
 }
@@ -25,7 +25,7 @@ type (
 		Type     string `json:"type"` // bridge.ready
 		CallID   string `json:"call_id"`
 		ThreadID string `json:"thread_id"`
-		Replayed int    `json:"replayed"` // how many messages of the thread the model was told
+		Replayed int    `json:"replayed"` // how many messages of the thread were replayed to the model
 	}
 	messageEvent struct {
 		Type    string              `json:"type"`    // bridge.message
@@ -33,27 +33,27 @@ type (
 	}
 	endedEvent struct {
 		Type   string    `json:"type"`   // bridge.ended, bridge.upstream.lost
-		Reason EndReason `json:"reason"` // one of those below
+		Reason EndReason `json:"reason"` // one of those listed below
 	}
 	budgetEvent struct {
 		Type     string  `json:"type"`      // bridge.budget.warning
-		Scope    string  `json:"scope"`     // call, or owner_day: all that the owner has spent today (UTC)
+		Scope    string  `json:"scope"`     // call, or owner_day: everything the owner has spent today (UTC)
 		SpentUSD float64 `json:"spent_usd"` // so far, in US dollars
-		LimitUSD float64 `json:"limit_usd"` // at which calls end
+		LimitUSD float64 `json:"limit_usd"` // the limit at which calls end
 	}
 	storageEvent struct {
 		Type    string `json:"type"`              // bridge.storage.delayed, bridge.storage.recovered
-		Pending int    `json:"pending,omitempty"` // changes of this server's calls that wait for the database
+		Pending int    `json:"pending,omitempty"` // changes of this server's calls waiting for the database
 	}
 	renewingEvent struct {
 		Type   string    `json:"type"`   // bridge.upstream.renewing
-		Reason EndReason `json:"reason"` // why a new upstream session is opened
+		Reason EndReason `json:"reason"` // why a new upstream session is being opened
 	}
 	renewedEvent struct {
 		Type   string    `json:"type"`   // bridge.upstream.renewed
 		Reason EndReason `json:"reason"` // that of bridge.upstream.renewing
-		GapMS  int64     `json:"gap_ms"` // how long nobody heard the caller, in milliseconds
-		// Unheard says that the caller's last words were lost and should be said again.
+		GapMS  int64     `json:"gap_ms"` // how long the caller was not heard, in milliseconds
+		// Unheard is true if the caller's last words were lost and should be repeated.
 		Unheard bool `json:"unheard,omitempty"`
 	}
 	retrievedEvent struct {
@@ -64,29 +64,29 @@ type (
 	usageEvent struct {
 		Type       string          `json:"type"`               // bridge.usage
 		ResponseID string          `json:"response_id"`        // the upstream's
-		Usage      json.RawMessage `json:"usage"`              // tokens, as the upstream counts them
-		CostUSD    *float64        `json:"cost_usd,omitempty"` // where the model's price is known
+		Usage      json.RawMessage `json:"usage"`              // tokens, as counted by the upstream
+		CostUSD    *float64        `json:"cost_usd,omitempty"` // if the model's price is known
 	}
 	toolEvent struct {
 		Type       string           `json:"type,omitempty"` // bridge.tool.started, progress, done, failed, approval_required
 		ToolCallID string           `json:"tool_call_id"`
-		Name       string           `json:"name"`              // the tool's, as the model knows it
+		Name       string           `json:"name"`              // the name of the tool, as the model knows it
 		Executor   toolkit.Executor `json:"executor"`          // app, mcp or client
 		Server     string           `json:"server,omitempty"`  // the MCP server
-		Input      json.RawMessage  `json:"input,omitempty"`   // the arguments, secrets masked
-		Message    string           `json:"message,omitempty"` // of progress: what the tool does, in words
+		Input      json.RawMessage  `json:"input,omitempty"`   // the arguments, with secrets masked
+		Message    string           `json:"message,omitempty"` // of progress: what the tool is doing, in words
 		Percent    *float64         `json:"percent,omitempty"` // of progress: 0 to 100
-		Data       json.RawMessage  `json:"data,omitempty"`    // of progress: what the tool has so far
-		Output     json.RawMessage  `json:"output,omitempty"`  // of done: the whole result, secrets masked
-		// OutputOmitted says that the output is too large for the data channel;
-		// the thread has it.
+		Data       json.RawMessage  `json:"data,omitempty"`    // of progress: the result so far
+		Output     json.RawMessage  `json:"output,omitempty"`  // of done: the whole result, with secrets masked
+		// OutputOmitted is true if the output is too large for the data channel; it is in the
+		// thread.
 		OutputOmitted bool   `json:"output_omitted,omitempty"`
 		Error         string `json:"error,omitempty"` // of failed: what went wrong
-		// Cancelled says that somebody stopped the tool.
+		// Cancelled is true if somebody stopped the tool.
 		Cancelled bool `json:"cancelled,omitempty"`
-		// Nonce comes back with the answer to approval_required.
+		// Nonce must be sent back with the answer to approval_required.
 		Nonce string `json:"nonce,omitempty"`
-		// ExpiresAt is until when approval_required can be answered.
+		// ExpiresAt is the deadline for answering approval_required.
 		ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	}
 )
@@ -97,8 +97,7 @@ type (
 		CallID string    `json:"call_id"`
 		Reason EndReason `json:"reason,omitempty"`
 	}
-	// closedEvent says that a question is over. Reason is empty where the user has
-	// decided it.
+	// closedEvent announces that an approval is closed. Reason is empty if the user decided it.
 	closedEvent struct {
 		ToolCallID string `json:"tool_call_id"`
 		Approved   bool   `json:"approved"`

@@ -18,8 +18,8 @@ import (
 // RealtimeClientEvent*).
 const maxEventID = 512
 
-// browser takes one event of the browser. Nothing of it reaches the upstream
-// unless a case lets it through, and then it is built anew.
+// browser takes one event of the browser. Nothing in it reaches the upstream unless a case lets it
+// through, and then in a new event.
 func (s *State) browser(in BrowserEvent) {
 	if s.phase >= draining {
 		return
@@ -55,7 +55,7 @@ func (s *State) browser(in BrowserEvent) {
 	}
 }
 
-// eventIDOf reads the event_id of an object that is no event.
+// eventIDOf reads the event_id of an object that is not a valid event.
 func eventIDOf(data []byte) string {
 	var o struct {
 		EventID string `json:"event_id"`
@@ -66,8 +66,8 @@ func eventIDOf(data []byte) string {
 	return o.EventID
 }
 
-// isForTool says that an event is about a tool call, which goes on while the upstream
-// is replaced.
+// isForTool reports whether an event is about a tool call, which goes on while the upstream is
+// replaced.
 func (s *State) isForTool(ev realtime.Event) bool {
 	if s.phase != live {
 		return false
@@ -86,7 +86,7 @@ func (s *State) hold(ev realtime.Event, in BrowserEvent) {
 	}
 }
 
-// allow is the list of what a browser may do in a session that is ready.
+// allow lists what a browser may do once the session is ready.
 func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	switch ev.Type {
 	case realtime.TypeItemCreate:
@@ -94,7 +94,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case realtime.TypeResponseCreate:
 		fields, refused := readResponse(ev.Response)
 		if refused != "" {
-			s.refuse(ev.EventID, codeNotAllowed, "Of response only output_modalities, metadata and max_output_tokens are allowed.", refused)
+			s.refuse(ev.EventID, codeNotAllowed, "In response only output_modalities, metadata and max_output_tokens are allowed.", refused)
 			return
 		}
 		s.answers.clientWantsAnswer(fields)
@@ -118,15 +118,16 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	}
 }
 
-// forClient makes the id of an event that is passed on for the browser.
+// forClient returns an id for an event that is passed on for the browser.
 func (s *State) forClient(ev realtime.Event) string {
 	return s.up.eventID(sentEvent{kind: sentOther, clientID: ev.EventID, forClient: true})
 }
 
-// responseFields are what a client may say of the answer that it asks for.
+// responseFields are what a client may set in the response that it asks for.
 var responseFields = []string{"output_modalities", "metadata", "max_output_tokens"}
 
-// readResponse reads the response object of a response.create. refused names what is not allowed in it.
+// readResponse reads the response object of a response.create. refused names what is not allowed in
+// it.
 func readResponse(raw json.RawMessage) (fields map[string]json.RawMessage, refused string) {
 	if len(raw) == 0 {
 		return nil, ""
@@ -142,7 +143,7 @@ func readResponse(raw json.RawMessage) (fields map[string]json.RawMessage, refus
 	return fields, ""
 }
 
-// createItem takes a user's text or the answer to a client tool.
+// createItem takes a user's text or the output of a client tool.
 func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	var it clientItem
 	if ev.Item == nil || json.Unmarshal(ev.Item, &it) != nil {
@@ -159,7 +160,7 @@ func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	}
 }
 
-// outputText is a tool's output as text: a string as it is, anything else as JSON.
+// outputText returns a tool's output as text: a string as it is, anything else as JSON.
 func outputText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -194,8 +195,8 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 	}
 }
 
-// typed sends a text upstream. Its message is written when the upstream has it,
-// because only then its place is known.
+// typed sends a text upstream. Its message is written once the upstream has it, because only then
+// is its place known.
 func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	it := s.script.item(itemID)
 	it.raw = realtime.Item{
@@ -223,7 +224,7 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	s.up.send(event)
 }
 
-// contentOf is a text with its images as the upstream gets it.
+// contentOf returns a text with its images for the upstream.
 func contentOf(in ServerText) []realtime.Content {
 	var content []realtime.Content
 	if in.Text != "" {
@@ -239,8 +240,8 @@ func contentOf(in ServerText) []realtime.Content {
 	return content
 }
 
-// textRefused takes the upstream's refusal of a typed text. The words are kept. Where it
-// was the images that were refused, the words are said without them.
+// textRefused handles a typed text that the upstream refused. The text is kept. If its images were
+// refused, the text is sent without them.
 func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
 	s.answers.drop(sent.itemID)
 	it := s.script.items[sent.itemID]
@@ -269,8 +270,8 @@ func validItemID(id string) bool {
 	return id != "" && len(id) <= 32
 }
 
-// retrieve answers conversation.item.retrieve for items of this call: the
-// upstream would send their audio.
+// retrieve answers conversation.item.retrieve for items of this call: the upstream would include
+// their audio.
 func (s *State) retrieve(ev realtime.Event) {
 	it := s.script.items[ev.ItemID]
 	if it == nil || it.seeded || it.raw.Type == "" {

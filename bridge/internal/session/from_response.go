@@ -6,7 +6,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// outputEvent takes what the upstream says of the model's side.
+// outputEvent takes an upstream event about the model's side.
 func (s *State) outputEvent(ev realtime.Event) {
 	s.answers.keepAlive()
 	switch ev.Type {
@@ -55,7 +55,7 @@ func (s *State) responseDone(ev realtime.Event) {
 	}
 }
 
-// endResponse ends a response: everything is generated, though not heard.
+// endResponse ends a response: everything has been generated, though not yet heard.
 func (s *State) endResponse(r *response, done *realtime.Response) {
 	if !r.created {
 		s.answers.unannounced()
@@ -87,19 +87,19 @@ func (s *State) outputItem(ev realtime.Event) {
 	it := s.script.item(raw.ID)
 	it.know(raw)
 	if raw.Type == realtime.ItemMessage && !it.seeded {
-		// Written with the first words or when its place is known.
+		// Written with the first words or once its place is known.
 		s.answers.message(it, ev.ResponseID)
 	}
 }
 
-// wholeText takes the text of a content that is finished.
+// wholeText takes the complete text of a content part.
 func (s *State) wholeText(ev realtime.Event, text string) {
 	m := s.answers.messageOf(&ev)
 	if m == nil || !m.takes(m.at(ev.ContentIndex), text) {
 		return
 	}
 	if m.open() && m.at(ev.ContentIndex) == text {
-		s.script.flush(m) // its pieces say it all; the whole of it is written when it is closed
+		s.script.flush(m) // saved in pieces, and whole once it is closed
 		return
 	}
 	m.setText(ev.ContentIndex, text)
@@ -107,7 +107,7 @@ func (s *State) wholeText(ev realtime.Event, text string) {
 	s.script.write(m)
 }
 
-// firstText notes when a response's first words came.
+// firstText records when a response's first words came.
 func (s *State) firstText(m *message) {
 	r := m.response
 	if r == nil || r.asked.IsZero() || r.record.FirstTokenMS != nil {
@@ -117,7 +117,7 @@ func (s *State) firstText(m *message) {
 	r.record.FirstTokenMS = &ms
 }
 
-// responseLost ends a response of which nothing more comes.
+// responseLost ends a response that stalled.
 func (s *State) responseLost() {
 	r := s.answers.of("")
 	if r == nil {

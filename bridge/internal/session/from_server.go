@@ -7,7 +7,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// say puts text into the conversation and asks for the answer to it.
+// say puts text into the conversation and asks for an answer.
 func (s *State) say(in ServerText) {
 	if s.phase >= draining {
 		return
@@ -25,8 +25,7 @@ func (s *State) say(in ServerText) {
 	s.typed(in, itemID, sentEvent{kind: sentText})
 }
 
-// written tells the model what was written in the thread and is over now. It is not
-// asked to answer.
+// written tells the model what was written in the thread meanwhile. It is not asked to answer.
 func (s *State) written(messages []persistence.Message) {
 	if s.phase >= draining {
 		return
@@ -40,8 +39,8 @@ func (s *State) written(messages []persistence.Message) {
 	}
 }
 
-// deliveredAgain takes a text that is in the call already. It is not said again, but
-// what belongs to it is saved.
+// deliveredAgain takes a text that is already in the call. It is not said again, but its
+// transaction is saved.
 func (s *State) deliveredAgain(m *message, in ServerText) {
 	m.with = in.With
 	if m.placed {
@@ -49,8 +48,8 @@ func (s *State) deliveredAgain(m *message, in ServerText) {
 	}
 }
 
-// interruptTurn stops the turn: the answer, the rest of its sound, and its tools. What
-// nobody has answered yet is withdrawn.
+// interruptTurn stops the turn: the answer, the rest of its audio, and its tools. Unanswered
+// requests are withdrawn.
 func (s *State) interruptTurn(in Interrupt) {
 	stopped := s.phase == live && (s.turn || s.playback.playing != "")
 	s.do(Answer{in.Stopped, stopped})
@@ -66,8 +65,7 @@ func (s *State) interruptTurn(in Interrupt) {
 	}
 }
 
-// forget has the model forget what was said, all but the turn that goes on. The
-// thread keeps it.
+// forget makes the model forget what was said, except the current turn. The thread keeps it.
 func (s *State) forget() {
 	if s.phase >= draining {
 		return
@@ -82,7 +80,7 @@ func (s *State) forget() {
 	s.script.rebase()
 }
 
-// forgettable reports whether an item is in the conversation and over.
+// forgettable reports whether an item is finished and part of the conversation.
 func (s *State) forgettable(it *item) bool {
 	wanted := func(n need) bool {
 		r := it.message.of()
@@ -102,7 +100,7 @@ func (s *State) forgettable(it *item) bool {
 	return true
 }
 
-// flushHeld takes what has waited for a session.
+// flushHeld handles what was waiting for a session.
 func (s *State) flushHeld() {
 	if written := s.held.written; len(written) > 0 {
 		s.do(Append{Gen: s.up.gen, Messages: written})

@@ -10,9 +10,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// upstreamEvent takes one event of an upstream session. Those of the session that is
-// heard go to the browser as they came, unless a case says otherwise; those of the
-// next one stay here.
+// upstreamEvent takes one event of an upstream session. Events of the active session go to the
+// browser unchanged, unless a case says otherwise; those of the next one stay here.
 func (s *State) upstreamEvent(gen int, data []byte) {
 	u := s.session(gen)
 	if u == nil || u.gone {
@@ -45,12 +44,12 @@ func (s *State) upstreamEvent(gen int, data []byte) {
 	}
 }
 
-// malformed returns what the browser sees of an event that cannot be read whole. It
-// sees no more than of one that can. Fields that cannot be read are empty; the end of
-// a response is taken all the same, since the call waits for it.
+// malformed returns what the browser sees of an event that is only partly readable: no more than of
+// a readable one. Unreadable fields are empty; the end of a response counts all the same, since the
+// call waits for it.
 func (s *State) malformed(ev realtime.Event) []byte {
 	switch ev.Type {
-	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps of a replayed item
+	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps for a replayed item
 		realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
 		return nil
 	case realtime.TypeResponseDone:
@@ -62,8 +61,7 @@ func (s *State) malformed(ev realtime.Event) []byte {
 	return ev.Raw
 }
 
-// event applies an event and returns what the browser sees of it, nil for
-// nothing.
+// event applies an event and returns what the browser sees of it, nil for nothing.
 func (s *State) event(ev realtime.Event) []byte {
 	switch ev.Type {
 	case realtime.TypeSessionCreated:
@@ -83,7 +81,7 @@ func (s *State) event(ev realtime.Event) []byte {
 			return nil
 		}
 	case realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
-		return nil // both hold audio, and nobody here has asked for it
+		return nil // both contain audio, and no client asked for them
 	}
 	switch {
 	case strings.HasPrefix(ev.Type, "input_audio_buffer."), strings.HasPrefix(ev.Type, "conversation.item."):
@@ -104,8 +102,8 @@ func visibleIf(visible bool, ev realtime.Event) []byte {
 	return ev.Raw
 }
 
-// withoutImages is an event without the data of its item's images, for which a data
-// channel may be too narrow; the thread has them.
+// withoutImages returns an event without its item's image data, which may be too large for a data
+// channel; the thread has it.
 func withoutImages(ev realtime.Event) []byte {
 	var tree map[string]json.RawMessage
 	item, err := realtime.DecodeItem(ev.Item)
@@ -132,7 +130,7 @@ func (s *State) updated(ev realtime.Event) []byte {
 	return visible
 }
 
-// inputEvent takes what the upstream says of the user's side.
+// inputEvent takes an upstream event about the user's side.
 func (s *State) inputEvent(ev realtime.Event) {
 	q := s.answers
 	switch ev.Type {
@@ -184,7 +182,7 @@ func (s *State) committed(ev realtime.Event) {
 	}
 }
 
-// transcribed records what a transcription took, which is billed apart from responses.
+// transcribed records the cost of a transcription, which is billed apart from responses.
 func (s *State) transcribed(m *message, ev realtime.Event) {
 	usage, err := realtime.DecodeUsage(ev.Usage)
 	if ev.Usage == nil || err != nil || m == nil {
@@ -215,9 +213,8 @@ func (s *State) wordsFailed(ev realtime.Event) {
 	s.script.closeMessage(m, persistence.StatusFailed)
 }
 
-// upstreamError takes an error event. Errors of the bridge's own events are the
-// bridge's business; those of events that it sent for the browser name the
-// browser's event.
+// upstreamError takes an error event. Errors about the bridge's own events stay here; those about
+// events sent for the browser name the browser's event.
 func (s *State) upstreamError(ev realtime.Event) []byte {
 	e := ev.Error
 	if e == nil {
@@ -251,7 +248,7 @@ func (s *State) upstreamError(ev realtime.Event) []byte {
 	}
 }
 
-// ownError takes the error of an event that the bridge has sent.
+// ownError takes the error about one of the bridge's own events.
 func (s *State) ownError(own sentEvent, e *realtime.Error) {
 	switch own.kind {
 	case sentSession:

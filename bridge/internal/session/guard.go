@@ -19,10 +19,10 @@ func newGuard(c *core) *guard {
 	}
 }
 
-// active notes that somebody does something.
+// active records that something is going on.
 func (g *guard) active() { g.activeAt = g.now }
 
-// idleAt is when the call ends because nobody does anything; zero is never.
+// idleAt is when the call ends for being idle; zero means never.
 func (g *guard) idleAt() time.Time {
 	if g.limits.Idle <= 0 || g.phase != live {
 		return time.Time{}
@@ -30,18 +30,18 @@ func (g *guard) idleAt() time.Time {
 	return g.activeAt.Add(g.limits.Idle)
 }
 
-// ownerDay is what the owner has spent on one day, in this call and elsewhere.
+// ownerDay is what the owner has spent in one day, in this call and elsewhere.
 type ownerDay struct {
-	date   string  // empty: the day on which the call began
-	read   float64 // as the database says
+	date   string  // empty: the day when the call began
+	read   float64 // as read from the database
 	others float64 // before the call, or the day, began
 	before float64 // what the call had spent until then
 }
 
-// total is at least what the database says, which may not have the call's last responses.
+// total is at least the database's figure, which may lack the call's latest responses.
 func (d ownerDay) total(call float64) float64 { return max(d.read, d.others+call-d.before) }
 
-// ownerSpent takes what the owner has spent on a day, as the database has it.
+// ownerSpent takes the owner's spending on a day, as read from the database.
 func (g *guard) ownerSpent(in OwnerSpent) (over bool) {
 	if g.day.date != "" && g.day.date != in.Day {
 		g.day = ownerDay{before: g.spent}
@@ -51,7 +51,7 @@ func (g *guard) ownerSpent(in OwnerSpent) (over bool) {
 	return g.check()
 }
 
-// charge adds what something has cost, and reports whether a budget is used up.
+// charge adds a cost, and reports whether a budget is used up.
 func (g *guard) charge(cost *float64) (over bool) {
 	if cost == nil {
 		return false
@@ -66,7 +66,7 @@ const (
 	scopeOwnerDay = "owner_day"
 )
 
-// check warns once of each budget, and reports whether one is used up.
+// check warns once for each budget, and reports whether one is used up.
 func (g *guard) check() (over bool) {
 	for _, b := range []struct {
 		scope        string

@@ -8,13 +8,12 @@ import (
 	"voicebridge/realtime"
 )
 
-// held is what waits for a session that is ready: events of the browser, and texts
-// from elsewhere.
+// held is what waits for a ready session: events of the browser, and texts from elsewhere.
 type held struct {
 	events []BrowserEvent
 	bytes  int
 	texts  []ServerText
-	// written are messages of the thread that the session is to be told.
+	// written are messages of the thread that the session should get.
 	written []persistence.Message
 }
 
@@ -28,14 +27,14 @@ func (h *held) add(e BrowserEvent) bool {
 	return true
 }
 
-// take gives out what waits.
+// take removes and returns what is waiting.
 func (h *held) take() (events []BrowserEvent, texts []ServerText) {
 	events, texts = h.events, h.texts
 	*h = held{}
 	return events, texts
 }
 
-// clientItem is what is read of an item that a browser wants to create.
+// clientItem holds the fields that are read of an item that a browser wants to create.
 type clientItem struct {
 	ID      string          `json:"id"`
 	Type    string          `json:"type"`
@@ -48,8 +47,8 @@ type clientItem struct {
 	} `json:"content"`
 }
 
-// text joins the item's texts, beside which there may be images; bad is the index of a
-// part that is neither, else less than 0.
+// text joins the item's texts, beside which there may be images; bad is the index of a part that is
+// neither, or negative.
 func (it *clientItem) text() (text string, bad int) {
 	var texts []string
 	for i, c := range it.Content {

@@ -8,9 +8,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Input is something that happened and that the state has to know: one of the types
-// below. Gen is the generation of the leg that it comes from: an upstream's sessions and
-// a browser's connections are numbered from 1.
+// Input is something that happened: one of the types below. Gen is the generation of the leg that
+// it comes from: upstream sessions and browser connections are numbered from 1.
 type Input interface{ isInput() }
 
 // Connection is the state of a leg's connection.
@@ -26,8 +25,8 @@ const (
 
 // Image is an image of the thread that goes into the call with a text.
 type Image struct {
-	Part persistence.Part // of the thread's message
-	// URL is the data URL that the model is shown, empty where it cannot be.
+	Part persistence.Part // part of the thread's message
+	// URL is the data URL for the model, empty if it cannot be shown.
 	URL string
 }
 
@@ -37,16 +36,15 @@ type (
 		Gen  int
 		Data []byte
 	}
-	// BrowserEvent is a message of the browser. Images are those that it has, saved
-	// in the thread; BadImage says why one of them is not.
+	// BrowserEvent is a message from the browser. Images are its images, saved in the thread;
+	// BadImage says why one of them is not.
 	BrowserEvent struct {
 		Gen      int
 		Data     []byte
 		Images   []Image
 		BadImage string
 	}
-	// BrowserTooLarge is a message of the browser that was too large to be taken,
-	// in bytes.
+	// BrowserTooLarge is a message from the browser that exceeded the size limit; Size is in bytes.
 	BrowserTooLarge struct{ Gen, Size int }
 	// UpstreamState is a change of the connection to an upstream session.
 	UpstreamState struct {
@@ -58,73 +56,71 @@ type (
 		Gen   int
 		State Connection
 	}
-	// BrowserJoined says that another connection is the browser's from now on: of a
-	// page that was loaded again, or of another device. Limit is that of
-	// Config.BrowserLimit.
+	// BrowserJoined means that another connection is now the browser's, from a reloaded page or
+	// another device. Limit is as in Config.BrowserLimit.
 	BrowserJoined struct{ Gen, Limit int }
-	// UpstreamDialed is the end of a Dial that has made a session.
+	// UpstreamDialed is the success of a Dial.
 	UpstreamDialed struct {
 		Gen   int
 		ID    string // the upstream's id of its call
-		Limit int    // bytes of the largest event that it takes
+		Limit int    // largest event that it accepts, in bytes
 	}
-	// UpstreamDialFailed is the end of a Dial that has not.
+	// UpstreamDialFailed is the failure of a Dial.
 	UpstreamDialFailed struct {
 		Gen int
-		// Fatal says that trying again is of no use.
+		// Fatal means that a retry is useless.
 		Fatal bool
 		Err   error
 	}
-	// SoundSent is when the caller was sent the first sound of a response.
+	// SoundSent is when the first audio of a response was sent to the caller.
 	SoundSent struct {
 		ResponseID string
 		At         time.Time
 	}
-	// ToolProgress comes from a tool that runs.
+	// ToolProgress comes from a running tool.
 	ToolProgress struct {
 		CallID string
 		Chunk  toolkit.Chunk
 	}
-	// ToolEnd is what came of a tool.
+	// ToolEnd is the result of a tool.
 	ToolEnd struct {
 		CallID string
 		Result toolkit.Result
-		Masked toolkit.Result // as it is kept and shown
-		// Images are those of the result that the model is shown, as data URLs.
+		Masked toolkit.Result // as saved and shown
+		// Images are the result's images for the model, as data URLs.
 		Images []string
 	}
-	// ApprovalSaved is the question about a tool call as it is saved: open, or decided by
-	// somebody else than the call.
+	// ApprovalSaved is the approval of a tool call as saved: open, or decided outside the call.
 	ApprovalSaved struct{ Approval persistence.Approval }
-	// ServerText is a user's text that goes into the call from elsewhere. It is
-	// saved together with what With writes; where that is set, a text that the call
-	// can no longer say is left to whoever has it.
+	// ServerText is a user's text that comes into the call from elsewhere. It is saved together
+	// with what With writes; if With is set, a text that the call can no longer say is left to its
+	// sender.
 	ServerText struct {
 		MessageID, Text string
 		Images          []Image
 		Extra           map[string]json.RawMessage
 		With            func(*persistence.Batch) error
 	}
-	// Written are the thread's last messages, as they are since a text turn has ended that
-	// ran when the call began. Those that the model was not told are told now.
+	// Written are the thread's last messages after the end of a text turn that was running when the
+	// call began. The model gets those that it lacks.
 	Written struct{ Messages []persistence.Message }
-	// Interrupt stops the turn, and tells whether there was one.
+	// Interrupt stops the turn, and reports whether there was one.
 	Interrupt struct{ Stopped chan<- bool }
-	// FreshStart lets the model forget what was said.
+	// FreshStart makes the model forget what was said.
 	FreshStart struct{}
-	// NewTools are the server's tools from now on.
+	// NewTools replaces the server's tools.
 	NewTools struct{ Entries []toolkit.Entry }
-	// StorageDelayed says how many changes wait for the database; 0: none.
+	// StorageDelayed says how many changes are waiting for the database; 0 means none.
 	StorageDelayed struct{ Pending int }
-	// OwnerSpent is what the call's owner has spent on the day that it is, in US
-	// dollars: in all calls and text turns, as far as it is saved.
+	// OwnerSpent is what the call's owner has spent today, in US dollars, in all calls and text
+	// turns, as far as it is saved.
 	OwnerSpent struct {
 		Day string // as 2006-01-02
 		USD float64
 	}
-	// Stop asks for the end of the call.
+	// Stop ends the call.
 	Stop struct{ Reason EndReason }
-	// Tick says that the deadline has come that the state asked for.
+	// Tick means that the state's deadline has passed.
 	Tick struct{}
 )
 

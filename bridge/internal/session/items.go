@@ -8,8 +8,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// itemAdded takes conversation.item.added (and created, its beta name) and
-// reports whether the browser sees it.
+// itemAdded takes conversation.item.added (and created, its beta name) and reports whether the
+// browser sees it.
 func (s *State) itemAdded(ev *realtime.Event) bool {
 	raw, err := realtime.DecodeItem(ev.Item)
 	if err != nil || raw.ID == "" {
@@ -47,11 +47,11 @@ func (s *State) itemDone(ev *realtime.Event) bool {
 	return visible
 }
 
-// userItem takes an item of the user: spoken, or typed by way of this call.
+// userItem takes an item of the user: spoken, or typed through this call.
 func (s *State) userItem(it *item, raw realtime.Item) {
 	if m := it.message; m != nil {
 		if !m.placed {
-			s.script.write(m) // typed: now the upstream has it, in its place
+			s.script.write(m) // typed: the upstream has it now, and so its place is known
 		}
 		return
 	}
@@ -70,7 +70,7 @@ func (s *State) userItem(it *item, raw realtime.Item) {
 	s.script.write(m)
 }
 
-// spokenTurn makes the message of what the user has said. Its words come later.
+// spokenTurn makes the message of a spoken turn. Its transcript comes later.
 func (s *State) spokenTurn(it *item) {
 	if it.message != nil {
 		return
@@ -81,15 +81,15 @@ func (s *State) spokenTurn(it *item) {
 	s.script.write(m)
 }
 
-// awaitWords waits for the words of a spoken turn from now on. Some of them may
-// come while the user still speaks.
+// awaitWords starts waiting for the transcript of a spoken turn. Parts may come while the user is
+// still speaking.
 func (s *State) awaitWords(m *message) {
 	if m.open() && m.role == persistence.RoleUser {
 		m.wordsBy = s.now.Add(transcriptTimeout)
 	}
 }
 
-// words completes a spoken turn, also one that was given up.
+// words completes a spoken turn, even one that was given up.
 func (s *State) words(m *message, text string) {
 	if m == nil || m.role != persistence.RoleUser || m.meta.Status == persistence.StatusCompleted {
 		return
@@ -104,8 +104,8 @@ func (s *State) words(m *message, text string) {
 	}
 }
 
-// userMessage finds the message of a transcription event. A turn that was never
-// announced is made.
+// userMessage finds the message of a transcription event. A turn that was never announced is
+// created.
 func (s *State) userMessage(itemID string) *message {
 	if itemID == "" {
 		return nil
@@ -118,8 +118,8 @@ func (s *State) userMessage(itemID string) *message {
 	return it.message
 }
 
-// outputDone takes a finished item of a response, r is nil where it is not known.
-// done says that the item can be taken as completed although it does not say so.
+// outputDone takes a finished item of a response; r is nil if it is unknown. done means that the
+// item is complete although it does not say so.
 func (s *State) outputDone(raw *realtime.Item, r *response, done bool) {
 	if raw.ID == "" {
 		return
@@ -173,7 +173,7 @@ func (s *State) closeMessages(r *response, done *realtime.Response) {
 	}
 }
 
-// deleteItem takes an item out of the model's conversation.
+// deleteItem removes an item from the model's conversation.
 func (s *State) deleteItem(it *item) {
 	it.forgotten = true
 	if it.gen == s.up.gen {

@@ -6,17 +6,15 @@ import (
 	"voicebridge/persistence"
 )
 
-// memory is the end of the thread as the call knows it, in its order: what a new
-// upstream session is told.
+// memory is the end of the thread as the call knows it, in order: what a new upstream session gets.
 type memory struct {
 	entries []entry
-	limit   int // messages that a session is told
-	// known are the messages that were here before the call, also those that were
-	// forgotten since.
+	limit   int // messages that a session gets
+	// known are the messages that existed before the call, including those forgotten since.
 	known map[string]bool
 }
 
-// entry is a message of the thread: of this call, or one that was there before it.
+// entry is a message of the thread: of this call, or from before it.
 type entry struct {
 	id   string
 	mine *message
@@ -32,8 +30,8 @@ func newMemory(history []persistence.Message, limit int) memory {
 	return m
 }
 
-// merge takes the thread's last messages and returns those that are new: finished
-// ones of no call. They get their places between the others.
+// merge takes the thread's last messages and returns the new ones: finished messages that belong to
+// no call. They are placed between the others.
 func (m *memory) merge(messages []persistence.Message) (added []persistence.Message) {
 	at := 0
 	for _, msg := range messages {
@@ -52,13 +50,13 @@ func (m *memory) merge(messages []persistence.Message) (added []persistence.Mess
 	return added
 }
 
-// add notes a message of the call at its place.
+// add adds a message of the call at its place.
 func (m *memory) add(msg *message, at Place) {
 	e, i := entry{id: msg.id, mine: msg}, len(m.entries)
 	if at.How == PlaceAfter && at.After == "" {
 		i = 0
 	} else if at.How == PlaceAfter {
-		// What stands behind a message that is not known here is the newest.
+		// Messages after an unknown one are the newest.
 		if n := slices.IndexFunc(m.entries, func(e entry) bool { return e.id == at.After || e.mine.ends(at.After) }); n >= 0 {
 			i = n + 1
 		}
@@ -69,17 +67,17 @@ func (m *memory) add(msg *message, at Place) {
 	}
 }
 
-// spareEntries are kept beyond the limit, since not all messages say something.
+// spareEntries are kept beyond the limit, since not all messages have text.
 const spareEntries = 64
 
 func (m *message) ends(id string) bool { return m != nil && m.after == id }
 
-// forget drops the messages that keep does not name.
+// forget drops the messages for which keep is false.
 func (m *memory) forget(keep func(*message) bool) {
 	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool { return e.mine == nil || !keep(e.mine) })
 }
 
-// last returns the last messages as a session is told them.
+// last returns the last messages for a session.
 func (m *memory) last() []persistence.Message {
 	var msgs []persistence.Message
 	for i := len(m.entries) - 1; i >= 0 && len(msgs) < m.limit; i-- {
@@ -91,7 +89,7 @@ func (m *memory) last() []persistence.Message {
 	return msgs
 }
 
-// newest is the id of the last message, empty where none is known.
+// newest returns the id of the last message, empty if none is known.
 func (m *memory) newest() string {
 	if len(m.entries) == 0 {
 		return ""
@@ -108,8 +106,8 @@ func (m *memory) since(told map[string]bool) []persistence.Message {
 	return slices.DeleteFunc(m.last(), func(msg persistence.Message) bool { return told[msg.ID] })
 }
 
-// message is the entry as a model is told it: without the calls that have no result
-// yet. It is false for one that says nothing.
+// message returns the entry for a model: without calls that have no result yet. ok is false if
+// nothing is left.
 func (e entry) message() (persistence.Message, bool) {
 	if e.old != nil {
 		return *e.old, true

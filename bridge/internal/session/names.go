@@ -8,20 +8,19 @@ import (
 	"voicebridge/realtime"
 )
 
-// owners says which session has named something first: an item, a response, a
-// function call.
+// owners records which session first used an id of an item, a response or a function call.
 type owners map[string]int
 
-// names translates what a session calls its items, responses and function calls. An
-// id that an earlier session of the call has used is another thing here, and gets
-// another id for the call and its browser.
+// names translates a session's ids of items, responses and function calls. An id that an earlier
+// session of the call has used means something else here, and gets another id for the call and its
+// browser.
 type names struct {
 	gen   int
 	alias map[string]string // the session's id → the call's
 	real  map[string]string // the call's id → the session's
 }
 
-// ours is the call's name of what the session calls id.
+// ours returns the call's id for the session's id.
 func (n *names) ours(known owners, id string) string {
 	if id == "" {
 		return ""
@@ -39,7 +38,7 @@ func (n *names) ours(known owners, id string) string {
 	return alias
 }
 
-// link makes theirs the session's name of what the call knows as ours.
+// link makes theirs the session's id for the call's id ours.
 func (n *names) link(ours, theirs string) {
 	if n.alias == nil {
 		n.alias, n.real = make(map[string]string), make(map[string]string)
@@ -47,7 +46,7 @@ func (n *names) link(ours, theirs string) {
 	n.alias[theirs], n.real[ours] = ours, theirs
 }
 
-// theirs is the session's name of what the call knows as id.
+// theirs returns the session's id for the call's id.
 func (n *names) theirs(id string) string {
 	if theirs, ok := n.real[id]; ok {
 		return theirs
@@ -55,8 +54,8 @@ func (n *names) theirs(id string) string {
 	return id
 }
 
-// translate renames what an event of the session names. An event in which every name
-// stays is returned as it came.
+// translate replaces the ids in a session's event. If nothing changes, it returns the event as
+// received.
 func (n *names) translate(known owners, ev realtime.Event) realtime.Event {
 	changed := false
 	ours := func(id string) {
@@ -100,8 +99,7 @@ func (n *names) translate(known owners, ev realtime.Event) realtime.Event {
 	return again
 }
 
-// rename walks over the places of an event where ids stand. inner says that the
-// object is named by its id.
+// rename visits the places of ids in an event. inner means that the object's own id is one of them.
 func (n *names) rename(tree map[string]any, known owners, inner bool) {
 	for key, value := range tree {
 		switch value := value.(type) {

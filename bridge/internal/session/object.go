@@ -8,8 +8,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Creation is the session object that a call is created with: what is fixed for
-// its whole life, and nothing that lets the model answer.
+// Creation returns the session object for creating a call: what is fixed for its whole life, and
+// nothing that lets the model answer.
 func (d Defaults) Creation() ([]byte, error) {
 	return json.Marshal(realtime.Session{
 		Type: "realtime", Model: d.Model, OutputModalities: []string{"audio"},
@@ -17,8 +17,8 @@ func (d Defaults) Creation() ([]byte, error) {
 	})
 }
 
-// sessionObject is the session of a session.update. Parts that come from a
-// client are passed on as they are.
+// sessionObject is the session in a session.update. Parts that come from a client are passed on
+// unchanged.
 type sessionObject struct {
 	Type         string          `json:"type"`
 	Instructions *string         `json:"instructions,omitempty"`
@@ -45,7 +45,7 @@ type sessionOutput struct {
 	Speed json.RawMessage `json:"speed,omitempty"`
 }
 
-// object is the session of the update, with what the operator wants and the call's tools.
+// object returns the session of the update, with the operator's settings and the call's tools.
 func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	w := u.patch
 	in := sessionInput{Noise: w.noise, Transcription: d.transcription(w.transcription), Turns: w.turns}
@@ -96,14 +96,14 @@ func audioOf(in sessionInput, out sessionOutput) *sessionAudio {
 	return &a
 }
 
-// transcription names the operator's model where the client names none.
+// transcription adds the operator's model if the client names none.
 func (d *Defaults) transcription(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return nil
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || notNull(fields["model"]) != nil {
-		return raw // the upstream will say what is wrong with it
+		return raw // the upstream will say what is wrong
 	}
 	fields["model"] = encode(d.TranscriptionModel)
 	if d.Language != "" && notNull(fields["language"]) == nil {
@@ -120,13 +120,13 @@ func definitions(r *toolkit.Registry) []realtime.Tool {
 	return tools
 }
 
-// update is a session.update that the upstream has not answered.
+// update is a session.update that the upstream has not answered yet.
 type update struct {
 	eventID string
 	patch   Patch // the client's part
-	asked   bool  // the client waits for the answer
-	first   bool  // the bridge's own settings are in it
+	asked   bool  // the client is waiting for the answer
+	first   bool  // it contains the bridge's own settings
 	noVoice bool
 	before  []toolkit.Definition // the client's tools until now
-	by      time.Time            // when it is given up; zero for the first, without which there is no call
+	by      time.Time            // when to give up; zero for the first one, without which there is no call
 }

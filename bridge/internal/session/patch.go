@@ -10,20 +10,20 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Patch is what a client asks for in a session.update, as far as it is taken.
-// Fields that it does not name are nil. The zero value asks for nothing.
+// Patch is the accepted part of a client's session.update. Fields that the client does not name are
+// nil. The zero value changes nothing.
 type Patch struct {
 	noise, transcription, turns json.RawMessage
 	voice, speed                json.RawMessage
-	maxTokens, modalities       json.RawMessage // of a fixed session only
+	maxTokens, modalities       json.RawMessage // only for a fixed session
 	instructions                *string
 	tools                       []toolkit.Definition
 	hasTools                    bool
-	// eventIDs are the client's events that asked for it.
+	// eventIDs are the ids of the client's events that asked for it.
 	eventIDs []string
 }
 
-// clientSession is the part of a session object that is read.
+// clientSession holds the fields that are read of a session object.
 type clientSession struct {
 	Type         string          `json:"type"`
 	Instructions json.RawMessage `json:"instructions"`
@@ -43,8 +43,8 @@ type clientSession struct {
 
 var errSessionType = errors.New(`session.type must be "realtime"`)
 
-// ReadPatch reads a client's session object. What is not taken is left out in
-// silence; what cannot be read at all is an error.
+// ReadPatch reads a client's session object. Parts that are not supported are ignored; an
+// unreadable object is an error.
 func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
 	var c clientSession
 	if !isObject(raw) {
@@ -59,7 +59,7 @@ func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
 	p := Patch{
 		noise: c.Audio.Input.Noise, turns: c.Audio.Input.Turns,
 		voice: notNull(c.Audio.Output.Voice), speed: notNull(c.Audio.Output.Speed),
-		// Without transcripts the thread would have no words: null is not taken.
+		// Without transcripts the thread would have no text, so null is ignored.
 		transcription: notNull(c.Audio.Input.Transcription),
 	}
 	if allowInstructions && notNull(c.Instructions) != nil {
@@ -76,8 +76,8 @@ func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
 	return p, err
 }
 
-// ReadFixed reads the session object that an application's server has fixed: all of
-// it is taken that a call can use.
+// ReadFixed reads the session object that an application's server has fixed: everything that a call
+// can use.
 func ReadFixed(raw json.RawMessage) (Patch, error) {
 	p, err := ReadPatch(raw, true)
 	if err != nil {
@@ -94,8 +94,8 @@ func ReadFixed(raw json.RawMessage) (Patch, error) {
 	return p, nil
 }
 
-// without leaves out what the fixed session names, but for what may be changed, and
-// instructions that the client may not give at all.
+// without removes what the fixed session names, except what may be changed, and instructions if
+// clients may not set them.
 func (p Patch) without(fixed Patch, may []string, instructions bool) Patch {
 	for _, f := range []struct {
 		name        string
@@ -117,8 +117,8 @@ func (p Patch) without(fixed Patch, may []string, instructions bool) Patch {
 	return p
 }
 
-// readTools reads the functions that a client declares. Tools of other types,
-// such as remote MCP servers, are not taken.
+// readTools reads the functions that a client declares. Tools of other types, such as remote MCP
+// servers, are ignored.
 func readTools(raw json.RawMessage) ([]toolkit.Definition, error) {
 	var list []struct {
 		Type        string          `json:"type"`
@@ -154,7 +154,7 @@ func notNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// empty says that nothing of the client's update is taken.
+// empty reports whether nothing of the client's update was accepted.
 func (p *Patch) empty() bool {
 	return p.noise == nil && p.transcription == nil && p.turns == nil && p.voice == nil && p.speed == nil &&
 		p.maxTokens == nil && p.modalities == nil && p.instructions == nil && !p.hasTools

@@ -9,14 +9,14 @@ import (
 
 // Times of a planned renewal.
 const (
-	// forceBefore is how long before its end a session is replaced whatever goes on.
+	// forceBefore is how long before its end a session is replaced, whatever is going on.
 	forceBefore = 2 * time.Minute
-	// renewalPause is the least time between two planned renewals, for an upstream
-	// whose sessions are hardly longer than the time before their end.
+	// renewalPause is the minimum time between planned renewals, for an upstream with very short
+	// sessions.
 	renewalPause = 2 * time.Second
 )
 
-// plan reads when the upstream will end a session, and when it is to be replaced.
+// plan finds out when the upstream will end a session, and when to replace it.
 func (s *State) plan(u *upstream, ev realtime.Event) {
 	var session struct {
 		ExpiresAt float64 `json:"expires_at"`
@@ -30,7 +30,7 @@ func (s *State) plan(u *upstream, ev realtime.Event) {
 	}
 }
 
-// schedule plans the renewal of the session that is heard.
+// schedule plans the renewal of the active session.
 func (s *State) schedule() {
 	r := &s.renewal
 	r.planAt, r.forceAt = time.Time{}, time.Time{}
@@ -40,7 +40,7 @@ func (s *State) schedule() {
 	}
 	wait := left - s.RenewBefore
 	if wait <= 0 {
-		wait = left / 2 // short from the start: its second half is used
+		wait = left / 2 // a short session: use its second half
 	}
 	r.planAt = s.now.Add(max(wait, renewalPause))
 	r.forceAt = s.now.Add(max(left-forceBefore, left*3/4))

@@ -10,29 +10,28 @@ import (
 	"voicebridge/realtime"
 )
 
-// defaultRate is how fast a voice speaks, in characters per second, until this
-// call has heard a whole answer. Measured rates are trusted within the bounds.
+// defaultRate is how fast a voice speaks, in characters per second, until this call has heard a
+// whole answer. Measured rates are accepted within the bounds.
 const (
 	defaultRate  = 15.0
 	minRate      = 8.0
 	maxRate      = 30.0
-	minCalibrate = 2 * time.Second // of audio, for a rate that means something
+	minCalibrate = 2 * time.Second // least audio that gives a meaningful rate
 )
 
-// playback knows what of the answers has been played. The upstream generates
-// faster than it speaks, so that most of an answer may be unheard when it is
-// interrupted, and it deletes the words then; what was heard is estimated from
-// the time.
+// playback tracks how much of the answers has been played. The upstream generates faster than it
+// speaks, so most of an answer may be unheard when it is interrupted, and the upstream then deletes
+// those words; what was heard is estimated from the time.
 type playback struct {
 	*line
 	script  *transcript
 	answers *responses
 
-	started bool // the model has made audio in this call
-	// told says that the upstream tells when audio begins and ends. One that does not is
-	// taken to play an answer from its first words on, at the usual rate.
+	started bool // the model has produced audio in this call
+	// told means that the upstream reports when audio begins and ends. Otherwise an answer is
+	// assumed to play from its first words on, at the usual rate.
 	told    bool
-	guessed bool // playing and since are a guess
+	guessed bool // playing and since are estimates
 	rate    float64
 	playing string    // the response that is being played
 	since   time.Time // its first audio
@@ -58,14 +57,14 @@ func (p *playback) audioStarted(responseID string) {
 	p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
 }
 
-// reached notes a stage of an answer.
+// reached records a stage of an answer.
 func (p *playback) reached(r *response, stage string, at time.Time) {
 	if m := r.stage(stage, at); m != nil && !m.open() {
-		p.script.write(m) // else it comes with the words
+		p.script.write(m) // otherwise it comes with the words
 	}
 }
 
-// sent takes the first sound of an answer that went to the caller.
+// sent records that the first audio of an answer was sent to the caller.
 func (p *playback) sent(responseID string, at time.Time) {
 	if r := p.answers.byID[responseID]; r != nil {
 		p.reached(r, stageFirstPacket, at)
@@ -88,7 +87,7 @@ func (p *playback) audioStopped(responseID string) {
 
 func (p *playback) reset() { p.playing, p.since, p.guessed = "", time.Time{}, false }
 
-// firstWords notes the first words of an answer, of an upstream that tells no more.
+// firstWords records the first words of an answer, if the upstream reports no more than that.
 func (p *playback) firstWords(r *response) {
 	if p.told || r == nil || p.playing == r.id {
 		return
@@ -96,8 +95,8 @@ func (p *playback) firstWords(r *response) {
 	p.playing, p.since, p.guessed, p.started = r.id, p.now, true, true
 }
 
-// guessedEnd is when an answer has been played whose beginning is a guess; zero while
-// it is made, or where there is no guess.
+// guessedEnd returns when an answer with an estimated beginning has been played; zero while it is
+// being made, or if there is no estimate.
 func (p *playback) guessedEnd() time.Time {
 	r := p.answers.byID[p.playing]
 	if !p.guessed || r == nil || !r.done {
@@ -124,8 +123,8 @@ func (p *playback) userSpeaks() {
 	}
 }
 
-// isOther says that an event is not about the response that is being played. One
-// may begin before the end of another is told.
+// isOther reports whether an event is not about the response that is being played. A response may
+// begin before the end of another is reported.
 func (p *playback) isOther(responseID string) bool {
 	return responseID != "" && responseID != p.playing
 }
@@ -138,8 +137,8 @@ func letters(r *response) int {
 	return n
 }
 
-// audioCleared takes output_audio_buffer.cleared: what was not played yet never will be.
-// It is the only sign of an interruption when the answer was generated whole before.
+// audioCleared takes output_audio_buffer.cleared: what was not played yet never will be. It is the
+// only sign of an interruption if the answer had been completely generated.
 func (p *playback) audioCleared(responseID string) {
 	if p.isOther(responseID) {
 		return
@@ -148,8 +147,8 @@ func (p *playback) audioCleared(responseID string) {
 	p.reset()
 }
 
-// cutOff closes the messages of the response that is being played with what was
-// heard of each. It reports whether any of them was not heard to its end.
+// cutOff closes the messages of the response that is being played with what was heard of each. It
+// reports whether any was not heard to its end.
 func (p *playback) cutOff(responseID string) (unheard bool) {
 	r := p.answers.byID[responseID]
 	if r == nil || p.playing != responseID || p.since.IsZero() {
@@ -169,8 +168,7 @@ func (p *playback) cutOff(responseID string) (unheard bool) {
 	return unheard
 }
 
-// truncated takes conversation.item.truncated, which knows exactly how much was
-// played.
+// truncated takes conversation.item.truncated, which says exactly how much was played.
 func (p *playback) truncated(ev *realtime.Event) {
 	it := p.script.items[ev.ItemID]
 	if it == nil || it.message == nil || it.message.role != persistence.RoleAssistant {
@@ -180,7 +178,7 @@ func (p *playback) truncated(ev *realtime.Event) {
 	p.interrupt(it.message, time.Duration(ev.AudioEndMS)*time.Millisecond)
 }
 
-// interrupt closes a message as interrupted after so much audio.
+// interrupt closes a message as interrupted after that much audio.
 func (p *playback) interrupt(m *message, heard time.Duration) {
 	if m.meta.Status == persistence.StatusFailed {
 		return
@@ -199,8 +197,7 @@ func (p *playback) interrupt(m *message, heard time.Duration) {
 	p.script.write(m)
 }
 
-// reheard cuts what was heard of an interrupted message anew, after words were
-// added to it.
+// reheard cuts the heard text of an interrupted message again, after words were added to it.
 func (p *playback) reheard(m *message) {
 	if m.open() || m.meta.AudioEndMS == nil {
 		return
@@ -209,12 +206,12 @@ func (p *playback) reheard(m *message) {
 	m.meta.HeardText = &text
 }
 
-// length is about how long the message's audio is.
+// length estimates the length of the message's audio.
 func (p *playback) length(m *message) time.Duration {
 	return time.Duration(float64(utf8.RuneCountInString(m.text())) / p.rate * float64(time.Second))
 }
 
-// heard is about how much of the message's audio has been played.
+// heard estimates how much of the message's audio has been played.
 func (p *playback) heard(m *message) time.Duration {
 	if m.response == nil || p.playing != m.response.id || p.since.IsZero() {
 		return 0
@@ -229,7 +226,7 @@ func (p *playback) heard(m *message) time.Duration {
 	return max(left, 0)
 }
 
-// cut returns the beginning of text that is spoken in that time, to a whole word.
+// cut returns the beginning of text that is spoken in that time, up to a whole word.
 func (p *playback) cut(text string, heard time.Duration) string {
 	runes := []rune(text)
 	n := int(math.Round(heard.Seconds() * p.rate))
@@ -245,7 +242,7 @@ func (p *playback) cut(text string, heard time.Duration) string {
 	}
 	i := strings.LastIndexAny(head, " \n")
 	if i < 0 {
-		// Languages without spaces are cut where they are.
+		// Languages without spaces are cut anywhere.
 		if strings.ContainsAny(text, " ") {
 			return ""
 		}

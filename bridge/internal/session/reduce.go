@@ -9,7 +9,7 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// New returns the state of a call whose first upstream session is dialled.
+// New returns the state of a call whose first upstream session is being dialled.
 func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, client *clienttool.Toolkit, now time.Time) *State {
 	c := &core{Config: cfg, now: now, record: record}
 	l := &line{core: c, up: c.newUpstream(1)}
@@ -29,8 +29,7 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	return s
 }
 
-// Reduce takes what happened and returns what is to be done. It does neither
-// input nor output and knows no other time than now.
+// Reduce takes what happened and returns what to do. It does no I/O and knows no time but now.
 func (s *State) Reduce(now time.Time, in Input) []Effect {
 	s.now, s.effects = now, nil
 	if s.phase == ended {
@@ -109,7 +108,7 @@ func (s *State) apply(in Input) {
 	}
 }
 
-// Deadline is when the state wants a Tick; zero is never.
+// Deadline is when the state needs a Tick; zero means never.
 func (s *State) Deadline() time.Time {
 	at := until(s.drainBy, s.script.deadline())
 	at = until(at, s.answers.deadline())
@@ -153,7 +152,7 @@ func (s *State) onTime() {
 	}
 }
 
-// idle ends the call, unless something goes on.
+// idle ends the call unless something is going on.
 func (s *State) idle() {
 	if s.answers.active != "" || s.playback.playing != "" || s.tools.running() {
 		s.guard.active()
@@ -162,8 +161,7 @@ func (s *State) idle() {
 	s.end(EndIdle)
 }
 
-// storage tells the browser that what is said waits for the database, or does not any
-// more.
+// storage tells the browser when changes begin or cease to wait for the database.
 func (s *State) storage(pending int) {
 	switch {
 	case pending > 0:

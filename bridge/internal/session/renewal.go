@@ -12,13 +12,13 @@ import (
 
 // Times and limits of a renewal.
 const (
-	// firstRetry and lastRetry bound the wait before another try.
+	// firstRetry and lastRetry bound the wait before a retry.
 	firstRetry, lastRetry = 250 * time.Millisecond, 4 * time.Second
-	// plannedRetry is the wait after a planned renewal has failed.
+	// plannedRetry is the wait after a failed planned renewal.
 	plannedRetry = 30 * time.Second
-	// giveUpAfter is how long a lost upstream is sought.
+	// giveUpAfter is how long to try to replace a lost session.
 	giveUpAfter = 30 * time.Second
-	// maxLosses are the losses within lossWindow that a call survives.
+	// maxLosses is how many losses within lossWindow a call survives.
 	maxLosses  = 6
 	lossWindow = 10 * time.Minute
 )
@@ -44,13 +44,13 @@ func (s *State) renewalDeadline() time.Time {
 	}
 }
 
-// quiet says that nothing would be lost if the upstream were replaced now.
+// quiet reports whether nothing would be lost if the upstream were replaced now.
 func (s *State) quiet() bool {
 	return s.listening() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
 		!s.tools.running() && !s.script.awaitsWords() && s.settings.inFlight == nil
 }
 
-// renewOnTime does what of a renewal is due.
+// renewOnTime carries out the due steps of a renewal.
 func (s *State) renewOnTime() {
 	r := &s.renewal
 	if s.phase != live {
@@ -95,10 +95,10 @@ func (s *State) dial() {
 	s.do(Dial{Gen: u.gen, History: history})
 }
 
-// dialed takes the upstream's yes.
+// dialed takes the upstream's acceptance.
 func (s *State) dialed(in UpstreamDialed) {
 	if s.next == nil || in.Gen != s.next.gen {
-		return // it is no longer wanted, and was told to hang up
+		return // it is no longer wanted, and was hung up
 	}
 	s.next.id, s.next.limit = in.ID, in.Limit
 }
@@ -115,8 +115,7 @@ func (s *State) dialFailed(in UpstreamDialFailed) {
 	s.tryFailed("dial failed")
 }
 
-// nextEvent takes an event of the session that is made ready. The browser sees
-// nothing of it.
+// nextEvent takes an event of the session that is being prepared. The browser sees nothing of it.
 func (s *State) nextEvent(ev realtime.Event) {
 	u := s.next
 	switch ev.Type {
@@ -156,7 +155,7 @@ func (s *State) nextError(e *realtime.Error) {
 	}
 }
 
-// upstreamIs takes the state of an upstream's connection.
+// upstreamIs takes the state of an upstream connection.
 func (s *State) upstreamIs(gen int, state Connection) {
 	u := s.session(gen)
 	if u == nil || u.gone || state != Closed && state != Failed {
@@ -172,8 +171,7 @@ func (s *State) upstreamIs(gen int, state Connection) {
 	}
 }
 
-// lost takes the loss of the session that is heard. A call that was ready goes on with
-// another one.
+// lost handles the loss of the active session. A call that was ready goes on with another one.
 func (s *State) lost(reason EndReason) {
 	r := &s.renewal
 	for len(r.losses) > 0 && s.now.Sub(r.losses[0]) > lossWindow {
@@ -189,7 +187,7 @@ func (s *State) lost(reason EndReason) {
 	s.do(HangUp{Gen: s.up.gen, Reason: reason, Hold: true})
 	switch {
 	case s.next != nil:
-		r.reason = reason // it takes the place as soon as it can
+		r.reason = reason // it takes over as soon as it can
 		s.notify(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
 	case len(r.losses) > 1:
 		r.reason, r.tries = reason, len(r.losses)-1
@@ -201,7 +199,7 @@ func (s *State) lost(reason EndReason) {
 	}
 }
 
-// tryFailed takes a try of a renewal that came to nothing.
+// tryFailed handles a failed attempt at a renewal.
 func (s *State) tryFailed(why string) {
 	r := &s.renewal
 	s.giveUpNext()
@@ -224,8 +222,8 @@ func (s *State) retryLater() {
 	r.retryAt = s.now.Add(wait)
 }
 
-// detach closes what hangs on the session that is heard, which is lost or is replaced
-// in the middle of something. The question that it was answering is asked again.
+// detach closes what depends on the active session, which is lost or is being replaced in the
+// middle of something. The question that it was answering is asked again.
 func (s *State) detach(why EndReason) {
 	q := s.answers
 	s.renewal.unheard = s.script.awaitsWords() || !q.speechTill.IsZero()
@@ -244,7 +242,7 @@ func (s *State) detach(why EndReason) {
 	s.up.gone = true
 }
 
-// askAgain wants an answer of the next session, if that knows the question.
+// askAgain asks the next session for an answer, if it knows the question.
 func (s *State) askAgain() {
 	n := need{id: "again"}
 	if !s.renewal.unheard && !slices.ContainsFunc(s.answers.needs, func(o need) bool { return o.id == n.id }) {
@@ -252,7 +250,7 @@ func (s *State) askAgain() {
 	}
 }
 
-// closeAnswer closes an answer that is made or played. making says that it is made.
+// closeAnswer closes an answer that is being made or played. making means that it is being made.
 func (s *State) closeAnswer(id string, making bool) {
 	r := s.answers.byID[id]
 	if r == nil {
@@ -268,7 +266,7 @@ func (s *State) closeAnswer(id string, making bool) {
 	s.askAgain()
 }
 
-// switchOver lets the next session take the place of the one that is heard.
+// switchOver lets the next session replace the active one.
 func (s *State) switchOver() {
 	r, old := &s.renewal, s.up
 	if !old.gone {

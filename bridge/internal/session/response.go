@@ -9,7 +9,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// responseTimeout is how long a response is waited for of which nothing more comes.
+// responseTimeout is how long to wait for a stalled response.
 const responseTimeout = 60 * time.Second
 
 // began takes response.created.
@@ -20,9 +20,8 @@ func (q *responses) began(id string) {
 	q.newResponse(id).created = true
 	q.active, q.activeBy = id, q.now.Add(responseTimeout)
 	q.replyTill, q.blockedTill = time.Time{}, time.Time{}
-	// Needs that the upstream has are answered by this response, also those that
-	// went out before our own request for it. A client's request is for a
-	// response that comes after it: this one.
+	// This response answers the needs that the upstream has, including those sent before our own
+	// request for it. A client's request is for a response that comes after it: this one.
 	q.last, q.create = q.create, nil
 	if q.last != nil && q.last.unwanted {
 		q.up.cancel(id)
@@ -32,16 +31,15 @@ func (q *responses) began(id string) {
 	})
 }
 
-// keepAlive notes that something of the active response has come.
+// keepAlive records activity of the active response.
 func (q *responses) keepAlive() {
 	if q.active != "" {
 		q.activeBy = q.now.Add(responseTimeout)
 	}
 }
 
-// unannounced takes a response that was over before it was announced, by an
-// interruption, as the reply to our request. Should the upstream refuse that after
-// all, nothing of it is answered.
+// unannounced treats a response that an interruption ended before it was announced as the reply to
+// our request. If the upstream refuses the request after all, nothing is answered by it.
 func (q *responses) unannounced() {
 	if q.create == nil {
 		return
@@ -64,23 +62,23 @@ func (q *responses) newResponse(id string) *response {
 	return r
 }
 
-// The stages of an answer, as they are kept in the latency of its first message: in
-// milliseconds since the user's turn ended, spoken or typed.
+// The stages of an answer, as saved in the latency of its first message: in milliseconds since the
+// end of the user's turn, spoken or typed.
 const (
-	stageCommit      = "commit"       // the upstream has taken the spoken turn
+	stageCommit      = "commit"       // the upstream has committed the spoken turn
 	stageResponse    = "response"     // it has begun to answer
 	stageFirstAudio  = "first_audio"  // it has begun to speak
-	stageFirstPacket = "first_packet" // the caller was sent the first of it
+	stageFirstPacket = "first_packet" // the first audio was sent to the caller
 )
 
-// stage notes when a stage was reached first, and returns the message that keeps it,
-// nil when there is none yet or nothing was noted.
+// stage records when a stage was first reached, and returns the message that stores it, nil if
+// there is none yet or nothing was recorded.
 func (r *response) stage(name string, at time.Time) *message {
 	if _, known := r.latency[name]; known || r.asked.IsZero() || at.IsZero() {
 		return nil
 	}
 	latency := map[string]int64{name: max(at.Sub(r.asked).Milliseconds(), 0)}
-	maps.Copy(latency, r.latency) // the one before may be on its way to the database
+	maps.Copy(latency, r.latency) // the present map may be on its way to the database
 	r.latency = latency
 	if len(r.messages) == 0 {
 		return nil
@@ -89,8 +87,7 @@ func (r *response) stage(name string, at time.Time) *message {
 	return r.messages[0]
 }
 
-// of finds the response, one that was never announced too; without an id the active
-// one.
+// of finds the response, even one that was never announced; without an id the active one.
 func (q *responses) of(id string) *response {
 	if id == "" {
 		id = q.active
@@ -101,7 +98,7 @@ func (q *responses) of(id string) *response {
 	return q.newResponse(id)
 }
 
-// over ends a response: everything is generated, though not heard.
+// over ends a response: everything has been generated, though not yet heard.
 func (q *responses) over(r *response) {
 	r.done = true
 	if q.active == r.id {
@@ -110,7 +107,7 @@ func (q *responses) over(r *response) {
 	q.blockedTill = time.Time{}
 }
 
-// close writes how a response ended.
+// close saves how a response ended.
 func (q *responses) close(r *response, done *realtime.Response) {
 	rec := &r.record
 	rec.Status, rec.FinishedAt = done.Status, new(q.now)
@@ -129,7 +126,7 @@ func (q *responses) close(r *response, done *realtime.Response) {
 	q.save(SaveResponse{*rec})
 }
 
-// closeAll ends the records of the responses that are not done.
+// closeAll closes the records of unfinished responses.
 func (q *responses) closeAll(why string) {
 	for _, id := range slices.Sorted(maps.Keys(q.byID)) {
 		if r := q.byID[id]; !r.done {
@@ -160,8 +157,7 @@ func (q *responses) message(it *item, responseID string) *message {
 	return m
 }
 
-// messageOf finds the message of an event that belongs to an assistant's item, nil
-// when that is no message.
+// messageOf finds the message of an event about an assistant's item, nil if that is not a message.
 func (q *responses) messageOf(ev *realtime.Event) *message {
 	if ev.ItemID == "" {
 		return nil

@@ -9,59 +9,56 @@ import (
 	"voicebridge/realtime"
 )
 
-// responses asks for answers, never for two at a time: the upstream refuses a
-// response.create while a response is active.
+// responses asks for answers, one at a time: the upstream refuses a response.create while a
+// response is active.
 //
-// A need is something in the conversation that nobody has answered yet: a typed
-// text, the output of a tool, a client's response.create. Every response answers
-// the needs that the upstream had when it began. What is left when the
-// conversation is quiet gets one response.create together.
+// A need is something in the conversation that nobody has answered yet: a typed text, the output of
+// a tool, a client's response.create. Every response answers the needs that the upstream had when
+// it began. When the conversation is quiet, one response.create covers all remaining needs.
 type responses struct {
 	*line
 	script *transcript
 
 	needs  []need
 	byID   map[string]*response
-	active string // the id of the conversation's response that is being generated
-	// activeBy is when an active response of which nothing more comes is given up.
+	active string // id of the conversation's response that is being generated
+	// activeBy is when to give up on an active response that stalls.
 	activeBy time.Time
 
 	create *creation // our response.create that has no reply yet
-	last   *creation // the one before, whose refusal may still come
-	// blockedTill is set when the upstream has a response that we do not know of.
+	last   *creation // the previous one, whose refusal may still come
+	// blockedTill is set if the upstream has a response that we do not know about.
 	blockedTill time.Time
-	// replyTill is set while the upstream is about to answer a spoken turn itself.
+	// replyTill is set while the upstream is about to answer a spoken turn by itself.
 	replyTill time.Time
 	// speechTill is set while the user speaks.
 	speechTill time.Time
-	// asked is when the user's turn ended that waits for an answer.
+	// asked is when the user's turn ended that is waiting for an answer.
 	asked time.Time
-	// committed is when the upstream took that turn; zero for a typed one.
+	// committed is when the upstream committed that turn; zero for a typed one.
 	committed time.Time
 	// rounds counts the responses with tool calls since the user's last words.
 	rounds int
-	// typed is the client's newest text that the upstream has not acknowledged. A
-	// response.create of the client asks for the answer to it: a response that
-	// began before the text does not count.
+	// typed is the client's latest text that the upstream has not acknowledged. A response.create
+	// from the client asks for its answer: a response that began before the text does not count.
 	typed string
-	// clientAsks says that the client has answered a tool call. Its next
-	// response.create asks for what the bridge does by itself. It may come as late as
-	// after the answer; asksTill is set when that is there.
+	// clientAsks means that the client has answered a tool call. Its next response.create asks for
+	// what the bridge does by itself. That may come even after the answer; asksTill is set once the
+	// answer is there.
 	clientAsks bool
 	asksTill   time.Time
 }
 
 type need struct {
-	id    string // of the item; empty for a client's response.create without a text of its own
+	id    string // id of the item; empty for a client's response.create without its own text
 	batch string // the response whose tool calls it belongs to
 	acked bool   // the upstream has it
-	tries int    // how often it was asked for without a reply
-	// response are the fields of the response that a client has asked for; nil for none.
+	tries int    // how often it was requested without a reply
+	// response holds the client's fields for the response; nil if there are none.
 	response map[string]json.RawMessage
 }
 
-// maxTries is how often a response.create that the upstream does not answer is
-// sent.
+// maxTries is how often an unanswered response.create is sent.
 const maxTries = 2
 
 // creation is a response.create of ours.
@@ -69,14 +66,14 @@ type creation struct {
 	eventID string
 	by      time.Time
 	needs   []need
-	// assumed says that its reply may have been another response.
+	// assumed means that its reply may have been another response.
 	assumed bool
 	filler  bool // nobody has asked for it
-	// unwanted says that its response is to be cancelled at once.
+	// unwanted means that its response must be cancelled at once.
 	unwanted bool
 }
 
-// has reports whether the need is one that was asked for.
+// has reports whether the need was part of the request.
 func (c *creation) has(n need) bool {
 	return c != nil && slices.ContainsFunc(c.needs, func(o need) bool { return o.id == n.id })
 }
@@ -110,8 +107,7 @@ func (q *responses) onTime() {
 	}
 }
 
-// unanswered gives up the request that has no reply, and after the last try what it
-// was for.
+// unanswered gives up a request without a reply, and after the last attempt the needs behind it.
 func (q *responses) unanswered() {
 	c := q.create
 	q.create = nil
@@ -128,22 +124,22 @@ func (q *responses) unanswered() {
 	}
 }
 
-// ripe reports whether a need can be asked for: the tool calls of its response are
+// ripe reports whether an answer to the need can be requested: the tool calls of its response are
 // all answered and the response is done.
 func (q *responses) ripe(n need) bool {
 	r := q.byID[n.batch]
 	return r == nil || (r.done && r.open == 0)
 }
 
-// busy says that somebody speaks, or is about to.
+// busy reports whether somebody is speaking, or about to.
 func (q *responses) busy() bool {
 	return q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() || !q.speechTill.IsZero()
 }
 
-// need notes what waits for an answer.
+// need records something that needs an answer.
 func (q *responses) need(n need) { q.needs = append(q.needs, n) }
 
-// askForAnswer sends the one response.create that is due, if any is.
+// askForAnswer sends the response.create that is due, if any.
 func (q *responses) askForAnswer() {
 	if !q.listening() || q.away || q.busy() || !slices.ContainsFunc(q.needs, q.ripe) {
 		return
@@ -167,7 +163,7 @@ func (q *responses) askForAnswer() {
 	q.up.send(encode(map[string]any{"type": realtime.TypeResponseCreate, "event_id": id, "response": response}))
 }
 
-// sayFiller has the voice say that a tool still runs.
+// sayFiller makes the voice say that a tool is still running.
 func (q *responses) sayFiller() {
 	id := q.up.eventID(sentEvent{kind: sentCreate})
 	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), filler: true}
@@ -180,7 +176,7 @@ func (q *responses) sayFiller() {
 	}))
 }
 
-// stop gives up what waits for an answer, and ends the answer that is made.
+// stop gives up all needs, and ends the answer that is being made.
 func (q *responses) stop() {
 	q.needs = nil
 	switch {
@@ -191,7 +187,7 @@ func (q *responses) stop() {
 	}
 }
 
-// acked notes that the upstream has an item.
+// acked records that the upstream has an item.
 func (q *responses) acked(itemID string) {
 	if q.typed == itemID {
 		q.typed = ""
@@ -207,8 +203,7 @@ func (q *responses) acked(itemID string) {
 	}
 }
 
-// drop forgets the need of an item that the upstream refused, also when it has
-// been asked for.
+// drop forgets the need of an item that the upstream refused, even if it has been requested.
 func (q *responses) drop(itemID string) {
 	if itemID == "" {
 		return
@@ -225,15 +220,14 @@ func (q *responses) drop(itemID string) {
 	}
 }
 
-// createRefused takes the error that answers our response.create.
+// createRefused takes the error about our response.create.
 func (q *responses) createRefused(eventID string, e *realtime.Error) {
 	var c *creation
 	switch {
 	case q.create != nil && (eventID == "" || q.create.eventID == eventID):
 		c, q.create = q.create, nil
 	case q.last != nil && q.last.eventID == eventID:
-		// Another response came first. It has not seen what was not acknowledged
-		// when it began.
+		// Another response came first. It has not seen what was not acknowledged when it began.
 		c, q.last = q.last, nil
 		for _, n := range c.needs {
 			if (!n.acked || c.assumed) && n.id != "" && !slices.ContainsFunc(q.needs, func(o need) bool { return o.id == n.id }) {
@@ -252,7 +246,7 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 	q.log(slog.LevelWarn, "response.create refused", "code", e.Code, "error", e.Message)
 	q.needs = slices.DeleteFunc(q.needs, c.has)
 	if !c.filler {
-		// The one who waits for an answer must hear why none comes.
+		// Whoever is waiting for an answer must learn why none comes.
 		q.sendError(*e, "")
 	}
 }
@@ -275,17 +269,16 @@ func (q *responses) clientWantsAnswer(response map[string]json.RawMessage) {
 	}
 }
 
-// letAsk begins the time in which a client asks for the answer to its tool call,
-// when it is there; onItsWay says that a client's answer is still with its tool. A
-// client that leaves this to the bridge may ask for another one later.
+// letAsk starts the period in which a client may ask for the answer to its tool call that is
+// already there; onItsWay means that a client's answer has not yet left its tool. A client that
+// leaves this to the bridge may ask for another answer later.
 func (q *responses) letAsk(onItsWay bool) {
 	if q.clientAsks && q.active == "" && q.create == nil && len(q.needs) == 0 && !onItsWay {
 		q.asksTill = q.now.Add(asksAfter)
 	}
 }
 
-// moved takes the conversation to another upstream session, which knows all that
-// waits for an answer.
+// moved moves the needs to another upstream session, which knows everything that needs an answer.
 func (q *responses) moved() {
 	q.active, q.create, q.last, q.typed = "", nil, nil, ""
 	q.activeBy, q.blockedTill, q.replyTill, q.speechTill = time.Time{}, time.Time{}, time.Time{}, time.Time{}

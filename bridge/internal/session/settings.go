@@ -22,23 +22,22 @@ type settings struct {
 
 	// declared are the client's tools.
 	declared []toolkit.Definition
-	// effective is what the client has asked for until now and the upstream has not
-	// refused: a new session is configured with it.
+	// effective is what the client has asked for so far and the upstream has not refused: a new
+	// session is configured with it.
 	effective Patch
-	// next is what waits for its turn; asked says that there is something, if
-	// only an answer to give.
+	// next is waiting to be sent; asked means that something is, if only an answer.
 	next  Patch
 	asked bool
 
 	inFlight *update
 	// revision counts the changes of effective.
 	revision int
-	// rejected says that the upstream has refused the bridge's own settings.
+	// rejected means that the upstream refused the bridge's own settings.
 	rejected bool
-	// created and last are the session.created and the newest session.updated, as the
-	// client may see them.
+	// created and last are the session.created and the latest session.updated, as the client may
+	// see them.
 	created, last []byte
-	// noReply says that the upstream does not answer spoken turns by itself.
+	// noReply means that the upstream does not answer spoken turns by itself.
 	noReply bool
 }
 
@@ -49,8 +48,8 @@ func (c *settings) deadline() time.Time {
 	return c.inFlight.by
 }
 
-// onTime gives up an update without an answer: others wait for their turn. Whether
-// the upstream has taken it is not known, so the client's tools stay.
+// onTime gives up an unanswered update, because others are waiting. Whether the upstream accepted
+// it is unknown, so the client's tools stay.
 func (c *settings) onTime() {
 	u := c.inFlight
 	if u == nil || !c.due(u.by) {
@@ -67,8 +66,8 @@ func (c *settings) onTime() {
 	c.sendNext()
 }
 
-// asks takes a client's session.update. spoken says that the model has made audio,
-// which locks its voice.
+// asks takes a client's session.update. spoken means that the model has produced audio, which locks
+// its voice.
 func (c *settings) asks(clientID string, raw json.RawMessage, spoken bool) {
 	p, err := ReadPatch(raw, c.Session.AllowClientInstructions || c.Fixed)
 	if err != nil {
@@ -80,7 +79,7 @@ func (c *settings) asks(clientID string, raw json.RawMessage, spoken bool) {
 	}
 	p.eventIDs = []string{clientID}
 	if spoken {
-		p.voice = nil // it would lose the whole update
+		p.voice = nil // it would make the whole update fail
 	}
 	p.tools = c.acceptable(clientID, p.tools)
 	c.next.add(p)
@@ -88,7 +87,7 @@ func (c *settings) asks(clientID string, raw json.RawMessage, spoken bool) {
 	c.sendNext()
 }
 
-// acceptable leaves out the tools that the client cannot have and tells it which.
+// acceptable removes tools that the client cannot have and tells it which.
 func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []toolkit.Definition {
 	var good []toolkit.Definition
 	for i, d := range defs {
@@ -111,11 +110,11 @@ func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []tool
 	return good
 }
 
-// sendNext sends what waits, or answers the client at once when nothing of what it
-// asks for is taken.
+// sendNext sends what is waiting, or answers the client at once if nothing that it asks for is
+// accepted.
 func (c *settings) sendNext() {
 	if c.inFlight != nil || c.up.gone || c.up.stage < configuring {
-		return // it goes with the first session.update, or after the one that is sent
+		return // it goes with the first session.update, or after the one in flight
 	}
 	p, asked := c.next, c.asked
 	c.next, c.asked = Patch{}, false
@@ -129,8 +128,7 @@ func (c *settings) sendNext() {
 	}
 }
 
-// replaceTools exchanges the server's tools for others and tells the upstream. Tools
-// that run go on.
+// replaceTools replaces the server's tools and tells the upstream. Running tools go on.
 func (c *settings) replaceTools(entries []toolkit.Entry) {
 	var old []string
 	for _, e := range c.registry.Entries() {
@@ -151,8 +149,7 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 	c.sendNext()
 }
 
-// configure sends the bridge's settings with what the client has asked for until
-// now.
+// configure sends the bridge's settings with what the client has asked for so far.
 func (c *settings) configure() {
 	p, asked := c.Patch, c.asked
 	p.tools = c.acceptable("", p.tools)
@@ -161,14 +158,14 @@ func (c *settings) configure() {
 	c.sendUpdate(&update{patch: p, asked: asked, first: true})
 }
 
-// configureNext sends the settings as they are now to a session that is made ready.
+// configureNext sends the current settings to a session that is being prepared.
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
 	u.send(realtime.SessionUpdate(u.updateID, (&update{first: true, patch: c.effective}).object(&c.Session, c.registry)))
 }
 
-// left takes back the update that the session before has not answered.
+// left takes back the update that the previous session has not answered.
 func (c *settings) left() {
 	u := c.inFlight
 	if u == nil {
@@ -179,8 +176,7 @@ func (c *settings) left() {
 	c.next, c.asked, c.inFlight = again, c.asked || u.asked, nil
 }
 
-// moved goes on with another session. What was changed since it was configured is
-// sent again.
+// moved continues with another session. What has changed since it was configured is sent again.
 func (c *settings) moved() {
 	c.last = c.redact(c.up.updated)
 	c.noReply = !answersTurns(c.up.updated.Session)
@@ -200,8 +196,8 @@ func (c *settings) sendUpdate(u *update) {
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked})
 	event := realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry))
 	if len(event) > c.up.limit {
-		// What the client asks for is left out. Without the server's tools and
-		// instructions the model would be another one.
+		// What the client asks for is left out. Without the server's tools and instructions it
+		// would be another model.
 		c.log(slog.LevelWarn, "session too large for the upstream", "bytes", len(event), "limit", c.up.limit)
 		c.inFlight = u
 		c.refused(&realtime.Error{
@@ -217,7 +213,7 @@ func (c *settings) sendUpdate(u *update) {
 	c.up.send(event)
 }
 
-// declare makes the tools of an update the client's.
+// declare makes the tools in an update the client's.
 func (c *settings) declare(u *update) {
 	if err := c.client.Declare(u.patch.tools); err != nil {
 		c.refuse(firstOf(u.patch.eventIDs), "invalid_value", err.Error(), "session.tools")
@@ -227,8 +223,8 @@ func (c *settings) declare(u *update) {
 	c.declared = u.patch.tools
 }
 
-// updated takes the upstream's session.updated. It reports whether the client has asked
-// for it; sendNext is to follow.
+// updated takes the upstream's session.updated. It reports whether the client asked for it;
+// sendNext must follow.
 func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 	visible = c.redact(ev)
 	c.last = visible
@@ -246,14 +242,14 @@ func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 	c.effective.eventIDs = nil
 	c.revision++
 	asked = u.asked
-	// An update of which nothing is taken has its answer here, too.
+	// This also answers an update of which nothing was accepted.
 	if c.asked && c.next.empty() {
 		asked, c.asked, c.next = true, false, Patch{}
 	}
 	return visible, asked
 }
 
-// voiceOf reads the voice of a session: a name, or an object with the id of one's own.
+// voiceOf reads the voice of a session: a name, or an object with the id of a custom voice.
 func voiceOf(session json.RawMessage) string {
 	var o struct {
 		Audio struct {
@@ -275,8 +271,8 @@ func voiceOf(session json.RawMessage) string {
 	return clip(name)
 }
 
-// answersTurns reads from a session whether the upstream answers spoken turns by
-// itself. It does unless the session says otherwise.
+// answersTurns reports whether the upstream answers spoken turns by itself. It does unless the
+// session says otherwise.
 func answersTurns(session json.RawMessage) bool {
 	var o struct {
 		Audio struct {
@@ -298,7 +294,7 @@ func answersTurns(session json.RawMessage) bool {
 	return json.Unmarshal(raw, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
 }
 
-// redact takes the server's instructions and tools out of a session event.
+// redact removes the server's instructions and tools from a session event.
 func (c *settings) redact(ev realtime.Event) []byte {
 	visible, err := realtime.RedactSession(ev.Raw, func(name string) bool { return name != "" && c.client.Declared(name) })
 	if err != nil {
@@ -343,7 +339,7 @@ func (c *settings) refused(e *realtime.Error) {
 	}
 }
 
-// sendUpdateError answers each of the client's events that are in the update.
+// sendUpdateError answers each of the client's events that went into the update.
 func (c *settings) sendUpdateError(u *update, e *realtime.Error) {
 	if len(u.patch.eventIDs) == 0 {
 		c.sendError(*e, "")

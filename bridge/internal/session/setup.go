@@ -4,8 +4,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// opened starts the first session: first the thread's last messages, then one
-// session.update. The channel keeps the order, so nothing is waited for.
+// opened starts the first session: first the thread's last messages, then one session.update. The
+// channel keeps them in order, so there is no need to wait.
 func (s *State) opened(ev realtime.Event) {
 	if s.up.stage != dialing {
 		return
@@ -16,7 +16,7 @@ func (s *State) opened(ev realtime.Event) {
 	s.settings.configure()
 }
 
-// ready lets the caller be heard.
+// ready opens the gate for the caller.
 func (s *State) ready() {
 	s.phase, s.up.stage = live, ready
 	s.record.ReadyAt = new(s.now)

@@ -22,7 +22,7 @@ type tools struct {
 	client   *clienttool.Toolkit
 
 	byID map[string]*toolRun // by the call's id
-	open []*toolRun          // those that may not be done
+	open []*toolRun          // those that may not be done yet
 }
 
 // toolRun is one function call of the model.
@@ -31,20 +31,20 @@ type toolRun struct {
 	message   *message
 	part      int // index into message.tools
 	response  *response
-	gen       int  // of the upstream session that has the call
+	gen       int  // of the upstream session that made the call
 	delivered bool // the client has answered
-	// output is what the model reads, when the run is done.
+	// output is what the model reads once the run is done.
 	output string
-	// images are what the model is shown of the result, as data URLs.
+	// images are the result's images for the model, as data URLs.
 	images []string
 
-	// early is the client's answer when it came before the user's yes: some clients
-	// run a function as soon as they see the call.
+	// early is the client's answer if it came before the user's approval: some clients run a
+	// function as soon as they see the call.
 	early *string
-	// closedTold says that the thread's watchers know that the question is over.
+	// closedTold means that the thread's watchers know that the approval is closed.
 	closedTold bool
 
-	// fillerAt is when the voice says that the tool still runs; zero is never.
+	// fillerAt is when the voice says that the tool is still running; zero means never.
 	fillerAt time.Time
 }
 
@@ -66,7 +66,7 @@ func (t *tools) start(run *toolRun) {
 	}
 }
 
-// record saves a run as it is now, and the question about it.
+// record saves a run in its current state, with its approval.
 func (t *tools) record(run *toolRun) {
 	c := SaveTool{Call: run.saved()}
 	if a, asked := run.Approval(); asked {
@@ -75,7 +75,7 @@ func (t *tools) record(run *toolRun) {
 	t.save(c)
 }
 
-// saved is what the table of tool calls has of a run.
+// saved returns the run for the table of tool calls.
 func (r *toolRun) saved() persistence.ToolCall {
 	v := r.Record()
 	return persistence.ToolCall{
@@ -85,7 +85,7 @@ func (r *toolRun) saved() persistence.ToolCall {
 	}
 }
 
-// update puts a run as it is now into its message.
+// update puts a run in its current state into its message.
 func (t *tools) update(run *toolRun) {
 	p := run.Part()
 	part := persistence.ToolPart(p.Name)
@@ -107,18 +107,18 @@ func (r *toolRun) event(kind string) toolEvent {
 	}
 }
 
-// watch tells the thread's watchers of a tool, as the browser of the call is told.
+// watch tells the thread's watchers about a tool, just as the call's browser is told.
 func (t *tools) watch(e toolEvent) {
 	kind := persistence.EventType(strings.ReplaceAll(strings.TrimPrefix(e.Type, "bridge."), ".", "_"))
 	e.Type, e.Input, e.Output = "", nil, nil
 	t.do(Publish{kind, e})
 }
 
-// maxParts is how many bytes of results a message holds, below the store's limit of
-// a message. What is above stays in the records of the calls.
+// maxParts limits the bytes of results in a message, below the store's limit for a message.
+// Anything more is only in the records of the calls.
 const maxParts = 3 << 20
 
-// close writes what came of a run that is done.
+// close saves the result of a run that is done.
 func (t *tools) close(run *toolRun) {
 	run.early, run.output = nil, run.Result().ForModel()
 	if run.response != nil {
@@ -144,8 +144,8 @@ func (t *tools) close(run *toolRun) {
 	t.watch(e)
 }
 
-// answer sends the output of a call upstream. The answer to it is asked for
-// when all calls of its response have theirs.
+// answer sends the output of a call upstream. Once all calls of its response have theirs, an answer
+// is requested.
 func (t *tools) answer(run *toolRun) {
 	itemID := t.nextItemID()
 	if !t.up.gone {
@@ -155,8 +155,8 @@ func (t *tools) answer(run *toolRun) {
 	t.answers.need(need{id: itemID, batch: responseID(run.response)})
 }
 
-// sendOutput tells the upstream the output of a call, together with the call when the
-// upstream session is another one than that which made it.
+// sendOutput sends the output of a call upstream, together with the call if another upstream
+// session made it.
 func (t *tools) sendOutput(run *toolRun, itemID string) {
 	callID := t.up.names.theirs(run.Call.ID)
 	if run.gen != t.up.gen {
@@ -172,9 +172,9 @@ func (t *tools) sendOutput(run *toolRun, itemID string) {
 	t.up.send(event)
 }
 
-// showImages shows the upstream the images of a result, which an output cannot hold, as a message of the
-// user that nobody else sees: the page has them with the result. It stands before the output, which is
-// what the model is to answer.
+// showImages sends the images of a result, which an output cannot contain, as a user message that
+// nobody else sees: the page shows them with the result. It comes before the output, which is what
+// the model should answer.
 func (t *tools) showImages(run *toolRun) {
 	if len(run.images) == 0 {
 		return
@@ -194,13 +194,13 @@ func (t *tools) showImages(run *toolRun) {
 	t.up.send(event)
 }
 
-// hiddenID is the id of an item that the browser does not hear of, made of one of ours.
+// hiddenID derives from one of our ids an id of an item that the browser does not learn about.
 func (t *tools) hiddenID(kind, itemID string) string {
 	return t.up.SeedPrefix(t.up.gen) + kind + itemID[len(t.ItemPrefix):]
 }
 
-// repeatCall tells the upstream of a call that an earlier session has made. The id is
-// one that this session will not use for a call of its own.
+// repeatCall sends the upstream a call that an earlier session made, with an id that this session
+// will not use for its own calls.
 func (t *tools) repeatCall(run *toolRun) (callID string) {
 	callID = t.nextItemID()
 	t.up.names.link(run.Call.ID, callID)
@@ -214,17 +214,17 @@ func (t *tools) repeatCall(run *toolRun) (callID string) {
 	return callID
 }
 
-// running reports whether any tool runs.
+// running reports whether any tool is running.
 func (t *tools) running() bool {
 	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return !r.Done() })
 }
 
-// unfinished are the calls without a result.
+// unfinished returns the calls without a result.
 func (t *tools) unfinished() []*toolRun {
 	return slices.DeleteFunc(slices.Clone(t.open), func(r *toolRun) bool { return r.Done() })
 }
 
-// cancelled closes a run for which nobody waits.
+// cancelled closes a run that nobody waits for.
 func (t *tools) cancelled(run *toolRun, why string) {
 	run.Cancel(toolkit.Result{Error: why}, t.now)
 	t.close(run)
@@ -237,7 +237,7 @@ func responseID(r *response) string {
 	return r.id
 }
 
-// question is what the table of approvals has of a run.
+// question returns the run for the table of approvals.
 func (t *tools) question(run *toolRun, a toolkit.Approval) *persistence.Approval {
 	q := &persistence.Approval{
 		ID: run.ID, ToolCallID: run.Call.ID, Nonce: a.Nonce, AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt,
@@ -249,7 +249,7 @@ func (t *tools) question(run *toolRun, a toolkit.Approval) *persistence.Approval
 	return q
 }
 
-// publishClosed tells the thread's watchers, once, that a question is over.
+// publishClosed tells the thread's watchers, once, that an approval is closed.
 func (t *tools) publishClosed(run *toolRun) {
 	a, asked := run.Approval()
 	if !asked || run.Asking() || run.closedTold {
@@ -259,7 +259,7 @@ func (t *tools) publishClosed(run *toolRun) {
 	t.do(Publish{"bridge.tool.approval_closed", closedEvent{run.Call.ID, a.Approved(), a.Reason()}})
 }
 
-// askBy is until when the user may answer, zero where nobody is asked.
+// askBy is the deadline for the user's decision, zero if nobody is asked.
 func (r *toolRun) askBy() time.Time {
 	if a, _ := r.Approval(); r.Asking() {
 		return a.ExpiresAt
@@ -267,7 +267,7 @@ func (r *toolRun) askBy() time.Time {
 	return time.Time{}
 }
 
-// resend tells a browser of a call that another one was told of.
+// resend tells a browser about a call that another one was told about.
 func (t *tools) resend(run *toolRun) {
 	e := run.event("bridge.tool.started")
 	if a, _ := run.Approval(); run.Asking() {

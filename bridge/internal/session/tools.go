@@ -39,7 +39,7 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	}
 	t.record(run)
 	switch {
-	case t.phase >= draining: // it came too late to be run
+	case t.phase >= draining: // it came too late to run
 		t.cancelled(run, toolkit.WhyCallEnded)
 	case raw.Name == CancelToolName:
 		t.cancelRunning(run)
@@ -50,8 +50,7 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	}
 }
 
-// show puts the call into the message of the same response that stands right
-// before it, or into one of its own.
+// show puts the call into the message of the same response right before it, or into one of its own.
 func (t *tools) show(it *item, run *toolRun) {
 	m := it.message
 	if m == nil && run.response != nil && len(run.response.messages) > 0 {
@@ -82,8 +81,7 @@ func (t *tools) progressed(callID string, c toolkit.Chunk) {
 	t.watch(e)
 }
 
-// ended records the result and answers the model. masked is the result as it is kept and
-// shown.
+// ended records the result and answers the model. masked is the result as saved and shown.
 func (t *tools) ended(in ToolEnd) {
 	if run := t.byID[in.CallID]; run != nil && run.FinishMasked(in.Result, in.Masked, t.now) {
 		t.close(run)
@@ -92,7 +90,7 @@ func (t *tools) ended(in ToolEnd) {
 	}
 }
 
-// end closes what runs when the call ends.
+// end closes running tools when the call ends.
 func (t *tools) end() {
 	t.do(CancelTools{})
 	for _, run := range t.unfinished() {
@@ -100,7 +98,7 @@ func (t *tools) end() {
 	}
 }
 
-// onTime takes the deadlines of tool calls. quiet says that nobody speaks.
+// onTime handles the deadlines of tool calls. quiet means that nobody is speaking.
 func (t *tools) onTime(quiet bool) {
 	for _, run := range t.open {
 		if t.due(run.askBy()) {
@@ -109,7 +107,7 @@ func (t *tools) onTime(quiet bool) {
 		if t.due(run.fillerAt) && !run.Done() {
 			run.fillerAt = time.Time{}
 			if quiet && !t.answers.busy() && t.listening() {
-				t.answers.sayFiller() // the voice says that the tool still runs
+				t.answers.sayFiller() // the voice says that the tool is still running
 			}
 		}
 	}
@@ -141,7 +139,7 @@ func (t *tools) cancel(ev realtime.Event) {
 	t.cancelRun(run)
 }
 
-// cancelRun ends one run. The model hears of it.
+// cancelRun ends one run, and tells the model.
 func (t *tools) cancelRun(run *toolRun) {
 	if !run.Close(toolkit.ApprovalCancelled) {
 		t.do(CancelTool{run.Call.ID})
@@ -172,8 +170,8 @@ func (t *tools) cancelRunning(run *toolRun) {
 func (t *tools) clientOutput(clientID, callID, output string) {
 	run := t.byID[callID]
 	if run != nil && run.Entry.Executor == toolkit.ExecutorClient {
-		// The client will ask for a response, too. The bridge asks by itself, when
-		// all calls are answered.
+		// The client will ask for a response, too. The bridge asks by itself, once all calls are
+		// answered.
 		t.answers.clientAsks, t.answers.asksTill = true, time.Time{}
 	}
 	switch {
@@ -196,7 +194,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	t.answers.letAsk(t.onItsWay())
 }
 
-// onItsWay says that a client's answer is still with its tool.
+// onItsWay reports whether a client's answer has not yet left its tool.
 func (t *tools) onItsWay() bool {
 	for _, r := range t.open {
 		if r.delivered && !r.Done() {

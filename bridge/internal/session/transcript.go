@@ -8,14 +8,14 @@ import (
 	"voicebridge/persistence"
 )
 
-// transcript turns the upstream's items into the thread's messages. Their order
-// is that of the chain of items (previous_item_id), never that of arrival.
+// transcript turns the upstream's items into the thread's messages. Their order is that of the item
+// chain (previous_item_id), never that of arrival.
 type transcript struct {
 	*line
 	items    map[string]*item
 	tail     *item      // the last one that was written
-	messages []*message // of this call, in the order in which they were made
-	growing  []*message // those of them that may have a deadline
+	messages []*message // of this call, in the order of their creation
+	growing  []*message // those that may have a deadline
 	memory   memory
 }
 
@@ -55,7 +55,7 @@ func (t *transcript) onTime() {
 	})
 }
 
-// item returns the item of that id, a new one if there is none.
+// item returns the item with that id, making a new one if there is none.
 func (t *transcript) item(id string) *item {
 	it := t.items[id]
 	if it == nil {
@@ -79,7 +79,7 @@ func (t *transcript) newMessage(it *item, role persistence.Role, source persiste
 	return m
 }
 
-// write saves the message as it is now.
+// write saves the current message.
 func (t *transcript) write(m *message) {
 	at := Place{How: PlaceKept}
 	if !m.placed {
@@ -97,7 +97,7 @@ func (t *transcript) write(m *message) {
 	m.pieces = m.open() && (m.written != "" || len(m.tools) == 0) // there is a part for the text
 }
 
-// flush saves what was added to the text of a message: alone where that is possible.
+// flush saves text added to a message, by itself if possible.
 func (t *transcript) flush(m *message) {
 	text := m.text()
 	if !m.open() || !m.placed || !m.pieces || !strings.HasPrefix(text, m.written) {
@@ -111,8 +111,8 @@ func (t *transcript) flush(m *message) {
 	}
 }
 
-// tell tells the watchers what was added. A text that was replaced they get when it is
-// saved, and one of a message that is closed, too.
+// tell publishes what was added. Replaced text, and the text of a closed message, is published when
+// it is saved.
 func (t *transcript) tell(m *message) {
 	m.publishAt = time.Time{}
 	text, start := m.text(), len(m.told)
@@ -122,7 +122,7 @@ func (t *transcript) tell(m *message) {
 	m.told = text
 }
 
-// writeRest saves what was added to a message that is closed.
+// writeRest saves text added to a message that is closed.
 func (t *transcript) writeRest(m *message) {
 	if !m.flushAt.IsZero() {
 		t.write(m)
@@ -143,7 +143,7 @@ func (t *transcript) placeOf(it *item) Place {
 		case prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)):
 			return Place{How: PlaceAfter, After: t.LastMessage}
 		case prev == nil:
-			// It will come, and then stand before this one.
+			// It will come, and will then be placed before this one.
 			return Place{How: PlaceLast}
 		case prev.seeded && !prev.linked:
 			return Place{How: PlaceAfter, After: t.LastMessage}
@@ -152,19 +152,19 @@ func (t *transcript) placeOf(it *item) Place {
 		}
 		it = prev
 	}
-	return Place{How: PlaceLast} // the chain is a circle
+	return Place{How: PlaceLast} // the chain is circular
 }
 
-// rebase begins a new chain of items: what comes next may be the first item of a
-// conversation, and is not the first message.
+// rebase begins a new chain of items: what comes next may be the first item of a conversation, but
+// is not the first message.
 func (t *transcript) rebase() {
 	if tail := t.tail; tail != nil {
 		t.LastMessage, t.tail = tail.message.end(), nil
 	}
 }
 
-// writeRefused saves a text that the upstream did not take. It stands where it
-// was typed, behind the last message of the call until now.
+// writeRefused saves a text that the upstream refused. Its place is where it was typed, after the
+// call's last message so far.
 func (t *transcript) writeRefused(m *message) {
 	tail := t.tail
 	m.meta.Status = persistence.StatusFailed
@@ -173,8 +173,8 @@ func (t *transcript) writeRefused(m *message) {
 	t.anchor(m.id)
 }
 
-// anchor notes a message that belongs to no item, or that a tool has written:
-// what is said from now on stands behind it.
+// anchor records a message that belongs to no item, or that a tool has written: what is said from
+// now on comes after it.
 func (t *transcript) anchor(messageID string) {
 	if t.tail == nil {
 		t.LastMessage = messageID
@@ -193,7 +193,7 @@ func (t *transcript) grow(m *message, index int, delta string) {
 		t.write(m)
 		return
 	}
-	// What is nearly due is done now: the loop need not wake for it alone.
+	// Handle what is nearly due now, to save the loop an extra wake-up.
 	switch {
 	case m.flushAt.IsZero():
 		m.flushAt = t.now.Add(flushEvery)

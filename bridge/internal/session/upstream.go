@@ -8,46 +8,46 @@ import (
 	"voicebridge/realtime"
 )
 
-// stage is how far an upstream session is.
+// stage is how far an upstream session has come.
 type stage int
 
 const (
 	dialing     stage = iota // nothing has come from it yet
 	configuring              // history and settings were sent
-	ready                    // it has taken them
+	ready                    // it has accepted them
 )
 
-// upstream is one session of the upstream. A call has one that is heard, and at times
-// a second one that is to take its place.
+// upstream is one session of the upstream. A call has an active one, and at times a second one that
+// will replace it.
 type upstream struct {
 	*core
 	gen   int
 	stage stage
-	limit int       // bytes of the largest event that it takes
-	by    time.Time // when its set-up is given up
+	limit int       // largest event that it accepts, in bytes
+	by    time.Time // when to give up on its set-up
 	gone  bool      // nothing more is sent to it
 	id    string    // the upstream's id of the call
 	names names
 	sent  map[string]sentEvent
 	order []string // of sent
-	// expires is when the upstream ends the session; zero when it does not say.
+	// expires is when the upstream ends the session; zero if it does not say.
 	expires time.Time
-	// forgot says that nothing of the history is to stay in the conversation.
+	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
-	// updated is the newest session.updated.
+	// updated is the latest session.updated.
 	updated realtime.Event
-	// updateID is the id of the session.update of a session that is made ready.
+	// updateID is the id of the session.update for a session that is being prepared.
 	updateID string
 	settings int // the revision of the settings that it was configured with
 }
 
-// line is the core with the upstream session that is heard.
+// line is the core with the active upstream session.
 type line struct {
 	*core
 	up *upstream
 }
 
-// listening says that the caller has an upstream session now.
+// listening reports whether the caller has an upstream session now.
 func (l *line) listening() bool { return l.phase == live && !l.up.gone }
 
 func (c *core) newUpstream(gen int) *upstream {
@@ -57,8 +57,8 @@ func (c *core) newUpstream(gen int) *upstream {
 	}
 }
 
-// SeedPrefix begins the ids of the items that tell a session of that generation what
-// was said before it.
+// SeedPrefix returns the prefix of the ids of items that replay history to a session of that
+// generation.
 func (c Config) SeedPrefix(gen int) string {
 	if gen == 1 {
 		return c.ItemPrefix + "_h"
@@ -71,15 +71,15 @@ func (u *upstream) isSeed(itemID string) bool {
 	return strings.HasPrefix(itemID, u.SeedPrefix(u.gen))
 }
 
-// sentEvent remembers what the bridge sent upstream, so that an error can be
-// told to whoever caused it.
+// sentEvent remembers what the bridge sent upstream, so that an error can be passed to whoever
+// caused it.
 type sentEvent struct {
 	kind sentKind
 	// clientID is the event_id of the browser's event that caused this one.
 	clientID string
-	// forClient says that the browser asked for it.
+	// forClient means that the browser asked for it.
 	forClient bool
-	// itemID is the item that the event creates; images says that it shows some.
+	// itemID is the item that the event creates; images means that it shows some.
 	itemID string
 	images bool
 }
@@ -94,7 +94,7 @@ const (
 	sentOutput
 )
 
-// clientOf is the browser's event that an event was sent for.
+// clientOf returns the browser's event for which an event was sent.
 func (e sentEvent) clientOf() string {
 	if e.forClient {
 		return e.clientID
@@ -102,7 +102,7 @@ func (e sentEvent) clientOf() string {
 	return ""
 }
 
-// eventID makes the id of an event for the upstream and remembers what it is.
+// eventID makes an id for an event to the upstream and remembers the event.
 func (u *upstream) eventID(what sentEvent) string {
 	u.counter++
 	id := fmt.Sprintf("%s%d", ownPrefix, u.counter)
@@ -122,18 +122,17 @@ func (u *upstream) send(data []byte) {
 	}
 }
 
-// cancel ends a response; an empty id means the one that is made.
+// cancel ends a response; an empty id means the current one.
 func (u *upstream) cancel(responseID string) {
 	u.send(realtime.ResponseCancel(u.eventID(sentEvent{}), u.names.theirs(responseID)))
 }
 
-// clearAudio ends what is still played.
+// clearAudio stops the audio that is still playing.
 func (u *upstream) clearAudio() {
 	u.send(realtime.OutputAudioBufferClear(u.eventID(sentEvent{})))
 }
 
 const codeSessionExpired = "session_expired"
 
-// ReplayPrefix begins the ids of the events that tell an upstream what was said
-// before.
+// ReplayPrefix begins the ids of the events that replay history to an upstream.
 const ReplayPrefix = ownPrefix + "replay_"

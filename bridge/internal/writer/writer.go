@@ -90,7 +90,7 @@ func (w *Writer) add(limit int, ops []session.Change) bool {
 	return true
 }
 
-// mayWait says whether a change is the middle or the beginning of something whose rest is
+// mayWait reports whether a change is the middle or the beginning of something whose rest is
 // about to follow.
 func mayWait(o session.Change) bool {
 	switch o := o.(type) {
