@@ -21,7 +21,7 @@ const patience = 2 * time.Minute
 
 // browserPlaces is how many browsers may run: each decodes and plays media in
 // real time.
-var browserPlaces = make(chan struct{}, 2)
+var browserPlaces = make(chan struct{}, 3)
 
 // voice is a recording of real speech with silence before and after it.
 const voice = "../realtime/simulator/testdata/user.wav"

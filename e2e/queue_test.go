@@ -158,7 +158,7 @@ func (p *program) newThread(t *testing.T) string {
 	return thread.ID
 }
 
-// TestQueueKilled kills the program again and again while it delivers 1,000
+// TestQueueKilled kills the program again and again while it delivers 400
 // messages. Each is in its thread once, in its order and with an answer; of those
 // that were asked twice there is at most one on each thread for each kill.
 func TestQueueKilled(t *testing.T) {

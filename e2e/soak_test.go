@@ -56,8 +56,8 @@ type event struct {
 // the database crashes, and the program is killed. Afterwards the thread of each is
 // compared with what its caller was told: nothing is lost, doubled or out of order.
 // A failure says first what was expected and what was found; logs come last.
+// It takes longest, so it begins before the tests that are parallel and ends beside them.
 func TestSoak(t *testing.T) {
-	t.Parallel()
 	seed := *soakSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -77,8 +77,14 @@ func TestSoak(t *testing.T) {
 		wg.Go(people[i].live)
 	}
 	stop := sync.OnceFunc(func() { close(s.stop); wg.Wait() })
-	defer stop() // also when a fault could not be made
-	s.disturb(rand.New(rand.NewPCG(seed, 0)))
+	defer stop()
+	undisturbed := make(chan struct{})
+	go func() {
+		defer close(undisturbed) // also when a fault could not be made
+		s.disturb(rand.New(rand.NewPCG(seed, 0)))
+	}()
+	t.Parallel()
+	<-undisturbed
 	stop()
 	s.allOver()
 	total := tally{}

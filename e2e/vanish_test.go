@@ -18,7 +18,7 @@ import (
 )
 
 // TestBrowsersLeave has browsers that go in every way, or do not read. It runs before the
-// tests that are parallel: a browser that is kept waiting for 9 s is lost, and beside
+// tests that are parallel, beside nothing but the soak: a browser that is kept waiting for 9 s is lost, and beside
 // all of them a machine may take that long for what must come first.
 func TestBrowsersLeave(t *testing.T) {
 	r := newRig(t, rigConfig{})

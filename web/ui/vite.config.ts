@@ -30,5 +30,6 @@ export default defineConfig({
     },
   },
   resolve: process.env.VITEST ? { conditions: ['browser'] } : undefined,
-  test: { environment: 'node', include: ['test/**/*.test.ts'] },
+  // A busy machine takes long for what is quick.
+  test: { environment: 'node', include: ['test/**/*.test.ts'], testTimeout: 60_000, hookTimeout: 60_000 },
 });
