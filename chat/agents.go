@@ -8,8 +8,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// AgentInstructions is what a model is told about the agent tools: it stands
-// behind the system prompt (TurnRequest.System) of a session that has them.
+// AgentInstructions tells a model about the agent tools. It follows the system prompt
+// (TurnRequest.System) of a session that has them.
 const AgentInstructions = "You can hand coding work to background agents. Use agent_spawn whenever the user wants code to be written, " +
 	"changed, reviewed or looked into; do not write such code yourself. " +
 	"Never have a pull request or a branch created unless the user asks for it. " +
@@ -18,8 +18,8 @@ const AgentInstructions = "You can hand coding work to background agents. Use ag
 
 const agentPrefix = "agent_"
 
-// AgentTools are the tools by which an app runs coding agents. The app knows them
-// by the names of [AppName], which no model's API would take.
+// AgentTools are the tools by which an app runs coding agents. The app knows them by the names of
+// [AppName], which model APIs do not accept.
 func AgentTools() []toolkit.Definition {
 	define := func(name, description, properties string, required ...string) toolkit.Definition {
 		if required == nil {
@@ -47,8 +47,8 @@ func AgentTools() []toolkit.Definition {
 	}
 }
 
-// AppName is the name by which an app knows a tool: agent.spawn for agent_spawn.
-// Other names are the same for both.
+// AppName returns the name by which an app knows a tool: agent.spawn for agent_spawn. Other names
+// are unchanged.
 func AppName(tool string) string {
 	name, ok := strings.CutPrefix(tool, agentPrefix)
 	if !ok {

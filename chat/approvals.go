@@ -8,38 +8,38 @@ import (
 	"voicebridge/toolkit"
 )
 
-// eventApprovalClosed tells the thread's watchers that a question is over.
+// eventApprovalClosed tells the thread's watchers that an approval is closed.
 const eventApprovalClosed persistence.EventType = "bridge.tool.approval_closed"
 
-// closedEvent is its data. Reason is empty where the user has said it.
+// closedEvent is its data. Reason is empty if the user decided.
 type closedEvent struct {
 	ToolCallID string `json:"tool_call_id"`
 	Approved   bool   `json:"approved"`
 	Reason     string `json:"reason"`
 }
 
-// questions are the calls of a turn that wait for the user's word. Each is a row, to
-// which the answer is written by whatever instance it comes to.
+// questions are the calls of a turn that wait for approval. Each is a row, to which any instance
+// may write the decision.
 type questions struct {
 	draft *draft
 	tell  func(persistence.Event)
 	open  []*call
 }
 
-// ask makes the question for a call. It is saved together with the call.
+// ask makes the approval for a call. It is saved together with the call.
 func (q *questions) ask(c *call) {
 	c.ask()
 	q.open = append(q.open, c)
 }
 
-// asked is a question on its way to the database.
+// asked is an approval on its way to the database.
 type asked struct {
 	question persistence.Approval
 	record   persistence.ToolCall
 	saved    bool
 }
 
-// snapshot returns the open questions, for another goroutine to save.
+// snapshot returns the open approvals, for another goroutine to save.
 func (q *questions) snapshot() []asked {
 	all := make([]asked, len(q.open))
 	for i, c := range q.open {
@@ -48,7 +48,7 @@ func (q *questions) snapshot() []asked {
 	return all
 }
 
-// saveQuestions saves the questions that are not, and returns what came of the others.
+// saveQuestions saves the new approvals, and returns the outcomes of the others.
 func saveQuestions(b *persistence.Batch, all []asked) (answers []persistence.Approval, err error) {
 	for _, a := range all {
 		if !a.saved {
@@ -74,8 +74,8 @@ func saveQuestions(b *persistence.Batch, all []asked) (answers []persistence.App
 	return answers, nil
 }
 
-// saved takes what saveQuestions did, when it is committed: new questions are
-// told, and answers taken.
+// saved takes the result of saveQuestions once it is committed: new approvals are announced, and
+// decisions taken.
 func (q *questions) saved(all []asked, answers []persistence.Approval) {
 	for _, c := range slices.Clone(q.open) {
 		if !c.asked && slices.ContainsFunc(all, func(a asked) bool { return a.question.ID == c.ID }) {
@@ -94,7 +94,7 @@ func (q *questions) saved(all []asked, answers []persistence.Approval) {
 	}
 }
 
-// decide takes what came of a question.
+// decide acts on the outcome of an approval.
 func (q *questions) decide(c *call, outcome toolkit.Outcome) {
 	if !c.Close(outcome) {
 		return
@@ -102,7 +102,7 @@ func (q *questions) decide(c *call, outcome toolkit.Outcome) {
 	q.open = slices.DeleteFunc(q.open, func(other *call) bool { return other == c })
 	q.draft.set(c.part, savedPart(c.Part()))
 	if !c.asked {
-		return // nobody has heard of it
+		return // nobody knows about it
 	}
 	a, _ := c.Approval()
 	q.draft.publish(eventApprovalClosed, closedEvent{ToolCallID: c.Call.ID, Approved: a.Approved(), Reason: a.Reason()})
@@ -111,10 +111,10 @@ func (q *questions) decide(c *call, outcome toolkit.Outcome) {
 	q.draft.emit(Event{Type: EventToolDecided, Call: e})
 }
 
-// drop gives up a question that no longer needs an answer.
+// drop gives up an approval that is no longer needed.
 func (q *questions) drop(c *call) { q.decide(c, toolkit.ApprovalInterrupted) }
 
-// closeQuestion saves that a question is over, if an earlier save did not.
+// closeQuestion saves that an approval is closed, unless an earlier save did.
 func closeQuestion(b *persistence.Batch, c *call) error {
 	a, asked := c.Approval()
 	if !asked || c.Asking() {

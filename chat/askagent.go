@@ -18,29 +18,28 @@ import (
 const AskAgentName = "ask_agent"
 
 const (
-	// askTimeout is how long the agent may take for an answer.
+	// askTimeout is how long the agent may take to answer.
 	askTimeout = 2 * time.Minute
-	// maxQuestion is the size of a question, in characters.
+	// maxQuestion limits a question, in characters.
 	maxQuestion = 8000
-	// maxSpoken is how much of an answer the model receives that asked, in bytes,
-	// and maxAnswerKept how much its call keeps. The agent's message has all.
+	// maxSpoken is how much of an answer the voice model receives, in bytes, and maxAnswerKept how
+	// much the call keeps. The agent's message has all of it.
 	maxSpoken, maxAnswerKept = 4000, 64 << 10
-	// askEvery is the time between two tellings of the text so far.
+	// askEvery is the time between reports of the text so far.
 	askEvery = 300 * time.Millisecond
-	// askGrace is how long to wait for a turn that was told to stop.
+	// askGrace is how long to wait for a turn that was stopped.
 	askGrace = 300 * time.Millisecond
 )
 
-// askInstructions stand behind the system prompt of a turn that answers a tool call.
+// askInstructions follow the system prompt of a turn that answers a tool call.
 const askInstructions = "The question comes from a voice assistant that speaks with the user on this conversation, and passes your answer on by voice. " +
 	"Use your tools as needed, then answer in a few plain sentences without markup. The user sees what you draw."
 
-// AskAgent is a tool for voice calls: it hands a question to the agent that answers
-// by text, on the same thread and with the server's tools, and its result is the
-// answer. The question is the input of the call and no message of its own; the
-// answer is one, whose metadata names the call ([persistence.MetadataAskedBy]).
-// There is one turn at a time on a thread: of two calls the second hears that the
-// agent is busy. A call that is cancelled interrupts the turn.
+// AskAgent is a tool for voice calls: it passes a question to the agent that answers by text, on
+// the same thread and with the server's tools, and its result is the answer. The question is only
+// the call's input, not a message; the answer is a message, whose metadata names the call
+// ([persistence.MetadataAskedBy]). A thread runs one turn at a time: the second of two calls learns
+// that the agent is busy. Cancelling the call interrupts the turn.
 func (c *Coordinator) AskAgent() toolkit.Tool { return askAgent{c} }
 
 type askAgent struct{ c *Coordinator }
@@ -59,14 +58,14 @@ func (askAgent) Definition() toolkit.Definition {
 // Timeout implements [toolkit.Timeouter].
 func (askAgent) Timeout() time.Duration { return askTimeout }
 
-// Call runs a turn and tells how it comes along.
+// Call runs a turn and reports its progress.
 func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		var in struct {
 			Question string `json:"question"`
 		}
 		if err := json.Unmarshal([]byte(call.Arguments), &in); err != nil {
-			yield(toolkit.Chunk{}, fmt.Errorf("read the question: %w", err)) // the schema was checked
+			yield(toolkit.Chunk{}, fmt.Errorf("read the question: %w", err)) // checked against the schema
 			return
 		}
 		key := persistence.Key{Owner: call.Owner, Thread: call.ThreadID}
@@ -97,8 +96,8 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 	}
 }
 
-// leaveTurn stops a turn that nobody is waiting for, and lets it save what it
-// said. One that has ended is left as it is.
+// leaveTurn stops a turn that nobody is waiting for, and lets it save its text so far. A turn that
+// has ended is left alone.
 func leaveTurn(turn *Turn) {
 	turn.Interrupt()
 	timer := time.NewTimer(askGrace)
@@ -109,7 +108,7 @@ func leaveTurn(turn *Turn) {
 	}
 }
 
-// refusal is why a turn did not begin, in words for the model.
+// refusal tells the model why a turn did not begin.
 func (a askAgent) refusal(err error) string {
 	switch {
 	case errors.Is(err, ErrBusy):
@@ -124,7 +123,7 @@ func (a askAgent) refusal(err error) string {
 	}
 }
 
-// answerOf makes the tool's result of what came of the turn.
+// answerOf makes the tool's result from that of the turn.
 func answerOf(r *Result) toolkit.Result {
 	answer := lastWords(r)
 	switch {
@@ -141,8 +140,8 @@ func answerOf(r *Result) toolkit.Result {
 	}
 }
 
-// lastWords are those of the last step that has any: what was said before it
-// used its tools is of no use to whoever waits for the answer.
+// lastWords returns the text of the last step that has any: what was said before using tools is no
+// use to whoever waits for the answer.
 func lastWords(r *Result) string {
 	var words []string
 	for _, p := range r.Message.Parts {
@@ -159,7 +158,7 @@ func lastWords(r *Result) string {
 	return strings.TrimSpace(strings.Join(words, "\n"))
 }
 
-// cutWords shortens text to n bytes without breaking a character, and says so.
+// cutWords shortens text to n bytes at a character boundary, and says so.
 func cutWords(text string, n int) string {
 	const note = "\n[The answer goes on. The user can read all of it on the screen.]"
 	if len(text) <= n {
@@ -182,8 +181,7 @@ type askProgress struct {
 type askData struct {
 	// Text is what the agent has written so far.
 	Text string `json:"text,omitempty"`
-	// Tool is the tool that it uses, State how far that is: running, approval, done
-	// or failed.
+	// Tool is the tool that it is using, State its state: running, approval, done or failed.
 	Tool  string `json:"tool,omitempty"`
 	State string `json:"state,omitempty"`
 }

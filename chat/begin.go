@@ -16,10 +16,10 @@ import (
 	"voicebridge/toolkit"
 )
 
-// maxTokensWithTools bounds the limit of an answer that may call tools.
+// maxTokensWithTools is the largest raised limit of an answer that may call tools.
 const maxTokensWithTools = 4096
 
-// prepare finds what the turn needs: provider, model, tools, context.
+// prepare determines what the turn needs: provider, model, tools, context.
 func (t *Turn) prepare(ctx context.Context) error {
 	model, err := t.cfg.model(ctx, &t.req)
 	if err != nil {
@@ -61,7 +61,7 @@ func (t *Turn) prepare(ctx context.Context) error {
 	return nil
 }
 
-// assemble puts the parts of the turn together.
+// assemble assembles the turn.
 func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) bool) {
 	name := m.provider.Name()
 	meta := persistence.Metadata{Model: m.request.Model, Extra: map[string]json.RawMessage{extraProvider: toolkit.Encode(name)}}
@@ -88,7 +88,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, log: t.log}
 }
 
-// offered are the tools of a registry as a language model is told about them.
+// offered returns a registry's tools for a language model.
 func offered(r *toolkit.Registry) []llm.Tool {
 	definitions := r.Definitions()
 	all := make([]llm.Tool, len(definitions))
@@ -98,7 +98,7 @@ func offered(r *toolkit.Registry) []llm.Tool {
 	return all
 }
 
-// answerTokens is the limit of an answer: calls of tools need room.
+// answerTokens returns the limit of an answer: tool calls need extra room.
 func answerTokens(configured int, tools bool) int {
 	if configured == 0 || !tools {
 		return configured
@@ -130,7 +130,7 @@ func (t *Turn) open(ctx context.Context) error {
 	return err
 }
 
-// openMessages saves what the user writes, and the beginning of the answer.
+// openMessages saves the user's message, and the beginning of the answer.
 func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	for _, text := range t.req.Instructions {
 		m := persistence.Message{Role: persistence.RoleSystem, Parts: []persistence.Part{persistence.TextPart(text)}}
@@ -144,7 +144,7 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 		}
 	}
 	if t.req.says() {
-		said := t.req // the transaction may be tried again
+		said := t.req // the transaction may be retried
 		if said.Images, err = keepImages(b, t.req.Key.Thread, t.req.Images, t.cfg.ImageQuota); err != nil {
 			return err
 		}
@@ -157,8 +157,8 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	return err
 }
 
-// openSaved gives a message that is saved its context, if it has none, and drops what
-// was answered to it before, if that is to be replaced.
+// openSaved gives a saved message its context, if it has none, and drops its earlier answers, if
+// they are to be replaced.
 func (t *Turn) openSaved(b *persistence.Batch) error {
 	m, err := b.Message(t.req.MessageID)
 	if err != nil {
@@ -186,7 +186,7 @@ func (t *Turn) openSaved(b *persistence.Batch) error {
 	return nil
 }
 
-// findReplaced finds what was answered to the message before.
+// findReplaced finds the earlier answers to the message.
 func (t *Turn) findReplaced(ctx context.Context) error {
 	if !t.req.Saved || !t.req.Replace {
 		return nil

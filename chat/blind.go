@@ -8,8 +8,8 @@ import (
 	"voicebridge/llm"
 )
 
-// blindModels are those that have refused the images of tools' results in this process. Nobody
-// has asked for these images: a model that reads only text goes on with the words.
+// blindModels are those that have refused the images of tool results in this process. Nobody asked
+// for these images, so a model that reads only text goes on with the text.
 type blindModels struct{ known sync.Map }
 
 type modelName struct{ provider, model string }
@@ -19,8 +19,8 @@ func (b *blindModels) has(m modelName) bool {
 	return known
 }
 
-// learn notes a model that has refused a request with images, and taken it without. A failure
-// that may pass, or by which only these images are too large, says nothing of the model.
+// learn records a model that refused a request with images but accepted it without. A temporary
+// failure, or one about the size of these images, says nothing about the model.
 func (b *blindModels) learn(m modelName, refused *llm.Error) {
 	if refused != nil && (refused.Kind == llm.KindBadRequest || refused.Status == http.StatusInternalServerError) {
 		b.known.Store(m, true)
@@ -31,7 +31,7 @@ func hasToolImages(messages []llm.Message) bool {
 	return slices.ContainsFunc(messages, func(m llm.Message) bool { return m.Role == llm.RoleTool && len(m.Images) > 0 })
 }
 
-// withoutToolImages leaves the images of tools' results out. That there were some stands in the words.
+// withoutToolImages removes the images of tool results. The text still mentions them.
 func withoutToolImages(messages []llm.Message) []llm.Message {
 	kept := slices.Clone(messages)
 	for i := range kept {

@@ -13,11 +13,11 @@ import (
 type call struct {
 	*toolkit.Invocation
 	part int // index into the message's parts
-	// asked says that the question about it is in the database, and told.
+	// asked means that its approval is in the database, and announced.
 	asked bool
 }
 
-// record is what the table of tool calls has of a call.
+// record returns the call for the table of tool calls.
 func (c *call) record(messageID string) persistence.ToolCall {
 	r := c.Record()
 	return persistence.ToolCall{
@@ -27,7 +27,7 @@ func (c *call) record(messageID string) persistence.ToolCall {
 	}
 }
 
-// question is the question about a call as the database has it.
+// question returns the call's approval for the database.
 func (c *call) question() persistence.Approval {
 	a, _ := c.Approval()
 	r := c.Record()
@@ -37,16 +37,16 @@ func (c *call) question() persistence.Approval {
 	}
 }
 
-// ask makes the question whether the call may run.
+// ask makes the call's approval.
 func (c *call) ask() { c.Ask(rand.Text(), c.Record().StartedAt) }
 
-// event is the call as events tell it.
+// event returns the call for events.
 func (c *call) event() *EventCall {
 	p := c.Part()
 	return &EventCall{ID: c.Call.ID, Name: c.Call.Name, Executor: c.Entry.Executor, Dynamic: p.Dynamic}
 }
 
-// forCaller is the call as its caller gets it.
+// forCaller returns the call for its caller.
 func (c *call) forCaller(provider string) llm.ToolCall {
 	return llm.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Arguments, Metadata: c.Metadata(provider)}
 }
@@ -60,7 +60,7 @@ func (c *call) end(result toolkit.Result, cancelled bool) {
 	}
 }
 
-// savedPart is a call as a message has it.
+// savedPart returns the call for a message.
 func savedPart(p toolkit.Part) persistence.Part {
 	part := persistence.ToolPart(p.Name)
 	if p.Dynamic {

@@ -17,22 +17,22 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// noCallerResult is what a model is told of a call that the caller left alone.
+// noCallerResult is what a model is told about a call that the caller did not answer.
 const noCallerResult = "tool_result_timeout"
 
-// MaxToolOutput is the size of one result that a caller delivers, in bytes.
+// MaxToolOutput limits one result that a caller delivers, in bytes.
 const MaxToolOutput = clienttool.MaxOutput
 
 // ToolResult is a caller's answer to a call.
 type ToolResult struct {
 	CallID string
-	// Output is JSON; what is no JSON is taken as text.
+	// Output is JSON; anything else is taken as text.
 	Output string
-	// Error is the failure in words for the model; empty on success.
+	// Error is the failure, in words for the model; empty on success.
 	Error string
 }
 
-// result is the answer as a tool's result.
+// result returns the answer as a tool's result.
 func (r ToolResult) result() toolkit.Result {
 	if r.Error != "" {
 		return toolkit.Result{Error: r.Error}
@@ -44,16 +44,15 @@ func (r ToolResult) result() toolkit.Result {
 	return toolkit.Result{Output: data}
 }
 
-// caller holds the tools that the caller of a turn runs, and the calls that wait
-// for it.
+// caller holds the tools that the caller of a turn runs, and the calls that wait for it.
 type caller struct {
-	tell     func(*EventCall) // that the caller must run a tool
+	tell     func(*EventCall) // called when the caller must run a tool
 	timeout  time.Duration
 	declared map[string]bool
 
 	mu    sync.Mutex
 	open  map[string]*waiting
-	order []string // of open and answered calls, as they came
+	order []string // of open and answered calls, in order of arrival
 }
 
 type waiting struct {
@@ -68,10 +67,10 @@ func newCaller(tell func(*EventCall), timeout time.Duration) *caller {
 	return &caller{tell: tell, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
 }
 
-// has says whether the caller has declared a tool.
+// has reports whether the caller has declared a tool.
 func (c *caller) has(name string) bool { return c.declared[name] }
 
-// declare adds the caller's tools to those of the server.
+// declare adds the caller's tools to the server's.
 func (c *caller) declare(registry *toolkit.Registry, defs []toolkit.Definition) error {
 	for _, d := range defs {
 		if err := registry.Add(toolkit.Entry{Tool: callerTool{c, d}, Executor: toolkit.ExecutorClient}); err != nil {
@@ -90,8 +89,8 @@ type callerTool struct {
 
 func (t callerTool) Definition() toolkit.Definition { return t.def }
 
-// Timeout implements [toolkit.Timeouter]: a little more than our own, whose words
-// the model is to read.
+// Timeout implements [toolkit.Timeouter]: a little more than our own, so that the model reads our
+// message.
 func (t callerTool) Timeout() time.Duration { return t.c.timeout + 5*time.Second }
 
 // Call asks the caller and waits for its answer.
@@ -110,7 +109,7 @@ func (t callerTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolk
 	}
 }
 
-// ask opens a call and tells the caller of it.
+// ask opens a call and tells the caller about it.
 func (c *caller) ask(call toolkit.Call) *waiting {
 	w := &waiting{answered: make(chan struct{}), call: EventCall{
 		ID: call.ID, Name: call.Name, Executor: toolkit.ExecutorClient, Dynamic: true,
@@ -124,7 +123,7 @@ func (c *caller) ask(call toolkit.Call) *waiting {
 	return w
 }
 
-// close closes a call: what is delivered later is refused.
+// close closes a call: late results are refused.
 func (c *caller) close(w *waiting) toolkit.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +134,7 @@ func (c *caller) close(w *waiting) toolkit.Result {
 	return w.result
 }
 
-// deliver is [Turn.Deliver].
+// deliver implements [Turn.Deliver].
 func (c *caller) deliver(r ToolResult) error {
 	if c == nil {
 		return &CallError{r.CallID, ErrUnknownCall}
@@ -159,7 +158,7 @@ func (c *caller) deliver(r ToolResult) error {
 	return err
 }
 
-// waiting is [Turn.Waiting].
+// waiting implements [Turn.Waiting].
 func (c *caller) waiting() []EventCall {
 	if c == nil {
 		return nil
@@ -175,8 +174,8 @@ func (c *caller) waiting() []EventCall {
 	return calls
 }
 
-// closeWaiting answers the calls of earlier turns that still wait for the
-// caller: a conversation that goes on has no open calls.
+// closeWaiting answers the calls of earlier turns that still wait for the caller: a conversation
+// that has gone on has no open calls.
 func closeWaiting(b *persistence.Batch) error {
 	calls, err := b.WaitingToolCalls()
 	if err != nil {
@@ -190,7 +189,7 @@ func closeWaiting(b *persistence.Batch) error {
 	return nil
 }
 
-// resolveSaved puts the result of a call into the message that asked for it.
+// resolveSaved puts the result of a call into the message that made it.
 func resolveSaved(b *persistence.Batch, call persistence.ToolCall, result toolkit.Result) error {
 	m, err := b.Message(call.MessageID)
 	if err != nil {
@@ -210,7 +209,7 @@ func resolveSaved(b *persistence.Batch, call persistence.ToolCall, result toolki
 	if _, err := b.UpdateMessage(m); err != nil {
 		return err
 	}
-	// The message is where the model will read it: only the record is masked.
+	// The message is what the model reads, so only the record is masked.
 	call.Output, call.Error, call.FinishedAt = string(toolkit.Mask(result.Output)), toolkit.MaskArguments(result.Error), new(time.Now())
 	return b.SaveToolCall(call)
 }

@@ -12,7 +12,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// maxParallel is how many calls of one step run at a time.
+// maxParallel limits the calls of one step that run at a time.
 const maxParallel = 8
 
 // tools runs the calls of a turn. It belongs to the turn's goroutine.
@@ -23,8 +23,8 @@ type tools struct {
 	registry *toolkit.Registry
 	router   *toolkit.Router
 	approve  toolkit.Names
-	left     func(name string) bool // says whether a tool's calls end the turn and wait for the caller
-	decided  <-chan struct{}        // the user has answered a question
+	left     func(name string) bool // reports whether a tool's calls end the turn and wait for the caller
+	decided  <-chan struct{}        // signalled when the user has decided on an approval
 	draft    *draft
 	keeper   *keeper
 	side     *sync.WaitGroup
@@ -32,8 +32,8 @@ type tools struct {
 	all []*call
 }
 
-// invoke puts a call into the message. last says that it will not be run, since the
-// turn has no more rounds.
+// invoke puts a call into the message. last means that it will not be run, since the turn has used
+// up its rounds.
 func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	if asked.ID == "" || len(asked.ID) > persistence.MaxIDBytes || t.has(asked.ID) {
 		asked.ID = hashID(persistence.NewID())
@@ -63,14 +63,14 @@ func (t *tools) has(id string) bool {
 	return slices.ContainsFunc(t.all, func(c *call) bool { return c.Call.ID == id })
 }
 
-// record saves what the table of tool calls has of a call.
+// record saves the call in the table of tool calls.
 func (t *tools) record(c *call) {
 	r := c.record(t.draft.msg.ID)
 	t.keeper.write(func(b *persistence.Batch) error { return b.SaveToolCall(r) })
 }
 
-// run runs the calls of a step side by side and waits for all of them. It returns
-// those that are left for the caller.
+// run runs the calls of a step concurrently and waits for all of them. It returns those that are
+// left to the caller.
 func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 	if err := t.keeper.flush(); err != nil {
 		return nil, err
@@ -90,9 +90,9 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 		}
 		r.start(c)
 	}
-	r.applyDecisions() // a question may be answered already
-	// A tool that was told to stop may still answer: the router sees to it that
-	// it is not long.
+	r.applyDecisions() // an approval may already be decided
+	// A tool that was told to stop may still answer; the router makes sure that it does not take
+	// long.
 	for r.running > 0 {
 		e, lost := r.next()
 		if lost != nil {
@@ -113,7 +113,7 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 	return open, err
 }
 
-// progress tells how a tool comes along.
+// progress reports a tool's progress.
 func (t *tools) progress(c *call, chunk toolkit.Chunk) {
 	e := c.event()
 	e.Message, e.Percent, e.Data = chunk.Message, chunk.Percent, chunk.Data
@@ -134,7 +134,7 @@ func (t *tools) resolve(c *call, result toolkit.Result) {
 	t.record(c)
 }
 
-// end ends a call, and tells of it.
+// end ends a call, and announces it.
 func (t *tools) end(c *call, result toolkit.Result, cancelled bool) {
 	t.keeper.questions.drop(c)
 	c.end(result, cancelled)
@@ -154,8 +154,8 @@ func (t *tools) refuse(calls []*call) {
 	}
 }
 
-// close answers the calls that are open when the turn ends: with that why, or with
-// what the user has not said.
+// close answers the calls that are open when the turn ends, with why or with the state of the
+// approval.
 func (t *tools) close(why string) {
 	for _, c := range t.all {
 		if !c.Open() {
@@ -170,7 +170,7 @@ func (t *tools) close(why string) {
 	}
 }
 
-// save saves all calls as they are at the end of the turn.
+// save saves all calls at the end of the turn.
 func (t *tools) save(b *persistence.Batch) error {
 	for _, c := range t.all {
 		if err := b.SaveToolCall(c.record(t.draft.msg.ID)); err != nil {
@@ -183,7 +183,7 @@ func (t *tools) save(b *persistence.Batch) error {
 	return nil
 }
 
-// discard drops what the calls hold, for a message that is too large.
+// discard drops the calls' contents, for a message that is too large.
 func (t *tools) discard() {
 	for _, c := range t.all {
 		c.Discard()
@@ -197,10 +197,10 @@ type round struct {
 	events  chan toolEvent
 	slots   chan struct{}
 	running int     // calls without a result
-	waiting []*call // those of them that wait for the user's word
+	waiting []*call // those waiting for approval
 }
 
-// toolEvent is what a goroutine that runs a call says: progress, or the result.
+// toolEvent is what a goroutine that runs a call reports: progress, or the result.
 type toolEvent struct {
 	call   *call
 	chunk  toolkit.Chunk
@@ -218,11 +218,11 @@ func (r *round) start(c *call) {
 	})
 }
 
-// next waits until a tool says something or the user has decided.
+// next waits until a tool reports something or the user has decided.
 func (r *round) next() (e toolEvent, lost error) {
 	var stopped <-chan struct{}
 	if len(r.waiting) > 0 {
-		stopped = r.t.ctx.Done() // nobody else would end the waiting
+		stopped = r.t.ctx.Done() // otherwise nobody would end the wait
 	}
 	lost = r.t.keeper.waitFor(func(wake <-chan struct{}) bool {
 		if slices.ContainsFunc(r.waiting, func(c *call) bool { return !c.Asking() }) {
@@ -242,7 +242,7 @@ func (r *round) next() (e toolEvent, lost error) {
 	return e, lost
 }
 
-// applyDecisions starts or refuses the calls on which there is a decision.
+// applyDecisions starts or refuses the calls whose approval is decided.
 func (r *round) applyDecisions() {
 	t := r.t
 	r.waiting = slices.DeleteFunc(r.waiting, func(c *call) bool {

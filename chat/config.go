@@ -25,46 +25,45 @@ const (
 	DefaultCallerTimeout = 30 * time.Second
 )
 
-// Config says how turns are made. Store and Providers are needed.
+// Config configures turns. Store and Providers are required.
 type Config struct {
 	Store *persistence.Store
-	// Providers can be chosen by their names.
+	// Providers can be chosen by name.
 	Providers []llm.Provider
-	// Provider is the name of the one that answers unless told otherwise; empty
-	// means the first.
+	// Provider is the name of the default provider; empty means the first.
 	Provider string
-	// Models are the models to use, by the name of the provider.
+	// Models are the models to use, by provider name.
 	Models map[string]string
 	// Tools returns the server's tools for a turn on a thread; nil for none.
 	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	// ApproveTools are the server's tools, or calls of them, that ask the user before each run.
+	// ApproveTools are the server's tools, or calls of them, that need the user's approval each
+	// time.
 	ApproveTools toolkit.Names
-	// ToolLimits are those of every tool call.
+	// ToolLimits are the limits of every tool call.
 	ToolLimits toolkit.RouterConfig
-	// ImageQuota is how many bytes the images of one owner may have; 0 is no limit.
+	// ImageQuota limits the bytes of all images of one owner; 0 means no limit.
 	ImageQuota int64
 	// Instructions is the system prompt.
 	Instructions string
-	// MaxTokens limits an answer; 0 leaves it to the provider. Where tools may be
-	// called it is raised to four times as much, up to 4096.
+	// MaxTokens limits an answer; 0 leaves it to the provider. If tools may be called, the limit is
+	// multiplied by four, up to 4096.
 	MaxTokens int
 	History   HistoryConfig
-	// MaxToolRounds is how often in a turn tools may run; 0 means 8.
+	// MaxToolRounds limits how often tools may run in a turn; 0 means 8.
 	MaxToolRounds int
-	// FirstByte is how long a provider may take to begin to answer, Idle how long
-	// it may pause later; 0 means 30 s and 60 s.
+	// FirstByte is how long a provider may take to begin its answer, Idle how long it may pause
+	// later; 0 means 30 s and 60 s.
 	FirstByte, Idle time.Duration
-	// Attempts is how often a request is tried when the failure is transient and
-	// nothing came yet; 0 means 3.
+	// Attempts is how often a request is tried if the failure is transient and nothing has come
+	// yet; 0 means 3.
 	Attempts int
-	// CallerTimeout is how long a caller may take for a tool that it runs while
-	// the turn waits; 0 means 30 s.
+	// CallerTimeout is how long a caller may take for a tool while the turn waits; 0 means 30 s.
 	CallerTimeout time.Duration
-	// Context says what varies from turn to turn; nil means the date and time.
+	// Context adds what varies from turn to turn; nil means the date and time.
 	Context ContextBuilder
-	// Observers are told of every finished turn.
+	// Observers are notified of every finished turn.
 	Observers []TurnObserver
-	// Cost is what a request took, in US dollars; nil, or a nil result, is unknown.
+	// Cost returns the cost of a request in US dollars; nil, or a nil result, means unknown.
 	Cost func(provider, model string, usage llm.Usage) *float64
 	// NoTitles leaves threads without titles.
 	NoTitles bool
@@ -118,14 +117,14 @@ func (c Config) provider(name string) (llm.Provider, error) {
 	return nil, fmt.Errorf("%w: %q is not set up; there is %s", ErrProvider, name, strings.Join(names, ", "))
 }
 
-// model is a language model, and what all requests of a turn to it have in common.
+// model is a language model with what all requests of a turn have in common.
 type model struct {
 	provider llm.Provider
 	request  llm.Request
 }
 
-// model finds what answers a turn: what it asks for, else what the thread's session
-// says, else the settings.
+// model chooses what answers a turn: what the request says, else the thread's session, else the
+// settings.
 func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	session, err := c.Store.TextSession(ctx, req.Key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
@@ -141,7 +140,7 @@ func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 		asked = session.Model
 	}
 	var defaults defaults
-	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // it was checked; an old one may have more
+	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // it was validated; an old one may have more
 	return model{provider: provider, request: llm.Request{
 		Model:       cmp.Or(asked, c.Models[name]),
 		System:      strings.TrimSpace(c.Instructions + "\n\n" + req.System),
@@ -150,15 +149,14 @@ func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	}}, nil
 }
 
-// defaults are those of a text session.
+// defaults are the defaults of a text session.
 type defaults struct {
 	MaxTokens   int      `json:"max_tokens"`
 	Temperature *float64 `json:"temperature"`
 	TopP        *float64 `json:"top_p"`
 }
 
-// checkDefaults says why the defaults of a session cannot be taken
-// (persistence.ErrInvalid).
+// checkDefaults says why the defaults of a session are not valid (persistence.ErrInvalid).
 func checkDefaults(raw json.RawMessage) error {
 	if len(raw) == 0 {
 		return nil
@@ -174,7 +172,7 @@ func checkDefaults(raw json.RawMessage) error {
 		return fmt.Errorf("%w: defaults: they are a JSON object with max_tokens, temperature and top_p: %w", persistence.ErrInvalid, err)
 	}
 	var given map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &given) // it has just been read
+	_ = json.Unmarshal(raw, &given) // it has just been parsed
 	switch {
 	case given["max_tokens"] != nil && (d.MaxTokens < 1 || d.MaxTokens > 1<<20):
 		return fmt.Errorf("%w: defaults: max_tokens is %d, it must be from 1 to %d", persistence.ErrInvalid, d.MaxTokens, 1<<20)

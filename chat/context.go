@@ -16,13 +16,12 @@ import (
 	"voicebridge/toolkit"
 )
 
-// ContextBuilder says what the model should know when it reads a message of the user.
-// It may be called concurrently.
+// ContextBuilder provides what the model should know when it reads a user's message. It must be
+// safe for concurrent use.
 type ContextBuilder interface {
-	// Context returns words that stand before the user's text in requests; empty for
-	// none. They are saved with the message and sent again as they are in later turns:
-	// providers keep the beginning of a conversation that does not change. A failure
-	// is logged and the turn goes on without.
+	// Context returns text that precedes the user's text in requests; empty for none. It is saved
+	// with the message and repeated unchanged in later turns, because providers cache the unchanged
+	// beginning of a conversation. If it fails, that is logged and the turn goes on without it.
 	Context(ctx context.Context, in ContextInput) (string, error)
 }
 
@@ -33,7 +32,7 @@ type ContextInput struct {
 	Now  time.Time
 }
 
-// TurnObserver is told of every finished turn, so that somebody may keep a memory.
+// TurnObserver is notified of every finished turn, for example to remember it.
 type TurnObserver interface {
 	// TurnFinished is called after the turn is saved and the thread is free. ctx
 	// ends after half a minute.
@@ -45,24 +44,24 @@ type TurnReport struct {
 	Key    persistence.Key
 	User   string // the user's text; empty when there was none
 	Result Result
-	// Closed says that the request had a Closing, which knows the result already.
+	// Closed means that the request had a Closing, which already knows the result.
 	Closed bool
 	// Course is what the turn spent its time on.
 	Course Course
 }
 
-// DefaultContext is the built-in [ContextBuilder]: it tells the date and the time and,
-// with Memories, what was said about the same things in the owner's other threads.
+// DefaultContext is the built-in [ContextBuilder]: it provides the date and time and, with
+// Memories, what was said on the same subject in the owner's other threads.
 type DefaultContext struct {
-	// Location is the zone of the times; nil is that of the machine.
+	// Location is the time zone; nil means the machine's.
 	Location *time.Location
-	// Memories searches for them; nil switches it off.
+	// Memories searches other threads; nil turns this off.
 	Memories MessageSearcher
-	// MaxMemories is how many are told; 0 means 3.
+	// MaxMemories is how many memories to include; 0 means 3.
 	MaxMemories int
 }
 
-// MessageSearcher finds what was said in other threads; a Store does.
+// MessageSearcher finds what was said in other threads; *persistence.Store implements it.
 type MessageSearcher interface {
 	SearchMessages(ctx context.Context, key persistence.Key, words []string, limit int) ([]persistence.SearchHit, error)
 }
@@ -93,7 +92,7 @@ func (c *DefaultContext) Context(ctx context.Context, in ContextInput) (string, 
 	return "[CONTEXT: " + text + "]", err
 }
 
-// recall finds the best memories: those that hold at least half of the words.
+// recall finds the best memories: those that contain at least half of the words.
 func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persistence.SearchHit, error) {
 	words := keywords(in.Text)
 	if len(words) == 0 {
@@ -106,7 +105,7 @@ func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persist
 	return slices.DeleteFunc(found, func(f persistence.SearchHit) bool { return 2*f.Hits < len(words) }), nil
 }
 
-// keywords are the longest words of a text, which say most of what it is about.
+// keywords returns the longest words of a text, which say most about its subject.
 func keywords(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(cutRunes(text, 2000)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	words = slices.DeleteFunc(words, func(w string) bool {
@@ -137,7 +136,7 @@ func oneLine(text string) string {
 	return strings.TrimSuffix(cutRunes(text, maxMemoryRunes), cutMark)
 }
 
-// withContext notes the words that stand before a message of the user in requests.
+// withContext records the text that precedes a user's message in requests.
 func withContext(m persistence.Message, note string) persistence.Message {
 	if note == "" {
 		return m
@@ -150,7 +149,7 @@ func withContext(m persistence.Message, note string) persistence.Message {
 	return m
 }
 
-// contextOf returns the words that stand before a message of the user in requests.
+// contextOf returns the text that precedes a user's message in requests.
 func contextOf(m *persistence.Message) string {
 	var note string
 	if raw := m.Metadata.Extra[extraContext]; m.Role != persistence.RoleUser || json.Unmarshal(raw, &note) != nil {

@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// maxCallIDLen is the longest id of a call that all providers take.
+	// maxCallIDLen is the longest call id that all providers accept.
 	maxCallIDLen = 40
 
-	// noResult is what the model reads of a call that nothing answered.
+	// noResult is what the model reads as the result of an unanswered call.
 	noResult = "Error: the call ended before it was answered"
 )
 
-// runesPerToken is the heuristic by which tokens are counted.
+// runesPerToken is the heuristic for counting tokens.
 const runesPerToken = 4
 
 // entry is a message of a request before trimming.
 type entry struct {
 	llm.Message
-	// full is the whole output of a tool message that was cut.
+	// full is the whole output, if that of a tool message was cut.
 	full   string
 	images []Image
 	from   *persistence.Message
 }
 
-// tokens counts by the heuristic.
+// tokens estimates the number of tokens.
 func (e entry) tokens() int { return tokens(e.Message) + len(e.images)*imageTokens }
 
 func tokens(m llm.Message) int {
@@ -68,7 +68,7 @@ func (c *converter) message(m *persistence.Message) {
 	}
 }
 
-// said takes what a user or the operator says, if it is anything.
+// said adds what a user or the operator says, unless it is empty.
 func (c *converter) said(m *persistence.Message) {
 	e := entry{Message: llm.Message{Role: llm.Role(m.Role), Content: m.Text()}, from: m}
 	for i := range m.Parts {
@@ -104,7 +104,7 @@ func (c *converter) assistant(m *persistence.Message) {
 	c.step(s, m)
 }
 
-// step is one answer of a model: words and calls.
+// step is one answer of a model: text and calls.
 type step struct {
 	texts []string
 	tools []*persistence.Part
@@ -132,8 +132,8 @@ func (c *converter) step(s step, m *persistence.Message) {
 	c.entries = append(append(c.entries, said), results...)
 }
 
-// callID makes the model's id of a call fit for every provider; two calls of one
-// id, from two live calls say, become two ids.
+// callID makes the model's call id valid for every provider; two calls with one id, for example
+// from two live calls, get different ones.
 func (c *converter) callID(saved string) string {
 	id := saved
 	if id == "" || len(id) > maxCallIDLen || strings.IndexFunc(id, notIDRune) >= 0 {
@@ -155,7 +155,7 @@ func notIDRune(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
 
-// toolName is the function's name as a provider takes it.
+// toolName returns the function's name in a form that providers accept.
 func toolName(p *persistence.Part) string {
 	name := strings.Map(func(r rune) rune {
 		if notIDRune(r) {
@@ -166,7 +166,7 @@ func toolName(p *persistence.Part) string {
 	return cmp.Or(name[:min(len(name), 64)], "unknown")
 }
 
-// arguments is a call's input as a provider takes it: always a JSON object.
+// arguments returns a call's input in a form that providers accept: always a JSON object.
 func arguments(p *persistence.Part, limit int) string {
 	input := bytes.TrimSpace(p.Input)
 	switch {
@@ -178,8 +178,8 @@ func arguments(p *persistence.Part, limit int) string {
 	return compact(input)
 }
 
-// compact is JSON without white space, which one database adds and the other
-// does not: the text of a request is the same with both.
+// compact removes white space from JSON, which only one of the databases adds, so that requests are
+// the same with both.
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
@@ -188,7 +188,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// resultText is what a model reads of a call's result.
+// resultText returns what a model reads of a call's result.
 func resultText(p *persistence.Part) string {
 	switch p.State {
 	case persistence.ToolOutputAvailable:
@@ -200,5 +200,5 @@ func resultText(p *persistence.Part) string {
 	}
 }
 
-// isNotice says whether the words of a message are ours: what went wrong.
+// isNotice reports whether a message's text is our own about what went wrong.
 func isNotice(m *persistence.Message) bool { return string(m.Metadata.Extra[extraNotice]) == "true" }

@@ -15,27 +15,26 @@ import (
 // keepFinished is how long a turn can be followed after its end.
 const keepFinished = time.Minute
 
-// Coordinator runs text turns, one at a time on each thread. Its methods may be
-// called concurrently.
+// Coordinator runs text turns, one at a time on each thread. It is safe for concurrent use.
 type Coordinator struct {
 	cfg    Config
 	log    *slog.Logger
 	titles *titles
-	// ending is done when the server stops; end makes it so.
+	// ending is done when the server stops; end ends it.
 	ending context.Context
 	end    context.CancelFunc
 
 	mu      sync.Mutex
 	closing bool
-	turns   map[persistence.Key]*Turn // that run
-	// finished are turns that ended not long ago.
+	turns   map[persistence.Key]*Turn // running ones
+	// finished are turns that ended recently.
 	finished map[persistence.Key]*Turn
 	running  sync.WaitGroup
 
 	blind blindModels
 }
 
-// New makes a coordinator. Its Run must be called too.
+// New makes a coordinator, whose Run must also be called.
 func New(cfg Config) (*Coordinator, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -47,8 +46,8 @@ func New(cfg Config) (*Coordinator, error) {
 	return c, nil
 }
 
-// Run gives titles to threads until ctx ends. Then it takes no more turns,
-// interrupts those that run, and returns when all are saved.
+// Run gives titles to threads until ctx ends. Then it accepts no more turns, interrupts the running
+// ones, and returns when all are saved.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var titling sync.WaitGroup
 	titling.Go(func() { c.titles.run(ctx) })
@@ -84,15 +83,15 @@ func (c *Coordinator) forget(before time.Time) {
 	}
 }
 
-// Count is how many turns run here.
+// Count returns how many turns are running here.
 func (c *Coordinator) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.turns)
 }
 
-// Running gives the turn that runs on a thread in this process, or the last one
-// if it ended within the last minute; nil for none.
+// Running returns the turn that is running on a thread in this process, or the last one if it ended
+// within the last minute; nil if there is none.
 func (c *Coordinator) Running(key persistence.Key) *Turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +101,8 @@ func (c *Coordinator) Running(key persistence.Key) *Turn {
 	return c.finished[key]
 }
 
-// Busy says whether a turn runs on the thread, on any instance. The error is the
-// store's, ErrNotFound for no such thread excluded: nothing runs on it.
+// Busy reports whether a turn is running on the thread, on any instance. It returns the store's
+// errors, except ErrNotFound: nothing runs on a thread that does not exist.
 func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, error) {
 	c.mu.Lock()
 	t := c.turns[key]
@@ -118,9 +117,9 @@ func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, erro
 	return err == nil, err
 }
 
-// Asked finds the message of the user that is to be answered again: that of the id, or
-// the one that the message of the id answers; without such a message, the last one. ErrEmpty
-// says that the user has said nothing.
+// Asked finds the user's message that should be answered again: the one with the id, or the one
+// that the message with the id answers; without an id, the last one. ErrEmpty means that the user
+// has said nothing.
 func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID string) (string, error) {
 	thread, err := c.cfg.Store.Replay(ctx, key, maxReplay)
 	if err != nil {
@@ -138,9 +137,8 @@ func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID 
 	return "", fmt.Errorf("find message: %w", ErrEmpty)
 }
 
-// Interrupt stops the turn that runs on a thread, on whatever instance: here at
-// once, elsewhere within a few seconds. What was said so far is kept. ErrIdle
-// says that none runs.
+// Interrupt stops the turn that is running on a thread, on any instance: here at once, elsewhere
+// within a few seconds. The text so far is kept. ErrIdle means that none is running.
 func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error {
 	c.mu.Lock()
 	t := c.turns[key]
@@ -166,10 +164,10 @@ func (c *Coordinator) InterruptAll() {
 	}
 }
 
-// Turn begins a turn: it saves the user's message and returns. The turn goes on
-// when ctx ends, and always ends with a message of the assistant. The errors
-// are ErrBusy, ErrEmpty, ErrTooLarge, ErrProvider, ErrTools, ErrClosed, those of
-// Opening, and the store's; nothing is saved then.
+// Turn begins a turn: it saves the user's message and returns. The turn goes on when ctx ends, and
+// always ends with an assistant message. The errors are ErrBusy, ErrEmpty, ErrTooLarge,
+// ErrProvider, ErrTools, ErrClosed, those of Opening, and the store's; in these cases nothing is
+// saved.
 func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) {
 	if err := req.validate(); err != nil {
 		return nil, fmt.Errorf("begin turn: %w", err)
@@ -206,8 +204,8 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 	return t, nil
 }
 
-// refusal says whether an error is the store's answer. After any other one, the
-// turn may have begun in the database all the same.
+// refusal reports whether an error is the store's refusal. After any other error, the turn may have
+// begun in the database all the same.
 func refusal(err error) bool {
 	for _, known := range []error{ErrBusy, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict} {
 		if errors.Is(err, known) {
@@ -217,7 +215,7 @@ func refusal(err error) bool {
 	return false
 }
 
-// enter gives the thread to a turn, as far as this process is concerned.
+// enter gives the thread to a turn within this process.
 func (c *Coordinator) enter(t *Turn) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,19 +240,18 @@ func (c *Coordinator) leave(t *Turn, finished bool) {
 	}
 }
 
-// Decision is a user's answer to the question whether a tool may run.
+// Decision is a user's decision on whether a tool may run.
 type Decision struct {
-	// ToolCallID and Nonce are those of the question.
+	// ToolCallID and Nonce identify the approval.
 	ToolCallID string
 	Nonce      string
 	Approved   bool
-	// By is who answers, for the record.
+	// By is who decided, for the record.
 	By string
 }
 
-// Decide takes a user's answer for the turn that waits for it: here at once, on
-// another instance within a few seconds. ErrNotAsked says that no question with
-// this nonce is open for the call.
+// Decide passes a user's decision to the turn that waits for it: here at once, on another instance
+// within a few seconds. ErrNotAsked means that no approval with this nonce is open for the call.
 func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decision) error {
 	err := c.cfg.Store.AnswerApproval(ctx, key, d.ToolCallID, d.Nonce, d.By, d.Approved)
 	if errors.Is(err, persistence.ErrNotFound) {
@@ -275,12 +272,12 @@ func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decisio
 	return nil
 }
 
-// Talked says that something was said on a thread outside of a text turn, in a
-// voice call: the thread gets a title if it has none. It returns at once.
+// Talked reports that something was said on a thread in a voice call: the thread gets a title if it
+// has none. It returns at once.
 func (c *Coordinator) Talked(key persistence.Key) { c.titles.ask(key) }
 
-// Title asks the thread's model for a title of a text, as the instructions say,
-// and gives it cleaned and cut. What it took is recorded with the thread.
+// Title asks the thread's model for a title of a text, following the instructions, and returns it
+// cleaned and shortened. The cost is recorded with the thread.
 func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
 	return c.cfg.title(ctx, key, instructions, text)
 }

@@ -10,10 +10,10 @@ import (
 // Course is what a turn spent its time on.
 type Course struct {
 	Begun, Ended time.Time
-	// FirstToken is how long it took until the first piece of the answer; 0 is never.
+	// FirstToken is the time until the first piece of the answer; 0 means never.
 	FirstToken time.Duration
-	// Requests are those to the model, Tools the calls that have ended, Saves the
-	// transactions, the first maxSaves of them.
+	// Requests are the requests to the model, Tools the finished tool calls, Saves the
+	// transactions, up to the first maxSaves.
 	Requests []persistence.ResponseRecord
 	Tools    []toolkit.Record
 	Saves    []Interval

@@ -12,57 +12,54 @@ import (
 )
 
 const (
-	// tellEvery is how often the text so far is told to the thread's watchers.
+	// tellEvery is how often the text so far is sent to the thread's watchers.
 	tellEvery = 120 * time.Millisecond
 	// saveEvery is how often it is saved.
 	saveEvery = time.Second
-	// maxAnswer bounds the text of a turn, in bytes, maxReasoning what the model
-	// thinks, and maxOutputs the inputs and outputs of its tools: a message has room
-	// for all.
+	// maxAnswer limits the text of a turn, in bytes, maxReasoning the model's reasoning, and
+	// maxOutputs the inputs and outputs of its tools: together they fit into a message.
 	maxAnswer    = 1 << 20
 	maxReasoning = 256 << 10
 	maxOutputs   = 2 << 20
 )
 
-// publisher tells the watchers of a thread.
+// publisher sends events to the watchers of a thread.
 type publisher func(kind persistence.EventType, data any)
 
-// draft is the assistant's message while it grows. It tells those who follow the
-// turn of every change, and the thread's watchers of the text so far. It belongs
-// to the turn's goroutine.
+// draft is the growing assistant message. It reports every change to those who follow the turn, and
+// the text so far to the thread's watchers. It belongs to the turn's goroutine.
 type draft struct {
 	msg     persistence.Message
 	events  *eventLog
 	publish publisher
 
-	text      strings.Builder // of the part that grows
-	blockID   string          // of that part; empty while none grows
-	reasoning bool            // that part is what the model thinks
+	text      strings.Builder // of the growing part
+	blockID   string          // of that part; empty if none is growing
+	reasoning bool            // that part is reasoning
 	blocks    map[bool]int    // parts so far, by reasoning
 	size      int             // bytes of text
 	thought   int             // bytes of reasoning
 	outputs   int             // bytes of tool inputs and outputs
 	inStep    bool
-	failing   bool // what is said now says why the turn failed
+	failing   bool // the text being added says why the turn failed
 
 	saveAt time.Time // zero: nothing to save
-	tellAt time.Time // zero: nothing to tell
+	tellAt time.Time // zero: nothing to send
 	told   time.Time
-	// toldBytes is how much of the text was told.
+	// toldBytes is how much of the text was sent.
 	toldBytes int
-	// shape counts the changes other than words that were added to the last part.
+	// shape counts all changes except additions to the last part.
 	shape int
 	saved savedDraft
 }
 
-// savedDraft says what of a draft is saved: the last part, as long as nothing else has
-// changed.
+// savedDraft is what was saved of a draft; it can be extended as long as only the last part grows.
 type savedDraft struct {
 	shape, bytes int
 	any          bool
 }
 
-// mark is what is saved with the draft as it is now.
+// mark returns the state that is saved with the current draft.
 func (d *draft) mark() savedDraft {
 	m := savedDraft{shape: d.shape, any: d.blockID != "" && !d.reasoning}
 	if m.any {
@@ -71,8 +68,8 @@ func (d *draft) mark() savedDraft {
 	return m
 }
 
-// added is what was added to the last part, and nothing else, since it was saved; nil
-// where the whole message has to be.
+// added returns what was added to the last part since it was saved, if nothing else has changed;
+// nil if the whole message must be saved.
 func (d *draft) added() *persistence.Draft {
 	now := d.mark()
 	if !now.any || !d.saved.any || d.saved.shape != now.shape || d.saved.bytes == 0 {
@@ -90,7 +87,7 @@ func newDraft(meta persistence.Metadata, events *eventLog, publish publisher) *d
 	}}
 }
 
-// emit tells those who follow the turn.
+// emit sends an event to those who follow the turn.
 func (d *draft) emit(e Event) {
 	e.MessageID = d.msg.ID
 	e.Notice = d.failing && e.TextID != ""
@@ -107,7 +104,7 @@ func (d *draft) startStep(first bool) {
 	d.emit(Event{Type: EventStepStart})
 }
 
-// finishStep tells that a step is over, if one is not.
+// finishStep announces that the current step, if any, is over.
 func (d *draft) finishStep() {
 	if d.inStep {
 		d.inStep = false
@@ -115,9 +112,9 @@ func (d *draft) finishStep() {
 	}
 }
 
-// say adds words. It reports false when there is no more room.
+// say adds text. It returns false if there is no more room.
 func (d *draft) say(text string) bool {
-	// What cannot be saved is left out, so that the text here is as long as there.
+	// Remove what cannot be stored, so that text has the same length here and there.
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	if d.size+len(text) > maxAnswer {
 		return false
@@ -127,7 +124,7 @@ func (d *draft) say(text string) bool {
 	return true
 }
 
-// think adds what the model thinks, as far as there is room.
+// think adds the model's reasoning, as far as there is room.
 func (d *draft) think(text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if d.thought += len(text); d.thought <= maxReasoning {
@@ -164,12 +161,12 @@ func (d *draft) grow(reasoning bool, text string) {
 	d.changed()
 }
 
-// reasoningPart is a part with what the model thinks, as the AI SDK has it.
+// reasoningPart returns a part with reasoning, in the form of the AI SDK.
 func reasoningPart(text string) persistence.Part {
 	return persistence.Part{Type: "reasoning", Raw: toolkit.Encode(map[string]string{"type": "reasoning", "text": text})}
 }
 
-// endBlock ends the part that grows.
+// endBlock ends the growing part.
 func (d *draft) endBlock() {
 	if d.blockID == "" {
 		return
@@ -183,7 +180,7 @@ func (d *draft) endBlock() {
 	d.blockID = ""
 }
 
-// notice says something in our own words.
+// notice adds text of our own.
 func (d *draft) notice(text string) {
 	if d.size == 0 {
 		d.note(extraNotice, true)
@@ -215,8 +212,8 @@ func (d *draft) set(i int, part persistence.Part) {
 	d.changed()
 }
 
-// step returns the parts of the step that a part belongs to, from its beginning to the end
-// of the message, and the index of the first.
+// step returns the parts from the beginning of the step that a part belongs to until the end of the
+// message, and the index of the first.
 func (d *draft) step(of int) (parts []persistence.Part, first int) {
 	for first = of; first > 0 && d.msg.Parts[first].Type != "step-start"; {
 		first--
@@ -224,7 +221,7 @@ func (d *draft) step(of int) (parts []persistence.Part, first int) {
 	return slices.Clone(d.msg.Parts[first:]), first
 }
 
-// changed notes that the message has something to be told and saved.
+// changed records that there is something to send and save.
 func (d *draft) changed() {
 	if d.saveAt.IsZero() {
 		d.saveAt = time.Now().Add(saveEvery)
@@ -234,7 +231,7 @@ func (d *draft) changed() {
 	}
 }
 
-// tell tells the watchers what is due: what was added to the text.
+// tell sends watchers what is due: the text that was added.
 func (d *draft) tell(now time.Time) {
 	if !d.tellAt.IsZero() && !now.Before(d.tellAt) {
 		d.tellAt, d.told = time.Time{}, now
@@ -245,7 +242,7 @@ func (d *draft) tell(now time.Time) {
 	}
 }
 
-// snapshot returns the message as it is now, for another goroutine to save.
+// snapshot returns the current message, for another goroutine to save.
 func (d *draft) snapshot() persistence.Message {
 	m := d.msg
 	m.Parts = slices.Clone(m.Parts)
@@ -257,7 +254,7 @@ func (d *draft) snapshot() persistence.Message {
 	return m
 }
 
-// shrink makes a message that the store refuses as small as it must be.
+// shrink makes a message that the store refuses as small as necessary.
 func (d *draft) shrink() {
 	const enough = 100_000 // characters of all texts
 	left := enough

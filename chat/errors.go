@@ -8,36 +8,34 @@ import (
 )
 
 var (
-	// ErrBusy says that a turn runs on the thread, here or on another instance.
+	// ErrBusy means that a turn is running on the thread, here or on another instance.
 	ErrBusy = errors.New("a turn is running on this thread")
-	// ErrIdle says that no turn runs on the thread.
+	// ErrIdle means that no turn runs on the thread.
 	ErrIdle = errors.New("no turn is running on this thread")
-	// ErrClosed says that the coordinator ends, or has ended.
+	// ErrClosed means that the coordinator ends, or has ended.
 	ErrClosed = errors.New("the server is shutting down")
-	// ErrEmpty says that there is nothing to answer.
+	// ErrEmpty means that there is nothing to answer.
 	ErrEmpty = errors.New("the message is empty")
-	// ErrTooLarge says that a text or an output is above its limit; the text of
-	// the error names both.
+	// ErrTooLarge means that a text or an output exceeds its limit; the error names both.
 	ErrTooLarge = errors.New("too large")
-	// ErrProvider says that a provider is not set up.
+	// ErrProvider means that a provider is not configured.
 	ErrProvider = errors.New("no such provider")
-	// ErrTools says that declared tools cannot be used; the text names the reason.
+	// ErrTools means that declared tools cannot be used; the error says why.
 	ErrTools = errors.New("bad tools")
-	// ErrImages says that images cannot be taken; the text names the reason.
+	// ErrImages means that images cannot be used; the error says why.
 	ErrImages = errors.New("bad images")
-	// ErrUnknownCall says that no message asked for a call. It comes in a [CallError].
+	// ErrUnknownCall means that no message made such a call. It is wrapped in a [CallError].
 	ErrUnknownCall = errors.New("no open tool call has this id")
-	// ErrAnswered says that a call has its result. It comes in a [CallError].
+	// ErrAnswered means that a call already has its result. It is wrapped in a [CallError].
 	ErrAnswered = errors.New("the tool call has already been answered")
-	// ErrNotAsked says that the user is not being asked about a call, or no longer, or
-	// that the nonce is not that of the question. It comes in a [CallError].
+	// ErrNotAsked means that the user is not, or no longer, asked about a call, or that the nonce
+	// is wrong. It is wrapped in a [CallError].
 	ErrNotAsked = errors.New("no approval with this nonce is pending")
-	// ErrReplayGone says that the events asked for are no longer kept: read the
-	// message instead.
+	// ErrReplayGone means that the requested events are no longer kept: read the message instead.
 	ErrReplayGone = errors.New("these events of the turn are no longer kept")
 )
 
-// CallError is an error about one call of a tool.
+// CallError is an error about one tool call.
 type CallError struct {
 	CallID string
 	Err    error
@@ -47,14 +45,14 @@ func (e *CallError) Error() string { return fmt.Sprintf("tool call %q: %v", e.Ca
 
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Causes for which the context of a turn ends.
+// Causes that end a turn's context.
 var (
 	errInterrupted = errors.New("interrupted")
 	errShutdown    = errors.New("the server stopped")
 	errLost        = errors.New("the thread was deleted, or another turn took it")
 )
 
-// asError gives a provider's failure in words for a user.
+// asError describes a provider's failure for a user.
 func asError(provider string, err error) *llm.Error {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return e

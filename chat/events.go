@@ -9,7 +9,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Limits of what a turn keeps for those who follow it.
+// Limits of what a turn keeps for its followers.
 const (
 	maxEvents     = 50_000
 	maxEventBytes = 16 << 20
@@ -18,26 +18,26 @@ const (
 // EventType is the kind of an [Event].
 type EventType string
 
-// The kinds of events, in the order in which a turn has them. A step is one
-// request to the model, with the calls that it asks for.
+// The kinds of events, in the order in which they occur in a turn. A step is one request to the
+// model, with the resulting calls.
 const (
 	EventStart     EventType = "start"
 	EventStepStart EventType = "step-start"
 	EventTextStart EventType = "text-start" // of the block TextID
 	EventTextDelta EventType = "text-delta"
 	EventTextEnd   EventType = "text-end"
-	// What the model thinks, where its provider tells that; blocks as those of text.
+	// The model's reasoning, if its provider reports it, in blocks like text.
 	EventReasoningStart EventType = "reasoning-start"
 	EventReasoningDelta EventType = "reasoning-delta"
 	EventReasoningEnd   EventType = "reasoning-end"
 	EventToolInput      EventType = "tool-input"    // the model calls Call
-	EventToolApproval   EventType = "tool-approval" // the user is asked whether Call may run
-	EventToolDecided    EventType = "tool-decided"  // the user has answered that, or nobody will
-	EventToolAsked      EventType = "tool-asked"    // the caller must run Call now, and deliver its result
+	EventToolApproval   EventType = "tool-approval" // the user is asked to approve Call
+	EventToolDecided    EventType = "tool-decided"  // the user has decided, or nobody will
+	EventToolAsked      EventType = "tool-asked"    // the caller must run Call now and deliver its result
 	EventToolProgress   EventType = "tool-progress" // of Call
 	EventToolOutput     EventType = "tool-output"   // Call has its result, or an error
 	EventStepFinish     EventType = "step-finish"
-	// EventFinish is the last one, with Result. Nothing follows it.
+	// EventFinish is the last event, with Result.
 	EventFinish EventType = "finish"
 )
 
@@ -50,33 +50,33 @@ type Event struct {
 	MessageID string
 	TextID    string
 	Delta     string
-	// Notice says that the text is not the model's: it says why the turn failed,
-	// as Result.Err will.
+	// Notice means that the text is not the model's: it says why the turn failed, as Result.Err
+	// will.
 	Notice bool
 	Call   *EventCall
 	Result *Result
 }
 
-// EventCall is the call of a tool, as far as an event knows it.
+// EventCall is a tool call, with what an event knows about it.
 type EventCall struct {
 	ID       string
 	Name     string
 	Executor toolkit.Executor
-	// Dynamic says that its part is a dynamic-tool.
+	// Dynamic means that its part is a dynamic-tool.
 	Dynamic bool
-	// Input is JSON, with secrets masked but for EventToolAsked, whose caller needs
-	// them. Arguments, on that only, is the same as the model wrote it.
+	// Input is JSON, with secrets masked except in EventToolAsked, whose caller needs them.
+	// Arguments, there only, is the input as the model wrote it.
 	Input     json.RawMessage
 	Arguments string
-	// Output is set by success, Error by failure; both on EventToolOutput only.
+	// Output is set on success, Error on failure, both only in EventToolOutput.
 	Output json.RawMessage
 	Error  string
-	// Nonce of EventToolApproval comes back with the answer, see [Decision].
+	// Nonce, in EventToolApproval, must be sent back with the decision; see [Decision].
 	Nonce string
-	// Approved, and Reason unless the user has said it, of EventToolDecided.
+	// Approved and, unless the user decided, Reason are set in EventToolDecided.
 	Approved bool
 	Reason   string
-	// Progress of EventToolProgress.
+	// Progress, in EventToolProgress.
 	Message string
 	Percent float64
 	Data    json.RawMessage
@@ -90,14 +90,14 @@ func (e Event) size() int {
 	return n
 }
 
-// eventLog keeps the events of a turn for any number of readers.
+// eventLog keeps a turn's events for any number of readers.
 type eventLog struct {
 	mu     sync.Mutex
 	events []Event
 	first  int // the index of events[0]
 	bytes  int
 	ended  bool
-	// more is closed when there is something new; nil while nobody waits.
+	// more is closed when there is something new; nil while nobody is waiting.
 	more chan struct{}
 }
 
@@ -122,7 +122,7 @@ func (l *eventLog) add(e Event) {
 	}
 }
 
-// from gives the events from an index on, or what to wait for.
+// from returns the events from an index on, or a channel to wait for.
 func (l *eventLog) from(index int) (events []Event, more <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// finalTimeout is how long those who wait for a turn wait for its end to be
-	// saved, and how long a server that stops tries to.
+	// finalTimeout is how long those who wait for a turn wait for its end to be saved, and how long
+	// a stopping server keeps trying.
 	finalTimeout = 20 * time.Second
-	// outageTimeout is how long a turn goes on trying to save its end.
+	// outageTimeout is how long a turn keeps trying to save its end.
 	outageTimeout = time.Hour
 )
 
@@ -41,7 +41,7 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	usage := t.steps.usage
 	meta := &d.msg.Metadata
 	meta.Status = status
-	// The first token of a turn takes a millisecond at least, and so does the turn.
+	// The first token of a turn, and the turn, take at least a millisecond.
 	meta.LatencyMS = map[string]int64{"total": max(time.Since(t.begun).Milliseconds(), t.steps.firstMS)}
 	if t.steps.firstMS > 0 {
 		meta.LatencyMS["first_token"] = t.steps.firstMS
@@ -57,7 +57,7 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	r.Shutdown = status == persistence.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
 }
 
-// fail says in the message why the turn failed.
+// fail explains in the message why the turn failed.
 func (t *Turn) fail(failure *llm.Error) {
 	t.tools.close("the answer broke off before this call could run")
 	t.draft.note(extraError, map[string]string{"kind": string(failure.Kind), "message": failure.Message})
@@ -71,8 +71,8 @@ func (t *Turn) fail(failure *llm.Error) {
 	}
 }
 
-// saveEnd saves the finished message and gives up the thread. It reports false when
-// the database was away for as long as patience.
+// saveEnd saves the finished message and releases the thread. It returns false if the database was
+// unavailable for as long as patience.
 func (t *Turn) saveEnd(patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), patience)
 	defer cancel()
@@ -83,10 +83,10 @@ func (t *Turn) saveEnd(patience time.Duration) bool {
 	return err == nil || ctx.Err() == nil
 }
 
-// insist goes on trying to save the end of a turn after all who waited for it have
-// their answer. A server that stops gives up after some time.
+// insist keeps trying to save the end of a turn after everybody who waited has the answer. A
+// stopping server gives up after some time.
 func (t *Turn) insist() {
-	t.log.Warn("the database is away, the end of the turn waits for it")
+	t.log.Warn("database unavailable, end of the turn waits for it")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), outageTimeout)
 	defer cancel()
 	defer context.AfterFunc(t.ending, func() {
@@ -98,7 +98,7 @@ func (t *Turn) insist() {
 	}
 }
 
-// writeEnd saves the end until that is done, can never be, or ctx ends.
+// writeEnd saves the end until that succeeds, can never succeed, or ctx ends.
 func (t *Turn) writeEnd(ctx context.Context) error {
 	result := t.result
 	result.Message = persistence.Message{ID: t.message, Role: t.draft.msg.Role, Metadata: t.draft.msg.Metadata}
@@ -129,15 +129,15 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 		result.Message = saved
 	}
 	select {
-	case <-t.done: // it has been told
+	case <-t.done: // it has been announced
 	default:
 		t.result = result
 	}
 	return err
 }
 
-// abandon ends a turn of which nobody knows whether it has begun: the connection
-// may have broken after the commit.
+// abandon ends a turn that may or may not have begun: the connection may have broken after the
+// commit.
 func (t *Turn) abandon() {
 	t.draft.msg.Metadata.Status = persistence.StatusFailed
 	t.draft.note(extraNotice, true)

@@ -17,21 +17,20 @@ const (
 )
 
 const (
-	// maxReplay is how many messages of a thread are looked at for a request.
+	// maxReplay is how many messages of a thread are considered for a request.
 	maxReplay = 400
 )
 
-// HistoryConfig says how much of a thread a request holds. The zero value means
-// the defaults.
+// HistoryConfig limits how much of a thread a request contains. The zero value means the defaults.
 type HistoryConfig struct {
-	// MaxTurns is the largest number of turns. A turn is what a user writes, with
-	// all that answers it. When there are more, a quarter of MaxTurns goes at once,
-	// so that the beginning stays the same for some turns.
+	// MaxTurns limits the number of turns. A turn is a user's message with everything that answers
+	// it. If there are more, a quarter of MaxTurns is dropped at once, so that the beginning stays
+	// the same for some turns.
 	MaxTurns int
-	// MaxTokens is the size by the heuristic of four characters to a token, tool
-	// inputs and outputs included.
+	// MaxTokens limits the size, estimated at four characters per token, including tool inputs and
+	// outputs.
 	MaxTokens int
-	// TrimChunkTokens is how far below MaxTokens trimming goes.
+	// TrimChunkTokens is how far below MaxTokens to trim.
 	TrimChunkTokens int
 }
 
@@ -45,13 +44,13 @@ func (h HistoryConfig) withDefaults() HistoryConfig {
 	return h
 }
 
-// Messages turns what was said in a thread since its last reset, the oldest
-// first, into the messages of a request to the provider of that name.
+// Messages turns what was said in a thread since its last reset, oldest first, into the messages of
+// a request to that provider.
 //
-// A call and its result are never apart: what has no result gets one that says
-// so. Interrupted voice answers appear as heard. Where it is too much, whole
-// turns are left out from the beginning, all but their system messages. The
-// same thread with more turns gives the same beginning until the next trim.
+// A call and its result stay together: a call without a result gets one that says so. Interrupted
+// voice answers appear as heard. If it is too long, whole turns are dropped from the beginning,
+// except their system messages. As the thread grows, the beginning stays the same until the next
+// trim.
 func (h HistoryConfig) Messages(thread []persistence.Message, provider string) []llm.Message {
 	kept := h.entries(thread, provider)
 	messages := make([]llm.Message, len(kept))
@@ -61,7 +60,7 @@ func (h HistoryConfig) Messages(thread []persistence.Message, provider string) [
 	return messages
 }
 
-// entries is Messages, with the images still to be read.
+// entries is Messages before images are read.
 func (h HistoryConfig) entries(thread []persistence.Message, provider string) []entry {
 	h = h.withDefaults()
 	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4}
@@ -70,7 +69,7 @@ func (h HistoryConfig) entries(thread []persistence.Message, provider string) []
 	}
 	kept := h.trim(c.entries)
 	for i, e := range kept {
-		// The model may see the last results for the first time: they are whole.
+		// The model may see the last results for the first time, so they are not cut.
 		if e.full != "" && e.from == c.lastAssistant {
 			kept[i].Content = e.full
 		}
@@ -78,8 +77,8 @@ func (h HistoryConfig) entries(thread []persistence.Message, provider string) []
 	return kept
 }
 
-// alignStart drops messages from the beginning of a thread of which only the last
-// are known, so that trimming starts at the same message for many turns.
+// alignStart drops messages from the beginning of a thread of which only the last are known, so
+// that trimming starts at the same message for many turns.
 func alignStart(thread []persistence.Message) []persistence.Message {
 	if len(thread) < 2 {
 		return thread
@@ -94,10 +93,10 @@ func alignStart(thread []persistence.Message) []persistence.Message {
 	return thread[i:]
 }
 
-// answersTo are what was answered to a message of the user, next to it.
+// answersTo returns the answers right after a user's message.
 func answersTo(thread []persistence.Message, id string) []persistence.Message {
 	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id }) + 1
-	if begin == 0 { // a reset has put it out of sight, or it is long ago
+	if begin == 0 { // a reset has hidden it, or it is too old
 		return nil
 	}
 	end := begin
@@ -107,7 +106,7 @@ func answersTo(thread []persistence.Message, id string) []persistence.Message {
 	return thread[begin:end]
 }
 
-// withoutAnswers leaves out a message of the user, and what was answered to it.
+// withoutAnswers removes a user's message and its answers.
 func withoutAnswers(thread []persistence.Message, id string) []persistence.Message {
 	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id })
 	if begin < 0 {
@@ -116,8 +115,8 @@ func withoutAnswers(thread []persistence.Message, id string) []persistence.Messa
 	return slices.Concat(thread[:begin], thread[begin+1+len(answersTo(thread, id)):])
 }
 
-// withoutOpenCalls leaves out the calls without a result: they run while the
-// question is asked, and one of them asks it.
+// withoutOpenCalls removes the calls without a result: they are running while the question is
+// asked, and one of them asks it.
 func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 	kept := slices.Clone(thread)
 	for i := range kept {
@@ -131,11 +130,11 @@ func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 // unit is what is trimmed at once: a turn.
 type unit struct {
 	start, end int
-	opening    int // tokens of what opens it
+	opening    int // tokens of its opening
 	rest       int // tokens of the answer
 	system     int // tokens of system messages, which stay
-	// more is what the last message of the answer takes as long as it is the
-	// last: its outputs are whole then.
+	// more is how many more tokens the last message of the answer takes while it is the last,
+	// because its outputs are not cut then.
 	more   int
 	answer *persistence.Message
 }
@@ -173,9 +172,8 @@ func units(all []entry) []unit {
 	return found
 }
 
-// trim leaves out turns. It repeats the decisions of the earlier turns, one after
-// the other, so that each comes to the same beginning as the one before it unless
-// it has to trim by itself.
+// trim drops turns. It repeats the decisions of the earlier turns one by one, so that each turn
+// arrives at the same beginning as the one before, unless it has to trim itself.
 func (h HistoryConfig) trim(all []entry) []entry {
 	turns := units(all)
 	start, total, answered := 0, 0, 0

@@ -209,7 +209,7 @@ func checkStep(t *testing.T, h chat.HistoryConfig, where string, before, got []l
 	}
 }
 
-// stable says whether a request begins with all of the earlier one. Of its last
+// stable reports whether a request begins with all of the earlier one. Of its last
 // messages the outputs may be shorter now.
 func stable(before, got []llm.Message) bool {
 	return len(got) >= len(before) && slices.EqualFunc(before, got[:len(before)], func(a, b llm.Message) bool {

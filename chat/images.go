@@ -19,11 +19,11 @@ import (
 const (
 	// MaxImages is how many images one message may have.
 	MaxImages = 10
-	// maxShown is how many images of a conversation a model is shown, the last ones,
-	// and maxShownBytes their size together.
+	// maxShown is how many of a conversation's last images a model gets, and maxShownBytes their
+	// total size.
 	maxShown      = 20
 	maxShownBytes = 20 << 20
-	// imageTokens is what an image counts by the heuristic.
+	// imageTokens is the estimated cost of an image, in tokens.
 	imageTokens = 800
 
 	lostImage = "(An image that can no longer be shown.)"
@@ -37,8 +37,7 @@ type Image struct {
 	URL string `json:"url"`
 }
 
-// savedImages are images of the thread by their ids. One that is gone is
-// in the message all the same, which says so.
+// savedImages are images of the thread by id. A message keeps an image that is gone, and says so.
 func savedImages(ctx context.Context, store *persistence.Store, key persistence.Key, ids []string) ([]Image, error) {
 	all := make([]Image, 0, len(ids))
 	for _, id := range ids {
@@ -55,7 +54,7 @@ func (i Image) part() persistence.Part {
 	return persistence.Part{Type: "file", Raw: toolkit.Encode(map[string]string{"type": "file", "mediaType": i.MediaType, "url": i.URL})}
 }
 
-// data reads a data URL; ok is false for another one.
+// data reads a data URL; ok is false for other URLs.
 func (i Image) data() (mediaType string, data []byte, ok bool) {
 	rest, ok := strings.CutPrefix(i.URL, "data:")
 	if !ok {
@@ -67,7 +66,7 @@ func (i Image) data() (mediaType string, data []byte, ok bool) {
 	return mediaType, data, ok && err == nil
 }
 
-// imageOf returns the image that a part is; ok is false for another part.
+// imageOf returns the image in a part; ok is false for other parts.
 func imageOf(p *persistence.Part) (i Image, ok bool) {
 	if p.Type != "file" || json.Unmarshal(p.Raw, &i) != nil {
 		return Image{}, false
@@ -75,8 +74,8 @@ func imageOf(p *persistence.Part) (i Image, ok bool) {
 	return i, slices.Contains(persistence.ImageTypes, i.MediaType)
 }
 
-// keepImages saves the images that came as data URLs beside the thread, so that its messages
-// only name them.
+// keepImages saves images that came as data URLs with the thread, so that its messages only name
+// them.
 func keepImages(b *persistence.Batch, thread string, images []Image, quota int64) ([]Image, error) {
 	kept := slices.Clone(images)
 	for n, i := range kept {
@@ -96,7 +95,7 @@ func keepImages(b *persistence.Batch, thread string, images []Image, quota int64
 	return kept, nil
 }
 
-// checkImages says why images cannot be taken (ErrImages).
+// checkImages says why images cannot be used (ErrImages).
 func checkImages(images []Image, saved int) error {
 	if n := len(images) + saved; n > MaxImages {
 		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, n, MaxImages)
@@ -112,14 +111,14 @@ func checkImages(images []Image, saved int) error {
 	return nil
 }
 
-// Media keeps the images and sounds that tools return beside the threads of their calls.
+// Media saves images and sounds that tools return with the threads of their calls.
 type Media struct {
 	Store *persistence.Store
-	// Quota is how many bytes the images of one owner may have; 0 is no limit.
+	// Quota limits the bytes of all images of one owner; 0 means no limit.
 	Quota int64
 }
 
-// SaveMedia keeps data that is an image or a sound by its header.
+// SaveMedia saves data that is an image or a sound by its header.
 func (m Media) SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error) {
 	i, err := persistence.NewImage(data)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // contextTimeout is how long a turn waits for its context.
 const contextTimeout = 2 * time.Second
 
-// prompt makes the messages of a turn's requests out of its thread.
+// prompt makes the messages of a turn's requests from its thread.
 type prompt struct {
 	store    *persistence.Store
 	history  HistoryConfig
@@ -23,7 +23,7 @@ type prompt struct {
 	log      *slog.Logger
 }
 
-// build reads what was said, with what the request asks at its end.
+// build reads what was said, and puts what the request asks at the end.
 func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]llm.Message, error) {
 	thread, err := p.store.Replay(ctx, req.Key, maxReplay)
 	if err != nil {
@@ -46,8 +46,8 @@ func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]ll
 	return p.show(ctx, req.Key, p.history.entries(thread, p.provider)), nil
 }
 
-// remember returns a step with calls as later turns will read it, but with all
-// secrets: the model needs them to go on.
+// remember returns a step with calls as later turns will read it, but with all secrets, which the
+// model needs to go on.
 func (p *prompt) remember(ctx context.Context, key persistence.Key, d *draft, calls []*call) []llm.Message {
 	parts, first := d.step(calls[0].part)
 	for _, c := range calls {
@@ -56,7 +56,7 @@ func (p *prompt) remember(ctx context.Context, key persistence.Key, d *draft, ca
 	h := HistoryConfig{MaxTokens: 1 << 30} // the last message is never cut anyway
 	step := persistence.Message{Role: persistence.RoleAssistant, Parts: parts}
 	messages := p.show(ctx, key, h.entries([]persistence.Message{step}, p.provider))
-	// The ids are those of the provider, which it may want to see again.
+	// The ids are the provider's own, which it may want to see again.
 	for i := range messages[0].ToolCalls {
 		messages[0].ToolCalls[i].ID = calls[i].Call.ID
 		messages[i+1].ToolCallID = calls[i].Call.ID
@@ -64,8 +64,7 @@ func (p *prompt) remember(ctx context.Context, key persistence.Key, d *draft, ca
 	return messages
 }
 
-// contextNote asks a builder for the note of a turn. A failure is no reason not to
-// answer.
+// contextNote asks a builder for the turn's context. The turn goes on without it if that fails.
 func contextNote(ctx context.Context, builder ContextBuilder, in ContextInput) (text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, contextTimeout)
 	defer cancel()
@@ -77,8 +76,7 @@ func contextNote(ctx context.Context, builder ContextBuilder, in ContextInput) (
 	return builder.Context(ctx, in)
 }
 
-// show puts the last images into the messages that have them. What cannot be read is
-// said in words.
+// show puts the last images into their messages. Unreadable ones are replaced by a remark.
 func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry) []llm.Message {
 	messages := make([]llm.Message, len(entries))
 	shown, size := 0, 0

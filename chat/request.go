@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// MaxText is the size of what a user writes in one turn, in bytes.
+	// MaxText limits what a user writes in one turn, in bytes.
 	MaxText = 256 << 10
-	// MaxInstructions is how many instructions one request may have.
+	// MaxInstructions limits the instructions in one request.
 	MaxInstructions = 50
 )
 
-// TurnRequest is what a turn answers. Key and one of Text, Instructions, Saved and
-// Question are needed.
+// TurnRequest is what a turn answers. Key is required, and one of Text, Instructions, Saved and
+// Question.
 type TurnRequest struct {
 	Key persistence.Key
 	// Text is what the user writes.
@@ -28,56 +28,51 @@ type TurnRequest struct {
 	// Images are shown with the text, and those of the thread that ImageIDs names.
 	Images   []Image
 	ImageIDs []string
-	// MessageID is the id that the user's message gets, empty for a new one; with
-	// Saved, the id that it has.
+	// MessageID is the id for the user's message, empty for a new one; with Saved, its present id.
 	MessageID string
 	// Extra is more metadata of the user's message.
 	Extra map[string]json.RawMessage
-	// Saved says that the user's message is in the thread already, and wants another
-	// answer: in the request it comes last, without what was answered to it before.
+	// Saved means that the user's message is already in the thread and needs another answer: it
+	// comes last in the request, without its earlier answers.
 	Saved bool
-	// Replace, with Saved, leaves what was answered to it before out of later requests,
-	// too.
+	// Replace, with Saved, also leaves the earlier answers out of later requests.
 	Replace bool
-	// Question is asked for a tool call that has it as its input, and is saved
-	// nowhere else: it is the last message of the user in the requests of this turn.
+	// Question is the input of the tool call that asks it, and is saved nowhere else: it is the
+	// last user message in this turn's requests.
 	Question string
 	// AskedBy is the id of that call; the answer's metadata names it.
 	AskedBy string
 	// Instructions become system messages of the thread, before the text.
 	Instructions []string
-	// System stands behind the system prompt. A door that has such words gives
-	// the same in all turns of a thread.
+	// System follows the system prompt. It should be the same in all turns of a thread.
 	System string
-	// Provider, Model and MaxTokens are used where they are set; else what the
-	// thread's text session says, else the settings.
+	// Provider, Model and MaxTokens override the thread's text session, which overrides the
+	// settings.
 	Provider, Model string
 	MaxTokens       int
-	// Discard has a turn that fails leave nothing of the assistant to later requests.
+	// Discard makes a failed turn leave nothing of the assistant for later requests.
 	Discard bool
 	// NoServerTools leaves only the caller's tools.
 	NoServerTools bool
-	// Caller has the tools that the caller runs; nil for none.
+	// Caller holds the tools that the caller runs; nil for none.
 	Caller *CallerTools
-	// Opening is run in the transaction that begins the turn and saves the user's
-	// message: what it writes is there if, and only if, the turn has begun. It
-	// must not use the Store.
+	// Opening runs in the transaction that begins the turn and saves the user's message: what it
+	// writes exists if and only if the turn has begun. It must not use the Store.
 	Opening func(*persistence.Batch) error
-	// Closing is run in the transaction that ends the turn and saves its answer; of
-	// the result all is there but Message. It must not use the Store. When the
-	// process dies it is never run.
+	// Closing runs in the transaction that ends the turn and saves its answer; the result is
+	// complete except for Message. It must not use the Store. It never runs if the process dies.
 	Closing func(*persistence.Batch, Result) error
 }
 
-// CallerTools are tools that the caller of a turn runs.
+// CallerTools are tools run by the caller of a turn.
 type CallerTools struct {
 	Tools []toolkit.Definition
-	// Wait says that the turn waits for each result, which [Turn.Deliver] brings.
-	// Otherwise the turn ends with the calls open, in Result.ToolCalls.
+	// Wait means that the turn waits for each result, which [Turn.Deliver] delivers. Otherwise the
+	// turn ends with the calls open, in Result.ToolCalls.
 	Wait bool
 }
 
-// Validate says why tools that a caller declares cannot be used (ErrTools).
+// Validate says why a caller's tools cannot be used (ErrTools).
 func (t CallerTools) Validate() error {
 	if err := clienttool.New(toolkit.NewRegistry(), clienttool.Config{}).Declare(t.Tools); err != nil {
 		return fmt.Errorf("%w: %w", ErrTools, err)
@@ -90,7 +85,7 @@ func (r *TurnRequest) says() bool {
 	return strings.TrimSpace(r.Text) != "" || len(r.Images)+len(r.ImageIDs) > 0
 }
 
-// message is what the user says, with the note that stands before it in requests.
+// message returns what the user says, with the context that precedes it in requests.
 func (r *TurnRequest) message(note string) persistence.Message {
 	m := persistence.Message{ID: r.MessageID, Role: persistence.RoleUser}
 	for _, i := range r.Images {

@@ -17,16 +17,16 @@ const (
 	keepEvery = 2 * time.Second
 	// saveTimeout is how long one save may take while the turn goes on.
 	saveTimeout = 10 * time.Second
-	// lease is how long a turn that is not heard of holds its thread.
+	// lease is how long a silent turn holds its thread.
 	lease = 30 * time.Second
 )
 
 // write is a change that is saved with the turn.
 type write func(*persistence.Batch) error
 
-// keeper saves a turn while it runs, and keeps its thread. It saves beside the
-// turn, one save at a time: a slow database holds up neither the model's words nor
-// a tool. It belongs to the turn's goroutine.
+// keeper saves a turn while it runs, and keeps its thread. It saves in the background, one save at
+// a time: a slow database delays neither the model's text nor a tool. It belongs to the turn's
+// goroutine.
 type keeper struct {
 	ctx       context.Context // of the turn
 	stop      context.CancelCauseFunc
@@ -40,7 +40,7 @@ type keeper struct {
 
 	wake    chan struct{} // something may be due
 	pending []write       // to be saved, in their order
-	job     *job          // under way; nil for none
+	job     *job          // in progress, or nil
 	retryAt time.Time     // after a failure
 	keptAt  time.Time     // the last save
 	saves   []Interval    // that have ended
@@ -49,7 +49,7 @@ type keeper struct {
 // job is one save.
 type job struct {
 	message   *persistence.Message // nil if it has not changed
-	added     *persistence.Draft   // in its place, where that says it all
+	added     *persistence.Draft   // instead of message, if only text was added
 	mark      savedDraft
 	writes    []write
 	questions []asked
@@ -57,7 +57,7 @@ type job struct {
 	// What follows is read after done.
 	done    chan struct{}
 	took    Interval
-	stop    bool // somebody has asked to stop the turn
+	stop    bool // somebody asked to stop the turn
 	answers []persistence.Approval
 	err     error
 }
@@ -65,12 +65,11 @@ type job struct {
 // write saves a change soon.
 func (k *keeper) write(w write) { k.pending = append(k.pending, w) }
 
-// look asks for the user's answers now.
+// look checks for the user's decisions now.
 func (k *keeper) look() { k.keptAt = time.Time{} }
 
-// waitFor calls wait until something came. Whenever the turn may have something
-// to do by itself, wait hears of it and returns false; what is due is told and saved.
-// The error is errLost.
+// waitFor calls wait until it returns true. If the turn has something to do in the meantime, wait
+// is told and returns false; whatever is due is then sent and saved. The error is errLost.
 func (k *keeper) waitFor(wait func(wake <-chan struct{}) bool) error {
 	for {
 		timer := time.AfterFunc(time.Until(k.next()), k.awake)
@@ -103,14 +102,14 @@ func (k *keeper) awake() {
 	}
 }
 
-// next is when there is something to do.
+// next returns when there is something to do.
 func (k *keeper) next() time.Time {
 	if k.ctx.Err() != nil {
 		return time.Now().Add(keepEvery) // the end saves all
 	}
 	at := k.keptAt.Add(keepEvery)
 	if k.job != nil {
-		at = time.Now().Add(keepEvery) // its end wakes
+		at = time.Now().Add(keepEvery) // its end wakes us
 	} else if due := k.saveDue(); !due.IsZero() && due.Before(at) {
 		at = due
 	}
@@ -120,7 +119,7 @@ func (k *keeper) next() time.Time {
 	return at
 }
 
-// saveDue is when there is something to save, zero for nothing.
+// saveDue returns when there is something to save, zero for nothing.
 func (k *keeper) saveDue() time.Time {
 	due := k.draft.saveAt
 	if len(k.pending) > 0 || k.unasked() {
@@ -132,7 +131,7 @@ func (k *keeper) saveDue() time.Time {
 	return due
 }
 
-// unasked says whether there is a question that nobody has heard of.
+// unasked reports whether there is an approval that nobody knows about.
 func (k *keeper) unasked() bool {
 	for _, c := range k.questions.open {
 		if !c.asked {
@@ -142,13 +141,13 @@ func (k *keeper) unasked() bool {
 	return false
 }
 
-// tick tells and saves what is due.
+// tick sends and saves what is due.
 func (k *keeper) tick() error {
 	if err := k.collect(); err != nil {
 		return err
 	}
 	if k.ctx.Err() != nil {
-		return nil //nolint:nilerr // the end saves all
+		return nil //nolint:nilerr // the end saves everything
 	}
 	now := time.Now()
 	k.draft.tell(now)
@@ -159,7 +158,7 @@ func (k *keeper) tick() error {
 	return nil
 }
 
-// begin saves what there is to save, beside the turn.
+// begin starts saving in the background.
 func (k *keeper) begin(now time.Time) {
 	j := &job{writes: k.pending, questions: k.questions.snapshot(), done: make(chan struct{})}
 	if !k.draft.saveAt.IsZero() {
@@ -202,9 +201,8 @@ func (k *keeper) save(b *persistence.Batch, j *job) (err error) {
 	return err
 }
 
-// collect takes what came of a save that is done. It gives up only when the turn
-// has lost its thread (errLost); a database that is away for a moment loses
-// nothing, since everything is saved again.
+// collect takes the result of a finished save. It gives up only if the turn has lost its thread
+// (errLost). A database that is briefly unavailable loses nothing, since everything is saved again.
 func (k *keeper) collect() error {
 	j := k.job
 	if j == nil {
@@ -237,7 +235,7 @@ func (k *keeper) collect() error {
 		k.draft.saveAt = time.Now()
 	}
 	switch {
-	case k.ctx.Err() != nil: // the end saves all
+	case k.ctx.Err() != nil: // the end saves everything
 	case errors.Is(j.err, persistence.ErrNotFound):
 		k.stop(errLost)
 		return errLost
@@ -245,23 +243,23 @@ func (k *keeper) collect() error {
 		k.log.Warn("turn not saved, trying again", "error", j.err)
 		k.retryAt = time.Now().Add(saveEvery)
 	}
-	return nil //nolint:nilerr // it is saved again
+	return nil //nolint:nilerr // it will be saved again
 }
 
 // maxSaves is how many transactions the report of a turn lists.
 const maxSaves = 64
 
-// saved notes a transaction that has ended.
+// saved records a finished transaction.
 func (k *keeper) saved(took Interval) {
 	if len(k.saves) < maxSaves {
 		k.saves = append(k.saves, took)
 	}
 }
 
-// flush saves all there is, once, and waits for that: a tool does not run before its
-// call is on record. The error is errLost.
+// flush saves everything and waits for that: a tool does not run before its call is on record. The
+// error is errLost.
 func (k *keeper) flush() error {
-	for range 2 { // the save under way, and one with the rest
+	for range 2 { // the save in progress, and one with the rest
 		if k.job == nil && k.ctx.Err() == nil && (len(k.pending) > 0 || k.unasked()) && !time.Now().Before(k.retryAt) {
 			k.begin(time.Now())
 		}
@@ -276,11 +274,11 @@ func (k *keeper) flush() error {
 	return nil
 }
 
-// final saves the end of the turn, and what is pending: it tries until that is done
-// or can never be, or ctx ends.
+// final saves the end of the turn and what is pending. It tries until that succeeds, can never
+// succeed, or ctx ends.
 func (k *keeper) final(ctx context.Context, end write) error {
 	if k.job != nil {
-		<-k.job.done // it is over soon: it has its own time limit
+		<-k.job.done // it ends soon: it has its own time limit
 		_ = k.collect()
 	}
 	wait := backoff.NewExponentialBackOff()

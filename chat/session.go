@@ -13,10 +13,10 @@ import (
 	"voicebridge/toolkit"
 )
 
-// maxSnapshot is how many messages the snapshot of a session shows: the last.
+// maxSnapshot is how many of the last messages a session's snapshot shows.
 const maxSnapshot = 1000
 
-// SessionRequest is what a text session is made of. The zero value is useful.
+// SessionRequest is a request for a text session. The zero value is useful.
 type SessionRequest struct {
 	Provider string
 	Model    string
@@ -29,7 +29,7 @@ type SessionRequest struct {
 	Defaults json.RawMessage
 }
 
-// Session is a text session as its caller sees it: a thread, seen as text.
+// Session is a text session: a thread as text.
 type Session struct {
 	ID        string               `json:"id"`
 	Title     string               `json:"title"`
@@ -51,7 +51,7 @@ type SessionMessage struct {
 	ToolCalls  []SessionCall `json:"tool_calls,omitempty"`
 }
 
-// SessionCall is a call that the caller runs. Arguments is what the model wrote.
+// SessionCall is a call that the caller runs. Arguments is as the model wrote it.
 type SessionCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
@@ -109,15 +109,14 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 		return b.SaveTextSession(saved)
 	})
 	if err != nil {
-		// A thread without its session is of no use to anybody.
+		// A thread without its session is no use to anybody.
 		err = errors.Join(err, c.cfg.Store.DeleteThread(context.WithoutCancel(ctx), key))
 		return Session{}, fmt.Errorf("create session: %w", err)
 	}
 	return c.Session(ctx, key)
 }
 
-// Session reads a session. Every thread is one; ErrNotFound (of persistence) for
-// none.
+// Session reads a session. Every thread is one; persistence.ErrNotFound if it does not exist.
 func (c *Coordinator) Session(ctx context.Context, key persistence.Key) (Session, error) {
 	thread, err := c.cfg.Store.Thread(ctx, key)
 	if err != nil {
@@ -142,7 +141,7 @@ func (c *Coordinator) Session(ctx context.Context, key persistence.Key) (Session
 	return s, nil
 }
 
-// DeleteSession stops what runs and removes the thread with all that is in it.
+// DeleteSession stops what is running and removes the thread with everything in it.
 func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) error {
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return fmt.Errorf("delete session: %w", err)
@@ -162,10 +161,9 @@ func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) er
 	return nil
 }
 
-// SessionMessage appends instructions, if any, and the user's message, and
-// answers with the full history. Calls that are still open are closed. The
-// errors are those of Turn, and an *llm.Error when the model failed: nothing of the
-// assistant is appended then.
+// SessionMessage appends instructions, if any, and the user's message, and answers with the full
+// history. Open calls are closed. The errors are those of Turn, and an *llm.Error if the model
+// failed: then nothing of the assistant is appended.
 func (c *Coordinator) SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (SessionResult, Session, error) {
 	if strings.TrimSpace(content) == "" {
 		return SessionResult{}, Session{}, fmt.Errorf("answer message: %w", ErrEmpty)
@@ -208,9 +206,9 @@ func (c *Coordinator) sessionTurn(ctx context.Context, req TurnRequest) (Session
 	return result, s, err
 }
 
-// SessionToolOutput appends the outputs of calls that the caller has run: all of
-// them or, on an error, none. The errors are a [CallError] with ErrUnknownCall,
-// ErrAnswered or ErrTooLarge, ErrEmpty without outputs, and the store's.
+// SessionToolOutput appends the outputs of calls that the caller ran: all of them or, on error,
+// none. The errors are a [CallError] with ErrUnknownCall, ErrAnswered or ErrTooLarge, ErrEmpty
+// without outputs, and the store's.
 func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key, outputs []ToolResult) (Session, error) {
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return Session{}, fmt.Errorf("take tool output: %w", err)
@@ -254,7 +252,7 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key
 	return c.Session(ctx, key)
 }
 
-// settings are how a session is answered.
+// settings returns how a session is answered.
 type settings struct {
 	provider string
 	model    string
@@ -285,7 +283,7 @@ func (c *Coordinator) settings(ctx context.Context, key persistence.Key) (settin
 	return s, nil
 }
 
-// snapshot is a message of a thread, seen as text.
+// snapshot returns a message of a thread as text.
 func snapshot(m *persistence.Message) []SessionMessage {
 	if m.Role != persistence.RoleAssistant {
 		return []SessionMessage{{Role: llm.Role(m.Role), Content: m.Text()}}

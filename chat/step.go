@@ -17,20 +17,20 @@ import (
 const (
 	// retryFirst is the pause before the second attempt; it doubles.
 	retryFirst = 500 * time.Millisecond
-	// maxRetryAfter is how long a provider may ask to wait within a turn.
+	// maxRetryAfter is the longest wait that a provider may request within a turn.
 	maxRetryAfter = 20 * time.Second
-	// maxCalls is how many calls one answer may hold.
+	// maxCalls is how many calls one answer may contain.
 	maxCalls = 64
 )
 
-// steps makes the requests of a turn, and takes the answers into its message. It
-// belongs to the turn's goroutine.
+// steps makes the requests of a turn, and puts the answers into its message. It belongs to the
+// turn's goroutine.
 type steps struct {
 	ctx      context.Context // of the turn
 	log      *slog.Logger
 	provider llm.Provider
 	request  llm.Request // what all requests of the turn have in common
-	attempts int         // of a request that fails before anything came
+	attempts int         // for a request that fails before anything came
 	first    time.Duration
 	idle     time.Duration
 	cost     func(provider, model string, usage llm.Usage) *float64
@@ -46,14 +46,14 @@ type steps struct {
 	firstMS int64 // from the beginning of the turn to the first piece, 0 for none
 }
 
-// step makes one request, several times if it has to. last says that calls in its answer
-// will not be run.
+// step makes one request, with retries if necessary. last means that calls in its answer will not
+// be run.
 func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason, error) {
 	name := modelName{s.provider.Name(), s.request.Model}
 	if s.blind.has(name) {
 		messages = withoutToolImages(messages)
 	}
-	var refused *llm.Error // the failure with images of tools, once they are left out
+	var refused *llm.Error // the failure with images of tools, once they are removed
 	for attempt := 1; ; attempt++ {
 		a := &answer{s: s, last: last, begun: time.Now()}
 		err := a.run(messages)
@@ -86,7 +86,7 @@ type answer struct {
 	s     *steps
 	last  bool
 	begun time.Time
-	// came says that something came: a second attempt would say it again.
+	// came means that something came: a second attempt would repeat it.
 	came   bool
 	calls  []*call
 	stop   llm.StopReason
@@ -106,7 +106,7 @@ func (a *answer) run(messages []llm.Message) error {
 	return err
 }
 
-// save saves the record as it is now.
+// save saves the current record.
 func (a *answer) save() {
 	record := a.record
 	a.s.keeper.write(func(b *persistence.Batch) error { return b.SaveResponse(record) })
@@ -173,7 +173,7 @@ func (a *answer) stream(messages []llm.Message) error {
 		case err != nil:
 			return err
 		case !open:
-			return &llm.Error{Kind: llm.KindUnavailable, Provider: s.provider.Name(), Message: "The answer broke off."}
+			return &llm.Error{Kind: llm.KindUnavailable, Provider: s.provider.Name(), Message: "The answer was cut off."}
 		case in.err != nil:
 			return in.err
 		}
@@ -185,7 +185,7 @@ func (a *answer) stream(messages []llm.Message) error {
 	return nil
 }
 
-// late is the failure of a provider that is silent for too long.
+// late returns the failure of a provider that is silent for too long.
 func (a *answer) late() error {
 	text := "The language model did not answer in time."
 	if a.came {
@@ -243,7 +243,7 @@ func (a *answer) take(d llm.Delta) error {
 	return nil
 }
 
-// arrived notes when the answer began.
+// arrived records when the answer began.
 func (a *answer) arrived() {
 	if a.came {
 		return

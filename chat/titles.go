@@ -20,32 +20,31 @@ const (
 	// maxTitleJobs is how many threads may wait for a title.
 	maxTitleJobs = 100
 	titleTimeout = 30 * time.Second
-	titleTokens  = 1000 // models that think need room for that, too
+	titleTokens  = 1000 // reasoning models need room for that, too
 	titleTries   = 3    // of one thread
 
 	localTitleWords = 6
 	maxTitleRunes   = 60
-	titleReadRunes  = 1000 // of each message that the model reads
+	titleReadRunes  = 1000 // of each message, as read by the model
 	titleReads      = 6    // messages
 )
 
-// TitleInstructions is the system prompt of a request for a title.
+// TitleInstructions is the system prompt of a request for a thread's title.
 const TitleInstructions = "Give this conversation a title of two to six words, in the language of the conversation. " +
 	"Answer with the title alone: no quotation marks, no full stop, no explanation."
 
-// ShortTitleInstructions is the system prompt of a request for the title of a
-// message that waits.
+// ShortTitleInstructions is the system prompt of a request for a queued message's title.
 const ShortTitleInstructions = "Give this message a title of two or three words, in the language of the message. " +
 	"Answer with the title alone: no quotation marks, no full stop, no explanation."
 
-// titles names threads: at once by their first words, and by the model after the
-// first exchange. One worker does it, so that titles never hurry a provider.
+// titles names threads: at once by their first words, and by the model after the first exchange. A
+// single worker does it, so that titles never hurry a provider.
 type titles struct {
 	cfg  *Config
 	jobs chan persistence.Key
 
 	mu    sync.Mutex
-	asked map[persistence.Key]bool // waits in jobs
+	asked map[persistence.Key]bool // those waiting in jobs
 	tries map[persistence.Key]int
 }
 
@@ -53,7 +52,7 @@ func newTitles(cfg *Config) *titles {
 	return &titles{cfg: cfg, jobs: make(chan persistence.Key, maxTitleJobs), asked: map[persistence.Key]bool{}, tries: map[persistence.Key]int{}}
 }
 
-// ask has the worker look at a thread soon.
+// ask makes the worker handle a thread soon.
 func (w *titles) ask(key persistence.Key) {
 	if w.cfg.NoTitles {
 		return
@@ -107,7 +106,7 @@ func (w *titles) suggest(ctx context.Context, key persistence.Key, title string,
 	}
 }
 
-// name gives a thread the titles that it has not yet.
+// name gives a thread the titles that it lacks.
 func (w *titles) name(ctx context.Context, key persistence.Key) {
 	ctx, cancel := context.WithTimeout(ctx, titleTimeout)
 	defer cancel()
@@ -146,7 +145,7 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 	w.suggest(ctx, key, title, persistence.TitleByModel)
 }
 
-// failed counts a failure: after some the title of words stays.
+// failed counts a failure: after some, the title from words stays.
 func (w *titles) failed(ctx context.Context, key persistence.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +158,7 @@ func (w *titles) failed(ctx context.Context, key persistence.Key) {
 	w.tries[key]++
 }
 
-// exchange is the beginning of what was said.
+// exchange returns the beginning of what was said.
 func exchange(messages []persistence.Message) []persistence.Message {
 	var said []persistence.Message
 	for _, m := range messages {
@@ -174,8 +173,7 @@ func exchange(messages []persistence.Message) []persistence.Message {
 	return said
 }
 
-// answeredOnce says whether there was a real exchange: words of the user, and an
-// answer to them.
+// answeredOnce reports whether there was a real exchange: a user's text and an answer.
 func answeredOnce(said []persistence.Message) bool {
 	asked := false
 	for _, m := range said {
@@ -198,7 +196,7 @@ func (w *titles) think(ctx context.Context, key persistence.Key, said []persiste
 	return w.cfg.title(ctx, key, TitleInstructions, b.String())
 }
 
-// title is [Coordinator.Title].
+// title implements [Coordinator.Title].
 func (c *Config) title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
 	m, err := c.model(ctx, &TurnRequest{Key: key})
 	if err != nil {
@@ -240,8 +238,7 @@ var (
 	titleMarks = regexp.MustCompile("[*_`#>~|]+")
 )
 
-// localTitle is the first words of a text, without what is only form; empty when
-// it has no words.
+// localTitle returns the first words of a text, without markup; empty if it has no words.
 func localTitle(text string) string {
 	text = cutRunes(strings.ToValidUTF8(text, ""), 2000)
 	text = titleCode.ReplaceAllString(text, " ")
@@ -258,7 +255,7 @@ func localTitle(text string) string {
 	return shortTitle(title)
 }
 
-// cleanTitle is a model's title without what models add.
+// cleanTitle removes what models add to a title.
 func cleanTitle(text string) string {
 	for line := range strings.Lines(text) {
 		line = titleMarks.ReplaceAllString(strings.ToValidUTF8(line, ""), "")

@@ -17,8 +17,8 @@ import (
 
 const observerTimeout = 30 * time.Second
 
-// Turn is one input of a user and all that the assistant does to answer it. Its
-// methods may be called concurrently.
+// Turn is one input of a user and everything the assistant does to answer it. It is safe for
+// concurrent use.
 type Turn struct {
 	cfg    *Config
 	req    TurnRequest
@@ -31,7 +31,7 @@ type Turn struct {
 	ctx  context.Context // of the turn, not of the request that began it
 	stop context.CancelCauseFunc
 	done chan struct{}
-	// decided is signalled when a user has answered a question of this turn.
+	// decided is signalled when a user has decided on an approval in this turn.
 	decided chan struct{}
 	events  eventLog
 	caller  *caller
@@ -42,7 +42,7 @@ type Turn struct {
 	result  Result
 	endedAt time.Time
 
-	// What follows belongs to run.
+	// The rest belongs to run.
 
 	ended  time.Time
 	side   sync.WaitGroup // goroutines that run starts
@@ -52,7 +52,7 @@ type Turn struct {
 	tools  *tools
 	prompt *prompt
 	note   string // the context of this turn
-	// replaced are the ids of earlier answers that this turn's takes the place of.
+	// replaced are the ids of earlier answers that this turn's answer replaces.
 	replaced []string
 }
 
@@ -62,14 +62,13 @@ func (t *Turn) ID() string { return t.id }
 // MessageID is the id of the assistant's message.
 func (t *Turn) MessageID() string { return t.message }
 
-// User is the user's message as it was saved; zero when there was none, or it
-// was saved before.
+// User is the saved user's message; zero if there is none, or if it was saved before.
 func (t *Turn) User() persistence.Message { return t.user }
 
 // Done is closed when the turn has ended and is saved.
 func (t *Turn) Done() <-chan struct{} { return t.done }
 
-// Interrupt ends the turn; what was said so far is kept.
+// Interrupt ends the turn; the text so far is kept.
 func (t *Turn) Interrupt() { t.stop(errInterrupted) }
 
 // Wait waits for the end of the turn. The error is that of ctx.
@@ -82,23 +81,22 @@ func (t *Turn) Wait(ctx context.Context) (Result, error) {
 	}
 }
 
-// Events yields what happens in the turn, from the event with that index on, and
-// ends after EventFinish. Any number of readers may follow a turn, also after
-// its end; none slows it down. The error is that of ctx, or ErrReplayGone when
-// the turn was so long that its beginning is no longer kept.
+// Events yields the events of the turn, starting at that index and ending after EventFinish. Any
+// number of readers may follow a turn, even after its end; none slows it down. The error is that of
+// ctx, or ErrReplayGone if the turn was so long that its beginning is no longer kept.
 func (t *Turn) Events(ctx context.Context, from int) iter.Seq2[Event, error] {
 	return t.events.follow(ctx, from)
 }
 
-// Deliver hands over the result of a call that the turn waits for. The errors
-// are a [CallError] with ErrUnknownCall (never asked, or given up)
-// or ErrAnswered, and ErrTooLarge: the call has then failed with these words.
+// Deliver delivers the result of a call that the turn is waiting for. The errors are a [CallError]
+// with ErrUnknownCall (never made, or given up) or ErrAnswered, and ErrTooLarge, with which the
+// call has then failed.
 func (t *Turn) Deliver(r ToolResult) error { return t.caller.deliver(r) }
 
-// Waiting lists the calls that wait for the caller now, the oldest first.
+// Waiting lists the calls that are waiting for the caller now, oldest first.
 func (t *Turn) Waiting() []EventCall { return t.caller.waiting() }
 
-// run is the turn, from its first request to its end; leave gives up its place.
+// run is the turn, from its first request to its end; leave releases its place.
 func (t *Turn) run(leave func()) {
 	t.draft.emit(Event{Type: EventStart})
 	t.publish("turn_started", turnEvent{TurnID: t.id, MessageID: t.message})
@@ -128,7 +126,7 @@ type turnEvent struct {
 	Status    persistence.Status `json:"status,omitempty"`
 }
 
-// rounds asks the model and runs its tools, in turns, until there is an answer.
+// rounds alternates between asking the model and running its tools, until there is an answer.
 func (t *Turn) rounds() (FinishReason, error) {
 	messages, err := t.prompt.build(t.ctx, &t.req, t.note)
 	if err != nil {
@@ -161,7 +159,7 @@ func (t *Turn) rounds() (FinishReason, error) {
 	}
 }
 
-// answered says how an answer without calls ended.
+// answered explains how an answer without calls ended.
 func (t *Turn) answered(stop llm.StopReason) FinishReason {
 	reason := map[llm.StopReason]FinishReason{llm.StopLength: FinishLength, llm.StopFilter: FinishFilter}[stop]
 	if t.draft.size == 0 {
@@ -182,12 +180,12 @@ func (t *Turn) tellAsked(call *EventCall) {
 	t.events.add(Event{Type: EventToolAsked, MessageID: t.message, Call: call})
 }
 
-// publish tells the thread's watchers.
+// publish sends an event to the thread's watchers.
 func (t *Turn) publish(kind persistence.EventType, data any) {
 	t.cfg.Store.Publish(t.ctx, t.req.Key, persistence.Event{Type: kind, Data: toolkit.Encode(data)})
 }
 
-// course tells what the turn spent its time on.
+// course returns what the turn spent its time on.
 func (t *Turn) course() Course {
 	c := Course{
 		Begun: t.begun, Ended: t.ended, FirstToken: time.Duration(t.steps.firstMS) * time.Millisecond,
@@ -201,7 +199,7 @@ func (t *Turn) course() Course {
 	return c
 }
 
-// report tells the observers.
+// report notifies the observers.
 func (t *Turn) report() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), observerTimeout)
 	defer cancel()

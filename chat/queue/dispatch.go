@@ -11,38 +11,38 @@ import (
 	"voicebridge/persistence"
 )
 
-// maxScan is how many threads one look through the table gives.
+// maxScan is how many threads one scan of the table returns.
 const maxScan = 500
 
-// Turns answers by text; *chat.Coordinator does.
+// Turns answers by text; *chat.Coordinator implements it.
 type Turns interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
-	// Busy says whether a turn runs on the thread.
+	// Busy reports whether a turn runs on the thread.
 	Busy(ctx context.Context, key persistence.Key) (bool, error)
 	Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error)
 }
 
-// Voice speaks into live calls; *bridge.Calls does.
+// Voice speaks into live calls; *bridge.Calls implements it.
 type Voice interface {
-	// Call tells the id of the thread's call, empty for none, and whether it is to
-	// be left alone just now.
+	// Call returns the id of the thread's call, empty for none, and whether to leave it alone for
+	// now.
 	Call(key persistence.Key) (id string, busy bool)
-	// Deliver says a message in the thread's call and saves it, together with what
-	// with writes. The errors are persistence.ErrNotFound when the call is gone,
-	// with nothing said, persistence.ErrInvalid for a text that it cannot take, and
-	// persistence.ErrBusy when it cannot take any just now.
+	// Deliver says a message in the thread's call and saves it, together with what with writes. The
+	// errors are persistence.ErrNotFound if the call is gone and nothing was said,
+	// persistence.ErrInvalid for a text that it cannot accept, and persistence.ErrBusy if it
+	// accepts none just now.
 	Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error
 }
 
-// job is a thread to look at; with an id, a message to send by hand.
+// job is a thread to look at; with an id, a message that a user sends now.
 type job struct {
 	key persistence.Key
 	id  string
-	// sent gets the answer to who sends by hand; nil for nobody.
+	// sent gets the answer for that user; may be nil.
 	sent chan error
 }
 
-// answer tells who sends by hand what came of it, once.
+// answer reports the result of sending now, once.
 func (j *job) answer(err error) {
 	if j.sent != nil {
 		j.sent <- err
@@ -50,8 +50,8 @@ func (j *job) answer(err error) {
 	}
 }
 
-// Run sends messages until ctx ends, and returns when those that it has begun to
-// send are sent, or their turns have ended. It must be called once.
+// Run sends messages until ctx ends, and returns when those that it has begun to send are sent, or
+// their turns have ended. It must be called once.
 func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	q.began = time.Now()
 	q.fresh(ctx)
@@ -85,8 +85,8 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	return nil
 }
 
-// fresh resumes queues whose reason to pause a start may have removed: a
-// new key, for example. If it has not, they pause again after one try.
+// fresh resumes queues whose reason to pause may be gone after a restart, such as a wrong key. If
+// it is not, they pause again after one attempt.
 func (q *Queue) fresh(ctx context.Context) {
 	for _, reason := range []string{string(llm.KindAuth), string(llm.KindQuota), string(llm.KindUnavailable), reasonInCall} {
 		keys, err := q.store.PausedQueues(ctx, reason)
@@ -99,14 +99,14 @@ func (q *Queue) fresh(ctx context.Context) {
 	}
 }
 
-// Kick has the thread looked at soon. It returns at once.
+// Kick makes the queue look at the thread soon. It returns at once.
 func (q *Queue) Kick(key persistence.Key) {
 	if !q.cfg.Disabled {
 		q.put(job{key: key}, false)
 	}
 }
 
-// sendHere sends a message by hand, in this process.
+// sendHere sends a message now, in this process.
 func (q *Queue) sendHere(ctx context.Context, key persistence.Key, id string) error {
 	sent := make(chan error, 1)
 	if !q.put(job{key: key, id: id, sent: sent}, true) {
@@ -120,8 +120,7 @@ func (q *Queue) sendHere(ctx context.Context, key persistence.Key, id string) er
 	}
 }
 
-// put adds a job, at the front or at the end. It reports false when there is
-// nobody left to do it.
+// put adds a job, at the front or at the end. It returns false if nobody is left to do it.
 func (q *Queue) put(j job, front bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,8 +151,8 @@ func (q *Queue) signal() {
 	}
 }
 
-// take gives the next job, if there is room for one. Who sends by hand waits while
-// the thread is looked at, but not for the end of a turn.
+// take returns the next job, if there is room for one. A user who sends now waits while the thread
+// is being handled, but not for the end of a turn.
 func (q *Queue) take(room bool) (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -178,7 +177,7 @@ func (q *Queue) take(room bool) (job, bool) {
 	return j, true
 }
 
-// turns notes that the turn of a message runs, or has ended.
+// turns records that the turn of a message is running, or has ended.
 func (q *Queue) turns(key persistence.Key, run bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -186,19 +185,19 @@ func (q *Queue) turns(key persistence.Key, run bool) {
 	q.signal()
 }
 
-// done is the end of a job. What was asked for meanwhile is done next.
+// done ends a job. What was requested meanwhile is done next.
 func (q *Queue) done(key persistence.Key) {
 	q.mu.Lock()
 	again := q.working[key].again
 	delete(q.working, key)
-	q.signal() // there is room for another
+	q.signal() // there is room for another one
 	q.mu.Unlock()
 	if again {
 		q.Kick(key)
 	}
 }
 
-// close refuses what was not begun.
+// close rejects what was not begun.
 func (q *Queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -209,8 +208,7 @@ func (q *Queue) close() {
 	q.ready = nil
 }
 
-// leaveAlone lets the thread's call speak until a time; one that has passed, or
-// zero, ends that.
+// leaveAlone leaves the thread's call alone until a time; a past or zero time ends that.
 func (q *Queue) leaveAlone(key persistence.Key, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -222,14 +220,14 @@ func (q *Queue) leaveAlone(key persistence.Key, until time.Time) {
 	q.look(until)
 }
 
-// isQuiet says whether the thread's call is to be left alone.
+// isQuiet reports whether to leave the thread's call alone.
 func (q *Queue) isQuiet(key persistence.Key) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return time.Now().Before(q.quiet[key])
 }
 
-// lookBy has the table looked through at that time at the latest.
+// lookBy makes sure that the table is scanned by that time.
 func (q *Queue) lookBy(at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -243,7 +241,7 @@ func (q *Queue) look(at time.Time) {
 	}
 }
 
-// scan looks through the table when it is time to, and tells when it is again.
+// scan scans the table if it is time to, and returns when the next scan is due.
 func (q *Queue) scan(ctx context.Context) time.Duration {
 	q.forgetQuiet()
 	if q.cfg.Disabled {

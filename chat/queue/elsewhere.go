@@ -10,34 +10,34 @@ import (
 	"voicebridge/persistence"
 )
 
-// commands is how the kinds of this package's commands begin.
+// commands is the prefix of the kinds of this package's commands.
 const commands = "queue."
 
-// commandSend asks the instance that has the thread's call to send a message by hand.
+// commandSend asks the instance that has the thread's call to send a message now.
 const commandSend = commands + "send"
 
-// ErrUnreachable says that another instance has the thread's call and does not answer.
+// ErrUnreachable means that another instance has the thread's call but does not answer.
 var ErrUnreachable = errors.New("the process that has the call does not answer")
 
-// sendQuestion is the body of a command, sendAnswer what comes back.
+// sendQuestion is the body of a command, sendAnswer its answer.
 type sendQuestion struct {
 	ID string `json:"id"`
 }
 
 type sendAnswer struct {
-	// Refused names the error that the message was not sent for; empty when it was.
+	// Refused names the error why the message was not sent; empty if it was.
 	Refused string `json:"refused,omitempty"`
 }
 
-// refusals are the errors that the asker is told as they are.
+// refusals are the errors that are passed to the sender unchanged.
 var refusals = map[string]error{"not_found": persistence.ErrNotFound, "busy": persistence.ErrBusy, "closed": ErrClosed}
 
-// IsCommand says whether HandleCommand is for the command.
+// IsCommand reports whether HandleCommand is for the command.
 func IsCommand(c persistence.Command) bool { return strings.HasPrefix(c.Kind, commands) }
 
-// Send sends a message that waits at once, whatever stands before it and also
-// when the queue is paused. A call on another instance is told by that. The errors
-// are persistence.ErrNotFound, persistence.ErrBusy, ErrClosed and ErrUnreachable.
+// Send sends a waiting message at once, ahead of others and even if the queue is paused. If the
+// call is on another instance, that one sends it. The errors are persistence.ErrNotFound,
+// persistence.ErrBusy, ErrClosed and ErrUnreachable.
 func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error {
 	if _, err := q.Get(ctx, key, id); err != nil {
 		return err
@@ -48,11 +48,10 @@ func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error 
 	return q.sendHere(ctx, key, id)
 }
 
-// HandleCommand carries out what another instance asks for. It is for
-// persistence.Store.HandleCommands.
+// HandleCommand carries out another instance's command. It is for persistence.Store.HandleCommands.
 func (q *Queue) HandleCommand(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
 	if c.Kind != commandSend {
-		return nil, fmt.Errorf("command %.50q is not known", c.Kind)
+		return nil, fmt.Errorf("unknown command %.50q", c.Kind)
 	}
 	var question sendQuestion
 	if err := json.Unmarshal(c.Body, &question); err != nil {
@@ -74,8 +73,8 @@ func (q *Queue) HandleCommand(ctx context.Context, c persistence.Command) (json.
 	return json.Marshal(answer)
 }
 
-// sendThere has the instance that has the thread's call send the message. It reports
-// false when no other has one.
+// sendThere has the instance that has the thread's call send the message. It returns false if no
+// other instance has one.
 func (q *Queue) sendThere(ctx context.Context, key persistence.Key, id string) (there bool, err error) {
 	call, err := q.store.LiveCall(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) || err == nil && (call.Instance == "" || call.Instance == q.store.Instance()) {

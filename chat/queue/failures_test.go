@@ -50,7 +50,7 @@ func TestGivesUp(t *testing.T) {
 	b.add("one")
 	w.until("queue_paused unavailable")
 	list, pause := b.list()
-	if len(list) != 1 || list[0].Error != "Nobody there." || pause == nil || pause.Message != "After 2 tries: Nobody there." {
+	if len(list) != 1 || list[0].Error != "Nobody there." || pause == nil || pause.Message != "After 2 attempts: Nobody there." {
 		t.Errorf("List() = %+v, %+v", list, pause)
 	}
 	if n := len(p.seen()); n != 2 {

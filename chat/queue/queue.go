@@ -23,39 +23,39 @@ const (
 	DefaultMaxAttempts = 6
 )
 
-// ErrClosed says that the queue no longer sends, because the server is stopping.
+// ErrClosed means that the queue no longer sends, because the server is stopping.
 var ErrClosed = errors.New("the queue has stopped")
 
-// Config says how queues work, the same for all threads. Store is needed.
+// Config configures all queues. Store is required.
 type Config struct {
 	Store *persistence.Store
-	// Disabled keeps all messages until somebody sends them by hand.
+	// Disabled keeps all messages until somebody sends them.
 	Disabled bool
-	// Delay is kept between the end of a turn and the next message. The first one
-	// after a start does not wait.
+	// Delay is the least time between the end of a turn and the next message. The first one after a
+	// start does not wait.
 	Delay time.Duration
-	// MaxSize is how many messages may wait on a thread; 0 is no limit.
+	// MaxSize limits how many messages may wait on a thread; 0 means no limit.
 	MaxSize int
 	// NoTitles leaves messages without titles.
 	NoTitles bool
-	// MaxParallel is how many threads may be sent to at once; 0 means 16.
+	// MaxParallel limits how many threads may be sent to at once; 0 means 16.
 	MaxParallel int
-	// Every is how often the table is looked through for what nobody told of: a
-	// time that has come, another process; 0 means 2 s.
+	// Every is how often the table is scanned for what comes without notice: a due time, another
+	// process; 0 means 2 s.
 	Every time.Duration
-	// Lease is how long it may take to send a message; 0 means 30 s.
+	// Lease is how long sending a message may take; 0 means 30 s.
 	Lease time.Duration
-	// MaxAttempts is how often a message is tried before its queue pauses,
-	// whatever the failure; 0 means 6.
+	// MaxAttempts is how often a message is tried before its queue pauses, whatever the failure; 0
+	// means 6.
 	MaxAttempts int
-	// OnSent is told how long a message has waited that was sent, since it was due;
-	// OnPaused why a queue was paused. They must return at once; nil is nobody.
+	// OnSent is called with how long a sent message has waited since it was due, OnPaused with why
+	// a queue was paused. They must return at once; they may be nil.
 	OnSent   func(waited time.Duration)
 	OnPaused func(reason string)
 	Logger   *slog.Logger
 }
 
-// Queue is the queues of all threads. Its methods may be called concurrently.
+// Queue is the queues of all threads. It is safe for concurrent use.
 type Queue struct {
 	cfg    Config
 	store  *persistence.Store
@@ -64,14 +64,14 @@ type Queue struct {
 	began  time.Time // Run
 
 	mu sync.Mutex
-	// ready are the threads to look at, in their order; waiting are those in it.
+	// ready are the threads to look at, in order; waiting is the set of them.
 	ready   []job
 	waiting map[persistence.Key]bool
-	// working are the threads that are looked at now.
+	// working are the threads that are being handled.
 	working map[persistence.Key]*work
-	// quiet is until when a thread is left alone, because its call answers.
+	// quiet is until when to leave a thread alone, because its call is answering.
 	quiet map[persistence.Key]time.Time
-	// lookAt is when the table must be looked through at the latest.
+	// lookAt is the latest time for the next scan of the table.
 	lookAt time.Time
 	closed bool
 	wake   chan struct{}
@@ -79,11 +79,11 @@ type Queue struct {
 
 // work is what is going on in a thread.
 type work struct {
-	again   bool // it must be done once more
-	turning bool // a message was sent, and its turn runs
+	again   bool // handle it once more
+	turning bool // a message was sent, and its turn is running
 }
 
-// New makes the queues. Nothing is sent until Run is called.
+// New makes the queues. Nothing is sent before Run.
 func New(cfg Config) (*Queue, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("queue: Config.Store is missing")
@@ -111,22 +111,21 @@ func New(cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Settings are what clients are told of the configuration.
+// Settings are the parts of the configuration that clients may know.
 type Settings struct {
 	Enabled      bool `json:"enabled"`
 	MaxSize      int  `json:"max_size"`
 	DelaySeconds int  `json:"delay_seconds"`
 }
 
-// Settings tells the configuration.
+// Settings returns the settings.
 func (q *Queue) Settings() Settings {
 	return Settings{Enabled: !q.cfg.Disabled, MaxSize: q.cfg.MaxSize, DelaySeconds: int(q.cfg.Delay / time.Second)}
 }
 
-// Add puts a message at the end of the thread's queue. When the thread is free it
-// is sent at once. An IdempotencyKey that is known adds nothing and gives the
-// message that has it. The errors are persistence.ErrQueueFull, and those of
-// Store.Enqueue.
+// Add puts a message at the end of the thread's queue. If the thread is free it is sent at once. A
+// known IdempotencyKey adds nothing and returns its message. The errors are
+// persistence.ErrQueueFull, and those of Store.Enqueue.
 func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error) {
 	saved, added, err := q.store.Enqueue(ctx, key, m, q.cfg.MaxSize)
 	if err != nil || !added {
@@ -138,19 +137,18 @@ func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.Queu
 	return saved, nil
 }
 
-// List gives what waits, in the order in which it will be sent, and why the queue
-// is paused; nil when it is not.
+// List returns the waiting messages in the order of sending, and why the queue is paused; nil if it
+// is not.
 func (q *Queue) List(ctx context.Context, key persistence.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error) {
 	return q.store.Queue(ctx, key)
 }
 
-// Length counts what waits.
+// Length returns how many messages are waiting.
 func (q *Queue) Length(ctx context.Context, key persistence.Key) (int, error) {
 	return q.store.QueueLength(ctx, key)
 }
 
-// Get reads a message that waits. persistence.ErrNotFound also of one that was
-// sent.
+// Get reads a waiting message; persistence.ErrNotFound if it was sent.
 func (q *Queue) Get(ctx context.Context, key persistence.Key, id string) (persistence.QueuedMessage, error) {
 	m, err := q.store.QueuedMessage(ctx, key, id)
 	if err == nil && !m.State.Waits() {
@@ -159,20 +157,20 @@ func (q *Queue) Get(ctx context.Context, key persistence.Key, id string) (persis
 	return m, err
 }
 
-// Remove takes a message out. persistence.ErrConflict says that it is being sent.
+// Remove removes a message. persistence.ErrConflict means that it is being sent.
 func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) error {
 	m, err := q.store.Unqueue(ctx, key, id)
 	if err != nil {
 		return err
 	}
 	if left := q.updated(ctx, key, actionRemoved, id); left == 0 || m.Attempts > 0 {
-		q.resume(ctx, key) // what paused it is gone
+		q.resume(ctx, key) // the reason for the pause is gone
 	}
 	q.Kick(key) // it may have kept others waiting
 	return nil
 }
 
-// Clear takes all messages out, but for one that is being sent, and counts them.
+// Clear removes all messages, except one that is being sent, and returns how many.
 func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
 	n, err := q.store.ClearQueue(ctx, key)
 	if err == nil && n > 0 {
@@ -182,8 +180,8 @@ func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
 	return n, err
 }
 
-// Edit gives a message another text; a queue that is paused because of it goes
-// on. persistence.ErrConflict says that it is being sent.
+// Edit changes a message's text, and resumes the queue if it was paused because of it.
+// persistence.ErrConflict means that it is being sent.
 func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) (persistence.QueuedMessage, error) {
 	m, err := q.store.EditQueued(ctx, key, id, text)
 	if err != nil {
@@ -198,7 +196,7 @@ func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) 
 	return m, nil
 }
 
-// Move lets a message change places with its neighbour, where it has one.
+// Move swaps a message with its neighbour, if there is one.
 func (q *Queue) Move(ctx context.Context, key persistence.Key, id string, up bool) error {
 	moved, err := q.store.MoveQueued(ctx, key, id, up)
 	if moved {
@@ -207,7 +205,7 @@ func (q *Queue) Move(ctx context.Context, key persistence.Key, id string, up boo
 	return err
 }
 
-// Resume lets a paused queue go on.
+// Resume resumes a paused queue.
 func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
 	paused, err := q.store.ResumeQueue(ctx, key)
 	if paused {
@@ -217,7 +215,7 @@ func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
 	return err
 }
 
-// resume resumes a paused queue, for one of the reasons if some are named.
+// resume resumes a queue that is paused for one of the reasons, or for any if none are given.
 func (q *Queue) resume(ctx context.Context, key persistence.Key, reasons ...string) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -230,10 +228,9 @@ func (q *Queue) resume(ctx context.Context, key persistence.Key, reasons ...stri
 	}
 }
 
-// TurnFinished is told of every text turn that has ended: see chat.TurnObserver.
-// One that fails as the next would, too, pauses the queue; one that succeeds says
-// that what paused it is over. The queue's own turns say so themselves:
-// a report may come late, when somebody has resumed the queue meanwhile.
+// TurnFinished is called for every finished text turn: see chat.TurnObserver. A failure that would
+// repeat pauses the queue; a success ends such a pause. The queue's own turns report by themselves,
+// because this report may come after somebody has resumed the queue.
 func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	if report.Closed {
 		return
@@ -255,13 +252,13 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	}
 }
 
-// Spoke is told when the thread's call has answered. It returns at once.
+// Spoke is called when the thread's call has answered. It returns at once.
 func (q *Queue) Spoke(key persistence.Key) {
 	q.leaveAlone(key, time.Now().Add(q.cfg.Delay))
 	q.Kick(key)
 }
 
-// CallEnded is told when the thread's call has ended. It returns at once.
+// CallEnded is called when the thread's call has ended. It returns at once.
 func (q *Queue) CallEnded(key persistence.Key) {
 	q.leaveAlone(key, time.Time{})
 	q.Kick(key)
@@ -303,17 +300,15 @@ type (
 	}
 )
 
-// tellTimeout is how long it may take to find out what watchers are told.
+// tellTimeout limits finding out what to send to watchers.
 const tellTimeout = 5 * time.Second
 
-// detached is a context for what follows a saved change: it does not end with the
-// request that made the change.
+// detached returns a context for what follows a saved change: it does not end with the request.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 }
 
-// updated tells what has happened to a message, and gives the queue's length; -1
-// when that is not known.
+// updated reports a change of a message, with the queue's length; -1 if it is unknown.
 func (q *Queue) updated(ctx context.Context, key persistence.Key, action, id string) (length int) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -332,13 +327,13 @@ func (q *Queue) paused(ctx context.Context, key persistence.Key, p persistence.Q
 	q.publish(ctx, key, "queue_paused", pausedEvent{key.Thread, p.Reason, p.Message})
 }
 
-// Events that are larger do not reach other processes.
+// Larger events do not reach other processes.
 const (
 	maxEvent      = 7000
 	maxShownRunes = 50
 )
 
-// reordered tells the order of the queue, in as many words as an event can hold.
+// reordered reports the order of the queue, as much of it as an event can hold.
 func (q *Queue) reordered(ctx context.Context, key persistence.Key) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -367,7 +362,7 @@ func (q *Queue) publish(ctx context.Context, key persistence.Key, kind persisten
 	q.store.Publish(ctx, key, persistence.Event{Type: kind, Data: encoded})
 }
 
-// cutRunes cuts a text between characters, and shows that it did.
+// cutRunes shortens a text at a character boundary, and marks the cut.
 func cutRunes(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s

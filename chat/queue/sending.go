@@ -12,36 +12,35 @@ import (
 	"voicebridge/persistence"
 )
 
-// reasonInCall is why a queue is paused whose next message the call cannot take.
-// It goes on when the call has ended.
+// reasonInCall pauses a queue whose next message the call cannot accept. It resumes when the call
+// has ended.
 const reasonInCall = "too_long_for_call"
 
 const (
-	// slotFor is how long a turn counts against Config.MaxParallel: turns that wait
-	// for their users or tools must not keep other threads from theirs.
+	// slotFor is how long a turn counts against Config.MaxParallel: turns that wait for users or
+	// tools must not hold up other threads.
 	slotFor = 10 * time.Second
-	// answerWithin is how long a call may take to answer before the next message is
-	// said into it all the same.
+	// answerWithin is how long a call may take to answer before the next message is said all the
+	// same.
 	answerWithin = 2 * time.Minute
 	// The first and the longest pause after a failure.
 	firstPause   = time.Second
 	longestPause = time.Minute
 )
 
-// errLost says that somebody else has the message by now.
+// errLost means that somebody else has the message by now.
 var errLost = errors.New("the claim of the message was lost")
 
 // sending sends one message of a thread, and follows the turn that answers it.
 type sending struct {
 	q     *Queue
 	turns Turns
-	voice Voice // nil when there is no call
+	voice Voice // nil if there is no call
 	job   *job
-	// leave gives up the place among MaxParallel.
+	// leave releases the place among MaxParallel.
 	leave func()
 	m     persistence.QueuedMessage
-	// back is how the message went back to its queue at the end of its turn; nil
-	// when it did not.
+	// back is how the message went back to its queue at the end of its turn; nil if it did not.
 	back *persistence.Requeue
 }
 
@@ -63,7 +62,7 @@ func (s *sending) run(ctx context.Context) {
 		return
 	}
 	q.publish(ctx, key, "queue_message_sending", idEvent{SessionID: key.Thread, MessageID: s.m.ID})
-	// What was begun is finished: the server gives its end some seconds.
+	// Finish what was begun: the stopping server allows it some seconds.
 	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.cfg.Lease*2/3)
 	defer cancel()
 	turn, err := s.send(sendCtx)
@@ -87,18 +86,18 @@ func (s *sending) run(ctx context.Context) {
 	q.Kick(key)
 }
 
-// ended waits for the end of the turn, which the server's end brings at the latest,
-// and tells what came of it.
+// ended waits for the end of the turn, which comes with the server's end at the latest, and reports
+// the result.
 func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 	defer time.AfterFunc(slotFor, s.leave).Stop()
 	s.q.turns(s.job.key, true)
-	result, _ := turn.Wait(ctx) // ctx has no end
+	result, _ := turn.Wait(ctx) // ctx never ends
 	s.q.turns(s.job.key, false)
 	if s.back != nil {
 		s.tellBack(ctx, *s.back)
 	}
 	if result.Status == persistence.StatusCompleted {
-		s.q.resume(ctx, s.job.key) // it may have been sent by hand while the queue was paused
+		s.q.resume(ctx, s.job.key) // a user may have sent it while the queue was paused
 	}
 }
 
@@ -134,7 +133,7 @@ func (s *sending) claim(ctx context.Context) error {
 	return nil
 }
 
-// send makes the message one of the thread. The turn is nil when a call answers.
+// send makes the message one of the thread. The turn is nil if a call answers.
 func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	if s.voice == nil {
 		return s.write(ctx)
@@ -155,7 +154,7 @@ func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	return nil, err
 }
 
-// write begins a text turn. The row is sent in the transaction that begins it.
+// write begins a text turn. The row is marked as sent in the transaction that begins it.
 func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 	req := chat.TurnRequest{Key: s.job.key, Closing: s.close, Opening: func(b *persistence.Batch) error {
 		held, err := b.SendQueued(s.m.ID, s.m.Attempts, true)
@@ -166,25 +165,25 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 	}}
 	req.MessageID = s.m.MessageID
 	if s.m.SentAt != nil {
-		req.Saved = true // and wants another answer
+		req.Saved = true // and needs another answer
 	} else {
 		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs[:min(len(s.m.ImageIDs), chat.MaxImages)]
 	}
 	turn, err := s.turns.Turn(ctx, req)
-	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread
+	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread already
 		return nil, s.markSent(ctx)
 	}
 	return turn, err
 }
 
-// extra is what the message of the thread keeps of where it was.
+// extra is the metadata that the thread's message keeps from the queue.
 func (s *sending) extra() map[string]json.RawMessage {
 	extra := map[string]json.RawMessage{}
 	for name, value := range map[string]string{
 		"queue_id": s.m.ID, "client_id": s.m.ClientID, "idempotency_key": s.m.IdempotencyKey,
 	} {
 		if value != "" {
-			extra[name], _ = json.Marshal(value) // text always can be
+			extra[name], _ = json.Marshal(value) // text can always be encoded
 		}
 	}
 	if len(s.m.ImageIDs) > 0 {
@@ -200,8 +199,8 @@ func (s *sending) markSent(ctx context.Context) error {
 	})
 }
 
-// close is run in the transaction that ends the turn. When the server stops in
-// the middle the message is left as it is: the next start has it answered again.
+// close runs in the transaction that ends the turn. If the server stops in the middle, the message
+// is left alone: the next start has it answered again.
 func (s *sending) close(b *persistence.Batch, result chat.Result) (err error) {
 	s.back = nil
 	switch e := result.Err; {
@@ -222,22 +221,22 @@ func (s *sending) close(b *persistence.Batch, result chat.Result) (err error) {
 	return err
 }
 
-// failed deals with a message that was not sent.
+// failed handles a message that was not sent.
 func (s *sending) failed(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, errLost):
 		return
 	case errors.Is(err, context.DeadlineExceeded):
-		// It may be sent this very moment: the lease says when it surely was not.
+		// It may still be sent this very moment: the end of the lease shows that it was not.
 		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)
 		return
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy):
 		s.requeue(ctx, persistence.Requeue{})
 		return
-	case s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded comes
+	case s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
 		s.requeue(ctx, persistence.Requeue{})
 		return
-	case errors.Is(err, persistence.ErrNotFound): // the thread is
+	case errors.Is(err, persistence.ErrNotFound): // the thread is gone
 		return
 	case s.voice != nil && errors.Is(err, persistence.ErrInvalid):
 		pause := persistence.QueuePause{Reason: reasonInCall, Message: fmt.Sprintf("The message waits for the end of the call: %v.", err)}
@@ -263,24 +262,24 @@ func (s *sending) failed(ctx context.Context, err error) {
 	s.requeue(ctx, s.retry("The message could not be sent.", 0))
 }
 
-// pauseFor says why a queue is paused after a failure that would only repeat itself.
+// pauseFor says why to pause a queue after a failure that would repeat itself.
 func pauseFor(e *llm.Error) persistence.QueuePause {
 	return persistence.QueuePause{Reason: string(e.Kind), Message: e.Message}
 }
 
-// retry is how a message goes back for a later try. After some tries the queue
-// is paused.
+// retry returns how a message goes back for another attempt. After some attempts the queue is
+// paused.
 func (s *sending) retry(why string, wait time.Duration) persistence.Requeue {
 	if s.m.Attempts >= s.q.cfg.MaxAttempts {
 		return persistence.Requeue{Error: why, Pause: &persistence.QueuePause{
-			Reason: string(llm.KindUnavailable), Message: fmt.Sprintf("After %d tries: %s", s.m.Attempts, why),
+			Reason: string(llm.KindUnavailable), Message: fmt.Sprintf("After %d attempts: %s", s.m.Attempts, why),
 		}}
 	}
 	pause := min(firstPause<<min(s.m.Attempts-1, 10), longestPause)
 	return persistence.Requeue{Error: why, NotBefore: time.Now().Add(max(pause, wait))}
 }
 
-// requeue puts the message back to the head of its queue.
+// requeue puts the message back at the head of its queue.
 func (s *sending) requeue(ctx context.Context, r persistence.Requeue) {
 	back, err := s.q.store.RequeueQueued(ctx, s.job.key, s.m.ID, s.m.Attempts, r)
 	if err != nil {
@@ -291,7 +290,7 @@ func (s *sending) requeue(ctx context.Context, r persistence.Requeue) {
 	}
 }
 
-// tellBack tells that the message is in its queue again.
+// tellBack reports that the message is in its queue again.
 func (s *sending) tellBack(ctx context.Context, r persistence.Requeue) {
 	q, key := s.q, s.job.key
 	q.updated(ctx, key, actionAdded, s.m.ID)

@@ -15,15 +15,14 @@ const (
 	// maxTitleJobs is how many messages may wait for a title.
 	maxTitleJobs = 100
 	titleTimeout = 30 * time.Second
-	// lastTitle is how long the title in work may still take when the server ends.
+	// lastTitle is how long a title in progress may still take when the server stops.
 	lastTitle     = 5 * time.Second
 	maxTitleRunes = 30
 	// titleReads is how much of a message the model reads, in characters.
 	titleReads = 500
 )
 
-// titles gives messages their titles, one after the other, so that titles never
-// hurry a provider.
+// titles gives messages titles, one after the other, so that titles never hurry a provider.
 type titles struct {
 	q    *Queue
 	jobs chan titleJob
@@ -36,7 +35,7 @@ type titleJob struct {
 
 func newTitles(q *Queue) *titles { return &titles{q: q, jobs: make(chan titleJob, maxTitleJobs)} }
 
-// ask has a message titled soon. It never waits.
+// ask requests a title for a message. It never waits.
 func (w *titles) ask(key persistence.Key, m persistence.QueuedMessage) {
 	if w.q.cfg.NoTitles {
 		return
@@ -48,8 +47,8 @@ func (w *titles) ask(key persistence.Key, m persistence.QueuedMessage) {
 	}
 }
 
-// run gives titles until ctx ends; the one that it is at gets its title still, if
-// that is not long.
+// run makes titles until ctx ends; a title in progress is still finished if that does not take
+// long.
 func (w *titles) run(ctx context.Context, turns Turns) {
 	for {
 		select {
