@@ -113,12 +113,15 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 	return open, err
 }
 
+// eventToolProgress reports a tool's progress to the thread's watchers.
+const eventToolProgress persistence.EventType = "tool_progress"
+
 // progress reports a tool's progress.
 func (t *tools) progress(c *call, chunk toolkit.Chunk) {
 	e := c.event()
 	e.Message, e.Percent, e.Data = chunk.Message, chunk.Percent, chunk.Data
 	t.draft.emit(Event{Type: EventToolProgress, Call: e})
-	t.draft.publish("tool_progress", map[string]any{
+	t.draft.publish(eventToolProgress, map[string]any{
 		"tool_call_id": c.Call.ID, "name": c.Call.Name, "executor": c.Entry.Executor,
 		"message": chunk.Message, "percent": chunk.Percent, "data": chunk.Data,
 	})

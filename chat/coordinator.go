@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -137,8 +138,8 @@ func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID 
 	return "", fmt.Errorf("find message: %w", ErrEmpty)
 }
 
-// Interrupt stops the turn that is running on a thread, on any instance: here at once, elsewhere
-// within a few seconds. The text so far is kept. ErrIdle means that none is running.
+// Interrupt stops the turn that is running on a thread, on any instance. For a turn elsewhere it
+// waits some seconds until that is saved. The text so far is kept. ErrIdle means that none is running.
 func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error {
 	c.mu.Lock()
 	t := c.turns[key]
@@ -151,7 +152,32 @@ func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error 
 	if errors.Is(err, persistence.ErrNotFound) {
 		return ErrIdle
 	}
+	if err == nil {
+		c.others().tell(ctx, key, commandStop)
+	}
 	return err
+}
+
+// others are the processes that may have a turn which this one has not.
+func (c *Coordinator) others() others { return others{c.cfg.Store, c.log} }
+
+// HandleCommand carries out what another instance asks for of a turn of this one. It is
+// for persistence.Store.HandleCommands.
+func (c *Coordinator) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
+	c.mu.Lock()
+	t := c.turns[command.Key]
+	c.mu.Unlock()
+	switch {
+	case command.Kind != commandStop && command.Kind != commandLook:
+		return nil, fmt.Errorf("command %.50q is not known", command.Kind)
+	case t == nil:
+	case command.Kind == commandLook:
+		t.look()
+	default:
+		t.Interrupt()
+		_, _ = t.Wait(ctx)
+	}
+	return nil, nil
 }
 
 // InterruptAll stops every turn of this process, as Interrupt does, and returns at
@@ -250,8 +276,8 @@ type Decision struct {
 	By string
 }
 
-// Decide passes a user's decision to the turn that waits for it: here at once, on another instance
-// within a few seconds. ErrNotAsked means that no approval with this nonce is open for the call.
+// Decide passes a user's decision to the turn that waits for it, on any instance. ErrNotAsked means
+// that no approval with this nonce is open for the call.
 func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decision) error {
 	err := c.cfg.Store.AnswerApproval(ctx, key, d.ToolCallID, d.Nonce, d.By, d.Approved)
 	if errors.Is(err, persistence.ErrNotFound) {
@@ -264,10 +290,9 @@ func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decisio
 	t := c.turns[key]
 	c.mu.Unlock()
 	if t != nil {
-		select {
-		case t.decided <- struct{}{}:
-		default:
-		}
+		t.look()
+	} else {
+		c.others().tell(ctx, key, commandLook)
 	}
 	return nil
 }

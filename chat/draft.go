@@ -175,6 +175,8 @@ func (d *draft) endBlock() {
 	if d.reasoning {
 		end = EventReasoningEnd
 		d.msg.Parts[len(d.msg.Parts)-1] = reasoningPart(d.text.String())
+	} else {
+		d.tellText()
 	}
 	d.emit(Event{Type: end, TextID: d.blockID})
 	d.blockID = ""
@@ -235,10 +237,16 @@ func (d *draft) changed() {
 func (d *draft) tell(now time.Time) {
 	if !d.tellAt.IsZero() && !now.Before(d.tellAt) {
 		d.tellAt, d.told = time.Time{}, now
-		if text, start := d.msg.Text(), d.toldBytes; len(text) > start {
-			d.toldBytes = len(text)
-			d.publish(persistence.EventMessageDelta, persistence.Delta{ID: d.msg.ID, Start: &start, Text: text[start:]})
-		}
+		d.tellText()
+	}
+}
+
+// tellText tells what was added to the last part. Whoever follows the turn in another
+// process needs to know of which part it is.
+func (d *draft) tellText() {
+	if text, start := d.msg.Text(), d.toldBytes; len(text) > start {
+		d.toldBytes = len(text)
+		d.publish(persistence.EventMessageDelta, persistence.Delta{ID: d.msg.ID, Start: &start, Part: new(len(d.msg.Parts) - 1), Text: text[start:]})
 	}
 }
 

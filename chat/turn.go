@@ -68,6 +68,14 @@ func (t *Turn) User() persistence.Message { return t.user }
 // Done is closed when the turn has ended and is saved.
 func (t *Turn) Done() <-chan struct{} { return t.done }
 
+// look makes the turn look for decisions of the user now.
+func (t *Turn) look() {
+	select {
+	case t.decided <- struct{}{}:
+	default:
+	}
+}
+
 // Interrupt ends the turn; the text so far is kept.
 func (t *Turn) Interrupt() { t.stop(errInterrupted) }
 

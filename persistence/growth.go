@@ -19,12 +19,15 @@ type growth struct {
 }
 
 // Delta is the data of EventMessageDelta as published: what was added to a message in progress.
-// Watchers get it without Start.
+// Watchers get it without Start and Part.
 type Delta struct {
 	ID string `json:"id"` // of the message
 	// Start is how many bytes the message's text, Message.Text, had before.
-	Start *int   `json:"start,omitempty"`
-	Text  string `json:"text"`
+	Start *int `json:"start,omitempty"`
+	// Part is the index of the message's part that grew, if whoever published it has said
+	// so and the text is of no other part.
+	Part *int   `json:"part,omitempty"`
+	Text string `json:"text"`
 }
 
 // catchUp sends the messages in progress, with what was added since they were last saved whole.
@@ -61,12 +64,12 @@ func (v *view) tellMessage(e Event, m Message) {
 	text := m.Text()
 	v.grow.texts[m.ID] = []byte(text)
 	if len(known) > len(text) && string(known[:len(text)]) == text {
-		v.add(m.ID, string(known[len(text):]))
+		v.add(m.ID, string(known[len(text):]), nil)
 	}
 }
 
-// add sends text that was added to a message.
-func (v *view) add(id, text string) {
+// add sends text that was added to a message, to one part (part) or to several (nil).
+func (v *view) add(id, text string, part *int) {
 	if text == "" {
 		return
 	}
@@ -74,8 +77,9 @@ func (v *view) add(id, text string) {
 	if err != nil { // only strings
 		return
 	}
+	start := len(v.grow.texts[id])
 	v.grow.texts[id] = append(v.grow.texts[id], text...)
-	v.tell(Event{Type: EventMessageDelta, Data: data})
+	v.tell(Event{Type: EventMessageDelta, Data: data, Delta: &Delta{ID: id, Start: &start, Part: part, Text: text}})
 }
 
 // tellDelta sends what was added to a message that the watcher knows. If something before it was
@@ -96,7 +100,7 @@ func (v *view) tellDelta(ctx context.Context, e Event) {
 		v.heal(ctx, d.ID)
 	}
 	if known := len(v.grow.texts[d.ID]) - *d.Start; known >= 0 && known < len(d.Text) {
-		v.add(d.ID, d.Text[known:])
+		v.add(d.ID, d.Text[known:], d.Part)
 	}
 }
 
@@ -113,6 +117,6 @@ func (v *view) heal(ctx context.Context, id string) {
 		return
 	}
 	if text, known := m.Text(), v.grow.texts[id]; len(text) > len(known) && text[:len(known)] == string(known) {
-		v.add(id, text[len(known):])
+		v.add(id, text[len(known):], nil)
 	}
 }

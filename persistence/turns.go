@@ -135,6 +135,23 @@ func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
 	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, LeaseUntil: row.LeaseUntil.Time}, nil
 }
 
+// Answering reads the message that the thread's text turn, of any instance, is writing;
+// ErrNotFound when none does.
+func (s *Store) Answering(ctx context.Context, key Key) (Message, error) {
+	if err := key.check(); err != nil {
+		return Message{}, fmt.Errorf("read answer: %w", err)
+	}
+	open, err := s.eng.read().ListOpenTextMessages(ctx, pgdb.ListOpenTextMessagesParams{ThreadID: key.Thread, Owner: key.Owner})
+	if err == nil && len(open) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Message{}, s.fail("read answer", err)
+	}
+	m, err := whole(ctx, s.eng.read(), open[len(open)-1])
+	return m, s.fail("read answer", err)
+}
+
 // Message reads a message and locks the thread until the end of the batch, so that the message can
 // be changed and written back.
 func (b *Batch) Message(id string) (m Message, err error) {

@@ -260,6 +260,9 @@ type Event struct {
 	// Seq is the number of the change, for events that are replayed from the table (messages); zero
 	// for those that only current watchers get.
 	Seq int64 `json:"seq,omitempty"`
+	// Delta is what Data of an EventMessageDelta says, and where it belongs, for the
+	// watchers of this process; nil for every other event.
+	Delta *Delta `json:"-"`
 }
 
 // ThreadFilter selects threads of an owner, latest activity first.

@@ -67,11 +67,7 @@ func (v *Invocation) part(input json.RawMessage, result Result) Part {
 func (v *Invocation) fields(own map[string]any) json.RawMessage {
 	fields := map[string]any{}
 	if a := v.approval; a != nil && a.Outcome != ApprovalOpen {
-		decision := struct {
-			ID       string `json:"id"`
-			Approved bool   `json:"approved"`
-			Reason   string `json:"reason,omitempty"`
-		}{a.Nonce, a.Approved(), a.Reason()}
+		decision := Decision{a.Nonce, a.Approved(), a.Reason()}
 		if a.Approved() && v.Done() {
 			fields["approval"] = decision
 		} else {
@@ -164,4 +160,31 @@ func ModelOutput(output json.RawMessage) string {
 		return string(output)
 	}
 	return compact.String()
+}
+
+// Decision is what came of the question whether a call may run, as its part keeps it.
+type Decision struct {
+	// ID is the nonce of the question.
+	ID       string `json:"id"`
+	Approved bool   `json:"approved"`
+	// Reason is empty where the user has said it.
+	Reason string `json:"reason,omitempty"`
+}
+
+// DecisionOf reads it from the fields of a part; ok is false when nobody was asked, or
+// has answered yet.
+func DecisionOf(fields json.RawMessage) (d Decision, ok bool) {
+	var part, own struct {
+		Approval *Decision `json:"approval"`
+	}
+	if fields == nil || json.Unmarshal(fields, &part) != nil {
+		return Decision{}, false
+	}
+	if raw := Metadata(fields, OwnMetadata); part.Approval == nil && raw != nil && json.Unmarshal(raw, &own) == nil {
+		part = own
+	}
+	if part.Approval == nil {
+		return Decision{}, false
+	}
+	return *part.Approval, true
 }

@@ -59,6 +59,7 @@ func parseEvent(t *testing.T, block string) (streamEvent, bool) {
 		switch key, value, ok := strings.Cut(line, ": "); {
 		case strings.HasPrefix(line, ":"):
 			return e, false
+		case line == "id": // the client forgets the one that it has
 		case ok && key == "id":
 			e.id = value
 		case ok && key == "data" && e.data == "":

@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"log/slog"
 	"math"
 	"mime"
@@ -54,7 +56,8 @@ func isStream(c echo.Context) bool {
 
 // resume follows the turn that runs on a thread, from its beginning or
 // from the event after a number. Without a number it is 204 when none runs; with
-// one the rest of a turn that has just ended is told.
+// one the rest of a turn that has just ended is told. The turn of another process is
+// told from its beginning, whatever the number.
 func (h *streams) resume(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -67,12 +70,23 @@ func (h *streams) resume(c echo.Context) error {
 	if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
-	t := h.chat.Running(key)
-	switch {
-	case t == nil, turnID != "" && t.ID() != turnID, after < 0 && hasEnded(t):
-		return c.NoContent(http.StatusNoContent)
+	if t := h.chat.Running(key); t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !hasEnded(t)) {
+		return h.follow(c, key, after, func() (*chat.Turn, error) { return t, nil })
 	}
-	return h.follow(c, key, after, func() (*chat.Turn, error) { return t, nil })
+	t, err := h.chat.Follow(c.Request().Context(), key)
+	switch {
+	case errors.Is(err, chat.ErrIdle), err == nil && turnID != "" && t.ID() != turnID:
+		return c.NoContent(http.StatusNoContent)
+	case err != nil:
+		return orThread(err)
+	}
+	return h.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{unnumbered: true})
+}
+
+// anyTurn is a turn of this process or of another one.
+type anyTurn interface {
+	ID() string
+	Events(ctx context.Context, from int) iter.Seq2[chat.Event, error]
 }
 
 func hasEnded(t *chat.Turn) bool {
@@ -103,11 +117,11 @@ func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 // follow follows a turn until it ends or the client goes away, which does not affect the turn. An
 // error before the first event is an ordinary answer.
 func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error)) error {
-	return h.followAs(c, key, after, turn, streamForm{})
+	return h.tell(c, key, after, func() (anyTurn, error) { return turn() }, streamForm{})
 }
 
-// followAs is follow in a form chosen by the client.
-func (h *streams) followAs(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error), form streamForm) error {
+// tell is follow for any turn, in a form chosen by the client.
+func (h *streams) tell(c echo.Context, key persistence.Key, after int64, turn func() (anyTurn, error), form streamForm) error {
 	release, ok := h.limit.Take(key.Owner)
 	if !ok {
 		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.", problem.RetryFull)
@@ -121,7 +135,11 @@ func (h *streams) followAs(c echo.Context, key persistence.Key, after int64, tur
 	defer letGo()
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
-	w := uistream.New(c.Response(), h.timing, t.ID(), explain)
+	id := t.ID()
+	if form.unnumbered {
+		id = ""
+	}
+	w := uistream.New(c.Response(), h.timing, id, explain)
 	if form.inStates {
 		w.AskInStates()
 	}

@@ -48,6 +48,7 @@ type textChat interface {
 type textTurns interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
 	Running(key persistence.Key) *chat.Turn
+	Follow(ctx context.Context, key persistence.Key) (*chat.Followed, error)
 	Busy(ctx context.Context, key persistence.Key) (bool, error)
 	Interrupt(ctx context.Context, key persistence.Key) error
 	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error

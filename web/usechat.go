@@ -114,11 +114,11 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 		}
 	}
 	var turn *chat.Turn
-	begin := func() (t *chat.Turn, err error) {
+	begin := func() (t anyTurn, err error) {
 		turn, err = h.beginChat(c.Request().Context(), key, body, chat.TurnRequest{Key: key, Text: text, Images: images, Instructions: instructions})
 		return turn, orThread(err)
 	}
-	err = h.streams.followAs(c, key, -1, begin, streamForm{inStates: inStates})
+	err = h.streams.tell(c, key, -1, begin, streamForm{inStates: inStates})
 	if turn != nil && c.Request().Context().Err() != nil {
 		turn.Interrupt()
 	}
@@ -163,13 +163,29 @@ func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.D
 			answered[d.ToolCallID] = true
 		}
 	}
-	t := h.chat.Running(key)
-	if t == nil || len(answered) == 0 {
-		return &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
+	notAsked := &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
+	if len(answered) == 0 {
+		return notAsked
 	}
-	err := h.streams.followAs(c, key, -1, func() (*chat.Turn, error) { return t, nil }, streamForm{inStates: true, after: answered})
-	if c.Request().Context().Err() != nil {
-		t.Interrupt()
+	form := streamForm{inStates: true, after: answered}
+	if t := h.chat.Running(key); t != nil {
+		err := h.streams.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
+		if c.Request().Context().Err() != nil {
+			t.Interrupt()
+		}
+		return err
+	}
+	t, err := h.chat.Follow(c.Request().Context(), key)
+	if errors.Is(err, chat.ErrIdle) {
+		return notAsked
+	}
+	if err != nil {
+		return orThread(err)
+	}
+	form.unnumbered = true
+	err = h.streams.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
+	if ctx := c.Request().Context(); ctx.Err() != nil {
+		_ = h.chat.Interrupt(context.WithoutCancel(ctx), key) // nobody is there to be told
 	}
 	return err
 }
@@ -192,6 +208,9 @@ func sdkAsksInStates(c echo.Context) (bool, error) {
 type streamForm struct {
 	inStates bool            // approvals are states of a tool's part, at which the stream ends
 	after    map[string]bool // calls for which everything up to the approval was already sent
+	// unnumbered omits the ids with which a client resumes: another process numbers the events
+	// differently.
+	unnumbered bool
 }
 
 // rest removes from a turn's events what was sent before the approvals of some calls, except the
@@ -204,7 +223,7 @@ func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[
 			if e.Type == chat.EventToolApproval && after[e.Call.ID] {
 				left--
 			}
-			if told && err == nil && e.Type != chat.EventStart && e.Type != chat.EventFinish {
+			if told && err == nil && e.Type != chat.EventStart && e.Type != chat.EventFinish && !answers(e, after) {
 				continue
 			}
 			if !yield(e, err) {
@@ -212,6 +231,11 @@ func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[
 			}
 		}
 	}
+}
+
+// answers reports whether an event is the outcome of the approval of one of the calls.
+func answers(e chat.Event, calls map[string]bool) bool {
+	return (e.Type == chat.EventToolDecided || e.Type == chat.EventToolOutput) && calls[e.Call.ID]
 }
 
 // readUseChat reads the body of useChat from a request's; ok is false for other bodies.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/chat"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 )
@@ -21,8 +22,11 @@ const (
 
 // handleCommand carries out another instance's command.
 func (a *app) handleCommand(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
-	if queue.IsCommand(c) {
+	switch {
+	case queue.IsCommand(c):
 		return a.inbox.HandleCommand(ctx, c)
+	case chat.IsCommand(c):
+		return a.texts.HandleCommand(ctx, c)
 	}
 	return a.calls.HandleCommand(ctx, c)
 }

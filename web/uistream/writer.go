@@ -58,7 +58,7 @@ const askSoon = 250 * time.Millisecond
 func (w *Writer) AskInStates() { w.inStates, w.denied = true, map[string]bool{} }
 
 // New returns a writer of the events of a turn; explain puts a failure into words
-// for the client.
+// for the client. Without a turn's id, the events have no ids.
 func New(out http.ResponseWriter, timing Timing, turnID string, explain func(error) string) *Writer {
 	return &Writer{out: out, timing: timing, turnID: turnID, explain: explain}
 }
@@ -138,11 +138,20 @@ func (w *Writer) broken(err error) error {
 }
 
 // event writes the chunks of an event. The id that a client may come back with
-// stands at the last of them.
+// stands at the last of them. Without one, the client forgets the id that it had of
+// another stream.
 func (w *Writer) event(e chat.Event) error {
 	chunks := w.chunksOf(e)
-	if len(chunks) == 0 {
+	switch {
+	case len(chunks) == 0:
 		return nil
+	case w.turnID == "" && e.Type == chat.EventStart:
+		if err := w.flush([]byte("id\n")); err != nil {
+			return err
+		}
+		fallthrough
+	case w.turnID == "":
+		return w.Write("", chunks...)
 	}
 	return w.Write(w.turnID+":"+strconv.Itoa(e.Index), chunks...)
 }

@@ -1,0 +1,380 @@
+package chat_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/chat"
+	"voicebridge/llm"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+// pair is a process that runs turns, and another one on the same database.
+type pair struct {
+	*bench
+
+	there *chat.Coordinator
+}
+
+// startPair opens two processes on one PostgreSQL.
+func startPair(t *testing.T, cfg chat.Config) *pair {
+	t.Helper()
+	url := persistencetest.PostgresURL(t)
+	open := func() *persistence.Store {
+		s := persistencetest.Open(t, url, persistence.Options{})
+		if err := s.Serve(t.Context()); err != nil {
+			t.Fatalf("Serve() = %v", err)
+		}
+		return s
+	}
+	here, there := open(), open()
+	b := start(t, here, cfg)
+	cfg.Store, cfg.Logger = there, slog.New(slog.NewTextHandler(t.Output(), nil))
+	other, err := chat.New(cfg)
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var handling sync.WaitGroup
+	handling.Go(func() { _ = here.HandleCommands(ctx, b.c.HandleCommand) })
+	t.Cleanup(func() { stop(); handling.Wait() })
+	return &pair{b, other}
+}
+
+// told collects what the other process tells of the turn that runs.
+func (p *pair) told() func() string {
+	p.t.Helper()
+	f, err := p.there.Follow(p.within(), p.key)
+	if err != nil {
+		p.t.Fatalf("Follow() = %v", err)
+	}
+	var events []chat.Event
+	var failed error
+	done := make(chan struct{})
+	ctx := p.within()
+	go func() {
+		defer close(done)
+		for e, err := range f.Events(ctx, 0) {
+			if err != nil {
+				failed = err
+				return
+			}
+			events = append(events, e)
+		}
+	}()
+	return func() string {
+		p.t.Helper()
+		<-done
+		if failed != nil {
+			p.t.Errorf("Events() = %v", failed)
+		}
+		for i, e := range events {
+			if e.Index != i {
+				p.t.Errorf("event %d has the number %d", i, e.Index)
+			}
+		}
+		return course(events)
+	}
+}
+
+// course writes the events of a turn, with the words of a block in one.
+func course(events []chat.Event) string {
+	var out strings.Builder
+	var words string
+	flush := func() {
+		if words != "" {
+			fmt.Fprintf(&out, "%q\n", words)
+		}
+		words = ""
+	}
+	for _, e := range events {
+		if e.Type == chat.EventTextDelta || e.Type == chat.EventReasoningDelta {
+			words += e.Delta
+			continue
+		}
+		flush()
+		fmt.Fprint(&out, e.Type, " ", e.TextID)
+		if c := e.Call; c != nil {
+			fmt.Fprintf(&out, " %s %s %v %s %s %q %s %v %q %s", c.ID, c.Name, c.Dynamic, c.Input, c.Output, c.Error, c.Nonce, c.Approved, c.Reason, c.Message)
+		}
+		if r := e.Result; r != nil {
+			fmt.Fprintf(&out, " %s %s %q %s %s %v %q", r.TurnID, r.MessageID, r.Text, r.Status, r.Finish, r.Err, outline([]persistence.Message{r.Message}))
+		}
+		out.WriteString("\n")
+	}
+	flush()
+	return out.String()
+}
+
+// gate is where a provider waits for the test.
+type gate struct{ reached, open chan struct{} }
+
+func newGate() gate { return gate{make(chan struct{}), make(chan struct{})} }
+
+func (g gate) pass(ctx context.Context) {
+	close(g.reached)
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+	}
+}
+
+// TestFollowElsewhere follows turns from another process, which began before or in the middle of
+// them, and compares what it tells with what the turn's own process does.
+func TestFollowElsewhere(t *testing.T) {
+	t.Parallel()
+	lines := []string{"One.\n\n", "Two\n", "three.", "\n", "Four."}
+	for name, c := range map[string]struct {
+		before, after []llm.Delta // of the first answer, around the gate
+		second        []llm.Delta
+		fails         bool
+		interrupted   bool
+	}{
+		"words":            {before: says(lines...)[:2], after: says(lines...)[2:]},
+		"before any word":  {after: says(lines...)},
+		"thoughts":         {before: []llm.Delta{{Reasoning: "Hm. "}}, after: append([]llm.Delta{{Reasoning: "Yes."}, {Text: "Well,"}, {Reasoning: "no"}}, says(" so.")...)},
+		"tools":            {before: []llm.Delta{{Text: "I look.\n"}}, after: calls("a", "echo", `{"n":1}`, "b", "echo", `{"n":2}`), second: says("\nIt is", " 2.")},
+		"a tool, no words": {after: calls("a", "echo", `{}`), second: says("Done.")},
+		"an unknown tool":  {after: calls("a", "none", `{}`), second: says("Done.")},
+		"a failure":        {before: []llm.Delta{{Text: "I "}}, fails: true},
+		"a failure before": {fails: true},
+		"an interruption":  {before: []llm.Delta{{Text: "I "}}, after: says("never say it"), interrupted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate()
+			provider := &fake{name: "fake", answer: func(ctx context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
+				if n > 0 {
+					for _, d := range c.second {
+						yield(d, nil)
+					}
+					return
+				}
+				for _, d := range c.before {
+					yield(d, nil)
+				}
+				g.pass(ctx)
+				for _, d := range c.after {
+					if ctx.Err() != nil || !yield(d, nil) {
+						return
+					}
+				}
+				if c.fails {
+					yield(llm.Delta{}, &llm.Error{Kind: llm.KindTooLong, Provider: "fake", Message: "It is too long."})
+				}
+			}}
+			p := startPair(t, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Attempts: 1})
+			if _, err := p.there.Follow(t.Context(), p.key); !errors.Is(err, chat.ErrIdle) {
+				t.Errorf("Follow() of nothing = %v", err)
+			}
+			turn := p.turn(chat.TurnRequest{Text: "Go"})
+			early := p.told()
+			<-g.reached
+			middle := p.told()
+			if c.interrupted {
+				if err := p.there.Interrupt(t.Context(), p.key); err != nil {
+					t.Errorf("Interrupt() = %v", err)
+				}
+				select {
+				case <-turn.Done():
+				default:
+					t.Error("Interrupt() returned before the turn was saved")
+				}
+			}
+			close(g.open)
+			p.wait(turn)
+			p.check(turn, early, middle)
+			if _, err := p.there.Follow(t.Context(), p.key); !errors.Is(err, chat.ErrIdle) {
+				t.Errorf("Follow() after the end = %v", err)
+			}
+		})
+	}
+}
+
+// check compares what another process has told of a turn with what its own tells.
+func (p *pair) check(turn *chat.Turn, told ...func() string) {
+	p.t.Helper()
+	want := ordered(course(p.bench.follow(turn, 0)))
+	for _, got := range told {
+		checkText(p.t, "what another process tells", ordered(got()), want)
+	}
+}
+
+// ordered leaves out what is told to those only who are there in time, puts the results of
+// tools that run side by side into one order, and drops the spaces that PostgreSQL puts into JSON.
+func ordered(course string) string {
+	var kept, outputs []string
+	for line := range strings.Lines(strings.ReplaceAll(course, `": `, `":`)) {
+		switch {
+		case strings.HasPrefix(line, string(chat.EventToolProgress)):
+		case strings.HasPrefix(line, string(chat.EventToolOutput)):
+			outputs = append(outputs, line)
+		default:
+			kept = append(kept, slices.Sorted(slices.Values(outputs))...)
+			kept, outputs = append(kept, line), nil
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// TestFollowApproval has another process ask the user, take the answer and tell what came
+// of it.
+func TestFollowApproval(t *testing.T) {
+	t.Parallel()
+	for name, approved := range map[string]bool{"yes": true, "no": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			risky, _ := counted("risky")
+			p := startPair(t, asks(t, deltas(calls("a", "risky", `{"n":1}`), says("Done.")), risky))
+			turn := p.turn(chat.TurnRequest{Text: "Go"})
+			early := p.told()
+			q := p.question(turn)
+			middle := p.told()
+			if err := p.there.Decide(t.Context(), p.key, chat.Decision{ToolCallID: "a", Nonce: q.Nonce, Approved: approved, By: "anna"}); err != nil {
+				t.Errorf("Decide() = %v", err)
+			}
+			p.wait(turn)
+			p.check(turn, early, middle)
+		})
+	}
+}
+
+// TestFollowProgress has another process tell what a tool says while it runs, and words
+// while they come.
+func TestFollowProgress(t *testing.T) {
+	t.Parallel()
+	heard := make(chan struct{})
+	slow := tool{"slow", func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+		again := time.NewTicker(20 * time.Millisecond)
+		defer again.Stop()
+		for yield(toolkit.Chunk{Message: "half way", Percent: 50, Data: json.RawMessage(`{"step":1}`)}, nil) {
+			select {
+			case <-again.C: // progress is told to those only who listen already
+				continue
+			case <-heard:
+				yield(result(toolkit.Result{Output: json.RawMessage(`1`)}), nil)
+			case <-ctx.Done():
+			}
+			return
+		}
+	}}
+	more := make(chan struct{})
+	provider := &fake{name: "fake", answer: func(ctx context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
+		if n == 0 {
+			for _, d := range calls("a", "slow", "{}") {
+				yield(d, nil)
+			}
+			return
+		}
+		for _, d := range says("first", " second") {
+			if !yield(d, nil) {
+				return
+			}
+			select {
+			case <-more:
+			case <-ctx.Done():
+			}
+		}
+	}}
+	p := startPair(t, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, slow), NoTitles: true})
+	turn := p.turn(chat.TurnRequest{Text: "Go"})
+	f, err := p.there.Follow(p.within(), p.key)
+	if err != nil {
+		t.Fatalf("Follow() = %v", err)
+	}
+	var progress *chat.EventCall
+	opened := false
+	for e, err := range f.Events(p.within(), 0) {
+		if err != nil {
+			t.Fatalf("Events() = %v", err)
+		}
+		switch {
+		case e.Type == chat.EventToolProgress && progress == nil:
+			progress = e.Call
+			close(heard)
+		case e.Type == chat.EventTextDelta && !opened:
+			opened = true
+			close(more) // nothing more is said until the first word was told
+		}
+	}
+	p.wait(turn)
+	if !opened || progress == nil || cmp.Or(progress.Message, "none") != "half way" || progress.Percent != 50 || string(progress.Data) != `{"step":1}` {
+		t.Errorf("progress %+v, words while they came: %v", progress, opened)
+	}
+}
+
+// TestFollowTheDead follows a turn whose process dies: it ends as interrupted.
+func TestFollowTheDead(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+		yield(llm.Delta{Text: "I was"}, nil)
+		g.pass(ctx)
+	}}
+	p := startPair(t, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	turn := p.turn(chat.TurnRequest{Text: "Go"})
+	<-g.reached
+	told := p.told()
+	m, err := p.store.Message(t.Context(), p.key, turn.MessageID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Metadata.Status = persistence.StatusInterrupted // as recovery does it, which says nothing more
+	if _, err := p.store.UpdateMessage(t.Context(), p.key, m); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(); !strings.Contains(got, fmt.Sprintf("finish  %s %s ", turn.ID(), turn.MessageID())) || !strings.Contains(got, "interrupted interrupted <nil>") {
+		t.Errorf("what another process tells is\n%s", got)
+	}
+	turn.Interrupt()
+	p.wait(turn)
+}
+
+// What another process asks for is checked, and changes no turn of another owner.
+func TestHostileCommands(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, _ func(llm.Delta, error) bool) { g.pass(ctx) }}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	turn := b.turn(chat.TurnRequest{Text: "Go"})
+	<-g.reached
+	stranger := persistence.Key{Owner: "bert", Thread: b.key.Thread}
+	for name, c := range map[string]struct {
+		command persistence.Command
+		ok      bool
+	}{
+		"no kind":              {persistence.Command{Key: b.key}, false},
+		"an unknown kind":      {persistence.Command{Key: b.key, Kind: "turn.begin"}, false},
+		"a command of calls":   {persistence.Command{Key: b.key, Kind: "call.hangup"}, false},
+		"a stranger stops":     {persistence.Command{Key: stranger, Kind: "turn.stop"}, true},
+		"nobody stops":         {persistence.Command{Kind: "turn.stop"}, true},
+		"a body that is a lie": {persistence.Command{Key: b.key, Kind: "turn.look", Body: json.RawMessage(`{`)}, true},
+		"looking for nothing":  {persistence.Command{Key: b.key, Kind: "turn.look"}, true},
+	} {
+		if _, err := b.c.HandleCommand(t.Context(), c.command); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	select {
+	case <-turn.Done():
+		t.Error("the turn was stopped")
+	default:
+	}
+	if _, err := b.c.HandleCommand(b.within(), persistence.Command{Key: b.key, Kind: "turn.stop"}); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if r := b.wait(turn); r.Finish != chat.FinishInterrupted {
+		t.Errorf("Wait() = %+v", r)
+	}
+}

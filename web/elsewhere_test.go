@@ -1,0 +1,100 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web/access"
+)
+
+// elsewhere is a second server on the same database, with text turns of its own.
+func (b *bundle) elsewhere(t *testing.T, texts chat.Config) *bundle {
+	t.Helper()
+	texts.Store = b.db
+	return b.neighbour(t, func(c *Config) { c.Chat = startChat(t, texts) })
+}
+
+// TestResumeElsewhere follows a turn by a server that does not run it.
+func TestResumeElsewhere(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	cfg, _ := scriptedChat(held("One.", more))
+	b := setupChat(t, cfg, nil)
+	other := b.elsewhere(t, cfg)
+	key := b.thread(t, access.LocalOwner)
+	here, there, stream := b.listen(t), other.listen(t), "/api/threads/"+key.Thread+"/stream"
+	wantStatus(t, other.do(t, "GET", stream, ""), 204)
+
+	first := follow(t, here, "POST", messagesPath(key), `{"content":"hello"}`)
+	at := first.until("text-delta")
+	turn, _, _ := strings.Cut(at.id, ":")
+	followers := map[string]*follower{
+		"whole":         follow(t, there, "GET", stream, ""),
+		"after":         follow(t, there, "GET", stream+"?after=3", ""),
+		"Last-Event-ID": follow(t, there, "GET", stream, "", "Last-Event-ID", at.id),
+	}
+	followers["whole"].until("text-delta") // while it is made
+	wantStatus(t, other.do(t, "GET", stream, "", header("Last-Event-ID", "another:3")), 204)
+	if status := other.do(t, "GET", stream, "", header("Last-Event-ID", turn)).StatusCode; status != http.StatusBadRequest {
+		t.Errorf("an id without a number: status %d", status)
+	}
+	close(more)
+	want := told(t, first.rest())
+	for name, f := range followers {
+		body := f.rest()
+		if got := told(t, body); got != want {
+			t.Errorf("%s: another server tells\n%s\nwant\n%s", name, got, want)
+		}
+		if !strings.HasPrefix(strings.TrimPrefix(body, ": keep-alive\n\n"), "id\ndata: ") || strings.Count(body, "\nid") > 0 {
+			t.Errorf("%s: the client keeps an id: %s", name, body)
+		}
+	}
+	wantStatus(t, other.do(t, "GET", stream, ""), 204)
+}
+
+// told writes the chunks of a stream, with the words of a block in one.
+func told(t *testing.T, body string) string {
+	t.Helper()
+	var out strings.Builder
+	for _, e := range parseStream(t, body) {
+		if e.kind == "text-delta" {
+			fmt.Fprint(&out, e.body["delta"])
+			continue
+		}
+		fmt.Fprintln(&out, e.kind, e.body["id"], e.body["messageId"], e.body["finishReason"], e.body["messageMetadata"])
+	}
+	return out.String()
+}
+
+// TestUseChatApprovesElsewhere sends the answers to questions to a server that does not
+// run the turn: its stream goes on there.
+func TestUseChatApprovesElsewhere(t *testing.T) {
+	t.Parallel()
+	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`, "c2", "broken", `{}`), words("Done."))
+	cfg, _ := scriptedChat(words("never asked"))
+	other := b.elsewhere(t, cfg)
+	key := b.thread(t, access.LocalOwner)
+	path := messagesPath(key) + "?sdk=7"
+	r := b.do(t, "POST", path, uiSaid("mine", "hello"))
+	wantStatus(t, r, 200)
+	asked := parseStream(t, r.body)
+	body := fmt.Sprintf(`{"messages":[{"id":%q,"role":"assistant","parts":[`+
+		`{"type":"tool-add","toolCallId":"c1","state":"approval-responded","approval":{"id":%q,"approved":true}},`+
+		`{"type":"tool-broken","toolCallId":"c2","state":"approval-responded","approval":{"id":%q,"approved":false}}]}],"trigger":"submit-message"}`,
+		asked[0].body["messageId"], asked[4].body["approvalId"], asked[5].body["approvalId"])
+	r = other.do(t, "POST", path, body)
+	wantStatus(t, r, 200)
+	got := kinds(parseStream(t, r.body))
+	if !strings.HasPrefix(got, "start ") || !strings.Contains(got, "tool-output-available") || !strings.Contains(got, "tool-output-denied") ||
+		!strings.HasSuffix(got, "start-step text-start text-delta text-end finish-step finish") || strings.Contains(got, "tool-input") {
+		t.Errorf("the stream goes on with %s", got)
+	}
+	if all := b.messages(t, key); len(all) != 2 || all[1].Metadata.Status != persistence.StatusCompleted {
+		t.Errorf("the thread has %d messages", len(all))
+	}
+	wantError(t, other.do(t, "POST", path, body), 409, "approval_not_pending")
+}
