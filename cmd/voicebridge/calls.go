@@ -5,6 +5,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
 	"voicebridge/realtime/rtc"
 )
 
@@ -25,7 +26,7 @@ func (a *app) mediaConfig() rtc.Config {
 // the next queued message may be spoken.
 func (a *app) bridgeConfig() bridge.Config {
 	r := a.cfg.Realtime
-	cfg := bridge.Config{
+	return bridge.Config{
 		Upstream: a.up.driver,
 		Browser:  a.media,
 		Store:    a.store,
@@ -61,10 +62,15 @@ func (a *app) bridgeConfig() bridge.Config {
 		},
 		OnCount:         func(c bridge.Counter) { a.metrics.CallEvent(string(c)) },
 		OnDraftsDropped: a.metrics.DraftsDropped,
+		Writer:          timedWriter{a.committer(), a.observer},
 		Logger:          a.log,
 	}
+}
+
+// committer is what saves what calls say: the spool, if there is one.
+func (a *app) committer() committer {
 	if a.spool != nil {
-		cfg.Writer = timedWriter{a.spool, a.observer}
+		return a.spool
 	}
-	return cfg
+	return spool.Direct{Store: a.store, Logger: a.log}
 }

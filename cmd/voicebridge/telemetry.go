@@ -83,17 +83,24 @@ func (a *app) serveOperators(ctx context.Context) error {
 	return telemetry.Serve(ctx, a.operators, a.metrics.Handler(), a.log)
 }
 
+// committer saves what calls say; *spool.Writer and spool.Direct do.
+type committer interface {
+	Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error)
+	Full() bool
+	Pending() int
+}
+
 // timedWriter measures how long it takes until what calls say is durable.
 type timedWriter struct {
-	*spool.Writer
+	committer
 
 	observer *telemetry.Observer
 }
 
-// Commit is as in [spool.Writer].
+// Commit is as in [spool.Writer] or [spool.Direct].
 func (w timedWriter) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error) {
 	began := time.Now()
-	result, err := w.Writer.Commit(ctx, key, changes)
+	result, err := w.committer.Commit(ctx, key, changes)
 	w.observer.Saved(key, began, time.Now(), result.Spooled, err == nil, changes)
 	return result, err
 }

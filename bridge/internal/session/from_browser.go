@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -220,7 +219,7 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	s.record.Turns++
 	s.guard.active()
 	s.answers.rounds = 0
-	s.answers.asked, s.answers.committed = s.now, time.Time{}
+	s.answers.ask(s.now)
 	s.up.send(event)
 }
 

@@ -67,6 +67,7 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	s.answers.letAsk(s.tools.onItsWay())
 	s.closeMessages(r, done)
 	s.answers.close(r, done)
+	s.answers.handOn(r)
 	s.guard.active()
 	if s.guard.charge(r.record.CostUSD) {
 		s.end(EndBudget)

@@ -138,10 +138,10 @@ func (s *State) inputEvent(ev realtime.Event) {
 		q.speechTill, q.clientAsks = s.now.Add(speechTimeout), false
 		s.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
-		q.asked = s.now
+		q.asked, q.reached = s.now, nil
 	case realtime.TypeInputCommitted:
-		if q.asked.IsZero() {
-			q.asked = s.now
+		if q.asked.IsZero() || q.reached != nil { // that was of the turn before
+			q.ask(s.now)
 		}
 		q.committed = s.now
 		s.committed(ev)

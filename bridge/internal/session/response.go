@@ -50,16 +50,28 @@ func (q *responses) unannounced() {
 }
 
 func (q *responses) newResponse(id string) *response {
-	r := &response{id: id, asked: q.asked, record: persistence.ResponseRecord{
+	r := &response{id: id, asked: q.asked, latency: q.reached, record: persistence.ResponseRecord{
 		ID: q.NewID(), CallID: q.CallID, UpstreamID: id, Model: q.Session.Model,
 		Status: realtime.ResponseInProgress, CreatedAt: q.now,
 	}}
 	r.stage(stageCommit, q.committed)
 	r.stage(stageResponse, q.now)
-	q.asked, q.committed = time.Time{}, time.Time{}
+	q.ask(time.Time{})
 	q.byID[id] = r
 	q.save(SaveResponse{r.record})
 	return r
+}
+
+// ask records when the user's turn ended that the next response answers.
+func (q *responses) ask(at time.Time) { q.asked, q.committed, q.reached = at, time.Time{}, nil }
+
+// handOn passes what a response was to answer on to the next one, if it made only tool calls: the
+// next one speaks the first words.
+func (q *responses) handOn(r *response) {
+	silent := !slices.ContainsFunc(r.messages, func(m *message) bool { return m.text() != "" })
+	if r.tools > 0 && silent && r.record.AnswerMS == nil && !r.asked.IsZero() && q.asked.IsZero() {
+		q.asked, q.reached = r.asked, r.latency
+	}
 }
 
 // The stages of an answer, as saved in the latency of its first message: in milliseconds since the

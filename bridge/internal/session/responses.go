@@ -37,6 +37,9 @@ type responses struct {
 	asked time.Time
 	// committed is when the upstream committed that turn; zero for a typed one.
 	committed time.Time
+	// reached are the stages of the answer to it that a response without words has
+	// reached already; nil for none.
+	reached map[string]int64
 	// rounds counts the responses with tool calls since the user's last words.
 	rounds int
 	// typed is the client's latest text that the upstream has not acknowledged. A response.create

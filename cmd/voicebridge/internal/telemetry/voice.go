@@ -38,7 +38,7 @@ type spoken struct {
 	question  string // the id of the user's message
 	call      string
 	message   string                                // the id of the first answer that has stages
-	stages    map[string]int64                      // of that answer, in milliseconds
+	stages    map[string]int64                      // of the answer, in milliseconds
 	responses map[string]persistence.ResponseRecord // ended ones
 	tools     map[string]persistence.ToolCall       // ended ones
 	saves     []interval
@@ -135,10 +135,9 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *n
 	if len(m.Metadata.LatencyMS) == 0 || m.Metadata.CallID == "" || t == nil {
 		return
 	}
-	if t.message != "" && t.message != m.ID {
-		return
-	}
-	t.message = m.ID
+	// An answer that begins with tools has its first stages in the message of their calls,
+	// and the others in that of the first words.
+	t.message = cmp.Or(t.message, m.ID)
 	for stage, ms := range m.Metadata.LatencyMS {
 		if _, known := t.stages[stage]; !known && stages[stage] {
 			t.stages[stage] = ms

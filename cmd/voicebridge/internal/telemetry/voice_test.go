@@ -89,6 +89,36 @@ func TestVoiceTurn(t *testing.T) {
 	}
 }
 
+// TestVoiceTurnWithTool checks an answer that begins with a tool: its first stages are in the
+// message of the call, all of them in that of the first words.
+func TestVoiceTurnWithTool(t *testing.T) {
+	t.Parallel()
+	o, scrape, spans := setup(t)
+	save := func(at int, changes ...persistence.Change) { o.Saved(call, after(at), after(at), false, true, changes) }
+	save(-5, heard("q1"))
+	save(200, responded("r1", "m1", "in_progress", 200, 0), answered("m1", map[string]int64{"commit": 60, "response": 200}))
+	save(300, responded("r1", "m1", "completed", 200, 300))
+	save(410, responded("r2", "m2", "in_progress", 410, 0), answered("m2", map[string]int64{"commit": 60, "response": 200}))
+	save(900, responded("r2", "m2", "completed", 410, 900), answered("m2", map[string]int64{"commit": 60, "response": 200, "first_audio": 700, "first_packet": 720}))
+	o.Close()
+	var stages []string
+	for _, line := range drawn(spans.GetSpans()) {
+		if !strings.Contains(line, "database") {
+			stages = append(stages, line)
+		}
+	}
+	if diff := cmp.Diff([]string{
+		"voice turn > commit 0s 60ms", "voice turn > response 60ms 200ms", "voice turn > first_audio 200ms 700ms", "voice turn > first_packet 700ms 720ms",
+		"voice turn > chat voice 200ms 300ms", "voice turn > chat voice 410ms 900ms", " > voice turn 0s 900ms",
+	}, stages); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	text := scrape("")
+	for _, stage := range []string{"commit", "response", "first_audio", "first_packet"} {
+		want(t, text, `voicebridge_answer_latency_seconds_count{kind="voice",stage="`+stage+`"} 1`)
+	}
+}
+
 // TestVoiceTurnEnds checks what ends a turn besides the next one.
 func TestVoiceTurnEnds(t *testing.T) {
 	t.Parallel()
