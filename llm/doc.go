@@ -1,15 +1,14 @@
-// Package llm is what language models have in common: a request, the pieces of an
-// answer, and failures in words for users. The packages below it are the models of
-// one vendor each; all pass the suite in llmtest. It knows no thread and no
-// database, and can be used alone.
+// Package llm defines what language models have in common: a request, the pieces of an answer, and
+// failures in words for users. Each package below it implements one vendor's models; all pass the
+// suite in llmtest. It knows nothing of threads or databases, and can be used alone.
 //
 // # Clients
 //
-// Each wire is one POST by net/http and a stream of JSON (package wire), without a
-// client of the vendor. Those were used and taken out one after the other: of each, one
-// route of hundreds was called; each hid something of the stream or rewrote something of
-// the request (digits of numbers, the order of a schema, raw usage), which took more
-// code to get back than the wire takes. Of the stripped binary OpenAI's had 20 MB,
-// Anthropic's 8.6 MB and Google's 4.5 MB; of a cold build's processor time 58, 33 and 12
-// seconds. The suite in llmtest, with exchanges as servers sent them, holds what they did.
+// Each wire protocol is one POST with net/http and a stream of JSON (package wire), without the
+// vendor's client library. Those libraries were used at first and removed one by one: only one of
+// their hundreds of routes was called, and each hid part of the stream or rewrote part of the
+// request (digits of numbers, the order of a schema, raw usage), which took more code to undo than
+// the protocol itself takes. In the stripped binary OpenAI's took 20 MB, Anthropic's 8.6 MB and
+// Google's 4.5 MB; in a cold build 58, 33 and 12 seconds of processor time. The suite in llmtest,
+// with recorded exchanges, preserves their behaviour.
 package llm

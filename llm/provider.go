@@ -9,33 +9,29 @@ import (
 	"time"
 )
 
-// Provider is a language model that answers by text. Its methods may be called
-// concurrently.
+// Provider is a language model that answers by text. It must be safe for concurrent use.
 type Provider interface {
-	// Name is the provider's name as settings and records have it.
+	// Name returns the provider's name in settings and records.
 	Name() string
-	// Stream sends one request and yields the answer as it comes. The last delta
-	// has Stop set. An error ends the sequence; it is an *Error wherever the
-	// provider said what is wrong. Ending the loop early, or ctx, ends the
-	// request. Single use.
+	// Stream sends one request and yields the answer as it comes. The last delta has Stop set. An
+	// error ends the sequence; it is an *Error if the provider said what is wrong. Leaving the loop
+	// early, or the end of ctx, ends the request. The sequence can be used once.
 	Stream(ctx context.Context, req Request) iter.Seq2[Delta, error]
 }
 
 // Request is one request to a provider.
 type Request struct {
 	Model string
-	// System is the system prompt. Keep it the same in all requests of a
-	// conversation: providers cache prefixes.
+	// System is the system prompt. Keep it the same in all requests of a conversation, because
+	// providers cache prefixes.
 	System string
-	// Messages are the conversation, oldest first. An assistant message with
-	// tool calls is followed at once by one tool message for each of them, in
-	// their order.
+	// Messages are the conversation, oldest first. An assistant message with tool calls is followed
+	// at once by one tool message for each call, in order.
 	Messages []Message
 	Tools    []Tool
 	// MaxTokens limits the answer; 0 leaves it to the provider.
 	MaxTokens int
-	// Temperature and TopP shape the choice of words; nil leaves them to the
-	// provider.
+	// Temperature and TopP control sampling; nil leaves them to the provider.
 	Temperature, TopP *float64
 }
 
@@ -48,7 +44,7 @@ type Tool struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// Role is who a message of a request is from.
+// Role says who a message of a request is from.
 type Role string
 
 // The roles of a Message.
@@ -63,13 +59,13 @@ const (
 type Message struct {
 	Role    Role
 	Content string
-	// Images are shown to the model with a user's message, before its text, or with a
-	// tool's result, after it.
+	// Images are shown to the model with a user's message, before its text, or with a tool's
+	// result, after it.
 	Images []Image
 	// ToolCalls are what an assistant message asks for.
 	ToolCalls []ToolCall
-	// ToolCallID and ToolName say which call a tool message answers; Failed that
-	// it answers with an error.
+	// ToolCallID and ToolName say which call a tool message answers; Failed that the answer is an
+	// error.
 	ToolCallID string
 	ToolName   string
 	Failed     bool
@@ -83,8 +79,8 @@ type Image struct {
 	Data []byte
 }
 
-// Empty reports whether a message says nothing: it has neither words nor images,
-// calls nothing and answers no call.
+// Empty reports whether a message is empty: it has neither text nor images, calls nothing and
+// answers no call.
 func (m Message) Empty() bool {
 	return m.Role != RoleTool && strings.TrimSpace(m.Content) == "" && len(m.Images) == 0 && len(m.ToolCalls) == 0
 }
@@ -93,11 +89,10 @@ func (m Message) Empty() bool {
 type ToolCall struct {
 	ID   string
 	Name string
-	// Arguments is what the model wrote: usually a JSON object, never trusted to
-	// be one.
+	// Arguments is what the model wrote: usually a JSON object, but do not rely on that.
 	Arguments string
-	// Metadata is what the provider wants to see again with the call, such as
-	// Google's thoughtSignature; nil for none.
+	// Metadata is what the provider must get back with the call, such as Google's thoughtSignature;
+	// may be nil.
 	Metadata json.RawMessage
 }
 
@@ -105,12 +100,12 @@ type ToolCall struct {
 type Delta struct {
 	// Text is the next piece of text.
 	Text string
-	// Reasoning is the next piece of what the model thinks before it answers, where
-	// a provider sends that.
+	// Reasoning is the next piece of what the model thinks before it answers, if the provider sends
+	// that.
 	Reasoning string
-	// ToolCall is a call that is complete.
+	// ToolCall is a complete call.
 	ToolCall *ToolCall
-	// Usage is set when the provider has counted; the last one counts.
+	// Usage is set when the provider has counted tokens; the last one counts.
 	Usage *Usage
 	// Stop ends the answer.
 	Stop StopReason
@@ -119,11 +114,11 @@ type Delta struct {
 // StopReason says why an answer ended.
 type StopReason string
 
-// The reasons for which an answer ends.
+// The reasons why an answer ends.
 const (
 	StopEnd       StopReason = "stop"       // the model is done
-	StopToolCalls StopReason = "tool_calls" // it waits for tools
-	StopLength    StopReason = "length"     // the limit of tokens
+	StopToolCalls StopReason = "tool_calls" // it calls tools
+	StopLength    StopReason = "length"     // the token limit was reached
 	StopFilter    StopReason = "filter"     // the provider's content filter
 )
 
@@ -131,8 +126,8 @@ const (
 type Usage struct {
 	InputTokens  int64
 	OutputTokens int64
-	CachedTokens int64 // of the input
-	// Raw is the object as the provider sent it.
+	CachedTokens int64 // included in the input
+	// Raw is the object as received.
 	Raw json.RawMessage
 }
 
@@ -142,12 +137,12 @@ type ErrorKind string
 // The kinds of an Error.
 const (
 	KindAuth        ErrorKind = "auth"        // the key is missing or wrong: somebody must change it
-	KindQuota       ErrorKind = "quota"       // no money left: somebody must pay
-	KindRate        ErrorKind = "rate"        // too fast: try again later
-	KindTooLong     ErrorKind = "too_long"    // the conversation does not fit
+	KindQuota       ErrorKind = "quota"       // no credit left: somebody must pay
+	KindRate        ErrorKind = "rate"        // too many requests: try again later
+	KindTooLong     ErrorKind = "too_long"    // the conversation is too long
 	KindOverloaded  ErrorKind = "overloaded"  // the provider is in trouble: try again later
-	KindBadRequest  ErrorKind = "bad_request" // the provider does not take it: a defect or a wrong model
-	KindUnavailable ErrorKind = "unavailable" // it cannot be reached, or broke off
+	KindBadRequest  ErrorKind = "bad_request" // the provider rejects it: a bug or a wrong model
+	KindUnavailable ErrorKind = "unavailable" // it is unreachable, or the answer was cut off
 	KindTimeout     ErrorKind = "timeout"     // nothing came in time
 )
 
@@ -155,11 +150,11 @@ const (
 type Error struct {
 	Kind     ErrorKind
 	Provider string
-	// Message is for the user, in plain words and without secrets.
+	// Message tells the user what happened, in plain words and without secrets.
 	Message string
 	// Status is the HTTP status, 0 without one.
 	Status int
-	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
+	// RetryAfter is how long the provider asks to wait; 0 if it did not say.
 	RetryAfter time.Duration
 	Err        error
 }
@@ -168,8 +163,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %s", e.Provider, e.
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Transient says that the same request may succeed later without anybody doing
-// anything.
+// Transient reports whether the same request may succeed later without anybody doing anything.
 func (e *Error) Transient() bool {
 	switch e.Kind {
 	case KindRate, KindOverloaded, KindUnavailable, KindTimeout:

@@ -1,8 +1,7 @@
-// Package anthropic answers by Anthropic's Messages API.
-// Reference: https://platform.claude.com/docs/en/api/messages.
+// Package anthropic uses Anthropic's Messages API. Reference:
+// https://platform.claude.com/docs/en/api/messages.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go,
-// failures in errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
 package anthropic
 
 import (
@@ -19,17 +18,15 @@ import (
 // BaseURL is the address of Anthropic itself.
 const BaseURL = "https://api.anthropic.com"
 
-// version is that of the API, see https://platform.claude.com/docs/en/api/versioning.
+// version is the API version; see https://platform.claude.com/docs/en/api/versioning.
 const version = "2023-06-01"
 
-// defaultMaxTokens limits an answer when the request does not; the API insists
-// on a limit.
+// defaultMaxTokens limits an answer if the request does not; the API requires a limit.
 const defaultMaxTokens = 4096
 
 // Config describes the server. Its zero value is Anthropic, without a key.
 type Config struct {
-	// BaseURL is the address before /v1/messages: [BaseURL] if empty. A /v1 at its
-	// end is taken off.
+	// BaseURL is the address before /v1/messages; [BaseURL] if empty. A trailing /v1 is removed.
 	BaseURL string
 	// APIKey is sent as x-api-key.
 	APIKey string
@@ -42,7 +39,7 @@ type Config struct {
 	Cache bool
 }
 
-// Provider is Anthropic. Its methods may be called concurrently.
+// Provider is Anthropic. It is safe for concurrent use.
 type Provider struct {
 	config Config
 	client *wire.Client
@@ -50,7 +47,7 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New returns a provider for the server that config describes. Nothing is sent.
+// New returns a provider for the server in config. It sends nothing.
 func New(config Config) (*Provider, error) {
 	base := strings.TrimSuffix(strings.TrimRight(config.BaseURL, "/"), "/v1")
 	if base == "" {
@@ -64,11 +61,11 @@ func New(config Config) (*Provider, error) {
 	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 
-// Name is the provider's name as settings and records have it.
+// Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "anthropic" }
 
-// Stream sends one request and yields the answer as it comes, see
-// [llm.Provider]. Calls come together, when the model has finished.
+// Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
+// together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	header := http.Header{"Accept": {"text/event-stream"}, "Anthropic-Version": {version}}
 	if p.config.APIKey != "" {

@@ -5,8 +5,8 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// kindOf sorts the errors of https://platform.claude.com/docs/en/api/errors. Two
-// of them have no type of their own and are known by their words.
+// kindOf classifies the errors of https://platform.claude.com/docs/en/api/errors. Two of them have
+// no type of their own and are recognised by their text.
 func kindOf(problem wire.Problem) llm.ErrorKind {
 	if problem.Says("credit balance is too low", "api usage limits") {
 		return llm.KindQuota

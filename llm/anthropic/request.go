@@ -79,7 +79,7 @@ func (p *Provider) request(req llm.Request) body {
 		trim(last)
 	}
 	if len(out.Tools) == 0 {
-		// Calls in the history without any tool in the request are refused.
+		// Calls in the history are refused unless the request has tools.
 		if out.Tools = formerTools(req.Messages); len(out.Tools) > 0 {
 			out.ToolChoice = json.RawMessage(`{"type":"none"}`)
 		}
@@ -92,8 +92,7 @@ func (p *Provider) request(req llm.Request) body {
 
 func text(words string) block { return block{Type: "text", Text: words} }
 
-// content writes one turn: the results of all calls, then images and texts, then
-// calls.
+// content writes one turn: the results of all calls, then images and texts, then calls.
 func content(turn wire.Turn) message {
 	out := message{Role: roleUser}
 	if turn.Model {
@@ -124,20 +123,19 @@ func images(m llm.Message) []block {
 	return out
 }
 
-// trim takes spaces off the end of a text that the model is to go on with: they
-// are refused.
+// trim removes spaces from the end of a text that the model should continue: the API refuses them.
 func trim(m *message) {
 	last := &m.Content[len(m.Content)-1]
 	last.Text = strings.TrimRight(last.Text, " \t\r\n")
 }
 
-// goesOn reports whether a request with the same beginning may follow: there are
-// tools, whose results come back, or it is not the first of its conversation.
+// goesOn reports whether a request with the same beginning may follow: there are tools, whose
+// results will come back, or it is not the first of its conversation.
 func goesOn(req llm.Request) bool { return len(req.Tools) > 0 || len(req.Messages) > 1 }
 
-// mark sets the two marks up to which the prefix is kept: after the tools and
-// the system prompt, which are the same in all turns of a thread, and after the
-// last message, which the next round and the next turn have too.
+// mark sets the two marks up to which the prefix is cached: after the tools and the system prompt,
+// which are the same in all turns of a thread, and after the last message, which the next round and
+// the next turn share.
 func mark(b *body) {
 	control := &cacheControl{Type: "ephemeral"}
 	if n := len(b.System); n > 0 {

@@ -32,14 +32,14 @@ type event struct {
 	Usage json.RawMessage `json:"usage"`
 }
 
-// The reasons of the end that are told apart.
+// The stop reasons that are distinguished.
 const (
 	maxTokens     = "max_tokens"
 	contextWindow = "model_context_window_exceeded"
 	refusal       = "refusal"
 )
 
-// answer collects what events do not say at once.
+// answer collects what single events do not say.
 type answer struct {
 	calls  []piece
 	reason string // why the model has finished
@@ -47,8 +47,7 @@ type answer struct {
 	done   bool
 }
 
-// Event returns what an event has for the user now. Blocks and events of other
-// types are passed over.
+// Event returns what an event has for the user now. Other types of blocks and events are ignored.
 func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	var d llm.Delta
 	var e event
@@ -97,7 +96,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 // Over reports whether the answer has ended.
 func (a *answer) Over() bool { return a.done }
 
-// End returns the calls, the usage and the reason of the end.
+// End returns the calls, the usage and the stop reason.
 func (a *answer) End() []llm.Delta {
 	if a.reason == "" {
 		return nil
@@ -123,8 +122,8 @@ func stop(reason string, calls bool) llm.StopReason {
 	return llm.StopEnd
 }
 
-// count takes a usage object. Those at the beginning and at the end of an answer
-// have different fields; where both have one, the later counts.
+// count takes a usage object. Those at the beginning and the end of an answer have different
+// fields; of common ones the later counts.
 func (a *answer) count(raw json.RawMessage) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
@@ -137,8 +136,8 @@ func (a *answer) count(raw json.RawMessage) {
 	maps.Copy(a.counts, fields)
 }
 
-// usage returns what has been counted. Anthropic counts what it reads from its
-// cache and writes to it beside the other input, not in it.
+// usage returns the totals. Anthropic counts cache reads and writes separately from the other
+// input, not as part of it.
 func (a *answer) usage() *llm.Usage {
 	if len(a.counts) == 0 {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// validCallID is the form of the ids of calls that the API takes.
+// validCallID matches the call ids that the API accepts.
 var validCallID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// callID returns the id of a call as it is sent back.
+// callID returns a call's id for sending it back.
 func callID(id string) string {
 	if validCallID.MatchString(id) {
 		return id
@@ -26,7 +26,7 @@ type tool struct {
 	InputSchema json.RawMessage `json:"input_schema"`
 }
 
-// tools writes definitions. The schemas go through as they are.
+// tools writes definitions. Schemas are passed on unchanged.
 func tools(definitions []llm.Tool) []tool {
 	var out []tool
 	for _, d := range definitions {
@@ -35,7 +35,7 @@ func tools(definitions []llm.Tool) []tool {
 	return out
 }
 
-// formerTools describes the tools of which a history has calls.
+// formerTools declares the tools that a history calls.
 func formerTools(messages []llm.Message) []tool {
 	var former []llm.Tool
 	seen := map[string]bool{}
@@ -65,15 +65,15 @@ func result(m llm.Message) block {
 	return out
 }
 
-// piece is a call that comes in pieces.
+// piece is a call that arrives in pieces.
 type piece struct {
 	index int64 // of its content block
 	call  llm.ToolCall
 	whole json.RawMessage // arguments that came with the beginning
 }
 
-// complete returns the calls that are whole. In an answer that was cut at its
-// limit, halves of arguments are no call.
+// complete returns the complete calls. In an answer that reached its limit, partial arguments are
+// not a call.
 func complete(pieces []piece, cut bool) []llm.ToolCall {
 	var out []llm.ToolCall
 	for _, p := range pieces {

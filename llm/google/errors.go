@@ -8,9 +8,9 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// kindOf sorts the errors of https://ai.google.dev/gemini-api/docs/troubleshooting
-// by their status and details. A conversation that does not fit has no code of
-// its own and is known by its words.
+// kindOf classifies the errors of https://ai.google.dev/gemini-api/docs/troubleshooting by status
+// and details. A conversation that is too long has no code of its own and is recognised by its
+// text.
 func kindOf(problem wire.Problem) llm.ErrorKind {
 	for _, raw := range problem.Details {
 		var detail struct {
@@ -26,7 +26,7 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 			return llm.KindAuth
 		}
 		for _, v := range detail.Violations {
-			if strings.Contains(v.QuotaID, "PerDay") { // a moment of waiting does not help
+			if strings.Contains(v.QuotaID, "PerDay") { // waiting a moment does not help
 				return llm.KindQuota
 			}
 		}

@@ -1,8 +1,7 @@
-// Package google answers by Google's Gemini API, method streamGenerateContent.
-// Reference: https://ai.google.dev/api/generate-content.
+// Package google uses Google's Gemini API, method streamGenerateContent. Reference:
+// https://ai.google.dev/api/generate-content.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go, failures in
-// errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
 package google
 
 import (
@@ -20,13 +19,13 @@ import (
 // BaseURL is the address of Google itself.
 const BaseURL = "https://generativelanguage.googleapis.com"
 
-// version is that of the API, a part of the path.
+// version is the API version, a part of the path.
 const version = "v1beta"
 
 // Config describes the server. Its zero value is Google, without a key.
 type Config struct {
-	// BaseURL is the address before /v1beta/models: [BaseURL] if empty. A /v1beta
-	// at its end is taken off.
+	// BaseURL is the address before /v1beta/models; [BaseURL] if empty. A trailing /v1beta is
+	// removed.
 	BaseURL string
 	// APIKey is sent as x-goog-api-key.
 	APIKey string
@@ -35,7 +34,7 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
-// Provider is Google. Its methods may be called concurrently.
+// Provider is Google. It is safe for concurrent use.
 type Provider struct {
 	address string // before the model
 	key     string
@@ -44,7 +43,7 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New returns a provider for the server that config describes. Nothing is sent.
+// New returns a provider for the server in config. It sends nothing.
 func New(config Config) (*Provider, error) {
 	base := strings.TrimSuffix(strings.TrimRight(config.BaseURL, "/"), "/"+version)
 	if base == "" {
@@ -57,11 +56,11 @@ func New(config Config) (*Provider, error) {
 	return &Provider{address: base + "/" + version + "/", key: config.APIKey, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 
-// Name is the provider's name as settings and records have it.
+// Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "google" }
 
-// Stream sends one request and yields the answer as it comes, see
-// [llm.Provider]. Calls come together, when the model has finished.
+// Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
+// together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	if p.key == "" {
 		return p.client.NoKey()
@@ -70,7 +69,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	return p.client.Stream(ctx, p.address+resource(req.Model)+":streamGenerateContent?alt=sse", header, request(req), &answer{})
 }
 
-// resource is the path of a model, whose name may say that it is a tuned one.
+// resource returns the path of a model, whose name may say that it is a tuned one.
 func resource(model string) string {
 	kind, name, named := strings.Cut(model, "/")
 	if !named || kind != "models" && kind != "tunedModels" {

@@ -34,7 +34,7 @@ type content struct {
 	Role  string `json:"role"`
 }
 
-// part is one of the things that are said.
+// part is one piece of content.
 type part struct {
 	FunctionCall     *functionCall     `json:"functionCall,omitempty"`
 	FunctionResponse *functionResponse `json:"functionResponse,omitempty"`
@@ -74,7 +74,7 @@ func request(req llm.Request) body {
 			out.SystemInstruction.Parts = append(out.SystemInstruction.Parts, part{Text: text})
 		}
 	}
-	now := 0 // where the present turn of the conversation begins
+	now := 0 // where the current turn of the conversation begins
 	names := map[string]string{}
 	for i, turn := range turns {
 		if !turn.Model && turn.Messages[len(turn.Messages)-1].Role == llm.RoleUser {
@@ -93,14 +93,14 @@ func request(req llm.Request) body {
 	return out
 }
 
-// write writes one turn. inside puts the images of a result into it; sign puts a stand-in
-// where the model's signature of its calls is missing.
+// write writes one turn. inside puts the images of a result into it; sign substitutes for a missing
+// signature of a call.
 func write(turn wire.Turn, names map[string]string, inside, sign bool) content {
 	out := content{Role: roleUser}
 	if turn.Model {
 		out.Role = roleModel
 	}
-	var shown []part // images of results, behind all of them
+	var shown []part // images of results, after all of them
 	for n, m := range turn.Messages {
 		if m.Role == llm.RoleTool {
 			part := result(m, names)
@@ -135,8 +135,8 @@ func images(m llm.Message) []part {
 	return out
 }
 
-// third reports whether a model is of Gemini 3 or later. Those want their signatures back and
-// refuse calls without, and take images inside of a tool's result.
+// third reports whether a model is Gemini 3 or later. Those need their signatures back, refuse
+// calls without one, and accept images inside a tool's result.
 func third(model string) bool {
 	version, ok := strings.CutPrefix(strings.TrimPrefix(model, "models/"), "gemini-")
 	return ok && !strings.HasPrefix(version, "1") && !strings.HasPrefix(version, "2")

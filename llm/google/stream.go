@@ -8,8 +8,7 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// The reasons of the end that are told apart:
-// https://ai.google.dev/api/generate-content#FinishReason.
+// The stop reasons that are distinguished: https://ai.google.dev/api/generate-content#FinishReason.
 const (
 	unspecified = "FINISH_REASON_UNSPECIFIED"
 	maxTokens   = "MAX_TOKENS"
@@ -30,14 +29,14 @@ type chunk struct {
 	Error         json.RawMessage `json:"error"`
 }
 
-// answer collects what chunks do not say at once.
+// answer collects what single chunks do not say.
 type answer struct {
 	calls  []llm.ToolCall
 	reason string // why the model has finished
 	usage  *llm.Usage
 }
 
-// Event takes a chunk and returns its text and thoughts.
+// Event takes a chunk and returns its text and reasoning.
 func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	var c chunk
 	_ = json.Unmarshal(raw, &c) // a field of an unexpected form must not hide the others
@@ -53,7 +52,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	if len(c.Candidates) == 0 {
 		return nil, nil
 	}
-	candidate := c.Candidates[0] // only one was asked for
+	candidate := c.Candidates[0] // only one was requested
 	if candidate.FinishReason != "" && candidate.FinishReason != unspecified {
 		a.reason = candidate.FinishReason
 	}
@@ -79,8 +78,8 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	return []llm.Delta{{Text: text.String(), Reasoning: thoughts.String()}}, nil
 }
 
-// counted reads a usage object. Thoughts count beside the answer, and what tools of
-// Google's read beside the prompt.
+// counted reads a usage object. Reasoning is counted separately from the answer, and what Google's
+// own tools read separately from the prompt.
 func counted(raw json.RawMessage) *llm.Usage {
 	var u struct {
 		Prompt     int64 `json:"promptTokenCount"`
@@ -89,12 +88,12 @@ func counted(raw json.RawMessage) *llm.Usage {
 		Thoughts   int64 `json:"thoughtsTokenCount"`
 		Cached     int64 `json:"cachedContentTokenCount"`
 	}
-	_ = json.Unmarshal(raw, &u) // what is not there is 0
+	_ = json.Unmarshal(raw, &u) // what is missing is 0
 	return &llm.Usage{InputTokens: u.Prompt + u.Tools, OutputTokens: u.Candidates + u.Thoughts, CachedTokens: u.Cached, Raw: raw}
 }
 
-// malformed reports whether the model has tried to call a tool and failed, so
-// that there is neither an answer nor a call.
+// malformed reports whether the model tried to call a tool and failed, so that there is neither an
+// answer nor a call.
 func malformed(reason string) bool {
 	switch reason {
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
@@ -106,7 +105,7 @@ func malformed(reason string) bool {
 // Over is false until the stream ends.
 func (a *answer) Over() bool { return false }
 
-// End returns the calls, the usage and the reason of the end.
+// End returns the calls, the usage and the stop reason.
 func (a *answer) End() []llm.Delta {
 	if a.reason == "" {
 		return nil
@@ -118,7 +117,7 @@ func (a *answer) End() []llm.Delta {
 	return append(out, llm.Delta{Usage: a.usage, Stop: stop(a.reason, len(a.calls) > 0)})
 }
 
-// stop translates finishReason, which is STOP beside calls too.
+// stop translates finishReason, which is STOP even with calls.
 func stop(reason string, calls bool) llm.StopReason {
 	switch reason {
 	case maxTokens:

@@ -8,13 +8,13 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// noSignature stands for a signature that there is not, because the call is
-// another model's: https://ai.google.dev/gemini-api/docs/thought-signatures.
+// noSignature replaces a missing signature, because the call is another model's:
+// https://ai.google.dev/gemini-api/docs/thought-signatures.
 const noSignature = "skip_thought_signature_validator"
 
-// metadata is what a call keeps for us.
+// metadata is what is kept with a call.
 type metadata struct {
-	// ThoughtSignature is the model's, as it was sent.
+	// ThoughtSignature is the model's, as received.
 	ThoughtSignature []byte `json:"thoughtSignature,omitempty"`
 }
 
@@ -23,8 +23,7 @@ type toolSet struct {
 	FunctionDeclarations []declaration `json:"functionDeclarations"`
 }
 
-// declaration is a tool. Its schema goes as JSON Schema, which the API knows beside its
-// own.
+// declaration is a tool. Its schema is sent as JSON Schema, which the API accepts besides its own.
 type declaration struct {
 	Description string          `json:"description,omitempty"`
 	Name        string          `json:"name"`
@@ -43,11 +42,11 @@ func tools(definitions []llm.Tool) []toolSet {
 	return []toolSet{out}
 }
 
-// call writes a call of the model. sign puts a stand-in for a missing signature.
+// call writes a call of the model. sign substitutes for a missing signature.
 func call(c llm.ToolCall, sign bool) part {
 	out := part{FunctionCall: &functionCall{ID: c.ID, Name: c.Name, Args: wire.Object(c.Arguments)}}
 	var kept metadata
-	if json.Unmarshal(c.Metadata, &kept) == nil { // else it is another provider's
+	if json.Unmarshal(c.Metadata, &kept) == nil { // otherwise it is another provider's
 		out.ThoughtSignature = kept.ThoughtSignature
 	}
 	if sign && len(out.ThoughtSignature) == 0 {
@@ -56,9 +55,9 @@ func call(c llm.ToolCall, sign bool) part {
 	return out
 }
 
-// result writes the answer to a call. The API wants an object: one of the tool
-// is taken as it is, all else becomes its field output or error, which are the
-// names that the API knows.
+// result writes the answer to a call. The API requires an object: an object from the tool is sent
+// unchanged, anything else becomes its field output or error, which are the names that the API
+// knows.
 func result(m llm.Message, names map[string]string) part {
 	name := m.ToolName
 	if name == "" {
@@ -70,12 +69,12 @@ func result(m llm.Message, names map[string]string) part {
 		if m.Failed {
 			field = "error"
 		}
-		response, _ = json.Marshal(map[string]string{field: m.Content}) // a map of strings always marshals
+		response, _ = json.Marshal(map[string]string{field: m.Content}) // a map of strings can always be encoded
 	}
 	return part{FunctionResponse: &functionResponse{ID: m.ToolCallID, Name: name, Response: response}}
 }
 
-// received returns a call as it came.
+// received returns a call as received.
 func received(p part) llm.ToolCall {
 	c := llm.ToolCall{ID: p.FunctionCall.ID, Name: p.FunctionCall.Name, Arguments: "{}"}
 	if !wire.Missing(p.FunctionCall.Args) {

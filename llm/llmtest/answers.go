@@ -13,21 +13,21 @@ import (
 	"voicebridge/llm"
 )
 
-// Answer is what comes of an exchange that ends well.
+// Answer is the result of a successful exchange.
 type Answer struct {
 	// Exchange is the name of its file.
 	Exchange string
 	Text     string
-	// Thinks says that thoughts come before the text.
+	// Thinks means that reasoning comes before the text.
 	Thinks bool
 	Calls  []Call
-	// Usage is not looked at where it is nil.
+	// Usage is not checked if it is nil.
 	Usage *Usage
 	Stop  llm.StopReason
 }
 
-// Call is a call without what the vendors make up. Its arguments are JSON
-// without spaces. ID and Metadata are not looked at where they are empty.
+// Call is a call without what vendors generate. Its arguments are JSON without spaces. ID and
+// Metadata are not checked if they are empty.
 type Call struct{ Name, Arguments, ID, Metadata string }
 
 // Usage is a usage without the vendor's object.
@@ -44,7 +44,7 @@ func TwoCalls() []Call {
 
 var someUsage = &Usage{Input: 12, Output: 5, Cached: 4}
 
-// answers are the exchanges that end well with every vendor.
+// answers are the successful exchanges of every vendor.
 var answers = []Answer{
 	{Exchange: "text", Text: "Hello, wörld ☃", Usage: someUsage, Stop: llm.StopEnd},
 	{Exchange: "two_calls", Calls: TwoCalls(), Usage: someUsage, Stop: llm.StopToolCalls},
@@ -88,7 +88,7 @@ func (w Wire) answers(t *testing.T) {
 	}
 }
 
-// expect returns what of an answer this vendor can give.
+// expect returns the part of an answer that this vendor can give.
 func (w Wire) expect(want Answer) Answer {
 	want.Exchange = ""
 	if want.Usage != nil && w.Uncached {
@@ -97,7 +97,7 @@ func (w Wire) expect(want Answer) Answer {
 	return want
 }
 
-// forget takes out of an answer what is not looked at.
+// forget removes from an answer what is not checked.
 func forget(got, want Answer) Answer {
 	if want.Usage == nil {
 		got.Usage = nil
@@ -116,7 +116,7 @@ func forget(got, want Answer) Answer {
 // greeting is a small request.
 var greeting = llm.Request{Model: "some-model", System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Content: "Hello"}}}
 
-// drain reads an answer and checks what is true of every answer.
+// drain reads an answer and checks what must hold for every answer.
 func drain(t *testing.T, p llm.Provider, ctx context.Context, req llm.Request) (Answer, error) { //nolint:revive // the provider is what it is about
 	t.Helper()
 	var got Answer
@@ -169,8 +169,7 @@ func compact(text string) string {
 	return b.String()
 }
 
-// once checks that the server was asked exactly once: retries are not a
-// provider's business.
+// once checks that the server got exactly one request: retries are not a provider's business.
 func once(t *testing.T, s *server) {
 	t.Helper()
 	if requests, _ := s.seen(); len(requests) != 1 {

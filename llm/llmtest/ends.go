@@ -11,10 +11,10 @@ import (
 	"voicebridge/llm"
 )
 
-// patience is how long a test waits for what must happen at once.
+// patience is how long a test waits for something that must happen at once.
 const patience = 20 * time.Second
 
-// ends tests how requests end that do not end by themselves.
+// ends tests how requests end that are ended from outside.
 func (w Wire) ends(t *testing.T) {
 	t.Parallel()
 	t.Run("the context", w.theContextEnds)
@@ -156,7 +156,7 @@ func (l lateness) Err() error {
 	}
 }
 
-// left waits until the client has left the server.
+// left waits until the client has disconnected.
 func (s *server) left(t *testing.T) {
 	t.Helper()
 	select {
@@ -174,8 +174,8 @@ func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("nobody is there")
 }
 
-// Behaviour tests what is true of all providers, also those without a wire. The
-// providers that setup makes answer every request with some text.
+// Behaviour tests what must hold for all providers, even those without a wire. The providers from
+// setup answer every request with some text.
 func Behaviour(t *testing.T, setup func(t *testing.T) llm.Provider) {
 	t.Helper()
 	t.Run("answers", func(t *testing.T) {

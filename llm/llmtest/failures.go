@@ -11,22 +11,22 @@ import (
 	"voicebridge/llm"
 )
 
-// Failure is what comes of an exchange that ends badly.
+// Failure is the result of a failed exchange.
 type Failure struct {
 	// Exchange is the name of its file.
 	Exchange string
 	Kind     llm.ErrorKind
 	// Text is what the user has seen before.
 	Text string
-	// Status is the HTTP status; 0 in the middle of a stream.
+	// Status is the HTTP status; 0 within a stream.
 	Status int
 	// After is how long the vendor asks to wait.
 	After time.Duration
-	// Says is a part of the message to the user.
+	// Says is part of the message to the user.
 	Says string
 }
 
-// failures are the exchanges that end badly with every vendor.
+// failures are the failed exchanges of every vendor.
 var failures = []Failure{
 	{Exchange: "cut_text", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},
 	{Exchange: "cut_half_event", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},
@@ -50,7 +50,7 @@ var failures = []Failure{
 	{Exchange: "http_529", Kind: llm.KindOverloaded, Status: 529, Says: "Try again"},
 }
 
-// strangers are answers of what is not the vendor's server at all.
+// strangers are answers of something that is not the vendor's server at all.
 var strangers = []struct {
 	Failure
 	answer string
@@ -113,7 +113,7 @@ func (w Wire) fails(t *testing.T, x exchange, want Failure) {
 	once(t, s)
 }
 
-// check looks at what is true of every error.
+// check checks what must hold for every error.
 func (w Wire) check(t *testing.T, p llm.Provider, err error) *llm.Error {
 	t.Helper()
 	e, ok := errors.AsType[*llm.Error](err)

@@ -1,14 +1,13 @@
 // Package llmtest holds the tests that every [llm.Provider] passes.
 //
-// An adapter to a vendor's API brings a folder of wire exchanges, hand-made
-// after the vendor's documentation, and runs [Run]: the suite serves them from a
-// local HTTP server and looks at what the provider makes of them, and at what it
-// sent. A provider without a wire runs [Behaviour] alone.
+// An adapter to a vendor's API has a folder of wire exchanges, written by hand from the vendor's
+// documentation, and calls [Run]: the suite serves them from a local HTTP server and checks what
+// the provider makes of them, and what it sent. A provider without a wire calls [Behaviour] alone.
 //
-// An exchange is a file NAME.http in the adapter's testdata/exchanges: an HTTP
-// status line, headers, an empty line, a body. In the body, <<long N>> is a text
-// of N bytes and <<XX>> the byte with that hexadecimal number; <<cut>> ends it by
-// breaking the connection, <<hang>> by waiting until the client has gone.
+// An exchange is a file NAME.http in the adapter's testdata/exchanges: an HTTP status line,
+// headers, an empty line, a body. In the body, <<long N>> is a text of N bytes and <<XX>> the byte
+// with that hexadecimal number; <<cut>> ends it by breaking the connection, <<hang>> by waiting
+// until the client has gone.
 package llmtest
 
 import (
@@ -18,7 +17,7 @@ import (
 	"voicebridge/llm"
 )
 
-// Key is the secret that providers under test are set up with.
+// Key is the providers' secret in tests.
 const Key = "sk-test-51Hx0123456789abcdefghij"
 
 // Wire is an adapter to a vendor's API.
@@ -26,19 +25,18 @@ type Wire struct {
 	// New returns the provider, which sends to baseURL through client and has
 	// [Key] as its key.
 	New func(t *testing.T, baseURL string, client *http.Client) llm.Provider
-	// Keyless returns a provider for the vendor's own address without a key, nil
-	// if the vendor needs none. It must not send anything.
+	// Keyless returns a provider for the vendor's own address without a key; nil if the vendor
+	// needs none. The provider must not send anything.
 	Keyless func(t *testing.T, client *http.Client) llm.Provider
 	// Label is the provider's name in messages to users.
 	Label string
 	// Path is where requests go, below the base URL; MODEL stands for the model.
 	Path string
-	// KeyHeader holds the key, after KeyPrefix; empty if none is sent.
+	// KeyHeader is the header with the key, after KeyPrefix; empty if none is sent.
 	KeyHeader, KeyPrefix string
-	// Without names the exchanges that the vendor's API cannot have, with the
-	// reason.
+	// Without names the exchanges that the vendor's API cannot have, with reasons.
 	Without map[string]string
-	// Uncached says that the API does not count cached tokens.
+	// Uncached means that the API does not count cached tokens.
 	Uncached bool
 	// Answers and Failures are exchanges that only this vendor has.
 	Answers  []Answer
@@ -47,8 +45,7 @@ type Wire struct {
 	Requests map[string]llm.Request
 }
 
-// Run tests an adapter. It looks for testdata in the working directory, which is
-// that of the adapter's package.
+// Run tests an adapter. It looks for testdata in the working directory, the adapter's package.
 func Run(t *testing.T, w Wire) {
 	t.Helper()
 	t.Run("answers", w.answers)

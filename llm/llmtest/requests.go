@@ -160,8 +160,8 @@ func (w Wire) requests(t *testing.T) {
 	}
 }
 
-// golden compares a request with a file. The order of the fields counts, for
-// providers cache by prefixes.
+// golden compares a request with a file. The order of fields matters, because providers cache by
+// prefixes.
 func golden(t *testing.T, file string, body []byte) {
 	t.Helper()
 	var got bytes.Buffer
@@ -183,8 +183,8 @@ func golden(t *testing.T, file string, body []byte) {
 	}
 }
 
-// Sent returns what a provider sends for one request, which the adapter's
-// exchange text answers.
+// Sent returns what a provider sends for one request, which is answered by the adapter's exchange
+// text.
 func Sent(t *testing.T, setup func(baseURL string, client *http.Client) llm.Provider, req llm.Request) (*http.Request, []byte) {
 	t.Helper()
 	s := serve(t, Wire{}.exchange(t, "text"))

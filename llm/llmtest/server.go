@@ -22,8 +22,8 @@ type exchange struct {
 	status int
 	header http.Header
 	body   []byte
-	mark   string // how the body ends: "cut", "hang", or empty for well
-	piece  int    // bytes that are sent at once, 0 for all; -1 for a line
+	mark   string // how the body ends: "cut", "hang", or empty if complete
+	piece  int    // bytes sent at once; 0: all; -1: a line
 }
 
 var directive = regexp.MustCompile(`<<(cut|hang|long \d+|[0-9a-f]{2})>>`)
@@ -83,18 +83,17 @@ func parse(t *testing.T, text []byte) exchange {
 	}
 }
 
-// server answers every request with one exchange and keeps what it was sent.
+// server answers every request with one exchange and records the requests.
 type server struct {
 	*httptest.Server
-	gone chan struct{} // closed when a client has gone during <<hang>>
+	gone chan struct{} // closed when a client has disconnected during <<hang>>
 
 	mu       sync.Mutex
 	requests []*http.Request
 	bodies   [][]byte
 }
 
-// serve starts a server. It ends with the test, and before that waits for its
-// last request.
+// serve starts a server. It ends with the test, after its last request.
 func serve(t *testing.T, x exchange) *server {
 	t.Helper()
 	s := &server{gone: make(chan struct{})}
@@ -123,7 +122,7 @@ func serve(t *testing.T, x exchange) *server {
 	return s
 }
 
-// send writes bytes in pieces, each of which reaches the client by itself.
+// send writes bytes in pieces, each of which reaches the client separately.
 func send(w http.ResponseWriter, body []byte, piece int) {
 	flusher := http.NewResponseController(w)
 	for len(body) > 0 {
@@ -138,14 +137,14 @@ func send(w http.ResponseWriter, body []byte, piece int) {
 			}
 		}
 		if _, err := w.Write(body[:n]); err != nil {
-			return // the client has gone, as it may
+			return // the client may have disconnected
 		}
 		_ = flusher.Flush()
 		body = body[n:]
 	}
 }
 
-// client returns a client with connections of its own, which end with the test.
+// client returns a client with its own connections, which end with the test.
 func (s *server) client(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{DisableCompression: true}
@@ -153,7 +152,7 @@ func (s *server) client(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// seen returns what the server was sent.
+// seen returns the recorded requests.
 func (s *server) seen() ([]*http.Request, [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// kindOf sorts Ollama's errors, which are a status and a sentence.
+// kindOf classifies Ollama's errors, which are a status and a sentence.
 func kindOf(problem wire.Problem) llm.ErrorKind {
 	switch {
 	case problem.Says("context length", "context size", "prompt is too long", "prompt too long"):

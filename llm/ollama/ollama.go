@@ -1,9 +1,7 @@
-// Package ollama answers by a local Ollama, through its own API at /api/chat:
-// only there can the size of the context be set.
-// Reference: https://docs.ollama.com/api/chat.
+// Package ollama uses a local Ollama through its own API at /api/chat, the only one that can set
+// the size of the context. Reference: https://docs.ollama.com/api/chat.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go, failures in
-// errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
 package ollama
 
 import (
@@ -19,13 +17,13 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// Host is where Ollama listens unless it is told otherwise.
+// Host is Ollama's default address.
 const Host = "http://127.0.0.1:11434"
 
 // Config describes a server. Its zero value is Ollama on this machine.
 type Config struct {
-	// Host is the address, in the forms that OLLAMA_HOST has: a URL, host:port, or
-	// a host alone; [Host] if empty.
+	// Host is the address in any form of OLLAMA_HOST: a URL, host:port, or a host alone; [Host] if
+	// empty.
 	Host string
 	// APIKey is sent as a bearer token, for a server behind a proxy or in the
 	// cloud; empty for none.
@@ -33,12 +31,12 @@ type Config struct {
 	// HTTPClient sends the requests; nil for the default transport. Its Timeout
 	// and CheckRedirect are not used.
 	HTTPClient *http.Client
-	// NumCtx is the size of the context in tokens; 0 leaves it to the server,
-	// whose default is small and cuts long conversations without a word.
+	// NumCtx is the size of the context in tokens; 0 leaves it to the server, whose default is
+	// small and silently truncates long conversations.
 	NumCtx int
 }
 
-// Provider is one server. Its methods may be called concurrently.
+// Provider is one server. It is safe for concurrent use.
 type Provider struct {
 	address string
 	config  Config
@@ -47,7 +45,7 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New returns a provider for the server that config describes. Nothing is sent.
+// New returns a provider for the server in config. It sends nothing.
 func New(config Config) (*Provider, error) {
 	base, err := address(config.Host)
 	if err != nil {
@@ -57,7 +55,7 @@ func New(config Config) (*Provider, error) {
 	return &Provider{address: base + "/api/chat", config: config, client: wire.NewClient(config.HTTPClient, wire.NDJSON, failures)}, nil
 }
 
-// address completes what OLLAMA_HOST may leave out.
+// address adds what OLLAMA_HOST may leave out.
 func address(host string) (string, error) {
 	host = strings.TrimSpace(host)
 	if host == "" {
@@ -80,11 +78,11 @@ func address(host string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// Name is the provider's name as settings and records have it.
+// Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "ollama" }
 
-// Stream sends one request and yields the answer as it comes, see
-// [llm.Provider]. Calls come together, when the model has finished.
+// Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
+// together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	header := http.Header{"Accept": {"application/x-ndjson"}}
 	if p.config.APIKey != "" {

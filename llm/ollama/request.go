@@ -14,7 +14,7 @@ type body struct {
 	Options  options   `json:"options,omitzero"`
 }
 
-// options are those of a model's file that are set here.
+// options are the options of a model's file that are set here.
 type options struct {
 	NumCtx      int      `json:"num_ctx,omitempty"`
 	NumPredict  int      `json:"num_predict,omitempty"`

@@ -17,12 +17,11 @@ type line struct {
 	Done       bool   `json:"done"`
 	DoneReason string `json:"done_reason"`
 	counts
-	// Error ends an answer that has begun.
+	// Error ends a begun answer.
 	Error string `json:"error"`
 }
 
-// counts are what the last line has about tokens and times, which are in
-// nanoseconds.
+// counts are the last line's token counts and times, in nanoseconds.
 type counts struct {
 	TotalDuration      int64 `json:"total_duration,omitempty"`
 	LoadDuration       int64 `json:"load_duration,omitempty"`
@@ -32,13 +31,13 @@ type counts struct {
 	EvalDuration       int64 `json:"eval_duration,omitempty"`
 }
 
-// answer collects what lines do not say at once.
+// answer collects what single lines do not say.
 type answer struct {
 	calls []llm.ToolCall
 	last  *line
 }
 
-// Event takes a line and returns its text and thoughts.
+// Event takes a line and returns its text and reasoning.
 func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	var l line
 	_ = json.Unmarshal(raw, &l) // a field of an unexpected form must not hide the others
@@ -62,7 +61,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 // Over reports whether the last line has come.
 func (a *answer) Over() bool { return a.last != nil }
 
-// End returns the calls, the usage and the reason of the end.
+// End returns the calls, the usage and the stop reason.
 func (a *answer) End() []llm.Delta {
 	if a.last == nil {
 		return nil

@@ -19,7 +19,7 @@ type definition struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// call is a call on the wire. Old servers know no id.
+// call is a call on the wire. Old servers send no id.
 type call struct {
 	ID       string   `json:"id,omitempty"`
 	Function function `json:"function"`
@@ -41,8 +41,8 @@ func tools(definitions []llm.Tool) []tool {
 	return out
 }
 
-// received returns a call as it came, with an id of ours if the server gives
-// none or one that seen has.
+// received returns a call as received, with a new id if the server sent none or one that is in
+// seen.
 func received(c call, seen []llm.ToolCall) llm.ToolCall {
 	id := c.ID
 	for _, other := range seen {

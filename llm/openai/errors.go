@@ -8,10 +8,10 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// kindOf sorts the errors of https://platform.openai.com/docs/guides/error-codes
-// and of compatible servers.
+// kindOf classifies the errors of https://platform.openai.com/docs/guides/error-codes and of
+// compatible servers.
 func kindOf(problem wire.Problem) llm.ErrorKind {
-	if problem.Says("request too large") { // for the limit of a minute: later is no better
+	if problem.Says("request too large") { // exceeds the limit per minute: waiting does not help
 		return llm.KindTooLong
 	}
 	for _, code := range []string{problem.Code, problem.Type} {
@@ -33,7 +33,7 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 		}
 	}
 	status := problem.Status
-	if status == 0 { // gateways write the status of their upstream as the code
+	if status == 0 { // gateways report their upstream's status as the code
 		if code, err := strconv.Atoi(problem.Code); err == nil {
 			status = code
 		}
@@ -44,8 +44,8 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 	return wire.KindOfStatus(status)
 }
 
-// tooLarge recognises a conversation that does not fit by its words: vLLM, LM
-// Studio, llama.cpp and gateways have no code for it.
+// tooLarge recognises a conversation that is too long by the text: vLLM, LM Studio, llama.cpp and
+// gateways have no code for it.
 func tooLarge(problem wire.Problem, status int) bool {
 	return (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
 		problem.Says("context length", "context window", "maximum context", "context size", "too many tokens", "prompt is too long")

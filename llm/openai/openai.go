@@ -1,9 +1,8 @@
-// Package openai answers by OpenAI's Chat Completions API and by every server
-// that speaks it: gateways, vLLM, LM Studio, llama.cpp, OpenRouter, Groq.
-// Reference: https://platform.openai.com/docs/api-reference/chat.
+// Package openai uses OpenAI's Chat Completions API, which many servers speak: gateways, vLLM, LM
+// Studio, llama.cpp, OpenRouter, Groq. Reference:
+// https://platform.openai.com/docs/api-reference/chat.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go, failures in
-// errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
 package openai
 
 import (
@@ -22,20 +21,19 @@ const BaseURL = "https://api.openai.com/v1"
 
 // Config describes a server. Its zero value is OpenAI, without a key.
 type Config struct {
-	// BaseURL is the address before /chat/completions: [BaseURL] if empty.
+	// BaseURL is the address before /chat/completions; [BaseURL] if empty.
 	BaseURL string
 	// APIKey is sent as a bearer token. Only OpenAI itself needs one.
 	APIKey string
 	// HTTPClient sends the requests; nil for the default transport. Its Timeout
 	// and CheckRedirect are not used.
 	HTTPClient *http.Client
-	// LegacyMaxTokens writes the limit of tokens as max_tokens, which most
-	// compatible servers know, instead of max_completion_tokens, which OpenAI's
-	// reasoning models insist on.
+	// LegacyMaxTokens sends the token limit as max_tokens, which most compatible servers know,
+	// instead of max_completion_tokens, which OpenAI's reasoning models require.
 	LegacyMaxTokens bool
 }
 
-// Provider is one server. Its methods may be called concurrently.
+// Provider is one server. It is safe for concurrent use.
 type Provider struct {
 	config Config
 	client *wire.Client
@@ -43,7 +41,7 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New returns a provider for the server that config describes. Nothing is sent.
+// New returns a provider for the server in config. It sends nothing.
 func New(config Config) (*Provider, error) {
 	config.BaseURL = strings.TrimRight(config.BaseURL, "/")
 	if config.BaseURL == "" {
@@ -56,11 +54,11 @@ func New(config Config) (*Provider, error) {
 	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 
-// Name is the provider's name as settings and records have it.
+// Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "openai" }
 
-// Stream sends one request and yields the answer as it comes, see
-// [llm.Provider]. Calls come together, when the model has finished.
+// Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
+// together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if p.config.APIKey != "" {

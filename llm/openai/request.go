@@ -8,8 +8,7 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// noOutput stands for the empty output of a tool, so that no server takes it for a
-// field that is missing.
+// noOutput replaces a tool's empty output, so that no server takes it for a missing field.
 const noOutput = "(no output)"
 
 // body is a request on the wire.
@@ -25,7 +24,7 @@ type body struct {
 	StreamOptions       streamOptions `json:"stream_options"`
 }
 
-// streamOptions ask for the usage, which streams leave out otherwise.
+// streamOptions request the usage, which streams otherwise omit.
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
@@ -33,7 +32,7 @@ type streamOptions struct {
 // message is one message on the wire.
 type message struct {
 	Role       string `json:"role"`
-	Content    any    `json:"content,omitempty"` // a text, parts, or nothing beside calls
+	Content    any    `json:"content,omitempty"` // a text, parts, or nothing with calls
 	ToolCalls  []call `json:"tool_calls,omitempty"`
 	ToolCallID string `json:"tool_call_id,omitempty"`
 }
@@ -49,8 +48,8 @@ type imageURL struct {
 	URL string `json:"url"`
 }
 
-// request writes a request. Roles go through as they are: the API has all of
-// ours, and takes system messages anywhere.
+// request writes a request. Roles are passed on unchanged: the API has all of ours, and allows
+// system messages anywhere.
 func (p *Provider) request(req llm.Request) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
@@ -72,8 +71,8 @@ func (p *Provider) request(req llm.Request) body {
 	return out
 }
 
-// reasons reports whether OpenAI refuses max_tokens for a model, by its name; servers
-// that pass on to OpenAI do so too.
+// reasons reports whether OpenAI refuses max_tokens for a model, by its name; so do servers that
+// forward to OpenAI.
 func reasons(model string) bool {
 	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
 		if strings.HasPrefix(model, prefix) {
@@ -106,7 +105,7 @@ func write(m llm.Message) message {
 	return out
 }
 
-// parts writes a message with images, which go as data URLs.
+// parts writes a message with images as data URLs.
 func parts(m llm.Message) []part {
 	var out []part
 	for _, i := range m.Images {

@@ -15,7 +15,7 @@ type chunk struct {
 			Content          string  `json:"content"`
 			Refusal          string  `json:"refusal"`
 			ReasoningContent string  `json:"reasoning_content"`
-			Reasoning        string  `json:"reasoning"` // the name that OpenRouter and vLLM give it
+			Reasoning        string  `json:"reasoning"` // the name used by OpenRouter and vLLM
 			ToolCalls        []piece `json:"tool_calls"`
 		} `json:"delta"`
 		FinishReason string `json:"finish_reason"`
@@ -24,7 +24,7 @@ type chunk struct {
 	Error json.RawMessage `json:"error"`
 }
 
-// answer collects what chunks do not say at once.
+// answer collects what single chunks do not say.
 type answer struct {
 	calls  pieces
 	reason string // why the model has finished
@@ -44,7 +44,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	var out []llm.Delta
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
-			continue // only one was asked for
+			continue // only one was requested
 		}
 		if thought := choice.Delta.Reasoning + choice.Delta.ReasoningContent; thought != "" {
 			out = append(out, llm.Delta{Reasoning: thought})
@@ -71,15 +71,15 @@ func counted(raw json.RawMessage) *llm.Usage {
 			CachedTokens int64 `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	}
-	_ = json.Unmarshal(raw, &u) // what is not there is 0
+	_ = json.Unmarshal(raw, &u) // what is missing is 0
 	return &llm.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens, CachedTokens: u.Details.CachedTokens, Raw: raw}
 }
 
-// Over is false until the stream ends: the usage comes behind the reason of the end.
+// Over is false until the stream ends: the usage follows the stop reason.
 func (a *answer) Over() bool { return false }
 
-// End returns the calls, the usage and the reason of the end. An answer without usage
-// is an answer. Gateways write "error" when their upstream has failed.
+// End returns the calls, the usage and the stop reason. An answer without usage is valid. Gateways
+// write "error" if their upstream has failed.
 func (a *answer) End() []llm.Delta {
 	if a.reason == "" || a.reason == "error" {
 		return nil
@@ -92,7 +92,7 @@ func (a *answer) End() []llm.Delta {
 	return append(out, llm.Delta{Usage: a.usage, Stop: stop(a.reason, len(calls) > 0)})
 }
 
-// stop translates finish_reason. Some servers say "stop" beside calls.
+// stop translates finish_reason. Some servers say "stop" even with calls.
 func stop(reason string, calls bool) llm.StopReason {
 	switch {
 	case reason == "length":

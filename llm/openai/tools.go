@@ -7,11 +7,11 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// maxCallID is the longest id of a call that the API takes back.
+// maxCallID is the longest call id that the API accepts back.
 const maxCallID = 40
 
-// callID returns the id of a call as it is sent back: as it came, for some
-// models read it, unless the API refuses it.
+// callID returns a call's id for sending it back: unchanged, because some models read it, unless
+// the API would refuse it.
 func callID(id string) string {
 	if id != "" && len(id) <= maxCallID {
 		return id
@@ -50,8 +50,8 @@ type piece struct {
 	Function function `json:"function"`
 }
 
-// tools writes definitions. The schemas go through as they are: models write
-// arguments in the order of the schema.
+// tools writes definitions. Schemas are passed on unchanged: models write arguments in the order of
+// the schema.
 func tools(definitions []llm.Tool) []tool {
 	var out []tool
 	for _, d := range definitions {
@@ -60,8 +60,8 @@ func tools(definitions []llm.Tool) []tool {
 	return out
 }
 
-// calls writes the calls of an assistant message. The templates of some models read
-// arguments as JSON, and fail on anything else.
+// calls writes the calls of an assistant message. The templates of some models parse arguments as
+// JSON, and fail on anything else.
 func calls(asked []llm.ToolCall) []call {
 	var out []call
 	for _, c := range asked {
@@ -70,16 +70,16 @@ func calls(asked []llm.ToolCall) []call {
 	return out
 }
 
-// pieces are calls that come in pieces.
+// pieces are calls that arrive in pieces.
 type pieces struct {
 	calls  []llm.ToolCall // in the order in which they began
-	places map[int]int    // the index of the API to that in calls
+	places map[int]int    // from the API's index to the one in calls
 }
 
-// add takes a piece. The API numbers calls by index and gives the id and the
-// name with the first piece. Some servers give all calls the index 0, some
-// repeat the id with every piece, some give no id: so a piece begins a call if
-// its index is new, or if it has a name and an id other than that of its index.
+// add takes a piece. The API numbers calls by index and sends the id and the name with the first
+// piece. Some servers give all calls the index 0, some repeat the id with every piece, some send no
+// id: so a piece begins a call if its index is new, or if it has a name and an id that differs from
+// the one at its index.
 func (s *pieces) add(d piece) {
 	if s.places == nil {
 		s.places = map[int]int{}
@@ -103,8 +103,8 @@ func (s *pieces) add(d piece) {
 	call.Arguments += d.Function.Arguments
 }
 
-// complete returns the calls that are whole. What has no name is no call, and in
-// an answer that was cut at its limit, neither are halves of arguments.
+// complete returns the complete calls. What has no name is not a call, and in an answer that
+// reached its limit, neither are partial arguments.
 func (s *pieces) complete(cut bool) []llm.ToolCall {
 	var out []llm.ToolCall
 	for _, c := range s.calls {

@@ -50,21 +50,21 @@ const (
 		`{"label":"East","value":140},{"label":"West","value":125}],"unit":"Thousand euros"}`
 )
 
-// situation is what a rule may look at.
+// situation is what a rule may consider.
 type situation struct {
 	tools   []llm.Tool
-	words   []string // of the match
+	words   []string // the words of the match
 	earlier string   // what the user wrote before
 }
 
-// rule answers what matches. A rule that has not the tools for it passes.
+// rule answers what matches. A rule whose tools are missing is skipped.
 type rule struct {
 	match *regexp.Regexp
 	reply func(situation) (reply, bool)
 }
 
 var rules = []rule{
-	// call NAME {arguments}: any tool, as the tests want it.
+	// call NAME {arguments}: any tool, for tests
 	{regexp.MustCompile(`(?is)^\W*(?:call|use|run)\s+(?:the\s+)?(?:tool\s+)?([A-Za-z0-9_.-]+)(?:\s+with)?\s*(\{.*\})?`), callByName},
 	// fail KIND: a failure of the provider.
 	{regexp.MustCompile(`(?i)^\W*fail\s+with\s+(auth|quota|rate|too_long|overloaded|bad_request|unavailable|timeout)\b`), failByName},
@@ -83,7 +83,7 @@ func say(text string) func(situation) (reply, bool) {
 	return func(situation) (reply, bool) { return reply{text: text}, true }
 }
 
-// call asks for tools, if all of them are there.
+// call calls tools, if all of them are available.
 func call(text string, calls ...llm.ToolCall) func(situation) (reply, bool) {
 	return func(s situation) (reply, bool) {
 		for _, c := range calls {
@@ -106,8 +106,7 @@ func callByName(s situation) (reply, bool) {
 	return reply{calls: []llm.ToolCall{{Name: name, Arguments: arguments}}}, ok && json.Valid([]byte(arguments))
 }
 
-// callServer asks for the first tool of an MCP server, else for any that needs no
-// arguments.
+// callServer calls the first tool of an MCP server, or else any tool that needs no arguments.
 func callServer(s situation) (reply, bool) {
 	name, ok := find(s.tools, func(name string) bool { return strings.Contains(name, "__") })
 	return reply{calls: []llm.ToolCall{{Name: name, Arguments: "{}"}}}, ok

@@ -1,6 +1,6 @@
-// Package simulator is a text provider that needs no key: it answers by a script,
-// the same every time. Asked for a chart, a theme, a tool or a story, it does what
-// a model would do with the tools that it is given.
+// Package simulator is a text provider that needs no key: it answers by a script, the same every
+// time. Asked for a chart, a theme, a tool or a story, it does what a model would do with the
+// available tools.
 package simulator
 
 import (
@@ -22,13 +22,13 @@ import (
 // Name is the provider's name in settings and records.
 const Name = "simulator"
 
-// Model is the name of the model that it says to be.
+// Model is the name of its model.
 const Model = "simulator-1"
 
 // Config configures a [Provider]. The zero value is useful.
 type Config struct {
-	// Pace is the pause before each word, so that an answer can be watched and
-	// interrupted; 0 for none.
+	// Pace is the pause before each word, so that users can watch and interrupt an answer; 0 for
+	// none.
 	Pace time.Duration
 	// TitlePrompt and ShortTitlePrompt are the system prompts whose answer is the
 	// title of a conversation, and of one message; empty for none.
@@ -92,7 +92,7 @@ func (p *Provider) wait(ctx context.Context) error {
 	}
 }
 
-// limit cuts an answer at a number of tokens, four characters each.
+// limit cuts an answer after a number of tokens, four characters each.
 func limit(text string, tokens int) (string, llm.StopReason) {
 	if tokens <= 0 || utf8.RuneCountInString(text) <= 4*tokens {
 		return text, llm.StopEnd
@@ -100,7 +100,7 @@ func limit(text string, tokens int) (string, llm.StopReason) {
 	return string([]rune(text)[:4*tokens]), llm.StopLength
 }
 
-// callID is the same for the same conversation, and another for the next one.
+// callID is the same for the same conversation, and differs for the next one.
 func callID(req llm.Request, n int) string {
 	h := fnv.New64a()
 	for _, m := range req.Messages {
@@ -109,7 +109,7 @@ func callID(req llm.Request, n int) string {
 	return fmt.Sprintf("call_%016x_%d", h.Sum64(), n)
 }
 
-// count is the usage by the heuristic of four characters to a token.
+// count estimates the usage at four characters per token.
 func count(req llm.Request, text string, calls []llm.ToolCall) *llm.Usage {
 	in, out := utf8.RuneCountInString(req.System), utf8.RuneCountInString(text)
 	for _, m := range req.Messages {
@@ -126,7 +126,7 @@ func count(req llm.Request, text string, calls []llm.ToolCall) *llm.Usage {
 	return u
 }
 
-// reply is what the script says to a request.
+// reply returns the script's answer to a request.
 type reply struct {
 	text  string
 	calls []llm.ToolCall
@@ -136,7 +136,7 @@ type reply struct {
 // answer finds the reply to the last message.
 func (p *Provider) answer(req llm.Request) reply {
 	switch req.System {
-	case "": // no prompt asks for a title by being empty
+	case "": // an empty prompt never asks for a title
 	case p.config.TitlePrompt:
 		return reply{text: title(req.Messages)}
 	case p.config.ShortTitlePrompt:
@@ -181,8 +181,7 @@ func afterTools(messages []llm.Message) reply {
 
 var contextNote = regexp.MustCompile(`(?s)^\[CONTEXT:.*?\]\s*`)
 
-// questions are the last words of the user, without the program's note before
-// them, and those before.
+// questions returns the user's last text, without the context before it, and those before.
 func questions(messages []llm.Message) (last, earlier string) {
 	for _, m := range slices.Backward(messages) {
 		if m.Role != llm.RoleUser {
@@ -210,7 +209,7 @@ func shortTitle(messages []llm.Message) string {
 	return cmp.Or(firstWords(messages, 3), "A message")
 }
 
-// firstWords are at most limit words of the user.
+// firstWords returns at most limit words of the user.
 func firstWords(messages []llm.Message, limit int) string {
 	for _, m := range messages {
 		for line := range strings.Lines(m.Content) {
@@ -223,7 +222,7 @@ func firstWords(messages []llm.Message, limit int) string {
 	return ""
 }
 
-// find gives the first tool whose name a test accepts.
+// find returns the first tool whose name the function accepts.
 func find(tools []llm.Tool, accept func(name string) bool) (string, bool) {
 	for _, d := range tools {
 		if accept(d.Name) {

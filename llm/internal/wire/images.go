@@ -8,9 +8,9 @@ import (
 	"voicebridge/llm"
 )
 
-// ImagesOfUsers is a conversation for providers that take images in messages of the user only:
-// those of tools' results follow in one such message, behind the results of all calls of the
-// step, which says whose they are.
+// ImagesOfUsers returns a conversation for providers that accept images only in user messages:
+// images of tool results follow in one such message, after the results of all calls of the step,
+// which says whose they are.
 func ImagesOfUsers(messages []llm.Message) []llm.Message {
 	out := make([]llm.Message, 0, len(messages))
 	var images []llm.Image

@@ -17,29 +17,27 @@ import (
 	"voicebridge/llm"
 )
 
-// maxQuote is how much of a server's own words a user gets to see, in runes.
+// maxQuote is how much of a server's message a user gets to see, in runes.
 const maxQuote = 300
 
-// minSecret is the length from which on a key is masked. Servers that need no
-// key are often given a word, which is no secret and may be in their answers.
+// minSecret is the length from which a key is masked. Servers that need no key are often given a
+// word, which is not secret and may occur in their answers.
 const minSecret = 8
 
-// Problem is an error as a server wrote it.
+// Problem is an error as reported by a server.
 type Problem struct {
-	// Status and Header are those of the HTTP answer; Status is 0 in the middle
-	// of a stream.
+	// Status and Header are those of the HTTP answer; Status is 0 within a stream.
 	Status int
 	Header http.Header
-	// Message, Type and Code are whatever the server calls by these names.
+	// Message, Type and Code are what the server calls by these names.
 	Message, Type, Code string
 	// Details are the further objects of Google's errors.
 	Details []json.RawMessage
 }
 
-// ParseProblem reads the error objects of the known servers:
-// {"error":{"message","type","code"}}, {"error":"…"}, {"message","type","code"},
-// {"detail":"…"}, and the first of an array of these. Of other bodies, plain
-// text is the message.
+// ParseProblem reads the error objects of the known servers: {"error":{"message","type","code"}},
+// {"error":"…"}, {"message","type","code"}, {"detail":"…"}, and the first of an array of these. If
+// the body is plain text, that is the message.
 func ParseProblem(body []byte) Problem {
 	body = bytes.TrimSpace(valid(body))
 	var list []json.RawMessage
@@ -96,8 +94,8 @@ func word(raw json.RawMessage) string {
 	return ""
 }
 
-// Says reports whether the message has one of the phrases, in any case. It is
-// for servers that have no code for what they mean.
+// Says reports whether the message contains one of the phrases, ignoring case. It is for servers
+// that have no code for what they mean.
 func (p Problem) Says(phrases ...string) bool {
 	message := strings.ToLower(p.Message)
 	for _, phrase := range phrases {
@@ -108,8 +106,7 @@ func (p Problem) Says(phrases ...string) bool {
 	return false
 }
 
-// KindOfStatus is what an HTTP status alone says; 0 is an error in the middle of
-// a stream.
+// KindOfStatus returns what an HTTP status alone says; 0 means an error within a stream.
 func KindOfStatus(status int) llm.ErrorKind {
 	switch {
 	case status == 0:
@@ -131,11 +128,11 @@ func KindOfStatus(status int) llm.ErrorKind {
 	}
 }
 
-// Failures makes one provider's errors.
+// Failures makes the errors of one provider.
 type Failures struct {
-	// Provider is the provider's name in records, Label that for users.
+	// Provider is the provider's name in records, Label the one for users.
 	Provider, Label string
-	// Kind says what a problem is.
+	// Kind classifies a problem.
 	Kind func(Problem) llm.ErrorKind
 	// Secrets are never shown.
 	Secrets []string
@@ -149,8 +146,8 @@ func (f Failures) told(ctx context.Context, p Problem) error {
 	return f.Problem(p)
 }
 
-// failure returns the error for how a request ended that has no whole answer: resp is
-// what came, nil if nothing did.
+// failure returns the error for a request without a complete answer; resp is what came, nil if
+// nothing did.
 func (f Failures) failure(ctx context.Context, resp *http.Response, err error) error {
 	if ctx.Err() != nil {
 		return f.cancelled(ctx)
@@ -158,7 +155,7 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	if other, ok := errors.AsType[*notStream](err); ok {
 		p := ParseProblem(other.body)
 		if p.Header = resp.Header; resp.StatusCode/100 != 2 || p.Message == "" {
-			p.Status = resp.StatusCode // else it is that of the beginning
+			p.Status = resp.StatusCode // else that of the beginning
 		}
 		e := f.Problem(p)
 		if e.Err == nil {
@@ -171,7 +168,7 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	case errors.Is(err, errTooLarge):
 		return f.fail(llm.KindBadRequest, f.Label+" sent more than this server accepts, and the answer was stopped.", err)
 	case errors.Is(err, errMalformed):
-		return f.fail(llm.KindUnavailable, f.Label+" sent something unreadable, and the answer broke off.", err)
+		return f.fail(llm.KindUnavailable, f.Label+" sent something unreadable, and the answer was cut off.", err)
 	case resp != nil:
 		return f.fail(llm.KindUnavailable, "The answer of "+f.Label+" broke off.", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
@@ -181,8 +178,8 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	}
 }
 
-// cancelled is the error of a request whose context has ended: a timeout when
-// its deadline has passed, else the context's own error with its cause.
+// cancelled returns the error of a request whose context has ended: a timeout if its deadline has
+// passed, else the context's own error with its cause.
 func (f Failures) cancelled(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -206,15 +203,14 @@ func (f Failures) Problem(p Problem) *llm.Error {
 	return e
 }
 
-// NoKey yields the error of a provider that was set up without its key.
+// NoKey yields the error of a provider without a key.
 func (f Failures) NoKey() iter.Seq2[llm.Delta, error] {
 	return func(yield func(llm.Delta, error) bool) {
 		yield(llm.Delta{}, f.fail(llm.KindAuth, "There is no key for "+f.Label+". Add one to the settings.", nil))
 	}
 }
 
-// fail returns an error without err in its chain, which may hold the request with its
-// keys.
+// fail returns an error without err in its chain, which may contain the request with its keys.
 func (f Failures) fail(kind llm.ErrorKind, message string, err error) *llm.Error {
 	e := &llm.Error{Kind: kind, Provider: f.Provider, Message: message}
 	if err != nil {
@@ -223,7 +219,7 @@ func (f Failures) fail(kind llm.ErrorKind, message string, err error) *llm.Error
 	return e
 }
 
-// words says to a user what has happened.
+// words tells a user what has happened.
 func (f Failures) words(kind llm.ErrorKind, p Problem) string {
 	switch kind {
 	case llm.KindAuth:
@@ -256,7 +252,7 @@ func (f Failures) words(kind llm.ErrorKind, p Problem) string {
 	return f.quote(f.Label+" does not accept the request", p)
 }
 
-// quote puts the server's own words after ours.
+// quote puts the server's message after ours.
 func (f Failures) quote(text string, p Problem) string {
 	said := strings.Join(strings.Fields(f.mask(p.Message)), " ")
 	if runes := []rune(said); len(runes) > maxQuote {
@@ -268,7 +264,7 @@ func (f Failures) quote(text string, p Problem) string {
 	return text + ": " + said
 }
 
-// mask takes secrets out of a text.
+// mask removes secrets from a text.
 func (f Failures) mask(text string) string {
 	for _, secret := range f.Secrets {
 		if len(secret) >= minSecret {
@@ -278,8 +274,8 @@ func (f Failures) mask(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// retryAfter is how long the server asks to wait: by the header Retry-After
-// (RFC 9110, section 10.2.3) or retry-after-ms, or Google's RetryInfo.
+// retryAfter returns how long the server asks to wait, from the header Retry-After (RFC 9110,
+// section 10.2.3) or retry-after-ms, or Google's RetryInfo.
 func retryAfter(p Problem, now time.Time) time.Duration {
 	if d, ok := number(p.Header.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d
@@ -305,7 +301,7 @@ func retryAfter(p Problem, now time.Time) time.Duration {
 	return 0
 }
 
-// number reads a count of units, up to a day of them.
+// number reads a number of units, up to a day.
 func number(text string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || math.IsNaN(n) || n < 0 {

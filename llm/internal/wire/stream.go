@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// Failures of reading an answer, other than those of the connection.
+// Failures in reading an answer, other than those of the connection.
 var (
 	errTooLarge  = errors.New("the answer is larger than the limit")
-	errMalformed = errors.New("the answer has an event that is no JSON")
+	errMalformed = errors.New("the answer has an event that is not JSON")
 )
 
-// notStream is what came instead of a stream, or in its middle: a page of a proxy,
-// or an error as a plain object.
+// notStream is what came instead of a stream, or in the middle of one: a proxy's page, or an error
+// as a plain object.
 type notStream struct{ body []byte }
 
 // Error says so.
-func (*notStream) Error() string { return "the answer is no stream of events" }
+func (*notStream) Error() string { return "the answer is not a stream of events" }
 
-// stream reads the events of an answer: whole ones only, as valid UTF-8 and valid JSON.
+// stream reads the events of an answer: complete ones only, as valid UTF-8 and valid JSON.
 type stream struct {
 	in      *bufio.Reader
 	form    Form
@@ -36,12 +36,12 @@ func newStream(body io.Reader, form Form) *stream {
 	return &stream{in: bufio.NewReaderSize(body, 32<<10), form: form, left: maxAnswer}
 }
 
-// next returns the next event, which the caller may keep. It blocks until there is
-// one. io.EOF is the end of the answer, whether or not that is whole.
+// next returns the next event, which the caller may keep. It blocks until there is one. io.EOF is
+// the end of the answer, whether or not the answer is complete.
 func (s *stream) next() (json.RawMessage, error) {
 	for !s.ended {
 		line, err := s.line()
-		s.ended = errors.Is(err, io.EOF) // line is the rest, which had no end
+		s.ended = errors.Is(err, io.EOF) // line is the rest, which had no line end
 		if err != nil && !s.ended {
 			return nil, err
 		}
@@ -70,8 +70,7 @@ func (s *stream) next() (json.RawMessage, error) {
 	return nil, io.EOF
 }
 
-// line returns the next line without its end. With io.EOF it is the rest, which
-// had no end.
+// line returns the next line without its end. With io.EOF it is the rest.
 func (s *stream) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -90,9 +89,9 @@ func (s *stream) line() ([]byte, error) {
 	}
 }
 
-// field takes a line of server-sent events (the HTML standard, section 9.2.6) and
-// returns the data of the event that it ends. Some servers forget the last empty line;
-// what is cut off is not an event.
+// field takes a line of server-sent events (the HTML standard, section 9.2.6) and returns the data
+// of the event that it ends. Some servers omit the last empty line; a truncated event is not
+// returned.
 func (s *stream) field(line []byte) ([]byte, error) {
 	if len(line) > 0 {
 		if err := s.check(line); err != nil {
@@ -102,7 +101,7 @@ func (s *stream) field(line []byte) ([]byte, error) {
 		value = bytes.TrimPrefix(value, []byte(" "))
 		if string(name) == "data" {
 			if s.partial && len(s.data) > 0 {
-				s.data = append(s.data, ' ') // JSON has no line ends of its own
+				s.data = append(s.data, ' ') // JSON has no line breaks of its own
 			}
 			s.data, s.partial = append(s.data, value...), true
 		}
@@ -118,8 +117,8 @@ func (s *stream) field(line []byte) ([]byte, error) {
 	return data, nil
 }
 
-// check takes a line that begins as none of a stream for the beginning of something else.
-// What is one in server-sent events depends on the form.
+// check takes a line that is not part of a stream as the beginning of something else. What is part
+// of one depends on the form.
 func (s *stream) check(line []byte) error {
 	if len(line) == 0 || line[0] != '<' && (s.form == NDJSON || line[0] != '{' && line[0] != '[') {
 		return nil
@@ -131,7 +130,7 @@ func (s *stream) check(line []byte) error {
 // done reports whether data is the end mark of OpenAI's streams.
 func done(data []byte) bool { return bytes.HasPrefix(data, []byte("[DONE]")) }
 
-// valid returns data with what is not UTF-8 replaced.
+// valid returns data with invalid UTF-8 replaced.
 func valid(data []byte) []byte {
 	if utf8.Valid(data) {
 		return data

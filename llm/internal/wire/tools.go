@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// NewCallID returns an id for a call of a provider that gives none.
+// NewCallID returns an id for a call of a provider that assigns none.
 func NewCallID() string { return "call_" + rand.Text() }
 
-// StandIn returns an id in the place of one that a provider does not take: 37
-// plain characters, the same for the same id. A thread may have calls of several
-// providers, whose ids have different forms.
+// StandIn returns a substitute for an id that a provider does not accept: 37 plain characters, the
+// same for the same id. A thread may have calls of several providers, whose ids have different
+// forms.
 func StandIn(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return "call_" + hex.EncodeToString(sum[:16])
 }
 
-// Missing reports whether a field is not there or null.
+// Missing reports whether a field is missing or null.
 func Missing(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
 // Arguments returns what a model wrote as the arguments of a call, or an empty
@@ -32,9 +32,8 @@ func Arguments(text string) string {
 	return text
 }
 
-// Object returns arguments if they are a JSON object. What a model wrote instead
-// of one goes into an object, for most providers refuse a history with anything
-// else.
+// Object returns arguments if they are a JSON object, and otherwise puts them into one, because
+// most providers refuse a history with anything else.
 func Object(arguments string) json.RawMessage {
 	raw := bytes.TrimSpace([]byte(arguments))
 	if len(raw) == 0 {
@@ -50,8 +49,8 @@ func Object(arguments string) json.RawMessage {
 	return wrapped
 }
 
-// Schema returns a tool's parameters as an object schema with properties. A
-// schema that has both goes through unchanged, byte for byte.
+// Schema returns a tool's parameters as an object schema with properties. A schema that has both is
+// returned unchanged, byte for byte.
 func Schema(parameters json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(parameters, &fields) != nil || fields == nil {

@@ -6,22 +6,21 @@ import (
 	"voicebridge/llm"
 )
 
-// opening begins a conversation whose first message is the model's, for
-// providers that want the user to begin.
+// opening begins a conversation whose first message is the model's, for providers that require the
+// user to begin.
 const opening = "(The conversation goes on.)"
 
 // Turn is what one side says before the other does.
 type Turn struct {
-	// Model says that it is the model's.
+	// Model means that it is the model's.
 	Model bool
 	// Messages are of the roles user, assistant and tool. None is empty.
 	Messages []llm.Message
 }
 
-// Turns writes a conversation for providers that know two roles only, which take
-// turns and begin with the user's. System messages at the beginning go to the
-// system prompt; a later one, whose place matters, becomes text of the user's
-// turn that says what it is. Empty texts are left out, for they are refused.
+// Turns writes a conversation for providers with only two roles, which alternate and begin with the
+// user. System messages at the beginning go to the system prompt; a later one, whose place matters,
+// becomes marked text in the user's turn. Empty texts are omitted, because providers refuse them.
 func Turns(req llm.Request) (system []string, turns []Turn) {
 	if req.System != "" {
 		system = append(system, req.System)
@@ -31,7 +30,7 @@ func Turns(req llm.Request) (system []string, turns []Turn) {
 		leading++
 	}
 	if leading == len(req.Messages) {
-		leading = 0 // something must be left to answer to
+		leading = 0 // something to answer must remain
 	}
 	for _, m := range req.Messages[:leading] {
 		if strings.TrimSpace(m.Content) != "" {

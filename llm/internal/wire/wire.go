@@ -1,6 +1,6 @@
-// Package wire is what the adapters to language models share: one HTTP request
-// whose answer comes as a stream of JSON, with limits and without retries or
-// redirects, and failures in words for users, without secrets.
+// Package wire is shared by the adapters to language models: one HTTP request whose answer is a
+// stream of JSON, with limits and without retries or redirects, and failures in words for users,
+// without secrets.
 package wire
 
 import (
@@ -19,24 +19,24 @@ import (
 
 // Limits of an answer.
 const (
-	// maxAnswer is the size of a whole answer, in bytes.
+	// maxAnswer limits a whole answer, in bytes.
 	maxAnswer = 64 << 20
-	// MaxEvent is the size of one event or line of it, in bytes.
+	// MaxEvent limits one event, or one line of it, in bytes.
 	MaxEvent = 4 << 20
-	// maxProblem is how much of an error's body is read, in bytes.
+	// maxProblem limits how much of an error's body is read, in bytes.
 	maxProblem = 256 << 10
 )
 
-// Form says how a streamed answer is written.
+// Form says how a streamed answer is encoded.
 type Form int
 
 // The forms of an answer.
 const (
 	SSE    Form = iota // server-sent events with JSON data
-	NDJSON             // one JSON object to a line
+	NDJSON             // one JSON object per line
 )
 
-// Client asks one provider's server. It may be used concurrently.
+// Client sends requests to one provider's server. It is safe for concurrent use.
 type Client struct {
 	Failures
 
@@ -44,9 +44,9 @@ type Client struct {
 	form Form
 }
 
-// NewClient returns a client that sends through base, or the default transport if
-// that is nil. It follows no redirect, for keys in headers of their own would go
-// along, and has no timeout: the request's context is the only one.
+// NewClient returns a client that sends through base, or the default transport if that is nil. It
+// follows no redirects, which would pass on custom key headers, and has no timeout other than the
+// request's context.
 func NewClient(base *http.Client, form Form, failures Failures) *Client {
 	client := http.Client{}
 	if base != nil {
@@ -57,21 +57,20 @@ func NewClient(base *http.Client, form Form, failures Failures) *Client {
 	return &Client{Failures: failures, http: &client, form: form}
 }
 
-// Answer makes what the user gets of the events of one answer.
+// Answer interprets the events of one answer.
 type Answer interface {
-	// Event takes an event and returns what it has for the user now. It returns a
-	// problem when the server says that the answer has failed. A field of an
-	// unexpected form must not hide the others.
+	// Event takes an event and returns what it has for the user now. It returns a problem if the
+	// server says that the answer has failed. A field of an unexpected form must not hide the
+	// others.
 	Event(raw json.RawMessage) ([]llm.Delta, *Problem)
-	// Over reports whether nothing that counts is to come.
+	// Over reports whether nothing more of interest will come.
 	Over() bool
-	// End returns the calls, the usage and the reason of the end; none while the
-	// answer is not whole.
+	// End returns the calls, the usage and the stop reason; nothing if the answer is incomplete.
 	End() []llm.Delta
 }
 
-// Stream posts a request as JSON and yields what a makes of the answer, see
-// [llm.Provider]. The sequence can be ranged over once.
+// Stream posts a request as JSON and yields what a makes of the answer; see [llm.Provider]. The
+// sequence can be used once.
 func (c *Client) Stream(ctx context.Context, address string, header http.Header, request any, a Answer) iter.Seq2[llm.Delta, error] {
 	return func(yield func(llm.Delta, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -83,7 +82,7 @@ func (c *Client) Stream(ctx context.Context, address string, header http.Header,
 		}
 		defer resp.Body.Close()
 		if resp.StatusCode/100 != 2 {
-			// What arrived of a refusal is worth more than the error that broke it off.
+			// The part of a refusal that arrived is worth more than the error that cut it off.
 			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 			yield(llm.Delta{}, c.failure(ctx, resp, &notStream{body}))
 			return
