@@ -224,6 +224,9 @@ func (w *worker) perform(e session.Effect) {
 }
 
 func (w *worker) publish(e session.Publish) {
+	if e.Kind == persistence.EventMessageDelta && !w.thread.Heard(w.key) {
+		return // who comes later reads the message first
+	}
 	event := persistence.Event{Type: e.Kind, Data: toolkit.Encode(e.Data)}
 	if e.Kind == session.CallEnded {
 		w.ended = &event

@@ -59,13 +59,16 @@ func TestNothingIsSentToNobody(t *testing.T) {
 	for range 100 {
 		draft(key)
 	}
-	if n := persistence.Sent(a); n != 0 {
-		t.Errorf("%d notes were sent, though nobody watches", n)
+	if n := persistence.Sent(a); n != 0 || a.Heard(key) {
+		t.Errorf("%d notes were sent, though nobody watches (heard: %t)", n, a.Heard(key))
 	}
 	say(t, a, key, "1")
 	there := pull(t, b, key)
 	want(t, there, "message 1")
 	untilHeard(t, a, b, key)
+	if !a.Heard(key) {
+		t.Error("b does not hear")
+	}
 	draft(key)
 	want(t, there, `draft "x"`)
 	if persistence.Sent(a) == 0 {

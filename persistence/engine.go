@@ -23,6 +23,8 @@ type engine interface {
 	follow(ctx context.Context, l *lease, listen bool) error
 	// tell sends a note to other instances, without waiting.
 	tell(n note)
+	// heard reports whether another instance may want what happens in the thread.
+	heard(key Key) bool
 	// erased makes sure that deleted data cannot be read from the files.
 	erased(ctx context.Context) error
 	// problem classifies an error of the driver.

@@ -160,6 +160,11 @@ func (e *postgresEngine) tell(n note) {
 	e.outbox.put(n)
 }
 
+func (e *postgresEngine) heard(key Key) bool {
+	l := e.lease.Load()
+	return l == nil || l.listens(note{Key: key})
+}
+
 // erased does nothing: the server overwrites deleted rows when it vacuums.
 func (e *postgresEngine) erased(context.Context) error { return nil }
 

@@ -119,6 +119,8 @@ func (e *sqliteEngine) lock() error {
 
 func (e *sqliteEngine) tell(note) {}
 
+func (e *sqliteEngine) heard(Key) bool { return false }
+
 // erased removes deleted data from the write-ahead log, too. In the file itself secure_delete has
 // overwritten it with zeros.
 func (e *sqliteEngine) erased(ctx context.Context) error {

@@ -40,6 +40,10 @@ func (s *Store) Publish(ctx context.Context, key Key, e Event) {
 	s.passOn(ctx, key, e)
 }
 
+// Heard reports whether anybody may listen to the thread now, here or on another instance. What
+// only listeners get need not be made, or published, for nobody.
+func (s *Store) Heard(key Key) bool { return s.hub.watched(key) || s.eng.heard(key) }
+
 // announce notifies the watchers of a transaction's changes.
 func (s *Store) announce(key Key, n changeSet) {
 	if !n.drew {

@@ -131,6 +131,9 @@ func (s suite) watchFromEnd(t *testing.T) {
 		}
 	}
 	watch := b.store.Watch(b.key)
+	if !b.store.Heard(b.key) {
+		t.Error("nobody hears what is watched")
+	}
 	watch.Close()
 	watch.Close() // does nothing
 }

@@ -78,7 +78,7 @@ const (
 	transcriptTimeout = 10 * time.Second        // for the transcript of a spoken turn
 	drainTimeout      = 2 * time.Second         // for the last transcripts when a call ends
 	takeoverDrain     = 300 * time.Millisecond  // somebody is waiting for the thread
-	flushEvery        = 800 * time.Millisecond  // between saves of partial text
+	flushEvery        = 650 * time.Millisecond  // between saves of partial text
 	publishEvery      = 120 * time.Millisecond  // between publications of partial text
 	createTimeout     = 10 * time.Second        // for the upstream's reply to response.create
 	updateTimeout     = 10 * time.Second        // for its reply to session.update in a live call

@@ -29,7 +29,7 @@ const (
 	// Words that were added to messages in progress, and answers that begin, wait for the
 	// next multiple of this, where those of all calls meet: they are written in one
 	// transaction. What else a call says takes them along at once.
-	gather = 100 * time.Millisecond
+	gather = 250 * time.Millisecond
 )
 
 // Log is where a call's thread is written.
