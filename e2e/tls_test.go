@@ -72,6 +72,19 @@ func TestServeTLS(t *testing.T) {
 	if strings.Contains(string(body), "shared") {
 		t.Error("the secret is told")
 	}
+	figures, err := client.Get(s.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = figures.Body.Close() }()
+	if text, err := io.ReadAll(figures.Body); err != nil || !strings.Contains(string(text), `voicebridge_certificate_not_after_seconds{domain="127.0.0.1"} `) {
+		t.Errorf("the end of the certificate is not among the metrics: %v", err)
+	}
+	// Doctor finds the server that runs, by https.
+	address := strings.TrimPrefix(s.url, "https://")
+	if _, report, _ := runCommand(t, append(environ, "VOICEBRIDGE_LISTEN="+address), "doctor"); !strings.Contains(report, "ok: web address: a voicebridge runs on "+address) {
+		t.Errorf("doctor says\n%s", report)
+	}
 	s.terminate()
 	code, _, stderr := runCommand(t, append(environ, "VOICEBRIDGE_TLS__KEY_FILE="+filepath.Join(dir, "none.pem")))
 	if code != 1 || !strings.Contains(stderr, "none.pem") {

@@ -49,7 +49,7 @@ func (a *app) openTelemetry(ctx context.Context) error {
 
 // watchParts adds the metrics that are computed when read, and opens the operators' port.
 func (a *app) watchParts(ctx context.Context) (err error) {
-	parts := telemetry.Parts{Queued: a.store.QueuedMessages}
+	parts := telemetry.Parts{Queued: a.store.QueuedMessages, Certificates: func() map[string]time.Time { return a.certificate.Ends() }}
 	if a.spool != nil {
 		parts.Spooled = a.spool.Pending
 	}

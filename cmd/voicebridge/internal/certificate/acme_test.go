@@ -157,7 +157,13 @@ func TestACME(t *testing.T) {
 				t.Fatal(err)
 			}
 			running(t, s, ln)
+			if ends := s.Ends(); len(ends) != 0 && ends[domain].IsZero() {
+				t.Errorf("Ends() = %v", ends)
+			}
 			until("msg=certificate domain=" + domain)
+			if ends := s.Ends(); len(ends) != 1 || !ends[domain].After(time.Now()) {
+				t.Errorf("Ends() = %v", ends)
+			}
 			if got, err := ask(t, ln, domain, roots); got != "secure" || err != nil {
 				t.Errorf("got %q, %v", got, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/acme"
@@ -49,6 +50,8 @@ type Source struct {
 	manager *autocert.Manager // nil for files
 	ln      net.Listener      // of HTTPListen
 	pause   time.Duration
+
+	obtained sync.Map // domains that have a certificate
 }
 
 // Open reads the files, or prepares to ask the authority, which Run does.
@@ -111,17 +114,22 @@ func (s *Source) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// obtain gets the certificate of a domain before the first browser asks for it and would have to
-// wait, and logs why that fails.
-func (s *Source) obtain(ctx context.Context, domain string) {
-	// Ask as a current browser does, to get a certificate with an elliptic curve.
-	hello := &tls.ClientHelloInfo{
+// hello is how a current browser asks, so that the certificate has an elliptic curve.
+func hello(domain string) *tls.ClientHelloInfo {
+	return &tls.ClientHelloInfo{
 		ServerName: domain, SupportedVersions: []uint16{tls.VersionTLS13}, CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256},
 		SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}, SupportedCurves: []tls.CurveID{tls.CurveP256},
 	}
+}
+
+// obtain gets the certificate of a domain before the first browser asks for it and would have to
+// wait, and logs why that fails.
+func (s *Source) obtain(ctx context.Context, domain string) {
+	asking := hello(domain)
 	for pause := s.pause; ; pause = min(5*pause, maxPause) {
-		c, err := s.manager.GetCertificate(hello)
+		c, err := s.manager.GetCertificate(asking)
 		if err == nil {
+			s.obtained.Store(domain, true)
 			s.cfg.Logger.Info("certificate", "domain", domain, "valid_until", ends(c))
 			return
 		}
@@ -133,6 +141,39 @@ func (s *Source) obtain(ctx context.Context, domain string) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Ends returns when the certificates end, by domain; one in files is under the first name in it.
+// Domains that have none yet are left out. A nil Source has none.
+func (s *Source) Ends() map[string]time.Time {
+	out := map[string]time.Time{}
+	switch {
+	case s == nil:
+	case s.manager == nil:
+		if c, err := s.get(nil); err == nil {
+			out[name(c)] = ends(c)
+		}
+	default:
+		s.obtained.Range(func(domain, _ any) bool { // asking for another one would ask the authority
+			if c, err := s.manager.GetCertificate(hello(domain.(string))); err == nil {
+				out[domain.(string)] = ends(c)
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// name is the first name in a certificate.
+func name(c *tls.Certificate) string {
+	switch leaf := c.Leaf; {
+	case leaf == nil:
+	case len(leaf.DNSNames) > 0:
+		return leaf.DNSNames[0]
+	case len(leaf.IPAddresses) > 0:
+		return leaf.IPAddresses[0].String()
+	}
+	return ""
 }
 
 // ends returns when a certificate expires.

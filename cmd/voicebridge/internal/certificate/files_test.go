@@ -42,6 +42,23 @@ func writeCertificate(t *testing.T, dir string, serial int64, written time.Time)
 	return certFile, keyFile
 }
 
+// TestEnds tells when a certificate in files ends, also after it was renewed.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	certFile, keyFile := writeCertificate(t, t.TempDir(), 1, time.Now())
+	s, err := Open(t.Context(), Config{CertFile: certFile, KeyFile: keyFile, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := s.Ends()
+	if left := time.Until(ends["localhost"]); len(ends) != 1 || left <= 0 || left > time.Hour {
+		t.Errorf("Ends() = %v", ends)
+	}
+	if ends := (*Source)(nil).Ends(); len(ends) != 0 {
+		t.Errorf("without TLS Ends() = %v", ends)
+	}
+}
+
 func TestCertificateIsReadAgain(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now().Truncate(time.Second)

@@ -25,8 +25,13 @@ const (
 // ask sends one request and returns the status and the body. Redirects are not followed, so that
 // the key goes to no other address.
 func ask(ctx context.Context, address, header, key string) (status int, body []byte, err error) {
+	return askBy(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, address, header, key)
+}
+
+// askBy is ask with a transport of the caller's.
+func askBy(ctx context.Context, by *http.Transport, address, header, key string) (status int, body []byte, err error) {
 	client := &http.Client{
-		Timeout: answerPatience, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
+		Timeout: answerPatience, Transport: by,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
@@ -66,13 +71,26 @@ func (d *doctor) listening(ctx context.Context) {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	status, body, errAsked := ask(ctx, "http://"+net.JoinHostPort(host, port)+"/healthz", "", "")
-	if errAsked == nil && status == http.StatusOK && strings.TrimSpace(string(body)) == `{"status":"ok"}` {
+	if d.runs(ctx, net.JoinHostPort(host, port)) {
 		d.running = true
 		d.say(fine, aboutListening, "a voicebridge runs on %s already", d.cfg.Listen)
 		return
 	}
 	d.say(problem, aboutListening, "%s cannot be used: choose another with --listen or VOICEBRIDGE_LISTEN (%v)", d.cfg.Listen, err)
+}
+
+// runs reports whether a voicebridge with these settings answers at an address of this machine.
+func (d *doctor) runs(ctx context.Context, address string) bool {
+	scheme, by := "http://", &http.Transport{DisableKeepAlives: true}
+	if t := d.cfg.TLS; t.On() {
+		// Its certificate is for the name that browsers use, not for this address; it is told nothing.
+		scheme, by.TLSClientConfig = "https://", &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
+		if len(t.ACME.Domains) > 0 {
+			by.TLSClientConfig.ServerName = t.ACME.Domains[0]
+		}
+	}
+	status, body, err := askBy(ctx, by, scheme+address+"/healthz", "", "")
+	return err == nil && status == http.StatusOK && strings.TrimSpace(string(body)) == `{"status":"ok"}`
 }
 
 const aboutMedia = "media (UDP)"

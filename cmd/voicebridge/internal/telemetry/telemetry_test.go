@@ -204,6 +204,9 @@ func TestWatch(t *testing.T) {
 		MCP: func() []mcptool.Status {
 			return []mcptool.Status{{Name: "files", Connected: true, Tools: 7, Held: []mcptool.Held{{}}}, {Name: "gone"}}
 		},
+		Certificates: func() map[string]time.Time {
+			return map[string]time.Time{"voice.example.org": time.Unix(1900000000, 0)}
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +219,7 @@ func TestWatch(t *testing.T) {
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	want(t, w.Body.String(), "voicebridge_spool_changes 3", "voicebridge_queue_waiting 5", `voicebridge_mcp_server_up{server="files"} 1`, `voicebridge_mcp_server_up{server="gone"} 0`,
-		`voicebridge_mcp_tools{server="files"} 7`, `voicebridge_mcp_tools_held{server="files"} 1`)
+		`voicebridge_certificate_not_after_seconds{domain="voice.example.org"} 1.9e+09`, `voicebridge_mcp_tools{server="files"} 7`, `voicebridge_mcp_tools_held{server="files"} 1`)
 }
 
 // TestServe reads the operators' port, ends a profile with it, and rejects pages in a browser.

@@ -19,6 +19,8 @@ type Parts struct {
 	Queued func(context.Context) (int64, error)
 	// MCP returns the state of the MCP servers.
 	MCP func() []mcptool.Status
+	// Certificates returns when the TLS certificates end, by domain.
+	Certificates func() map[string]time.Time
 }
 
 // Watch registers the metrics of parts.
@@ -32,6 +34,9 @@ func Watch(registry prometheus.Registerer, parts Parts) error {
 	if parts.MCP == nil {
 		parts.MCP = func() []mcptool.Status { return nil }
 	}
+	if parts.Certificates == nil {
+		parts.Certificates = func() map[string]time.Time { return nil }
+	}
 	return errors.Join(
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "voicebridge_spool_changes", Help: "Changes of calls waiting in a file for the database.",
@@ -40,6 +45,7 @@ func Watch(registry prometheus.Registerer, parts Parts) error {
 			Name: "voicebridge_queue_waiting", Help: "Queued messages not yet sent, for all owners; the same in every process of a database.",
 		}, func() float64 { return count(parts.Queued) })),
 		registry.Register(servers(parts.MCP)),
+		registry.Register(certificates(parts.Certificates)),
 	)
 }
 
@@ -84,5 +90,21 @@ func (s servers) Collect(out chan<- prometheus.Metric) {
 		for d, value := range map[*prometheus.Desc]float64{serverUp: up, serverTools: float64(server.Tools), serverHeld: float64(len(server.Held))} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, server.Name)
 		}
+	}
+}
+
+// certificates collects the ends of TLS certificates.
+type certificates func() map[string]time.Time
+
+var certificateEnd = prometheus.NewDesc("voicebridge_certificate_not_after_seconds",
+	"When the TLS certificate ends, in seconds since 1970, by domain.", []string{"domain"}, nil)
+
+// Describe implements [prometheus.Collector].
+func (certificates) Describe(out chan<- *prometheus.Desc) { out <- certificateEnd }
+
+// Collect implements [prometheus.Collector].
+func (c certificates) Collect(out chan<- prometheus.Metric) {
+	for domain, end := range c() {
+		out <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(end.Unix()), domain)
 	}
 }
