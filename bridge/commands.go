@@ -40,7 +40,7 @@ func (c *Calls) carryOut(ctx context.Context, command persistence.Command, q que
 	case commandTakeOver:
 		return c.endHere(ctx, key.Owner, q.CallID, EndTakenOver)
 	case commandFree:
-		return c.freeHere(ctx, key)
+		return c.freeAndSave(ctx, key)
 	case commandReconnect:
 		if err := rtc.CheckOffer(q.Offer); err != nil {
 			return offerError(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/persistence"
@@ -75,15 +76,30 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 }
 
 // Free ends the thread's call if it is waiting for its browser, because then it does not hold the
-// thread. It returns when the thread is free, or held by a call that is not waiting.
+// thread. It returns when the thread is free, or held by a call that is not waiting. Where the end
+// of a call waits for a slow database, it waits some seconds for that: a text turn is told what the
+// database has.
 func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 	if c.find(key) == nil {
-		return c.others().clear(ctx, key, false)
+		if err := c.others().clear(ctx, key, false); err != nil {
+			return err
+		}
 	}
-	return c.freeHere(ctx, key)
+	return c.freeAndSave(ctx, key)
 }
 
-// freeHere is Free for a call of this process.
+// endPatience is how long Free waits until the end of a call is saved.
+const endPatience = 5 * time.Second
+
+// freeAndSave is Free for a call of this process.
+func (c *Calls) freeAndSave(ctx context.Context, key persistence.Key) error {
+	if err := c.freeHere(ctx, key); err != nil || c.find(key) != nil {
+		return err
+	}
+	return c.unsaved.await(ctx, key, endPatience)
+}
+
+// freeHere ends a call of this process that is waiting for its browser.
 func (c *Calls) freeHere(ctx context.Context, key persistence.Key) error {
 	live := c.find(key)
 	if live == nil || !live.waiting.Load() {

@@ -1,7 +1,10 @@
 package bridge
 
 import (
+	"context"
+	"fmt"
 	"sync"
+	"time"
 
 	"voicebridge/persistence"
 )
@@ -13,6 +16,8 @@ type unsaved struct {
 
 	mu    sync.Mutex
 	byKey map[persistence.Key]unsavedEnd
+	// fewer is closed when some have been saved; nil while nobody waits.
+	fewer chan struct{}
 }
 
 // unsavedEnd is the end of a thread that the database does not have yet.
@@ -52,6 +57,40 @@ func (u *unsaved) change(key persistence.Key, f func(unsavedEnd) unsavedEnd) {
 	u.byKey[key] = f(u.byKey[key])
 	if u.pending() == 0 { // checked last: saved is called after the last change was saved
 		delete(u.byKey, key)
+		u.signal()
+	}
+}
+
+// signal wakes those who wait; the caller holds mu.
+func (u *unsaved) signal() {
+	if u.fewer != nil {
+		close(u.fewer)
+		u.fewer = nil
+	}
+}
+
+// await returns when the end of a thread is saved, or after patience. The error is that of ctx.
+func (u *unsaved) await(ctx context.Context, key persistence.Key, patience time.Duration) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		u.mu.Lock()
+		if u.fewer == nil {
+			u.fewer = make(chan struct{})
+		}
+		_, waits := u.byKey[key]
+		fewer := u.fewer
+		u.mu.Unlock()
+		if !waits {
+			return nil
+		}
+		select {
+		case <-fewer:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the end of a call: %w", context.Cause(ctx))
+		}
 	}
 }
 
@@ -68,4 +107,5 @@ func (u *unsaved) saved() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	clear(u.byKey)
+	u.signal()
 }

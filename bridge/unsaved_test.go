@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -98,5 +99,35 @@ func TestSlowDatabaseAtSetUp(t *testing.T) {
 	b.hangUp(c)
 	if got := len(b.messages(c.key())); got != 2 {
 		t.Errorf("%d messages:\n%s", got, b.script(c.key()))
+	}
+}
+
+// TestTextAfterSlowCall has a text turn ask for a thread whose last call waits for a slow database:
+// the thread is free when the database has the call.
+func TestTextAfterSlowCall(t *testing.T) {
+	t.Parallel()
+	slow := &slowStore{}
+	b := newBench(t, sqlite(t), benchConfig{slow: slow})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	slow.slow.Store(true)
+	c.say("The first words.")
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	gone, leave := context.WithCancel(b.ctx)
+	leave()
+	if err := b.calls.Free(gone, c.key()); !errors.Is(err, context.Canceled) {
+		t.Errorf("Free() for somebody who has left = %v", err)
+	}
+	slow.slow.Store(false)
+	for taken := true; taken; { // on a busy machine it may be saved after Free has given up
+		if err := b.calls.Free(b.ctx, c.key()); err != nil {
+			t.Fatalf("Free() = %v", err)
+		}
+		_, err := b.store.LiveCall(b.ctx, c.key())
+		taken = !errors.Is(err, persistence.ErrNotFound)
+	}
+	if len(b.messages(c.key())) != 2 {
+		t.Errorf("thread:\n%s", b.script(c.key()))
 	}
 }
