@@ -113,14 +113,15 @@ func (n *Nullable[T]) UnmarshalJSON(b []byte) error {
 // servers, keepTool gets "". A tool_choice that names a hidden tool becomes "auto". All other values stay as they are,
 // but the order of keys may change. An event without a session object is returned unchanged.
 func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) {
-	var event, session map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &event); err != nil {
+	event, err := fields(raw)
+	if err != nil {
 		return nil, fmt.Errorf("redact session: %w", err)
 	}
 	if s := event["session"]; len(s) == 0 || string(s) == "null" {
 		return raw, nil
 	}
-	if err := json.Unmarshal(event["session"], &session); err != nil {
+	session, err := fields(event["session"])
+	if err != nil {
 		return nil, fmt.Errorf("redact session: %w", err)
 	}
 	delete(session, "instructions")
@@ -128,11 +129,19 @@ func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) 
 	if err := redactTools(session, keepTool); err != nil {
 		return nil, fmt.Errorf("redact session tools: %w", err)
 	}
-	var err error
 	if event["session"], err = marshal(session); err != nil {
 		return nil, fmt.Errorf("redact session: %w", err)
 	}
 	return marshal(event)
+}
+
+// fields are the members of an object. They share its memory: a session with its tools is large.
+func fields(raw []byte) (map[string]json.RawMessage, error) {
+	all := make(map[string]json.RawMessage)
+	return all, members(raw, func(key string, val []byte) error {
+		all[key] = val
+		return nil
+	})
 }
 
 func redactTools(session map[string]json.RawMessage, keepTool func(string) bool) error {
@@ -140,16 +149,16 @@ func redactTools(session map[string]json.RawMessage, keepTool func(string) bool)
 		Name loose `json:"name"`
 	}
 	if list := session["tools"]; len(list) > 0 && string(list) != "null" {
-		var tools []json.RawMessage
-		if err := json.Unmarshal(list, &tools); err != nil {
-			return err
-		}
-		kept := make([]json.RawMessage, 0, len(tools))
-		for _, t := range tools {
+		kept := []json.RawMessage{}
+		err := elements(list, func(tool []byte) error {
 			var n named
-			if json.Unmarshal(t, &n) == nil && keepTool(string(n.Name)) {
-				kept = append(kept, t)
+			if json.Unmarshal(tool, &n) == nil && keepTool(string(n.Name)) {
+				kept = append(kept, tool)
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		b, err := marshal(kept)
 		if err != nil {

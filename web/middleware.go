@@ -55,9 +55,10 @@ func (p *pipeline) use(e *echo.Echo) {
 		p.limitBody,
 		middleware.GzipWithConfig(middleware.GzipConfig{
 			// The compressing writer holds back a WebSocket's 101, and proxies hold back the events
-			// of a compressed stream.
+			// of a compressed stream. A session description is small, and a compressor has buffers
+			// of 800 KB.
 			Skipper: func(c echo.Context) bool {
-				return c.IsWebSocket() || isStream(c)
+				return c.IsWebSocket() || isStream(c) || strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
 			},
 			MinLength: 1024,
 		}),

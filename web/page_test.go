@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -82,6 +83,11 @@ func TestGzip(t *testing.T) {
 	address, _ := b.run(t)
 	key := b.thread(t, access.LocalOwner)
 	wantHello(t, open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws", "Accept-Encoding", "gzip"), key.Thread, 0)
+	// The answer to a call is not worth a compressor, whatever its length.
+	r = b.do(t, "POST", "/v1/realtime/calls", "", header("Accept-Encoding", "gzip"))
+	if slices.Contains(r.Header.Values("Vary"), "Accept-Encoding") {
+		t.Errorf("headers %v", r.Header)
+	}
 }
 
 func TestPageMustBeThere(t *testing.T) {

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// The garbage collector lets the heap grow by a percentage of what is alive before it collects
+// again (GOGC). With 100 %, Go's default, half of the memory of many calls is room for garbage,
+// also when hardly any is made, as while only audio flows. So the percentage follows what is
+// allocated, within bounds.
+const (
+	// collectEvery is the time between two collections that the room should last for. A collection
+	// takes some 50 ms with 100 calls: too little of that time for p99 of the audio.
+	collectEvery = 10 * time.Second
+	// leastRoom in bytes is not worth a collection. The room also grows by no more than that every
+	// paceEvery: a burst of new calls would fill it with what they need only to begin, between what
+	// they keep, and the heap would never be small again.
+	leastRoom   = 8 << 20
+	mostPercent = 100
+	paceEvery   = time.Second
+	// calmPaces is how long less must be allocated before the room shrinks.
+	calmPaces = 5
+)
+
+// paceCollections keeps the heap small until ctx ends, and gives back what a busy time leaves
+// behind, unless the operator has set GOGC.
+func paceCollections(ctx context.Context) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(mostPercent))
+	p := pace{room: leastRoom}
+	percent := mostPercent
+	tick := time.NewTicker(paceEvery)
+	defer tick.Stop()
+	for {
+		allocated, alive := heapNow()
+		shrinks := p.look(allocated, alive)
+		// Setting it stops the program for a moment.
+		if wanted := p.percent(alive); wanted > percent*5/4 || wanted < percent*4/5 {
+			percent = wanted
+			debug.SetGCPercent(percent)
+		}
+		if shrinks {
+			releaseMemory()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// heapNow returns how many bytes have been allocated since the start, and what the percentage
+// refers to: the heap alive after the last collection, stacks and globals.
+func heapNow() (allocated, alive uint64) {
+	s := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
+	}
+	metrics.Read(s)
+	return s[0].Value.Uint64(), s[1].Value.Uint64() + s[2].Value.Uint64() + s[3].Value.Uint64()
+}
+
+// pace is how much is allocated, and the room that follows from it, in bytes.
+type pace struct {
+	room      uint64
+	allocated uint64 // until the last look
+	calm      int    // looks in a row at which less room would have done
+	calmRoom  uint64 // the most of these
+}
+
+// look sets the room, every paceEvery. It reports whether it has become much smaller.
+func (p *pace) look(allocated, alive uint64) (shrinks bool) {
+	made := allocated - p.allocated
+	p.allocated = allocated
+	wanted := max(min(made*uint64(collectEvery/paceEvery), alive), leastRoom)
+	if wanted >= p.room {
+		p.room, p.calm, p.calmRoom = min(wanted, p.room+leastRoom), 0, 0
+		return false
+	}
+	p.calm++
+	p.calmRoom = max(p.calmRoom, wanted)
+	if p.calm < calmPaces {
+		return false
+	}
+	shrinks = p.calmRoom < p.room/2
+	p.room, p.calm, p.calmRoom = p.calmRoom, 0, 0
+	return shrinks
+}
+
+// percent is the room as a part of what is alive.
+func (p *pace) percent(alive uint64) int {
+	return int(min(100*p.room/max(alive, 1), mostPercent)) // at most 100
+}
