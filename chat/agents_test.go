@@ -11,7 +11,7 @@ import (
 // TestAgentTools runs calls of the agent tools against their schemas.
 func TestAgentTools(t *testing.T) {
 	t.Parallel()
-	if err := (chat.CallerTools{Tools: chat.AgentTools()}).Validate(); err != nil {
+	if err := (chat.ClientTools{Tools: chat.AgentTools()}).Validate(); err != nil {
 		t.Fatalf("Validate() = %v", err)
 	}
 	r := toolkit.NewRegistry()

@@ -301,8 +301,8 @@ func TestNotAsked(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		t.Run("a caller's tool", func(t *testing.T) {
 			b := start(t, open(t), asks(t, deltas(calls("a", "risky", "{}")), echo))
-			mine := &chat.CallerTools{Tools: []toolkit.Definition{{Name: "risky", Parameters: json.RawMessage(`{"type":"object"}`)}}}
-			if r := b.wait(b.turn(chat.TurnRequest{Text: "Go", Caller: mine})); r.Finish != chat.FinishToolCalls || len(r.ToolCalls) != 1 {
+			mine := &chat.ClientTools{Tools: []toolkit.Definition{{Name: "risky", Parameters: json.RawMessage(`{"type":"object"}`)}}}
+			if r := b.wait(b.turn(chat.TurnRequest{Text: "Go", Client: mine})); r.Finish != chat.FinishToolCalls || len(r.ToolCalls) != 1 {
 				t.Errorf("Wait() = %+v", r)
 			}
 			b.noneOpen()

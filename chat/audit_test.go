@@ -150,7 +150,7 @@ func (b *bench) watch(into *strings.Builder) (done <-chan struct{}, stop func())
 	return ended, cancel
 }
 
-// TestCallersCallsHaveRows has calls that the caller of a turn runs: the caller
+// TestCallersCallsHaveRows has calls that the client of a turn runs: the client
 // gets the arguments as they are, everybody else without secrets.
 func TestCallersCallsHaveRows(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func TestCallersCallsHaveRows(t *testing.T) {
 				calls("a", "look", secret, "b", "look", `{"token":`, "c", "look", `{}`), says("Next."),
 				calls("d", "look", secret, "e", "look", `{}`), says("Done."))
 			store := persistencetest.Open(t, url, persistence.Options{})
-			b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, CallerTimeout: 5 * time.Second})
+			b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, ClientTimeout: 5 * time.Second})
 			look := []toolkit.Definition{{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`)}}
 			s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: look})
 			if err != nil {
@@ -184,7 +184,7 @@ func TestCallersCallsHaveRows(t *testing.T) {
 				t.Fatalf("SessionMessage() = %v", err)
 			}
 			// The same tools, waited for.
-			turn := b.turn(chat.TurnRequest{Text: "Go on", Caller: &chat.CallerTools{Tools: look, Wait: true}})
+			turn := b.turn(chat.TurnRequest{Text: "Go on", Client: &chat.ClientTools{Tools: look, Wait: true}})
 			for e := range turn.Events(b.within(), 0) {
 				if e.Type == chat.EventToolAsked && e.Call.ID == "d" {
 					if e.Call.Arguments != secret {

@@ -41,13 +41,13 @@ func (t *Turn) prepare(ctx context.Context) error {
 		registry = registry.Clone()
 	}
 	left := func(string) bool { return false }
-	if t.req.Caller != nil {
-		t.caller = newCaller(t.tellAsked, t.cfg.CallerTimeout)
-		if err := t.caller.declare(registry, t.req.Caller.Tools); err != nil {
+	if t.req.Client != nil {
+		t.client = newClient(t.tellAsked, t.cfg.ClientTimeout)
+		if err := t.client.declare(registry, t.req.Client.Tools); err != nil {
 			return err
 		}
-		if !t.req.Caller.Wait {
-			left = t.caller.has
+		if !t.req.Client.Wait {
+			left = t.client.has
 		}
 	}
 	if words := strings.TrimSpace(t.req.Text + t.req.Question); words != "" || t.req.Saved {

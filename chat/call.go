@@ -46,8 +46,8 @@ func (c *call) event() *EventCall {
 	return &EventCall{ID: c.Call.ID, Name: c.Call.Name, Executor: c.Entry.Executor, Dynamic: p.Dynamic}
 }
 
-// forCaller returns the call for its caller.
-func (c *call) forCaller(provider string) llm.ToolCall {
+// forClient returns the call for its client.
+func (c *call) forClient(provider string) llm.ToolCall {
 	return llm.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Arguments, Metadata: c.Metadata(provider)}
 }
 

@@ -23,8 +23,8 @@ type tools struct {
 	registry *toolkit.Registry
 	router   *toolkit.Router
 	approve  toolkit.Names
-	left     func(name string) bool // reports whether a tool's calls end the turn and wait for the caller
-	decided  <-chan struct{}        // signalled when the user has decided on an approval
+	left     func(name string) bool // says whether a tool's calls end the turn and wait for the client
+	decided  <-chan struct{}        // the user has answered a question
 	draft    *draft
 	keeper   *keeper
 	side     *sync.WaitGroup
@@ -70,7 +70,7 @@ func (t *tools) record(c *call) {
 }
 
 // run runs the calls of a step concurrently and waits for all of them. It returns those that are
-// left to the caller.
+// left to the client.
 func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 	if err := t.keeper.flush(); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 		if t.left(c.Call.Name) {
 			c.Leave()
 			t.record(c)
-			open = append(open, c.forCaller(t.provider))
+			open = append(open, c.forClient(t.provider))
 			continue
 		}
 		r.running++

@@ -22,7 +22,7 @@ const (
 	DefaultFirstByte     = 30 * time.Second
 	DefaultIdle          = 60 * time.Second
 	DefaultAttempts      = 3
-	DefaultCallerTimeout = 30 * time.Second
+	DefaultClientTimeout = 30 * time.Second
 )
 
 // Config configures turns. Store and Providers are required.
@@ -57,8 +57,8 @@ type Config struct {
 	// Attempts is how often a request is tried if the failure is transient and nothing has come
 	// yet; 0 means 3.
 	Attempts int
-	// CallerTimeout is how long a caller may take for a tool while the turn waits; 0 means 30 s.
-	CallerTimeout time.Duration
+	// ClientTimeout is how long a client may take for a tool while the turn waits; 0 means 30 s.
+	ClientTimeout time.Duration
 	// Context adds what varies from turn to turn; nil means the date and time.
 	Context ContextBuilder
 	// Observers are notified of every finished turn.
@@ -85,7 +85,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	for name, n := range map[string]int{
 		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts, "FirstByte": int(c.FirstByte),
-		"Idle": int(c.Idle), "CallerTimeout": int(c.CallerTimeout), "History.MaxTurns": c.History.MaxTurns,
+		"Idle": int(c.Idle), "ClientTimeout": int(c.ClientTimeout), "History.MaxTurns": c.History.MaxTurns,
 		"History.MaxTokens": c.History.MaxTokens, "History.TrimChunkTokens": c.History.TrimChunkTokens,
 	} {
 		if n < 0 {
@@ -96,7 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, DefaultMaxToolRounds)
 	c.FirstByte, c.Idle = cmp.Or(c.FirstByte, DefaultFirstByte), cmp.Or(c.Idle, DefaultIdle)
 	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
-	c.CallerTimeout = cmp.Or(c.CallerTimeout, DefaultCallerTimeout)
+	c.ClientTimeout = cmp.Or(c.ClientTimeout, DefaultClientTimeout)
 	if c.Context == nil {
 		c.Context = &DefaultContext{}
 	}

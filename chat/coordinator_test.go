@@ -396,8 +396,8 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, Tools: tools(t, echo)})
-	def := func(name string) *chat.CallerTools {
-		return &chat.CallerTools{Tools: []toolkit.Definition{{Name: name, Parameters: json.RawMessage(`{"type":"object"}`)}}}
+	def := func(name string) *chat.ClientTools {
+		return &chat.ClientTools{Tools: []toolkit.Definition{{Name: name, Parameters: json.RawMessage(`{"type":"object"}`)}}}
 	}
 	for name, c := range map[string]struct {
 		req  chat.TurnRequest
@@ -409,8 +409,8 @@ func TestRefusals(t *testing.T) {
 		"too long":         {chat.TurnRequest{Text: strings.Repeat("x", chat.MaxText+1)}, chat.ErrTooLarge},
 		"too many orders":  {chat.TurnRequest{Instructions: make([]string, 51)}, chat.ErrEmpty},
 		"a provider":       {chat.TurnRequest{Text: "x", Provider: "other"}, chat.ErrProvider},
-		"a bad tool":       {chat.TurnRequest{Text: "x", Caller: def("a b")}, chat.ErrTools},
-		"a tool's name":    {chat.TurnRequest{Text: "x", Caller: def("echo")}, chat.ErrTools},
+		"a bad tool":       {chat.TurnRequest{Text: "x", Client: def("a b")}, chat.ErrTools},
+		"a tool's name":    {chat.TurnRequest{Text: "x", Client: def("echo")}, chat.ErrTools},
 		"a stranger's":     {chat.TurnRequest{Text: "x", Key: persistence.Key{Owner: "bert", Thread: b.key.Thread}}, persistence.ErrNotFound},
 		"nobody's":         {chat.TurnRequest{Text: "x", Key: persistence.Key{Owner: "anna", Thread: "\x00"}}, persistence.ErrNotFound},
 		"saved and spoken": {chat.TurnRequest{Text: "x", MessageID: "m", Saved: true}, nil},

@@ -7,13 +7,13 @@
 //	   thread ── History ──▶ Request ──▶ Provider.Stream   text, calls, usage
 //	      ▲                        ▲            │
 //	      │                        └─ results ──┤ calls
-//	      │                    toolkit.Router ◀─┘ or the caller of the turn
+//	      │                    toolkit.Router ◀─┘ or the client of the turn
 //	      └── one message: step-start, text, tool parts …
 //
 // A turn is begun in one transaction: it takes the thread (a row with a lease, so
 // that no other instance on the same PostgreSQL runs one), closes calls that a
-// caller left open, and saves the user's message with an empty answer. Whatever
-// a caller has to write together with that goes into TurnRequest.Opening. From
+// client left open, and saves the user's message with an empty answer. Whatever
+// a client has to write together with that goes into TurnRequest.Opening. From
 // then on the turn depends on nobody: a client that goes away changes nothing, and
 // its end always is a saved message — completed, interrupted, or failed with
 // words that say why.
@@ -52,14 +52,14 @@
 //	EventToolProgress {"type":"data-tool-progress","id":Call.ID,"data":{…},"transient":true}
 //	EventToolOutput   {"type":"tool-output-available","toolCallId","output","dynamic"}
 //	                  or {"type":"tool-output-error","toolCallId","errorText","dynamic"} when Call.Error is set
-//	EventToolAsked    nothing: it is for callers that run tools
+//	EventToolAsked    nothing: it is for clients that run tools
 //	EventStepFinish   {"type":"finish-step"}
 //	EventFinish       {"type":"error","errorText"} when Result.Err is set, else {"type":"abort"} when
 //	                  Result.Finish is FinishInterrupted; then {"type":"finish","finishReason"} and data: [DONE]
 //
 // Text sessions: the Session methods of Coordinator do all of it.
 //
-// The conductor: Coordinator.Turn with TurnRequest.Caller and its Wait. EventToolAsked
+// The conductor: Coordinator.Turn with TurnRequest.Client and its Wait. EventToolAsked
 // is the moment to send tool.call, by its AppName; Turn.Deliver brings the tool.result; Turn.Waiting
 // and Turn.Events give a reconnecting app its turn where it was.
 //

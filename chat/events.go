@@ -31,9 +31,9 @@ const (
 	EventReasoningDelta EventType = "reasoning-delta"
 	EventReasoningEnd   EventType = "reasoning-end"
 	EventToolInput      EventType = "tool-input"    // the model calls Call
-	EventToolApproval   EventType = "tool-approval" // the user is asked to approve Call
-	EventToolDecided    EventType = "tool-decided"  // the user has decided, or nobody will
-	EventToolAsked      EventType = "tool-asked"    // the caller must run Call now and deliver its result
+	EventToolApproval   EventType = "tool-approval" // the user is asked whether Call may run
+	EventToolDecided    EventType = "tool-decided"  // the user has answered that, or nobody will
+	EventToolAsked      EventType = "tool-asked"    // the client must run Call now, and deliver its result
 	EventToolProgress   EventType = "tool-progress" // of Call
 	EventToolOutput     EventType = "tool-output"   // Call has its result, or an error
 	EventStepFinish     EventType = "step-finish"
@@ -64,7 +64,7 @@ type EventCall struct {
 	Executor toolkit.Executor
 	// Dynamic means that its part is a dynamic-tool.
 	Dynamic bool
-	// Input is JSON, with secrets masked except in EventToolAsked, whose caller needs them.
+	// Input is JSON, with secrets masked except in EventToolAsked, whose client needs them.
 	// Arguments, there only, is the input as the model wrote it.
 	Input     json.RawMessage
 	Arguments string

@@ -52,10 +52,10 @@ type TurnRequest struct {
 	MaxTokens       int
 	// Discard makes a failed turn leave nothing of the assistant for later requests.
 	Discard bool
-	// NoServerTools leaves only the caller's tools.
+	// NoServerTools leaves only the client's tools.
 	NoServerTools bool
-	// Caller holds the tools that the caller runs; nil for none.
-	Caller *CallerTools
+	// Client holds the tools that the client runs; nil for none.
+	Client *ClientTools
 	// Opening runs in the transaction that begins the turn and saves the user's message: what it
 	// writes exists if and only if the turn has begun. It must not use the Store.
 	Opening func(*persistence.Batch) error
@@ -64,16 +64,16 @@ type TurnRequest struct {
 	Closing func(*persistence.Batch, Result) error
 }
 
-// CallerTools are tools run by the caller of a turn.
-type CallerTools struct {
+// ClientTools are tools run by the client of a turn.
+type ClientTools struct {
 	Tools []toolkit.Definition
 	// Wait means that the turn waits for each result, which [Turn.Deliver] delivers. Otherwise the
 	// turn ends with the calls open, in Result.ToolCalls.
 	Wait bool
 }
 
-// Validate says why a caller's tools cannot be used (ErrTools).
-func (t CallerTools) Validate() error {
+// Validate says why a client's tools cannot be used (ErrTools).
+func (t ClientTools) Validate() error {
 	if err := clienttool.New(toolkit.NewRegistry(), clienttool.Config{}).Declare(t.Tools); err != nil {
 		return fmt.Errorf("%w: %w", ErrTools, err)
 	}
@@ -121,8 +121,8 @@ func (r *TurnRequest) validate() error {
 	if size > MaxText || len(r.Instructions) > MaxInstructions {
 		return fmt.Errorf("%w: the text has %d bytes, the limit is %d; and at most %d instructions", ErrTooLarge, size, MaxText, MaxInstructions)
 	}
-	if r.Caller != nil {
-		return r.Caller.Validate()
+	if r.Client != nil {
+		return r.Client.Validate()
 	}
 	return nil
 }

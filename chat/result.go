@@ -23,7 +23,7 @@ type FinishReason string
 // The reasons why a turn ends.
 const (
 	FinishStop        FinishReason = "stop"
-	FinishToolCalls   FinishReason = "tool_calls" // the caller must run Result.ToolCalls
+	FinishToolCalls   FinishReason = "tool_calls" // the client must run Result.ToolCalls
 	FinishLength      FinishReason = "length"
 	FinishFilter      FinishReason = "filter"
 	FinishToolRounds  FinishReason = "tool_rounds" // the model wanted more rounds than allowed
@@ -37,7 +37,7 @@ type Result struct {
 	MessageID string
 	// Text is all text of the message.
 	Text string
-	// ToolCalls are calls that the caller has to run now.
+	// ToolCalls are calls that the client has to run now.
 	ToolCalls []llm.ToolCall
 	// Usage is the total of all requests.
 	Usage  llm.Usage

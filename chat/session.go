@@ -22,7 +22,7 @@ type SessionRequest struct {
 	Model    string
 	// Instructions are the session's first system messages.
 	Instructions []string
-	// Tools are run by the caller.
+	// Tools are run by the client.
 	Tools []toolkit.Definition
 	// Defaults is a JSON object with max_tokens, temperature and top_p, or some of
 	// them.
@@ -51,7 +51,7 @@ type SessionMessage struct {
 	ToolCalls  []SessionCall `json:"tool_calls,omitempty"`
 }
 
-// SessionCall is a call that the caller runs. Arguments is as the model wrote it.
+// SessionCall is a call that the client runs. Arguments is as the model wrote it.
 type SessionCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
@@ -81,7 +81,7 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 			return Session{}, fmt.Errorf("create session: %w", err)
 		}
 	}
-	if err := (CallerTools{Tools: req.Tools}).Validate(); err != nil {
+	if err := (ClientTools{Tools: req.Tools}).Validate(); err != nil {
 		return Session{}, fmt.Errorf("create session: %w", err)
 	}
 	if err := (&TurnRequest{Text: "x", Instructions: req.Instructions}).validate(); err != nil {
@@ -183,7 +183,7 @@ func (c *Coordinator) sessionTurn(ctx context.Context, req TurnRequest) (Session
 		return result, Session{}, err
 	}
 	req.NoServerTools, req.Discard = true, true
-	req.Caller = &CallerTools{Tools: settings.tools}
+	req.Client = &ClientTools{Tools: settings.tools}
 	t, err := c.Turn(ctx, req)
 	if err != nil {
 		return result, Session{}, err
@@ -206,7 +206,7 @@ func (c *Coordinator) sessionTurn(ctx context.Context, req TurnRequest) (Session
 	return result, s, err
 }
 
-// SessionToolOutput appends the outputs of calls that the caller ran: all of them or, on error,
+// SessionToolOutput appends the outputs of calls that the client ran: all of them or, on error,
 // none. The errors are a [CallError] with ErrUnknownCall, ErrAnswered or ErrTooLarge, ErrEmpty
 // without outputs, and the store's.
 func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key, outputs []ToolResult) (Session, error) {

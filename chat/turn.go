@@ -1,18 +1,13 @@
 package chat
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
 	"time"
 
-	"voicebridge/llm"
 	"voicebridge/persistence"
-	"voicebridge/toolkit"
 )
 
 const observerTimeout = 30 * time.Second
@@ -34,7 +29,7 @@ type Turn struct {
 	// decided is signalled when a user has decided on an approval in this turn.
 	decided chan struct{}
 	events  eventLog
-	caller  *caller
+	client  *client
 	user    persistence.Message
 	message string // the id of the assistant's
 
@@ -99,127 +94,12 @@ func (t *Turn) Events(ctx context.Context, from int) iter.Seq2[Event, error] {
 // Deliver delivers the result of a call that the turn is waiting for. The errors are a [CallError]
 // with ErrUnknownCall (never made, or given up) or ErrAnswered, and ErrTooLarge, with which the
 // call has then failed.
-func (t *Turn) Deliver(r ToolResult) error { return t.caller.deliver(r) }
+func (t *Turn) Deliver(r ToolResult) error { return t.client.deliver(r) }
 
-// Waiting lists the calls that are waiting for the caller now, oldest first.
-func (t *Turn) Waiting() []EventCall { return t.caller.waiting() }
+// Waiting lists the calls that are waiting for the client now, oldest first.
+func (t *Turn) Waiting() []EventCall { return t.client.waiting() }
 
-// run is the turn, from its first request to its end; leave releases its place.
-func (t *Turn) run(leave func()) {
-	t.draft.emit(Event{Type: EventStart})
-	t.publish("turn_started", turnEvent{TurnID: t.id, MessageID: t.message})
-	finish, err := t.rounds()
-	t.conclude(finish, err)
-	saved := t.saveEnd(finalTimeout)
-	t.stop(errors.New("the turn is over")) // what a step has left running
-	if saved {
-		leave()
-	}
-	t.ended = time.Now()
-	t.events.add(Event{Type: EventFinish, MessageID: t.message, Result: &t.result})
-	t.publish("turn_finished", turnEvent{TurnID: t.id, MessageID: t.message, Status: t.result.Status})
-	close(t.done)
-	t.side.Wait()
-	if !saved {
-		t.insist()
-		leave()
-	}
-	t.report()
-}
-
-// turnEvent is the data of turn_started and turn_finished.
-type turnEvent struct {
-	TurnID    string             `json:"turn_id"`
-	MessageID string             `json:"message_id"`
-	Status    persistence.Status `json:"status,omitempty"`
-}
-
-// rounds alternates between asking the model and running its tools, until there is an answer.
-func (t *Turn) rounds() (FinishReason, error) {
-	messages, err := t.prompt.build(t.ctx, &t.req, t.note)
-	if err != nil {
-		return FinishError, &llm.Error{Kind: llm.KindUnavailable, Provider: t.prompt.provider, Message: "The conversation could not be read.", Err: err}
-	}
-	for round := 0; ; round++ {
-		last := round >= t.cfg.MaxToolRounds
-		t.draft.startStep(round == 0)
-		calls, stop, err := t.steps.step(messages, last)
-		switch {
-		case err != nil:
-			return FinishError, err
-		case len(calls) == 0:
-			return t.answered(stop), nil
-		case last:
-			t.tools.refuse(calls)
-			t.draft.notice(fmt.Sprintf("I stopped after %d rounds of tool calls without finishing. Tell me to go on, or ask for less at a time.", round))
-			return FinishToolRounds, nil
-		}
-		open, err := t.tools.run(calls)
-		if err != nil {
-			return FinishError, err
-		}
-		t.draft.finishStep()
-		if len(open) > 0 {
-			t.result.ToolCalls = open
-			return FinishToolCalls, nil
-		}
-		messages = append(messages, t.prompt.remember(t.ctx, t.req.Key, t.draft, calls)...)
-	}
-}
-
-// answered explains how an answer without calls ended.
-func (t *Turn) answered(stop llm.StopReason) FinishReason {
-	reason := map[llm.StopReason]FinishReason{llm.StopLength: FinishLength, llm.StopFilter: FinishFilter}[stop]
-	if t.draft.size == 0 {
-		text := "The model gave no answer. Please try again."
-		switch reason {
-		case FinishFilter:
-			text = "The provider's content filter stopped the answer."
-		case FinishLength:
-			text = "The token limit was reached before the answer began."
-		}
-		t.draft.notice(text)
-	}
-	return cmp.Or(reason, FinishStop)
-}
-
-// tellAsked tells those who follow the turn that the caller must run a tool.
+// tellAsked tells those who follow the turn that the client must run a tool.
 func (t *Turn) tellAsked(call *EventCall) {
 	t.events.add(Event{Type: EventToolAsked, MessageID: t.message, Call: call})
-}
-
-// publish sends an event to the thread's watchers.
-func (t *Turn) publish(kind persistence.EventType, data any) {
-	t.cfg.Store.Publish(t.ctx, t.req.Key, persistence.Event{Type: kind, Data: toolkit.Encode(data)})
-}
-
-// course returns what the turn spent its time on.
-func (t *Turn) course() Course {
-	c := Course{
-		Begun: t.begun, Ended: t.ended, FirstToken: time.Duration(t.steps.firstMS) * time.Millisecond,
-		Requests: t.steps.records, Saves: t.keeper.saves,
-	}
-	for _, call := range t.tools.all {
-		if call.Done() {
-			c.Tools = append(c.Tools, call.Record())
-		}
-	}
-	return c
-}
-
-// report notifies the observers.
-func (t *Turn) report() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), observerTimeout)
-	defer cancel()
-	report := TurnReport{Key: t.req.Key, User: t.req.Text, Result: t.result, Closed: t.req.Closing != nil, Course: t.course()}
-	for _, o := range t.cfg.Observers {
-		func() {
-			defer func() {
-				if p := recover(); p != nil {
-					t.log.Error("observer of turns panicked", "panic", fmt.Sprint(p))
-				}
-			}()
-			o.TurnFinished(ctx, report)
-		}()
-	}
 }

@@ -13,7 +13,7 @@ type Status string
 // The statuses of a call.
 const (
 	StatusRunning   Status = "running"
-	StatusWaiting   Status = "waiting" // for a caller whose answer may come to another process
+	StatusWaiting   Status = "waiting" // for a client whose answer may come to another process
 	StatusDone      Status = "done"
 	StatusFailed    Status = "failed"
 	StatusCancelled Status = "cancelled"
@@ -136,7 +136,7 @@ func (v *Invocation) Status() Status { return v.status }
 // Result is the call's result as the model reads it.
 func (v *Invocation) Result() Result { return v.wholeResult }
 
-// Leave leaves the call to a caller that will answer it in a later request.
+// Leave leaves the call to a client that will answer it in a later request.
 func (v *Invocation) Leave() { v.status = StatusWaiting }
 
 // Finish ends the call with the result of its tool. It reports false, and changes

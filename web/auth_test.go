@@ -60,7 +60,7 @@ func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {
 	b := setup(t, tokens)
 	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/v1": true, "/api/session": true}
 	for i, r := range b.echo.Routes() {
-		if open[r.Path] || r.Path == "/" || b.page.has(strings.TrimPrefix(r.Path, "/")) {
+		if open[r.Path] || r.Path == "/" || b.pipeline.page.has(strings.TrimPrefix(r.Path, "/")) {
 			continue
 		}
 		target := strings.NewReplacer(":id", "x", ":call_id", "x").Replace(r.Path)

@@ -43,14 +43,11 @@ func (h *calls) routes(r router) {
 
 // Limits on a request that sets up a call, in bytes.
 const (
-	maxSDP     = 64 << 10
-	maxSession = 64 << 10
-	maxCallID  = 128
+	maxSDP    = 64 << 10
+	maxCallID = 128
 	// maxParts limits a multipart body with both parts and their headers.
 	maxParts = maxSDP + maxSession + 8<<10
 )
-
-const headerThreadID = "X-Thread-Id"
 
 // voiceCalls is what the routes need of the live calls; *bridge.Calls implements it.
 type voiceCalls interface {
@@ -109,7 +106,7 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 	if err != nil {
 		return bridge.Started{}, err
 	}
-	who, ctx := caller(c), c.Request().Context()
+	who, ctx := identity(c), c.Request().Context()
 	start := bridge.Start{Owner: who.Owner, User: who.Name, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
 	if who.Secret == nil {
 		return h.place(ctx, start)
@@ -203,7 +200,7 @@ func (h *calls) reconnect(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := h.calls.Reconnect(c.Request().Context(), caller(c).Owner, id, o.sdp)
+	answer, err := h.calls.Reconnect(c.Request().Context(), identity(c).Owner, id, o.sdp)
 	if err != nil {
 		return orCall(err)
 	}
@@ -216,7 +213,7 @@ func (h *calls) hangUp(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.calls.Hangup(c.Request().Context(), caller(c).Owner, id); err != nil {
+	if err := h.calls.Hangup(c.Request().Context(), identity(c).Owner, id); err != nil {
 		return orCall(err)
 	}
 	return c.NoContent(http.StatusOK)
@@ -234,7 +231,7 @@ func orCall(err error) error {
 // callOf returns the call that a request is about. A client secret is only for calls on its own
 // thread.
 func (h *calls) callOf(c echo.Context) (id string, err error) {
-	id, who := c.Param("call_id"), caller(c)
+	id, who := c.Param("call_id"), identity(c)
 	if !input.ValidID(id, maxCallID) {
 		return "", errNoCall
 	}

@@ -67,7 +67,7 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	secret := access.ClientSecret{Owner: caller(c).Owner, Expires: h.now().Add(ttl)}
+	secret := access.ClientSecret{Owner: identity(c).Owner, Expires: h.now().Add(ttl)}
 	if secret.Session, err = sessionObject(body.Session); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (h *clientSecrets) create(c echo.Context) error {
 		return err
 	}
 	// Session settings from a page are mere requests, like any other client's.
-	secret.Fixed, secret.MayChange = secret.Session != nil && caller(c).IsProgram(), body.MayChange
+	secret.Fixed, secret.MayChange = secret.Session != nil && identity(c).IsProgram(), body.MayChange
 	if body.ThreadID != nil {
 		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
 	} else {
@@ -106,14 +106,14 @@ func (h *clientSecrets) revoke(c echo.Context) error {
 	if err := input.JSON(c, &body, false); err != nil {
 		return err
 	}
-	err := h.auth.Secrets.Revoke(c.Request().Context(), caller(c).Owner, body.Value)
+	err := h.auth.Secrets.Revoke(c.Request().Context(), identity(c).Owner, body.Value)
 	if errors.Is(err, persistence.ErrNotFound) {
 		return problem.NotFound("secret_not_found", "There is no such client secret, or it has expired.")
 	}
 	if err != nil {
 		return err
 	}
-	h.events.note(c, "client secret revoked", caller(c).Owner)
+	h.events.note(c, "client secret revoked", identity(c).Owner)
 	return c.NoContent(http.StatusNoContent)
 }
 
@@ -154,26 +154,6 @@ func (h *clientSecrets) ownThread(c echo.Context, owner, id string) (string, err
 	}
 	_, err := h.store.Thread(c.Request().Context(), persistence.Key{Owner: owner, Thread: id})
 	return id, orThread(err)
-}
-
-// sessionObject checks a client's session object. A missing one and null are nil.
-func sessionObject(raw json.RawMessage) (json.RawMessage, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	if len(raw) > maxSession {
-		return nil, problem.TooLarge("session", fmt.Sprintf("session is larger than %d bytes.", maxSession))
-	}
-	if !input.IsObject(raw) {
-		return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object.")
-	}
-	var head struct {
-		Type json.RawMessage `json:"type"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil || (len(head.Type) > 0 && string(head.Type) != `"realtime"`) {
-		return nil, problem.BadRequest("invalid_value", "session.type", `session.type must be "realtime".`)
-	}
-	return raw, nil
 }
 
 // shownSession returns the session for the answer: the parts of it that calls will use, and the

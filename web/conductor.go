@@ -38,7 +38,7 @@ func (h *conductors) conduct(c echo.Context) error {
 	if !input.ValidID(id, maxThreadID) {
 		return errNoThread
 	}
-	key := persistence.Key{Owner: caller(c).Owner, Thread: id}
+	key := persistence.Key{Owner: identity(c).Owner, Thread: id}
 	if err := h.door.check(c); err != nil {
 		return err
 	}

@@ -147,7 +147,7 @@ func TestConductorToolResults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			st := newStage(t, func(cfg *chat.Config) { cfg.CallerTimeout = c.limit }, c.answers...)
+			st := newStage(t, func(cfg *chat.Config) { cfg.ClientTimeout = c.limit }, c.answers...)
 			app := st.connect(t, st.key, "")
 			app.say("hi")
 			c.run(app)

@@ -91,7 +91,7 @@ func TestSocketsEndWithWhatOpenedThem(t *testing.T) {
 		},
 		"signed out elsewhere": func(t *testing.T, b, neighbour *bundle, cookie string) {
 			wantStatus(t, neighbour.do(t, "DELETE", "/api/session", "", header("Cookie", cookie)), 204)
-			b.auth.Look(t.Context())
+			b.auth.Sessions.Look(t.Context())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

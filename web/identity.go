@@ -24,7 +24,7 @@ type router struct {
 func identified(auth *access.Authenticator, events securityLog, secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			who, err := auth.Identify(c.Request(), access.CallerOf(c.Request(), c.RealIP()), secretsToo)
+			who, err := auth.Identify(c.Request(), access.PeerOf(c.Request(), c.RealIP()), secretsToo)
 			if err != nil {
 				if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 					events.refused(c, "token refused", err)
@@ -41,7 +41,7 @@ func identified(auth *access.Authenticator, events securityLog, secretsToo bool)
 func countsText(limits *access.Allowances) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if err := limits.Text(c.Request().Context(), caller(c).Owner); err != nil {
+			if err := limits.Text(c.Request().Context(), identity(c).Owner); err != nil {
 				return err
 			}
 			return next(c)
@@ -53,7 +53,7 @@ func countsText(limits *access.Allowances) echo.MiddlewareFunc {
 func countsThread(limits *access.Allowances) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if err := limits.Thread(c.Request().Context(), caller(c).Owner); err != nil {
+			if err := limits.Thread(c.Request().Context(), identity(c).Owner); err != nil {
 				return err
 			}
 			return next(c)
@@ -65,7 +65,7 @@ func countsThread(limits *access.Allowances) echo.MiddlewareFunc {
 func countsTurn(limits *access.Allowances) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			release, err := limits.Turn(c.Request().Context(), caller(c).Owner)
+			release, err := limits.Turn(c.Request().Context(), identity(c).Owner)
 			if err != nil {
 				return err
 			}
@@ -75,9 +75,9 @@ func countsTurn(limits *access.Allowances) echo.MiddlewareFunc {
 	}
 }
 
-// caller returns the identity of an authenticated request. It panics on a route without
+// identity returns the identity of an authenticated request. It panics on a route without
 // authentication, which is a bug.
-func caller(c echo.Context) access.Identity {
+func identity(c echo.Context) access.Identity {
 	who, ok := c.Get(identityKey).(access.Identity)
 	if !ok {
 		panic(fmt.Sprintf("route %s has no authentication", c.Path()))

@@ -21,7 +21,7 @@ func threadKey(c echo.Context) (persistence.Key, error) {
 	if !input.ValidID(id, maxThreadID) {
 		return persistence.Key{}, errNoThread
 	}
-	return persistence.Key{Owner: caller(c).Owner, Thread: id}, nil
+	return persistence.Key{Owner: identity(c).Owner, Thread: id}, nil
 }
 
 // orThread replaces a not-found error by one about the thread.

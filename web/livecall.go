@@ -15,6 +15,7 @@ type liveCall struct {
 	calls interface {
 		Live(owner, threadID string) (callID string, ok bool)
 		Free(ctx context.Context, key persistence.Key) error
+		Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error)
 	}
 	store interface {
 		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
@@ -38,6 +39,42 @@ func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
 		return err
 	}
 	return errCallLive
+}
+
+// say puts a text, with images of the thread, into the thread's live call and answers the request.
+// It returns false if there is no such call.
+func (l *liveCall) say(ctx context.Context, key persistence.Key, text string, imageIDs, instructions []string) (*intoCallAnswer, error) {
+	if err := l.calls.Free(ctx, key); err != nil {
+		return nil, err
+	}
+	callID, ok := l.calls.Live(key.Owner, key.Thread)
+	if !ok {
+		rec, err := l.store.LiveCall(ctx, key)
+		if errors.Is(err, persistence.ErrNotFound) {
+			return nil, nil //nolint:nilnil // there is no call
+		}
+		if err != nil {
+			return nil, err
+		}
+		callID = rec.ID // another instance has it, or it has just begun
+	}
+	if len(instructions) > 0 {
+		return nil, problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
+	}
+	m, err := l.calls.Say(ctx, key.Owner, key.Thread, text, imageIDs)
+	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {
+		if !ok {
+			return nil, errCallElsewhere
+		}
+		return nil, nil //nolint:nilnil // it has just ended
+	}
+	if errors.Is(err, persistence.ErrNotFound) {
+		return nil, errCallElsewhere
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &intoCallAnswer{CallID: callID, UserMessage: m}, nil
 }
 
 var errCallLive = &problem.Error{

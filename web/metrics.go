@@ -75,7 +75,7 @@ func (m *Metrics) TurnFinished(_ context.Context, report chat.TurnReport) {
 }
 
 // watch adds the metrics that are computed when read.
-func (m *Metrics) watch(calls voiceCalls, texts textChat, open *socket.Set, events watcher) error {
+func (m *Metrics) watch(calls, texts, sockets interface{ Count() int }, events interface{ Dropped() int64 }) error {
 	return errors.Join(
 		m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "voicebridge_thread_events_dropped_total",
 			Help: "Draft events of threads that a slow watcher did not get."},
@@ -85,7 +85,7 @@ func (m *Metrics) watch(calls voiceCalls, texts textChat, open *socket.Set, even
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_text_turns_live", Help: "Text turns in progress."},
 			func() float64 { return float64(texts.Count()) })),
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_sockets_live", Help: "Open thread sockets."},
-			func() float64 { return float64(open.Count()) })),
+			func() float64 { return float64(sockets.Count()) })),
 	)
 }
 

@@ -19,10 +19,6 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// answerTimeout limits how long answering and reading a request may take unless it is a socket, so
-// that a client that stops reading holds nothing.
-const answerTimeout = 2 * time.Minute
-
 const apiCSP = "default-src 'none'; frame-ancestors 'none'"
 
 // pipeline is what every request passes through, from outside to inside.
@@ -84,10 +80,6 @@ func (p *pipeline) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-const headerRequestID = "X-Request-Id"
-
-func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
-
 // logRequests gives the request an id, counts it and logs it. It never logs the query, where some
 // clients put secrets.
 func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
@@ -127,16 +119,6 @@ func (p *pipeline) routeName(c echo.Context) string {
 	default:
 		return path
 	}
-}
-
-// maxLoggedPath limits what one request writes into the log, in bytes.
-const maxLoggedPath = 256
-
-func shortPath(path string) string {
-	if len(path) <= maxLoggedPath {
-		return path
-	}
-	return strings.ToValidUTF8(path[:maxLoggedPath], "") + "…"
 }
 
 func requestLevel(route string) slog.Level {

@@ -47,7 +47,7 @@ func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 	b := setup(t, nil)
 	registered := map[string]bool{}
 	for _, r := range b.echo.Routes() {
-		if name := strings.TrimPrefix(r.Path, "/"); b.page.has(name) {
+		if name := strings.TrimPrefix(r.Path, "/"); b.pipeline.page.has(name) {
 			continue // files of the page
 		}
 		segments := strings.Split(r.Path, "/")

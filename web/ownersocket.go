@@ -30,7 +30,7 @@ func (h *ownerSockets) watch(c echo.Context) error {
 	if err := h.door.check(c); err != nil {
 		return err
 	}
-	owner := caller(c).Owner
+	owner := identity(c).Owner
 	watch := h.store.WatchOwner(owner) // first listen, then greet
 	defer watch.Close()
 	return h.door.upgrade(c, "connect again and read the threads", func(ctx context.Context, k *socket.Socket) error {

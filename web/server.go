@@ -38,6 +38,12 @@ type store interface {
 	access.Records
 }
 
+// textChat answers by text; *chat.Coordinator implements it.
+type textChat interface {
+	textTurns
+	textSessions
+}
+
 // callThreads is what the routes of calls, conductors and text sessions need of the store.
 type callThreads interface {
 	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
@@ -122,9 +128,7 @@ const bodyTimeout = 15 * time.Second
 type Server struct {
 	echo     *echo.Echo
 	pipeline *pipeline
-	page     *page
 	auth     *access.Authenticator
-	metrics  *Metrics
 	door     *socketDoor
 	streams  *streams
 	// conductors are the sessions of apps with their own voice.
@@ -166,7 +170,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	live := &liveCall{cfg.Calls, cfg.Store}
 	unread, dropUnread := context.WithCancel(context.Background()) // it ends with the server
 	s := &Server{
-		page: files, auth: auth, metrics: cfg.Metrics, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
+		auth: auth, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
 		pipeline: &pipeline{
 			origins: origins, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
 			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, log: cfg.Logger,
@@ -199,7 +203,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&textSessionRoutes{cfg.Chat, live, remove, cfg.Limits},
 		&conductors{cfg.Store, limits, s.conductors, s.door},
 		&pageSessions{auth, limits, now, events},
-		&pageSettings{cfg},
+		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN},
 		&tools{cfg.Tools, cfg.ToolServers},
 		&models{cfg.Upstream, cfg.TextModels},
 		&usage{cfg.Store, now},
@@ -253,7 +257,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	}
 	var side sync.WaitGroup
 	watching, stopWatching := context.WithCancel(ctx)
-	side.Go(func() { s.auth.Run(watching) })
+	side.Go(func() { s.auth.Sessions.Run(watching) })
 	defer side.Wait()
 	defer stopWatching()
 	served := make(chan error, 1)

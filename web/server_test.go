@@ -93,8 +93,8 @@ func TestMetrics(t *testing.T) {
 		b.do(t, "GET", path, "")
 	}
 	b.do(t, "BREW", "/", "")
-	b.metrics.CallEnded("hangup")
-	b.metrics.DraftsDropped(3)
+	b.pipeline.metrics.CallEnded("hangup")
+	b.pipeline.metrics.DraftsDropped(3)
 	r := b.do(t, "GET", "/metrics", "")
 	wantStatus(t, r, 200)
 	body := r.body

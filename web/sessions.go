@@ -27,7 +27,7 @@ func (h *pageSessions) routes(r router) {
 // signIn exchanges a token for the page's session cookie. Without authentication there is nothing
 // to do.
 func (h *pageSessions) signIn(c echo.Context) error {
-	by := access.CallerOf(c.Request(), c.RealIP())
+	by := access.PeerOf(c.Request(), c.RealIP())
 	var body struct {
 		Token string `json:"token"`
 	}
@@ -46,7 +46,7 @@ func (h *pageSessions) signIn(c echo.Context) error {
 	if err := h.limits.SignIn(c.Request().Context(), by.Client); err != nil {
 		return err
 	}
-	if _, err := h.auth.SignOut(c.Request(), false); err != nil { // of the previous session
+	if _, err := h.auth.Sessions.SignOut(c.Request(), false); err != nil { // of the session before
 		return err
 	}
 	h.events.note(c, "signed in", owner)
@@ -61,7 +61,7 @@ func (h *pageSessions) signOut(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	owner, err := h.auth.SignOut(c.Request(), everywhere)
+	owner, err := h.auth.Sessions.SignOut(c.Request(), everywhere)
 	if err != nil {
 		return err
 	}

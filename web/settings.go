@@ -52,19 +52,25 @@ func (i ICEServer) shown() shownICEServer {
 }
 
 // pageSettings serves the route from which the page learns about this server.
-type pageSettings struct{ cfg Config }
+type pageSettings struct {
+	upstream       Upstream
+	version        string
+	authentication bool
+	iceServers     []ICEServer
+	turn           func(owner string) []ICEServer // may be nil
+}
 
 func (h *pageSettings) routes(r router) { r.GET("/api/config", h.read, r.user) }
 
 func (h *pageSettings) read(c echo.Context) error {
-	u := h.cfg.Upstream
+	u := h.upstream
 	answer := configAnswer{
-		Upstream: u.Name, UpstreamNote: u.Note, Version: h.cfg.Version, Model: u.Model, Voice: u.Voice,
-		Authentication: h.cfg.Auth.Required(), Owner: caller(c).Owner, ICEServers: []shownICEServer{},
+		Upstream: u.Name, UpstreamNote: u.Note, Version: h.version, Model: u.Model, Voice: u.Voice,
+		Authentication: h.authentication, Owner: identity(c).Owner, ICEServers: []shownICEServer{},
 	}
-	servers := h.cfg.ICEServers
-	if h.cfg.TURN != nil {
-		servers = slices.Concat(servers, h.cfg.TURN(answer.Owner))
+	servers := h.iceServers
+	if h.turn != nil {
+		servers = slices.Concat(servers, h.turn(answer.Owner))
 	}
 	for _, i := range servers {
 		answer.ICEServers = append(answer.ICEServers, i.shown())

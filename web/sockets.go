@@ -36,7 +36,7 @@ func (d *socketDoor) check(c echo.Context) error {
 // upgrade turns the connection into a socket within the owner's limits and runs it until it ends.
 // again says how a client reconnects.
 func (d *socketDoor) upgrade(c echo.Context, again string, run func(context.Context, *socket.Socket) error) error {
-	leaveLimit, ok := d.limit.Take(caller(c).Owner)
+	leaveLimit, ok := d.limit.Take(identity(c).Owner)
 	if !ok {
 		return problem.TooMany("too_many_sockets", "Too many sockets are open. Close one first.", problem.RetryFull)
 	}
@@ -46,7 +46,7 @@ func (d *socketDoor) upgrade(c echo.Context, again string, run func(context.Cont
 		return problem.ErrShuttingDown
 	}
 	defer leave()
-	ctx, release := d.auth.Hold(ctx, caller(c))
+	ctx, release := d.auth.Sessions.Hold(ctx, identity(c))
 	defer release()
 	conn, err := websocket.Accept(c.Response(), c.Request(), &websocket.AcceptOptions{OriginPatterns: d.origins.Patterns()})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"log/slog"
 	"math"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,7 +22,10 @@ import (
 
 // streams follows text turns with server-sent events.
 type streams struct {
-	chat   textTurns
+	chat interface {
+		Running(key persistence.Key) *chat.Turn
+		Follow(ctx context.Context, key persistence.Key) (*chat.Followed, error)
+	}
 	store  threadReader
 	limit  *access.CountLimit
 	auth   *access.Authenticator
@@ -38,21 +40,6 @@ func (h *streams) routes(r router) {
 
 // explain puts a failure into words for the client of a stream.
 func explain(err error) string { return classify(err).Message }
-
-// isStream reports whether the client wants a stream of events.
-func isStream(c echo.Context) bool {
-	if c.Request().Method == http.MethodGet && strings.HasSuffix(c.Path(), "/stream") {
-		return true
-	}
-	for _, header := range c.Request().Header.Values(echo.HeaderAccept) {
-		for accepted := range strings.SplitSeq(header, ",") {
-			if t, _, err := mime.ParseMediaType(accepted); err == nil && t == uistream.MediaType {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // resume follows the turn that runs on a thread, from its beginning or
 // from the event after a number. Without a number it is 204 when none runs; with
@@ -81,12 +68,6 @@ func (h *streams) resume(c echo.Context) error {
 		return orThread(err)
 	}
 	return h.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{unnumbered: true})
-}
-
-// anyTurn is a turn of this process or of another one.
-type anyTurn interface {
-	ID() string
-	Events(ctx context.Context, from int) iter.Seq2[chat.Event, error]
 }
 
 func hasEnded(t *chat.Turn) bool {
@@ -120,6 +101,54 @@ func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn 
 	return h.tell(c, key, after, func() (anyTurn, error) { return turn() }, streamForm{})
 }
 
+// intoCall tells a client that wants a stream that its text went into a live
+// call: a stream without a message, since the answer is spoken.
+func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
+	w := uistream.New(c.Response(), h.timing, "", explain)
+	err := w.Write("", uistream.Chunk{Type: "start"}, uistream.Chunk{Type: "data-said", Data: answer, Transient: true}, uistream.Chunk{Type: "finish"})
+	if err == nil {
+		err = w.Done()
+	}
+	if err != nil {
+		h.log.Debug("stream ended early", "error", err, "request_id", requestID(c))
+	}
+}
+
+// streamForm says in which form a turn is streamed.
+type streamForm struct {
+	inStates bool            // approvals are states of a tool's part, at which the stream ends
+	after    map[string]bool // calls for which everything up to the approval was already sent
+	// unnumbered omits the ids with which a client resumes: another process numbers the events
+	// differently.
+	unnumbered bool
+}
+
+// rest removes from a turn's events what was sent before the approvals of some calls, except the
+// beginning of the message.
+func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[chat.Event, error] {
+	return func(yield func(chat.Event, error) bool) {
+		left := len(after)
+		for e, err := range events {
+			told := left > 0
+			if e.Type == chat.EventToolApproval && after[e.Call.ID] {
+				left--
+			}
+			if told && err == nil && e.Type != chat.EventStart && e.Type != chat.EventFinish && !answers(e, after) {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// anyTurn is a turn of this process or of another one.
+type anyTurn interface {
+	ID() string
+	Events(ctx context.Context, from int) iter.Seq2[chat.Event, error]
+}
+
 // tell is follow for any turn, in a form chosen by the client.
 func (h *streams) tell(c echo.Context, key persistence.Key, after int64, turn func() (anyTurn, error), form streamForm) error {
 	release, ok := h.limit.Take(key.Owner)
@@ -131,7 +160,7 @@ func (h *streams) tell(c echo.Context, key persistence.Key, after int64, turn fu
 	if err != nil {
 		return err
 	}
-	held, letGo := h.auth.Hold(c.Request().Context(), caller(c))
+	held, letGo := h.auth.Sessions.Hold(c.Request().Context(), identity(c))
 	defer letGo()
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
@@ -151,15 +180,7 @@ func (h *streams) tell(c echo.Context, key persistence.Key, after int64, turn fu
 	return err
 }
 
-// intoCall tells a client that wants a stream that its text went into a live
-// call: a stream without a message, since the answer is spoken.
-func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
-	w := uistream.New(c.Response(), h.timing, "", explain)
-	err := w.Write("", uistream.Chunk{Type: "start"}, uistream.Chunk{Type: "data-said", Data: answer, Transient: true}, uistream.Chunk{Type: "finish"})
-	if err == nil {
-		err = w.Done()
-	}
-	if err != nil {
-		h.log.Debug("stream ended early", "error", err, "request_id", requestID(c))
-	}
+// answers reports whether an event is the outcome of the approval of one of the calls.
+func answers(e chat.Event, calls map[string]bool) bool {
+	return (e.Type == chat.EventToolDecided || e.Type == chat.EventToolOutput) && calls[e.Call.ID]
 }

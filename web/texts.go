@@ -2,10 +2,6 @@ package web
 
 import (
 	"encoding/json"
-	"net/http"
-	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"voicebridge/web/problem"
 )
@@ -27,14 +23,4 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 		return problem.BadRequest("invalid_value", "instructions", "instructions must be a text or a list of texts.")
 	}
 	return nil
-}
-
-// waitLong removes the deadline of an answer that a model is still making.
-func waitLong(c echo.Context) {
-	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Time{})
-}
-
-// answerSoon sets it again, for the client to read.
-func answerSoon(c echo.Context) {
-	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
 }

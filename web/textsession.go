@@ -105,7 +105,7 @@ func (h *textSessionRoutes) create(c echo.Context) error {
 			body.Tools[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 	}
-	session, err := h.chat.CreateSession(c.Request().Context(), caller(c).Owner, chat.SessionRequest{
+	session, err := h.chat.CreateSession(c.Request().Context(), identity(c).Owner, chat.SessionRequest{
 		Provider: body.Provider, Model: body.Model, Instructions: body.Instructions, Tools: body.Tools, Defaults: body.Defaults,
 	})
 	if err != nil {

@@ -87,7 +87,7 @@ func (h *threads) list(c echo.Context) error {
 	if utf8.RuneCountInString(filter.Query) > maxQuery || !utf8.ValidString(filter.Query) || strings.ContainsRune(filter.Query, 0) {
 		return problem.BadRequest("invalid_value", "q", fmt.Sprintf("q must be text of at most %d characters.", maxQuery))
 	}
-	threads, next, err := h.store.Threads(c.Request().Context(), caller(c).Owner, filter)
+	threads, next, err := h.store.Threads(c.Request().Context(), identity(c).Owner, filter)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (h *threads) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	thread, err := h.store.CreateThread(c.Request().Context(), caller(c).Owner, title)
+	thread, err := h.store.CreateThread(c.Request().Context(), identity(c).Owner, title)
 	if err != nil {
 		return err
 	}

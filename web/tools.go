@@ -54,7 +54,7 @@ type toolAnswer struct {
 func (h *tools) list(c echo.Context) error {
 	all := []toolAnswer{}
 	if h.of != nil {
-		registry, err := h.of(c.Request().Context(), caller(c).Owner, "")
+		registry, err := h.of(c.Request().Context(), identity(c).Owner, "")
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/web/input"
@@ -36,12 +35,6 @@ func (h *turns) routes(r router) {
 type imageReader interface {
 	threadReader
 	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
-}
-
-// textChat answers by text; *chat.Coordinator implements it.
-type textChat interface {
-	textTurns
-	textSessions
 }
 
 // textTurns is what the routes about a thread's turns need.
@@ -101,8 +94,8 @@ func (h *turns) post(c echo.Context) error {
 	if err := h.checkImages(c.Request().Context(), key, body.ImageIDs); err != nil {
 		return err
 	}
-	if said, err := h.say(c, key, body.Content, body.ImageIDs, body.Instructions); said || err != nil {
-		return orThread(err)
+	if said, err := h.said(c, key, body.Content, body.ImageIDs, body.Instructions); said || err != nil {
+		return err
 	}
 	begin := func() (*chat.Turn, error) {
 		t, err := h.chat.Turn(c.Request().Context(), chat.TurnRequest{
@@ -135,46 +128,119 @@ func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []stri
 	return nil
 }
 
-// say puts a text, with images of the thread, into the thread's live call and answers the request.
-// It returns false if there is no such call.
-func (h *turns) say(c echo.Context, key persistence.Key, text string, imageIDs, instructions []string) (bool, error) {
-	ctx := c.Request().Context()
-	if err := h.calls.Free(ctx, key); err != nil {
-		return false, err
+// said puts a text, with images of the thread, into the thread's live call and answers the
+// request. It reports false when there is no such call.
+func (h *turns) said(c echo.Context, key persistence.Key, text string, imageIDs, instructions []string) (bool, error) {
+	answer, err := h.live.say(c.Request().Context(), key, text, imageIDs, instructions)
+	switch {
+	case err != nil || answer == nil:
+		return false, orThread(err)
+	case isStream(c):
+		h.streams.intoCall(c, *answer)
+		return true, nil
+	default:
+		return true, c.JSON(http.StatusAccepted, answer)
 	}
-	callID, ok := h.calls.Live(key.Owner, key.Thread)
-	if !ok {
-		rec, err := h.live.store.LiveCall(ctx, key)
-		if errors.Is(err, persistence.ErrNotFound) {
-			return false, nil
+}
+
+// postChat answers useChat, always with a stream. When the client goes away, which is how its stop
+// works, the turn ends.
+func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, instructions []string) error {
+	if len(body.Messages) == 0 {
+		return problem.BadRequest("empty_content", "messages", "messages is empty.")
+	}
+	inStates, err := sdkAsksInStates(c)
+	if err != nil {
+		return err
+	}
+	last := &body.Messages[len(body.Messages)-1]
+	if decided := last.decisions(key.Owner); last.Role == string(persistence.RoleAssistant) && body.Trigger != triggerRegenerate {
+		if len(decided) == 0 {
+			return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
 		}
+		return h.resumeTurn(c, key, decided)
+	}
+	text, images := last.userInput()
+	if ids, ok := last.imageIDs(key.Thread); ok && body.Trigger != triggerRegenerate {
+		if said, err := h.said(c, key, text, ids, instructions); said || err != nil {
+			return err
+		}
+	}
+	var turn *chat.Turn
+	begin := func() (t anyTurn, err error) {
+		turn, err = h.beginChat(c.Request().Context(), key, body, chat.TurnRequest{Key: key, Text: text, Images: images, Instructions: instructions})
+		return turn, orThread(err)
+	}
+	err = h.streams.tell(c, key, -1, begin, streamForm{inStates: inStates})
+	if turn != nil && c.Request().Context().Err() != nil {
+		turn.Interrupt()
+	}
+	return err
+}
+
+// beginChat begins the turn that useChat asks for. A retried request does not repeat a message that
+// is already in the thread.
+func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (*chat.Turn, error) {
+	last := &body.Messages[len(body.Messages)-1]
+	if body.Trigger == triggerRegenerate {
+		asked, err := h.chat.Asked(ctx, key, body.MessageID)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		callID = rec.ID // another instance has it, or it has just begun
+		return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked, Instructions: req.Instructions})
 	}
-	if len(instructions) > 0 {
-		return false, problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
-	}
-	m, err := h.calls.Say(ctx, key.Owner, key.Thread, text, imageIDs)
-	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {
-		if !ok {
-			return false, errCallElsewhere
+	if input.ValidID(last.ID, persistence.MaxIDBytes) {
+		req.MessageID = last.ID
+		asked, err := h.chat.Asked(ctx, key, last.ID)
+		if err == nil && asked == last.ID {
+			return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked, Instructions: req.Instructions})
 		}
-		return false, nil
 	}
-	if errors.Is(err, persistence.ErrNotFound) {
-		return false, errCallElsewhere
+	t, err := h.chat.Turn(ctx, req)
+	if errors.Is(err, persistence.ErrConflict) { // another owner's message has this id
+		req.MessageID = ""
+		t, err = h.chat.Turn(ctx, req)
+	}
+	return t, err
+}
+
+// resumeTurn takes the decisions on approvals, and resumes the stream that ended at the questions.
+func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.Decision) error {
+	answered := map[string]bool{}
+	for _, d := range decided {
+		err := h.chat.Decide(c.Request().Context(), key, d)
+		if err != nil && !errors.Is(err, chat.ErrNotAsked) { // those of earlier turns stay in the message
+			return orThread(err)
+		}
+		if err == nil {
+			answered[d.ToolCallID] = true
+		}
+	}
+	notAsked := &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
+	if len(answered) == 0 {
+		return notAsked
+	}
+	form := streamForm{inStates: true, after: answered}
+	if t := h.chat.Running(key); t != nil {
+		err := h.streams.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
+		if c.Request().Context().Err() != nil {
+			t.Interrupt()
+		}
+		return err
+	}
+	t, err := h.chat.Follow(c.Request().Context(), key)
+	if errors.Is(err, chat.ErrIdle) {
+		return notAsked
 	}
 	if err != nil {
-		return false, err
+		return orThread(err)
 	}
-	answer := intoCallAnswer{CallID: callID, UserMessage: m}
-	if isStream(c) {
-		h.streams.intoCall(c, answer)
-		return true, nil
+	form.unnumbered = true
+	err = h.streams.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
+	if ctx := c.Request().Context(); ctx.Err() != nil {
+		_ = h.chat.Interrupt(context.WithoutCancel(ctx), key) // nobody is there to be told
 	}
-	return true, c.JSON(http.StatusAccepted, answer)
+	return err
 }
 
 // answer waits for the end of a turn and returns it.

@@ -71,7 +71,7 @@ func (h *usage) read(c echo.Context) error {
 	if !last.Before(first.AddDate(0, 0, persistence.MaxUsageDays)) {
 		return problem.BadRequest("invalid_value", "from", fmt.Sprintf("from and to must be at most %d days apart.", persistence.MaxUsageDays-1))
 	}
-	days, err := h.store.UsageByDay(c.Request().Context(), caller(c).Owner, first, last)
+	days, err := h.store.UsageByDay(c.Request().Context(), identity(c).Owner, first, last)
 	if err != nil {
 		return err
 	}

@@ -3,84 +3,18 @@ package queue
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
-	"unicode/utf8"
-
 	"voicebridge/chat"
 	"voicebridge/persistence"
 )
 
-// Defaults of [Config].
-const (
-	DefaultMaxParallel = 16
-	DefaultEvery       = 2 * time.Second
-	DefaultLease       = 30 * time.Second
-	DefaultMaxAttempts = 6
-)
-
-// ErrClosed means that the queue no longer sends, because the server is stopping.
-var ErrClosed = errors.New("the queue has stopped")
-
-// Config configures all queues. Store is required.
-type Config struct {
-	Store *persistence.Store
-	// Disabled keeps all messages until somebody sends them.
-	Disabled bool
-	// Delay is the least time between the end of a turn and the next message. The first one after a
-	// start does not wait.
-	Delay time.Duration
-	// MaxSize limits how many messages may wait on a thread; 0 means no limit.
-	MaxSize int
-	// NoTitles leaves messages without titles.
-	NoTitles bool
-	// MaxParallel limits how many threads may be sent to at once; 0 means 16.
-	MaxParallel int
-	// Every is how often the table is scanned for what comes without notice: a due time, another
-	// process; 0 means 2 s.
-	Every time.Duration
-	// Lease is how long sending a message may take; 0 means 30 s.
-	Lease time.Duration
-	// MaxAttempts is how often a message is tried before its queue pauses, whatever the failure; 0
-	// means 6.
-	MaxAttempts int
-	// OnSent is called with how long a sent message has waited since it was due, OnPaused with why
-	// a queue was paused. They must return at once; they may be nil.
-	OnSent   func(waited time.Duration)
-	OnPaused func(reason string)
-	Logger   *slog.Logger
-}
-
 // Queue is the queues of all threads. It is safe for concurrent use.
 type Queue struct {
-	cfg    Config
-	store  *persistence.Store
-	log    *slog.Logger
+	inbox
+
 	titles *titles
-	began  time.Time // Run
-
-	mu sync.Mutex
-	// ready are the threads to look at, in order; waiting is the set of them.
-	ready   []job
-	waiting map[persistence.Key]bool
-	// working are the threads that are being handled.
-	working map[persistence.Key]*work
-	// quiet is until when to leave a thread alone, because its call is answering.
-	quiet map[persistence.Key]time.Time
-	// lookAt is the latest time for the next scan of the table.
-	lookAt time.Time
-	closed bool
-	wake   chan struct{}
-}
-
-// work is what is going on in a thread.
-type work struct {
-	again   bool // handle it once more
-	turning bool // a message was sent, and its turn is running
 }
 
 // New makes the queues. Nothing is sent before Run.
@@ -103,11 +37,8 @@ func New(cfg Config) (*Queue, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{
-		cfg: cfg, store: cfg.Store, log: cfg.Logger, wake: make(chan struct{}, 1),
-		waiting: map[persistence.Key]bool{}, working: map[persistence.Key]*work{}, quiet: map[persistence.Key]time.Time{},
-	}
-	q.titles = newTitles(q)
+	q := &Queue{inbox: inbox{announcer: announcer{cfg.Store, cfg.Logger, cfg.OnPaused}, schedule: newSchedule(cfg.Disabled), cfg: cfg}}
+	q.titles = newTitles(&q.announcer, !cfg.NoTitles)
 	return q, nil
 }
 
@@ -205,29 +136,6 @@ func (q *Queue) Move(ctx context.Context, key persistence.Key, id string, up boo
 	return err
 }
 
-// Resume resumes a paused queue.
-func (q *Queue) Resume(ctx context.Context, key persistence.Key) error {
-	paused, err := q.store.ResumeQueue(ctx, key)
-	if paused {
-		q.publish(ctx, key, "queue_resumed", idEvent{SessionID: key.Thread})
-	}
-	q.Kick(key)
-	return err
-}
-
-// resume resumes a queue that is paused for one of the reasons, or for any if none are given.
-func (q *Queue) resume(ctx context.Context, key persistence.Key, reasons ...string) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	pause, err := q.store.QueuePause(ctx, key)
-	if err == nil && pause != nil && (len(reasons) == 0 || slices.Contains(reasons, pause.Reason)) {
-		err = q.Resume(ctx, key)
-	}
-	if err != nil {
-		q.log.Warn("queue not resumed", "thread_id", key.Thread, "error", err)
-	}
-}
-
 // TurnFinished is called for every finished text turn: see chat.TurnObserver. A failure that would
 // repeat pauses the queue; a success ends such a pause. The queue's own turns report by themselves,
 // because this report may come after somebody has resumed the queue.
@@ -262,110 +170,4 @@ func (q *Queue) Spoke(key persistence.Key) {
 func (q *Queue) CallEnded(key persistence.Key) {
 	q.leaveAlone(key, time.Time{})
 	q.Kick(key)
-}
-
-// The actions of queue_updated.
-const (
-	actionAdded   = "added"
-	actionRemoved = "removed"
-	actionCleared = "cleared"
-)
-
-// The data of the events.
-type (
-	updatedEvent struct {
-		SessionID   string `json:"session_id"`
-		QueueLength int    `json:"queue_length"`
-		Action      string `json:"action"`
-		MessageID   string `json:"message_id"`
-	}
-	idEvent struct {
-		SessionID string `json:"session_id"`
-		MessageID string `json:"message_id,omitempty"`
-		Title     string `json:"title,omitempty"`
-	}
-	pausedEvent struct {
-		SessionID string `json:"session_id"`
-		Reason    string `json:"reason"`
-		Message   string `json:"message"`
-	}
-	reorderedEvent struct {
-		SessionID string         `json:"session_id"`
-		Messages  []shownMessage `json:"messages"`
-	}
-	shownMessage struct {
-		ID      string `json:"id"`
-		Title   string `json:"title"`
-		Message string `json:"message"`
-	}
-)
-
-// tellTimeout limits finding out what to send to watchers.
-const tellTimeout = 5 * time.Second
-
-// detached returns a context for what follows a saved change: it does not end with the request.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
-}
-
-// updated reports a change of a message, with the queue's length; -1 if it is unknown.
-func (q *Queue) updated(ctx context.Context, key persistence.Key, action, id string) (length int) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	n, err := q.store.QueueLength(ctx, key)
-	if err != nil {
-		q.log.Warn("queue not counted", "thread_id", key.Thread, "error", err)
-		return -1
-	}
-	q.publish(ctx, key, "queue_updated", updatedEvent{key.Thread, n, action, id})
-	return n
-}
-
-func (q *Queue) paused(ctx context.Context, key persistence.Key, p persistence.QueuePause) {
-	q.cfg.OnPaused(p.Reason)
-	q.log.Warn("queue paused", "thread_id", key.Thread, "reason", p.Reason)
-	q.publish(ctx, key, "queue_paused", pausedEvent{key.Thread, p.Reason, p.Message})
-}
-
-// Larger events do not reach other processes.
-const (
-	maxEvent      = 7000
-	maxShownRunes = 50
-)
-
-// reordered reports the order of the queue, as much of it as an event can hold.
-func (q *Queue) reordered(ctx context.Context, key persistence.Key) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	list, _, err := q.store.Queue(ctx, key)
-	if err != nil {
-		q.log.Warn("queue not listed", "thread_id", key.Thread, "error", err)
-		return
-	}
-	e, size := reorderedEvent{SessionID: key.Thread, Messages: []shownMessage{}}, 0
-	for _, m := range list {
-		shown := shownMessage{m.ID, m.Title, cutRunes(m.Text, maxShownRunes)}
-		if size += 6*(len(shown.Title)+len(shown.Message)) + 100; size > maxEvent {
-			break
-		}
-		e.Messages = append(e.Messages, shown)
-	}
-	q.publish(ctx, key, "queue_reordered", e)
-}
-
-func (q *Queue) publish(ctx context.Context, key persistence.Key, kind persistence.EventType, data any) {
-	encoded, err := json.Marshal(data)
-	if err != nil {
-		q.log.Error("event not encoded", "type", kind, "error", err)
-		return
-	}
-	q.store.Publish(ctx, key, persistence.Event{Type: kind, Data: encoded})
-}
-
-// cutRunes shortens a text at a character boundary, and marks the cut.
-func cutRunes(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return string([]rune(s)[:limit-1]) + "…"
 }

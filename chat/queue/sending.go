@@ -33,7 +33,7 @@ var errLost = errors.New("the claim of the message was lost")
 
 // sending sends one message of a thread, and follows the turn that answers it.
 type sending struct {
-	q     *Queue
+	q     *inbox
 	turns Turns
 	voice Voice // nil if there is no call
 	job   *job

@@ -24,8 +24,10 @@ const (
 
 // titles gives messages titles, one after the other, so that titles never hurry a provider.
 type titles struct {
-	q    *Queue
-	jobs chan titleJob
+	*announcer
+
+	wanted bool
+	jobs   chan titleJob
 }
 
 type titleJob struct {
@@ -33,17 +35,19 @@ type titleJob struct {
 	id, text string
 }
 
-func newTitles(q *Queue) *titles { return &titles{q: q, jobs: make(chan titleJob, maxTitleJobs)} }
+func newTitles(a *announcer, wanted bool) *titles {
+	return &titles{announcer: a, wanted: wanted, jobs: make(chan titleJob, maxTitleJobs)}
+}
 
 // ask requests a title for a message. It never waits.
 func (w *titles) ask(key persistence.Key, m persistence.QueuedMessage) {
-	if w.q.cfg.NoTitles {
+	if !w.wanted {
 		return
 	}
 	select {
 	case w.jobs <- titleJob{key, m.ID, m.Text}:
 	default:
-		w.q.log.Warn("too many messages wait for a title", "thread_id", key.Thread, "message_id", m.ID)
+		w.log.Warn("too many messages wait for a title", "thread_id", key.Thread, "message_id", m.ID)
 	}
 }
 
@@ -54,7 +58,7 @@ func (w *titles) run(ctx context.Context, turns Turns) {
 		select {
 		case <-ctx.Done():
 			if n := len(w.jobs); n > 0 {
-				w.q.log.Info("messages left without a title", "messages", n)
+				w.log.Info("messages left without a title", "messages", n)
 			}
 			return
 		default:
@@ -77,19 +81,19 @@ func (w *titles) title(ending context.Context, turns Turns, j titleJob) {
 	})()
 	defer func() {
 		if p := recover(); p != nil {
-			w.q.log.Error("titling a message panicked", "thread_id", j.key.Thread, "panic", fmt.Sprint(p))
+			w.log.Error("titling a message panicked", "thread_id", j.key.Thread, "panic", fmt.Sprint(p))
 		}
 	}()
 	text := cutRunes(strings.Join(strings.Fields(j.text), " "), titleReads)
 	title, err := turns.Title(ctx, j.key, chat.ShortTitleInstructions, "user: "+text)
 	if err == nil {
 		title = cutRunes(title, maxTitleRunes)
-		err = w.q.store.TitleQueued(ctx, j.key, j.id, title)
+		err = w.store.TitleQueued(ctx, j.key, j.id, title)
 	}
 	switch {
 	case err == nil:
-		w.q.publish(ctx, j.key, "queue_message_titled", idEvent{SessionID: j.key.Thread, MessageID: j.id, Title: title})
+		w.publish(ctx, j.key, "queue_message_titled", idEvent{SessionID: j.key.Thread, MessageID: j.id, Title: title})
 	case !errors.Is(err, persistence.ErrNotFound): // it was removed meanwhile
-		w.q.log.Warn("no title for a queued message", "thread_id", j.key.Thread, "message_id", j.id, "error", err)
+		w.log.Warn("no title for a queued message", "thread_id", j.key.Thread, "message_id", j.id, "error", err)
 	}
 }

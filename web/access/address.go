@@ -1,12 +1,10 @@
 package access
 
 import (
-	"cmp"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 )
 
 // Client returns the name under which limits count the client of a request: its address, or with
@@ -67,60 +65,13 @@ func ForwardedHeader(h http.Header) string {
 	return ""
 }
 
-// Guesses limits how often a caller may present a wrong token. It is safe for concurrent use.
-type Guesses struct {
-	clients *RateLimit
-	remotes *RateLimit
-
-	mu sync.Mutex
-	// proven are the owners whose token a client has presented, by both.
-	proven map[[2]string]bool
-}
-
-// guessesPerRemote is how many callers of one connection's address may guess at once.
-const guessesPerRemote = 50
-
-func newGuesses(perMinute int, clients *RateLimit) *Guesses {
-	return &Guesses{clients: clients, remotes: NewRateLimit(perMinute*guessesPerRemote, clients.now), proven: make(map[[2]string]bool)}
-}
-
-// Caller identifies who presents a token.
-type Caller struct {
-	Client string // as named by [Client]
+// Peer identifies who presents a token.
+type Peer struct {
+	Client string // as [Client] names it
 	Remote string
 }
 
-// CallerOf identifies the caller of a request; address is as for [Client].
-func CallerOf(r *http.Request, address string) Caller {
-	return Caller{Client: Client(r, address), Remote: network(Remote(r))}
-}
-
-// right returns a 429 if the caller has guessed too often, unless it has presented this owner's
-// token before: others at the same address must not lock it out.
-func (g *Guesses) right(c Caller, owner string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	who := [2]string{c.Client, owner}
-	if g.proven[who] {
-		return nil
-	}
-	if err := cmp.Or(g.clients.check(c.Client), g.remotes.check(c.Remote)); err != nil {
-		return err
-	}
-	if len(g.proven) >= maxAddresses {
-		clear(g.proven)
-	}
-	g.proven[who] = true
-	return nil
-}
-
-// wrong counts a wrong token and returns the error for it: a 401 or a 429.
-func (g *Guesses) wrong(c Caller, refused error) error {
-	if err := g.clients.Take(c.Client); err != nil {
-		return err
-	}
-	if err := g.remotes.Take(c.Remote); err != nil {
-		return err
-	}
-	return refused
+// PeerOf identifies the client of a request; address is as for [Client].
+func PeerOf(r *http.Request, address string) Peer {
+	return Peer{Client: Client(r, address), Remote: network(Remote(r))}
 }

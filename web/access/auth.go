@@ -5,105 +5,15 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
-
 	"voicebridge/web/problem"
 )
 
-// LocalOwner owns everything if no authentication is configured.
-const LocalOwner = "local"
-
-const maxOwner = 255 // bytes
-
 // MaxToken limits the size of a token, in bytes.
 const MaxToken = 16 << 10
-
-// Auth says how clients authenticate. The zero value requires no authentication: there is one local
-// user.
-type Auth struct {
-	Tokens []StaticToken
-	// JWTSecret verifies tokens signed with HS256. It needs at least [MinJWTSecret] bytes.
-	JWTSecret Secret
-	// JWKSURL has the public keys that verify tokens signed with RSA, ECDSA or
-	// Ed25519 (RFC 7517).
-	JWKSURL string
-	// JWTIssuer and JWTAudience are the required iss and aud of a JWT. Both are needed with
-	// JWKSURL, whose issuer also signs tokens for others.
-	JWTIssuer, JWTAudience string
-	// JWTMayClaim names owners that a JWT may name although they are [LocalOwner] or have a static
-	// token.
-	JWTMayClaim []string
-	// Secret signs page sessions and client secrets. All instances on one database need the same
-	// one.
-	Secret Secret
-	// HTTP fetches the keys; nil uses a client with a time limit.
-	HTTP *http.Client
-}
-
-// Minimum lengths of secrets, in bytes, to prevent guessing.
-const (
-	MinToken     = 16
-	MinJWTSecret = 32
-)
-
-// Validate reports everything that is wrong.
-func (a Auth) Validate() error {
-	var problems []error
-	for _, t := range a.Tokens {
-		if !validOwner(t.Owner) {
-			problems = append(problems, fmt.Errorf("the owner %.50q of a token is not valid", t.Owner))
-		}
-		if len(t.Token.Reveal()) < MinToken {
-			problems = append(problems, fmt.Errorf("the token of %q has less than %d characters: it could be guessed", t.Owner, MinToken))
-		}
-	}
-	if n := len(a.JWTSecret.Reveal()); a.JWTSecret.IsSet() && n < MinJWTSecret {
-		problems = append(problems, fmt.Errorf("the JWT secret has less than %d bytes: it could be guessed", MinJWTSecret))
-	}
-	if a.JWKSURL != "" && (a.JWTIssuer == "" || a.JWTAudience == "") {
-		problems = append(problems, errors.New("a JWKS address needs JWT issuer and audience: its issuer also signs tokens for others"))
-	}
-	if !a.Secret.IsSet() {
-		problems = append(problems, errors.New("the secret that signs sessions is missing"))
-	}
-	return errors.Join(problems...)
-}
-
-// StaticToken is a token that does not expire, and its owner. It needs at least [MinToken]
-// characters.
-type StaticToken struct {
-	Owner string
-	Token Secret
-}
-
-// Required reports whether any authentication is configured.
-func (a Auth) Required() bool {
-	return len(a.Tokens) > 0 || a.JWTSecret.IsSet() || a.JWKSURL != ""
-}
-
-// Identity is who a request comes from.
-type Identity struct {
-	Owner string
-	// Name is the user's name: the owner of a static token, or a JWT's claim name; empty if
-	// unknown.
-	Name string
-	// Secret is set if the client presented a client secret.
-	Secret *ClientSecret
-	// when its credential expires; zero for never
-	Until   time.Time
-	session string // id of the page session
-	program bool
-}
-
-// IsProgram reports whether the client presented one of the operator's tokens or a JWT: it is an
-// application's server and not a page.
-func (i Identity) IsProgram() bool { return i.program }
 
 // Authenticator finds the Identity of a request. It is safe for concurrent use.
 type Authenticator struct {
@@ -114,9 +24,7 @@ type Authenticator struct {
 	// Required reports whether any authentication is configured.
 	Required bool
 	Secrets  *Secrets
-	sessions *mint
-	prints   map[string]bool // fingerprints of the static tokens
-	held     *held
+	Sessions *Sessions
 }
 
 type hashedToken struct {
@@ -129,36 +37,29 @@ func New(a Auth, guesses *Guesses, store tokenStore, now func() time.Time) (*Aut
 	if err := a.Validate(); err != nil {
 		return nil, err
 	}
-	out := &Authenticator{Required: a.Required(), guesses: guesses, held: newHeld(), prints: make(map[string]bool)}
+	out := &Authenticator{Required: a.Required(), guesses: guesses}
 	for _, t := range a.Tokens {
 		out.tokens = append(out.tokens, hashedToken{sha256.Sum256([]byte(t.Token.Reveal())), t.Owner})
 	}
-	var err error
-	if out.sessions, err = newMint(kindSession, a.Secret, store, now); err != nil {
+	sessions, err := newMint(kindSession, a.Secret, store, now)
+	if err != nil {
 		return nil, err
 	}
+	out.Sessions = newSessions(sessions, a.Tokens)
 	secrets, err := newMint(kindSecret, a.Secret, store, now)
 	if err != nil {
 		return nil, err
 	}
 	out.Secrets = &Secrets{secrets}
-	for _, t := range a.Tokens {
-		out.prints[out.sessions.fingerprint(t.Token.Reveal())] = true
-	}
 	if out.jwt, err = newJWTVerifier(a, now); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// validOwner reports whether s can be an owner: text that databases can store.
-func validOwner(s string) bool {
-	return s != "" && len(s) <= maxOwner && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
-}
-
 // Identify returns who a request comes from. Client secrets are accepted only if secretsToo is set.
 // Errors are *problem.Error with status 401.
-func (a *Authenticator) Identify(r *http.Request, by Caller, secretsToo bool) (Identity, error) {
+func (a *Authenticator) Identify(r *http.Request, by Peer, secretsToo bool) (Identity, error) {
 	who, err := a.identify(r, by, secretsToo)
 	if err == nil && who.Name == "" && slices.ContainsFunc(a.tokens, func(t hashedToken) bool { return t.owner == who.Owner }) {
 		who.Name = who.Owner
@@ -166,7 +67,7 @@ func (a *Authenticator) Identify(r *http.Request, by Caller, secretsToo bool) (I
 	return who, err
 }
 
-func (a *Authenticator) identify(r *http.Request, by Caller, secretsToo bool) (Identity, error) {
+func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool) (Identity, error) {
 	token, shown, err := bearer(r)
 	if err != nil {
 		return Identity{}, err
@@ -188,7 +89,7 @@ func (a *Authenticator) identify(r *http.Request, by Caller, secretsToo bool) (I
 		owner, until, err := a.Owner(r.Context(), by, token)
 		return Identity{Owner: owner, Name: nameIn(token), Until: until, program: err == nil}, err
 	}
-	return a.session(r)
+	return a.Sessions.identify(r)
 }
 
 // bearer returns the token of the Authorization header and whether there is one.
@@ -206,9 +107,9 @@ func bearer(r *http.Request) (token string, shown bool, err error) {
 }
 
 // Owner returns the owner of a static token or a JWT, and when it expires (zero for static ones).
-// Wrong tokens are counted. A caller with too many of them is refused with any token that could be
+// Wrong tokens are counted. A client with too many of them is refused with any token that could be
 // a guess; JWTs and tokens that worked before could not.
-func (a *Authenticator) Owner(ctx context.Context, by Caller, token string) (string, time.Time, error) {
+func (a *Authenticator) Owner(ctx context.Context, by Peer, token string) (string, time.Time, error) {
 	if strings.Count(token, ".") == 2 && a.jwt != nil {
 		owner, until, err := a.jwt.owner(ctx, token)
 		if isRefusal(err) && !errors.Is(err, errExpired) {
@@ -233,11 +134,12 @@ func (a *Authenticator) Owner(ctx context.Context, by Caller, token string) (str
 	return "", time.Time{}, a.guesses.wrong(by, unknown)
 }
 
-// errExpired is the answer to a token that was once valid.
-var errExpired = problem.Unauthorized("This token has expired.")
-
-// isRefusal reports whether err means that a token is wrong.
-func isRefusal(err error) bool {
-	e, ok := errors.AsType[*problem.Error](err)
-	return ok && e.Status == http.StatusUnauthorized
+// SignIn exchanges one of the operator's tokens for a page session: the value of [SessionCookie].
+func (a *Authenticator) SignIn(ctx context.Context, by Peer, token string) (value, owner string, expires time.Time, err error) {
+	owner, until, err := a.Owner(ctx, by, token)
+	if err != nil {
+		return "", "", time.Time{}, err
+	}
+	value, expires, err = a.Sessions.open(ctx, owner, token, until)
+	return value, owner, expires, err
 }

@@ -6,13 +6,9 @@ import (
 	"math"
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
-
 	"voicebridge/persistence"
 	"voicebridge/web/problem"
-
-	"golang.org/x/time/rate"
 )
 
 // Limits limits what clients may use. A zero field means its default.
@@ -73,12 +69,6 @@ func (l Limits) withDefaults() Limits {
 		l.ImageBytesPerOwner = 1 << 30
 	}
 	return l
-}
-
-// liveCalls is what the limits need to know about live calls.
-type liveCalls interface {
-	Live(owner, threadID string) (callID string, ok bool)
-	Count() int
 }
 
 // Records are what all instances share; *persistence.Store implements it.
@@ -231,185 +221,4 @@ func (l *Allowances) Turn(ctx context.Context, owner string) (release func(), er
 		return nil, problem.TooMany("too_many_turns", "You have reached your limit of answers in progress. Wait for one, or use the queue.", problem.RetryFull)
 	}
 	return release, nil
-}
-
-// maxAddresses limits the memory of a RateLimit.
-const maxAddresses = 10_000
-
-// RateLimit limits how often per minute each address may do something. It is safe for concurrent
-// use.
-type RateLimit struct {
-	perMinute int
-	now       func() time.Time
-	mu        sync.Mutex
-	all       map[string]*rate.Limiter
-}
-
-// NewRateLimit returns an unused limit.
-func NewRateLimit(perMinute int, now func() time.Time) *RateLimit {
-	return &RateLimit{perMinute: perMinute, now: now, all: make(map[string]*rate.Limiter)}
-}
-
-// Take counts one use by the address, or returns a 429 that says when to retry.
-func (r *RateLimit) Take(address string) error { return r.use(address, 1) }
-
-// check returns a 429 if the address has nothing left; it counts nothing.
-func (r *RateLimit) check(address string) error { return r.use(address, 0) }
-
-func (r *RateLimit) use(address string, n int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
-	l, ok := r.all[address]
-	if !ok {
-		if n == 0 {
-			return nil
-		}
-		if len(r.all) >= maxAddresses {
-			r.forget(now)
-		}
-		l = rate.NewLimiter(rate.Limit(float64(r.perMinute)/60), r.perMinute)
-		r.all[address] = l
-	}
-	if left := l.TokensAt(now); left >= 1 {
-		l.AllowN(now, n)
-		return nil
-	}
-	missing := 1 - l.TokensAt(now)
-	wait := time.Duration(missing / float64(l.Limit()) * float64(time.Second))
-	return tooOften(wait)
-}
-
-func tooOften(wait time.Duration) error {
-	return problem.TooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.", max(wait, time.Second))
-}
-
-// forget drops the addresses that have their full allowance again or, if there are none, any one: a
-// crowd must not make this grow.
-func (r *RateLimit) forget(now time.Time) {
-	for address, l := range r.all {
-		if l.TokensAt(now) >= float64(r.perMinute) {
-			delete(r.all, address)
-		}
-	}
-	for address := range r.all {
-		if len(r.all) < maxAddresses {
-			return
-		}
-		delete(r.all, address)
-	}
-}
-
-// CountLimit limits how many of something exist at once, in total and per owner. It is safe for
-// concurrent use.
-type CountLimit struct {
-	max, perOwner int
-	mu            sync.Mutex
-	total         int
-	owners        map[string]int
-}
-
-// NewCountLimit returns an unused limit.
-func NewCountLimit(limit, perOwner int) *CountLimit {
-	return &CountLimit{max: limit, perOwner: perOwner, owners: make(map[string]int)}
-}
-
-// Take counts one more; release, called once, gives it back.
-func (l *CountLimit) Take(owner string) (release func(), ok bool) { return l.TakeBeside(owner, 0) }
-
-// TakeBeside is Take for an owner who has more elsewhere.
-func (l *CountLimit) TakeBeside(owner string, elsewhere int) (release func(), ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.total >= l.max || l.owners[owner]+elsewhere >= l.perOwner {
-		return nil, false
-	}
-	l.total++
-	l.owners[owner]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.total--
-		if l.owners[owner]--; l.owners[owner] == 0 {
-			delete(l.owners, owner)
-		}
-	}, true
-}
-
-// CallLimit limits live calls. Calls end on their own, so it asks the bridge which of those it
-// admitted are still live. It is safe for concurrent use.
-type CallLimit struct {
-	calls         liveCalls
-	others        elsewhere
-	max, perOwner int
-	mu            sync.Mutex
-	starting      map[string]int
-	live          map[string]map[string]string // owner → thread → call
-	pending       int
-}
-
-// elsewhere is what a CallLimit needs from other instances.
-type elsewhere interface {
-	CallsElsewhere(ctx context.Context, owner string) (int, error)
-}
-
-// NewCallLimit returns an unused limit.
-func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallLimit {
-	return &CallLimit{
-		calls: calls, others: others, max: limit, perOwner: perOwner,
-		starting: make(map[string]int), live: make(map[string]map[string]string),
-	}
-}
-
-// Take reserves a place for a call that is being set up. done, called once, says which call it
-// became, or with an empty id that it became none. moving means that the call replaces a live one.
-// Calls on other instances count once they are saved: calls set up on several instances at the same
-// moment may exceed the owner's limit.
-func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done func(threadID, callID string), err error) {
-	others := 0
-	if !moving {
-		if others, err = l.others.CallsElsewhere(ctx, owner); err != nil {
-			return nil, err
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.prune(owner)
-	if !moving && l.calls.Count()+l.pending >= l.max {
-		return nil, problem.TooMany("too_many_calls", "The server has reached its limit of live calls. Try again later.", problem.RetryFull)
-	}
-	if !moving && len(l.live[owner])+l.starting[owner]+others >= l.perOwner {
-		return nil, problem.TooMany("too_many_calls", "You have reached your limit of live calls. End one first.", problem.RetryFull)
-	}
-	l.pending++
-	l.starting[owner]++
-	return func(threadID, callID string) { l.endStart(owner, threadID, callID) }, nil
-}
-
-func (l *CallLimit) endStart(owner, threadID, callID string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pending--
-	if l.starting[owner]--; l.starting[owner] == 0 {
-		delete(l.starting, owner)
-	}
-	if callID == "" {
-		return
-	}
-	if l.live[owner] == nil {
-		l.live[owner] = make(map[string]string)
-	}
-	l.live[owner][threadID] = callID
-}
-
-// prune forgets the owner's calls that have ended.
-func (l *CallLimit) prune(owner string) {
-	for threadID, callID := range l.live[owner] {
-		if id, ok := l.calls.Live(owner, threadID); !ok || id != callID {
-			delete(l.live[owner], threadID)
-		}
-	}
-	if len(l.live[owner]) == 0 {
-		delete(l.live, owner)
-	}
 }

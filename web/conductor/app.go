@@ -8,27 +8,12 @@ import (
 	"io"
 	"net/http"
 	"strings"
-
-	"github.com/coder/websocket"
-	"github.com/google/uuid"
-
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
-	"voicebridge/web/socket"
-)
 
-// Types of envelopes.
-const (
-	typeTranscript = "transcript.final"
-	typeToolResult = "tool.result"
-	typeInterrupt  = "interrupt"
-
-	typePartial  = "assistant.speech.partial"
-	typeFinal    = "assistant.speech.final"
-	typeToolCall = "tool.call"
-	typeError    = "error"
+	"github.com/coder/websocket"
 )
 
 const (
@@ -37,73 +22,25 @@ const (
 	maxEnvelope = input.MaxBody
 	// maxUntold limits the turns that wait for an app that does not read.
 	maxUntold = 4
-	// toldPrefix begins the ids of calls that need no answer.
-	toldPrefix = "told-"
-	// timestampLayout is RFC 3339 with milliseconds.
-	timestampLayout = "2006-01-02T15:04:05.000Z07:00"
 )
-
-// envelope is the message format in both directions.
-type envelope struct {
-	ID        string          `json:"id"`
-	Type      string          `json:"type"`
-	SessionID string          `json:"sessionId"`
-	Timestamp string          `json:"timestamp"`
-	Payload   json.RawMessage `json:"payload"`
-}
-
-// textPayload is the payload of assistant.speech.partial and .final.
-type textPayload struct {
-	Text string `json:"text"`
-}
-
-// callPayload is the payload of tool.call.
-type callPayload struct {
-	CallID string `json:"callId"`
-	Name   string `json:"name"`
-	// Arguments is JSON in a string.
-	Arguments string `json:"arguments"`
-}
-
-type errorPayload struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
 
 // app is one connection of an app. It reads in one goroutine and writes in another.
 type app struct {
-	key    persistence.Key
-	tools  Tools
-	socket *socket.Socket
-	all    *Conductors
+	envelopes
+	connection
 
-	session *session
-	end     context.CancelCauseFunc
-	// told is closed when nothing more is written here.
-	told chan struct{}
-	// more is signalled when the session has another turn.
-	more chan struct{}
+	key      persistence.Key
+	tools    Tools
+	cfg      *Config
+	sessions *sessions
+	session  *session
 }
-
-// envelope makes an envelope.
-func (a *app) envelope(kind string, payload any) envelope {
-	data, err := json.Marshal(payload)
-	if err != nil {
-		a.all.log.Error("payload not encoded", "error", err, "type", kind) // of strings: it cannot be
-	}
-	return envelope{
-		ID: newEnvelopeID(), Type: kind, SessionID: a.key.Thread,
-		Timestamp: a.all.now().UTC().Format(timestampLayout), Payload: data,
-	}
-}
-
-func newEnvelopeID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // refuse tells the app what is wrong.
 func (a *app) refuse(err error) error {
-	e := a.all.explain(err)
+	e := a.cfg.Explain(err)
 	if e.Status >= http.StatusInternalServerError && e.Status != http.StatusServiceUnavailable {
-		a.all.log.Error("envelope failed", "error", err, "thread_id", a.key.Thread)
+		a.log.Error("envelope failed", "error", err, "thread_id", a.key.Thread)
 	}
 	return a.socket.Write(a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
 }
@@ -122,7 +59,7 @@ func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.R
 	if err := a.refuse(refused); err != nil {
 		return err
 	}
-	if !threadIsTaken(a.all.explain(refused)) || a.all.untold(a.session) > 0 {
+	if !threadIsTaken(a.cfg.Explain(refused)) || a.sessions.untold(a.session) > 0 {
 		return nil
 	}
 	// The app may have shown itself as thinking, and no turn will end that.
@@ -149,7 +86,7 @@ func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byt
 	case typeToolResult:
 		return a.toolResult(in.Payload)
 	case typeInterrupt:
-		err := a.all.chat.Interrupt(ctx, a.key)
+		err := a.cfg.Chat.Interrupt(ctx, a.key)
 		if errors.Is(err, chat.ErrIdle) {
 			return nil // the answer was already complete
 		}
@@ -188,10 +125,10 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 	if strings.TrimSpace(said.Text) == "" {
 		return problem.BadRequest("empty_message", "text", "The transcript is empty.")
 	}
-	if a.all.untold(a.session) >= maxUntold {
+	if a.sessions.untold(a.session) >= maxUntold {
 		return fmt.Errorf("begin turn: %w", chat.ErrBusy)
 	}
-	release, err := a.all.admit(ctx, a.key.Owner)
+	release, err := a.cfg.Admit(ctx, a.key.Owner)
 	if err != nil {
 		return err
 	}
@@ -204,18 +141,18 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 		<-begun.Done()
 		release()
 	}()
-	a.all.add(a.session, a.newTurn(begun, said.Text))
+	a.sessions.add(a.session, newTurn(begun, a.state("thinking"), a.message("user", said.Text)))
 	return nil
 }
 
 // begin begins the turn of a transcript.
 func (a *app) begin(ctx context.Context, text string) (*chat.Turn, error) {
-	if err := a.all.refuseInCall(ctx, a.key); err != nil {
+	if err := a.cfg.RefuseInCall(ctx, a.key); err != nil {
 		return nil, err
 	}
-	return a.all.chat.Turn(ctx, chat.TurnRequest{
+	return a.cfg.Chat.Turn(ctx, chat.TurnRequest{
 		Key: a.key, Text: text, System: a.tools.system, NoServerTools: true,
-		Caller: &chat.CallerTools{Tools: a.tools.definitions, Wait: true},
+		Client: &chat.ClientTools{Tools: a.tools.definitions, Wait: true},
 	})
 }
 
@@ -237,7 +174,7 @@ func (a *app) toolResult(payload json.RawMessage) error {
 	if result.Error == "" && result.Output == "" {
 		result.Output = "null"
 	}
-	err := a.all.deliver(a.session, result)
+	err := a.sessions.deliver(a.session, result)
 	if errors.Is(err, chat.ErrUnknownCall) {
 		if strings.HasPrefix(in.CallID, toldPrefix) {
 			return nil

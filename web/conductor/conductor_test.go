@@ -104,16 +104,16 @@ func TestAnAppIsLostBeforeTheLastPartial(t *testing.T) {
 	}
 	gone := dial("/lost")
 	_ = gone.CloseNow()
-	first := &app{key: key, all: d, socket: socket.New(gone, socket.DefaultTiming(), "")}
-	told := first.newTurn(begun, "hi")
+	first := d.app(key, Tools{}, connection{socket: socket.New(gone, socket.DefaultTiming(), "")})
+	told := newTurn(begun, first.state("thinking"), first.message("user", "hi"))
 	told.done = len(told.facts)
 	for e, err := range begun.Events(ctx, 0) {
 		// What cannot be written now is told to the app that comes back.
 		_ = first.apply(ctx, told, turnStep{e, err})
 	}
-	d.mu.Lock()
-	d.sessions[key] = &session{leftAt: time.Now(), turns: []*turn{told}}
-	d.mu.Unlock()
+	d.sessions.mu.Lock()
+	d.sessions.all[key] = &session{leftAt: time.Now(), turns: []*turn{told}}
+	d.sessions.mu.Unlock()
 
 	second := dial("/")
 	defer func() { _ = second.CloseNow() }()
@@ -158,8 +158,8 @@ func TestTurnsAreCounted(t *testing.T) {
 		RefuseInCall: func(context.Context, persistence.Key) error { return refuse },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
-	a := &app{key: key, all: d, told: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}}
-	d.enter(a)
+	a := d.app(key, Tools{}, connection{told: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}})
+	a.session, _ = d.sessions.enter(key, &a.connection)
 	if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); err != nil {
 		t.Fatal(err)
 	}

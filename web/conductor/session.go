@@ -3,17 +3,11 @@ package conductor
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/coder/websocket"
-
 	"voicebridge/chat"
 	"voicebridge/persistence"
-	"voicebridge/web/problem"
 	"voicebridge/web/socket"
 )
 
@@ -28,77 +22,19 @@ const (
 	closeWait = 100 * time.Millisecond
 )
 
-// textChat is what the sessions need of text turns; *chat.Coordinator implements it.
-type textChat interface {
-	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
-	Interrupt(ctx context.Context, key persistence.Key) error
-}
-
-// Config is what [New] needs; all of it is required.
-type Config struct {
-	Chat textChat
-	// RefuseInCall returns an error if the thread has a live call: its conversation belongs to the
-	// call.
-	RefuseInCall func(ctx context.Context, key persistence.Key) error
-	// Admit counts a turn of the owner until release is called, or returns why it is refused.
-	Admit func(ctx context.Context, owner string) (release func(), err error)
-	// Explain turns any error into what the app is told.
-	Explain func(error) *problem.Error
-	Now     func() time.Time
-	Logger  *slog.Logger
-}
-
-// Conductors are the sessions of all apps. It is safe for concurrent use.
-type Conductors struct {
-	chat         textChat
-	refuseInCall func(ctx context.Context, key persistence.Key) error
-	admit        func(ctx context.Context, owner string) (release func(), err error)
-	explain      func(error) *problem.Error
-	now          func() time.Time
-	log          *slog.Logger
-
-	mu       sync.Mutex
-	sessions map[persistence.Key]*session
-}
-
-// session is what an app finds again when it reconnects. The mutex of the Conductors guards it.
-type session struct {
-	app    *app // the connected app, or nil
-	leftAt time.Time
-	// turns are those whose end the app may not have received, oldest first.
-	turns []*turn
-}
-
-// New returns an empty set of sessions.
-func New(cfg Config) *Conductors {
-	return &Conductors{
-		chat: cfg.Chat, refuseInCall: cfg.RefuseInCall, admit: cfg.Admit, explain: cfg.Explain, now: cfg.Now, log: cfg.Logger,
-		sessions: make(map[persistence.Key]*session),
-	}
-}
-
-// Serve runs an app's connection until it ends and returns why it did.
-func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools, k *socket.Socket) error {
-	a := &app{key: key, tools: tools, socket: k, all: d, told: make(chan struct{}), more: make(chan struct{}, 1)}
-	ctx, a.end = context.WithCancelCause(ctx)
-	defer a.end(nil)
-	before := d.enter(a)
-	k.Limit = -1 // take rejects what is too large and goes on
-	k.Take = func(kind websocket.MessageType, r io.Reader) error { return a.take(ctx, kind, r) }
-	cause := k.Run(ctx, func(ctx context.Context) error {
-		defer close(a.told)
-		if before != nil && before.giveWay() {
-			d.acknowledge(a.session)
-		}
-		return a.tell(ctx)
-	})
-	d.leave(a)
-	return cause
+// connection is what a session knows of a connected app.
+type connection struct {
+	socket *socket.Socket
+	end    context.CancelCauseFunc
+	// told is closed when nothing more is told here.
+	told chan struct{}
+	// more is signalled when the session has another turn.
+	more chan struct{}
 }
 
 // giveWay waits until nothing more is written on a connection that was taken over. It reports
 // whether the app had closed it just before.
-func (a *app) giveWay() (clean bool) {
+func (a *connection) giveWay() (clean bool) {
 	timer := time.AfterFunc(takeOverWait, a.socket.CloseNow)
 	defer timer.Stop()
 	<-a.told
@@ -110,43 +46,58 @@ func (a *app) giveWay() (clean bool) {
 	}
 }
 
+// session is what an app finds again when it reconnects. The mutex of the Conductors guards it.
+type session struct {
+	app    *connection // nil for none
+	leftAt time.Time
+	// turns are those whose end the app may not have received, oldest first.
+	turns []*turn
+}
+
+// sessions are those of all apps. Safe for concurrent use.
+type sessions struct {
+	now func() time.Time
+
+	mu  sync.Mutex
+	all map[persistence.Key]*session
+}
+
 // acknowledge records that the app has read everything written so far.
-func (d *Conductors) acknowledge(s *session) {
+func (d *sessions) acknowledge(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.heard()
 }
 
 // enter makes an app the one of its session. It returns the previous one, which must go.
-func (d *Conductors) enter(a *app) (before *app) {
+func (d *sessions) enter(key persistence.Key, a *connection) (s *session, before *connection) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.forget()
-	s := d.sessions[a.key]
+	s = d.all[key]
 	if s == nil {
 		s = &session{}
-		d.sessions[a.key] = s
+		d.all[key] = s
 	}
-	before, s.app, a.session = s.app, a, s
+	before, s.app = s.app, a
 	if before != nil {
 		before.end(socket.ErrTaken)
 	}
-	return before
+	return s, before
 }
 
 // forget drops the sessions whose apps have not come back.
-func (d *Conductors) forget() {
-	for key, s := range d.sessions {
+func (d *sessions) forget() {
+	for key, s := range d.all {
 		if s.app == nil && d.now().Sub(s.leftAt) > KeepSession && !slices.ContainsFunc(s.turns, (*turn).running) {
-			delete(d.sessions, key)
+			delete(d.all, key)
 		}
 	}
 }
 
-func (d *Conductors) leave(a *app) {
+func (d *sessions) leave(key persistence.Key, s *session, a *connection) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := a.session
 	if s.app != a {
 		return
 	}
@@ -156,7 +107,7 @@ func (d *Conductors) leave(a *app) {
 		s.heard()
 	}
 	if len(s.turns) == 0 {
-		delete(d.sessions, a.key)
+		delete(d.all, key)
 	}
 }
 
@@ -166,7 +117,7 @@ func (s *session) heard() {
 }
 
 // untold counts the turns whose end was not delivered yet.
-func (d *Conductors) untold(s *session) (n int) {
+func (d *sessions) untold(s *session) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, t := range s.turns {
@@ -177,18 +128,17 @@ func (d *Conductors) untold(s *session) (n int) {
 	return n
 }
 
-// Count returns how many sessions there are.
-func (d *Conductors) Count() int {
+// count returns how many sessions are kept.
+func (d *sessions) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.sessions)
+	return len(d.all)
 }
 
-// Session reports whether an app is connected to a thread's session, and how many of its turns are
-// not yet delivered to their end.
-func (d *Conductors) Session(key persistence.Key) (connected bool, untold int) {
+// state is [Conductors.Session].
+func (d *sessions) state(key persistence.Key) (connected bool, untold int) {
 	d.mu.Lock()
-	s := d.sessions[key]
+	s := d.all[key]
 	d.mu.Unlock()
 	if s == nil {
 		return false, 0
@@ -201,7 +151,7 @@ func (d *Conductors) Session(key persistence.Key) (connected bool, untold int) {
 
 // add gives a session another turn, to be delivered after those before it. An app that begins one
 // has received the end of the one before.
-func (d *Conductors) add(s *session, t *turn) {
+func (d *sessions) add(s *session, t *turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.heard()
@@ -215,7 +165,7 @@ func (d *Conductors) add(s *session, t *turn) {
 }
 
 // next returns the oldest turn that is not delivered to its end; nil if none.
-func (d *Conductors) next(s *session) *turn {
+func (d *sessions) next(s *session) *turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, t := range s.turns {
@@ -227,7 +177,7 @@ func (d *Conductors) next(s *session) *turn {
 }
 
 // resume makes ends that the app may not have received be delivered once more.
-func (d *Conductors) resume(s *session) {
+func (d *sessions) resume(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, t := range s.turns {
@@ -236,21 +186,21 @@ func (d *Conductors) resume(s *session) {
 }
 
 // finish records that a turn was delivered to its end.
-func (d *Conductors) finish(t *turn) {
+func (d *sessions) finish(t *turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t.told = true
 }
 
 // confirm forgets a turn: the app has its end.
-func (d *Conductors) confirm(s *session, t *turn) {
+func (d *sessions) confirm(s *session, t *turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.turns = slices.DeleteFunc(s.turns, func(other *turn) bool { return other == t && t.told })
 }
 
 // deliver passes a result to the turn that asked for it.
-func (d *Conductors) deliver(s *session, r chat.ToolResult) error {
+func (d *sessions) deliver(s *session, r chat.ToolResult) error {
 	d.mu.Lock()
 	turns := slices.Clone(s.turns)
 	d.mu.Unlock()

@@ -54,7 +54,7 @@ func NewTools(session persistence.TextSession, query string) (Tools, error) {
 			t.names[d.Name] = chat.AppName(d.Name)
 		}
 	}
-	if err := (chat.CallerTools{Tools: t.definitions}).Validate(); err != nil {
+	if err := (chat.ClientTools{Tools: t.definitions}).Validate(); err != nil {
 		return t, err
 	}
 	return t, nil

@@ -28,7 +28,7 @@ func TestCallerWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := deltas(calls("ok", "look", `{"a":"x"}`, "bad", "look", `{}`, "late", "look", `{}`, "wrong", "look", `{"a":5}`), says("Done."))
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
+		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
 		begun := time.Now()
 		asked := map[string]string{}
 		for e, err := range turn.Events(t.Context(), 0) {
@@ -87,7 +87,7 @@ func wantCall(t *testing.T, what string, err error, id string, want error) {
 func TestCallerIsInterrupted(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls("a", "look", `{}`))}, NoTitles: true})
-		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
+		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
 		b.until(turn, chat.EventToolAsked)
 		large := chat.ToolResult{CallID: "a", Output: strings.Repeat("x", chat.MaxToolOutput+1)}
 		turn.Interrupt()
@@ -108,7 +108,7 @@ func TestCallerIsInterrupted(t *testing.T) {
 func TestCallerSendsTooMuch(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls("a", "look", `{}`), says("ok"))}, NoTitles: true})
-		turn := b.turn(chat.TurnRequest{Text: "Go", Caller: &chat.CallerTools{Tools: define("look"), Wait: true}})
+		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
 		b.until(turn, chat.EventToolAsked)
 		wantCall(t, "Deliver()", turn.Deliver(chat.ToolResult{CallID: "a", Output: strings.Repeat("x", chat.MaxToolOutput+1)}), "a", chat.ErrTooLarge)
 		if r, _ := turn.Wait(t.Context()); r.Text != "ok" {

@@ -17,13 +17,13 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// noCallerResult is what a model is told about a call that the caller did not answer.
-const noCallerResult = "tool_result_timeout"
+// noClientResult is what a model is told about a call that the client did not answer.
+const noClientResult = "tool_result_timeout"
 
-// MaxToolOutput limits one result that a caller delivers, in bytes.
+// MaxToolOutput limits one result that a client delivers, in bytes.
 const MaxToolOutput = clienttool.MaxOutput
 
-// ToolResult is a caller's answer to a call.
+// ToolResult is a client's answer to a call.
 type ToolResult struct {
 	CallID string
 	// Output is JSON; anything else is taken as text.
@@ -44,9 +44,9 @@ func (r ToolResult) result() toolkit.Result {
 	return toolkit.Result{Output: data}
 }
 
-// caller holds the tools that the caller of a turn runs, and the calls that wait for it.
-type caller struct {
-	tell     func(*EventCall) // called when the caller must run a tool
+// client holds the tools that the client of a turn runs, and the calls that wait for it.
+type client struct {
+	tell     func(*EventCall) // that the client must run a tool
 	timeout  time.Duration
 	declared map[string]bool
 
@@ -63,17 +63,17 @@ type waiting struct {
 	given    bool // answered
 }
 
-func newCaller(tell func(*EventCall), timeout time.Duration) *caller {
-	return &caller{tell: tell, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
+func newClient(tell func(*EventCall), timeout time.Duration) *client {
+	return &client{tell: tell, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
 }
 
-// has reports whether the caller has declared a tool.
-func (c *caller) has(name string) bool { return c.declared[name] }
+// has says whether the client has declared a tool.
+func (c *client) has(name string) bool { return c.declared[name] }
 
-// declare adds the caller's tools to the server's.
-func (c *caller) declare(registry *toolkit.Registry, defs []toolkit.Definition) error {
+// declare adds the client's tools to the server's.
+func (c *client) declare(registry *toolkit.Registry, defs []toolkit.Definition) error {
 	for _, d := range defs {
-		if err := registry.Add(toolkit.Entry{Tool: callerTool{c, d}, Executor: toolkit.ExecutorClient}); err != nil {
+		if err := registry.Add(toolkit.Entry{Tool: clientTool{c, d}, Executor: toolkit.ExecutorClient}); err != nil {
 			return fmt.Errorf("%w: %w", ErrTools, err)
 		}
 		c.declared[d.Name] = true
@@ -81,20 +81,20 @@ func (c *caller) declare(registry *toolkit.Registry, defs []toolkit.Definition) 
 	return nil
 }
 
-// callerTool is one tool of the caller.
-type callerTool struct {
-	c   *caller
+// clientTool is one tool of the client.
+type clientTool struct {
+	c   *client
 	def toolkit.Definition
 }
 
-func (t callerTool) Definition() toolkit.Definition { return t.def }
+func (t clientTool) Definition() toolkit.Definition { return t.def }
 
-// Timeout implements [toolkit.Timeouter]: a little more than our own, so that the model reads our
-// message.
-func (t callerTool) Timeout() time.Duration { return t.c.timeout + 5*time.Second }
+// Timeout implements [toolkit.Timeouter]: a little more than our own, whose words
+// the model is to read.
+func (t clientTool) Timeout() time.Duration { return t.c.timeout + 5*time.Second }
 
-// Call asks the caller and waits for its answer.
-func (t callerTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+// Call asks the client and waits for its answer.
+func (t clientTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		w := t.c.ask(call)
 		timer := time.NewTimer(t.c.timeout)
@@ -109,8 +109,8 @@ func (t callerTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolk
 	}
 }
 
-// ask opens a call and tells the caller about it.
-func (c *caller) ask(call toolkit.Call) *waiting {
+// ask opens a call and tells the client of it.
+func (c *client) ask(call toolkit.Call) *waiting {
 	w := &waiting{answered: make(chan struct{}), call: EventCall{
 		ID: call.ID, Name: call.Name, Executor: toolkit.ExecutorClient, Dynamic: true,
 		Input: json.RawMessage(call.Arguments), Arguments: call.Arguments,
@@ -123,19 +123,19 @@ func (c *caller) ask(call toolkit.Call) *waiting {
 	return w
 }
 
-// close closes a call: late results are refused.
-func (c *caller) close(w *waiting) toolkit.Result {
+// close closes a call: what is delivered later is refused.
+func (c *client) close(w *waiting) toolkit.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !w.given {
 		w.closed = true
-		return toolkit.Result{Error: noCallerResult}
+		return toolkit.Result{Error: noClientResult}
 	}
 	return w.result
 }
 
 // deliver implements [Turn.Deliver].
-func (c *caller) deliver(r ToolResult) error {
+func (c *client) deliver(r ToolResult) error {
 	if c == nil {
 		return &CallError{r.CallID, ErrUnknownCall}
 	}
@@ -159,7 +159,7 @@ func (c *caller) deliver(r ToolResult) error {
 }
 
 // waiting implements [Turn.Waiting].
-func (c *caller) waiting() []EventCall {
+func (c *client) waiting() []EventCall {
 	if c == nil {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (c *caller) waiting() []EventCall {
 	return calls
 }
 
-// closeWaiting answers the calls of earlier turns that still wait for the caller: a conversation
+// closeWaiting answers the calls of earlier turns that still wait for the client: a conversation
 // that has gone on has no open calls.
 func closeWaiting(b *persistence.Batch) error {
 	calls, err := b.WaitingToolCalls()

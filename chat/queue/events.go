@@ -1,0 +1,123 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+	"unicode/utf8"
+	"voicebridge/persistence"
+)
+
+// announcer tells watchers of threads what happens to their queues.
+type announcer struct {
+	store    *persistence.Store
+	log      *slog.Logger
+	onPaused func(reason string)
+}
+
+// The actions of queue_updated.
+const (
+	actionAdded   = "added"
+	actionRemoved = "removed"
+	actionCleared = "cleared"
+)
+
+// The data of the events.
+type (
+	updatedEvent struct {
+		SessionID   string `json:"session_id"`
+		QueueLength int    `json:"queue_length"`
+		Action      string `json:"action"`
+		MessageID   string `json:"message_id"`
+	}
+	idEvent struct {
+		SessionID string `json:"session_id"`
+		MessageID string `json:"message_id,omitempty"`
+		Title     string `json:"title,omitempty"`
+	}
+	pausedEvent struct {
+		SessionID string `json:"session_id"`
+		Reason    string `json:"reason"`
+		Message   string `json:"message"`
+	}
+	reorderedEvent struct {
+		SessionID string         `json:"session_id"`
+		Messages  []shownMessage `json:"messages"`
+	}
+	shownMessage struct {
+		ID      string `json:"id"`
+		Title   string `json:"title"`
+		Message string `json:"message"`
+	}
+)
+
+// tellTimeout limits finding out what to send to watchers.
+const tellTimeout = 5 * time.Second
+
+// detached returns a context for what follows a saved change: it does not end with the request.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+}
+
+// updated reports a change of a message, with the queue's length; -1 if it is unknown.
+func (a *announcer) updated(ctx context.Context, key persistence.Key, action, id string) (length int) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	n, err := a.store.QueueLength(ctx, key)
+	if err != nil {
+		a.log.Warn("queue not counted", "thread_id", key.Thread, "error", err)
+		return -1
+	}
+	a.publish(ctx, key, "queue_updated", updatedEvent{key.Thread, n, action, id})
+	return n
+}
+
+func (a *announcer) paused(ctx context.Context, key persistence.Key, p persistence.QueuePause) {
+	a.onPaused(p.Reason)
+	a.log.Warn("queue paused", "thread_id", key.Thread, "reason", p.Reason)
+	a.publish(ctx, key, "queue_paused", pausedEvent{key.Thread, p.Reason, p.Message})
+}
+
+// Larger events do not reach other processes.
+const (
+	maxEvent      = 7000
+	maxShownRunes = 50
+)
+
+// reordered reports the order of the queue, as much of it as an event can hold.
+func (a *announcer) reordered(ctx context.Context, key persistence.Key) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	list, _, err := a.store.Queue(ctx, key)
+	if err != nil {
+		a.log.Warn("queue not listed", "thread_id", key.Thread, "error", err)
+		return
+	}
+	e, size := reorderedEvent{SessionID: key.Thread, Messages: []shownMessage{}}, 0
+	for _, m := range list {
+		shown := shownMessage{m.ID, m.Title, cutRunes(m.Text, maxShownRunes)}
+		if size += 6*(len(shown.Title)+len(shown.Message)) + 100; size > maxEvent {
+			break
+		}
+		e.Messages = append(e.Messages, shown)
+	}
+	a.publish(ctx, key, "queue_reordered", e)
+}
+
+func (a *announcer) publish(ctx context.Context, key persistence.Key, kind persistence.EventType, data any) {
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		a.log.Error("event not encoded", "type", kind, "error", err)
+		return
+	}
+	a.store.Publish(ctx, key, persistence.Event{Type: kind, Data: encoded})
+}
+
+// cutRunes shortens a text at a character boundary, and marks the cut.
+func cutRunes(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-1]) + "…"
+}

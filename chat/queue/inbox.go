@@ -1,0 +1,113 @@
+package queue
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+	"voicebridge/chat"
+	"voicebridge/persistence"
+)
+
+// Defaults of [Config].
+const (
+	DefaultMaxParallel = 16
+	DefaultEvery       = 2 * time.Second
+	DefaultLease       = 30 * time.Second
+	DefaultMaxAttempts = 6
+)
+
+// Config configures all queues. Store is required.
+type Config struct {
+	Store *persistence.Store
+	// Disabled keeps all messages until somebody sends them.
+	Disabled bool
+	// Delay is the least time between the end of a turn and the next message. The first one after a
+	// start does not wait.
+	Delay time.Duration
+	// MaxSize limits how many messages may wait on a thread; 0 means no limit.
+	MaxSize int
+	// NoTitles leaves messages without titles.
+	NoTitles bool
+	// MaxParallel limits how many threads may be sent to at once; 0 means 16.
+	MaxParallel int
+	// Every is how often the table is scanned for what comes without notice: a due time, another
+	// process; 0 means 2 s.
+	Every time.Duration
+	// Lease is how long sending a message may take; 0 means 30 s.
+	Lease time.Duration
+	// MaxAttempts is how often a message is tried before its queue pauses, whatever the failure; 0
+	// means 6.
+	MaxAttempts int
+	// OnSent is called with how long a sent message has waited since it was due, OnPaused with why
+	// a queue was paused. They must return at once; they may be nil.
+	OnSent   func(waited time.Duration)
+	OnPaused func(reason string)
+	Logger   *slog.Logger
+}
+
+// Turns answers by text; *chat.Coordinator implements it.
+type Turns interface {
+	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
+	// Busy reports whether a turn runs on the thread.
+	Busy(ctx context.Context, key persistence.Key) (bool, error)
+	Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error)
+}
+
+// Voice speaks into live calls; *bridge.Calls implements it.
+type Voice interface {
+	// Call returns the id of the thread's call, empty for none, and whether to leave it alone for
+	// now.
+	Call(key persistence.Key) (id string, busy bool)
+	// Deliver says a message in the thread's call and saves it, together with what with writes. The
+	// errors are persistence.ErrNotFound if the call is gone and nothing was said,
+	// persistence.ErrInvalid for a text that it cannot accept, and persistence.ErrBusy if it
+	// accepts none just now.
+	Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error
+}
+
+// inbox is what the queues of all threads have in common.
+type inbox struct {
+	announcer
+	schedule
+
+	cfg   Config
+	began time.Time // Run
+}
+
+// Resume resumes a paused queue.
+func (q *inbox) Resume(ctx context.Context, key persistence.Key) error {
+	paused, err := q.store.ResumeQueue(ctx, key)
+	if paused {
+		q.publish(ctx, key, "queue_resumed", idEvent{SessionID: key.Thread})
+	}
+	q.Kick(key)
+	return err
+}
+
+// resume resumes a queue that is paused for one of the reasons, or for any if none are given.
+func (q *inbox) resume(ctx context.Context, key persistence.Key, reasons ...string) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	pause, err := q.store.QueuePause(ctx, key)
+	if err == nil && pause != nil && (len(reasons) == 0 || slices.Contains(reasons, pause.Reason)) {
+		err = q.Resume(ctx, key)
+	}
+	if err != nil {
+		q.log.Warn("queue not resumed", "thread_id", key.Thread, "error", err)
+	}
+}
+
+// sendHere sends a message now, in this process.
+func (q *inbox) sendHere(ctx context.Context, key persistence.Key, id string) error {
+	sent := make(chan error, 1)
+	if !q.put(job{key: key, id: id, sent: sent}, true) {
+		return ErrClosed
+	}
+	select {
+	case err := <-sent:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

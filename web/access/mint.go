@@ -1,0 +1,119 @@
+package access
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"voicebridge/persistence"
+)
+
+// tokenStore stores the tokens that this server issues, for all instances of the database;
+// *persistence.Store implements it.
+type tokenStore interface {
+	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
+	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
+	CountAccessTokens(ctx context.Context, owner, kind string) (int, error)
+	DeleteAccessToken(ctx context.Context, owner, kind, id string) error
+	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
+}
+
+// The kinds of tokens that this server issues.
+const (
+	kindSession = "session"
+	kindSecret  = "client_secret"
+)
+
+const (
+	idBytes  = 16
+	macBytes = 16
+)
+
+var errForged = errors.New("not signed by this server")
+
+// mint issues and reads tokens of one kind. A token is an id and its signature, so that forged ones
+// cost no database query, and reading the database does not let anyone make one.
+type mint struct {
+	kind  string
+	key   []byte
+	store tokenStore
+	now   func() time.Time
+}
+
+func newMint(kind string, secret Secret, store tokenStore, now func() time.Time) (*mint, error) {
+	key, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "voicebridge "+kind, 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive key: %w", err)
+	}
+	return &mint{kind: kind, key: key, store: store, now: now}, nil
+}
+
+func (m *mint) sign(id []byte) []byte {
+	h := hmac.New(sha256.New, m.key)
+	h.Write(id)
+	return h.Sum(nil)[:macBytes]
+}
+
+// fingerprint identifies a text without revealing it.
+func (m *mint) fingerprint(text string) string {
+	h := hmac.New(sha256.New, m.key)
+	h.Write([]byte("fingerprint "))
+	h.Write([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:macBytes])
+}
+
+// issue saves a new token of the owner and returns it. Only the owner's newest keep tokens stay.
+func (m *mint) issue(ctx context.Context, owner string, data any, expires time.Time, keep int) (string, error) {
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		return "", fmt.Errorf("encode token: %w", err)
+	}
+	var id [idBytes]byte
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	err = m.store.SaveAccessToken(ctx, persistence.AccessToken{
+		ID: base64.RawURLEncoding.EncodeToString(id[:]), Kind: m.kind, Owner: owner, Data: string(encoded), CreatedAt: m.now(), ExpiresAt: expires,
+	}, keep)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(append(id[:], m.sign(id[:])...)), nil
+}
+
+// id returns the id of a token signed by this server.
+func (m *mint) id(token string) (string, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(raw) != idBytes+macBytes || !hmac.Equal(raw[idBytes:], m.sign(raw[:idBytes])) {
+		return "", errForged
+	}
+	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), nil
+}
+
+// read returns what was saved with a token; persistence.ErrNotFound or errForged if the token is
+// not valid (any longer).
+func (m *mint) read(ctx context.Context, token string, data any) (persistence.AccessToken, error) {
+	id, err := m.id(token)
+	if err != nil {
+		return persistence.AccessToken{}, err
+	}
+	saved, err := m.store.AccessToken(ctx, m.kind, id)
+	if err != nil {
+		return persistence.AccessToken{}, err
+	}
+	if !saved.ExpiresAt.After(m.now()) {
+		return persistence.AccessToken{}, persistence.ErrNotFound
+	}
+	if err := json.Unmarshal([]byte(saved.Data), data); err != nil {
+		return persistence.AccessToken{}, fmt.Errorf("read token: %w", err)
+	}
+	return saved, nil
+}
+
+func opensNothing(err error) bool {
+	return errors.Is(err, errForged) || errors.Is(err, persistence.ErrNotFound)
+}

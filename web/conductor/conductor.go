@@ -1,0 +1,57 @@
+package conductor
+
+import (
+	"context"
+	"io"
+	"voicebridge/persistence"
+	"voicebridge/web/socket"
+
+	"github.com/coder/websocket"
+)
+
+// Conductors are the sessions of all apps. It is safe for concurrent use.
+type Conductors struct {
+	cfg      Config
+	sessions sessions
+}
+
+// New returns an empty set of sessions.
+func New(cfg Config) *Conductors {
+	return &Conductors{cfg: cfg, sessions: sessions{now: cfg.Now, all: make(map[persistence.Key]*session)}}
+}
+
+// Serve runs an app's connection until it ends and returns why it did.
+func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools, k *socket.Socket) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	a := d.app(key, tools, connection{socket: k, end: end, told: make(chan struct{}), more: make(chan struct{}, 1)})
+	var before *connection
+	a.session, before = d.sessions.enter(key, &a.connection)
+	k.Limit = -1 // take refuses what is too large and goes on
+	k.Take = func(kind websocket.MessageType, r io.Reader) error { return a.take(ctx, kind, r) }
+	cause := k.Run(ctx, func(ctx context.Context) error {
+		defer close(a.told)
+		if before != nil && before.giveWay() {
+			d.sessions.acknowledge(a.session)
+		}
+		return a.tell(ctx)
+	})
+	d.sessions.leave(key, a.session, &a.connection)
+	return cause
+}
+
+func (d *Conductors) app(key persistence.Key, tools Tools, c connection) *app {
+	return &app{
+		envelopes: envelopes{key.Thread, d.cfg.Now, d.cfg.Logger}, connection: c,
+		key: key, tools: tools, cfg: &d.cfg, sessions: &d.sessions,
+	}
+}
+
+// Count returns how many sessions there are.
+func (d *Conductors) Count() int { return d.sessions.count() }
+
+// Session reports whether an app is connected to a thread's session, and how many of its turns are
+// not yet delivered to their end.
+func (d *Conductors) Session(key persistence.Key) (connected bool, untold int) {
+	return d.sessions.state(key)
+}

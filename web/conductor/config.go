@@ -1,0 +1,30 @@
+package conductor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web/problem"
+)
+
+// textChat is what the sessions need of text turns; *chat.Coordinator implements it.
+type textChat interface {
+	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
+	Interrupt(ctx context.Context, key persistence.Key) error
+}
+
+// Config is what [New] needs; all of it is required.
+type Config struct {
+	Chat textChat
+	// RefuseInCall returns an error if the thread has a live call: its conversation belongs to the
+	// call.
+	RefuseInCall func(ctx context.Context, key persistence.Key) error
+	// Admit counts a turn of the owner until release is called, or returns why it is refused.
+	Admit func(ctx context.Context, owner string) (release func(), err error)
+	// Explain turns any error into what the app is told.
+	Explain func(error) *problem.Error
+	Now     func() time.Time
+	Logger  *slog.Logger
+}

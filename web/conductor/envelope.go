@@ -1,0 +1,90 @@
+package conductor
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Types of envelopes.
+const (
+	typeTranscript = "transcript.final"
+	typeToolResult = "tool.result"
+	typeInterrupt  = "interrupt"
+
+	typePartial  = "assistant.speech.partial"
+	typeFinal    = "assistant.speech.final"
+	typeToolCall = "tool.call"
+	typeError    = "error"
+)
+
+const (
+	// toldPrefix begins the ids of calls that are told and not awaited.
+	toldPrefix = "told-"
+	// timestampLayout is RFC 3339 with milliseconds.
+	timestampLayout = "2006-01-02T15:04:05.000Z07:00"
+)
+
+// envelope is the message format in both directions.
+type envelope struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	SessionID string          `json:"sessionId"`
+	Timestamp string          `json:"timestamp"`
+	Payload   json.RawMessage `json:"payload"`
+}
+
+// textPayload is the payload of assistant.speech.partial and .final.
+type textPayload struct {
+	Text string `json:"text"`
+}
+
+// callPayload is the payload of tool.call.
+type callPayload struct {
+	CallID string `json:"callId"`
+	Name   string `json:"name"`
+	// Arguments is JSON in a string.
+	Arguments string `json:"arguments"`
+}
+
+type errorPayload struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// envelopes makes those of one session.
+type envelopes struct {
+	thread string
+	now    func() time.Time
+	log    *slog.Logger
+}
+
+// envelope makes an envelope.
+func (s *envelopes) envelope(kind string, payload any) envelope {
+	data, err := json.Marshal(payload)
+	if err != nil {
+		s.log.Error("payload not encoded", "error", err, "type", kind) // of strings: it cannot be
+	}
+	return envelope{
+		ID: newEnvelopeID(), Type: kind, SessionID: s.thread,
+		Timestamp: s.now().UTC().Format(timestampLayout), Payload: data,
+	}
+}
+
+func newEnvelopeID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// toldCall makes a call that needs no answer.
+func (s *envelopes) toldCall(name string, arguments any) envelope {
+	data, _ := json.Marshal(arguments) // maps of strings and booleans
+	return s.envelope(typeToolCall, callPayload{CallID: toldPrefix + newEnvelopeID(), Name: name, Arguments: string(data)})
+}
+
+func (s *envelopes) state(state string) envelope {
+	return s.toldCall("convo.setState", map[string]any{"state": state})
+}
+
+func (s *envelopes) message(role, text string) envelope {
+	return s.toldCall("convo.appendMessage", map[string]any{"role": role, "text": text, "isPartial": false})
+}

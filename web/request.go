@@ -1,0 +1,58 @@
+package web
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+	"voicebridge/web/uistream"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Headers of answers beside those of echo.
+const (
+	headerRequestID = "X-Request-Id"
+	headerThreadID  = "X-Thread-Id"
+)
+
+func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
+
+// maxLoggedPath limits what one request writes into the log, in bytes.
+const maxLoggedPath = 256
+
+func shortPath(path string) string {
+	if len(path) <= maxLoggedPath {
+		return path
+	}
+	return strings.ToValidUTF8(path[:maxLoggedPath], "") + "…"
+}
+
+// isStream reports whether the client wants a stream of events.
+func isStream(c echo.Context) bool {
+	if c.Request().Method == http.MethodGet && strings.HasSuffix(c.Path(), "/stream") {
+		return true
+	}
+	for _, header := range c.Request().Header.Values(echo.HeaderAccept) {
+		for accepted := range strings.SplitSeq(header, ",") {
+			if t, _, err := mime.ParseMediaType(accepted); err == nil && t == uistream.MediaType {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// answerTimeout limits how long answering and reading a request may take unless it is a socket, so
+// that a client that stops reading holds nothing.
+const answerTimeout = 2 * time.Minute
+
+// waitLong removes the deadline of an answer that a model is still making.
+func waitLong(c echo.Context) {
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Time{})
+}
+
+// answerSoon sets it again, for the client to read.
+func answerSoon(c echo.Context) {
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
+}
