@@ -48,10 +48,12 @@ func TestExportThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) { c.ShutdownTimeout = 2 * time.Second })
 	key := b.thread(t, access.LocalOwner)
+	output := json.RawMessage(`"` + strings.Repeat("word ", 60_000) + `"`) // of a tool: a text would be indexed
 	err := b.db.Batch(t.Context(), key, func(w *persistence.Batch) error {
-		for range 100 {
+		for range 40 {
 			m := persistence.Message{
-				Role: persistence.RoleUser, Parts: []persistence.Part{{Type: "text", Text: strings.Repeat("word ", 60_000)}},
+				Role:     persistence.RoleAssistant,
+				Parts:    []persistence.Part{{Type: "dynamic-tool", ToolName: "t", ToolCallID: "c", State: persistence.ToolOutputAvailable, Input: json.RawMessage("{}"), Output: output}},
 				Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusCompleted},
 			}
 			if _, err := w.AppendMessage(m); err != nil {

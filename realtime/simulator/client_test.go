@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const testTimeout = 40 * time.Second
+const testTimeout = 2 * time.Minute
 
 // bench is a running simulator.
 type bench struct {
