@@ -41,14 +41,11 @@ func TestGate(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a).connected(t)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { speak(ctx, p.offerer, 1, 40, 400) })
+	ctx, run := beside(t)
+	run(func() { speak(ctx, p.offerer, 1, 40, 400) })
 	got := newCollector()
 	var flow Flow
-	wg.Go(func() {
+	run(func() {
 		if err := p.answerer.Forward(ctx, got, &flow); !errors.Is(err, context.Canceled) {
 			t.Errorf("Forward: %v", err)
 		}
@@ -98,11 +95,8 @@ func TestForwardAgain(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a).connected(t)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { speak(ctx, p.offerer, 1, 1, 1) })
+	ctx, run := beside(t)
+	run(func() { speak(ctx, p.offerer, 1, 1, 1) })
 	var flow Flow
 	flow.Open()
 	for range 3 {
@@ -132,11 +126,8 @@ func TestSinkErrors(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a).connected(t)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { speak(ctx, p.offerer, 1, 1, 1) })
+	ctx, run := beside(t)
+	run(func() { speak(ctx, p.offerer, 1, 1, 1) })
 	var flow Flow
 	flow.Open()
 	calls := 0
@@ -174,23 +165,20 @@ func TestSourceChange(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a).connected(t)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	ctx, run := beside(t)
 	got := newCollector()
 	var flow Flow
 	flow.Open()
-	wg.Go(func() { _ = p.answerer.Forward(ctx, got, &flow) })
+	run(func() { _ = p.answerer.Forward(ctx, got, &flow) })
 
 	first, stop := context.WithCancel(ctx)
-	wg.Go(func() { speak(first, p.offerer, 1, 65534, 1<<32-1000) })
+	run(func() { speak(first, p.offerer, 1, 65534, 1<<32-1000) })
 	last := got.next(t)
 	for range 4 {
 		last = got.next(t)
 	}
 	stop()
-	wg.Go(func() { speak(ctx, p.offerer, 2, 30_000, 77) })
+	run(func() { speak(ctx, p.offerer, 2, 30_000, 77) })
 	for range 6 {
 		next := got.next(t)
 		if next.SequenceNumber != last.SequenceNumber+1 || next.Timestamp-last.Timestamp < frameStep || next.Timestamp-last.Timestamp > 20*frameStep {
@@ -205,11 +193,8 @@ func TestStripped(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	b.rec.waitState(t, StateConnected)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() {
+	ctx, run := beside(t)
+	run(func() {
 		speak(ctx, sinkFunc(func(p *rtp.Packet) error {
 			p.Marker, p.CSRC = true, []uint32{1, 2}
 			p.Padding, p.Header.PaddingSize = true, 20
@@ -222,7 +207,7 @@ func TestStripped(t *testing.T) {
 	got := newCollector()
 	var flow Flow
 	flow.Open()
-	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
 	p := got.next(t)
 	if p.Extension || p.Padding || p.PaddingSize != 0 || p.Header.PaddingSize != 0 || len(p.CSRC) != 0 || !p.Marker || !bytes.Equal(p.Payload, []byte{0xf8, 0xff, 0xfe}) {
 		t.Errorf("forwarded %+v", p)
@@ -242,17 +227,14 @@ func TestSecondTrack(t *testing.T) {
 		}
 	}})
 	b.rec.waitState(t, StateConnected)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { speak(ctx, b.track, 1, 1, 1) })
+	ctx, run := beside(t)
+	run(func() { speak(ctx, b.track, 1, 1, 1) })
 	got := newCollector()
 	var flow Flow
 	flow.Open()
-	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
 	source := got.next(t).SSRC
-	wg.Go(func() { speak(ctx, second, 1, 1, 1) })
+	run(func() { speak(ctx, second, 1, 1, 1) })
 	for range 10 {
 		if p := got.next(t); p.SSRC != source {
 			t.Errorf("packet of %d among those of %d", p.SSRC, source)

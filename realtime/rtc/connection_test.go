@@ -159,15 +159,12 @@ func TestSpray(t *testing.T) {
 	port := freePort(t)
 	browsers, server := newAPI(t, Config{}), newAPI(t, Config{UDPPort: port})
 	p := newPair(t, browsers, server).connected(t).open(t)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { speak(ctx, p.offerer, 1, 1, 1) })
+	ctx, run := beside(t)
+	run(func() { speak(ctx, p.offerer, 1, 1, 1) })
 	got := newCollector()
 	var flow Flow
 	flow.Open()
-	wg.Go(func() { _ = p.answerer.Forward(ctx, got, &flow) })
+	run(func() { _ = p.answerer.Forward(ctx, got, &flow) })
 	first := got.next(t)
 
 	params, err := p.answerer.pc.SCTP().Transport().ICETransport().GetLocalParameters()

@@ -209,20 +209,17 @@ func TestDownlinkSwitch(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	browser := newPair(t, a, a).connected(t)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	ctx, run := beside(t)
 	var flows [2]Flow
 	for i := range flows {
 		upstream := newPair(t, a, a).connected(t)
-		wg.Go(func() { speak(ctx, upstream.answerer, 7, uint16(65_000+i*900), uint32(i)<<31+77) })
-		wg.Go(func() { _ = upstream.offerer.Forward(ctx, browser.answerer, &flows[i]) })
+		run(func() { speak(ctx, upstream.answerer, 7, uint16(65_000+i*900), uint32(i)<<31+77) })
+		run(func() { _ = upstream.offerer.Forward(ctx, browser.answerer, &flows[i]) })
 	}
 	got := newCollector()
 	var heard Flow
 	heard.Open()
-	wg.Go(func() { _ = browser.offerer.Forward(ctx, got, &heard) })
+	run(func() { _ = browser.offerer.Forward(ctx, got, &heard) })
 	flows[0].Open()
 	last := got.next(t)
 	for round := range 6 {

@@ -24,6 +24,18 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
+// beside gives a context that ends with the test, and a way to run functions until then.
+func beside(t *testing.T) (ctx context.Context, run func(func())) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(testContext(t))
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return ctx, running.Go
+}
+
 func testLogger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 }

@@ -1,10 +1,8 @@
 package rtc
 
 import (
-	"context"
 	"errors"
 	"io"
-	"sync"
 	"testing"
 	"time"
 
@@ -150,14 +148,11 @@ func TestReports(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	b.rec.waitState(t, StateConnected)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	ctx, run := beside(t)
 	var flow Flow
-	wg.Go(func() { speak(ctx, b.track, 1, 1, 1) })
-	wg.Go(func() { speak(ctx, b.peer, 1, 1, 1) })
-	wg.Go(func() { _ = b.peer.Forward(ctx, newCollector(), &flow) })
+	run(func() { speak(ctx, b.track, 1, 1, 1) })
+	run(func() { speak(ctx, b.peer, 1, 1, 1) })
+	run(func() { _ = b.peer.Forward(ctx, newCollector(), &flow) })
 	sender := b.pc.GetSenders()[0]
 	_ = sender.SetReadDeadline(time.Now().Add(patience))
 	for {

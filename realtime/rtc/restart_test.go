@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -114,16 +113,13 @@ func TestRestart(t *testing.T) {
 			e := newExchange(b)
 			b.rec.waitState(t, StateConnected)
 			e.check(t)
-			ctx, cancel := context.WithCancel(testContext(t))
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			defer cancel()
+			ctx, run := beside(t)
 			got := newCollector()
 			var flow Flow
 			flow.Open()
-			wg.Go(func() { speak(ctx, b.track, 1, 100, 5000) })
-			wg.Go(func() { speak(ctx, b.peer, 2, 300, 7000) })
-			wg.Go(func() {
+			run(func() { speak(ctx, b.track, 1, 100, 5000) })
+			run(func() { speak(ctx, b.peer, 2, 300, 7000) })
+			run(func() {
 				if err := b.peer.Forward(ctx, got, &flow); !errors.Is(err, context.Canceled) {
 					t.Errorf("Forward: %v", err)
 				}
@@ -173,15 +169,12 @@ func TestRestartAfterLoss(t *testing.T) {
 	e := newExchange(b)
 	b.rec.waitState(t, StateConnected)
 	e.check(t)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	ctx, run := beside(t)
 	got := newCollector()
 	var flow Flow
 	flow.Open()
-	wg.Go(func() { speak(ctx, b.track, 1, 100, 5000) })
-	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	run(func() { speak(ctx, b.track, 1, 100, 5000) })
+	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
 	got.next(t)
 
 	conn.loss.Store(100)
@@ -307,16 +300,13 @@ func TestTrackReplaced(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	b.rec.waitState(t, StateConnected)
-	ctx, cancel := context.WithCancel(testContext(t))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	ctx, run := beside(t)
 	got := newCollector()
 	var flow Flow
 	flow.Open()
-	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
 	short, stop := context.WithCancel(ctx)
-	wg.Go(func() { speak(short, b.track, 1, 1, 1) })
+	run(func() { speak(short, b.track, 1, 1, 1) })
 	first := got.next(t)
 	stop()
 
@@ -331,7 +321,7 @@ func TestTrackReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.restart(t)
-	wg.Go(func() { speak(ctx, track, 1, 500, 500) })
+	run(func() { speak(ctx, track, 1, 500, 500) })
 	for next := first; next.SSRC == first.SSRC; {
 		next = got.next(t)
 	}
