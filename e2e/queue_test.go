@@ -16,7 +16,6 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
-	"voicebridge/realtime"
 )
 
 // model is a language model of OpenAI's kind that answers each message with its
@@ -343,7 +342,7 @@ func TestQueueInCall(t *testing.T) {
 		r.typed(t, path, `{"message":"`+words+`"}`, http.StatusCreated, nil)
 	}
 	c.saved("the second message", says(persistence.RoleUser, "Hello."))
-	c.next(realtime.TypeOutputBufferStopped)
+	c.heard(2)
 	r.over(c, "hangup")
 	script := r.script(t, c.thread)
 	var roles []string
