@@ -13,7 +13,7 @@ import (
 type transcript struct {
 	*line
 	items    map[string]*item
-	tail     *item      // the last one that was written
+	tail     *item      // the last of those written, in the order of the conversation
 	messages []*message // of this call, in the order of their creation
 	growing  []*message // those that may have a deadline
 	memory   memory
@@ -84,7 +84,10 @@ func (t *transcript) write(m *message) {
 	at := Place{How: PlaceKept}
 	if !m.placed {
 		at = t.placeOf(m.item)
-		m.placed, t.tail = true, m.item
+		m.placed = true
+		if t.tail == nil || at.How != PlaceAfter || at.After == t.tail.message.end() {
+			t.tail = m.item // the others were written late, between two messages
+		}
 		t.memory.add(m, at)
 	}
 	m.flushAt = time.Time{}
