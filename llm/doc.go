@@ -10,5 +10,5 @@
 // request (digits of numbers, the order of a schema, raw usage), which took more code to undo than
 // the protocol itself takes. In the stripped binary OpenAI's took 20 MB, Anthropic's 8.6 MB and
 // Google's 4.5 MB; in a cold build 58, 33 and 12 seconds of processor time. The suite in llmtest,
-// with recorded exchanges, preserves their behaviour.
+// with exchanges as servers send them, checks that nothing was lost.
 package llm

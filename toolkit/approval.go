@@ -5,36 +5,35 @@ import (
 	"time"
 )
 
-// ApprovalTimeout is how long the user may think about a tool call.
+// ApprovalTimeout is how long the user has to decide on a tool call.
 const ApprovalTimeout = time.Minute
 
-// Outcome is what came of the question whether a tool may run, in the words of the table
-// approvals.
+// Outcome says how an approval ended, in the words of the table approvals.
 type Outcome string
 
-// The outcomes of a question. All but the first two are closed without the user's word.
+// The outcomes of an approval. All but the first two close it without the user's decision.
 const (
 	ApprovalOpen        Outcome = ""
 	ApprovalApproved    Outcome = "approved"
 	ApprovalDenied      Outcome = "denied"
 	ApprovalTimedOut    Outcome = "timeout"
 	ApprovalInterrupted Outcome = "interrupted"
-	ApprovalCancelled   Outcome = "cancelled" // by the user, who ended the call instead of answering
+	ApprovalCancelled   Outcome = "cancelled" // by the user, who ended the call instead of deciding
 )
 
-// Approval is one question to the user whether a tool may run.
+// Approval is a question to the user whether a tool may run.
 type Approval struct {
-	// Nonce must be sent along with the answer.
+	// Nonce must be sent with the decision.
 	Nonce     string
 	AskedAt   time.Time
 	ExpiresAt time.Time
 	Outcome   Outcome
 }
 
-// Approved reports whether the user has agreed.
+// Approved reports whether the user approved.
 func (a Approval) Approved() bool { return a.Outcome == ApprovalApproved }
 
-// Reason is why the question was closed; empty where the user has decided, or may still.
+// Reason says why the approval was closed; empty if the user decided, or still may.
 func (a Approval) Reason() string {
 	switch a.Outcome {
 	case ApprovalOpen, ApprovalApproved, ApprovalDenied:
@@ -44,7 +43,7 @@ func (a Approval) Reason() string {
 	}
 }
 
-// Refusal is why the tool does not run, in words for the model.
+// Refusal tells the model why the tool does not run.
 func (a Approval) Refusal() string {
 	switch a.Outcome {
 	case ApprovalDenied:
@@ -56,18 +55,18 @@ func (a Approval) Refusal() string {
 	}
 }
 
-// NeedsApproval reports whether the user has to agree before the tool runs: the list says so, or
-// the tool itself.
+// NeedsApproval reports whether the user must approve the call: the list says so, or the tool
+// itself.
 func (v *Invocation) NeedsApproval(list Names) bool {
 	return v.known && (v.Entry.Asks || list.HasCall(v))
 }
 
-// Ask puts the call to the user. The nonce is fresh and random.
+// Ask asks the user to approve the call, with a fresh random nonce.
 func (v *Invocation) Ask(nonce string, now time.Time) {
 	v.approval = &Approval{Nonce: nonce, AskedAt: now, ExpiresAt: now.Add(ApprovalTimeout)}
 }
 
-// Approval is the question that was asked; false when there was none.
+// Approval returns the approval of the call; false if there was none.
 func (v *Invocation) Approval() (Approval, bool) {
 	if v.approval == nil {
 		return Approval{}, false
@@ -75,15 +74,15 @@ func (v *Invocation) Approval() (Approval, bool) {
 	return *v.approval, true
 }
 
-// Asking reports whether the call waits for the user's word.
+// Asking reports whether the call is waiting for approval.
 func (v *Invocation) Asking() bool { return v.approval != nil && v.approval.Outcome == ApprovalOpen }
 
-// Answers reports whether the nonce is that of the open question.
+// Answers reports whether the nonce is that of the open approval.
 func (v *Invocation) Answers(nonce string) bool {
 	return v.Asking() && subtle.ConstantTimeCompare([]byte(v.approval.Nonce), []byte(nonce)) == 1
 }
 
-// Close takes what came of the question, and reports whether one was open.
+// Close records the outcome of the approval, and reports whether one was open.
 func (v *Invocation) Close(outcome Outcome) bool {
 	if !v.Asking() || outcome == ApprovalOpen {
 		return false
@@ -92,7 +91,7 @@ func (v *Invocation) Close(outcome Outcome) bool {
 	return true
 }
 
-// Refuse ends a call whose question was closed without a yes.
+// Refuse ends a call whose approval was closed without being granted.
 func (v *Invocation) Refuse(now time.Time) bool {
 	v.Close(ApprovalInterrupted)
 	return v.Finish(Result{Error: v.approval.Refusal()}, now)

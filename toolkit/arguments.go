@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep a call's arguments may nest.
+// maxDepth is how deep a call's arguments may be nested.
 const maxDepth = 64
 
 // Depth returns how deep a JSON text nests: 0 for a scalar, 1 for {} or []. The
@@ -34,9 +34,8 @@ func Depth(data []byte) int {
 	return deepest
 }
 
-// parseArguments reads what a model wrote as the arguments of a call. It returns
-// the text that the tool receives (never empty, valid UTF-8) and the object.
-// Errors are words for the model.
+// parseArguments parses the arguments that a model wrote. It returns the text for the tool (never
+// empty, valid UTF-8) and the object. Errors are in words for the model.
 func parseArguments(text string, maxBytes int) (string, map[string]any, error) {
 	if len(text) > maxBytes {
 		return "", nil, fmt.Errorf("the arguments are %d bytes long, the limit is %d", len(text), maxBytes)
@@ -56,15 +55,15 @@ func parseArguments(text string, maxBytes int) (string, map[string]any, error) {
 	if !ok {
 		return "", nil, fmt.Errorf("the arguments must be a JSON object, not %s", jsonKind(value))
 	}
-	// The schema would see one of them, and a tool perhaps the other.
+	// The schema would see one of them, and the tool perhaps the other.
 	if key, twice := keyTwice(json.NewDecoder(strings.NewReader(text))); twice {
-		return "", nil, fmt.Errorf("the arguments hold the field %q twice in one object", cut(key, 40))
+		return "", nil, fmt.Errorf("the arguments contain the field %q twice in one object", cut(key, 40))
 	}
 	return text, object, nil
 }
 
-// keyTwice reads the next value of a valid JSON text, and returns the first key that stands twice
-// in one object.
+// keyTwice reads the next value of a valid JSON text, and returns the first duplicate key in one
+// object.
 func keyTwice(d *json.Decoder) (key string, twice bool) {
 	token, err := d.Token()
 	if err != nil {
@@ -105,7 +104,7 @@ func argumentsError(err error) error {
 		return fmt.Errorf("the arguments are not valid JSON at byte %d: %w", syntax.Offset, syntax)
 	}
 	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("the arguments hold a number that is out of range (%s)", cut(number.Value, 60))
+		return fmt.Errorf("the arguments contain a number that is out of range (%s)", cut(number.Value, 60))
 	}
 	return fmt.Errorf("the arguments are not valid JSON: %w", err)
 }
@@ -125,7 +124,7 @@ func jsonKind(value any) string {
 	}
 }
 
-// cut shortens s to n runes at most, with an ellipsis in place of the last.
+// cut shortens s to at most n runes, with an ellipsis as the last.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

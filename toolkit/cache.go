@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxCached is how many bytes of schemas are kept compiled. The server's own take about 15 KiB.
+// maxCached limits the bytes of compiled schemas that are kept. The server's own take about 15 KiB.
 const maxCached = 4 << 20
 
-// compiled holds the schemas of the server's tools. A registry is built for each call of a
-// user, and compiling them again each time would be most of that work.
+// compiled caches the schemas of the server's tools. A registry is built for each voice or text
+// session, and compiling them again each time would be most of that work.
 var compiled schemaCache
 
 // schemaCache holds checkers by the text of their schemas. The zero value is empty.
@@ -19,7 +19,8 @@ type schemaCache struct {
 	size     int // bytes of the keys
 }
 
-// checker returns the checker for a schema, a new one if there is none yet. Refusals are not kept.
+// checker returns the checker for a schema, compiling it if necessary. Invalid schemas are not
+// cached.
 func (c *schemaCache) checker(raw json.RawMessage) (*checker, error) {
 	c.mu.Lock()
 	found, ok := c.checkers[string(raw)]

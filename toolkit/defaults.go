@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// defaults are the values of properties that a schema requires although it has a default for them,
-// as schema generators write it: whoever calls may leave them out, and the tool wants them. JSON
-// Schema itself gives default no meaning (2020-12, validation, 9.2).
+// defaults are the values of properties that a schema requires although it has defaults for them,
+// as schema generators do: callers may omit them, and the tool needs them. JSON Schema itself gives
+// default no meaning (2020-12, validation, 9.2).
 type defaults struct {
 	values map[string]any
 	below  map[string]defaults // of objects that are properties
@@ -36,7 +36,7 @@ func defaultsOf(schema map[string]any) defaults {
 
 func (d defaults) empty() bool { return len(d.values)+len(d.below) == 0 }
 
-// fill sets what is missing in an object, and reports whether anything was.
+// fill sets missing values in an object, and reports whether there were any.
 func (d defaults) fill(object map[string]any) (filled bool) {
 	for name, value := range d.values {
 		if _, ok := object[name]; !ok {
@@ -51,12 +51,12 @@ func (d defaults) fill(object map[string]any) (filled bool) {
 	return filled
 }
 
-// fillText sets what is missing in an object and in its text.
+// fillText sets missing values in an object and in its text.
 func (d defaults) fillText(text string, object map[string]any) string {
 	if d.empty() || !d.fill(object) {
 		return text
 	}
-	// Numbers stay as they were written.
+	// Numbers keep their spelling.
 	var exact map[string]any
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

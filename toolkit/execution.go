@@ -12,12 +12,12 @@ import (
 // execution is one run of a tool in its own goroutine.
 type execution struct {
 	chunks chan Chunk    // progress and results, unbuffered; closed by the goroutine at its end
-	quit   chan struct{} // closed when nobody reads chunks
+	quit   chan struct{} // closed when nobody reads chunks any more
 
 	// The reader's state.
 	last     *Result          // the last success so far, or the failure
 	ended    bool             // chunks is closed, or there is a failure
-	deadline <-chan time.Time // of the grace, once the ctx is done
+	deadline <-chan time.Time // of the grace period, once ctx is done
 
 	// err is why the goroutine ended; read it only after chunks was closed.
 	err error
@@ -35,7 +35,7 @@ func startExecution(ctx context.Context, log *slog.Logger, tool *registered, cal
 				x.err = errPanic
 			}
 		}()
-		// In here, since a hostile schema may make the check take its time.
+		// In here, since a hostile schema may make the check slow.
 		if tool.check != nil {
 			call.Arguments = tool.check.defaults.fillText(call.Arguments, arguments)
 			if x.err = tool.check.check(arguments); x.err != nil {
@@ -57,8 +57,8 @@ func startExecution(ctx context.Context, log *slog.Logger, tool *registered, cal
 	return x
 }
 
-// next returns the next progress chunk, or false when the call has its result. After
-// ctx is done the tool has the grace to end, and its progress is dropped.
+// next returns the next progress chunk, or false once the call has its result. After ctx is done
+// the tool has a grace period to end, during which its progress is dropped.
 func (x *execution) next(ctx context.Context) (Chunk, bool) {
 	done := ctx.Done()
 	for !x.ended {
@@ -91,7 +91,7 @@ func (x *execution) take(result Result) {
 	x.ended = result.Failed()
 }
 
-// result is the outcome, once next has returned false.
+// result returns the result, once next has returned false.
 func (x *execution) result(ctx context.Context) Result {
 	switch cause := context.Cause(ctx); {
 	case x.last != nil && x.last.Failed():
@@ -100,7 +100,7 @@ func (x *execution) result(ctx context.Context) Result {
 		return Result{Error: cut(x.err.Error(), maxErrorRunes)}
 	case x.ended && x.err != nil:
 		return Result{Error: endedBy(cause)}
-	// A tool that had its result and then did not end in time has still done its work.
+	// A tool that had its result but then did not end in time has done its work.
 	case x.last != nil:
 		return *x.last
 	case cause != nil:
@@ -110,12 +110,12 @@ func (x *execution) result(ctx context.Context) Result {
 	}
 }
 
-// stop ends the tool and waits for it, but not longer than the grace.
+// stop ends the tool and waits for it, but no longer than the grace period.
 func (x *execution) stop(cancel context.CancelFunc) {
 	cancel()
 	close(x.quit)
 	if x.deadline != nil && !x.ended {
-		return // it had its grace
+		return // it has had its grace period
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// Masked stands where a secret was.
+// Masked replaces a secret.
 const Masked = "[masked]"
 
-// maskedNames are the ends of the names of fields that hold secrets, in lower
-// case and without - and _.
+// maskedNames are the ends of the names of secret fields, in lower case and without - and _.
 var maskedNames = []string{
 	"authorization", "auth", "bearer", "cookie", "token", "jwt", "secret", "credential", "credentials",
 	"password", "passwd", "pwd", "passphrase", "passcode",
 	"apikey", "secretkey", "privatekey", "accesskey", "authkey", "subscriptionkey", "applicationkey", "signingkey", "encryptionkey",
 }
 
-// Mask returns a JSON text with the strings below fields that are named like
-// secrets (Authorization, api_key, password, …) replaced by [Masked], at any
-// depth and in strings that hold JSON themselves, for what is kept and shown of a
-// tool call. So are parameters of such names in strings that are addresses. Everything
-// else stays as it is, byte for byte. A text that is no JSON comes back unchanged.
+// Mask returns a JSON text in which strings below fields named like secrets (Authorization,
+// api_key, password, …) are replaced by [Masked], at any depth and even in strings that contain
+// JSON. It is for what is saved and shown of a tool call. Parameters with such names in URLs are
+// masked, too. Everything else stays the same, byte for byte. Text that is not JSON is returned
+// unchanged.
 func Mask(data []byte) []byte {
 	return maskNested(data, maxMaskNesting, func(text string) string {
 		if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
@@ -33,12 +32,11 @@ func Mask(data []byte) []byte {
 	})
 }
 
-// maxMaskNesting is how deep JSON stands in strings of JSON.
+// maxMaskNesting limits the nesting of JSON in strings of JSON.
 const maxMaskNesting = 3
 
-// MaskArguments is [Mask] for what a model wrote as the arguments of a call,
-// malformed or not, and for a tool's error. It looks into other texts as well: a
-// parameter of an address, a header in a program.
+// MaskArguments is [Mask] for the arguments that a model wrote, even malformed ones, and for a
+// tool's error. It also looks into other text: a parameter of a URL, a header in a program.
 func MaskArguments(text string) string {
 	words := func(text string) string { return maskWords(text, secretWords...) }
 	if !json.Valid([]byte(text)) {
@@ -47,7 +45,7 @@ func MaskArguments(text string) string {
 	return string(maskNested([]byte(text), maxMaskNesting, words))
 }
 
-// maskNested masks a JSON text, that in its strings, and by words all other strings.
+// maskNested masks a JSON text, the JSON in its strings, and by words all other strings.
 func maskNested(data []byte, nesting int, words func(string) string) []byte {
 	return mask(data, func(text string) string {
 		inner := strings.TrimSpace(text)
@@ -65,14 +63,14 @@ var secretWords = []*regexp.Regexp{
 	regexp.MustCompile(`(')([\w.\- ]{1,100})('\s*:\s*')(?:[^'\\]|\\.)+`),          // 'name': 'value
 	regexp.MustCompile(`(\\")([\w.\- ]{1,100})(\\"\s*:\s*\\")(?:[^"\\]|\\[^"])+`), // \"name\": \"value
 	parameters,
-	// X-Name: value. Prose has colons, too, so only names of headers count.
+	// X-Name: value. Prose has colons, too, so only header names count.
 	regexp.MustCompile(`(?i)(^|[\s"'])((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{1,100})(:[ \t]*)[^\s"'\\][^"'\\\r\n]*`),
 }
 
 // parameters finds ?name=value.
 var parameters = regexp.MustCompile(`(^|[?&;])([\w.\-]{1,100})(=)[^&;#\s"'\\]+`)
 
-// maskWords masks the values of secret names in a text that is no JSON.
+// maskWords masks the values of secret names in a text that is not JSON.
 func maskWords(text string, patterns ...*regexp.Regexp) string {
 	for _, find := range patterns {
 		text = find.ReplaceAllStringFunc(text, func(all string) string {
@@ -86,8 +84,7 @@ func maskWords(text string, patterns ...*regexp.Regexp) string {
 	return text
 }
 
-// mask replaces the strings of secret names, and each other one by what inner makes
-// of it.
+// mask replaces the values of secret names, and passes every other string through inner.
 func mask(data []byte, inner func(string) string) []byte {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -107,7 +104,7 @@ type masker struct {
 	decoder *json.Decoder
 	inner   func(string) string
 	out     []byte
-	kept    int // how much of data is in out, or replaced there
+	kept    int // how much of data is in out, or was replaced there
 }
 
 func (m *masker) value(secret bool) error {
@@ -160,14 +157,14 @@ func (m *masker) object(secret bool) error {
 // replace puts a text in place of the string that was just read.
 func (m *masker) replace(text string) {
 	end := int(m.decoder.InputOffset())
-	// The decoder tells where a token ends. A string begins at the first quote
-	// after the one before it, which white space and a colon or comma follow.
+	// The decoder reports where a token ends. A string begins at the first quote after the previous
+	// token, after white space and a colon or comma.
 	start := m.start(end)
 	m.out = append(m.out, m.data[m.kept:start]...)
 	var quoted bytes.Buffer
 	e := json.NewEncoder(&quoted)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string always encodes
+	_ = e.Encode(text) // a string can always be encoded
 	m.out = append(m.out, bytes.TrimSpace(quoted.Bytes())...)
 	m.kept = end
 }
@@ -191,7 +188,7 @@ func (m *masker) start(end int) int {
 
 var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// IsSecretName says whether a field of this name holds a secret.
+// IsSecretName reports whether a field of this name contains a secret.
 func IsSecretName(name string) bool {
 	plain := separators.Replace(strings.ToLower(name))
 	for _, end := range maskedNames {

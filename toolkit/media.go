@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Media is an image or a sound of a tool's result that is kept beside the thread. In the result's
-// output it stands where the data was, with the field type of an image or audio (MCP specification,
+// Media is an image or a sound of a tool's result that is saved with the thread. In the result's
+// output it replaces the data, with the field type of an image or audio (MCP specification,
 // tools/call, content).
 type Media struct {
 	ID        string `json:"image_id"`
 	MediaType string `json:"mimeType"`
-	// URL is where the page reads it.
+	// URL is the address at which the page reads it.
 	URL string `json:"url"`
 	// Width and Height are those of an image, in pixels.
 	Width  int `json:"width,omitempty"`
 	Height int `json:"height,omitempty"`
 }
 
-// MaxMedia is how many images and sounds of one result are kept.
+// MaxMedia limits how many images and sounds of one result are saved.
 const MaxMedia = 8
 
-// ResultImages returns the images that an output names, MaxMedia at most: those of its list
-// content, and of resources in it.
+// ResultImages returns the images that an output refers to, at most MaxMedia: those in its list
+// content, and in resources there.
 func ResultImages(output json.RawMessage) []Media {
 	if !strings.Contains(string(output), `"image_id"`) {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Names is an operator's list of tools: names, and patterns with a * for any characters
-// (server__*, *_delete). With the ending :write an entry means only those calls that change
-// something, of a tool that knows which do ([Writer]). The zero value names no tool.
+// Names is an operator's list of tools: names, and patterns in which * stands for any characters
+// (server__*, *_delete). With the suffix :write an entry covers only calls that change something,
+// for tools that know which do ([Writer]). The zero value names no tools.
 type Names struct{ entries []nameEntry }
 
 type nameEntry struct {
@@ -17,10 +17,10 @@ type nameEntry struct {
 	writes  bool
 }
 
-// Writer is implemented by tools of which some calls change something outside, and others only read.
+// Writer is implemented by tools of which only some calls change something outside.
 type Writer interface {
-	// Writes reports whether a call with these arguments changes something. They have not
-	// been checked; where they make no sense the answer is true.
+	// Writes reports whether a call with these arguments changes something. The arguments are
+	// unchecked; if they are invalid, the result is true.
 	Writes(arguments string) bool
 }
 
@@ -32,14 +32,14 @@ func ParseNames(list []string) (Names, error) {
 	for _, text := range list {
 		name, writes := strings.CutSuffix(text, writeSuffix)
 		if name == "" || len(name) > MaxName || strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
-			return Names{}, fmt.Errorf("%q is no name of a tool and no pattern such as server__*", text)
+			return Names{}, fmt.Errorf("%q is neither the name of a tool nor a pattern such as server__*", text)
 		}
 		n.entries = append(n.entries, nameEntry{text: text, pattern: strings.Split(name, "*"), writes: writes})
 	}
 	return n, nil
 }
 
-// MustNames is ParseNames for names that are constants of a program. It panics on a bad one.
+// MustNames is ParseNames for constant names. It panics on a bad one.
 func MustNames(list ...string) Names {
 	n, err := ParseNames(list)
 	if err != nil {
@@ -51,12 +51,12 @@ func MustNames(list ...string) Names {
 // Empty reports whether the list has no entries.
 func (n Names) Empty() bool { return len(n.entries) == 0 }
 
-// Has reports whether the list names the tool, for whatever calls.
+// Has reports whether the list names the tool, for any calls.
 func (n Names) Has(name string) bool {
 	return slices.ContainsFunc(n.entries, func(e nameEntry) bool { return !e.writes && e.matches(name) })
 }
 
-// HasCall reports whether the list names this call: its tool, or its tool's writes if it is one.
+// HasCall reports whether the list covers this call: its tool, or its tool's writes if it is one.
 func (n Names) HasCall(v *Invocation) bool {
 	return slices.ContainsFunc(n.entries, func(e nameEntry) bool {
 		if !e.matches(v.Call.Name) || !e.writes {
@@ -67,8 +67,7 @@ func (n Names) HasCall(v *Invocation) bool {
 	})
 }
 
-// Unmatched returns the entries that match none of the tools and other names: they may be
-// misspelt.
+// Unmatched returns the entries that match none of the tools and other names: they may be misspelt.
 func (n Names) Unmatched(tools []Entry, others ...string) []string {
 	var none []string
 	for _, e := range n.entries {

@@ -40,7 +40,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", ":write", "a b", "files/*", "é", "http:read", strings.Repeat("x", MaxName+1), "a\x00"} {
-		if _, err := ParseNames([]string{"ok", bad}); err == nil || !strings.Contains(err.Error(), "no name of a tool") {
+		if _, err := ParseNames([]string{"ok", bad}); err == nil || !strings.Contains(err.Error(), "neither the name of a tool") {
 			t.Errorf("ParseNames(%q) = %v", bad, err)
 		}
 	}

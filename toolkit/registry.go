@@ -10,23 +10,22 @@ import (
 	"sync"
 )
 
-// MaxName is the length limit of a tool's name, in bytes. It is OpenAI's limit
-// for function names (Realtime API reference, session.tools).
+// MaxName limits the length of a tool's name, in bytes. It is OpenAI's limit for function names
+// (Realtime API reference, session.tools).
 const MaxName = 64
 
-// ErrDuplicate is wrapped by errors about two tools of one name.
+// ErrDuplicate is wrapped by errors about two tools with one name.
 var ErrDuplicate = errors.New("the name is taken")
 
-// registered is an entry with what was learnt when it was added. It never
-// changes afterwards, so clones of a registry share it, compiled schema and all.
+// registered is an entry with what was learnt when it was added. It never changes, so clones of a
+// registry share it with its compiled schema.
 type registered struct {
 	entry Entry
 	def   Definition
 	check *checker // nil: the executor checks the arguments
 }
 
-// Registry holds the tools of a session by name. A name is only ever looked up,
-// never taken apart. All methods are safe for concurrent use.
+// Registry holds the tools of a session by name. It is safe for concurrent use.
 type Registry struct {
 	mu    sync.RWMutex
 	tools map[string]*registered
@@ -37,14 +36,13 @@ func NewRegistry() *Registry {
 	return &Registry{tools: make(map[string]*registered)}
 }
 
-// Add adds one tool. It refuses a name that is not [A-Za-z0-9_-]{1,64}, parameters
-// that are no JSON Schema of type object, and a second tool of one name: that
-// error wraps [ErrDuplicate] and names both executors.
+// Add adds one tool. It rejects a name that is not [A-Za-z0-9_-]{1,64}, parameters that are not a
+// JSON Schema of type object, and a second tool with one name: that error wraps [ErrDuplicate] and
+// names both executors.
 func (r *Registry) Add(e Entry) error { return r.Replace(nil, []Entry{e}) }
 
-// Replace removes the tools that are named and adds the given ones in one step:
-// either all of it happens or, when an entry is refused as by Add, nothing.
-// Names that are not there are ignored.
+// Replace removes the named tools and adds the given ones in one step: completely or, if an entry
+// is rejected as by Add, not at all. Unknown names are ignored.
 func (r *Registry) Replace(remove []string, add []Entry) error {
 	fresh := make([]*registered, 0, len(add))
 	for _, e := range add {
@@ -76,8 +74,8 @@ func (r *Registry) Replace(remove []string, add []Entry) error {
 	return nil
 }
 
-// Remove takes out the tool of that name and reports whether there was one.
-// Calls of it that are running go on.
+// Remove removes the tool with that name and reports whether there was one. Its running calls go
+// on.
 func (r *Registry) Remove(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +84,7 @@ func (r *Registry) Remove(name string) bool {
 	return ok
 }
 
-// Lookup returns the tool of that name.
+// Lookup returns the tool with that name.
 func (r *Registry) Lookup(name string) (Entry, bool) {
 	t, ok := r.lookup(name)
 	if !ok {
@@ -109,9 +107,8 @@ func (r *Registry) Len() int {
 	return len(r.tools)
 }
 
-// Definitions returns what a model is told about the tools, in a stable order
-// (client, app, MCP, then by name), so that a prompt cache sees equal prefixes.
-// Parameters are never empty.
+// Definitions returns the tools' definitions for a model, in a stable order (client, app, MCP, then
+// by name), so that a prompt cache sees equal prefixes. Parameters are never empty.
 func (r *Registry) Definitions() []Definition {
 	sorted := r.sorted()
 	defs := make([]Definition, len(sorted))
@@ -131,8 +128,8 @@ func (r *Registry) Entries() []Entry {
 	return entries
 }
 
-// Clone returns a registry of the same tools that changes on its own: the
-// server's tools are cloned for a call, which then adds its client's.
+// Clone returns an independent registry of the same tools: the server's tools are cloned for a
+// call, which then adds its client's.
 func (r *Registry) Clone() *Registry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -175,7 +172,7 @@ func register(e Entry) (*registered, error) {
 		return t, nil
 	}
 	compile := newChecker
-	if e.Executor != ExecutorClient { // a client's are of one session only
+	if e.Executor != ExecutorClient { // a client's belong to one session only
 		compile = compiled.checker
 	}
 	check, err := compile(def.Parameters)
@@ -188,7 +185,7 @@ func register(e Entry) (*registered, error) {
 
 const unknownRank = 3
 
-// rank is the place of the executor in the order of names.
+// rank returns the executor's position in the order of names.
 func (e Executor) rank() int {
 	switch e {
 	case ExecutorClient:
@@ -209,8 +206,7 @@ func (e Entry) source() string {
 	return string(e.Executor)
 }
 
-// CheckName reports why a model's API would refuse the name of a tool, nil if it
-// would not.
+// CheckName returns why a model's API would refuse the name of a tool, nil if it would not.
 func CheckName(name string) error {
 	if name == "" {
 		return errors.New("the tool's name is empty")
@@ -220,13 +216,13 @@ func CheckName(name string) error {
 	}
 	for _, c := range []byte(name) {
 		if !NameByte(c) {
-			return fmt.Errorf("the tool's name %q holds a character other than A-Z, a-z, 0-9, _ and -", name)
+			return fmt.Errorf("the tool's name %q contains a character other than A-Z, a-z, 0-9, _ and -", name)
 		}
 	}
 	return nil
 }
 
-// NameByte reports whether a tool's name may hold the byte.
+// NameByte reports whether a tool's name may contain the byte.
 func NameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 }

@@ -16,7 +16,7 @@ const (
 	maxProgressData = 64 << 10
 )
 
-// finish makes a tool's result fit for the model, the thread and the page.
+// finish makes a tool's result suitable for the model, the thread and the page.
 func (r *Router) finish(result Result) Result {
 	output := result.Output
 	if !utf8.Valid(output) {
@@ -35,7 +35,7 @@ func (r *Router) finish(result Result) Result {
 	case len(output) == 0 && model == "":
 		output = json.RawMessage("null")
 	case len(output) == 0:
-		output, _ = json.Marshal(model) // a string is always JSON
+		output, _ = json.Marshal(model) // a string can always be encoded
 	case !json.Valid(output):
 		return Result{Error: "the tool's result is not valid JSON"}
 	}
@@ -45,7 +45,7 @@ func (r *Router) finish(result Result) Result {
 	return Result{Output: output, Model: model}
 }
 
-// cutBytes shortens text to n bytes without breaking a character, and says so.
+// cutBytes shortens text to n bytes at a character boundary, and says so.
 func cutBytes(text string, n int) string {
 	note := fmt.Sprintf("\n[cut: the text has %d bytes]", len(text))
 	keep := max(0, n-len(note))
@@ -55,8 +55,8 @@ func cutBytes(text string, n int) string {
 	return text[:keep] + note
 }
 
-// sanitizeProgress bounds what a tool says about its progress, and hides secrets: it goes
-// to every watcher.
+// sanitizeProgress limits what a tool reports as progress, and hides secrets: it goes to every
+// watcher.
 func sanitizeProgress(c Chunk) Chunk {
 	c.Message = cut(strings.ToValidUTF8(c.Message, "\uFFFD"), maxMessageRunes)
 	if !(c.Percent >= 0) { // also NaN
@@ -71,9 +71,9 @@ func sanitizeProgress(c Chunk) Chunk {
 	return c
 }
 
-// Drain ranges over a call's sequence to its end and returns its result. Progress goes to
-// onProgress, which may be nil. A sequence with an error, or without a result, is a failure.
-// Of several successes the last one counts, and the first failure is final.
+// Drain reads a call's sequence to its end and returns its result. Progress goes to onProgress,
+// which may be nil. A sequence with an error, or without a result, is a failure. Of several
+// successes the last counts; the first failure is final.
 func Drain(seq iter.Seq2[Chunk, error], onProgress func(Chunk)) Result {
 	var last *Result
 	for c, err := range seq {

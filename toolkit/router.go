@@ -21,57 +21,56 @@ const (
 	DefaultMaxModel     = 64 << 10
 )
 
-// grace is how long a tool that was told to stop may take before it is left behind.
+// grace is how long a stopped tool may take before it is abandoned.
 const grace = 500 * time.Millisecond
 
-// RouterConfig are the limits of a [Router]. The zero value is useful.
+// RouterConfig configures a [Router]. The zero value is useful.
 type RouterConfig struct {
-	// Timeout is the limit of one call of a tool that has none of its own; 0 = 30 s.
+	// Timeout limits one call of a tool without a limit of its own; 0 = 30 s.
 	Timeout time.Duration
-	// MaxArguments is the limit of a call's arguments in bytes; 0 = 256 KiB.
+	// MaxArguments limits a call's arguments, in bytes; 0 = 256 KiB.
 	MaxArguments int
-	// MaxOutput is the limit of a result's Output in bytes; 0 = 1 MiB. A larger
-	// one is a failure: half of a JSON text is of no use.
+	// MaxOutput limits a result's Output, in bytes; 0 = 1 MiB. A larger one is a failure: half of a
+	// JSON text is useless.
 	MaxOutput int
-	// MaxModel is the limit of what the model receives, in bytes; 0 = 64 KiB. Longer
-	// text is cut and says so, since it must fit into one event of a data channel.
+	// MaxModel limits what the model receives, in bytes; 0 = 64 KiB. Longer text is cut and marked,
+	// because it must fit into one event on a data channel.
 	MaxModel int
-	// Logger is told how each call ended; nil = none.
+	// Logger logs how each call ended; nil = none.
 	Logger *slog.Logger
-	// Observe is told, too, and must return at once; nil = nobody.
+	// Observe is called for each ended call and must return at once; may be nil.
 	Observe func(Report)
 }
 
-// Ending is how the run of a tool ended.
+// Ending says how the run of a tool ended.
 type Ending string
 
 // The endings.
 const (
 	EndedDone      Ending = "done"
 	EndedFailed    Ending = "failed"
-	EndedTimeout   Ending = "timeout"   // its time was up
-	EndedCancelled Ending = "cancelled" // nobody wanted its result
+	EndedTimeout   Ending = "timeout"   // it took too long
+	EndedCancelled Ending = "cancelled" // nobody wanted its result any longer
 )
 
-// Report is a call that has ended.
+// Report describes an ended call.
 type Report struct {
 	Call Call
-	// Entry is the tool; of an unknown one it is empty.
+	// Entry is the tool; empty if it is unknown.
 	Entry     Entry
 	Ending    Ending
 	StartedAt time.Time
 	Took      time.Duration
 }
 
-// Router runs the function calls of a model on the tools of a registry. It is safe for
-// concurrent use.
+// Router runs a model's function calls on the tools of a registry. It is safe for concurrent use.
 type Router struct {
 	registry *Registry
 	config   RouterConfig
 	log      *slog.Logger
 }
 
-// NewRouter returns a router over the registry, which may change while calls run.
+// NewRouter returns a router for the registry, which may change while calls run.
 func NewRouter(registry *Registry, config RouterConfig) *Router {
 	config.Timeout = cmp.Or(config.Timeout, DefaultTimeout)
 	config.MaxArguments = cmp.Or(config.MaxArguments, DefaultMaxArguments)
@@ -87,21 +86,20 @@ func NewRouter(registry *Registry, config RouterConfig) *Router {
 // Registry returns the registry that names are looked up in.
 func (r *Router) Registry() *Registry { return r.registry }
 
-// ErrReused is the error of a sequence that is ranged over a second time: a call runs once.
+// ErrReused means that a call's sequence was used twice: a call runs once.
 var ErrReused = errors.New("the tool call's sequence was used before")
 
-// Call runs one call. The sequence yields progress as it comes and ends with exactly one
-// chunk that has a Result. Whatever goes wrong is such a result, in words for the model: an
-// unknown tool, malformed arguments, a refusal by the schema, a timeout, a panic, a
-// cancelled ctx, an error of the tool. The sequence has an error only when it is ranged
-// over a second time ([ErrReused]).
+// Call runs one call. The sequence yields progress as it comes and ends with exactly one chunk that
+// has a Result. Whatever goes wrong becomes such a result, in words for the model: an unknown tool,
+// malformed arguments, a violated schema, a timeout, a panic, a cancelled ctx, an error of the
+// tool. The sequence has an error only if it is used twice ([ErrReused]).
 //
-// Of several successes that a tool yields the last one counts; a failure is final. A
-// consumer that stops early ends the tool.
+// If a tool yields several successes, the last counts; a failure is final. A consumer that stops
+// early ends the tool.
 //
-// The tool runs in a goroutine of its own. One that ignores its ctx is left behind half a
-// second after its time is up: the call is answered, but that goroutine and what it holds
-// stay until the tool returns by itself.
+// The tool runs in its own goroutine. If it ignores its ctx, it is abandoned half a second after
+// its time is up: the call is answered, but the goroutine and what it holds stay until the tool
+// returns.
 func (r *Router) Call(ctx context.Context, call Call) iter.Seq2[Chunk, error] {
 	var used atomic.Bool
 	return func(yield func(Chunk, error) bool) {
@@ -136,7 +134,7 @@ func (r *Router) report(call Call, result Result, stopped bool, took time.Durati
 	}
 }
 
-// run returns the call's result and how it came, or stopped when the consumer wants no more.
+// run returns the call's result and how it ended, or stopped if the consumer wants no more.
 func (r *Router) run(ctx context.Context, call Call, yield func(Chunk, error) bool) (result Result, ending Ending, stopped bool) {
 	tool, ok := r.registry.lookup(call.Name)
 	if !ok {
@@ -173,7 +171,7 @@ func (r *Router) run(ctx context.Context, call Call, yield func(Chunk, error) bo
 	}
 }
 
-// unknown names the tools that there are, so that the model can try again.
+// unknown lists the existing tools, so that the model can try again.
 func (r *Router) unknown(name string) string {
 	defs := r.registry.Definitions()
 	names := make([]string, len(defs))
@@ -188,12 +186,12 @@ func (r *Router) unknown(name string) string {
 	return fmt.Sprintf("there is no tool named %q; %s", cut(name, MaxName), known)
 }
 
-// timeoutError is the cause of a ctx whose call took too long.
+// timeoutError is the cause of ctx if a call took too long.
 type timeoutError struct{ limit time.Duration }
 
 func (e timeoutError) Error() string { return fmt.Sprintf("the tool timed out after %v", e.limit) }
 
-// endingOf is the ending of a call that failed while its ctx had that cause, or none.
+// endingOf returns the ending of a call that failed while its ctx had that cause, or none.
 func endingOf(cause error) Ending {
 	_, late := errors.AsType[timeoutError](cause)
 	switch {

@@ -12,14 +12,14 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Limits of a tool's JSON Schema. Schemas come from clients and MCP servers, and
-// a few lines can ask for endless work: a $ref to itself overflows the stack,
-// and definitions that refer to each other twice double the work at each level.
+// Limits on a tool's JSON Schema. Schemas come from clients and MCP servers, and a few lines can
+// demand endless work: a $ref to itself overflows the stack, and definitions that refer to each
+// other twice double the work at each level.
 const (
 	maxSchemaBytes = 64 << 10
 	maxSchemaDepth = 32
-	// maxSchemaWork is how many subschemas a schema may expand to once each
-	// $ref is replaced by its target.
+	// maxSchemaWork limits how many subschemas a schema may expand to once each $ref is replaced by
+	// its target.
 	maxSchemaWork = 10_000
 )
 
@@ -29,9 +29,9 @@ type checker struct {
 	defaults defaults
 }
 
-// CheckParameters reports why a JSON Schema cannot be the parameters of a tool: it is
-// no schema of type object, it is larger than 64 KiB, it refers to other
-// documents or to itself, or the work to check it has no sensible bound.
+// CheckParameters returns why a JSON Schema cannot be the parameters of a tool: it is not a schema
+// of type object, it is larger than 64 KiB, it refers to other documents or to itself, or the work
+// to check it has no sensible bound.
 func CheckParameters(schema json.RawMessage) error {
 	_, err := newChecker(schema)
 	return err
@@ -67,7 +67,7 @@ func newChecker(raw json.RawMessage) (*checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the parameters are not a JSON Schema: %w", err)
 	}
-	// The validator names the drafts that it does not know only when it is asked.
+	// The validator reports unknown drafts only when used.
 	if err := resolved.Validate(map[string]any{}); err != nil && strings.HasPrefix(err.Error(), "cannot validate version") {
 		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", cut(schema.Schema, 100))
 	}
@@ -163,9 +163,9 @@ func (m *workMeter) measure() error {
 	return err
 }
 
-// movesBase reports whether a value holds a keyword that changes what a reference means or
-// binds it late: those would lead around the count. A property of such a name has no
-// string as its value.
+// movesBase reports whether a value contains a keyword that changes what a reference means or binds
+// it late: those would evade the count. A property of such a name does not have a string as its
+// value.
 func movesBase(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -183,7 +183,7 @@ func movesBase(value any) bool {
 	return false
 }
 
-// Keywords by the form of their value: one schema, a list of them, a map of them.
+// Keywords by the form of their value: one schema, a list, a map.
 var (
 	oneSchema = []string{"not", "if", "then", "else", "items", "contains", "additionalItems", "unevaluatedItems",
 		"additionalProperties", "unevaluatedProperties", "propertyNames", "contentSchema"}
@@ -232,7 +232,8 @@ func (m *workMeter) count(pointer string, node map[string]any) (int, error) {
 	return total, nil
 }
 
-// checkType refuses types that no value has: the validator would take them and then refuse every value.
+// checkType rejects types that no value has: the validator would accept them and then reject every
+// value.
 func checkType(value any) error {
 	switch v := value.(type) {
 	case nil:
@@ -253,7 +254,7 @@ func checkType(value any) error {
 	return fmt.Errorf("there is no type %v", value)
 }
 
-// find returns the place of a reference, which must be a JSON pointer into the schema.
+// find returns the target of a reference, which must be a JSON pointer into the schema.
 func (m *workMeter) find(ref string) (pointer string, value any, err error) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok || pointer != "" && pointer[0] != '/' || strings.Contains(pointer, "%") {
@@ -283,7 +284,7 @@ func (m *workMeter) find(ref string) (pointer string, value any, err error) {
 	}
 }
 
-// children returns the subschemas of a node by their pointers, in no order.
+// children returns the subschemas of a node by pointer, in no particular order.
 func children(node map[string]any) map[string]any {
 	found := map[string]any{}
 	for _, key := range oneSchema {

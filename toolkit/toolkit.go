@@ -1,9 +1,8 @@
-// Package toolkit defines what a tool is, which tools a session has, and how a
-// model's function call finds the one that answers it.
+// Package toolkit defines what a tool is, which tools a session has, and how a model's function
+// call reaches the tool that answers it.
 //
-// A voice call and a text turn use the same [Router]. The packages below this
-// one each hold one concern: app-default charts, MCP servers, tools that the
-// connected client runs.
+// A voice call and a text turn use the same [Router]. Each package below this one has one concern:
+// app-default charts, MCP servers, tools that the connected client runs.
 package toolkit
 
 import (
@@ -13,7 +12,7 @@ import (
 	"time"
 )
 
-// Executor says who runs a tool.
+// Executor says what runs a tool.
 type Executor string
 
 // The executors, in the order in which a name is resolved.
@@ -23,7 +22,7 @@ const (
 	ExecutorMCP    Executor = "mcp"    // an MCP server
 )
 
-// Definition is what a model is told about a tool.
+// Definition describes a tool to a model.
 type Definition struct {
 	// Name is unique in a session: [A-Za-z0-9_-], at most 64 characters.
 	Name        string `json:"name"`
@@ -38,34 +37,32 @@ type Call struct {
 	ID string
 	// Name is the tool's name as the model wrote it.
 	Name string
-	// Arguments is what the model wrote: usually a JSON object, never trusted to be one.
+	// Arguments is what the model wrote: usually a JSON object, but do not rely on that.
 	Arguments string
-	// Owner and ThreadID say on whose behalf and where the tool runs.
+	// Owner and ThreadID say for whom and where the tool runs.
 	Owner, ThreadID string
 	// CallID is our id of the live voice call, empty in a text turn.
 	CallID string
 }
 
-// Chunk is one element of a tool's answer: any number of progress chunks, then
-// one with a Result.
+// Chunk is one element of a tool's answer: any number of progress chunks, then one with a Result.
 type Chunk struct {
-	// Message and Percent (0 to 100) describe progress; unused when Result is set.
+	// Message and Percent (0 to 100) describe progress; unused if Result is set.
 	Message string
 	Percent float64
-	// MessageID names a message of the thread that the tool writes by itself. What
-	// is said later stands behind it.
+	// MessageID names a message of the thread that the tool writes itself. What is said later comes
+	// after it.
 	MessageID string
-	// Data is the progress chunk as the tool yielded it, a JSON value for those
-	// who watch; may be nil.
+	// Data is the progress chunk as the tool yielded it, a JSON value for watchers; may be nil.
 	Data json.RawMessage
 	// Result ends the answer.
 	Result *Result
 }
 
-// Result is the end of a tool's answer. A tool that fails has a result too: the
-// model reads what went wrong.
+// Result is the end of a tool's answer. A tool that fails has a result, too: the model reads what
+// went wrong.
 type Result struct {
-	// Output is the whole result as JSON: what the thread keeps and the page shows.
+	// Output is the whole result as JSON: what the thread stores and the page shows.
 	Output json.RawMessage
 	// Model is what the model receives: short text or JSON. Empty means Output.
 	Model string
@@ -88,31 +85,30 @@ func (r Result) ForModel() string {
 	}
 }
 
-// Tool is one function that a model may call.
+// Tool is a function that a model may call.
 type Tool interface {
 	Definition() Definition
-	// Call runs the tool. The sequence ends after the chunk with a Result or
-	// after an error; a consumer that stops early, or a cancelled ctx, ends the
-	// run. Arguments have passed the tool's schema. Single use.
+	// Call runs the tool. The sequence ends after the chunk with a Result or after an error; a
+	// consumer that stops early, or a cancelled ctx, ends the run. Arguments have passed the tool's
+	// schema. The sequence can be used once.
 	Call(ctx context.Context, call Call) iter.Seq2[Chunk, error]
 }
 
-// Timeouter is implemented by tools with a time limit of their own.
+// Timeouter is implemented by tools with their own time limit.
 type Timeouter interface {
 	// Timeout returns the limit of one call; zero means the router's.
 	Timeout() time.Duration
 }
 
-// Entry is a tool of a registry with its executor and, for MCP, its server.
+// Entry is a tool in a registry with its executor and, for MCP, its server.
 type Entry struct {
 	Tool     Tool
 	Executor Executor
-	// Server is the MCP server's name in the configuration, else empty.
+	// Server is the MCP server's configured name, else empty.
 	Server string
-	// Asks says that each call needs the user's approval, whatever the settings say.
+	// Asks means that each call needs the user's approval, whatever the settings say.
 	Asks bool
-	// Unchecked says that the arguments are only checked to be a JSON object:
-	// the executor checks the rest itself. For schemas of MCP servers that our
-	// validator cannot read.
+	// Unchecked means that the arguments are only checked to be a JSON object: the executor checks
+	// the rest. It is for schemas of MCP servers that our validator cannot read.
 	Unchecked bool
 }

@@ -1,6 +1,6 @@
-// Package charts holds the tools that draw: fifteen charts and the table. Each one
-// checks what the model wrote, and yields {"status":"loading"}, {"status":"processing"} and
-// then a result that the page draws from. Nothing is rendered here.
+// Package charts provides the tools that draw: fifteen charts and a table. Each checks the model's
+// input, and yields {"status":"loading"}, {"status":"processing"} and then a result for the page to
+// draw. Nothing is rendered here.
 package charts
 
 import (
@@ -34,7 +34,7 @@ var kinds = []kind{
 	sankeyChart, radialBarChart, composedChart, geographicChart, gaugeChart, calendarHeatmap, banChart, table,
 }
 
-// kind is what makes one tool different from the others.
+// kind is what distinguishes a tool from the others.
 type kind struct {
 	name        string // of the tool
 	chartType   string // in the result: bar, line, …
@@ -42,8 +42,8 @@ type kind struct {
 	label       string // in sentences: "bar chart"
 	description string // for the model
 	schema      schema
-	// build checks the arguments, which have passed the schema, and makes the figure. Its
-	// errors name the field, in words for the model.
+	// build checks the arguments, which have passed the schema, and makes the figure. Its errors
+	// name the field and are in words for the model.
 	build func(arguments []byte) (figure, error)
 }
 
@@ -52,9 +52,9 @@ type figure struct {
 	title      string
 	canvasName string         // empty: the default
 	input      any            // the input with its defaults, in the order of its fields
-	metadata   map[string]any // counts and ranges that a legend needs
+	metadata   map[string]any // counts and ranges for a legend
 	points     *int           // nil: the chart has no points to count
-	summary    string         // what the model is told, after the title
+	summary    string         // what the model reads, after the title
 }
 
 // build adapts the check of one input type to kind.build.
@@ -80,7 +80,7 @@ type tool struct {
 
 func (t tool) Definition() toolkit.Definition { return definitions()[t.kind.name] }
 
-// definitions are made once: each session asks for all of them.
+// definitions are made once, because each session needs them all.
 var definitions = sync.OnceValue(func() map[string]toolkit.Definition {
 	all := make(map[string]toolkit.Definition, len(kinds))
 	for _, k := range kinds {
@@ -100,7 +100,7 @@ type progress struct {
 	Progress float64 `json:"progress"`
 }
 
-// Call yields loading, processing, and the result. A refusal comes after loading.
+// Call yields loading, processing, and the result. An error comes after loading.
 func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		if !yield(step("loading", "Preparing the "+t.kind.label+"…", 0)) {
@@ -149,7 +149,7 @@ func (t tool) refusal(err error) *toolkit.Result {
 	return &toolkit.Result{Output: output, Error: message}
 }
 
-// success is the result that the thread keeps and the page draws.
+// success returns the result that the thread stores and the page draws.
 type success struct {
 	Status               string          `json:"status"`
 	Message              string          `json:"message"`

@@ -12,15 +12,15 @@ import (
 	"unicode"
 )
 
-// maxNumber bounds all numbers, so that no sum of them overflows.
+// maxNumber limits all numbers, so that their sums do not overflow.
 const maxNumber = 1e30
 
-// markup is the beginning of a tag, a comment or a processing instruction. A bare < as in
-// "< 5 min" is text. Markup is refused, not escaped: the model can write the label again,
-// and what the page gets is what was meant.
+// markup is the beginning of a tag, a comment or a processing instruction. A bare < as in "< 5 min"
+// is text. Markup is rejected, not escaped: the model can rewrite the label, and the page gets what
+// was meant.
 var markup = regexp.MustCompile(`<[A-Za-z/!?]`)
 
-// checkValues checks every text and number of the arguments, wherever it stands.
+// checkValues checks every text and number of the arguments, at any depth.
 func checkValues(arguments []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(arguments))
 	decoder.UseNumber()
@@ -101,7 +101,7 @@ func spanOf[E any](list []E, value func(E) float64) span {
 	return s
 }
 
-// limits is how a range stands in the metadata.
+// limits returns a range for the metadata.
 func (s span) limits() map[string]float64 { return map[string]float64{"min": s.low, "max": s.high} }
 
 func (s span) String() string { return plain(s.low) + " to " + plain(s.high) }

@@ -7,7 +7,7 @@ import (
 
 // Limits of the inputs.
 const (
-	maxTitle       = 100 // characters, as all of these up to maxDescription
+	maxTitle       = 100 // in characters, like all of these up to maxDescription
 	maxLabel       = 255
 	maxDescription = 500
 	maxPoints      = 100
@@ -15,7 +15,7 @@ const (
 
 	maxLinks      = 200 // of a sankey chart
 	maxRegions    = 300 // of a geographic chart: the world has about 250 countries
-	maxDays       = 372 // of a calendar heatmap, from its first to its last: the page draws no more
+	maxDays       = 372 // of a calendar heatmap, from first to last: the page draws no more
 	maxRows       = 500 // of a table
 	maxColumns    = 30  // of a table
 	maxThresholds = 20  // of a gauge
@@ -65,7 +65,7 @@ func (p properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// object is closed: other fields than these are refused.
+// object returns a closed object schema: other fields are rejected.
 func object(fields ...field) schema {
 	names := []string{}
 	for _, f := range fields {

@@ -1,5 +1,5 @@
-// Package clienttool holds the tools that the connected client runs: a browser or an
-// app declares them, sees the model's function call, and answers it.
+// Package clienttool provides the tools that the connected client runs: a browser or an app
+// declares them, receives the model's function calls, and answers them.
 package clienttool
 
 import (
@@ -28,9 +28,9 @@ const (
 )
 
 var (
-	// ErrNotOpen is the error of an answer to a call that is unknown, or answered already.
+	// ErrNotOpen means that an answer is for a call that is unknown or already answered.
 	ErrNotOpen = errors.New("no open tool call has this id")
-	// ErrTooLarge is the error of an answer above [MaxOutput]. The call has failed then.
+	// ErrTooLarge means that an answer exceeds [MaxOutput]. The call has then failed.
 	ErrTooLarge = errors.New("the tool output is too large")
 )
 
@@ -46,19 +46,19 @@ type Toolkit struct {
 	registry *toolkit.Registry
 	timeout  time.Duration
 
-	declaring sync.Mutex // held through Declare
+	declaring sync.Mutex // held during Declare
 	declared  []string   // guarded by declaring
 
 	mu   sync.Mutex
 	open map[string]*wait
 }
 
-// wait is a call that the client has been told of.
+// wait is a call that the client knows about.
 type wait struct {
 	answered chan struct{} // closed by Deliver
 	output   string
 	err      error
-	running  bool // a Tool.Call waits for it
+	running  bool // a Tool.Call is waiting for it
 }
 
 // New returns a toolkit that declares its tools in the registry of the session.
@@ -66,10 +66,9 @@ func New(registry *toolkit.Registry, config Config) *Toolkit {
 	return &Toolkit{registry: registry, timeout: cmp.Or(config.Timeout, toolkit.DefaultTimeout), open: make(map[string]*wait)}
 }
 
-// Declare makes defs the client's tools, in place of those that it declared before. It
-// does all of it or, on an error, nothing: names, descriptions and schemas must be
-// valid, and a name that a tool of the server has is refused ([toolkit.ErrDuplicate]).
-// Calls that are open stay open.
+// Declare replaces the client's tools with defs. It does so completely or, on error, not at all:
+// names, descriptions and schemas must be valid, and the name of a server tool is rejected
+// ([toolkit.ErrDuplicate]). Open calls stay open.
 func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 	if len(defs) > MaxTools {
 		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), MaxTools)
@@ -109,12 +108,11 @@ func (k *Toolkit) Declared(name string) bool {
 	return ok && t.toolkit == k
 }
 
-// Expect opens the call, so that an answer can be delivered from now on, also before the
-// tool runs. Call it before the client is told of the call. It does nothing when the
-// call is open already.
+// Expect opens the call, so that an answer can be delivered from now on, even before the tool runs.
+// Call it before the client learns about the call. It does nothing if the call is already open.
 //
-// The tool's run closes the call. Where the tool may not run (the router refused the
-// arguments), call [Toolkit.Forget] once the call has its result.
+// The tool's run closes the call. If the tool may not run (the router rejected the arguments), call
+// [Toolkit.Forget] once the call has its result.
 func (k *Toolkit) Expect(callID string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -154,9 +152,9 @@ func (w *wait) isAnswered() bool {
 	}
 }
 
-// Deliver hands the client's answer to its call. The error is [ErrNotOpen] when no such
-// call is open (unknown, answered, timed out), and wraps [ErrTooLarge] when the answer is
-// larger than [MaxOutput]: the call has then failed with these words.
+// Deliver passes the client's answer to its call. The error is [ErrNotOpen] if no such call is open
+// (unknown, answered, timed out), and wraps [ErrTooLarge] if the answer exceeds [MaxOutput]: the
+// call has then failed with that error.
 func (k *Toolkit) Deliver(callID, output string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -173,15 +171,15 @@ func (k *Toolkit) Deliver(callID, output string) error {
 	return w.err
 }
 
-// Forget closes the call: what is delivered later is refused. A run that waits for it
-// goes on until its ctx or its time ends.
+// Forget closes the call: later answers are rejected. A run that is waiting for it goes on until
+// its ctx or its time ends.
 func (k *Toolkit) Forget(callID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.open, callID)
 }
 
-// begin takes the call for a run of a tool. end must be called after it.
+// begin reserves the call for a run of a tool. end must be called afterwards.
 func (k *Toolkit) begin(callID string) (w *wait, end func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,14 +220,14 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 			return
 		}
 		t.wait(ctx, w)
-		// From here on an answer is refused, so one that was accepted is not lost.
+		// From here on answers are rejected, so that one that was accepted is not lost.
 		end()
 		result := t.result(ctx, w)
 		yield(toolkit.Chunk{Result: &result}, nil)
 	}
 }
 
-// wait returns when the client has answered, or will not be waited for any longer.
+// wait returns when the client has answered, or is no longer waited for.
 func (t *tool) wait(ctx context.Context, w *wait) {
 	timer := time.NewTimer(t.toolkit.timeout)
 	defer timer.Stop()
@@ -240,7 +238,7 @@ func (t *tool) wait(ctx context.Context, w *wait) {
 	}
 }
 
-// result is the outcome of a call that is closed.
+// result returns the result of a closed call.
 func (t *tool) result(ctx context.Context, w *wait) toolkit.Result {
 	switch {
 	case w.isAnswered() && w.err != nil:
@@ -254,7 +252,7 @@ func (t *tool) result(ctx context.Context, w *wait) toolkit.Result {
 	}
 }
 
-// answer is a client's answer as a tool's result: JSON as it is, anything else as a string.
+// answer returns a client's answer as a tool's result: JSON as it is, anything else as a string.
 func answer(output string) toolkit.Result {
 	kept := json.RawMessage(output)
 	if !json.Valid(kept) || toolkit.Depth(kept) > maxDepth {

@@ -34,7 +34,7 @@ func (s *Sandbox) bubblewrap() (string, error) {
 	return bwrap, nil
 }
 
-// explainBubblewrap says why a program that always works did not.
+// explainBubblewrap says why a trivial program failed.
 func explainBubblewrap(o Outcome) string {
 	said, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(o.Stderr, o.Error)), "\n")
 	said = cut(said, maxErrorText)
@@ -78,8 +78,8 @@ func pythonArguments(c Config, bwrap string) []string {
 		strconv.FormatInt(c.PythonMemoryBytes, 10))
 }
 
-// lessRights lets a child of the superuser start as nobody: what breaks out of the sandbox is not
-// the superuser then, and the limit on processes counts.
+// lessRights starts a child of root as nobody: whatever escapes the sandbox is then not root, and
+// the limit on processes counts.
 func lessRights(cmd *exec.Cmd) {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
@@ -95,8 +95,7 @@ func execPython(arguments []string) error {
 	if err != nil {
 		return fmt.Errorf("start bubblewrap: %w", err)
 	}
-	// Not the address space: Go has taken more already, and could not go on to the next line. The
-	// runner sets it.
+	// Not the address space: Go has already taken more, and could not go on. The runner sets it.
 	err = setLimits([]limit{
 		{syscall.RLIMIT_CORE, 0},
 		{syscall.RLIMIT_FSIZE, maxFileBytes},

@@ -12,18 +12,18 @@ import (
 	"unicode/utf8"
 )
 
-// First arguments of a child. They look like flags, so that a program which forgot to ask IsChild
-// refuses them; a test binary would run all its tests otherwise, and so start children of its own.
+// First arguments of a child. They look like flags, so that a program that fails to check IsChild
+// rejects them; otherwise a test binary would run all its tests, and start children of its own.
 const (
 	javaScriptChild = "--internal-javascript-child"
 	pythonChild     = "--internal-python-child"
 )
 
 const (
-	// maxGoStack is the limit of a goroutine's stack in the child. At the call depth that is
-	// allowed it takes about 75 MB.
+	// maxGoStack limits a goroutine's stack in the child. At the allowed call depth it takes about
+	// 75 MB.
 	maxGoStack = 256 << 20
-	// maxRequest is the limit of what the child reads: a program whose every byte is escaped.
+	// maxRequest limits what the child reads: a program whose every byte is escaped.
 	maxRequest = 6*MaxCode + 4<<10
 
 	exitBadRequest = 3
@@ -37,12 +37,12 @@ func IsChild(args []string) bool {
 	return len(args) > 1 && (args[1] == javaScriptChild || args[1] == pythonChild)
 }
 
-// RunChild is the child: it reads one program from stdin, runs it, writes what it does to
-// stdout, and returns the exit code of the process. args are os.Args. It gives up rights of the
-// whole process for good.
+// RunChild is the main function of a child: it reads one program from stdin, runs it, reports to
+// stdout, and returns the process's exit code. args are os.Args. It permanently gives up rights of
+// the whole process.
 func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
-	// Again: a thread that was being made when the parent did it was left out, and the parent may have
-	// no right to it when this process runs as nobody.
+	// Again, because a thread that was being created when the parent did this was missed, and the
+	// parent may lack the right if this process runs as nobody.
 	giveWay(os.Getpid())
 	if args[1] == pythonChild {
 		err := execPython(args[2:])
@@ -55,7 +55,7 @@ func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
 		fmt.Fprintln(os.Stderr, "read request:", err)
 		return exitBadRequest
 	}
-	runtime.GOMAXPROCS(2) // the program, and what watches it; also no more look at the host's cgroup
+	runtime.GOMAXPROCS(2) // the program, and its watchdog; also avoids reading the host's cgroup
 	debug.SetMaxStack(maxGoStack)
 	debug.SetMemoryLimit(r.MemoryBytes + maxGoStack)
 	time.Local = time.UTC // time zones are files
@@ -106,7 +106,7 @@ func newReporter(stdout io.Writer, maxOutput int) *reporter {
 }
 
 func (r *reporter) print(stream, text string) {
-	// The parent stops the child at its limit; a character more is enough to let it know.
+	// The parent stops the child at its limit; one character more is enough to tell.
 	text = head(text, r.max+utf8.UTFMax)
 	f := frame{Stdout: text}
 	if stream == "stderr" {
@@ -133,6 +133,6 @@ func (r *reporter) end(e ending) {
 
 func (r *reporter) write(f frame) {
 	if r.encoder.Encode(f) != nil {
-		os.Exit(exitOrphan) // nobody reads
+		os.Exit(exitOrphan) // nobody is reading
 	}
 }

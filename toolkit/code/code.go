@@ -1,5 +1,5 @@
-// Package code holds the tools that run a model's programs on the server: JavaScript in
-// QuickJS, and Python in bubblewrap where the operator switches it on and the host can do it.
+// Package code provides the tools that run a model's programs on the server: JavaScript in QuickJS,
+// and Python in bubblewrap if the operator enables it and the host supports it.
 //
 // No program runs in this process. JavaScript runs in a child, which is this same binary started
 // again: it has an empty environment, limits on memory and processor time, and a seccomp filter of
@@ -11,14 +11,14 @@
 //
 // # Why these two runtimes
 //
-// The page once had two more, QuickJS as WebAssembly and Pyodide, in workers. They served only calls
-// of that page: typed turns, text sessions, the conductor and other clients need the server's anyway.
-// What a browser answers is the browser's word, a tool stopped with the tab, and the pair cost a
-// second definition of each tool, exceptions in the content security policy, and for Pyodide 14 MB
-// that operators had to host. QuickJS in a child process comes with the binary and runs wherever it
-// does; CPython in bubblewrap has the whole standard library and a wall of the kernel's around it,
-// and where the host has neither, Python is not offered. A client that wants to run programs itself
-// declares a tool of its own.
+// The page once had two more, QuickJS as WebAssembly and Pyodide, in workers. They served only
+// calls of that page: typed turns, text sessions, the conductor and other clients need the server's
+// anyway. A browser's answers cannot be trusted, a tool stopped with its tab, and the pair cost a
+// second definition of each tool, exceptions in the content security policy, and 14 MB that
+// operators had to host for Pyodide. QuickJS in a child process comes with the binary and runs
+// wherever it does; CPython in bubblewrap has the whole standard library and is isolated by the
+// kernel. Where the host lacks bubblewrap or Python, the Python tool is not offered. A client that
+// wants to run programs itself declares a tool of its own.
 //
 // main must hand over to [RunChild] first thing when [IsChild] says so.
 package code
@@ -44,7 +44,7 @@ const (
 	PythonName     = "python-execution"
 )
 
-// Defaults of [Config], and the limits of what it may say.
+// Defaults of [Config], and limits on its values.
 const (
 	DefaultTimeout           = 10 * time.Second
 	DefaultMemoryBytes       = 64 << 20
@@ -52,7 +52,7 @@ const (
 	DefaultMaxOutput         = 64 << 10
 	DefaultMaxParallel       = 4
 
-	// MaxCode is the limit of one program, in bytes.
+	// MaxCode limits one program, in bytes.
 	MaxCode = 256 << 10
 
 	minTimeout      = 100 * time.Millisecond
@@ -66,16 +66,16 @@ const (
 
 // Config are the limits of a [Sandbox]. The zero value is useful.
 type Config struct {
-	// Timeout is how long one program may run; 0 = 10 s. 100 ms to 10 minutes.
+	// Timeout is how long one program may run, 100 ms to 10 minutes; 0 = 10 s.
 	Timeout time.Duration
-	// MemoryBytes is the limit of the JavaScript heap; 0 = 64 MiB. 4 MiB to 8 GiB. The child
-	// process may take about three times as much and 256 MiB of address space.
+	// MemoryBytes limits the JavaScript heap, 4 MiB to 8 GiB; 0 = 64 MiB. The child process may
+	// take about three times as much and 256 MiB of address space.
 	MemoryBytes int64
-	// MaxOutput is the limit of stdout and stderr together, and of the value, in bytes;
-	// 0 = 64 KiB, which is also the most: escaped as JSON it still fits the router's limit.
+	// MaxOutput limits stdout and stderr together, and the value, in bytes; 0 = 64 KiB, which is
+	// also the maximum: escaped as JSON it still fits the router's limit.
 	MaxOutput int
-	// MaxParallel is how many programs run at a time; 0 = 4. The others wait within their ctx. One
-	// owner has all slots but one, so that the programs of others need not wait for his.
+	// MaxParallel limits how many programs run at a time; 0 = 4. Others wait within their ctx. One
+	// owner gets all slots but one, so that other owners' programs need not wait.
 	MaxParallel int
 
 	// Executable and Args start the child: Executable Args… and the child's own arguments, which
@@ -83,27 +83,27 @@ type Config struct {
 	Executable string
 	Args       []string
 
-	// AllowUnconfined lets JavaScript run where its child cannot be put under the seccomp filter: on
-	// systems other than Linux, and on hosts that forbid it. What breaks out of QuickJS then has the
-	// rights of this process.
+	// AllowUnconfined lets JavaScript run even if its child cannot be put under the seccomp filter:
+	// on systems other than Linux, and on hosts that forbid it. Whatever escapes QuickJS then has
+	// the rights of this process.
 	AllowUnconfined bool
 
-	// PythonEnabled offers Python on the server, where the host can do it.
+	// PythonEnabled offers Python, if the host supports it.
 	PythonEnabled bool
-	// PythonMemoryBytes is the limit of the address space of a Python program; 0 = 512 MiB. Its
-	// files take up to 192 MiB of memory besides. On machines that are neither amd64 nor arm64 it
-	// may start processes, and the limit is that of each one.
+	// PythonMemoryBytes limits the address space of a Python program; 0 = 512 MiB. Its files take
+	// up to 192 MiB of memory besides. On machines other than amd64 and arm64 it may start
+	// processes, and the limit applies to each.
 	PythonMemoryBytes int64
 	// PythonPath is the interpreter, below /usr; empty means /usr/bin/python3.
 	PythonPath string
-	// BubblewrapPath is the bwrap program; empty means that of PATH.
+	// BubblewrapPath is the bwrap program; empty means the one in PATH.
 	BubblewrapPath string
 
-	// Logger is told why Python is not offered and how children crash; nil = none.
+	// Logger logs why Python is not offered and how children crash; nil = none.
 	Logger *slog.Logger
 }
 
-// Validate reports all that is wrong with the settings, joined.
+// Validate returns everything that is wrong with the settings, joined.
 func (c Config) Validate() error {
 	var problems []error
 	check := func(ok bool, format string, args ...any) {
@@ -138,7 +138,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// JavaScriptDefinition is what a model is told about the JavaScript tool.
+// JavaScriptDefinition returns the model's definition of the JavaScript tool.
 func JavaScriptDefinition() toolkit.Definition {
 	return definition(JavaScriptName,
 		"Run a short JavaScript program (ES2023) and get what it printed and the value of its last expression. "+
@@ -147,7 +147,7 @@ func JavaScriptDefinition() toolkit.Definition {
 		"The program. End it with the expression whose value you want, or print with console.log.")
 }
 
-// PythonDefinition is what a model is told about the Python tool.
+// PythonDefinition returns the model's definition of the Python tool.
 func PythonDefinition() toolkit.Definition {
 	return definition(PythonName,
 		"Run a short Python 3 program and get what it printed and the value of its last expression. "+
@@ -181,10 +181,10 @@ type Sandbox struct {
 	log    *slog.Logger
 	slots  *slots
 
-	// unfiltered says that children do not work under the seccomp filter here.
+	// unfiltered is set if children do not work under the seccomp filter here.
 	unfiltered atomic.Bool
 
-	// watch is told of each child that was started and of what it prints; for tests.
+	// watch observes each started child and its output, for tests.
 	watch watcher
 }
 
@@ -194,7 +194,7 @@ type watcher struct {
 	printed func(text string)
 }
 
-// New returns a sandbox, or what is wrong with the settings. It starts nothing.
+// New returns a sandbox, or an error about the settings. It starts nothing.
 func New(config Config) (*Sandbox, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("configure code tools: %w", err)
@@ -208,13 +208,13 @@ func (s *Sandbox) JavaScript() toolkit.Tool {
 	return &tool{definition: JavaScriptDefinition(), language: "JavaScript", sandbox: s, run: s.runJavaScript}
 }
 
-// Python returns the tool python-execution. Ask [Sandbox.ProbePython] first.
+// Python returns the tool python-execution. Call [Sandbox.ProbePython] first.
 func (s *Sandbox) Python() toolkit.Tool {
 	return &tool{definition: PythonDefinition(), language: "Python", sandbox: s, run: s.runPython}
 }
 
-// Tools probes the host and returns the tools that work on it: each one that is left out is
-// logged with the reason. It starts two to four child processes.
+// Tools probes the host and returns the tools that work on it; it logs why others do not. It starts
+// two to four child processes.
 func (s *Sandbox) Tools(ctx context.Context) []toolkit.Tool {
 	var tools []toolkit.Tool
 	if confinement, err := s.ProbeJavaScript(ctx); err != nil {

@@ -31,8 +31,8 @@ const (
 	callIfGreaterOrEqual  = syscall.BPF_JMP | syscall.BPF_JGE | syscall.BPF_K
 )
 
-// allowedCalls is all that Go's runtime needs to run on, with pipes that are open already. There is
-// nothing in it to open a file, make a socket, start a program, or touch another process.
+// allowedCalls is all that Go's runtime needs once its pipes are open. It contains nothing to open
+// files, make sockets, start programs, or touch other processes.
 var allowedCalls = append([]uint32{
 	syscall.SYS_READ, syscall.SYS_WRITE, syscall.SYS_CLOSE,
 	syscall.SYS_MMAP, syscall.SYS_MUNMAP, syscall.SYS_MREMAP, syscall.SYS_MPROTECT, syscall.SYS_MADVISE, syscall.SYS_BRK, syscall.SYS_MINCORE,
@@ -45,8 +45,8 @@ var allowedCalls = append([]uint32{
 	unix.SYS_GETRANDOM, unix.SYS_RSEQ,
 }, allowedHere...)
 
-// installFilter makes the kernel refuse this process, for good, all system calls but a few. It
-// needs no privileges. An error means that the kernel, or what watches over it, does not do that.
+// installFilter makes the kernel permanently refuse this process all but a few system calls. It
+// needs no privileges. An error means that the kernel, or a sandbox around it, does not allow that.
 // See seccomp(2), and Documentation/userspace-api/seccomp_filter.rst of Linux.
 func installFilter() error {
 	runtime.LockOSThread()
@@ -91,7 +91,7 @@ func filterBegin() []syscall.SockFilter {
 	}
 }
 
-// filterClone allows new threads, but no new processes.
+// filterClone allows new threads but no new processes.
 func filterClone() []syscall.SockFilter {
 	return []syscall.SockFilter{
 		// C libraries try clone3 first, whose flags a filter cannot read.
@@ -112,7 +112,7 @@ func filterProgram(pid uint32) []syscall.SockFilter {
 		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, seccompReturnAllow))
 	}
 	return append(append(p, filterClone()...),
-		// Signals to own threads, with which the runtime interrupts them.
+		// Signals to its own threads, with which the runtime preempts them.
 		jump(callIfEqual, syscall.SYS_TGKILL, 0, 3),
 		statement(callLoad, seccompDataFirstWord),
 		jump(callIfEqual, pid, 0, 1),
@@ -160,10 +160,10 @@ var pythonCalls = slices.Concat([]uint32{
 	unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKOPT,
 }, pythonHere)
 
-// pythonFilter is the filter of Python in the form that bubblewrap reads. Python runs as one
-// process: the limit of memory is one for each process, and a program that forks had it many times.
-// What makes processes or memory is forbidden in these words; anything else that is not allowed does
-// not exist, so that libraries take another way.
+// pythonFilter returns Python's filter in the form that bubblewrap reads. Python runs as one
+// process: the memory limit is per process, so a program that forks would multiply it. Calls that
+// make processes or memory fail with EPERM; all others that are not allowed fail with ENOSYS, so
+// that libraries choose another way.
 func pythonFilter() []byte {
 	p := filterBegin()
 	for _, number := range pythonCalls {

@@ -13,17 +13,17 @@ import (
 )
 
 // request is what the child reads: one JSON document, after which its standard input stays open.
-// When that closes, the parent is gone, and so is the child.
+// When that closes, the parent is gone, and the child ends.
 type request struct {
 	Code        string        `json:"code"`
 	Timeout     time.Duration `json:"timeout"` // nanoseconds
 	MemoryBytes int64         `json:"memoryBytes"`
 	MaxOutput   int           `json:"maxOutput"`
-	Filter      bool          `json:"filter"` // run the program under the seccomp filter, or not at all
+	Filter      bool          `json:"filter"` // run the program only under the seccomp filter
 }
 
-// frame is what the child writes, any number of them: what the program prints as it prints it,
-// so that it is not lost when the child is, and at the end how it ended.
+// frame is what the child writes, any number of them: the program's output as it is printed, so
+// that it is not lost with the child, and finally how it ended.
 type frame struct {
 	Stdout string  `json:"stdout,omitempty"`
 	Stderr string  `json:"stderr,omitempty"`
@@ -35,7 +35,7 @@ type ending struct {
 	Value      json.RawMessage `json:"value,omitempty"`
 	Error      string          `json:"error,omitempty"`
 	DurationMs int64           `json:"durationMs"`
-	// Confined says that the seccomp filter was in force.
+	// Confined means that the seccomp filter was active.
 	Confined bool `json:"confined"`
 }
 
@@ -44,8 +44,8 @@ func (s *Sandbox) runJavaScript(ctx context.Context, code string) Outcome {
 	return outcome
 }
 
-// javaScript runs a program in a child and returns when the child is gone. confined says whether
-// the seccomp filter was in force.
+// javaScript runs a program in a child and returns when the child is gone. confined reports whether
+// the seccomp filter was active.
 func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (outcome Outcome, confined bool) {
 	dir, err := os.MkdirTemp("", "voicebridge-code-")
 	if err != nil {
@@ -128,13 +128,13 @@ func startChild(cmd *exec.Cmd, r request) (*child, error) {
 	c := &child{cmd: cmd, frames: frames, stdin: stdin, sent: make(chan struct{})}
 	go func() {
 		defer close(c.sent)
-		// A child that is gone already says so when it is waited for.
+		// If the child is already gone, waiting for it says so.
 		_, _ = stdin.Write(document)
 	}()
 	return c, nil
 }
 
-// wait returns when the child is gone and all that was started for it.
+// wait returns when the child and everything started for it is gone.
 func (c *child) wait() error {
 	err := c.cmd.Wait() // closes stdin, too
 	<-c.sent
@@ -145,8 +145,8 @@ func (c *child) wait() error {
 // errFull is the error of a child that prints too much.
 var errFull = errors.New("the output is full")
 
-// follow reads the child's frames into out and returns its ending, nil when the child died before.
-// The error is about what the child wrote: errFull, or that it is not our protocol.
+// follow reads the child's frames into out and returns its ending, nil if the child died first. The
+// error is about what the child wrote: errFull, or a violation of the protocol.
 func (s *Sandbox) follow(frames io.Reader, out *output) (*ending, error) {
 	// Each byte that is printed takes six as JSON at most, and a frame is not larger than what
 	// may be printed in all; so whatever the child writes, this much is read and no more.
@@ -177,13 +177,13 @@ func (s *Sandbox) follow(frames io.Reader, out *output) (*ending, error) {
 	}
 }
 
-// ProbeJavaScript runs a small program and reports in a few words how the child is confined, or
-// why there can be none.
+// ProbeJavaScript runs a small program and describes how the child is confined, or returns why it
+// cannot be.
 func (s *Sandbox) ProbeJavaScript(ctx context.Context) (confinement string, err error) {
 	const program, want = "[6].map(n => n * 7)[0]", "42"
 	outcome, confined := s.javaScript(ctx, program, true)
 	if outcome.Exit == ExitCrashed && ctx.Err() == nil {
-		// The filter is given up for good: not for one that failed for a passing reason.
+		// Giving up the filter is permanent, so do not do it after a passing failure.
 		outcome, confined = s.javaScript(ctx, program, true)
 	}
 	if outcome.Exit == ExitCrashed && s.config.AllowUnconfined && ctx.Err() == nil {

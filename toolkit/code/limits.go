@@ -19,9 +19,9 @@ const (
 	maxFiles = 32 // that the child may hold open: its pipes and the runtime's poller
 )
 
-// limitSelf lowers the limits of this process for good.
+// limitSelf permanently lowers the limits of this process.
 func limitSelf(r request) error {
-	// Twice, since what grows is copied.
+	// Twice, since whatever grows is copied.
 	space, err := addressSpace()
 	if err != nil {
 		return err
@@ -61,13 +61,13 @@ func setLimits(limits []limit) error {
 	return errors.Join(problems...)
 }
 
-// cpuSeconds is the processor time of a program that runs for so long at most: two threads, and
-// a second for the start.
+// cpuSeconds is the processor time for a program that may run that long: two threads, and a second
+// for the start.
 func cpuSeconds(timeout time.Duration) uint64 {
 	return 2*uint64((timeout+time.Second-1)/time.Second) + 1
 }
 
-// addressSpace returns the bytes that this process has mapped, zero where the system does not tell.
+// addressSpace returns the bytes that this process has mapped, zero if the system does not say.
 func addressSpace() (uint64, error) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if errors.Is(err, os.ErrNotExist) {

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// maxDepth is the limit of QuickJS's call depth. In this version the "stack size" counts
-	// calls, and its default is far more than a Go stack can hold.
+	// maxDepth limits QuickJS's call depth. In this version the "stack size" counts calls, and its
+	// default exceeds what a Go stack can hold.
 	maxDepth = 8192
 	// evalAsync is JS_EVAL_FLAG_ASYNC of quickjs.h: top-level await in a script. The result is a
 	// promise of {value}.
 	evalAsync = 1 << 7
 	// maxJobs is how many jobs ExecutePendingJobs runs before it gives up with an error.
 	maxJobs = 1 << 20
-	// reportMemory is the memory that the glue has for its report when the program has used up its own.
+	// reportMemory is the memory for the glue's report after the program has used up its own.
 	reportMemory = 16 << 20
 
 	hostPrint = "__print"
 )
 
-// glue is the console, the timers and the report of the outcome: a function that is never
-// reachable from the program.
+// glue is the console, the timers and the report of the outcome, in a function that programs cannot
+// reach.
 //
 //go:embed glue.js
 var glue string
@@ -65,8 +65,8 @@ func newMachine(r request, report *reporter) (*machine, error) {
 	return m, err
 }
 
-// run runs the program until it and its timers are done. What runs too long is ended by the
-// watchdog, with the process.
+// run runs the program until it and its timers are done. The watchdog ends what runs too long, with
+// the process.
 func (m *machine) run(code string) ending {
 	promise, err := m.vm.EvalValue(code, quickjs.EvalGlobal|evalAsync)
 	m.checkRoom()
@@ -97,7 +97,7 @@ func (m *machine) run(code string) ending {
 	return m.outcome()
 }
 
-// drain runs all jobs that are ready; a flood of them never ends.
+// drain runs all jobs that are ready; there may be an endless flood of them.
 func (m *machine) drain() error {
 	for {
 		if n, err := m.vm.ExecutePendingJobs(); n < maxJobs {
@@ -106,13 +106,13 @@ func (m *machine) drain() error {
 	}
 }
 
-// checkRoom notes that the memory is used up. Later it may be free again, when the engine has thrown
-// null since it had none for an error.
+// checkRoom records that the memory is used up. Later it may be free again, if the engine had no
+// memory for an error and threw null.
 func (m *machine) checkRoom() {
 	m.full = m.full || m.value("room") != true
 }
 
-// nextTimer returns when the next timer is due, and false when there is none.
+// nextTimer returns when the next timer is due, and false if there is none.
 func (m *machine) nextTimer() (time.Duration, bool) {
 	switch ms := m.value("next").(type) {
 	case int:
@@ -124,7 +124,7 @@ func (m *machine) nextTimer() (time.Duration, bool) {
 	}
 }
 
-// outcome is the ending of a program that has nothing left to do.
+// outcome returns the ending of a program that has nothing left to do.
 func (m *machine) outcome() ending {
 	m.vm.SetMemoryLimit(m.memory + reportMemory)
 	switch m.ask("state") {
@@ -148,7 +148,7 @@ func (m *machine) valueOf(text string) ending {
 		Error: fmt.Sprintf("the value is %d bytes long, the limit is %d; return less", len(text), m.max)}
 }
 
-// threw is the ending of a program that threw before there was a promise of it.
+// threw returns the ending of a program that threw before its promise existed.
 func (m *machine) threw(err error) ending {
 	thrown, ok := errors.AsType[*quickjs.Error](err)
 	if !ok {
@@ -169,7 +169,7 @@ const (
 	maxStackLines   = 6
 )
 
-// failure is the ending of a program that threw.
+// failure returns the ending of a program that threw.
 func (m *machine) failure(name, message, stack string) ending {
 	engine := name == "InternalError" || name == "SyntaxError"
 	switch {
@@ -187,7 +187,7 @@ func (m *machine) failure(name, message, stack string) ending {
 	return ending{Exit: ExitException, Error: strings.ToValidUTF8(text, "\uFFFD")}
 }
 
-// ask returns a text of the glue, empty when it cannot answer.
+// ask returns a text from the glue, empty if it cannot answer.
 func (m *machine) ask(what string) string {
 	text, _ := m.value(what).(string)
 	return strings.ToValidUTF8(text, "\uFFFD")

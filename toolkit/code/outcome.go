@@ -9,19 +9,19 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Exit is the reason for which a program ended.
+// Exit says why a program ended.
 type Exit string
 
-// The reasons. All but the first one make the call a failure.
+// The reasons. All but the first make the call fail.
 const (
 	ExitCompleted     Exit = "completed"
-	ExitException     Exit = "exception"      // the program threw, or is no program
+	ExitException     Exit = "exception"      // the program threw, or has a syntax error
 	ExitTimeout       Exit = "timeout"        // it ran too long
 	ExitOutOfMemory   Exit = "out_of_memory"  // its memory was used up
 	ExitStackOverflow Exit = "stack_overflow" // it called too deep
 	ExitOutputLimit   Exit = "output_limit"   // it printed or returned too much
 	ExitCrashed       Exit = "crashed"        // its process died
-	ExitCancelled     Exit = "cancelled"      // nobody wanted the result
+	ExitCancelled     Exit = "cancelled"      // nobody wanted the result any longer
 )
 
 // Limits of what the model receives, in bytes of each text.
@@ -34,10 +34,11 @@ const (
 type Outcome struct {
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
-	// Value is the value of the last expression as JSON; what JSON has no form for is a readable
-	// string, and nothing is null.
+	// Value is the value of the last expression as JSON. Values without a JSON form become readable
+	// strings, and nothing becomes null.
 	Value json.RawMessage `json:"value"`
-	// DurationMs is how long the program ran, in milliseconds, without the start of its process.
+	// DurationMs is how long the program ran, in milliseconds, not counting the start of its
+	// process.
 	DurationMs int64 `json:"durationMs"`
 	Exit       Exit  `json:"exit"`
 	// Error says what went wrong; empty when the program completed.
@@ -60,7 +61,7 @@ func (o Outcome) result(language string) *toolkit.Result {
 	return &toolkit.Result{Output: output, Model: string(toolkit.Encode(short))}
 }
 
-// failure is what the model is told: the reason first, then what the program had printed.
+// failure tells the model first the reason, then what the program had printed.
 func (o Outcome) failure(language string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the %s program did not complete (%s): %s", language, o.Exit, cut(o.Error, maxErrorText))
@@ -72,7 +73,7 @@ func (o Outcome) failure(language string) string {
 	return b.String()
 }
 
-// cutValue replaces a value that is longer than n bytes by its beginning, as a string.
+// cutValue replaces a value longer than n bytes with its beginning, as a string.
 func cutValue(value json.RawMessage, n int) json.RawMessage {
 	if len(value) <= n {
 		return value
@@ -80,7 +81,7 @@ func cutValue(value json.RawMessage, n int) json.RawMessage {
 	return toolkit.Encode(cut(string(value), n))
 }
 
-// cut shortens text to about n bytes without breaking a character, and says so.
+// cut shortens text to about n bytes at a character boundary, and says so.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -88,7 +89,7 @@ func cut(text string, n int) string {
 	return head(text, n) + fmt.Sprintf("\n[cut: %d bytes in all]", len(text))
 }
 
-// head returns the first n bytes of text at most, without breaking a character.
+// head returns at most the first n bytes of text, up to a character boundary.
 func head(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -106,7 +107,7 @@ type output struct {
 	full           bool
 }
 
-// add takes a piece of a stream and reports whether there is room for more.
+// add adds a piece of a stream and reports whether there is room for more.
 func (o *output) add(stream *strings.Builder, text string) bool {
 	if o.full {
 		return false

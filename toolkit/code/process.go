@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// margin is how much longer than its program a child may live: it ends the program itself,
-	// and is killed only when it cannot. Its start, which gives way to everything else, is in it.
+	// margin is how much longer than its program a child may live: it ends the program itself, and
+	// is killed only if it cannot. This includes its low-priority start.
 	margin = 5 * time.Second
-	// afterKill is how long the pipes of a dead child are waited for: only a process that outlived
-	// it could hold them.
+	// afterKill is how long to wait for the pipes of a dead child: only a process that outlived it
+	// could hold them.
 	afterKill = 2 * time.Second
 
-	maxDiagnosis = 8 << 10 // bytes of a child's own words that are kept
+	maxDiagnosis = 8 << 10 // bytes of a child's stderr that are kept
 )
 
-// command prepares a child: this program again, in a process group of its own, with an empty
+// command prepares a child: this program again, in its own process group, with an empty
 // environment, killed as a group when ctx ends.
 func (s *Sandbox) command(ctx context.Context, arguments ...string) (*exec.Cmd, error) {
 	path, err := s.executable()
@@ -42,14 +42,14 @@ func (s *Sandbox) executable() (string, error) {
 		return s.config.Executable, nil
 	}
 	if runtime.GOOS == "linux" {
-		// Also right after an update has replaced the file that this process came from.
+		// works even after an update has replaced this process's file
 		return "/proc/self/exe", nil
 	}
 	return os.Executable()
 }
 
-// begin starts a prepared child. From its first moment on it gives way to this process: a third of
-// a short program's processor time is the start of its child, before it can do so itself.
+// begin starts a prepared child at a low priority from the first moment: a third of a short
+// program's processor time is the start of its child, before it can lower its priority itself.
 func begin(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (s *Sandbox) deadline(ctx context.Context) (own context.Context, stop conte
 	}
 }
 
-// whyEnded says why a child ended that did not say so itself. caller is the ctx of the tool call, own
-// that of the child, diagnosis the last words of its runtime.
+// whyEnded says why a child ended without saying so itself. caller is the ctx of the tool call, own
+// that of the child, diagnosis its runtime's last output.
 func (s *Sandbox) whyEnded(caller, own context.Context, state *os.ProcessState, waitErr error, diagnosis string) Outcome {
 	switch {
 	case caller.Err() != nil:
@@ -114,7 +114,7 @@ func (s *Sandbox) timedOut() Outcome {
 	return Outcome{Exit: ExitTimeout, Error: "the program ran longer than " + s.config.Timeout.String() + " and was stopped"}
 }
 
-// notStarted is the outcome of a program whose process could not be made.
+// notStarted is the outcome of a program whose process could not be started.
 func (s *Sandbox) notStarted(err error) Outcome {
 	s.log.Error("code child not started", "error", err)
 	return Outcome{Exit: ExitCrashed, Error: "its process could not be started"}

@@ -85,8 +85,8 @@ func (s *Sandbox) followPython(ctx, own context.Context, stop context.CancelCaus
 	began := time.Now()
 	endings := make(chan *ending, 1)
 	go func() {
-		// Bubblewrap makes namespaces first. Only the program has Timeout, and nothing that it can
-		// reach ends or resets this timer.
+		// Bubblewrap makes namespaces first. The timeout is for the program only, and nothing that
+		// it can reach ends or resets this timer.
 		var mark [1]byte
 		if _, err := io.ReadFull(result, mark[:]); err == nil {
 			timer := time.AfterFunc(s.config.Timeout, func() { stop(context.DeadlineExceeded) })
@@ -106,7 +106,7 @@ func (s *Sandbox) followPython(ctx, own context.Context, stop context.CancelCaus
 	return outcome
 }
 
-// pipeOf returns a pipe that holds data, which must be short, and has an end.
+// pipeOf returns a pipe that contains data, which must be short, and ends after it.
 func pipeOf(data []byte) (*os.File, error) {
 	from, write, err := os.Pipe()
 	if err != nil {
@@ -133,8 +133,8 @@ func (s *Sandbox) pythonOutcome(ctx, own context.Context, cmd *exec.Cmd, waitErr
 	}
 }
 
-// readEnding reads what the runner says about the end, nil when it says nothing sensible: it shares
-// its process with the program, which may write there what it likes about itself.
+// readEnding reads the runner's report, nil if it is not sensible: the runner shares its process
+// with the program, which may write anything there.
 func readEnding(from io.Reader, maxOutput int) *ending {
 	data, err := io.ReadAll(io.LimitReader(from, int64(maxOutput)*8+64<<10))
 	var end ending
@@ -182,11 +182,11 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(data []byte) (int, error) { return f(data) }
 
-// errNoPython is how errors of ProbePython begin.
+// errNoPython begins the errors of ProbePython.
 var errNoPython = errors.New("no Python on the server")
 
-// ProbePython reports in plain words why Python cannot run on this host, nil when it can. It runs a
-// small program, whether PythonEnabled is set or not.
+// ProbePython says why Python cannot run on this host, nil if it can. It runs a small program, even
+// if PythonEnabled is not set.
 func (s *Sandbox) ProbePython(ctx context.Context) error {
 	bwrap, err := s.bubblewrap()
 	if err != nil {

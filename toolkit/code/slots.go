@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// slots say how many programs may run, in all and of one owner. Those that wait do so in the order
-// in which they came, each owner's for themselves: an owner with many programs delays his own.
+// slots limit how many programs run, in total and per owner. Programs wait in order of arrival,
+// separately for each owner: an owner with many programs delays only their own.
 type slots struct {
 	all chan struct{}
 
@@ -15,17 +15,18 @@ type slots struct {
 	owners map[string]*share
 }
 
-// share is what one owner has of the slots.
+// share is one owner's part of the slots.
 type share struct {
 	taken chan struct{}
-	users int // programs that run or wait; the share is dropped with the last
+	users int // programs that run or wait; the share is dropped with the last one
 }
 
 func newSlots(n int) *slots {
 	return &slots{all: make(chan struct{}, n), owners: map[string]*share{}}
 }
 
-// enter waits for a slot. leave must be called, unless there is an error: ctx has ended.
+// enter waits for a slot. leave must be called unless there is an error, which means that ctx has
+// ended.
 func (p *slots) enter(ctx context.Context, owner string) (leave func(), err error) {
 	own := p.share(owner)
 	if !take(ctx, own.taken) {

@@ -11,7 +11,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// patience is how long a program may wait for a slot and for its process, beside the time it runs.
+// patience is how long a program may wait for a slot and for its process, in addition to its
+// running time.
 const patience = 20 * time.Second
 
 // tool is one language of a sandbox.
@@ -24,8 +25,8 @@ type tool struct {
 
 func (t *tool) Definition() toolkit.Definition { return t.definition }
 
-// Timeout implements [toolkit.Timeouter]: the program's own limit ends it long before, with what
-// it had printed.
+// Timeout implements [toolkit.Timeouter]: the program's own limit ends it long before, keeping its
+// output.
 func (t *tool) Timeout() time.Duration { return t.sandbox.config.Timeout + patience }
 
 // Call waits for a slot, runs the program in a process, and waits for the process to end.
@@ -54,7 +55,7 @@ func programOf(arguments string) (string, error) {
 	return input.Code, nil
 }
 
-// inSlot calls run when there is a slot for one more program of the owner.
+// inSlot calls run once there is a slot for another program of the owner.
 func (s *Sandbox) inSlot(ctx context.Context, owner string, run func() Outcome) Outcome {
 	leave, err := s.slots.enter(ctx, owner)
 	if err != nil {

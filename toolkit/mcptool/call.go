@@ -26,7 +26,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 			yield(toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", t.server.name, t.server.explain(err)))
 			return
 		}
-		// Ends with the consumer, with the call, and with the connection.
+		// Ends with the consumer, the call, and the connection.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(l.open, cancel)()
@@ -53,7 +53,8 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 				}
 				return
 			case <-ctx.Done():
-				// Not left to CallTool alone: it may hang in a write to a child that does not read.
+				// Not left to CallTool alone, which may hang in a write to a child that does not
+				// read.
 				yield(toolkit.Chunk{}, t.lost(l, ctx.Err()))
 				return
 			}
@@ -97,7 +98,7 @@ func (t *tool) finish(ctx context.Context, call toolkit.Call, l *link, a answer)
 	return toolkit.Chunk{Result: &toolkit.Result{Output: output, Model: text}}, nil
 }
 
-// lost says what went wrong with a call that has no result.
+// lost says why a call has no result.
 func (t *tool) lost(l *link, err error) error {
 	if isAnswer(err) {
 		l.unanswered.Store(0)
@@ -113,13 +114,13 @@ func (t *tool) lost(l *link, err error) error {
 		notify(t.server.suspect)
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err // the router has the words
+		return err // the router words the error
 	}
 	notify(t.server.suspect)
 	select {
 	case <-l.gone:
 		return away(l.why())
-	case <-time.After(moment): // the call may hear of it before the session does
+	case <-time.After(moment): // the call may notice it before the session does
 	}
 	return fmt.Errorf("the call to the MCP server %q failed: %s", t.server.name, t.server.explain(err))
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Limits of a configuration.
+// Limits on a configuration.
 const (
 	maxConfigBytes = 1 << 20
 	maxServers     = 32
@@ -37,44 +37,44 @@ const (
 //	{"mcpServers": {"files": {"command": "npx", "args": ["-y", "server"], "env": {"TOKEN": "${TOKEN}"}},
 //	                "search": {"type": "http", "url": "https://…/mcp", "headers": {"Authorization": "Bearer ${KEY:-none}"}}}}
 //
-// "servers" is accepted in place of "mcpServers", comments and trailing commas are, and what other
-// clients write: see [Config.Warnings].
+// It also accepts "servers" for "mcpServers", comments, trailing commas, and keys of other clients:
+// see [Config.Warnings].
 type Config struct {
 	// Servers are the servers by their names.
 	Servers map[string]Server
-	// Warnings say what of the file has no effect, or another one than in the client that it was
-	// written for.
+	// Warnings say what in the file has no effect, or an effect other than in the client that it
+	// was written for.
 	Warnings []string
 }
 
-// Server is one MCP server. Its texts no longer hold ${…}.
+// Server is one MCP server. Its texts contain no more ${…}.
 type Server struct {
 	// Type is TypeStdio, TypeHTTP or TypeSSE.
 	Type string
-	// Command, Args, Env and Cwd start a server of TypeStdio. The child has PATH, HOME, LANG
-	// and TMPDIR of this process and Env, nothing else.
+	// Command, Args, Env and Cwd start a server of TypeStdio. The child gets PATH, HOME, LANG and
+	// TMPDIR of this process and Env, nothing else.
 	Command string
 	Args    []string
 	Env     map[string]string
 	Cwd     string
-	// URL and Headers lead to a server of TypeHTTP or TypeSSE. The headers go to the host of the
-	// URL only.
+	// URL and Headers are for a server of TypeHTTP or TypeSSE. The headers go only to the URL's
+	// host.
 	URL     string
 	Headers map[string]string
-	// Timeout is the limit of one tool call; zero means the router's.
+	// Timeout limits one tool call; zero means the router's limit.
 	Timeout time.Duration
 	// Disabled servers are not started.
 	Disabled bool
-	// AllowedTools are the names, as the server gives them, of the tools to offer; nil offers all.
+	// AllowedTools are the names, as the server gives them, of the tools to offer; nil means all.
 	// DeniedTools are not offered.
 	AllowedTools []string
 	DeniedTools  []string
-	// TrustChanges offers tools also when the server has changed them since they were first seen.
+	// TrustChanges offers tools even if the server has changed them since they were first seen.
 	TrustChanges bool
 }
 
-// uniqueObject reads a JSON object and refuses a key that stands there twice: encoding/json
-// would silently take the last.
+// uniqueObject reads a JSON object and rejects duplicate keys, of which encoding/json would
+// silently take the last.
 func uniqueObject(data []byte) (map[string]json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
@@ -91,7 +91,7 @@ func uniqueObject(data []byte) (map[string]json.RawMessage, error) {
 		}
 		key, _ := t.(string)
 		if _, ok := object[key]; ok {
-			return nil, fmt.Errorf("the key %q stands there twice", key)
+			return nil, fmt.Errorf("the key %q occurs twice", key)
 		}
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {
@@ -108,11 +108,11 @@ func uniqueObject(data []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-// variable is ${NAME} or ${NAME:-default}, ${env:NAME} as VS Code writes it, or ${input:ID}, for which
-// VS Code asks: here the variable ID in capitals has it.
+// variable is ${NAME} or ${NAME:-default}, ${env:NAME} as in VS Code, or ${input:ID}, for which VS
+// Code prompts: here the variable ID in capitals provides it.
 var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}|\$\{input:([A-Za-z0-9_.-]+)\}`)
 
-// inputVariable is the variable of the environment that stands for an input.
+// inputVariable returns the environment variable for an input.
 func inputVariable(id string) string {
 	return strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' {
@@ -156,8 +156,8 @@ func (s *Server) expand(lookup func(string) (string, bool)) error {
 	return nil
 }
 
-// validate checks what one server needs and sets its type. No error holds a value of env or headers:
-// they may be secrets.
+// validate checks what one server needs and sets its type. No error contains a value of env or
+// headers, which may be secret.
 func (s *Server) validate() error {
 	if s.Type == "" {
 		s.Type = TypeStdio

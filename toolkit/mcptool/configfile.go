@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// serverFile is a server as it stands in the file.
+// serverFile is a server as written in the file.
 type serverFile struct {
 	Type         string            `json:"type"`
 	Command      string            `json:"command"`
@@ -30,8 +30,8 @@ type serverFile struct {
 	TrustChanges bool              `json:"trustChanges"`
 }
 
-// serverKeys are the keys of a server, exactly: encoding/json alone would also take "Command". Those
-// that other clients have for the same thing lead to ours.
+// serverKeys are a server's keys, matched exactly: encoding/json alone would also accept "Command".
+// Equivalent keys of other clients are mapped to ours.
 var serverKeys = map[string]string{
 	"type": "type", "command": "command", "args": "args", "env": "env", "cwd": "cwd", "url": "url", "headers": "headers",
 	"timeout": "timeout", "disabled": "disabled", "enabled": "enabled", "trustChanges": "trustChanges",
@@ -39,17 +39,17 @@ var serverKeys = map[string]string{
 	"disabledTools": "deniedTools", "transport": "type", "httpUrl": "url", "serverUrl": "url",
 }
 
-// serverTypes are the names that other clients have for our types.
+// serverTypes maps other clients' names for our types.
 var serverTypes = map[string]string{
 	"streamable-http": TypeHTTP, "streamableHttp": TypeHTTP, "streamable_http": TypeHTTP, "streamable": TypeHTTP, "local": TypeStdio, "remote": TypeHTTP,
 }
 
-// harmless are keys that say nothing about what a server may do.
+// harmless are keys that do not affect what a server may do.
 var harmless = []string{"$schema", "description", "name", "icon", "version"}
 
-// LoadConfig reads the file at path. In the texts of servers that are not disabled ${VAR}, ${env:VAR},
-// ${VAR:-default} and ${input:id} are replaced from the environment. Errors name the file, and what
-// is wrong: a variable that is not set, a bad value. Several are joined.
+// LoadConfig reads the file at path. In the texts of servers that are not disabled ${VAR},
+// ${env:VAR}, ${VAR:-default} and ${input:id} are replaced from the environment. Errors name the
+// file and what is wrong: an unset variable, a bad value. Several are joined.
 func LoadConfig(path string) (Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -81,7 +81,7 @@ func parseConfig(data []byte, lookup func(string) (string, bool)) (Config, error
 		switch {
 		case key != "mcpServers" && key != "servers":
 			if key == "inputs" {
-				warnings = append(warnings, `"inputs": nobody is asked here; ${input:some-id} is the variable SOME_ID of the environment`)
+				warnings = append(warnings, `"inputs": there are no prompts here; ${input:some-id} is the environment variable SOME_ID`)
 			} else if !slices.Contains(harmless, key) {
 				warnings = append(warnings, fmt.Sprintf("the key %q is unknown and has no effect", key))
 			}
@@ -151,7 +151,7 @@ func parseServer(name string, data []byte, lookup func(string) (string, bool)) (
 	return server, warnings, server.validate()
 }
 
-// readServer reads the keys that are known.
+// readServer reads the known keys.
 func readServer(data []byte) (file serverFile, warnings []string, err error) {
 	keys, err := uniqueObject(data)
 	if err != nil {
@@ -165,9 +165,9 @@ func readServer(data []byte) (file serverFile, warnings []string, err error) {
 		case ours == "":
 			warnings = append(warnings, fmt.Sprintf("the key %q is unknown and has no effect", key))
 		case known[ours] != nil && ours == "deniedTools":
-			return file, nil, fmt.Errorf("%q stands there under two names", ours)
+			return file, nil, fmt.Errorf("%q occurs under two names", ours)
 		case known[ours] != nil:
-			warnings = append(warnings, fmt.Sprintf("the key %q stands there under two names; %q counts", ours, ours))
+			warnings = append(warnings, fmt.Sprintf("the key %q occurs under two names; %q counts", ours, ours))
 			if key == ours {
 				known[ours] = keys[key]
 			}
@@ -182,8 +182,8 @@ func readServer(data []byte) (file serverFile, warnings []string, err error) {
 	return file, warnings, json.Unmarshal(exact, &file)
 }
 
-// parseTimeout reads a number of seconds, or a text such as "1m30s". A number that is too large for
-// seconds is one of milliseconds, as several clients have it.
+// parseTimeout reads a number of seconds, or a text such as "1m30s". A number too large for seconds
+// is taken as milliseconds, as in several clients.
 func parseTimeout(raw json.RawMessage) (time.Duration, error) {
 	if raw == nil {
 		return 0, nil
@@ -208,9 +208,9 @@ func parseTimeout(raw json.RawMessage) (time.Duration, error) {
 	return timeout, nil
 }
 
-// withoutComments puts blanks in place of comments and of commas before a closing bracket, which
-// editors let people write (JSON with Comments), and of a byte order mark. Nothing moves, so that
-// errors tell the right place.
+// withoutComments replaces with blanks comments and commas before a closing bracket, which editors
+// accept (JSON with Comments), and a byte order mark. Nothing moves, so that errors show the right
+// place.
 func withoutComments(data []byte) []byte {
 	out := bytes.Clone(data)
 	blank := func(from, to int) {

@@ -16,7 +16,7 @@ import (
 const (
 	// closeTimeout is how long a session may take to end in order.
 	closeTimeout = 3 * time.Second
-	// moment is how long the news of an end may take from one place to another.
+	// moment is how long it may take until an end is noticed elsewhere.
 	moment = 200 * time.Millisecond
 )
 
@@ -27,32 +27,33 @@ type link struct {
 	// transport is what carries the session; closed after it.
 	transport carrier
 
-	// open is done once the connection is being closed, its cause is why: running calls end then.
+	// open is done once the connection is being closed; its cause says why: running calls end then.
 	open   context.Context
 	cancel context.CancelCauseFunc
 	gone   chan struct{} // closed once the session has ended
 	ended  error         // why; read it only after gone is closed
 	once   sync.Once
 
-	// unanswered counts the calls that ran out of time since the last sign of life.
+	// unanswered counts the calls that timed out since the last sign of life.
 	unanswered atomic.Int32
 }
 
-// maxUnanswered is how many calls in a row may run out of time before the server is asked whether
-// it lives. One that does one thing after the other is silent during a long call, so one is no sign.
+// maxUnanswered is how many calls in a row may time out before the server is pinged. A server that
+// handles one call at a time is silent during a long one, so a single call proves nothing.
 const maxUnanswered = 3
 
-// carrier is what is under a session: a child process or an HTTP client.
+// carrier is what carries a session: a child process or an HTTP client.
 type carrier interface {
 	// connect returns the SDK's transport.
 	connect() (mcp.Transport, error)
 	// stop ends it and waits, but not forever.
 	stop()
-	// explain adds what the carrier knows to the error of a session.
+	// explain adds what the carrier knows to a session's error.
 	explain(error) error
 }
 
-// oldProtocol is the latest MCP version whose handshake asks nothing that an older server does not know.
+// oldProtocol is the latest MCP version whose handshake contains nothing that an older server does
+// not know.
 const oldProtocol = "2025-11-25"
 
 // dial connects over a carrier.
@@ -87,8 +88,8 @@ func (s *server) carrierOf() carrier {
 	}
 }
 
-// reach connects over the server's transport, and to an HTTP server that knows only the older one,
-// SSE, over that (MCP specification 2025-11-25, transports, backwards compatibility).
+// reach connects over the server's transport, and falls back to SSE for an HTTP server that knows
+// only that (MCP specification 2025-11-25, transports, backwards compatibility).
 func (s *server) reach(ctx context.Context) (*link, error) {
 	over := s.carrierOf()
 	l, err := s.dial(ctx, over)
@@ -114,7 +115,7 @@ func (l *link) why() error {
 	return l.transport.explain(errors.New("the connection ended"))
 }
 
-// close ends the running calls, the session and what carries it, and waits for all of them.
+// close ends the running calls, the session and its carrier, and waits for all of them.
 func (l *link) close(why error) {
 	l.once.Do(func() {
 		l.cancel(why)
@@ -133,7 +134,7 @@ func (l *link) close(why error) {
 	})
 }
 
-// Codes that the SDK gives to errors of its own, not of the server: the client or the server is closing,
+// Codes of the SDK's own errors, which are not the server's: the client or the server is closing,
 // the transport could not send. It does not export them (internal/jsonrpc2/wire.go).
 var ownCodes = []int64{-32003, -32004, -32005}
 

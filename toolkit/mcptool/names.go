@@ -8,13 +8,13 @@ import (
 	"voicebridge/toolkit"
 )
 
-// separator stands between the server and the tool in an exposed name. Names are only ever made,
-// never taken apart: the way back is the value that is registered under the name.
+// separator is between the server and the tool in an exposed name. Such names are never parsed: the
+// tool is found by the value registered under the name.
 const separator = "__"
 
-// exposedName returns the name under which models know a server's tool: server__tool with each
-// character that a name must not hold as _, at most 64 long. A name that is too long is cut, and
-// one of a server whose name could make two tools look alike is marked, with a hash of the whole.
+// exposedName returns the name under which models know a server's tool: server__tool, with each
+// invalid character replaced by _, and at most 64 long. A name that is too long is cut and marked
+// with a hash of the whole name; so is a name that could also arise from another server and tool.
 func exposedName(server, tool string) string {
 	prefix := sanitize(server)
 	name := prefix + separator + sanitize(tool)
@@ -27,7 +27,7 @@ func exposedName(server, tool string) string {
 	return name
 }
 
-// hashedName is the name with eight hex digits that no other tool has.
+// hashedName returns the name with eight hex digits that no other tool has.
 func hashedName(server, tool string) string {
 	sum := sha256.Sum256([]byte(server + "\x00" + tool))
 	suffix := "_" + hex.EncodeToString(sum[:4])
@@ -44,8 +44,8 @@ func sanitize(s string) string {
 	}, s)
 }
 
-// exposedNames returns the exposed name of each tool of one server. Two tools that would have the
-// same name ("a.b" and "a_b") both get the hash, so that neither depends on the other's order.
+// exposedNames returns the exposed name of each tool of a server. If two tools would have the same
+// name ("a.b" and "a_b"), both get the hash, so that the names do not depend on the order.
 func exposedNames(server string, tools []string) map[string]string {
 	taken := map[string]int{}
 	for _, tool := range tools {

@@ -11,16 +11,15 @@ import (
 	"voicebridge/toolkit"
 )
 
-// pins keeps the definitions of servers' tools as they were first seen, or last accepted.
+// pins stores the definitions of servers' tools as first seen, or last accepted.
 type pins interface {
-	// ToolPins returns those of a server, by the tools' names there.
+	// ToolPins returns those of a server, by the server's names of the tools.
 	ToolPins(ctx context.Context, server string) (map[string]string, error)
 	// PinTools sets some of them; an empty one is removed.
 	PinTools(ctx context.Context, server string, definitions map[string]string) error
 }
 
-// pinned is the definition of a tool that is pinned. The name under which it is exposed is not part of
-// it.
+// pinned is the pinned definition of a tool. The exposed name is not part of it.
 type pinned struct {
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
@@ -35,10 +34,10 @@ const (
 	whyChanged = "The tool's definition has changed since it was first seen. It is used as it was, and each call asks. The operator can accept the change with trustChanges."
 )
 
-// hold compares what a server offers with what was seen before. The tools of a server that is new are
-// pinned as they are. Later a tool whose definition has changed is offered as it was, and each call asks
-// the user; one that is new is not offered. What a model is told of a tool are instructions to the model,
-// and a server that was trusted once may be another one by now.
+// hold compares what a server offers with what was seen before. The tools of a new server are
+// pinned as they are. Later, a tool whose definition has changed is offered with its old
+// definition, and each call needs approval; a new tool is not offered. A tool's description is an
+// instruction to the model, and a server that was once trusted may have changed hands.
 func (s *server) hold(ctx context.Context, listed []*tool) ([]*tool, error) {
 	known, err := s.options.Pins.ToolPins(ctx, s.name)
 	if err != nil {
@@ -73,7 +72,7 @@ func (s *server) hold(ctx context.Context, listed []*tool) ([]*tool, error) {
 	return offer, nil
 }
 
-// pin pins the tools as they are now, and drops the pins of those that are gone.
+// pin pins the current tools, and drops the pins of those that are gone.
 func (s *server) pin(ctx context.Context, known map[string]string, listed []*tool) error {
 	change := map[string]string{}
 	for name := range known {
@@ -97,7 +96,7 @@ func (s *server) pin(ctx context.Context, known map[string]string, listed []*too
 	return nil
 }
 
-// asPinned is the tool as it was when it was pinned. The user is asked before each call.
+// asPinned returns the tool with its pinned definition. Each call needs approval.
 func (t *tool) asPinned(text string) (*tool, error) {
 	var p pinned
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -105,7 +104,7 @@ func (t *tool) asPinned(text string) (*tool, error) {
 	}
 	old := *t
 	old.def.Description, old.def.Parameters, old.asks = p.Description, p.Parameters, true
-	// The server may by now take other arguments than these.
+	// By now the server may accept other arguments than these.
 	old.unchecked = toolkit.CheckParameters(p.Parameters) != nil
 	return &old, nil
 }

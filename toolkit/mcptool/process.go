@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// maxMessage is the limit of one message of a server, in bytes.
+	// maxMessage limits one message of a server, in bytes.
 	maxMessage = 8 << 20
-	// terminate is how long a child may take to end after each of: its stdin is closed, SIGTERM, SIGKILL.
+	// terminate is how long a child may take to end after each of: closing its stdin, SIGTERM,
+	// SIGKILL.
 	terminate = 2 * time.Second
 )
 
@@ -36,7 +37,7 @@ type process struct {
 	err    error         // how it ended; read it only after exited is closed
 }
 
-// inherited are the only variables that a child has from this process: its secrets are in the others.
+// inherited are the only variables of this process that a child gets: others contain secrets.
 var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR"}
 
 func environment(own map[string]string) []string {
@@ -47,7 +48,7 @@ func environment(own map[string]string) []string {
 		}
 	}
 	for key, value := range own {
-		env = append(env, key+"="+value) // of two, the later one counts
+		env = append(env, key+"="+value) // of duplicates the last counts
 	}
 	return env
 }
@@ -60,7 +61,7 @@ func (p *process) connect() (mcp.Transport, error) {
 	p.cmd.Stderr = &lineLog{log: p.log, secrets: p.secrets}
 	p.cmd.WaitDelay = time.Second // a grandchild may hold stderr open
 	ownGroup(p.cmd)
-	// Pipes of our own: with cmd.StdoutPipe, Wait would cut off what the child wrote last.
+	// Pipes of our own: with cmd.StdoutPipe, Wait would discard what the child wrote last.
 	childIn, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.config.Command, err)
@@ -84,7 +85,8 @@ func (p *process) connect() (mcp.Transport, error) {
 func (p *process) wait() {
 	p.err = p.cmd.Wait()
 	close(p.exited)
-	// What it started goes with it. Otherwise a grandchild that holds stdout would keep the session open.
+	// Processes that it started end with it. Otherwise a grandchild that holds stdout would keep
+	// the session open.
 	killGroup(p.cmd)
 }
 
@@ -106,8 +108,8 @@ func (p *process) stop() {
 
 func nothing(*exec.Cmd) {}
 
-// explain says how the child ended, if it has: "EOF" alone helps nobody. That end is known a moment after
-// the end of its stdout.
+// explain adds how the child ended, if it has: "EOF" alone helps nobody. Its end is known a moment
+// after that of its stdout.
 func (p *process) explain(err error) error {
 	select {
 	case <-p.exited:

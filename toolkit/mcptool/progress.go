@@ -10,17 +10,19 @@ import (
 	"voicebridge/toolkit"
 )
 
-// progressBacklog is how many notifications of a call wait for a slow consumer; older ones are dropped.
+// progressBacklog is how many of a call's notifications wait for a slow consumer; older ones are
+// dropped.
 const progressBacklog = 16
 
-// progressBoard brings progress notifications to the calls that they are about. The zero value is ready.
+// progressBoard passes progress notifications to their calls. The zero value is ready.
 type progressBoard struct {
 	mu    sync.Mutex
 	last  uint64
 	calls map[string]chan *mcp.ProgressNotificationParams
 }
 
-// open returns a token that is new on this connection, and what is reported for it until done is called.
+// open returns a token that is new on this connection, and a channel of what is reported for it
+// until done is called.
 func (b *progressBoard) open() (token string, reports <-chan *mcp.ProgressNotificationParams, done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,8 +40,8 @@ func (b *progressBoard) open() (token string, reports <-chan *mcp.ProgressNotifi
 	}
 }
 
-// deliver never blocks: the SDK reads the connection in the same goroutine. A token that is not open, or
-// no text, is ignored.
+// deliver never blocks: the SDK reads the connection in the same goroutine. It ignores unknown
+// tokens and empty texts.
 func (b *progressBoard) deliver(p *mcp.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	b.mu.Lock()
@@ -61,7 +63,8 @@ func (b *progressBoard) deliver(p *mcp.ProgressNotificationParams) {
 	}
 }
 
-// progressChunk is a notification as a chunk. Without a total there is no percentage, only the message.
+// progressChunk returns a notification as a chunk. Without a total there is no percentage, only the
+// message.
 func progressChunk(p *mcp.ProgressNotificationParams) toolkit.Chunk {
 	c := toolkit.Chunk{Message: p.Message}
 	if p.Total > 0 {

@@ -18,7 +18,7 @@ type remote struct {
 	config Server
 	tasks  *taskTools
 	client *http.Client
-	// refused says that the server does not take what streamable HTTP begins with.
+	// refused means that the server rejects the first request of streamable HTTP.
 	refused atomic.Bool
 
 	open   context.Context // until stop
@@ -54,8 +54,8 @@ func (r *remote) stop() {
 	r.client.CloseIdleConnections()
 }
 
-// lasting keeps a transport connected after the ctx of its Connect has ended: the SDK's SSE transport
-// reads its events under that ctx.
+// lasting keeps a transport connected after the ctx of its Connect has ended: the SDK's SSE
+// transport reads its events under that ctx.
 type lasting struct {
 	mcp.Transport
 	remote *remote
@@ -69,7 +69,8 @@ func (l lasting) Connect(ctx context.Context) (mcp.Connection, error) {
 
 func (r *remote) explain(err error) error { return err }
 
-// headerTransport adds the configured headers, for the configured host only, and bounds what is read.
+// headerTransport adds the configured headers, for the configured host only, and limits what is
+// read.
 type headerTransport struct {
 	base         *http.Transport
 	scheme, host string
@@ -94,7 +95,7 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 			t.remote.refused.Store(true)
 		}
 	}
-	// A stream of events lives as long as its session; the SDK bounds each event.
+	// A stream of events lives as long as its session; the SDK limits each event.
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind != "text/event-stream" {
 		response.Body = http.MaxBytesReader(nil, response.Body, maxMessage)

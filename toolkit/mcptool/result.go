@@ -14,29 +14,29 @@ import (
 	"voicebridge/toolkit"
 )
 
-// maxModelText is the limit of what the model receives of a result as text, in runes. The thread keeps
-// all of it.
+// maxModelText limits the text that the model receives of a result, in runes. The thread keeps all
+// of it.
 const maxModelText = 16 << 10
 
-// media keeps the images and sounds of results beside the thread of their call.
+// media saves images and sounds of results with the thread of their call.
 type media interface {
 	SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error)
 }
 
-// keeper reads the result of one call. What it is to show or play goes to media, and the result
-// names it instead of holding its data.
+// keeper reads the result of one call. Images and sounds go to media, and the result refers to them
+// instead of containing their data.
 type keeper struct {
 	ctx   context.Context //nolint:containedctx // of the call, which is over with its result
 	call  toolkit.Call
 	media media
 	log   *slog.Logger
 	kept  int
-	// left are the data that are left out of the result, in Base64.
+	// left are the Base64 data that were left out of the result.
 	left map[string]bool
 }
 
-// result returns a result as the thread keeps it, and as text for the model: what stands in it as
-// text, a word for what does not.
+// result returns a result as the thread stores it, and as text for the model: its text, with a
+// placeholder for everything else.
 func (k *keeper) result(r *mcp.CallToolResult) (output json.RawMessage, text string, err error) {
 	var words []string
 	content := slices.Clone(r.Content)
@@ -66,7 +66,7 @@ func (k *keeper) result(r *mcp.CallToolResult) (output json.RawMessage, text str
 	return output, cutRunes(strings.ToValidUTF8(text, "\uFFFD"), maxModelText), nil
 }
 
-// without leaves the data out of structured content, which repeats what stands in the content.
+// without removes the data from structured content, which repeats the content.
 func (k *keeper) without(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -85,7 +85,7 @@ func (k *keeper) without(value any) any {
 	return value
 }
 
-// replaced stands for a piece of a result.
+// replaced replaces a piece of a result.
 type replaced struct {
 	mcp.Content
 	fields map[string]any
@@ -93,7 +93,8 @@ type replaced struct {
 
 func (r replaced) MarshalJSON() ([]byte, error) { return toolkit.Encode(r.fields), nil }
 
-// content returns a piece of a result in words, and what takes its place in the thread; nil leaves it.
+// content returns a piece of a result as text, and its replacement for the thread; nil leaves it as
+// it is.
 func (k *keeper) content(c mcp.Content) (word string, instead mcp.Content) {
 	switch c := c.(type) {
 	case *mcp.TextContent:
@@ -125,8 +126,8 @@ func (k *keeper) resource(r *mcp.ResourceContents) (word string, instead mcp.Con
 	}
 }
 
-// keep keeps an image or a sound. What cannot be kept is left out, and the result says why: its data
-// would fill the thread for nobody.
+// keep saves an image or a sound. If that fails, its data is left out, and the result says why:
+// nobody could use it in the thread.
 func (k *keeper) keep(kind, uri, mediaType string, data []byte) (word string, instead mcp.Content) {
 	mediaType = cutRunes(strings.ToValidUTF8(mediaType, "\uFFFD"), 100)
 	name := kind

@@ -31,7 +31,8 @@ type server struct {
 	secrets *strings.Replacer
 	closing context.Context // done when all servers are closed
 
-	// old says that the next attempt begins with the older handshake. Used by one attempt at a time.
+	// old means that the next attempt begins with the older handshake. Only one attempt runs at a
+	// time.
 	old bool
 
 	tasks taskTools
@@ -56,8 +57,8 @@ func newServer(closing context.Context, name string, config Server, options Opti
 	}
 }
 
-// secretName is what the names of variables with secrets have in common. The others hold words that
-// stand in many a message.
+// secretName matches the names of variables with secrets. Others contain words that occur in many
+// messages.
 var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|auth|cred|jwt|dsn|connection`)
 
 // withPassword finds the password of an address, as in postgres://user:password@host/.
@@ -69,9 +70,9 @@ const (
 	minSegment = 16
 )
 
-// secretsOf returns a replacer that cuts what may be a secret out of a text: the values of env that are
-// named like one or are addresses with a password, the values of headers, and what stands behind the
-// host of the URL.
+// secretsOf returns a replacer that removes possible secrets from a text: values of env that are
+// named like secrets or are URLs with a password, the values of headers, and the part of the URL
+// after the host.
 func secretsOf(config Server) *strings.Replacer {
 	var secrets []string
 	for name, value := range config.Env {
@@ -89,7 +90,7 @@ func secretsOf(config Server) *strings.Replacer {
 	}
 	secrets = append(secrets, secretsOfURL(config.URL)...)
 	secrets = slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < minSecret })
-	// Of two that begin alike the first one counts.
+	// Of two that begin alike the first counts.
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, secret := range slices.Compact(secrets) {
@@ -98,8 +99,8 @@ func secretsOf(config Server) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// secretsOfURL are the parts of an address that may be secret, as they stand in it and as errors write
-// them: a token may be the password, a part of the path, or in the query.
+// secretsOfURL returns the parts of a URL that may be secret, as written and as errors quote them:
+// a token may be the password, a part of the path, or in the query.
 func secretsOfURL(address string) []string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -123,7 +124,7 @@ func secretsOfURL(address string) []string {
 	return secrets
 }
 
-// explain is the text of an error, without secrets.
+// explain returns the text of an error without secrets.
 func (s *server) explain(err error) string { return s.secrets.Replace(err.Error()) }
 
 // current returns the connection, or why there is none.
@@ -167,14 +168,14 @@ func (s *server) connect(ctx context.Context) bool {
 			s.link, s.offer, s.err = l, offer, nil
 			s.mu.Unlock()
 			s.log.Info("MCP server connected", "type", s.config.Type, "tools", len(offer))
-			if s.closing.Err() != nil { // Close has passed already
+			if s.closing.Err() != nil { // Close came first
 				s.disconnect(errClosed)
 			}
 			return true
 		}
 		l.close(err)
 	}
-	// The newer handshake begins with a question on which an old server may be silent.
+	// The newer handshake begins with a request that old servers may not answer.
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.old = !s.old
 	}
@@ -198,7 +199,8 @@ func (s *server) disconnect(why error) {
 	}
 }
 
-// run connects, calls tried, and keeps the server connected until ctx ends or all servers are closed.
+// run connects, closes tried after the first attempt, and keeps the server connected until ctx ends
+// or all servers are closed.
 func (s *server) run(ctx context.Context, tried func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -219,7 +221,7 @@ func (s *server) run(ctx context.Context, tried func()) {
 			}
 			s.log.Warn("MCP server lost", "error", s.explain(why))
 			s.disconnect(why)
-			// One that dies at once each time is not started again and again without a pause.
+			// A server that dies at once each time is not restarted without a pause.
 			if time.Since(connected) > s.options.MaxBackoff {
 				wait.Reset()
 			}
@@ -238,11 +240,11 @@ func (s *server) run(ctx context.Context, tried func()) {
 	}
 }
 
-// refreshPause is the least time between two listings of a server's tools, however often it says
-// that they have changed.
+// refreshPause is the minimum time between two listings of a server's tools, however often they
+// change.
 const refreshPause = time.Second
 
-// watch returns why the connection ended, or nil when ctx did.
+// watch returns why the connection ended, or nil if ctx did.
 func (s *server) watch(ctx context.Context, l *link) error {
 	var listed time.Time
 	var due <-chan time.Time // nil when the tools need not be listed
@@ -271,7 +273,8 @@ func (s *server) watch(ctx context.Context, l *link) error {
 	}
 }
 
-// refresh lists the tools again. That they are the same is no news: what is told goes to every call.
+// refresh lists the tools again. Unchanged lists are not reported, because every call would be
+// told.
 func (s *server) refresh(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
@@ -293,7 +296,7 @@ func (s *server) refresh(ctx context.Context, l *link) error {
 	return nil
 }
 
-// probe asks the server for a sign of life. An error that it sends is one.
+// probe asks the server for a sign of life. Even an error is one.
 func (s *server) probe(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
@@ -309,8 +312,8 @@ func (s *server) probe(ctx context.Context, l *link) error {
 	return fmt.Errorf("it does not answer: %w", err)
 }
 
-// ask waits for what a request brings, but not longer than ctx. The request alone may: it hangs in
-// a write to a child that does not read, until the connection is closed.
+// ask waits for the result of a request, but no longer than ctx. The request itself may wait
+// longer: it hangs in a write to a child that does not read, until the connection is closed.
 func ask[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -330,7 +333,7 @@ func ask[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	}
 }
 
-// notify sets a signal; one that is set already stays.
+// notify sets a signal unless it is already set.
 func notify(signal chan struct{}) {
 	select {
 	case signal <- struct{}{}:

@@ -15,20 +15,20 @@ import (
 
 // Options of [Open]. The zero value is useful.
 type Options struct {
-	// Logger is told of connections, their ends, and what child processes write to stderr; nil = none.
+	// Logger logs connections, their ends, and what child processes write to stderr; nil = none.
 	Logger *slog.Logger
-	// Version is told to the servers as the version of voicebridge.
+	// Version is sent to the servers as the version of voicebridge.
 	Version string
-	// Pins keeps the definitions of tools that have been seen, over restarts; nil keeps them in
+	// Pins stores the definitions of tools that have been seen, across restarts; nil keeps them in
 	// memory.
 	Pins pins
-	// Media keeps the images and sounds of results; nil leaves their data in the results, which no
-	// model then sees.
+	// Media saves the images and sounds of results; nil leaves their data in the results, where no
+	// model sees it.
 	Media media
-	// ConnectTimeout is the limit of one attempt to connect and list the tools; 0 = 20 s.
+	// ConnectTimeout limits one attempt to connect and list the tools; 0 = 20 s.
 	ConnectTimeout time.Duration
-	// MinBackoff and MaxBackoff are the first and the longest wait before a server is tried again;
-	// 0 = 500 ms and 30 s.
+	// MinBackoff and MaxBackoff are the first and the longest pause before a server is retried; 0 =
+	// 500 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
 	// Changed is called when [Servers.Tools] has changed: a server has listed its tools,
 	// for the first time or again. It must return at once; nil = none.
@@ -46,8 +46,8 @@ type Servers struct {
 	closed  sync.Once
 }
 
-// Open makes the servers that are not disabled. [Servers.Run] connects to them; until then there are
-// no tools. The error is about the configuration. Close must be called.
+// Open prepares the enabled servers. [Servers.Run] connects to them; until then there are no tools.
+// Its error is about the configuration. Close must be called.
 func Open(config Config, options Options) (*Servers, error) {
 	options.ConnectTimeout = cmp.Or(options.ConnectTimeout, 20*time.Second)
 	options.MinBackoff = cmp.Or(options.MinBackoff, 500*time.Millisecond)
@@ -77,10 +77,9 @@ func Open(config Config, options Options) (*Servers, error) {
 	return s, nil
 }
 
-// Run connects to all servers at the same time and keeps them connected: it connects again, with
-// growing waits, what failed or was lost, and lists the tools of a server again when it says that they
-// changed. It blocks until ctx ends or Close is called, closes all connections, and returns nil.
-// Call it once.
+// Run connects to all servers at once and keeps them connected: it reconnects with growing pauses,
+// and lists a server's tools again when the server says that they have changed. It blocks until ctx
+// ends or Close is called, closes all connections, and returns nil. It must be called once.
 func (s *Servers) Run(ctx context.Context) error {
 	var wg, first sync.WaitGroup
 	for _, server := range s.list {
@@ -93,7 +92,7 @@ func (s *Servers) Run(ctx context.Context) error {
 	return s.Close()
 }
 
-// Settled is closed once Run has tried each server for the first time, or was ended before.
+// Settled is closed once Run has tried each server for the first time, or has ended.
 func (s *Servers) Settled() <-chan struct{} { return s.settled }
 
 // Close ends all connections and child processes and waits for them. It may be called more than once.
@@ -109,8 +108,8 @@ func (s *Servers) Close() error {
 	return nil
 }
 
-// Tools returns what the connected servers offer right now, by server and name. A later call may return
-// others; tools that were returned before stay usable.
+// Tools returns what the connected servers offer right now, by server and name. A later call may
+// return others; earlier tools stay usable.
 func (s *Servers) Tools() []toolkit.Entry {
 	var entries []toolkit.Entry
 	seen := map[string]bool{}
@@ -137,13 +136,13 @@ type Status struct {
 	Tools int
 	// Held are the tools that are new or have changed since the server was first seen.
 	Held []Held
-	// Error says why it is not connected; it holds no secret of the configuration.
+	// Error says why it is not connected; it contains no secrets of the configuration.
 	Error string
 }
 
-// Held is a tool that is not offered as its server has it now.
+// Held is a tool that is not offered in its current form.
 type Held struct {
-	// Tool is its definition as the server has it now, with the name under which it is, or would be, offered.
+	// Tool is its current definition, with the name under which it is, or would be, offered.
 	Tool toolkit.Definition
 	// Why says why it is held, and what the operator can do, as a sentence.
 	Why string

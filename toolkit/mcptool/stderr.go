@@ -15,8 +15,8 @@ const (
 	lineBurst   = 100
 )
 
-// lineLog is the stderr of a child: each line is logged, long ones cut, floods dropped and counted.
-// It is written to by one goroutine.
+// lineLog is a child's stderr: each line is logged, long ones are cut, floods dropped and counted.
+// Only one goroutine writes to it.
 type lineLog struct {
 	log     *slog.Logger
 	secrets *strings.Replacer
@@ -26,7 +26,7 @@ type lineLog struct {
 	dropped int
 }
 
-// Write implements io.Writer. It never fails: that would stop the child.
+// Write implements io.Writer. It never fails, because that would stop the child.
 func (l *lineLog) Write(data []byte) (int, error) {
 	for rest := data; len(rest) > 0; {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))

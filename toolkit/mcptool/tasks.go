@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// taskTools are the tools of a server that run as tasks only (MCP specification 2025-11-25, tasks:
-// execution.taskSupport is "required"). A plain call of one is an error, and the SDK neither runs tasks
-// nor tells which tools need one; so this is read from what the server sends.
+// taskTools are a server's tools that run only as tasks (MCP specification 2025-11-25, tasks:
+// execution.taskSupport is "required"). A plain call of one fails, and the SDK neither runs tasks
+// nor says which tools need one; so this is read from what the server sends.
 type taskTools struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
 
-// has reports whether a tool runs as a task only.
+// has reports whether a tool runs only as a task.
 func (t *taskTools) has(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.names[name]
 }
 
-// read looks into one message of the server.
+// read examines one message from the server.
 func (t *taskTools) read(message []byte) {
 	if !bytes.Contains(message, []byte(`"taskSupport"`)) {
 		return
@@ -53,7 +53,8 @@ func (t *taskTools) read(message []byte) {
 }
 
 // messages passes on what is read from a server, and shows each message to the taskTools before the
-// reader has all of it: one on a line, behind the "data:" of an event, or, when whole is set, one in all.
+// reader has all of it: one per line, after the "data:" of an event, or, if whole is set, one in
+// all.
 type messages struct {
 	io.ReadCloser
 	tasks *taskTools

@@ -21,18 +21,18 @@ const (
 	maxHost = 253 // RFC 1035, section 2.3.4
 )
 
-// refusal is why the guard lets a request not through, in words for the model. They hold no
-// address that a name led to: names inside of a private network are nobody's business.
+// refusal says why the guard blocks a request, in words for the model. It does not contain the
+// address to which a name resolved: a private network's names are nobody's business.
 type refusal struct{ reason string }
 
 func (r *refusal) Error() string { return r.reason }
 
 func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
-// closed are public addresses that are special all the same.
+// closed are public addresses that are nevertheless special.
 var closed = []netip.Prefix{
-	// Metadata and agent endpoint of Azure's hosts: a public address that each virtual
-	// machine reaches without leaving its host.
+	// Metadata and agent endpoint on Azure: a public address that each virtual machine reaches
+	// without leaving its host.
 	netip.MustParsePrefix("168.63.129.16/32"),
 }
 
@@ -53,9 +53,8 @@ func newAddresses(c Config) *addresses {
 	}
 }
 
-// control is a [net.Dialer]'s hook: it sees each address after the name was resolved and
-// before the connection is made, so neither a redirect nor a second answer of a name server
-// gets around it.
+// control is a [net.Dialer]'s hook: it sees each address after name resolution and before the
+// connection, so that neither redirects nor changing DNS answers get around it.
 func (a *addresses) control(network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return refuse("connections of the kind %s are not allowed", network)
@@ -77,7 +76,7 @@ func (a *addresses) checkPort(port uint16) error {
 	return nil
 }
 
-// check refuses what is not public, unless the operator allows it.
+// check rejects addresses that are not public, unless the operator allows them.
 func (a *addresses) check(addr netip.Addr) error {
 	contains := func(p netip.Prefix) bool { return p.Contains(addr) }
 	switch {
@@ -94,12 +93,12 @@ func (a *addresses) check(addr netip.Addr) error {
 
 var errClosed = &refusal{"the address is not a public one, or is closed by the operator"}
 
-// isOwn reports whether the address is one of this machine, whose services may trust it, or
-// lies in its own IPv6 network, where machines have public addresses behind a firewall.
+// isOwn reports whether the address belongs to this machine, whose services may trust it, or to its
+// own IPv6 network, where machines have public addresses behind a firewall.
 func (a *addresses) isOwn(addr netip.Addr) bool {
 	interfaces, err := a.own()
 	if err != nil {
-		return true // not known to be another machine's
+		return true // cannot be ruled out
 	}
 	for _, i := range interfaces {
 		prefix, err := netip.ParsePrefix(i.String())
@@ -114,14 +113,14 @@ func (a *addresses) isOwn(addr netip.Addr) bool {
 	return false
 }
 
-// numeric is a last label that makes a host an IPv4 address for some programs: 127.1,
+// numeric matches a last label that makes a host an IPv4 address for some programs: 127.1,
 // 2130706433, 0x7f.1, 0177.0.0.1 (WHATWG URL, "ends in a number").
 var numeric = regexp.MustCompile(`^(0[xX][0-9a-fA-F]*|[0-9]+)$`)
 
-// plainHost are the characters of a name; what else a URL allows has no use in one.
+// plainHost matches the characters of a name; others that a URL allows are useless in one.
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// parseURL reads and checks a URL of a model. The host of the result is in ASCII.
+// parseURL parses and checks a model's URL. The host of the result is in ASCII.
 func (a *addresses) parseURL(raw string) (*url.URL, error) {
 	raw = strings.TrimSpace(raw)
 	if len(raw) > maxURL {
@@ -129,7 +128,7 @@ func (a *addresses) parseURL(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		// The parser's words repeat the URL, which may hold a secret.
+		// The parser's message repeats the URL, which may contain a secret.
 		if inner := errors.Unwrap(err); inner != nil && len(inner.Error()) < 100 {
 			err = inner
 		} else {
@@ -144,8 +143,8 @@ func (a *addresses) parseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkURL refuses what can be refused before a name is resolved, and writes the host in
-// ASCII. It is asked for each redirect too.
+// checkURL rejects what can be rejected before a name is resolved, and writes the host in ASCII. It
+// is called for each redirect, too.
 func (a *addresses) checkURL(u *url.URL) error {
 	var fallback uint16
 	switch u.Scheme {
@@ -159,7 +158,7 @@ func (a *addresses) checkURL(u *url.URL) error {
 		return refuse("URLs of the scheme %.20q are not allowed, only http and https", u.Scheme)
 	}
 	if u.User != nil {
-		return refuse("the URL must not hold a user name or a password")
+		return refuse("the URL must not contain a user name or a password")
 	}
 	if u.Opaque != "" || u.Hostname() == "" {
 		return refuse("the URL has no host")
@@ -168,7 +167,7 @@ func (a *addresses) checkURL(u *url.URL) error {
 	if text := u.Port(); text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 {
-			return refuse("the port %.10q is not one", text)
+			return refuse("the port %.10q is not valid", text)
 		}
 		port = uint16(n)
 	}
@@ -191,8 +190,8 @@ func (a *addresses) checkURL(u *url.URL) error {
 	return nil
 }
 
-// escapeQuery writes in ASCII what would otherwise stand as it is in the first line of the
-// request, where a space has a meaning.
+// escapeQuery encodes as ASCII what would otherwise be sent as it is in the first line of the
+// request, where spaces have a meaning.
 func escapeQuery(raw string) string {
 	var b strings.Builder
 	for _, c := range []byte(raw) {
@@ -209,7 +208,7 @@ func escapeQuery(raw string) string {
 func (a *addresses) checkHost(host string) (string, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if addr.Zone() != "" {
-			return "", refuse("the host must not hold a zone")
+			return "", refuse("the host must not contain a zone")
 		}
 		return host, a.check(addr)
 	}

@@ -34,45 +34,45 @@ const (
 	defaultUserAgent = "Mozilla/5.0 (compatible; voicebridge)"
 )
 
-// Upper bounds of the limits: a result must fit into what a router lets through.
+// Upper bounds of the limits: a result must fit into what a router accepts.
 const (
 	maxMaxBody    = 400 << 10
 	maxMaxPage    = 8 << 20
 	maxConcurrent = 256
 )
 
-// Config is what an operator sets. The zero value is useful: the guarded tools with the
-// strictest rules, and no search.
+// Config configures the tools. The zero value is useful: the guarded tools with the strictest
+// rules, and no search.
 type Config struct {
-	// Provider names the search service; empty takes the first that is configured, in
-	// the order SearXNG, Exa, Tavily, Brave.
+	// Provider names the search service; empty means the first that is configured of SearXNG, Exa,
+	// Tavily, Brave.
 	Provider string
-	// SearXNGURL is the address of a SearXNG instance, such as http://localhost:8888. It
-	// may be a private one: searches go there, requests of a model never do.
+	// SearXNGURL is the address of a SearXNG instance, such as http://localhost:8888. It may be
+	// private: searches go there, requests of a model never do.
 	SearXNGURL string
-	// The keys of the services that need one. They are sent to their service and stand
-	// nowhere else, neither in results nor in errors.
+	// The keys of services that need one. They are sent to their service and appear nowhere else,
+	// neither in results nor in errors.
 	ExaKey, TavilyKey, BraveKey string
 	// Addresses of these services; empty means the public ones.
 	ExaURL, TavilyURL, BraveURL string
 
-	// AllowPrefixes are networks that are open although they are not public, such as
-	// 10.1.2.0/24 or ::1/128.
+	// AllowPrefixes are networks that are allowed although they are not public, such as 10.1.2.0/24
+	// or ::1/128.
 	AllowPrefixes []netip.Prefix
-	// DenyPrefixes are closed although they are public. They win over AllowPrefixes.
+	// DenyPrefixes are denied although they are public. They take precedence over AllowPrefixes.
 	DenyPrefixes []netip.Prefix
-	// AllowPorts are open besides 80 and 443.
+	// AllowPorts are allowed besides 80 and 443.
 	AllowPorts []uint16
 
-	// Timeout is the limit of one request and of one search; 0 = 25 s.
+	// Timeout limits one request and one search; 0 = 25 s.
 	Timeout time.Duration
-	// MaxBody is how many bytes of an answer the http tool reads; 0 = 256 KiB.
+	// MaxBody limits how many bytes of an answer the http tool reads; 0 = 256 KiB.
 	MaxBody int
-	// MaxPage is how many bytes of a page webContent reads; 0 = 2 MiB.
+	// MaxPage limits how many bytes of a page webContent reads; 0 = 2 MiB.
 	MaxPage int
-	// MaxConcurrent is how many guarded requests run at a time; 0 = 16. More wait.
+	// MaxConcurrent limits how many guarded requests run at a time; 0 = 16. Others wait.
 	MaxConcurrent int
-	// UserAgent is sent unless the model sets one; empty means a name of ours.
+	// UserAgent is sent unless the model sets one; empty means our own.
 	UserAgent string
 
 	// resolver and ownAddresses are the system's unless a test sets them.
@@ -81,13 +81,13 @@ type Config struct {
 	now          func() time.Time
 }
 
-// String names the search service and no key.
+// String shows the search service but no keys.
 func (c Config) String() string {
 	return fmt.Sprintf("webtools.Config{provider: %q, allow: %v, deny: %v, ports: %v}",
 		c.provider(), c.AllowPrefixes, c.DenyPrefixes, c.AllowPorts)
 }
 
-// GoString is [Config.String], so that %#v shows no key either.
+// GoString is [Config.String], so that %#v shows no keys either.
 func (c Config) GoString() string { return c.String() }
 
 // LogValue implements [slog.LogValuer] without the keys.
@@ -114,7 +114,7 @@ func (c Config) Validate() error {
 	}
 	for _, key := range []struct{ name, value string }{{"Exa", c.ExaKey}, {"Tavily", c.TavilyKey}, {"Brave", c.BraveKey}} {
 		if strings.ContainsFunc(key.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			wrong("key of %s: it holds characters that no key has (a space, a line break?)", key.name)
+			wrong("key of %s: it contains characters that keys never have (a space, a line break?)", key.name)
 		}
 	}
 	for _, p := range slices.Concat(c.AllowPrefixes, c.DenyPrefixes) {
@@ -140,7 +140,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.UserAgent != "" && !validValue(c.UserAgent) {
-		wrong("user agent: it holds characters that cannot be sent")
+		wrong("user agent: it contains characters that cannot be sent")
 	}
 	return errors.Join(problems...)
 }
@@ -154,12 +154,12 @@ func checkBase(value string) error {
 		return errors.New("it must be of the form https://host/path")
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("it must not hold a user, a query or a fragment")
+		return errors.New("it must not contain a user, a query or a fragment")
 	}
 	return nil
 }
 
-// provider is the name of the search service, empty when there is none.
+// provider returns the name of the search service, empty if there is none.
 func (c Config) provider() string {
 	switch {
 	case c.Provider != "":

@@ -19,9 +19,9 @@ const (
 	sideBySide    = 5 // urls of one call
 	contentBudget = 400 << 10
 	maxPageURL    = 2 << 10
-	// reserve is the time that is kept back from the call's for the pages that were read.
+	// reserve is the part of the call's time that is kept for the pages already read.
 	reserve = time.Second
-	// pageTimeout is the limit of one page's coming, so that a slow one leaves room for the rest.
+	// pageTimeout limits fetching one page, so that a slow one leaves time for the rest.
 	pageTimeout = 12 * time.Second
 )
 
@@ -37,7 +37,7 @@ type contentInput struct {
 	LiveCrawl     string   `json:"livecrawl"`
 }
 
-// pageOutput is one page, or why there is none.
+// pageOutput is one page, or why it failed.
 type pageOutput struct {
 	URL           string `json:"url"`
 	Title         string `json:"title,omitempty"`
@@ -45,7 +45,7 @@ type pageOutput struct {
 	SiteName      string `json:"siteName,omitempty"`
 	PublishedDate string `json:"publishedDate,omitempty"`
 	Text          string `json:"text"`
-	// Truncated says that the page has more text.
+	// Truncated means that the page has more text.
 	Truncated bool   `json:"truncated,omitempty"`
 	Error     string `json:"error,omitempty"`
 }
@@ -58,7 +58,7 @@ type contentOutput struct {
 func newContent(c Config, g *guard) tool {
 	t := contentTool{
 		guard: g, limit: c.MaxPage, timeout: min(pageTimeout, c.Timeout),
-		// To read a page takes a processor for a moment; half of them stay free for calls.
+		// Reading a page occupies a processor for a moment; half of them stay free for calls.
 		readers: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	return tool{
@@ -130,8 +130,8 @@ func pages(n int) string {
 	return fmt.Sprintf("%d pages", n)
 }
 
-// readAll reads the pages side by side and returns when all have ended. done is told after
-// each one, by this goroutine.
+// readAll reads the pages concurrently and returns when all have ended. It calls done after each
+// one, on this goroutine.
 func (t contentTool) readAll(ctx context.Context, urls []string, fresh bool, done func(int) bool) []pageOutput {
 	work := make(chan int, len(urls))
 	for i := range urls {
@@ -155,7 +155,7 @@ func (t contentTool) readAll(ctx context.Context, urls []string, fresh bool, don
 	return results
 }
 
-// readOne never fails: what went wrong stands in the page.
+// readOne never fails: errors are in the page.
 func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (page pageOutput) {
 	page.URL = cutBytes(clean(address), maxPageURL)
 	header := http.Header{
@@ -194,7 +194,7 @@ func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (p
 	return page
 }
 
-// readSafely keeps a page that breaks a library from breaking the process: this goroutine is
+// readSafely keeps a page that makes a library panic from crashing the process: this goroutine is
 // not the router's.
 func readSafely(resp *response) (a article, err error) {
 	defer func() {
@@ -205,7 +205,7 @@ func readSafely(resp *response) (a article, err error) {
 	return readPage(resp.url, resp.header, resp.body)
 }
 
-// contentResult cuts the pages and fails when none of them could be read.
+// contentResult cuts the pages and fails if none of them could be read.
 func contentResult(results []pageOutput, limit int) (*toolkit.Result, error) {
 	failed := 0
 	var reasons []string

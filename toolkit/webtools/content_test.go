@@ -131,7 +131,7 @@ func TestWebContentPages(t *testing.T) {
 	}{
 		"/utf16":  {max: 100, text: "Grüße aus Köln an alle, die dort wohnen."},
 		"/text":   {max: 7, text: "üüüüüüü", truncated: true},
-		"/pdf":    {max: 100, err: "it is no text: application/pdf"},
+		"/pdf":    {max: 100, err: "it is not text: application/pdf"},
 		"/empty":  {max: 100, err: "no text that can be read"},
 		"/script": {max: 100, err: "no text that can be read"},
 		"/deep":   {max: 100, text: "deep text"},

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// A parser of HTML repairs what it reads, and a few bytes can make it build a great deal:
-// 27 kB with many unclosed <b> become a tree of 1.5 million nodes, and 250 kB of repeated
-// <body> take half a minute. So a page is written anew before it is parsed, with the elements
-// and attributes that matter for its text, and only as much of it as a tree has room for.
+// An HTML parser repairs what it reads, and a few bytes can make it build a great deal: 27 kB with
+// many unclosed <b> become a tree of 1.5 million nodes, and 250 kB of repeated <body> take half a
+// minute. So a page is rewritten before it is parsed, with only the elements and attributes that
+// matter for its text, and no more than a tree has room for.
 
 const (
-	// maxNodes is about how many nodes a page's tree may have; a long article has 50,000.
+	// maxNodes is roughly how many nodes a page's tree may have; a long article has 50,000.
 	maxNodes = 120_000
 	// repairCost is how many nodes the parser may make to close one formatting element in
 	// the wrong place (HTML standard, adoption agency algorithm).
 	repairCost = 8
-	// maxSame is how often the parser opens equal formatting elements again.
+	// maxSame is how often the parser reopens equal formatting elements.
 	maxSame      = 3
 	maxAttribute = 2 << 10
 	maxStack     = 256
@@ -30,17 +30,17 @@ var kept = atomSet(
 		"ul ol li dl dt dd figure figcaption table caption thead tbody tfoot tr td th a b strong i em code kbd samp var cite q dfn abbr " +
 		"time address sub sup del ins mark details summary form fieldset button")
 
-// dropped are the elements that go with their content.
+// dropped are the elements that are removed with their content.
 var dropped = atomSet("script style svg template noscript noembed noframes iframe object canvas audio video select textarea plaintext xmp")
 
-// formatting are the kept elements that the parser opens again after they were cut short.
+// formatting are the kept elements that the parser reopens after they were cut short.
 var formatting = atomSet("a b strong i em code")
 
 // void are the kept elements without an end.
 var void = atomSet("meta br hr")
 
-// attributes are those that are written: for links, dates, metadata, and to tell content
-// from what surrounds it.
+// attributes are those that are written: for links, dates and metadata, and to tell content from
+// its surroundings.
 var attributes = map[string]bool{
 	"id": true, "class": true, "role": true, "hidden": true, "aria-hidden": true, "style": true, "itemprop": true, "rel": true,
 	"property": true, "name": true, "content": true, "href": true, "datetime": true, "lang": true,
@@ -54,16 +54,16 @@ func atomSet(names string) map[atom.Atom]bool {
 	return set
 }
 
-// filter writes a page anew.
+// filter rewrites a page.
 type filter struct {
 	out  strings.Builder
 	cost int
-	// stack are the elements that are open, as far as the source says: what the parser
-	// closes by itself stays on it.
+	// stack are the open elements according to the source: what the parser closes by itself stays
+	// on it.
 	stack []atom.Atom
 	// unclosed counts the formatting elements without an end, by name, up to maxSame.
 	unclosed map[atom.Atom]int
-	// once are the elements of which there is one: html, head, body, title.
+	// once are the elements that occur only once: html, head, body, title.
 	once map[atom.Atom]bool
 }
 
@@ -114,8 +114,8 @@ func filterPage(source string) (page string, cut bool) {
 	}
 }
 
-// start reads a start tag with the attributes that are kept, each once. linked says that it
-// begins a script with metadata (JSON-LD).
+// start reads a start tag with the kept attributes, each once. linked means that it begins a script
+// with metadata (JSON-LD).
 func (f *filter) start(z *html.Tokenizer, skipping bool) (token html.Token, linked bool) {
 	name, more := z.TagName()
 	token.DataAtom = atom.Lookup(name)
@@ -147,7 +147,7 @@ func (f *filter) metadata(z *html.Tokenizer) {
 	}
 	text := string(z.Raw())
 	f.cost += 2
-	// The end tag that follows is not kept; neither is a comment's begin, after which the
+	// The following end tag is not kept; neither is the beginning of a comment, after which the
 	// parser would look for the end elsewhere.
 	if !strings.Contains(text, "<!--") {
 		f.out.WriteString(`<script type="application/ld+json">` + text + `</script>`)
@@ -182,8 +182,8 @@ func (f *filter) open(token html.Token) {
 	f.push(a)
 }
 
-// push keeps the stack short: the end of an element that is no longer on it costs too much in
-// the estimate, not too little.
+// push keeps the stack short: the end of an element that is no longer on it makes the estimate too
+// high, not too low.
 func (f *filter) push(a atom.Atom) {
 	if last := len(f.stack) - 1; last >= 0 && f.stack[last] == a && !formatting[a] && a != atom.Div && a != atom.Span {
 		return // such as <li>: it ends the one before
@@ -219,8 +219,8 @@ func (f *filter) close(a atom.Atom) {
 	f.out.WriteString("</" + a.String() + ">")
 }
 
-// reopened is how many formatting elements the parser may open again before the next node:
-// those that have no end and were, or may have been, cut short by another element.
+// reopened is how many formatting elements the parser may reopen before the next node: those that
+// have no end and were, or may have been, cut short by another element.
 func (f *filter) reopened() int {
 	n := 0
 	for _, open := range f.unclosed {

@@ -18,7 +18,7 @@ const (
 	connectTimeout    = 10 * time.Second
 )
 
-// guard is the client for everything that a model asks for. It is safe for concurrent use.
+// guard is the client for everything that a model requests. It is safe for concurrent use.
 type guard struct {
 	addresses *addresses
 	client    *http.Client
@@ -32,10 +32,10 @@ func newGuard(c Config) *guard {
 	g.client = &http.Client{
 		CheckRedirect: g.checkRedirect,
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy of the environment would connect in our place, unguarded
+			Proxy:                  nil, // a proxy from the environment would connect in our place, unguarded
 			DialContext:            dialer.DialContext,
 			ForceAttemptHTTP2:      true,
-			DisableKeepAlives:      true, // no socket to a stranger stays open, and none is shared between owners
+			DisableKeepAlives:      true, // no connection to a stranger stays open, and none is shared between owners
 			TLSHandshakeTimeout:    connectTimeout,
 			MaxResponseHeaderBytes: maxResponseHeader,
 		},
@@ -49,7 +49,7 @@ type request struct {
 	url    string
 	header http.Header
 	body   []byte
-	limit  int // bytes of the body that are read
+	limit  int // bytes of the body to read
 }
 
 // response is its answer.
@@ -62,7 +62,7 @@ type response struct {
 	cut    bool // the body is longer
 }
 
-// fetch does one request with its redirects. Errors are words for the model, or wrap
+// fetch makes one request with its redirects. Errors are in words for the model, or wrap
 // [context.Canceled].
 func (g *guard) fetch(ctx context.Context, r request) (*response, error) {
 	target, err := g.addresses.parseURL(r.url)
@@ -101,7 +101,7 @@ func (g *guard) fetch(ctx context.Context, r request) (*response, error) {
 	return &response{url: resp.Request.URL, status: resp.StatusCode, reason: reason, header: resp.Header, body: body, cut: cut}, nil
 }
 
-// readUpTo reads limit bytes at most, and reports whether there are more.
+// readUpTo reads at most limit bytes, and reports whether there are more.
 func readUpTo(r io.Reader, limit int) (data []byte, more bool, err error) {
 	data, err = io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if len(data) > limit {
@@ -110,7 +110,7 @@ func readUpTo(r io.Reader, limit int) (data []byte, more bool, err error) {
 	return data, false, err
 }
 
-// harmless are the request headers that another origin may see as well.
+// harmless are the request headers that other origins may see.
 var harmless = map[string]bool{"Accept": true, "Accept-Language": true, "User-Agent": true}
 
 // checkRedirect is the client's hook before it follows a redirect.
@@ -126,8 +126,8 @@ func (g *guard) checkRedirect(req *http.Request, via []*http.Request) error {
 		return nil
 	}
 	if req.Body != nil && req.Body != http.NoBody {
-		// What was meant for one origin is not sent to another. The model gets the
-		// redirect and can decide.
+		// What was meant for one origin is not sent to another. The model gets the redirect and can
+		// decide.
 		return http.ErrUseLastResponse
 	}
 	for name := range req.Header {
@@ -138,7 +138,7 @@ func (g *guard) checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// leaves reports whether a chain of requests has ever left the origin of its first.
+// leaves reports whether a chain of requests has ever left its first origin.
 func leaves(chain []*http.Request) bool {
 	for i := range chain[1:] {
 		if !sameOrigin(chain[i].URL, chain[i+1].URL) {
@@ -148,7 +148,7 @@ func leaves(chain []*http.Request) bool {
 	return false
 }
 
-// sameOrigin also takes the step from http to https on the usual ports.
+// sameOrigin also accepts the step from http to https on the usual ports.
 func sameOrigin(from, to *url.URL) bool {
 	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
 		return false
@@ -168,9 +168,9 @@ func portOf(u *url.URL) string {
 	}
 }
 
-// failure is why a request that was let through has failed, in words for the model. Its
-// cause is kept for errors.Is and does not show: it may hold the URL with a secret in its
-// query, or the address of a name server.
+// failure says why an allowed request failed, in words for the model. Its cause is kept for
+// errors.Is but not shown: it may contain the URL with a secret in its query, or the address of a
+// name server.
 type failure struct {
 	words string
 	cause error
@@ -204,7 +204,7 @@ func explain(err error, host string) error {
 }
 
 func reasonOf(err error, host string) string {
-	if op, ok := errors.AsType[*net.OpError](err); ok { // its words hold addresses
+	if op, ok := errors.AsType[*net.OpError](err); ok { // its text contains addresses
 		if op.Op == "dial" {
 			return "no connection to " + host + " could be made"
 		}

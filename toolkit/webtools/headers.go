@@ -15,12 +15,11 @@ const (
 	maxModelHeaders = 2 << 10  // of what the model receives of a long answer
 )
 
-// own are fields that the client writes itself: what the model says is left out without a
-// word, since it means the same.
+// own are fields that the client writes itself; the model's are ignored, since they mean the same.
 var ownHeaders = []string{"Accept-Encoding", "Content-Length"}
 
-// forbidden are fields that change where a request goes, how it is framed, or who seems to
-// have sent it (RFC 9110, sections 7.2 and 7.6; RFC 7239; and their common relatives).
+// forbidden are fields that change where a request goes, how it is framed, or who seems to have
+// sent it (RFC 9110, sections 7.2 and 7.6; RFC 7239; and their common relatives).
 var forbiddenHeaders = []string{
 	"Connection", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -31,8 +30,8 @@ var forbiddenHeaders = []string{
 
 var forbiddenPrefixes = []string{"Proxy-", "Sec-", "X-Forwarded-"}
 
-// requestHeader checks the header fields that a model wants to send. Errors name the field
-// and never its value.
+// requestHeader checks the headers that a model wants to send. Errors name the field but never its
+// value.
 func requestHeader(fields map[string]string) (http.Header, error) {
 	if len(fields) > maxHeaders {
 		return nil, refuse("headers: there are %d fields, the limit is %d", len(fields), maxHeaders)
@@ -51,7 +50,7 @@ func requestHeader(fields map[string]string) (http.Header, error) {
 		case slices.Contains(forbiddenHeaders, canonical), slices.ContainsFunc(forbiddenPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) }):
 			return nil, refuse("headers: %.60s must not be set", canonical)
 		case !validValue(value):
-			return nil, refuse("headers: the value of %.60s holds characters that cannot be sent", canonical)
+			return nil, refuse("headers: the value of %.60s contains characters that cannot be sent", canonical)
 		case header[canonical] != nil:
 			return nil, refuse("headers: %.60s is given twice", canonical)
 		}
@@ -65,12 +64,12 @@ func requestHeader(fields map[string]string) (http.Header, error) {
 
 func validValue(value string) bool { return httpguts.ValidHeaderFieldValue(value) }
 
-// usefulHeaders are the fields of an answer that a model can use; they come first when there is no
-// room for all.
+// usefulHeaders are the response headers that a model can use; they come first if there is no room
+// for all.
 var usefulHeaders = []string{"content-type", "location", "retry-after", "www-authenticate", "link", "etag", "last-modified", "content-length", "date"}
 
-// responseHeader returns the fields with their names in lower case, several values of one
-// joined by commas, as far as limit bytes go.
+// responseHeader returns the fields with lower-case names, repeated values joined by commas, up to
+// limit bytes.
 func responseHeader(header http.Header, limit int) map[string]string {
 	byName := make(map[string]string, len(header))
 	names := make([]string, 0, len(header))

@@ -11,15 +11,15 @@ import (
 
 const (
 	defaultHTTPTimeout = 10 * time.Second
-	// maxModelOutput is how many bytes of a result the model receives: a router's limit
-	// is 64 KiB, and a long text is slow to listen to.
+	// maxModelOutput limits what the model receives of a result, in bytes: a router's limit is 64
+	// KiB, and a long text is slow to listen to.
 	maxModelOutput = 48 << 10
 	maxReason      = 100
 )
 
-// httpSchema has the default and the longest timeout to be filled in. A longer one is taken, too, and
-// cut: a maximum of the schema would refuse it, and conversations hold what earlier limits allowed.
-// The order of the fields is the order in which models fill them.
+// httpSchema is completed with the default and the longest timeout. A longer one is accepted and
+// reduced: a maximum in the schema would reject it, and conversations contain what earlier limits
+// allowed. Models fill the fields in this order.
 const httpSchema = `{"type":"object","properties":{
 "url":{"type":"string","minLength":1,"maxLength":8192,"description":"Full address, beginning with https:// or http://"},
 "method":{"type":"string","enum":["GET","POST","PUT","DELETE","PATCH","HEAD","OPTIONS"],"default":"GET","description":"HTTP method"},
@@ -36,7 +36,7 @@ type httpInput struct {
 	Timeout float64           `json:"timeout"` // milliseconds
 }
 
-// httpOutput is what a thread keeps. The names are those of fetch in a browser.
+// httpOutput is what a thread stores. The names are those of fetch in a browser.
 type httpOutput struct {
 	Status     int               `json:"status"`
 	StatusText string            `json:"statusText"`
@@ -44,7 +44,7 @@ type httpOutput struct {
 	Body       string            `json:"body"`
 	OK         bool              `json:"ok"`
 	URL        string            `json:"url"`
-	// Truncated says that the body is longer.
+	// Truncated means that the body is longer.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func newHTTP(c Config, g *guard) requestTool {
 // requestTool is the tool http, which knows what each request is for.
 type requestTool struct{ tool }
 
-// Writes implements [toolkit.Writer]: all requests write but GET and HEAD (RFC 9110, 9.2.1).
+// Writes implements [toolkit.Writer]: all requests but GET and HEAD write (RFC 9110, 9.2.1).
 func (requestTool) Writes(arguments string) bool {
 	var in httpInput
 	if err := decode([]byte(arguments), &in); err != nil {
@@ -147,7 +147,7 @@ func httpResult(resp *response, method string, limit int) (*toolkit.Result, erro
 	}), nil
 }
 
-// describe says what a body is that is no text.
+// describe describes a body that is not text.
 func describe(resp *response) string {
 	size := fmt.Sprintf("%d bytes", len(resp.body))
 	if resp.cut {
@@ -156,9 +156,9 @@ func describe(resp *response) string {
 	return fmt.Sprintf("[binary: %s, %s]", mediaType(resp.header, resp.body), size)
 }
 
-// forModel makes a result of the whole output and, when that is too long for a model, of
-// what shorten makes of it. It is asked first for a text of 0 bytes, and then for as many as
-// are left, divided by texts.
+// forModel makes a result of the whole output and, if that is too long for a model, of a shortened
+// one. shorten is called first for 0 bytes of text, and then for the remaining bytes divided by
+// texts.
 func forModel(whole any, texts int, shorten func(room int) any) *toolkit.Result {
 	result := &toolkit.Result{Output: toolkit.Encode(whole)}
 	if len(result.Output) > maxModelOutput {
@@ -168,7 +168,7 @@ func forModel(whole any, texts int, shorten func(room int) any) *toolkit.Result 
 	return result
 }
 
-// fitBytes shortens text so that it takes n bytes at most as a JSON string, without quotes.
+// fitBytes shortens text so that it takes at most n bytes in a JSON string, without quotes.
 func fitBytes(text string, n int) string {
 	for i, r := range text {
 		switch {

@@ -18,11 +18,10 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// minArticle is how many characters an article must have; with fewer, all of the page is
-// taken.
+// minArticle is how many characters an article must have; if it has fewer, the whole page is used.
 const minArticle = 200
 
-// article is what there is to read on a page.
+// article is the readable part of a page.
 type article struct {
 	title, author, site, published string
 	text                           string
@@ -31,13 +30,13 @@ type article struct {
 
 var errNoText = errors.New("the page has no text that can be read; it may need a browser")
 
-// readPage turns the body of an answer into text. Errors are words for the model. It may
-// panic on pages that the libraries do not expect.
+// readPage turns the body of an answer into text. Errors are in words for the model. It may panic
+// on pages that the libraries do not expect.
 func readPage(address *url.URL, header http.Header, body []byte) (article, error) {
 	text, ok := textOf(header, body)
 	kind := mediaType(header, body)
 	if !ok {
-		return article{}, fmt.Errorf("it is no text: %.60s", kind)
+		return article{}, fmt.Errorf("it is not text: %.60s", kind)
 	}
 	var a article
 	if isHTML(kind) {
@@ -80,11 +79,12 @@ func readHTML(address *url.URL, source string) article {
 	return a
 }
 
-// maxIndent is how deep lists and quotations may nest. Markdown indents every line of an inner
-// one, once for each that is around it.
+// maxIndent is how deep lists and quotations may be nested. Markdown indents every line of an inner
+// one, once for each outer one.
 const maxIndent = 8
 
-// maxColumns is how wide a table may be: Markdown gives every row as many cells as the longest.
+// maxColumns limits the width of a table: Markdown gives every row as many cells as the longest
+// has.
 const maxColumns = 30
 
 var (
@@ -92,25 +92,25 @@ var (
 	tableRows = atomSet("table thead tbody tfoot tr td th caption")
 )
 
-// maxWork bounds the sum over all nodes of a tree of their weight times their depth. Who looks
-// for the article reads all text below each element, so that text is read as often as it is deep:
+// maxWork limits the sum over all nodes of a tree of their weight times their depth. Finding the
+// article means reading all text below each element, so that text is read as often as it is deep:
 // two megabytes in 490 elements took 17 seconds. A long article of 400 kB in 30 elements is at a
 // third of this.
 const maxWork = 32 << 20
 
-// nodeWeight is what a node weighs besides its text, in bytes.
+// nodeWeight is a node's weight besides its text, in bytes.
 const nodeWeight = 8
 
-// flatten brings a tree into the form that readers need. short says that something of the page was
-// left out.
+// flatten brings a tree into a form that readers need. short means that part of the page was left
+// out.
 func flatten(doc *html.Node) (short bool) {
 	f := flattener{layout: layoutTables(doc), room: maxWork}
 	f.flatten(doc, location{})
 	return f.short
 }
 
-// layoutTables are the tables that hold others. Markdown has none of these, and the converter
-// tries twice for each level, so that eight of them take 256 times as long as one.
+// layoutTables are tables that contain others. Markdown has no such thing, and the converter tries
+// twice for each level, so that eight of them take 256 times as long as one.
 func layoutTables(doc *html.Node) map[*html.Node]bool {
 	found := map[*html.Node]bool{}
 	var walk func(node, around *html.Node)
@@ -129,7 +129,7 @@ func layoutTables(doc *html.Node) map[*html.Node]bool {
 	return found
 }
 
-// flattener turns what nests too deep, and tables that Markdown has no form for, into plain
+// flattener turns what is nested too deep, and tables that Markdown cannot express, into plain
 // blocks, and leaves out what a tree has no room for.
 type flattener struct {
 	layout map[*html.Node]bool
@@ -137,8 +137,8 @@ type flattener struct {
 	short  bool // something was left out
 }
 
-// location is where a node is: how deep in all, how deep in lists and the like, and whether the
-// rows and cells around it are no table's.
+// location is where a node is: its total depth, its depth in lists and the like, and whether the
+// rows and cells around it belong to no table.
 type location struct {
 	depth, indent int
 	plain         bool
@@ -167,7 +167,7 @@ func (f *flattener) flatten(node *html.Node, at location) {
 	}
 }
 
-// take takes the room for a node, and says whether there was some; a text is shortened to it.
+// take takes the room for a node, and reports whether there was any; a text is shortened to it.
 func (f *flattener) take(node *html.Node, depth int) bool {
 	if node.Type == html.TextNode {
 		if fits := max(0, f.room/depth-nodeWeight); len(node.Data) > fits {
@@ -180,7 +180,7 @@ func (f *flattener) take(node *html.Node, depth int) bool {
 	return f.room >= 0
 }
 
-// isWide looks at the rows of a table, which the parser puts into a body of it.
+// isWide examines the rows of a table, which the parser puts into its body.
 func isWide(table *html.Node) bool {
 	for body := range table.ChildNodes() {
 		for row := range body.ChildNodes() {
@@ -195,7 +195,7 @@ func isWide(table *html.Node) bool {
 	return false
 }
 
-// shortBase is what relative links are relative to: a long path would come back in each one.
+// shortBase is the base of relative links: a long path would be repeated in each.
 func shortBase(address *url.URL) *url.URL {
 	short := *address
 	short.RawQuery = ""
@@ -210,7 +210,8 @@ const maxBasePath = 256
 // toMarkdown is made once; it is safe for concurrent use.
 var toMarkdown = sync.OnceValue(func() *converter.Converter {
 	c := converter.NewConverter(
-		// The text is for a model: backslashes only cost. The escapes also take quadratic time for some texts.
+		// The text is for a model: backslashes only cost. Escaping also takes quadratic time for
+		// some texts.
 		converter.WithEscapeMode(converter.EscapeModeDisabled),
 		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
 	for _, name := range []string{"form", "button", "fieldset", "nav"} {
@@ -219,7 +220,7 @@ var toMarkdown = sync.OnceValue(func() *converter.Converter {
 	return c
 })
 
-// markdown returns the text of a node, empty when it cannot be written.
+// markdown returns the text of a node, empty if it cannot be converted.
 func markdown(node *html.Node, address *url.URL) string {
 	text, err := toMarkdown().ConvertNode(node, converter.WithDomain(address.Scheme+"://"+address.Host))
 	if err != nil {
@@ -228,10 +229,10 @@ func markdown(node *html.Node, address *url.URL) string {
 	return strings.TrimSpace(unescape.Replace(clean(string(text))))
 }
 
-// unescape undoes what the converter still writes for HTML inside of Markdown.
+// unescape reverses what the converter still writes for HTML inside Markdown.
 var unescape = strings.NewReplacer("&lt;", "<", "&gt;", ">")
 
-// textTokens is all text of a page, without its form.
+// textTokens returns all text of a page, without markup.
 func textTokens(source string) string {
 	var b strings.Builder
 	z := html.NewTokenizer(strings.NewReader(source))

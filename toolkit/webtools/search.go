@@ -59,23 +59,23 @@ type query struct {
 	kind             string // auto, keyword, neural
 	category         string // in lower case
 	include, exclude []string
-	start, end       time.Time // zero: open
+	start, end       time.Time // zero: unlimited
 	maxCharacters    int
 	now              time.Time
 }
 
-// searcher is a search service. What it finds is not trusted: the tool checks, cuts and
-// filters it, so a service that does not know a filter may leave it out.
+// searcher is a search service. Its results are not trusted: the tool checks, cuts and filters
+// them, so a service may ignore filters that it does not know.
 type searcher interface {
 	// name is the service's name for people.
 	name() string
-	// search returns what the service finds. Errors are words for the model and hold no key.
+	// search returns what the service finds. Errors are in words for the model and contain no key.
 	search(ctx context.Context, q query) (findings, error)
 }
 
 type findings struct {
 	results []found
-	// answers are direct answers to the question, and notes what went wrong in part.
+	// answers are direct answers to the question; notes say what went wrong in part.
 	answers, notes []string
 }
 
@@ -111,7 +111,7 @@ func newSearch(c Config, s searcher) tool {
 	}
 }
 
-// newSearcher returns the search service that is configured, nil when none is.
+// newSearcher returns the configured search service, nil if there is none.
 func newSearcher(c Config) searcher {
 	switch c.provider() {
 	case ProviderSearXNG:
@@ -211,8 +211,8 @@ func (in searchInput) query(now time.Time) (query, error) {
 	return q, nil
 }
 
-// date reads a day or a time in the forms of ISO 8601 that models write. A day as an end
-// means its last moment.
+// date reads a day or a time in the forms of ISO 8601 that models write. A day as the end of a
+// range means its last moment.
 func date(field, text string, end bool) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -252,7 +252,7 @@ func domains(field string, list []string) ([]string, error) {
 	return out, nil
 }
 
-// operators writes the domains in the way that most search engines read them.
+// operators writes the domains in the way that most search engines understand.
 func (q query) operators() string {
 	var text strings.Builder
 	text.WriteString(q.text)
@@ -293,7 +293,7 @@ func (q query) choose(all []found) []found {
 	return chosen
 }
 
-// resultLink lets through what a person could follow.
+// resultLink accepts links that a person could follow.
 func resultLink(raw string) (link, host string, ok bool) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -303,8 +303,8 @@ func resultLink(raw string) (link, host string, ok bool) {
 	return link, strings.ToLower(u.Hostname()), len(link) <= maxResultLink
 }
 
-// wants reports whether a result passes the filters. One without a date that can be read
-// passes: most pages have none.
+// wants reports whether a result passes the filters. One without a readable date passes: most pages
+// have none.
 func (q query) wants(host, published string) bool {
 	within := func(domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
 	if len(q.include) > 0 && !slices.ContainsFunc(q.include, within) || slices.ContainsFunc(q.exclude, within) {
@@ -317,10 +317,10 @@ func (q query) wants(host, published string) bool {
 	return (q.start.IsZero() || !at.Before(q.start.Truncate(24*time.Hour))) && (q.end.IsZero() || !at.After(q.end))
 }
 
-// tag is what services put into texts to make words bold.
+// tag matches what services put into texts to make words bold.
 var tag = regexp.MustCompile(`</?[A-Za-z][^<>]{0,200}>`)
 
-// plainText takes markup out of a text.
+// plainText removes markup from a text.
 func plainText(text string) string {
 	return strings.TrimSpace(clean(html.UnescapeString(tag.ReplaceAllString(text, ""))))
 }

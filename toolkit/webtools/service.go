@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// maxServiceBody bounds the answer of a search service.
+// maxServiceBody limits the answer of a search service.
 const maxServiceBody = 4 << 20
 
-// service speaks to one search service. Its address is the operator's, so it may be private;
-// it is the only one that this client ever asks, since redirects are not followed.
+// service talks to one search service. Its address is the operator's, so it may be private; this
+// client never contacts any other, since it follows no redirects.
 type service struct {
 	label     string // for people
 	base      *url.URL
@@ -32,7 +32,7 @@ func newService(label, base, key, userAgent string) service {
 	}
 	return service{label: label, base: u, key: key, userAgent: userAgent, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{ // no Proxy: what is searched for goes to the service and nowhere else
+		Transport: &http.Transport{ // no Proxy: searches go to the service and nowhere else
 			ForceAttemptHTTP2:      true,
 			TLSHandshakeTimeout:    connectTimeout,
 			MaxResponseHeaderBytes: maxResponseHeader,
@@ -97,7 +97,7 @@ func (s service) refused(resp *http.Response, data []byte) error {
 		return &failure{fmt.Sprintf("%s refused access (%d); the operator must check its settings", s.label, resp.StatusCode), errRefused}
 	case http.StatusTooManyRequests:
 		return refuse("%s has had too many searches (429); wait before the next one", s.label)
-	case http.StatusPaymentRequired, 432, 433: // the last two are Tavily's limits of a plan
+	case http.StatusPaymentRequired, 432, 433: // the last two are Tavily's plan limits
 		return refuse("the account at %s is used up (%d)", s.label, resp.StatusCode)
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// searXNG asks a SearXNG instance (docs.searxng.org/dev/search_api.html). It must have json
-// among its search.formats, and answers about twenty results whatever is asked for.
+// searXNG asks a SearXNG instance (docs.searxng.org/dev/search_api.html). It must have json in its
+// search.formats, and always returns about twenty results.
 type searXNG struct{ service }
 
-// searXNGCategories are the categories whose results are pages with a text.
+// searXNGCategories are the categories whose results are pages with text.
 var searXNGCategories = []string{"general", "news", "science", "it", "map", "social media"}
 
 // searXNGAliases are Exa's names for some of them.
@@ -93,7 +93,7 @@ func searXNGAnswer(raw json.RawMessage) string {
 	return object.Answer
 }
 
-// timeRange is the shortest of SearXNG's ranges back from now that holds start.
+// timeRange returns the shortest of SearXNG's ranges back from now that contains start.
 func timeRange(start, now time.Time) string {
 	if start.IsZero() {
 		return ""
@@ -113,8 +113,8 @@ func timeRange(start, now time.Time) string {
 	}
 }
 
-// exa asks Exa (exa.ai/docs/reference/search). Its types keyword and neural are history:
-// fast and auto have taken their places.
+// exa asks Exa (exa.ai/docs/reference/search). Its types keyword and neural are obsolete, replaced
+// by fast and auto.
 type exa struct{ service }
 
 var exaCategories = []string{
@@ -262,7 +262,7 @@ func (s brave) search(ctx context.Context, q query) (findings, error) {
 	return f, nil
 }
 
-// stamp is a time in a layout, empty when it is open.
+// stamp formats a time in a layout, empty if it is not set.
 func stamp(t time.Time, layout string) string {
 	if t.IsZero() {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// mediaType is the type of a body in lower case: what the header says, else what its first
-// bytes look like.
+// mediaType returns the type of a body in lower case: the one in the header, else a guess from its
+// first bytes.
 func mediaType(header http.Header, body []byte) string {
 	declared, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err == nil && declared != "application/octet-stream" && declared != "unknown/unknown" {
@@ -25,7 +25,7 @@ func mediaType(header http.Header, body []byte) string {
 	return sniffed
 }
 
-// textual are the media types outside of text/ that hold text.
+// textual are the media types outside text/ that contain text.
 var textual = map[string]bool{
 	"application/json": true, "application/xml": true, "application/javascript": true, "application/ecmascript": true,
 	"application/x-javascript": true, "application/x-ndjson": true, "application/ndjson": true, "application/jsonl": true,
@@ -42,7 +42,7 @@ func isHTML(mediaType string) bool {
 	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
 }
 
-// textOf returns a body as UTF-8 without control characters; ok is false when it is no text.
+// textOf returns a body as UTF-8 without control characters; ok is false if it is not text.
 func textOf(header http.Header, body []byte) (text string, ok bool) {
 	kind := mediaType(header, body)
 	if !isTextual(kind) {
@@ -55,10 +55,10 @@ func textOf(header http.Header, body []byte) (text string, ok bool) {
 	return clean(text), true
 }
 
-// toUTF8 decodes by byte order mark, header, meta element or, failing these, by guess.
+// toUTF8 decodes by byte order mark, header, meta element or, if all are missing, by guess.
 func toUTF8(contentType string, body []byte) string {
 	encoding, name, certain := charset.DetermineEncoding(body, contentType)
-	// The guess sees the first kilobyte only.
+	// The guess sees only the first kilobyte.
 	if name == "utf-8" || !certain && looksUTF8(body) {
 		return string(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	}
@@ -69,7 +69,7 @@ func toUTF8(contentType string, body []byte) string {
 	return strings.TrimPrefix(string(decoded), "\uFEFF")
 }
 
-// looksUTF8 forgives a last character that was cut off.
+// looksUTF8 tolerates a truncated last character.
 func looksUTF8(body []byte) bool {
 	for n := 1; n < utf8.UTFMax && n <= len(body); n++ {
 		if last := body[len(body)-n:]; utf8.RuneStart(last[0]) {
@@ -82,8 +82,8 @@ func looksUTF8(body []byte) bool {
 	return utf8.Valid(body)
 }
 
-// clean makes text valid UTF-8 and replaces control characters other than line breaks and
-// tabs: they have no use for a reader, and JSON writes six bytes for each.
+// clean makes text valid UTF-8 and replaces control characters other than line breaks and tabs,
+// which readers cannot use and which take six bytes each in JSON.
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	return strings.Map(func(r rune) rune {
@@ -94,12 +94,12 @@ func clean(text string) string {
 	}, text)
 }
 
-// plainLine is text on one line, without control characters.
+// plainLine returns text on one line, without control characters.
 func plainLine(text string) string {
 	return strings.Join(strings.Fields(clean(text)), " ")
 }
 
-// cut shortens text to n runes at most.
+// cut shortens text to at most n runes.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -114,7 +114,7 @@ func cut(text string, n int) string {
 	return text
 }
 
-// cutBytes shortens text to n bytes at most, at the begin of a rune.
+// cutBytes shortens text to at most n bytes, at a character boundary.
 func cutBytes(text string, n int) string {
 	if len(text) <= n {
 		return text

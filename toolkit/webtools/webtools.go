@@ -1,9 +1,9 @@
-// Package webtools holds the tools that reach the web: webSearch, webContent and http.
+// Package webtools provides the tools that reach the web: webSearch, webContent and http.
 //
-// A model decides where they go, and a model can be talked into anything by a page that it
-// has read. So all that it asks for goes through one guarded client: public addresses and
-// web ports only, checked when a connection is made and again for each redirect, with limits
-// on time, size and headers. See [Config] for what an operator can open.
+// A model decides where they go, and a page that a model has read can talk it into anything. So all
+// requests of a model go through one guarded client: public addresses and web ports only, checked
+// when a connection is made and again for each redirect, with limits on time, size and headers. See
+// [Config] for what an operator can allow.
 package webtools
 
 import (
@@ -16,9 +16,9 @@ import (
 	"voicebridge/toolkit"
 )
 
-// New returns the tools webContent, http and, when a search service is configured,
-// webSearch. They share one guarded client and are safe for concurrent use. The error joins
-// everything that is wrong with the configuration.
+// New returns the tools webContent, http and, if a search service is configured, webSearch. They
+// share one guarded client and are safe for concurrent use. The error joins everything that is
+// wrong with the configuration.
 func New(config Config) ([]toolkit.Tool, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -35,13 +35,13 @@ func New(config Config) ([]toolkit.Tool, error) {
 // tool is one of the tools.
 type tool struct {
 	definition toolkit.Definition
-	// run does the work. It ends soon after ctx does, and returns at once when report
-	// says that nobody is listening. Errors are words for the model.
+	// run does the work. It ends soon after ctx does, and returns at once if report says that
+	// nobody is listening. Errors are in words for the model.
 	run func(ctx context.Context, arguments []byte, report reporter) (*toolkit.Result, error)
 }
 
-// reporter yields progress in percent; it returns false when the consumer has stopped. Only
-// the goroutine of run may call it.
+// reporter yields progress in percent; it returns false if the consumer has stopped. Only the
+// goroutine of run may call it.
 type reporter func(message string, percent float64) bool
 
 // Definition implements [toolkit.Tool].
@@ -73,7 +73,7 @@ func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chu
 	}
 }
 
-// progress is loading at its begin and processing later, as the charts are.
+// progress is loading at first and processing later, as for the charts.
 func progress(message string, percent float64) toolkit.Chunk {
 	status := "processing"
 	if percent == 0 {
@@ -95,7 +95,7 @@ func decode[T any](arguments []byte, input *T) error {
 	return nil
 }
 
-// whole is a whole number that may be written as 5.0, which the schema lets through.
+// whole is a whole number that may be written as 5.0, which the schema allows.
 type whole int
 
 // UnmarshalJSON implements [json.Unmarshaler].

@@ -27,7 +27,7 @@ func TestJudgeModels(t *testing.T) {
 		{"sk-1", 200, `{"data":[]}`, "ok: "},
 		{"sk-1", 200, `{}`, "ok: "},
 		{"sk-1", 200, `{"data":[{"id":"other"}]}`, "warning: voice model: https://x/v1 does not offer mine to this key"},
-		{"sk-1", 200, `<html>`, "problem: voice model: https://x/v1 answers with something else"},
+		{"sk-1", 200, `<html>`, "problem: voice model: https://x/v1 answers with something other"},
 		{"sk-1", 200, `{"data":7}`, "problem: "},
 		{"sk-1", 200, ``, "problem: "},
 		{"sk-1", 401, `{"error":{"message":"\nok: forged"}}`, "problem: voice model: https://x/v1 refuses the key"},
