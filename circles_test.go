@@ -25,7 +25,7 @@ import (
 // upwards is how many arrows between the files of a package run back up, for each room,
 // all its packages together. A file points at another when it names something that the
 // other declares. The numbers may only fall: who lowers one writes the new one down.
-var upwards = map[string]int{"bridge": 0, "chat": 0, "cmd": 12, "web": 1}
+var upwards = map[string]int{"bridge": 0, "chat": 0, "cmd": 0, "web": 1}
 
 // arrow is a file of a package that names something of another one.
 type arrow struct{ from, to string }

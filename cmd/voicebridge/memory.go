@@ -4,8 +4,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 )
 
 // releaseMemory gives back memory that only the start needed, or a burst of new calls: buffers,
@@ -26,25 +24,4 @@ func releaseMemory() {
 	for _, m := range mappingsOf(string(maps), program) {
 		releasePages(m)
 	}
-}
-
-// mapping is a part of the address space.
-type mapping struct{ start, size uintptr }
-
-// mappingsOf picks the mappings of a file that are not writable from a table as in proc(5):
-// "address-address perms offset dev inode path".
-func mappingsOf(table, file string) (found []mapping) {
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		if len(fields) != 6 || fields[5] != file || strings.Contains(fields[1], "w") {
-			continue
-		}
-		from, to, ok := strings.Cut(fields[0], "-")
-		start, err := strconv.ParseUint(from, 16, 64)
-		end, err2 := strconv.ParseUint(to, 16, 64)
-		if ok && err == nil && err2 == nil && end > start {
-			found = append(found, mapping{uintptr(start), uintptr(end - start)})
-		}
-	}
-	return found
 }

@@ -15,21 +15,6 @@ import (
 	"time"
 )
 
-// Command says how to start the bridge: a program that serves, prints a line with its address and
-// reads its settings from the environment.
-type Command struct {
-	Path string
-	Args []string // without the program's name
-	// Environ is added to the settings of the measurement.
-	Environ []string
-	// Dir is where the bridge's folder is made; empty means the system's temporary folder.
-	Dir string
-	// Relay marks a bare relay: it passes on what the upstream says and has no events of its own.
-	Relay bool
-	// Database is the address of its database; empty means an SQLite file in its folder.
-	Database string
-}
-
 const (
 	startTimeout = 60 * time.Second
 	// stopTimeout is how long the bridge may take to end before it is killed.

@@ -153,3 +153,12 @@ func (b *browser) hangUp(ctx context.Context) error {
 	b.all.Wait()
 	return err
 }
+
+var errHungUp = errors.New("hung up")
+
+const (
+	// connectTimeout bounds how long a call may take to be up.
+	connectTimeout = 30 * time.Second
+	// closeTimeout bounds how long running requests may take at the end.
+	closeTimeout = 10 * time.Second
+)

@@ -113,3 +113,21 @@ func (c Config) validateWords() error {
 	}
 	return nil
 }
+
+// Command says how to start the bridge: a program that serves, prints a line with its address and
+// reads its settings from the environment.
+type Command struct {
+	Path string
+	Args []string // without the program's name
+	// Environ is added to the settings of the measurement.
+	Environ []string
+	// Dir is where the bridge's folder is made; empty means the system's temporary folder.
+	Dir string
+	// Relay marks a bare relay: it passes on what the upstream says and has no events of its own.
+	Relay bool
+	// Database is the address of its database; empty means an SQLite file in its folder.
+	Database string
+}
+
+// atOnce is how many calls are set up or ended at the same time.
+const atOnce = 8

@@ -100,12 +100,6 @@ type voice struct {
 	payload [payloadSize]byte
 }
 
-// frame is the time between packets, and samples the same in RTP timestamps (RFC 7587, 4.2).
-const (
-	frame   = 20 * time.Millisecond
-	samples = 960
-)
-
 func newVoice(m *measurement, way way, id uint32, to rtc.AudioSink) *voice {
 	return &voice{m: m, way: way, to: to, stamp: stamp{voice: id}}
 }
@@ -193,5 +187,13 @@ func (m *measurement) heardWords(delta string) {
 	}
 	if w := m.at(sent); w != nil {
 		w.words.latency.record(time.Duration(m.now() - sent))
+	}
+}
+
+// path reads a direction's counters.
+func (d *direction) path(wrong uint64) Path {
+	return Path{
+		P50: micro(d.latency.quantile(0.5)), P99: micro(d.latency.quantile(0.99)), Max: micro(d.latency.max()),
+		Sent: d.sent.Load(), Lost: d.lost(), Disordered: d.disordered.Load(), Wrong: wrong,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // payloadSize is the size of 20 ms of speech at 32 kbit/s.
@@ -71,3 +72,9 @@ func readMoment(text string) (ns int64, ok bool) {
 	ns, err := strconv.ParseInt(text[1:stampBytes], 36, 64)
 	return ns, err == nil
 }
+
+// frame is the time between packets, and samples the same in RTP timestamps (RFC 7587, 4.2).
+const (
+	frame   = 20 * time.Millisecond
+	samples = 960
+)

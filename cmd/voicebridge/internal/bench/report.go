@@ -158,26 +158,6 @@ func newReport(c Config) Report {
 	}
 }
 
-func newProcess(calls int, f flow, idle usage) *Process {
-	p := &Process{
-		CPU: percent(f.used.cpu, f.seconds), IdleRSS: idle.rss, RSS: f.used.rss,
-		RSSPerCall: round(float64(f.used.rss-idle.rss)/float64(calls), 1),
-	}
-	p.CPUPerCall = round(p.CPU/float64(calls), 3)
-	if f.forwarded > 0 {
-		p.CPUPerPacket = round(f.used.cpu.Seconds()*1e6/f.seconds/f.forwarded, 2)
-	}
-	return p
-}
-
-// path reads a direction's counters.
-func (d *direction) path(wrong uint64) Path {
-	return Path{
-		P50: micro(d.latency.quantile(0.5)), P99: micro(d.latency.quantile(0.99)), Max: micro(d.latency.max()),
-		Sent: d.sent.Load(), Lost: d.lost(), Disordered: d.disordered.Load(), Wrong: wrong,
-	}
-}
-
 func compareStages(direct, bridged *histogram) Stage {
 	s := Stage{
 		Direct:  Times{milli(direct.quantile(0.5)), milli(direct.quantile(0.95))},
@@ -324,4 +304,51 @@ type Figure struct {
 	Other float64 `json:"other"`
 	// Ratio is This divided by Other.
 	Ratio float64 `json:"ratio"`
+}
+
+// Tools is one round with tools: a number of calls through the bridge, first without tools and then
+// with tools running all the time in one of them.
+type Tools struct {
+	Calls  int `json:"calls"`
+	AtOnce int `json:"tools_at_once"`
+	// Batch counts the tools that run at once, by name.
+	Batch   map[string]int `json:"batch"`
+	Without Half           `json:"without_tools"`
+	With    Half           `json:"with_tools"`
+	// Added is With minus Without, in µs. Ratio is With divided by Without.
+	Added Compared `json:"added_us"`
+	Ratio Compared `json:"ratio"`
+
+	// Batches, Asked and Answered cover the whole round: how often the tools were started together,
+	// how many calls that made, and how many were answered. Each was answered once and each batch
+	// had one response.create; otherwise the round fails.
+	Batches  uint64 `json:"batches"`
+	Asked    uint64 `json:"tool_calls"`
+	Answered uint64 `json:"answered_once"`
+	// BatchTime is the time from the beginning of a batch to its response.create.
+	BatchTime Times `json:"batch_time"`
+}
+
+// Half is one half of a round with tools.
+type Half struct {
+	Calls Paths `json:"calls"`
+	// Beside is one call through another bridge, without tools, at the same time: tools affect it
+	// only by keeping the processors busy.
+	Beside Paths `json:"beside"`
+	// PerSecond is how many tool calls were answered per second.
+	PerSecond float64 `json:"tools_per_second"`
+	// BridgeCPU and ToolsCPU are what the bridge and the processes of its tools used, in percent of
+	// one core; nil where the system does not report it.
+	BridgeCPU *float64  `json:"bridge_cpu_percent"`
+	ToolsCPU  *float64  `json:"tools_cpu_percent"`
+	Generator Generator `json:"generator"`
+	// OthersCPU is what the rest of the machine used, in percent of one core.
+	OthersCPU *float64 `json:"others_cpu_percent"`
+}
+
+// Compared compares the halves, for the calls through the bridge and for the one
+// beside them.
+type Compared struct {
+	Calls  Ways `json:"calls"`
+	Beside Ways `json:"beside"`
 }

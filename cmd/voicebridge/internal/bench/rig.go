@@ -14,9 +14,6 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// atOnce is how many calls are set up or ended at the same time.
-const atOnce = 8
-
 // rig makes calls: it has both ends, with or without a bridge between them.
 type rig struct {
 	m      *measurement

@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -173,4 +176,49 @@ func orDash3(v *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.3f", *v)
+}
+
+func (r Report) writeTools(w io.Writer) {
+	first := r.Tools[0]
+	var batch []string
+	for _, name := range slices.Sorted(maps.Keys(first.Batch)) {
+		batch = append(batch, fmt.Sprintf("%d %s", first.Batch[name], name))
+	}
+	title := fmt.Sprintf("One-way latency in µs through the bridge while %d tools run at once in one call (%s), on %d cores;\n"+
+		"beside: a call at the same time through another bridge, which runs no tools and feels only that the cores are busy",
+		first.AtOnce, strings.Join(batch, ", "), r.Machine.Cores)
+	columns(w, title, func(t io.Writer) {
+		fmt.Fprintln(t, "calls\t\twithout\t\twith\t\tadded\t\tratio\t\tpackets\tlost\tlost\tout of\t")
+		fmt.Fprintln(t, "\t\tp50\tp99\tp50\tp99\tp50\tp99\tp50\tp99\twith\twithout\twith\torder\t")
+		for _, tools := range r.Tools {
+			tools.writeLatency(t)
+		}
+	})
+	columns(w, "What the tools did, and what was used meanwhile; CPU in % of one core", func(t io.Writer) {
+		fmt.Fprintln(t, "calls\ttools/s\ttool\tanswered\tbatches\tbatch ms\t\tbridge\ttools'\tgenerator\tothers'\tgenerator\t")
+		fmt.Fprintln(t, "\t\tcalls\tonce\t\tp50\tp95\tCPU\tCPU\tCPU\tCPU\tlate p99 µs\t")
+		for _, tools := range r.Tools {
+			h := tools.With
+			fmt.Fprintf(t, "%d\t%.1f\t%d\t%d\t%d\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%.0f\t\n", tools.Calls, h.PerSecond, tools.Asked, tools.Answered,
+				tools.Batches, tools.BatchTime.P50, tools.BatchTime.P95,
+				orDash(h.BridgeCPU), orDash(h.ToolsCPU), orDash(h.Generator.CPU), orDash(h.OthersCPU), h.Generator.LateP99)
+		}
+	})
+}
+
+func (r Tools) writeLatency(t io.Writer) {
+	for _, row := range []struct {
+		name          string
+		without, with Path
+		added, ratio  Quantiles
+	}{
+		{"up", r.Without.Calls.Up, r.With.Calls.Up, r.Added.Calls.Up, r.Ratio.Calls.Up},
+		{"down", r.Without.Calls.Down, r.With.Calls.Down, r.Added.Calls.Down, r.Ratio.Calls.Down},
+		{"beside up", r.Without.Beside.Up, r.With.Beside.Up, r.Added.Beside.Up, r.Ratio.Beside.Up},
+		{"beside down", r.Without.Beside.Down, r.With.Beside.Down, r.Added.Beside.Down, r.Ratio.Beside.Down},
+	} {
+		fmt.Fprintf(t, "%d\t%-11s\t%.0f\t%.0f\t%.0f\t%.0f\t%+.0f\t%+.0f\t%.2f\t%.2f\t%d\t%d\t%d\t%d\t\n", r.Calls, row.name,
+			row.without.P50, row.without.P99, row.with.P50, row.with.P99, row.added.P50, row.added.P99,
+			row.ratio.P50, row.ratio.P99, row.with.Sent, row.without.Lost, row.with.Lost, row.with.Disordered)
+	}
 }

@@ -153,3 +153,15 @@ func (f *flow) account(before, after reading) {
 	}
 	f.others = new(percent(max(others, 0), f.seconds))
 }
+
+func newProcess(calls int, f flow, idle usage) *Process {
+	p := &Process{
+		CPU: percent(f.used.cpu, f.seconds), IdleRSS: idle.rss, RSS: f.used.rss,
+		RSSPerCall: round(float64(f.used.rss-idle.rss)/float64(calls), 1),
+	}
+	p.CPUPerCall = round(p.CPU/float64(calls), 3)
+	if f.forwarded > 0 {
+		p.CPUPerPacket = round(f.used.cpu.Seconds()*1e6/f.seconds/f.forwarded, 2)
+	}
+	return p
+}

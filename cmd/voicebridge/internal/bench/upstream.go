@@ -14,18 +14,6 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// object is a JSON object.
-type object = map[string]any
-
-const (
-	// connectTimeout bounds how long a call may take to be up.
-	connectTimeout = 30 * time.Second
-	// closeTimeout bounds how long running requests may take at the end.
-	closeTimeout = 10 * time.Second
-)
-
-var errHungUp = errors.New("hung up")
-
 // upstream is a simulator whose calls hear and send the benchmark's packets.
 type upstream struct {
 	m *measurement

@@ -90,3 +90,6 @@ func text(o object) string {
 	}
 	return strings.TrimSpace(b.String())
 }
+
+// object is a JSON object.
+type object = map[string]any

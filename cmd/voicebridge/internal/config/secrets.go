@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"voicebridge/web"
@@ -183,3 +184,6 @@ func checkICEServers(servers []web.ICEServer) error {
 	}
 	return nil
 }
+
+// headerName is a name of a header.
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.1

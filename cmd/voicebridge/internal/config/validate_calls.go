@@ -7,10 +7,7 @@ import (
 	"strings"
 )
 
-var (
-	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.1
-	languageCode = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
-)
+var languageCode = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 
 // checkCalls checks the settings of voice calls.
 func (c *Config) checkCalls(w *checks) {

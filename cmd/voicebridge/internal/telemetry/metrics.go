@@ -133,3 +133,14 @@ func (n *names) of(name string) string {
 	n.seen[name] = true
 	return name
 }
+
+// reason bounds the values of a label: an upstream's codes are free text.
+func reason(text string) string {
+	switch text {
+	case "auth", "quota", "rate", "too_long", "overloaded", "bad_request", "unavailable", "timeout", // of llm
+		"server_error", "rate_limit_exceeded", "insufficient_quota", "invalid_request_error": // of the Realtime API
+		return text
+	default:
+		return "other"
+	}
+}

@@ -70,17 +70,6 @@ func (o *Observer) response(kind, upstream string, r persistence.ResponseRecord)
 // freeOfCharge are the upstreams that run on this machine.
 var freeOfCharge = map[string]bool{"simulator": true, "ollama": true}
 
-// reason bounds the values of a label: an upstream's codes are free text.
-func reason(text string) string {
-	switch text {
-	case "auth", "quota", "rate", "too_long", "overloaded", "bad_request", "unavailable", "timeout", // of llm
-		"server_error", "rate_limit_exceeded", "insufficient_quota", "invalid_request_error": // of the Realtime API
-		return text
-	default:
-		return "other"
-	}
-}
-
 // Tool counts a tool call that has ended.
 func (o *Observer) Tool(r toolkit.Report) {
 	executor, tool := string(r.Entry.Executor), ""

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+)
+
+// mapping is a part of the address space.
+type mapping struct{ start, size uintptr }
+
+// mappingsOf picks the mappings of a file that are not writable from a table as in proc(5):
+// "address-address perms offset dev inode path".
+func mappingsOf(table, file string) (found []mapping) {
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) != 6 || fields[5] != file || strings.Contains(fields[1], "w") {
+			continue
+		}
+		from, to, ok := strings.Cut(fields[0], "-")
+		start, err := strconv.ParseUint(from, 16, 64)
+		end, err2 := strconv.ParseUint(to, 16, 64)
+		if ok && err == nil && err2 == nil && end > start {
+			found = append(found, mapping{uintptr(start), uintptr(end - start)})
+		}
+	}
+	return found
+}
