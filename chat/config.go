@@ -63,6 +63,9 @@ type Config struct {
 	Context ContextBuilder
 	// Observers are notified of every finished turn.
 	Observers []TurnObserver
+	// Begin makes the context of a turn out of that of its request, for example with the ids of its
+	// trace; nil leaves it as it is.
+	Begin func(context.Context) context.Context
 	// Cost returns the cost of a request in US dollars; nil, or a nil result, means unknown.
 	Cost func(provider, model string, usage llm.Usage) *float64
 	// NoTitles leaves threads without titles.
@@ -72,6 +75,9 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
+	if c.Begin == nil {
+		c.Begin = func(ctx context.Context) context.Context { return ctx }
+	}
 	if c.Store == nil {
 		errs = append(errs, errors.New("chat: Config.Store is missing"))
 	}

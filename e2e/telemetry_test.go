@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"compress/gzip"
+	"encoding/hex"
+	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -80,6 +82,48 @@ func (r *traceReceiver) traces(t *testing.T) map[string][][]string {
 	return out
 }
 
+// The span of a client that types, as its request names it.
+const (
+	askedTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	askedSpan  = "00f067aa0ba902b7"
+)
+
+// typeBelow types a message into a new thread, as a client that is traced does.
+func (r *rig) typeBelow(trace, span string) {
+	r.t.Helper()
+	status, body := post(r.t, r.url+"/api/threads", "{}")
+	var thread struct{ ID string }
+	if err := json.Unmarshal([]byte(body), &thread); err != nil || status != http.StatusCreated {
+		r.t.Fatalf("create thread: %d %s", status, body)
+	}
+	q, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+"/api/threads/"+thread.ID+"/messages", strings.NewReader(`{"content":"Hello"}`))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("traceparent", "00-"+trace+"-"+span+"-01")
+	res, err := unpooled.Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		r.t.Errorf("typed message: %s", res.Status)
+	}
+}
+
+// below counts the spans of a trace right below a span.
+func (r *traceReceiver) below(trace, span string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.spans {
+		if hex.EncodeToString(s.TraceId) == trace && hex.EncodeToString(s.ParentSpanId) == span && s.Name == "text turn" {
+			n++
+		}
+	}
+	return n
+}
+
 // TestTelemetry speaks and has a tool called in a call, and looks at the figures and at
 // the traces that a receiver got.
 func TestTelemetry(t *testing.T) {
@@ -102,6 +146,8 @@ func TestTelemetry(t *testing.T) {
 	c.hangUp()
 	r.over(c, "hangup")
 
+	r.typeBelow(askedTrace, askedSpan)
+
 	figures := r.metrics()
 	for name, least := range map[string]float64{
 		`voicebridge_answer_latency_seconds_count{kind="voice",stage="commit"}`:               1,
@@ -122,6 +168,9 @@ func TestTelemetry(t *testing.T) {
 	// The end of the process sends what is left.
 	if code := r.terminate(); code != 0 {
 		t.Errorf("serve ended with %d", code)
+	}
+	if n := receiver.below(askedTrace, askedSpan); n != 1 {
+		t.Errorf("%d spans below that of a client", n)
 	}
 	traces := receiver.traces(t)
 	voice := traces["voice turn"]

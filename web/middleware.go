@@ -37,7 +37,9 @@ type pipeline struct {
 	// unread ends, in the last quarter of a shutdown, the wait for clients that do not read their
 	// answers.
 	unread context.Context //nolint:containedctx // the server's, not a request's
-	log    *slog.Logger
+	// trace is Config.Trace.
+	trace func(context.Context, http.Header) context.Context
+	log   *slog.Logger
 }
 
 func (p *pipeline) use(e *echo.Echo) {
@@ -49,6 +51,7 @@ func (p *pipeline) use(e *echo.Echo) {
 		p.cors(),
 		p.checkCrossOrigin,
 		p.limitBody,
+		p.readTrace,
 		middleware.GzipWithConfig(middleware.GzipConfig{
 			// The compressing writer holds back a WebSocket's 101, and proxies hold back the events
 			// of a compressed stream. A session description is small, and a compressor has buffers
@@ -59,6 +62,15 @@ func (p *pipeline) use(e *echo.Echo) {
 			MinLength: 1024,
 		}),
 	)
+}
+
+// readTrace has what a request begins belong to the trace that it names.
+func (p *pipeline) readTrace(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		c.SetRequest(r.WithContext(p.trace(r.Context(), r.Header)))
+		return next(c)
+	}
 }
 
 // recoverPanics turns a panic into an error: one bad request must not end others' calls.

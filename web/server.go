@@ -95,7 +95,10 @@ type Config struct {
 	// has ended; zero means 10 s.
 	ShutdownTimeout time.Duration
 	Metrics         *Metrics // nil makes new ones
-	Logger          *slog.Logger
+	// Trace returns a context with the span that the headers of a request name as its parent; nil
+	// reads none.
+	Trace  func(ctx context.Context, header http.Header) context.Context
+	Logger *slog.Logger
 }
 
 func (c Config) validate() error {
@@ -155,6 +158,9 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics()
 	}
+	if cfg.Trace == nil {
+		cfg.Trace = func(ctx context.Context, _ http.Header) context.Context { return ctx }
+	}
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
@@ -173,7 +179,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		auth: auth, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
 		pipeline: &pipeline{
 			origins: origins, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
-			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, log: cfg.Logger,
+			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, trace: cfg.Trace, log: cfg.Logger,
 		},
 		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
 		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, auth, uistream.DefaultTiming(), cfg.Logger},

@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
 	"voicebridge/chat"
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/llm"
 	"voicebridge/llm/anthropic"
 	"voicebridge/llm/google"
@@ -34,21 +36,21 @@ func shownTextModels(c *config.Config) []web.Model {
 }
 
 // openProvider makes the provider with a name.
-func openProvider(c *config.Config, name string) (llm.Provider, error) {
+func openProvider(c *config.Config, name string, client *http.Client) (llm.Provider, error) {
 	s := &c.Secrets
 	switch name {
 	case config.ProviderOpenAI:
 		// Only OpenAI's own models require the new name of the limit.
 		u, err := url.Parse(c.OpenAIBaseURL)
 		compatible := err == nil && u.Hostname() != "api.openai.com"
-		return openai.New(openai.Config{BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), LegacyMaxTokens: compatible})
+		return openai.New(openai.Config{BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), LegacyMaxTokens: compatible, HTTPClient: client})
 	case config.ProviderAnthropic:
-		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true})
+		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true, HTTPClient: client})
 	case config.ProviderGoogle:
-		return google.New(google.Config{BaseURL: c.GeminiBaseURL, APIKey: s.GeminiKey.Reveal()})
+		return google.New(google.Config{BaseURL: c.GeminiBaseURL, APIKey: s.GeminiKey.Reveal(), HTTPClient: client})
 	case config.ProviderOllama:
 		// Room for the history and the answer: the server's default truncates.
-		return ollama.New(ollama.Config{Host: c.OllamaHost, APIKey: s.OllamaKey.Reveal(), NumCtx: 2 * c.Conversations.History.MaxTokens})
+		return ollama.New(ollama.Config{Host: c.OllamaHost, APIKey: s.OllamaKey.Reveal(), NumCtx: 2 * c.Conversations.History.MaxTokens, HTTPClient: client})
 	case config.ProviderSimulator:
 		return simulator.New(simulator.Config{
 			Pace: simulatorPace, TitlePrompt: chat.TitleInstructions, ShortTitlePrompt: chat.ShortTitleInstructions,
@@ -60,7 +62,7 @@ func openProvider(c *config.Config, name string) (llm.Provider, error) {
 
 // openChat makes the coordinator of text turns with all configured providers, and the tool by which
 // calls ask the agent.
-func openChat(cfg config.Config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, ran func(toolkit.Report), log *slog.Logger) (*chat.Coordinator, error) {
+func openChat(cfg config.Config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, ran func(toolkit.Report), traces *telemetry.Traces, log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
 		Store: store, Provider: cfg.TextProvider(), Models: map[string]string{},
@@ -75,6 +77,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		MaxToolRounds: h.MaxToolRounds,
 		NoTitles:      !cfg.Conversations.AutoGenerateTitles,
 		Observers:     observers,
+		Begin:         traces.Begin,
 		Cost:          cfg.TextCost,
 		Logger:        log,
 	}
@@ -82,7 +85,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		out.Context = &chat.DefaultContext{Memories: store}
 	}
 	for _, name := range cfg.TextProviders() {
-		p, err := openProvider(&cfg, name)
+		p, err := openProvider(&cfg, name, traces.Client())
 		if err != nil {
 			return nil, fmt.Errorf("open provider %s: %w", name, err)
 		}

@@ -51,7 +51,7 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 		config.ProviderGoogle:    {"model-1:streamGenerateContent key-g "},
 		config.ProviderOllama:    {"/api/chat  ", `"num_ctx":16000`},
 	} {
-		p, err := openProvider(&cfg, name)
+		p, err := openProvider(&cfg, name, nil)
 		if err != nil || p.Name() != name {
 			t.Fatalf("%s: provider %v, %v", name, p, err)
 		}

@@ -89,7 +89,7 @@ func (a *app) openMedia(context.Context) (err error) {
 }
 
 func (a *app) openTools(ctx context.Context) (err error) {
-	if a.tools, err = openTools(ctx, a.cfg, a.store, a.log); err != nil {
+	if a.tools, err = openTools(ctx, a.cfg, a.store, a.traces, a.log); err != nil {
 		return err
 	}
 	a.onClose(a.tools.close)
@@ -98,7 +98,7 @@ func (a *app) openTools(ctx context.Context) (err error) {
 }
 
 func (a *app) openUpstream(ctx context.Context) (err error) {
-	if a.up, err = openUpstream(ctx, a.cfg, a.media, a.log); err != nil {
+	if a.up, err = openUpstream(ctx, a.cfg, a.media, a.traces, a.log); err != nil {
 		return err
 	}
 	a.onClose(a.up.close)
@@ -109,7 +109,7 @@ func (a *app) openUpstream(ctx context.Context) (err error) {
 }
 
 func (a *app) openTexts(context.Context) (err error) {
-	a.texts, err = openChat(a.cfg, a.store, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.inbox}, a.observer.Tool, a.log)
+	a.texts, err = openChat(a.cfg, a.store, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.inbox}, a.observer.Tool, a.traces, a.log)
 	return err
 }
 

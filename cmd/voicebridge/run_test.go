@@ -192,7 +192,7 @@ func TestPickedTools(t *testing.T) {
 	t.Parallel()
 	names := func(pick config.Tools) string {
 		pick.Toolkits = []string{config.ToolkitArtifacts}
-		opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, newLogger(config.Log{}, io.Discard))
+		opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, nil, newLogger(config.Log{}, io.Discard))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestMisspeltTools(t *testing.T) {
 		Toolkits: []string{config.ToolkitArtifacts, config.ToolkitHTTP}, Allow: []string{"create*", "http"},
 		Deny: []string{"createTables", "python-execution"}, Approve: []string{"http:write", "htpp:write", "files__*"},
 	}
-	opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, newLogger(config.Log{}, &log))
+	opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, nil, newLogger(config.Log{}, &log))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
@@ -103,4 +104,20 @@ func (w timedWriter) Commit(ctx context.Context, key persistence.Key, changes []
 	result, err := w.committer.Commit(ctx, key, changes)
 	w.observer.Saved(key, began, time.Now(), result.Spooled, err == nil, changes)
 	return result, err
+}
+
+// tracedCalls remembers which span asked for each call.
+type tracedCalls struct {
+	*bridge.Calls
+
+	observer *telemetry.Observer
+}
+
+// Start is as in [bridge.Calls].
+func (c tracedCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, error) {
+	started, err := c.Calls.Start(ctx, s)
+	if err == nil {
+		c.observer.CallStarted(ctx, persistence.Key{Owner: s.Owner, Thread: started.ThreadID}, started.CallID)
+	}
+	return started, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
@@ -34,7 +35,7 @@ type tools struct {
 
 // openTools makes the server's own tools. run connects to the MCP servers. close
 // must be called.
-func openTools(ctx context.Context, cfg config.Config, store *persistence.Store, log *slog.Logger) (*tools, error) {
+func openTools(ctx context.Context, cfg config.Config, store *persistence.Store, traces *telemetry.Traces, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
 	if err := t.readLists(); err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func openTools(ctx context.Context, cfg config.Config, store *persistence.Store,
 	if err := t.openOwn(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if err := t.openMCP(cfg, store); err != nil {
+	if err := t.openMCP(cfg, store, traces); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -83,7 +84,7 @@ func (t *tools) reportLists() {
 var absentTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme"}
 
 // openMCP prepares the MCP servers, if any are configured.
-func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
+func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *telemetry.Traces) error {
 	path := cfg.MCPPath()
 	if path == "" {
 		return nil
@@ -95,7 +96,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
 	for _, warning := range servers.Warnings {
 		t.log.Warn("MCP configuration", "file", path, "warning", warning)
 	}
-	options := mcptool.Options{Logger: t.log, Version: buildVersion(), Changed: func() {
+	options := mcptool.Options{Logger: t.log, Version: buildVersion(), Trace: traces.Write, Changed: func() {
 		select {
 		case t.changed <- struct{}{}:
 		default:

@@ -212,13 +212,13 @@ func newToolBench(t *testing.T) *toolBench {
 	cfg.Tools.Code.TimeoutSeconds, cfg.Tools.Code.Python = 2, true
 	cfg.Tools.Web = config.WebTools{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	all, err := openTools(t.Context(), cfg, nil, log)
+	all, err := openTools(t.Context(), cfg, nil, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = all.close() })
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	if _, err := openChat(cfg, store, all, nil, nil, log); err != nil {
+	if _, err := openChat(cfg, store, all, nil, nil, nil, log); err != nil {
 		t.Fatal(err)
 	}
 	thread, err := store.CreateThread(t.Context(), "anna", "")

@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
@@ -28,7 +29,7 @@ type upstream struct {
 	running bool
 }
 
-func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger) (*upstream, error) {
+func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger) (*upstream, error) {
 	if cfg.Driver() == config.UpstreamSimulator {
 		return openSimulator(ctx, cfg, api, log)
 	}
@@ -39,7 +40,9 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slo
 	if _, ok := cfg.Price(cfg.Realtime.Model); !ok {
 		log.Warn("the cost of calls is unknown: the model has no price", "model", cfg.Realtime.Model)
 	}
-	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, realtimeClient(&cfg))}, nil
+	client := realtimeClient(&cfg)
+	client.HTTP = traces.Client()
+	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}, nil
 }
 
 // realtimeClient returns a client that creates calls as the settings say.

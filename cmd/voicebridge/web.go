@@ -12,7 +12,7 @@ import (
 func (a *app) webConfig() web.Config {
 	l := a.cfg.Limits
 	return web.Config{
-		Calls: a.calls, Chat: a.texts, Queue: a.inbox, Store: a.store, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
+		Calls: tracedCalls{a.calls, a.observer}, Chat: a.texts, Queue: a.inbox, Store: a.store, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
 		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: a.cfg.Realtime.Model, Voice: a.cfg.Realtime.Voice},
 		TextModels:     shownTextModels(&a.cfg),
 		Auth:           a.cfg.Auth(),
@@ -29,6 +29,7 @@ func (a *app) webConfig() web.Config {
 		},
 		ShutdownTimeout: time.Duration(a.cfg.ShutdownSeconds) * time.Second,
 		Metrics:         a.metrics,
+		Trace:           a.traces.Read,
 		Logger:          a.log,
 	}
 }

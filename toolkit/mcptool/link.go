@@ -84,7 +84,7 @@ func (s *server) carrierOf() carrier {
 	case TypeStdio:
 		return &process{config: s.config, log: s.log, secrets: s.secrets, tasks: &s.tasks}
 	default:
-		return &remote{config: s.config, tasks: &s.tasks}
+		return &remote{config: s.config, tasks: &s.tasks, trace: s.options.Trace}
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *server) reach(ctx context.Context) (*link, error) {
 	}
 	older := s.config
 	older.Type = TypeSSE
-	l, sseErr := s.dial(ctx, &remote{config: older, tasks: &s.tasks})
+	l, sseErr := s.dial(ctx, &remote{config: older, tasks: &s.tasks, trace: s.options.Trace})
 	if sseErr != nil {
 		return nil, err
 	}

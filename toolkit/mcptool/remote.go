@@ -17,6 +17,7 @@ const maxRedirects = 5
 type remote struct {
 	config Server
 	tasks  *taskTools
+	trace  func(context.Context, http.Header)
 	client *http.Client
 	// refused means that the server rejects the first request of streamable HTTP.
 	refused atomic.Bool
@@ -84,6 +85,7 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		for key, value := range t.headers {
 			request.Header.Set(key, value)
 		}
+		t.remote.trace(request.Context(), request.Header)
 	}
 	response, err := t.base.RoundTrip(request)
 	if err != nil {

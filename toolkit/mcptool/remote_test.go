@@ -1,14 +1,18 @@
 package mcptool
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"voicebridge/toolkit"
 )
 
 // httpServer is a real server over HTTP that can be stopped and started at one address.
@@ -175,5 +179,40 @@ func TestHTTPAnswersAreBounded(t *testing.T) {
 	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, endless).url}})
 	if s := b.Status()[0]; s.Connected || !strings.Contains(s.Error, "too large") {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// TestTraceOfACall checks that the request of a call names the span of its context, and that only
+// the configured server is told.
+func TestTraceOfACall(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	var mu sync.Mutex
+	got := map[string]bool{}
+	next := newHTTPHandler(t)
+	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		got[r.Header.Get("traceparent")] = true
+		mu.Unlock()
+		next.ServeHTTP(w, r)
+	}))
+	b := openWith(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}}, Options{ConnectTimeout: time.Minute, Trace: func(ctx context.Context, header http.Header) {
+		if span, ok := ctx.Value(key{}).(string); ok {
+			header.Set("traceparent", span)
+		}
+	}})
+	for _, e := range b.Tools() {
+		if e.Tool.Definition().Name != "s__echo" {
+			continue
+		}
+		ctx := context.WithValue(t.Context(), key{}, "00-1-2-01")
+		if r := toolkit.Drain(e.Tool.Call(ctx, toolkit.Call{ID: "c", Name: "s__echo", Arguments: `{"text":"x"}`}), func(toolkit.Chunk) {}); r.Failed() {
+			t.Errorf("Call() = %+v", r)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(got) != 2 || !got["00-1-2-01"] || !got[""] { // the connection is nobody's
+		t.Errorf("requests named %v", got)
 	}
 }

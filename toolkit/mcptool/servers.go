@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type Options struct {
 	// Media saves the images and sounds of results; nil leaves their data in the results, where no
 	// model sees it.
 	Media media
+	// Trace adds the headers that name the span of a context to a request to a server; nil = none.
+	Trace func(context.Context, http.Header)
 	// ConnectTimeout limits one attempt to connect and list the tools; 0 = 20 s.
 	ConnectTimeout time.Duration
 	// MinBackoff and MaxBackoff are the first and the longest pause before a server is retried; 0 =
@@ -55,6 +58,9 @@ func Open(config Config, options Options) (*Servers, error) {
 	options.Version = cmp.Or(options.Version, "dev")
 	if options.Pins == nil {
 		options.Pins = &memory{}
+	}
+	if options.Trace == nil {
+		options.Trace = func(context.Context, http.Header) {}
 	}
 	if options.Changed == nil {
 		options.Changed = func() {}

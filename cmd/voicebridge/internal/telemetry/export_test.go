@@ -42,7 +42,7 @@ func TestReceiver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := traces.turn(chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
+	id := traces.turn(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
 	if err := traces.Close(t.Context()); err != nil { // which sends
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestReceiverIsAway(t *testing.T) {
 	}
 	for _, a := range []bool{true, true, false, false, true} {
 		away.Store(a)
-		traces.turn(chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
+		traces.turn(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
 		if err := traces.provider.ForceFlush(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
@@ -32,13 +34,13 @@ func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 func (o *Observer) Close() { o.voice.endAll() }
 
 // TurnFinished implements [chat.TurnObserver].
-func (o *Observer) TurnFinished(_ context.Context, report chat.TurnReport) {
-	trace := o.traces.turn(report)
+func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
+	traceID := o.traces.turn(ctx, report)
 	course := report.Course
 	if course.FirstToken > 0 {
-		observe(o.metrics.latency.WithLabelValues(kindText, "first_token"), course.FirstToken, trace)
+		observe(o.metrics.latency.WithLabelValues(kindText, "first_token"), course.FirstToken, traceID)
 	}
-	observe(o.metrics.latency.WithLabelValues(kindText, "total"), course.Ended.Sub(course.Begun), trace)
+	observe(o.metrics.latency.WithLabelValues(kindText, "total"), course.Ended.Sub(course.Begun), traceID)
 	for _, r := range course.Requests {
 		o.response(kindText, report.Result.Provider, r)
 	}
@@ -115,6 +117,11 @@ func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, sa
 	for stage, took := range n.stages {
 		observe(o.metrics.latency.WithLabelValues(kindVoice, stage), took, n.trace)
 	}
+}
+
+// CallStarted records the span of ctx as the parent of the turns of a call.
+func (o *Observer) CallStarted(ctx context.Context, key persistence.Key, callID string) {
+	o.voice.asked(key, callID, trace.SpanContextFromContext(ctx))
 }
 
 // CallEnded counts a call that its upstream ended. The reasons are the bridge's, a closed list.

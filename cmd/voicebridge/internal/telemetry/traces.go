@@ -61,7 +61,7 @@ func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOp
 	if err != nil {
 		return nil, fmt.Errorf("open traces: %w", err)
 	}
-	sampler := sdk.TraceIDRatioBased(cfg.Sample)
+	sampler := sdk.ParentBased(sdk.TraceIDRatioBased(cfg.Sample))
 	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sampler), sdk.WithIDGenerator(ids{}))
 	return &Traces{provider: provider, sampler: sampler, tracer: provider.Tracer("voicebridge")}, nil
 }
@@ -84,27 +84,35 @@ func (t *Traces) span(ctx context.Context, name string, begun, ended time.Time, 
 		span.SetStatus(codes.Error, failure)
 	}
 	if inside != nil && span.IsRecording() {
-		inside(ctx)
+		inside(context.WithValue(ctx, spanIDKey{}, trace.SpanID{})) // they have ids of their own
 	}
 	span.End(trace.WithTimestamp(ended))
 }
 
-// traceID is the id of a trace that will be made.
+// traceID holds the ids of a trace that will be made.
 type traceID struct {
 	trace.TraceID
 
-	kept bool // it will be sent
+	span   trace.SpanID      // of the turn
+	parent trace.SpanContext // of the turn; not valid for none
+	kept   bool              // it will be sent
 }
 
-// fresh returns the id of a new trace.
-func (t *Traces) fresh() traceID {
+// fresh returns the ids of a new turn below parent, which may be invalid. Whether it is sent is
+// decided by the parent, or else at random.
+func (t *Traces) fresh(parent trace.SpanContext) traceID {
 	if t == nil {
 		return traceID{}
 	}
-	var id traceID
-	binary.BigEndian.PutUint64(id.TraceID[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(id.TraceID[8:], rand.Uint64())
-	id.kept = t.sampler.ShouldSample(sdk.SamplingParameters{TraceID: id.TraceID}).Decision == sdk.RecordAndSample
+	id := traceID{TraceID: parent.TraceID(), parent: parent}
+	if !parent.IsValid() {
+		binary.BigEndian.PutUint64(id.TraceID[:8], rand.Uint64())
+		binary.BigEndian.PutUint64(id.TraceID[8:], rand.Uint64())
+	}
+	binary.BigEndian.PutUint64(id.span[:], rand.Uint64())
+	id.kept = t.sampler.ShouldSample(sdk.SamplingParameters{
+		ParentContext: trace.ContextWithRemoteSpanContext(context.Background(), parent), TraceID: id.TraceID,
+	}).Decision == sdk.RecordAndSample
 	return id
 }
 
@@ -116,14 +124,28 @@ func (id traceID) exemplar() string {
 	return id.String()
 }
 
-type traceIDKey struct{}
-
-// context returns a context in which a span without a parent gets the id.
-func (id traceID) context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, traceIDKey{}, id.TraceID)
+// spanContext is the turn's span as requests name it.
+func (id traceID) spanContext() trace.SpanContext {
+	return trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: id.TraceID, SpanID: id.span, TraceFlags: trace.TraceFlags(0).WithSampled(id.kept), TraceState: id.parent.TraceState(),
+	})
 }
 
-// ids generates the ids of spans, and uses the trace id from [traceID.context].
+type (
+	traceIDKey struct{}
+	spanIDKey  struct{}
+)
+
+// context returns a context in which the next span is the turn's.
+func (id traceID) context() context.Context {
+	ctx := context.WithValue(context.WithValue(context.Background(), traceIDKey{}, id.TraceID), spanIDKey{}, id.span)
+	if id.parent.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, id.parent)
+	}
+	return ctx
+}
+
+// ids generates the ids of spans, and uses those that [traceID.context] names.
 type ids struct{}
 
 // NewIDs implements [sdk.IDGenerator].
@@ -133,8 +155,10 @@ func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 }
 
 // NewSpanID implements [sdk.IDGenerator].
-func (ids) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
-	binary.BigEndian.PutUint64(id[:], rand.Uint64())
+func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) (id trace.SpanID) {
+	if id, _ = ctx.Value(spanIDKey{}).(trace.SpanID); !id.IsValid() {
+		binary.BigEndian.PutUint64(id[:], rand.Uint64())
+	}
 	return id
 }
 

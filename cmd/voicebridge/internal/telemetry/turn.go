@@ -13,7 +13,7 @@ import (
 )
 
 // turn makes the trace of a text turn and returns its id for metrics.
-func (t *Traces) turn(report chat.TurnReport) string {
+func (t *Traces) turn(ctx context.Context, report chat.TurnReport) string {
 	if t == nil {
 		return ""
 	}
@@ -22,8 +22,8 @@ func (t *Traces) turn(report chat.TurnReport) string {
 	if result.Err != nil {
 		failure = string(result.Err.Kind)
 	}
-	id := t.fresh()
-	t.span(id.context(context.Background()), "text turn", course.Begun, course.Ended, trace.SpanKindServer, failure, []attribute.KeyValue{
+	id := t.begunAs(ctx)
+	t.span(id.context(), "text turn", course.Begun, course.Ended, trace.SpanKindServer, failure, []attribute.KeyValue{
 		attribute.String("voicebridge.thread_id", report.Key.Thread), attribute.String("voicebridge.message_id", result.MessageID),
 		attribute.String("voicebridge.finish", string(result.Finish)), attribute.String("gen_ai.provider.name", result.Provider),
 	}, func(ctx context.Context) {

@@ -25,11 +25,32 @@ const (
 // conversations groups what calls save into turns: their responses, tool calls and messages. It is
 // safe for concurrent use.
 type conversations struct {
-	fresh func() traceID
+	fresh func(parent trace.SpanContext) traceID
 	ended func(persistence.Key, *spoken)
 
 	mu   sync.Mutex
 	open map[persistence.Key]*spoken
+	// parents are the spans that asked for the calls, by the calls' threads.
+	parents map[persistence.Key]parent
+}
+
+// parent is the span that asked for a call.
+type parent struct {
+	call string
+	span trace.SpanContext
+}
+
+// asked records which span asked for a call.
+func (c *conversations) asked(key persistence.Key, call string, span trace.SpanContext) {
+	if !span.IsValid() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parents == nil {
+		c.parents = map[persistence.Key]parent{}
+	}
+	c.parents[key] = parent{call, span}
 }
 
 // spoken is a turn of a call: what the user said, and everything done to answer it.
@@ -71,6 +92,9 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 		case persistence.PutCall:
 			if change.Call.EndedAt != nil {
 				c.end(key)
+				if c.parents[key].call == change.Call.ID {
+					delete(c.parents, key)
+				}
 			}
 		}
 	}
@@ -84,7 +108,7 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 func (c *conversations) turn(key persistence.Key) *spoken {
 	t := c.open[key]
 	if t == nil {
-		t = &spoken{trace: c.fresh(), responses: map[string]persistence.ResponseRecord{}, tools: map[string]persistence.ToolCall{}, stages: map[string]int64{}}
+		t = &spoken{trace: c.fresh(c.parents[key].span), responses: map[string]persistence.ResponseRecord{}, tools: map[string]persistence.ToolCall{}, stages: map[string]int64{}}
 		t.timer = time.AfterFunc(quiet, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -214,7 +238,7 @@ func (t *Traces) voice(key persistence.Key, upstream string, s *spoken) {
 	for stage := range s.stages {
 		later(at(stage))
 	}
-	t.span(s.trace.context(context.Background()), "voice turn", begun, ended, trace.SpanKindServer, failure, []attribute.KeyValue{
+	t.span(s.trace.context(), "voice turn", begun, ended, trace.SpanKindServer, failure, []attribute.KeyValue{
 		attribute.String("voicebridge.thread_id", key.Thread), attribute.String("voicebridge.call_id", s.call),
 		attribute.String("voicebridge.message_id", cmp.Or(s.message, responses[len(responses)-1].MessageID)), attribute.String("gen_ai.provider.name", upstream),
 	}, func(ctx context.Context) {
