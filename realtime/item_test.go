@@ -241,3 +241,23 @@ func TestRedactSession(t *testing.T) {
 		t.Errorf("%s becomes %s, %v", kept, out, err)
 	}
 }
+
+func TestMember(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ raw, path, want string }{
+		{`{"a":{"b":{"c":[1, 2]}}}`, "a b c", `[1, 2]`},
+		{`{"a":1,"a":{"b":"x"}}`, "a b", `"x"`},
+		{`{"a":null}`, "a", `null`},
+		{`{"a":null}`, "a b", ``},
+		{`{"a":"b"}`, "a b", ``},
+		{`{"A":1}`, "a", ``},
+		{`{"a":1`, "a", ``},
+		{`[{"a":1}]`, "a", ``},
+		{``, "a", ``},
+		{"{\"a\":\"\xff\"}", "a", ``},
+	} {
+		if got := string(Member(json.RawMessage(tt.raw), strings.Fields(tt.path)...)); got != tt.want {
+			t.Errorf("Member(%s, %s) = %s, want %s", tt.raw, tt.path, got, tt.want)
+		}
+	}
+}

@@ -145,14 +145,10 @@ func fields(raw []byte) (map[string]json.RawMessage, error) {
 }
 
 func redactTools(session map[string]json.RawMessage, keepTool func(string) bool) error {
-	type named struct {
-		Name loose `json:"name"`
-	}
 	if list := session["tools"]; len(list) > 0 && string(list) != "null" {
 		kept := []json.RawMessage{}
 		err := elements(list, func(tool []byte) error {
-			var n named
-			if json.Unmarshal(tool, &n) == nil && keepTool(string(n.Name)) {
+			if name, err := nameOf(tool); err == nil && keepTool(name) {
 				kept = append(kept, tool)
 			}
 			return nil
@@ -167,10 +163,39 @@ func redactTools(session map[string]json.RawMessage, keepTool func(string) bool)
 		session["tools"] = b
 	}
 	if choice := session["tool_choice"]; len(choice) > 0 && choice[0] == '{' {
-		var n named
-		if json.Unmarshal(choice, &n) != nil || !keepTool(string(n.Name)) {
+		if name, err := nameOf(choice); err != nil || !keepTool(name) {
 			session["tool_choice"] = json.RawMessage(`"auto"`)
 		}
 	}
 	return nil
+}
+
+func nameOf(raw []byte) (name string, err error) {
+	err = members(raw, func(key string, val []byte) error {
+		if key == "name" {
+			name = looseText(val)
+		}
+		return nil
+	})
+	return name, err
+}
+
+// Member finds a value in nested objects, by the names that lead to it, without reading the rest: a
+// session with its tools is large. It is nil where there is none, or no JSON, and shares the memory
+// of raw.
+func Member(raw json.RawMessage, path ...string) json.RawMessage {
+	for _, name := range path {
+		var found []byte
+		err := members(raw, func(key string, val []byte) error {
+			if key == name {
+				found = val
+			}
+			return nil
+		})
+		if err != nil || found == nil {
+			return nil
+		}
+		raw = found
+	}
+	return raw
 }

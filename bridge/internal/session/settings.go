@@ -251,21 +251,12 @@ func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 
 // voiceOf reads the voice of a session: a name, or an object with the id of a custom voice.
 func voiceOf(session json.RawMessage) string {
-	var o struct {
-		Audio struct {
-			Output struct {
-				Voice json.RawMessage `json:"voice"`
-			} `json:"output"`
-		} `json:"audio"`
-	}
-	if json.Unmarshal(session, &o) != nil {
-		return ""
-	}
+	voice := realtime.Member(session, "audio", "output", "voice")
 	var name string
 	var own struct {
 		ID string `json:"id"`
 	}
-	if json.Unmarshal(o.Audio.Output.Voice, &name) != nil && json.Unmarshal(o.Audio.Output.Voice, &own) == nil {
+	if json.Unmarshal(voice, &name) != nil && json.Unmarshal(voice, &own) == nil {
 		name = own.ID
 	}
 	return clip(name)
@@ -274,24 +265,17 @@ func voiceOf(session json.RawMessage) string {
 // answersTurns reports whether the upstream answers spoken turns by itself. It does unless the
 // session says otherwise.
 func answersTurns(session json.RawMessage) bool {
-	var o struct {
-		Audio struct {
-			Input struct {
-				Turns json.RawMessage `json:"turn_detection"`
-			} `json:"input"`
-		} `json:"audio"`
-	}
-	if json.Unmarshal(session, &o) != nil || o.Audio.Input.Turns == nil {
+	turns := realtime.Member(session, "audio", "input", "turn_detection")
+	if turns == nil {
 		return true
 	}
-	raw := notNull(o.Audio.Input.Turns)
-	if raw == nil {
+	if notNull(turns) == nil {
 		return false // no turns at all
 	}
 	var t struct {
 		CreateResponse *bool `json:"create_response"`
 	}
-	return json.Unmarshal(raw, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
+	return json.Unmarshal(turns, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
 }
 
 // redact removes the server's instructions and tools from a session event.
