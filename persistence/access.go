@@ -109,6 +109,23 @@ func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err er
 	if err := key.check(); err != nil {
 		return false, fmt.Errorf("ensure thread: %w", err)
 	}
+	for {
+		created, err = s.ensureThread(ctx, key)
+		if !s.isMissing(err) || !s.isErased(ctx, key.Thread) {
+			break
+		}
+		// Its owner may use the id again: first what it had has to be gone.
+		if err := s.erase(ctx, key.Thread, never); err != nil {
+			return false, s.fail("ensure thread", err)
+		}
+	}
+	if created && err == nil {
+		s.threadChanged(ctx, EventThreadCreated, key)
+	}
+	return created, s.fail("ensure thread", err)
+}
+
+func (s *Store) ensureThread(ctx context.Context, key Key) (created bool, err error) {
 	err = s.write(ctx, func(q queries) error {
 		n, err := q.EnsureThread(ctx, pgdb.EnsureThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(now())})
 		if err != nil {
@@ -120,8 +137,11 @@ func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err er
 		_, err = q.GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
 		return err
 	})
-	if created && err == nil {
-		s.threadChanged(ctx, EventThreadCreated, key)
-	}
-	return created, s.fail("ensure thread", err)
+	return created, err
+}
+
+// isErased says whether there is a deleted thread with the id that is not erased yet.
+func (s *Store) isErased(ctx context.Context, thread string) bool {
+	owner, err := s.eng.read().GetOwner(ctx, pgdb.GetOwnerParams{ID: thread})
+	return err == nil && owner == ""
 }

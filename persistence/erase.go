@@ -11,19 +11,22 @@ import (
 )
 
 const (
-	// firstPiece is how many rows the first transaction deletes, and mostPiece the most
-	// of any: others write in between. SQLite's search index makes a row expensive, so
-	// pieces grow and shrink until one takes about pieceTime.
-	firstPiece, mostPiece = 20, 500
-	pieceTime             = 20 * time.Millisecond
+	// mostPiece is the most rows that a transaction deletes: others write in between.
+	// Pieces grow and shrink until one takes about pieceTime.
+	mostPiece = 500
+	pieceTime = 20 * time.Millisecond
+	// eraseNow is how long DeleteThread erases what it has deleted, before it leaves
+	// the rest to those who serve.
+	eraseNow = 250 * time.Millisecond
 	// expirePiece is how many threads Expire looks up at once.
 	expirePiece = 100
 )
 
-// DeleteThread erases the thread and everything in it. It is gone for everybody at
-// once, and its watches end with ErrNotFound; then it is erased piece by piece. What
-// a crash keeps from being erased Recover erases. Of upstream legs that may still
-// run the ids stay until they are hung up.
+// DeleteThread deletes the thread and everything in it. From then on it is gone for
+// everybody, and its watches end with ErrNotFound. A short thread is erased from the
+// tables when this returns; of a long one a process that serves erases the rest
+// afterwards, also when this process ends. Of upstream legs that may still run the ids
+// stay until they are hung up.
 func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		if err := q.DeleteLegs(ctx, pgdb.DeleteLegsParams{ThreadID: key.Thread, Owner: key.Owner}); err != nil {
@@ -39,71 +42,106 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	s.eng.tell(note{Type: noteGone, Key: key})
 	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
 	// Whoever asked may go away; what has begun is finished.
-	ctx = context.WithoutCancel(ctx)
-	return s.fail("delete thread", errors.Join(s.erase(ctx, key.Thread), s.eng.erased(ctx)))
+	return s.fail("delete thread", s.eraseSoon(context.WithoutCancel(ctx), key.Thread))
 }
 
-// erase deletes the rows of a thread that belongs to nobody.
-func (s *Store) erase(ctx context.Context, thread string) error {
+// eraseSoon erases a deleted thread: at once where nobody would do so afterwards.
+func (s *Store) eraseSoon(ctx context.Context, thread string) error {
+	serving, began := s.serving.Load(), time.Now()
+	err := s.erase(ctx, thread, func(time.Duration) bool { return serving && time.Since(began) > eraseNow })
+	if err == nil && !serving {
+		err = s.eng.compact(ctx, never)
+	}
+	if err == nil {
+		err = s.eng.scrub(ctx)
+	}
+	if serving {
+		s.sweepSoon()
+	}
+	// What is left is gone for everybody, and the sweep goes on.
+	if errors.Is(err, errMore) {
+		return nil
+	}
+	return err
+}
+
+// errMore says that something is left to be erased.
+var errMore = errors.New("more is to be erased")
+
+// enough is asked after each piece of work, which took so long, whether to stop.
+type enough func(took time.Duration) bool
+
+func never(time.Duration) bool { return false }
+
+// erasable is what a thread consists of, in the order in which it is erased, and how many
+// rows to begin with: images are large.
+var erasable = []struct {
+	first int64
+	erase func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error)
+}{
+	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseMessages(ctx, p)
+	}},
+	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseToolCalls(ctx, pgdb.EraseToolCallsParams(p))
+	}},
+	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseResponses(ctx, pgdb.EraseResponsesParams(p))
+	}},
+	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseCalls(ctx, pgdb.EraseCallsParams(p))
+	}},
+	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseQueued(ctx, pgdb.EraseQueuedParams(p))
+	}},
+	{1, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseImages(ctx, pgdb.EraseImagesParams(p))
+	}},
+}
+
+// erase deletes the rows of a thread that belongs to nobody, piece by piece. It is errMore
+// when it was told to stop before the end.
+func (s *Store) erase(ctx context.Context, thread string, stop enough) error {
 	if err := s.write(ctx, func(q queries) error {
 		_, err := q.EraseDrafts(ctx, pgdb.EraseDraftsParams{ThreadID: thread})
 		return err
 	}); err != nil {
 		return err
 	}
-	for _, piece := range []func(q queries, rows int64) (int64, error){
-		func(q queries, rows int64) (int64, error) {
-			return q.EraseMessages(ctx, pgdb.EraseMessagesParams{ThreadID: thread, MaxRows: rows})
-		},
-		func(q queries, rows int64) (int64, error) {
-			return q.EraseToolCalls(ctx, pgdb.EraseToolCallsParams{ThreadID: thread, MaxRows: rows})
-		},
-		func(q queries, rows int64) (int64, error) {
-			return q.EraseResponses(ctx, pgdb.EraseResponsesParams{ThreadID: thread, MaxRows: rows})
-		},
-	} {
-		rows, erased := int64(firstPiece), int64(firstPiece)
-		for erased == rows {
+	for _, table := range erasable {
+		for rows, more := table.first, true; more; {
 			var began time.Time
-			if err := s.write(ctx, func(q queries) (err error) {
+			var erased int64
+			if err := s.write(ctx, func(q queries) error {
 				began = time.Now() // it has waited for others until now
-				erased, err = piece(q, rows)
+				held, err := q.HoldErased(ctx, pgdb.HoldErasedParams{ID: thread, UpdatedAt: dbtype.At(began)})
+				if err != nil || held == 0 { // another process was faster
+					return err
+				}
+				erased, err = table.erase(ctx, q, pgdb.EraseMessagesParams{ThreadID: thread, MaxRows: rows})
 				return err
 			}); err != nil {
 				return err
 			}
-			if erased == rows {
-				rows = nextPiece(rows, time.Since(began))
-				erased = rows
+			more = erased == rows
+			took := time.Since(began)
+			if rows = nextPiece(rows, took); more && stop(took) {
+				return errMore
 			}
 		}
 	}
 	return s.write(ctx, func(q queries) error { return q.EraseThread(ctx, pgdb.EraseThreadParams{ID: thread}) })
 }
 
-// nextPiece is how many rows to delete after so many took so long.
-func nextPiece(rows int64, took time.Duration) int64 {
+// nextPiece is how much to do at once after so much took so long.
+func nextPiece(size int64, took time.Duration) int64 {
 	switch {
 	case took > pieceTime:
-		return max(rows/2, 1)
+		return max(size/2, 1)
 	case took < pieceTime/2:
-		return min(rows*2, mostPiece)
+		return min(size*2, mostPiece)
 	}
-	return rows
-}
-
-// eraseLeft finishes what a crash has left.
-func (s *Store) eraseLeft(ctx context.Context) error {
-	left, err := s.eng.read().ListErased(ctx)
-	if err != nil || len(left) == 0 {
-		return err
-	}
-	for _, thread := range left {
-		if err := s.erase(ctx, thread); err != nil {
-			return err
-		}
-	}
-	return s.eng.erased(ctx)
+	return size
 }
 
 // Expire erases the threads of all owners in which nothing was said since a time,

@@ -1,94 +1,174 @@
 package persistence_test
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/export"
 	"voicebridge/persistence/persistencetest"
 )
 
-// BenchmarkLongThread asks a thread of 100,000 messages, of which one in a thousand
-// has a rare word, what is asked all the time.
-func BenchmarkLongThread(b *testing.B) {
+// longSizes are the lengths of the threads that BenchmarkLong compares.
+var longSizes = []int{1_000, 10_000, 100_000}
+
+// Words of the sentences that benchmarks say: rareWord is in one message of a thread,
+// commonWord in each, and farWord in each of a stranger's thread.
+const rareWord, commonWord, farWord = "zwetschge", "conversation", "elsewhere"
+
+// long is a database with one long thread.
+type long struct {
+	store *persistence.Store
+	// key is the long thread, short another one of its owner.
+	key, short persistence.Key
+	amount     int
+}
+
+// BenchmarkLong asks of threads of 1,000, 10,000 and 100,000 messages what is asked
+// all the time, and prints how long that takes in each, in microseconds at the median,
+// and how many times longer in the longest than in the shortest. In the end it deletes
+// them while somebody writes to another thread.
+func BenchmarkLong(b *testing.B) {
 	for name, url := range map[string]func(testing.TB) string{
 		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
 	} {
 		b.Run(name, func(b *testing.B) {
-			address := url(b)
-			store := persistencetest.Open(b, address, persistence.Options{})
-			key := longThread(b, store, "m", 100_000)
-			persistencetest.Rows(b, address, "ANALYZE") // PostgreSQL does so by itself after a minute
-			b.Run("replay", func(b *testing.B) {
-				for b.Loop() {
-					if _, err := store.Replay(b.Context(), key, 20); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-			for _, word := range []string{"rare", "common"} {
-				b.Run("search "+word, func(b *testing.B) {
-					for b.Loop() {
-						if _, _, err := store.Threads(b.Context(), "bench", persistence.ThreadFilter{Query: word}); err != nil {
-							b.Fatal(err)
-						}
-					}
-				})
+			var all []*long
+			for _, amount := range longSizes {
+				all = append(all, newLong(b, url(b), amount))
 			}
-			b.Run("stored bytes", func(b *testing.B) {
-				for b.Loop() {
-					if n, err := persistence.Stored(b.Context(), store, key.Owner); err != nil || n == 0 {
-						b.Fatal(n, err)
-					}
-				}
-			})
-			if err := store.ResetThread(b.Context(), key); err != nil {
-				b.Fatal(err)
+			for _, op := range longOps {
+				b.Run(op.name, func(b *testing.B) { compareLong(b, all, op.run) })
 			}
-			b.Run("replay after a reset", func(b *testing.B) {
-				for b.Loop() {
-					if _, err := store.Replay(b.Context(), key, 20); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
+			b.Run("delete", func(b *testing.B) { deleteLong(b, all) })
 		})
 	}
 }
 
-// BenchmarkDelete erases a thread of 10,000 messages while somebody writes to another,
-// and says how long the longest of those writes took.
-func BenchmarkDelete(b *testing.B) {
-	for name, url := range map[string]func(testing.TB) string{
-		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
-	} {
-		b.Run(name, func(b *testing.B) {
-			deleteLong(b, persistencetest.Open(b, url(b), persistence.Options{}), 10_000)
-		})
+// longOps are in their order: from the reset on threads are as good as new.
+var longOps = []struct {
+	name string
+	run  func(ctx context.Context, l *long) error
+}{
+	{"append", func(ctx context.Context, l *long) error { return l.say(ctx, l.key) }},
+	{"rename", func(ctx context.Context, l *long) error {
+		_, err := l.store.RenameThread(ctx, l.key, "renamed")
+		return err
+	}},
+	{"list threads", search("")},
+	{"page of messages", func(ctx context.Context, l *long) error {
+		_, err := l.store.Messages(ctx, l.key, int64(l.amount/2), 100)
+		return err
+	}},
+	{"last message", func(ctx context.Context, l *long) error {
+		_, err := l.store.LastMessage(ctx, l.key)
+		return err
+	}},
+	{"first bytes of an export", func(ctx context.Context, l *long) error {
+		for _, err := range export.Messages(ctx, l.store, l.key) {
+			return err
+		}
+		return nil
+	}},
+	{"search for a rare word", search(rareWord)},
+	{"search for a common word", search(commonWord)},
+	{"search for both", search(rareWord + " " + commonWord)},
+	{"search for a stranger's word", search(farWord)},
+	{"search for no word", search("qqqqqq")},
+	{"search for a letter", search("z")},
+	{"memories of rare words", memories(rareWord, "qqqqqq")},
+	{"memories of common words", memories(commonWord, "common", "sentence", rareWord)},
+	{"sum of what is stored", func(ctx context.Context, l *long) error {
+		_, err := persistence.Stored(ctx, l.store, l.key.Owner)
+		return err
+	}},
+	{"replay", replay},
+	{"reset", func(ctx context.Context, l *long) error { return l.store.ResetThread(ctx, l.key) }},
+	{"replay after a reset", replay},
+}
+
+func search(query string) func(context.Context, *long) error {
+	return func(ctx context.Context, l *long) error {
+		_, _, err := l.store.Threads(ctx, l.key.Owner, persistence.ThreadFilter{Query: query})
+		return err
 	}
 }
 
-func deleteLong(b *testing.B, store *persistence.Store, amount int) {
-	thread, err := store.CreateThread(b.Context(), "bench", "")
-	if err != nil {
-		b.Fatal(err)
+func memories(words ...string) func(context.Context, *long) error {
+	return func(ctx context.Context, l *long) error {
+		_, err := l.store.SearchMessages(ctx, l.short, words, 10)
+		return err
 	}
-	other := persistence.Key{Owner: "bench", Thread: thread.ID}
-	var longest time.Duration
-	for i := range b.N {
-		b.StopTimer()
-		key := longThread(b, store, fmt.Sprint("d", i, "."), amount)
-		b.StartTimer()
-		deleted := make(chan error, 1)
-		go func() { deleted <- store.DeleteThread(b.Context(), key) }()
-		for going := true; going; {
+}
+
+func replay(ctx context.Context, l *long) error {
+	_, err := l.store.Replay(ctx, l.key, 20)
+	return err
+}
+
+func (l *long) say(ctx context.Context, key persistence.Key) error {
+	m := persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("a common sentence of the conversation")}}
+	_, err := l.store.AppendMessage(ctx, key, m)
+	return err
+}
+
+// compareLong does the same in each database in turn, so that what else the machine
+// does slows all of them.
+func compareLong(b *testing.B, all []*long, run func(context.Context, *long) error) {
+	took := make([][]time.Duration, len(all))
+	for b.Loop() {
+		for i, l := range all {
 			began := time.Now()
-			m := persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("meanwhile")}}
-			if _, err := store.AppendMessage(b.Context(), other, m); err != nil {
+			if err := run(b.Context(), l); err != nil {
 				b.Fatal(err)
 			}
-			longest = max(longest, time.Since(began))
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	report(b, all, "µs", took)
+}
+
+// report prints the medians.
+func report(b *testing.B, all []*long, unit string, took [][]time.Duration) {
+	b.Helper()
+	per := time.Millisecond
+	if unit == "µs" {
+		per = time.Microsecond
+	}
+	median := make([]float64, len(all))
+	for i, l := range all {
+		slices.Sort(took[i])
+		median[i] = float64(took[i][len(took[i])/2]) / float64(per)
+		b.ReportMetric(median[i], fmt.Sprintf("%s@%d", unit, l.amount))
+	}
+	b.ReportMetric(median[len(median)-1]/median[0], "x")
+	b.ReportMetric(0, "ns/op")
+}
+
+// deleteLong deletes the threads, and says how long that takes until it is answered,
+// until nothing is left, and the longest write to another thread meanwhile.
+func deleteLong(b *testing.B, all []*long) {
+	answered, gone, longest := make([][]time.Duration, len(all)), make([][]time.Duration, len(all)), make([][]time.Duration, len(all))
+	for i, l := range all {
+		began := time.Now()
+		deleted := make(chan error, 1)
+		go func() {
+			err := l.store.DeleteThread(b.Context(), l.key)
+			answered[i] = append(answered[i], time.Since(began))
+			deleted <- err
+		}()
+		worst := time.Duration(0)
+		for going := true; going; {
+			at := time.Now()
+			if err := l.say(b.Context(), l.short); err != nil {
+				b.Fatal(err)
+			}
+			worst = max(worst, time.Since(at))
 			select {
 			case err := <-deleted:
 				if going = false; err != nil {
@@ -97,32 +177,67 @@ func deleteLong(b *testing.B, store *persistence.Store, amount int) {
 			case <-time.After(time.Millisecond):
 			}
 		}
+		gone[i] = append(gone[i], time.Since(began))
+		longest[i] = append(longest[i], worst)
 	}
-	b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest-write")
+	for b.Loop() { //nolint:revive // it is done once, whatever -benchtime says
+	}
+	report(b, all, "ms-answer", answered)
+	report(b, all, "ms-gone", gone)
+	report(b, all, "ms-longest-write", longest)
 }
 
-func longThread(b *testing.B, store *persistence.Store, prefix string, amount int) persistence.Key {
-	thread, err := store.CreateThread(b.Context(), "bench", "")
+// newLong fills a database with one long thread, a stranger's one, and many short ones.
+func newLong(b *testing.B, url string, amount int) *long {
+	b.Helper()
+	l := &long{store: persistencetest.Open(b, url, persistence.Options{}), amount: amount}
+	l.key = l.thread(b, "bench", amount, commonWord)
+	l.thread(b, "stranger", 3000, farWord)
+	for range 200 {
+		l.short = l.thread(b, "bench", 5, "")
+	}
+	persistencetest.Rows(b, url, "ANALYZE") // PostgreSQL does so by itself after a minute
+	return l
+}
+
+// thread makes a thread in which one message has the rare word, if any has a word.
+func (l *long) thread(b *testing.B, owner string, amount int, word string) persistence.Key {
+	b.Helper()
+	thread, err := l.store.CreateThread(b.Context(), owner, "")
 	if err != nil {
 		b.Fatal(err)
 	}
-	key := persistence.Key{Owner: "bench", Thread: thread.ID}
+	key := persistence.Key{Owner: owner, Thread: thread.ID}
+	random := rand.New(rand.NewPCG(1, uint64(amount))) //nolint:gosec // no secret
 	for n := 0; n < amount; {
 		var changes []persistence.Change
-		for range 1000 {
-			text := "a common sentence of the conversation"
-			if n%1000 == 0 {
-				text = "a rare thing was said"
+		for range min(1000, amount-n) {
+			words := sentence(random) + " " + word
+			if n == amount/2 && word == commonWord {
+				words += " " + rareWord
 			}
 			changes = append(changes, persistence.PutMessage{
-				Message: persistence.Message{ID: fmt.Sprint(prefix, n), Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)}},
+				Message: persistence.Message{ID: persistence.NewID(), Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(words)}},
 				Place:   persistence.Place{How: persistence.PlaceLast},
 			})
 			n++
 		}
-		if _, err := store.Apply(b.Context(), key, changes); err != nil {
+		if _, err := l.store.Apply(b.Context(), key, changes); err != nil {
 			b.Fatal(err)
 		}
 	}
 	return key
+}
+
+// sentence makes some hundred letters of words, some of which are more frequent.
+func sentence(random *rand.Rand) string {
+	syllables := strings.Fields("ka lo mi ne ru sta pre con ver tion al er ing th ou str be de fi gu ha in jo le mo na op re se tu un vi wa bra cho dri")
+	words := make([]string, 16)
+	for i := range words {
+		word := rand.New(rand.NewPCG(2, uint64(random.ExpFloat64()*400))) //nolint:gosec // no secret
+		for range 1 + word.IntN(4) {
+			words[i] += syllables[word.IntN(len(syllables))]
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -28,7 +28,7 @@ var plans = map[string]string{
 // smallTables are asked for what is open, of which there is little. PostgreSQL, which
 // knows how little, may read them in another way.
 var smallTables = map[string]string{
-	"ListOpenApprovals":    "approvals_open",
+	"ListOpenApprovals":    "approvals_by_thread",
 	"ListOpenTextMessages": "messages_open_by_thread",
 	"ListGrowing":          "messages_open_by_thread",
 	"ListDrafts":           "drafts",
@@ -132,6 +132,33 @@ func TestQueryPlans(t *testing.T) {
 				if (name == "ListReplay" || name == "ListMessages") && (strings.Contains(text, "Sort") || strings.Contains(text, "TEMP B-TREE")) {
 					t.Errorf("%s sorts:\n%s", name, text)
 				}
+			}
+		})
+	}
+}
+
+// TestReferencesHaveIndexes: to delete a row means to look for those that refer to it.
+func TestReferencesHaveIndexes(t *testing.T) {
+	t.Parallel()
+	for engine, c := range map[string]struct {
+		newURL func(testing.TB) string
+		query  string
+	}{
+		"sqlite": {persistencetest.SQLiteURL, `SELECT m.name, f."from" FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f
+			WHERE m.type = 'table' AND NOT EXISTS (
+				SELECT 1 FROM pragma_index_list(m.name) AS i, pragma_index_info(i.name) AS c
+				WHERE i.partial = 0 AND c.seqno = 0 AND c.name = f."from")`},
+		"postgres": {persistencetest.PostgresURL, `SELECT f.conrelid::regclass, f.conkey[1] FROM pg_constraint AS f
+			WHERE f.contype = 'f' AND NOT EXISTS (
+				SELECT 1 FROM pg_index AS i
+				WHERE i.indrelid = f.conrelid AND i.indpred IS NULL AND i.indkey[0] = f.conkey[1])`},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			url := c.newURL(t)
+			persistencetest.Open(t, url, persistence.Options{})
+			if missing := persistencetest.Rows(t, url, c.query); len(missing) > 0 {
+				t.Errorf("no index serves the references of %v", missing)
 			}
 		})
 	}

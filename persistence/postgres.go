@@ -165,8 +165,11 @@ func (e *postgresEngine) heard(key Key) bool {
 	return l == nil || l.listens(note{Key: key})
 }
 
-// erased does nothing: the server overwrites deleted rows when it vacuums.
-func (e *postgresEngine) erased(context.Context) error { return nil }
+// scrub does nothing: the server overwrites deleted rows when it vacuums.
+func (e *postgresEngine) scrub(context.Context) error { return nil }
+
+// compact does nothing: vacuum cleans the index, too.
+func (e *postgresEngine) compact(context.Context, enough) error { return nil }
 
 func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	channels, payloads := make([]string, len(letters)), make([]string, len(letters))

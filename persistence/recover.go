@@ -70,9 +70,7 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	if err := s.forgetRates(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	if err := s.eraseLeft(ctx); err != nil {
-		errs = append(errs, s.fail("erase deleted threads", err))
-	}
+	s.sweepSoon()
 	return ended, errors.Join(errs...)
 }
 

@@ -121,13 +121,6 @@ func (e *sqliteEngine) tell(note) {}
 
 func (e *sqliteEngine) heard(Key) bool { return false }
 
-// erased removes deleted data from the write-ahead log, too. In the file itself secure_delete has
-// overwritten it with zeros.
-func (e *sqliteEngine) erased(ctx context.Context) error {
-	_, err := e.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	return err
-}
-
 func (e *sqliteEngine) problem(err error) problem {
 	se, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

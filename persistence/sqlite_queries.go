@@ -159,12 +159,24 @@ func (s sqliteQueries) EnsureThread(ctx context.Context, arg pgdb.EnsureThreadPa
 	return s.q.EnsureThread(ctx, sqlitedb.EnsureThreadParams(arg))
 }
 
+func (s sqliteQueries) EraseCalls(ctx context.Context, arg pgdb.EraseCallsParams) (int64, error) {
+	return s.q.EraseCalls(ctx, sqlitedb.EraseCallsParams(arg))
+}
+
 func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsParams) (int64, error) {
 	return s.q.EraseDrafts(ctx, sqlitedb.EraseDraftsParams(arg))
 }
 
+func (s sqliteQueries) EraseImages(ctx context.Context, arg pgdb.EraseImagesParams) (int64, error) {
+	return s.q.EraseImages(ctx, sqlitedb.EraseImagesParams(arg))
+}
+
 func (s sqliteQueries) EraseMessages(ctx context.Context, arg pgdb.EraseMessagesParams) (int64, error) {
 	return s.q.EraseMessages(ctx, sqlitedb.EraseMessagesParams(arg))
+}
+
+func (s sqliteQueries) EraseQueued(ctx context.Context, arg pgdb.EraseQueuedParams) (int64, error) {
+	return s.q.EraseQueued(ctx, sqlitedb.EraseQueuedParams(arg))
 }
 
 func (s sqliteQueries) EraseResponses(ctx context.Context, arg pgdb.EraseResponsesParams) (int64, error) {
@@ -293,6 +305,10 @@ func (s sqliteQueries) GetToolCall(ctx context.Context, arg pgdb.GetToolCallPara
 func (s sqliteQueries) GetTurn(ctx context.Context, arg pgdb.GetTurnParams) (pgdb.Turn, error) {
 	r, err := s.q.GetTurn(ctx, sqlitedb.GetTurnParams(arg))
 	return pgdb.Turn(r), err
+}
+
+func (s sqliteQueries) HoldErased(ctx context.Context, arg pgdb.HoldErasedParams) (int64, error) {
+	return s.q.HoldErased(ctx, sqlitedb.HoldErasedParams(arg))
 }
 
 func (s sqliteQueries) HoldInstance(ctx context.Context, arg pgdb.HoldInstanceParams) (string, error) {

@@ -72,7 +72,10 @@ type Store struct {
 	serving atomic.Bool
 	closing sync.Once
 	closed  chan struct{}
-	beating sync.WaitGroup
+	// running counts what runs in the background.
+	running sync.WaitGroup
+	// unswept wakes the sweep.
+	unswept chan struct{}
 }
 
 // Open opens the database that url names, sqlite:PATH or postgres://…, and brings its schema up to
@@ -90,7 +93,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if !validID(opts.Instance) {
 		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
 	}
-	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, onWrite: opts.OnWrite, closed: make(chan struct{})}
+	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, onWrite: opts.OnWrite, closed: make(chan struct{}), unswept: make(chan struct{}, 1)}
 	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
 	}
@@ -138,7 +141,7 @@ func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {
 		close(s.closed)
-		s.beating.Wait()
+		s.running.Wait()
 		s.leave()
 		err = s.eng.close()
 	})
@@ -196,6 +199,7 @@ func (s *Store) Serve(ctx context.Context) error {
 		return fmt.Errorf("serve database: %w", err)
 	}
 	s.serving.Store(true)
+	s.background(s.sweep)
 	if !s.shared {
 		return nil
 	}
@@ -205,7 +209,13 @@ func (s *Store) Serve(ctx context.Context) error {
 	if err := s.follow(ctx); err != nil {
 		return fmt.Errorf("serve database: %w", err)
 	}
-	s.beating.Go(func() {
+	s.background(s.keepBeating)
+	return nil
+}
+
+// background runs something until Close.
+func (s *Store) background(run func(context.Context)) {
+	s.running.Go(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		go func() {
@@ -215,9 +225,8 @@ func (s *Store) Serve(ctx context.Context) error {
 			case <-ctx.Done():
 			}
 		}()
-		s.keepBeating(ctx)
+		run(ctx)
 	})
-	return nil
 }
 
 // follow begins to receive notes of other instances. If no notifications arrive, it polls the

@@ -19,19 +19,32 @@ WHERE id = @id AND owner = @owner
 
 -- DisownThread hides a thread from everybody until it is erased.
 -- name: DisownThread :execrows
-UPDATE threads SET owner = '' WHERE id = @id AND owner = @owner;
+UPDATE threads SET owner = '', title = '', search_title = '' WHERE id = @id AND owner = @owner;
 
 -- name: ListErased :many
 SELECT id FROM threads WHERE owner = '' LIMIT 100;
+
+-- HoldErased has those who erase the same thread do so in turn.
+-- name: HoldErased :execrows
+UPDATE threads SET updated_at = @updated_at WHERE id = @id AND owner = '';
 
 -- name: EraseMessages :execrows
 DELETE FROM messages WHERE id IN (SELECT m.id FROM messages AS m WHERE m.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
 
 -- name: EraseToolCalls :execrows
-DELETE FROM tool_calls WHERE id IN (SELECT c.id FROM tool_calls AS c WHERE c.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
+DELETE FROM tool_calls WHERE id IN (SELECT r.id FROM tool_calls AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
 
 -- name: EraseResponses :execrows
 DELETE FROM responses WHERE id IN (SELECT r.id FROM responses AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
+
+-- name: EraseImages :execrows
+DELETE FROM images WHERE id IN (SELECT r.id FROM images AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
+
+-- name: EraseCalls :execrows
+DELETE FROM calls WHERE id IN (SELECT r.id FROM calls AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
+
+-- name: EraseQueued :execrows
+DELETE FROM queued_messages WHERE id IN (SELECT r.id FROM queued_messages AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
 
 -- name: EraseThread :exec
 DELETE FROM threads WHERE id = @id AND owner = '';

@@ -1,6 +1,7 @@
 package persistencetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -36,30 +37,106 @@ func (s suite) eraseMany(t *testing.T) {
 	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
 		t.Fatalf("DeleteThread() = %v", err)
 	}
-	wantRows(t, b.url, `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) + (SELECT count(*) FROM tool_calls)
-		+ (SELECT count(*) FROM responses) AS n`, "0")
+	wantRows(t, b.url, isEmpty, "0")
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
+}
+
+// isEmpty is one row as long as there are neither threads nor what they consist of.
+const isEmpty = `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) + (SELECT count(*) FROM tool_calls)
+	+ (SELECT count(*) FROM responses) + (SELECT count(*) FROM images) + (SELECT count(*) FROM calls) AS n`
+
+// waitForEmpty waits until the sweep has erased everything.
+func waitForEmpty(t *testing.T, url string) {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_, rows := table(t, url, isEmpty)
+		if rows[0][0] == "0" {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-within(t).Done():
+			t.Fatalf("%s rows are left", rows[0][0])
+		}
+	}
+}
+
+// disown leaves the thread as a process does that dies as soon as it has deleted it.
+func disown(t *testing.T, b bundle) {
+	t.Helper()
+	if _, err := rawDB(t, b.url).ExecContext(t.Context(), "UPDATE threads SET owner = ''"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // eraseLeft: what a process that died had begun to erase is nobody's, and goes.
 func (s suite) eraseLeft(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 600)
-	db := rawDB(t, b.url)
-	if _, err := db.ExecContext(t.Context(), "UPDATE threads SET owner = ''"); err != nil {
-		t.Fatal(err)
+	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
 	}
+	disown(t, b)
 	_, err := b.store.Thread(t.Context(), b.key)
 	wantErr(t, "Thread()", err, persistence.ErrNotFound)
 	_, err = b.store.Thread(t.Context(), persistence.Key{Thread: b.key.Thread})
 	wantErr(t, "Thread() of nobody", err, persistence.ErrNotFound)
+	if found, _, err := b.store.Threads(t.Context(), b.key.Owner, persistence.ThreadFilter{Query: "many"}); err != nil || len(found) != 0 {
+		t.Errorf("Threads() = %v, %v", found, err)
+	}
+	for _, view := range []string{"conversation_transcript", "tool_call_log", "call_summary"} {
+		wantRows(t, b.url, "SELECT * FROM "+view)
+	}
 	if err := b.store.Serve(t.Context()); err != nil {
 		t.Fatalf("Serve() = %v", err)
 	}
+	waitForEmpty(t, b.url)
+	newThread(t, b.store, "anna")
+	disown(t, b)
 	if _, err := b.store.Recover(t.Context()); err != nil {
 		t.Errorf("Recover() = %v", err)
 	}
-	wantRows(t, b.url, "SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) AS n", "0")
+	waitForEmpty(t, b.url)
+}
+
+// eraseServed: the process that serves erases after the answer, too, and several share
+// the work.
+func (s suite) eraseServed(t *testing.T) {
+	b := s.setup(t)
+	fill(t, b, 5000)
+	if err := b.store.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	other := Open(t, b.url, persistence.Options{})
+	if err := other.Serve(t.Context()); err != nil && !errors.Is(err, persistence.ErrServed) { // of SQLite there is one
+		t.Fatalf("Serve() = %v", err)
+	}
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Errorf("DeleteThread() = %v", err)
+	}
+	_, err := b.store.Thread(t.Context(), b.key)
+	wantErr(t, "Thread()", err, persistence.ErrNotFound)
+	waitForEmpty(t, b.url)
+}
+
+// eraseForNew: the id of a deleted thread may be used again, also by a stranger who
+// sees nothing of it.
+func (s suite) eraseForNew(t *testing.T) {
+	b := s.setup(t)
+	fill(t, b, 50)
+	disown(t, b)
+	key := persistence.Key{Owner: "bert", Thread: b.key.Thread}
+	if created, err := b.store.EnsureThread(t.Context(), key); err != nil || !created {
+		t.Fatalf("EnsureThread() = %v, %v", created, err)
+	}
+	if got, err := b.store.Messages(t.Context(), key, 0, 0); err != nil || len(got) != 0 {
+		t.Errorf("Messages() = %d, %v", len(got), err)
+	}
+	if found, _, err := b.store.Threads(t.Context(), "bert", persistence.ThreadFilter{Query: "many"}); err != nil || len(found) != 0 {
+		t.Errorf("Threads() = %v, %v", found, err)
+	}
 }
 
 func (s suite) expire(t *testing.T) {

@@ -111,6 +111,8 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"superseded turn":      s.supersededTurn,
 		"erase many":           s.eraseMany,
 		"erase left":           s.eraseLeft,
+		"erase served":         s.eraseServed,
+		"erase for new":        s.eraseForNew,
 		"expire":               s.expire,
 		"replay after reset":   s.replayAfterReset,
 		"commands":             s.commands,

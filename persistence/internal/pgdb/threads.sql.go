@@ -52,7 +52,7 @@ func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (Thr
 }
 
 const disownThread = `-- name: DisownThread :execrows
-UPDATE threads SET owner = '' WHERE id = $1 AND owner = $2
+UPDATE threads SET owner = '', title = '', search_title = '' WHERE id = $1 AND owner = $2
 `
 
 type DisownThreadParams struct {
@@ -153,6 +153,40 @@ func (q *Queries) EnsureThread(ctx context.Context, arg EnsureThreadParams) (int
 	return result.RowsAffected(), nil
 }
 
+const eraseCalls = `-- name: EraseCalls :execrows
+DELETE FROM calls WHERE id IN (SELECT r.id FROM calls AS r WHERE r.thread_id = $1 LIMIT CAST($2 AS bigint))
+`
+
+type EraseCallsParams struct {
+	ThreadID string
+	MaxRows  int64
+}
+
+func (q *Queries) EraseCalls(ctx context.Context, arg EraseCallsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, eraseCalls, arg.ThreadID, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const eraseImages = `-- name: EraseImages :execrows
+DELETE FROM images WHERE id IN (SELECT r.id FROM images AS r WHERE r.thread_id = $1 LIMIT CAST($2 AS bigint))
+`
+
+type EraseImagesParams struct {
+	ThreadID string
+	MaxRows  int64
+}
+
+func (q *Queries) EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, eraseImages, arg.ThreadID, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const eraseMessages = `-- name: EraseMessages :execrows
 DELETE FROM messages WHERE id IN (SELECT m.id FROM messages AS m WHERE m.thread_id = $1 LIMIT CAST($2 AS bigint))
 `
@@ -164,6 +198,23 @@ type EraseMessagesParams struct {
 
 func (q *Queries) EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, eraseMessages, arg.ThreadID, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const eraseQueued = `-- name: EraseQueued :execrows
+DELETE FROM queued_messages WHERE id IN (SELECT r.id FROM queued_messages AS r WHERE r.thread_id = $1 LIMIT CAST($2 AS bigint))
+`
+
+type EraseQueuedParams struct {
+	ThreadID string
+	MaxRows  int64
+}
+
+func (q *Queries) EraseQueued(ctx context.Context, arg EraseQueuedParams) (int64, error) {
+	result, err := q.db.Exec(ctx, eraseQueued, arg.ThreadID, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -201,7 +252,7 @@ func (q *Queries) EraseThread(ctx context.Context, arg EraseThreadParams) error 
 }
 
 const eraseToolCalls = `-- name: EraseToolCalls :execrows
-DELETE FROM tool_calls WHERE id IN (SELECT c.id FROM tool_calls AS c WHERE c.thread_id = $1 LIMIT CAST($2 AS bigint))
+DELETE FROM tool_calls WHERE id IN (SELECT r.id FROM tool_calls AS r WHERE r.thread_id = $1 LIMIT CAST($2 AS bigint))
 `
 
 type EraseToolCallsParams struct {
@@ -242,6 +293,24 @@ func (q *Queries) GetThread(ctx context.Context, arg GetThreadParams) (Thread, e
 		&i.ResetSeq,
 	)
 	return i, err
+}
+
+const holdErased = `-- name: HoldErased :execrows
+UPDATE threads SET updated_at = $1 WHERE id = $2 AND owner = ''
+`
+
+type HoldErasedParams struct {
+	UpdatedAt dbtype.Time
+	ID        string
+}
+
+// HoldErased has those who erase the same thread do so in turn.
+func (q *Queries) HoldErased(ctx context.Context, arg HoldErasedParams) (int64, error) {
+	result, err := q.db.Exec(ctx, holdErased, arg.UpdatedAt, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const listErased = `-- name: ListErased :many

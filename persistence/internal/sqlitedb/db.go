@@ -132,11 +132,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.ensureThreadStmt, err = db.PrepareContext(ctx, ensureThread); err != nil {
 		return nil, fmt.Errorf("error preparing query EnsureThread: %w", err)
 	}
+	if q.eraseCallsStmt, err = db.PrepareContext(ctx, eraseCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseCalls: %w", err)
+	}
 	if q.eraseDraftsStmt, err = db.PrepareContext(ctx, eraseDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseDrafts: %w", err)
 	}
+	if q.eraseImagesStmt, err = db.PrepareContext(ctx, eraseImages); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseImages: %w", err)
+	}
 	if q.eraseMessagesStmt, err = db.PrepareContext(ctx, eraseMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseMessages: %w", err)
+	}
+	if q.eraseQueuedStmt, err = db.PrepareContext(ctx, eraseQueued); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseQueued: %w", err)
 	}
 	if q.eraseResponsesStmt, err = db.PrepareContext(ctx, eraseResponses); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseResponses: %w", err)
@@ -221,6 +230,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getTurnStmt, err = db.PrepareContext(ctx, getTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTurn: %w", err)
+	}
+	if q.holdErasedStmt, err = db.PrepareContext(ctx, holdErased); err != nil {
+		return nil, fmt.Errorf("error preparing query HoldErased: %w", err)
 	}
 	if q.holdInstanceStmt, err = db.PrepareContext(ctx, holdInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query HoldInstance: %w", err)
@@ -605,14 +617,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing ensureThreadStmt: %w", cerr)
 		}
 	}
+	if q.eraseCallsStmt != nil {
+		if cerr := q.eraseCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseCallsStmt: %w", cerr)
+		}
+	}
 	if q.eraseDraftsStmt != nil {
 		if cerr := q.eraseDraftsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseDraftsStmt: %w", cerr)
 		}
 	}
+	if q.eraseImagesStmt != nil {
+		if cerr := q.eraseImagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseImagesStmt: %w", cerr)
+		}
+	}
 	if q.eraseMessagesStmt != nil {
 		if cerr := q.eraseMessagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseMessagesStmt: %w", cerr)
+		}
+	}
+	if q.eraseQueuedStmt != nil {
+		if cerr := q.eraseQueuedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseQueuedStmt: %w", cerr)
 		}
 	}
 	if q.eraseResponsesStmt != nil {
@@ -753,6 +780,11 @@ func (q *Queries) Close() error {
 	if q.getTurnStmt != nil {
 		if cerr := q.getTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getTurnStmt: %w", cerr)
+		}
+	}
+	if q.holdErasedStmt != nil {
+		if cerr := q.holdErasedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing holdErasedStmt: %w", cerr)
 		}
 	}
 	if q.holdInstanceStmt != nil {
@@ -1160,8 +1192,11 @@ type Queries struct {
 	endOpenTurnsStmt              *sql.Stmt
 	endTurnStmt                   *sql.Stmt
 	ensureThreadStmt              *sql.Stmt
+	eraseCallsStmt                *sql.Stmt
 	eraseDraftsStmt               *sql.Stmt
+	eraseImagesStmt               *sql.Stmt
 	eraseMessagesStmt             *sql.Stmt
+	eraseQueuedStmt               *sql.Stmt
 	eraseResponsesStmt            *sql.Stmt
 	eraseThreadStmt               *sql.Stmt
 	eraseToolCallsStmt            *sql.Stmt
@@ -1190,6 +1225,7 @@ type Queries struct {
 	getThreadStmt                 *sql.Stmt
 	getToolCallStmt               *sql.Stmt
 	getTurnStmt                   *sql.Stmt
+	holdErasedStmt                *sql.Stmt
 	holdInstanceStmt              *sql.Stmt
 	insertAccessTokenStmt         *sql.Stmt
 	insertMessageStmt             *sql.Stmt
@@ -1298,8 +1334,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
 		endTurnStmt:                   q.endTurnStmt,
 		ensureThreadStmt:              q.ensureThreadStmt,
+		eraseCallsStmt:                q.eraseCallsStmt,
 		eraseDraftsStmt:               q.eraseDraftsStmt,
+		eraseImagesStmt:               q.eraseImagesStmt,
 		eraseMessagesStmt:             q.eraseMessagesStmt,
+		eraseQueuedStmt:               q.eraseQueuedStmt,
 		eraseResponsesStmt:            q.eraseResponsesStmt,
 		eraseThreadStmt:               q.eraseThreadStmt,
 		eraseToolCallsStmt:            q.eraseToolCallsStmt,
@@ -1328,6 +1367,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getThreadStmt:                 q.getThreadStmt,
 		getToolCallStmt:               q.getToolCallStmt,
 		getTurnStmt:                   q.getTurnStmt,
+		holdErasedStmt:                q.holdErasedStmt,
 		holdInstanceStmt:              q.holdInstanceStmt,
 		insertAccessTokenStmt:         q.insertAccessTokenStmt,
 		insertMessageStmt:             q.insertMessageStmt,

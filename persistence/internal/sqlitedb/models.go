@@ -207,6 +207,11 @@ type Thread struct {
 	ResetSeq    int64
 }
 
+type ThreadNumber struct {
+	Number   int64
+	ThreadID string
+}
+
 type ToolCall struct {
 	ID         string
 	ThreadID   string

@@ -62,9 +62,12 @@ type Querier interface {
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 	// EnsureThread changes nothing when there is a thread with the id, whoever owns it.
 	EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error)
+	EraseCalls(ctx context.Context, arg EraseCallsParams) (int64, error)
 	// EraseDrafts deletes those of a thread, before its messages go.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
+	EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error)
 	EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error)
+	EraseQueued(ctx context.Context, arg EraseQueuedParams) (int64, error)
 	EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error)
 	EraseThread(ctx context.Context, arg EraseThreadParams) error
 	EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) (int64, error)
@@ -95,6 +98,8 @@ type Querier interface {
 	// GetToolCall gives the latest call that the model named so.
 	GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error)
 	GetTurn(ctx context.Context, arg GetTurnParams) (Turn, error)
+	// HoldErased has those who erase the same thread do so in turn.
+	HoldErased(ctx context.Context, arg HoldErasedParams) (int64, error)
 	// HoldInstance gives no row when the instance was ended by others. A transaction of
 	// SQLite is alone anyway.
 	HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error)

@@ -1,0 +1,91 @@
+package persistence
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// firstTombstone is the first row in which FTS5 notes what was deleted from the index
+// (FTS5_TOMBSTONE_ROWID in fts5_index.c): the words themselves are still there.
+const firstTombstone = 1 << 53
+
+// compact writes the search index anew without what was deleted, if there is any of
+// that.
+func (e *sqliteEngine) compact(ctx context.Context, stop enough) error {
+	var traces bool
+	if err := e.reader.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM message_index_data WHERE id >= ?)", firstTombstone).Scan(&traces); err != nil || !traces {
+		return err
+	}
+	for first, pages := true, int64(16); ; first = false {
+		began, done, err := e.merge(ctx, first, pages)
+		if err != nil || done {
+			return err
+		}
+		took := time.Since(began)
+		pages = nextPiece(pages, took)
+		if stop(took) {
+			return errMore
+		}
+	}
+}
+
+// merge writes some pages of the index anew and says when it began to, and whether that
+// was the end. The first one includes all pages that there are.
+func (e *sqliteEngine) merge(ctx context.Context, first bool, pages int64) (began time.Time, done bool, err error) {
+	tx, err := e.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return began, false, err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	began = time.Now()
+	if first {
+		pages = -pages
+	}
+	before, err := changes(ctx, tx)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)", pages)
+	}
+	if err != nil {
+		return began, false, err
+	}
+	after, err := changes(ctx, tx)
+	if err != nil {
+		return began, false, err
+	}
+	return began, after-before < 2, tx.Commit() // as FTS5's documentation tells the end
+}
+
+func changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT total_changes()").Scan(&n)
+	return n, err
+}
+
+// scrub removes what was deleted from the write-ahead log, too. In the file itself
+// secure_delete has written zeros over it. It is errMore while somebody reads what the log
+// still has.
+func (e *sqliteEngine) scrub(ctx context.Context) error {
+	// Most of it goes beside those who write.
+	if _, err := e.reader.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
+		return err
+	}
+	conn, err := e.writer.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	// Nobody shall wait long for those who read.
+	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout(20)"); err != nil {
+		return err
+	}
+	var busy bool
+	var frames, moved int64
+	err = conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved)
+	if _, restored := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout(5000)"); err == nil {
+		err = restored
+	}
+	if err == nil && busy {
+		err = errMore
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// sweepAgain is when to try again what has failed.
+	sweepAgain = 10 * time.Second
+	// compactShare is how much of the time may go into writing the search index anew.
+	compactShare = 20
+)
+
+// sweepSoon wakes the sweep.
+func (s *Store) sweepSoon() {
+	select {
+	case s.unswept <- struct{}{}:
+	default: // it has been told
+	}
+}
+
+// sweep erases what is left of deleted threads, beginning with what a former process left,
+// until ctx ends.
+func (s *Store) sweep(ctx context.Context) {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	var rested time.Time // when the index may be written anew
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.unswept:
+		case <-again.C:
+		}
+		err := s.eraseLeft(ctx)
+		if rest := time.Until(rested); rest > 0 {
+			again.Reset(rest)
+		} else if err == nil {
+			began := time.Now()
+			err = s.eng.compact(ctx, halfOf(ctx))
+			rested = time.Now().Add(compactShare * time.Since(began))
+		}
+		if err == nil {
+			err = s.eng.scrub(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			again.Reset(sweepAgain)
+			if !errors.Is(err, ErrFenced) && !errors.Is(err, errMore) {
+				s.log.Warn("deleted threads are not erased yet", "error", err)
+			}
+		}
+	}
+}
+
+// halfOf leaves half of the time to others, and stops when ctx ends.
+func halfOf(ctx context.Context) enough {
+	return func(took time.Duration) bool {
+		select {
+		case <-ctx.Done():
+			return true
+		case <-time.After(took):
+			return false
+		}
+	}
+}
+
+// eraseLeft erases the threads that belong to nobody.
+func (s *Store) eraseLeft(ctx context.Context) error {
+	for {
+		left, err := s.eng.read().ListErased(ctx)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		for _, thread := range left {
+			if err := s.erase(ctx, thread, halfOf(ctx)); err != nil {
+				return err
+			}
+		}
+	}
+}
