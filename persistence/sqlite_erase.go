@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// firstTombstone is the first row in which FTS5 notes what was deleted from the index
-// (FTS5_TOMBSTONE_ROWID in fts5_index.c): the words themselves are still there.
-const firstTombstone = 1 << 53
-
 // compact writes the search index anew without what was deleted, if there is any of
-// that.
+// that. FTS5 keeps words that are deleted, and notes beside them that they are.
 func (e *sqliteEngine) compact(ctx context.Context, stop enough) error {
-	var traces bool
-	if err := e.reader.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM message_index_data WHERE id >= ?)", firstTombstone).Scan(&traces); err != nil || !traces {
+	var deleted int64
+	if err := e.reader.QueryRowContext(ctx, "SELECT amount FROM message_index_deleted").Scan(&deleted); err != nil || deleted == 0 {
 		return err
 	}
 	for first, pages := true, int64(16); ; first = false {
 		began, done, err := e.merge(ctx, first, pages)
-		if err != nil || done {
+		if err != nil {
+			return err
+		}
+		if done {
+			// What was deleted meanwhile is for the next time.
+			_, err := e.writer.ExecContext(ctx, "UPDATE message_index_deleted SET amount = amount - ?", deleted)
 			return err
 		}
 		took := time.Since(began)

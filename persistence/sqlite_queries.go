@@ -475,6 +475,10 @@ func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstancePa
 	return s.q.LockInstance(ctx, sqlitedb.LockInstanceParams(arg))
 }
 
+func (s sqliteQueries) MessagesWithWord(ctx context.Context, arg pgdb.MessagesWithWordParams) ([]string, error) {
+	return s.q.MessagesWithWord(ctx, sqlitedb.MessagesWithWordParams(arg))
+}
+
 func (s sqliteQueries) PauseQueue(ctx context.Context, arg pgdb.PauseQueueParams) error {
 	return s.q.PauseQueue(ctx, sqlitedb.PauseQueueParams(arg))
 }
@@ -574,10 +578,6 @@ func (s sqliteQueries) TakeRate(ctx context.Context, arg pgdb.TakeRateParams) (i
 	return s.q.TakeRate(ctx, sqlitedb.TakeRateParams(arg))
 }
 
-func (s sqliteQueries) ThreadsWithCommonWord(ctx context.Context, arg pgdb.ThreadsWithCommonWordParams) ([]string, error) {
-	return s.q.ThreadsWithCommonWord(ctx, sqlitedb.ThreadsWithCommonWordParams(arg))
-}
-
 func (s sqliteQueries) ThreadsWithWord(ctx context.Context, arg pgdb.ThreadsWithWordParams) ([]string, error) {
 	return s.q.ThreadsWithWord(ctx, sqlitedb.ThreadsWithWordParams(arg))
 }
@@ -598,8 +598,4 @@ func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessage
 func (s sqliteQueries) UsageByDay(ctx context.Context, arg pgdb.UsageByDayParams) ([]pgdb.UsageByDayRow, error) {
 	r, err := s.q.UsageByDay(ctx, sqlitedb.UsageByDayParams(arg))
 	return rows(r, err, func(r sqlitedb.UsageByDayRow) pgdb.UsageByDayRow { return pgdb.UsageByDayRow(r) })
-}
-
-func (s sqliteQueries) WordHits(ctx context.Context, arg pgdb.WordHitsParams) (int64, error) {
-	return s.q.WordHits(ctx, sqlitedb.WordHitsParams(arg))
 }

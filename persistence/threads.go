@@ -3,9 +3,7 @@ package persistence
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +16,6 @@ const (
 	maxThreads     = 200
 	maxQueryBytes  = 1000
 	maxQueryWords  = 16
-	// commonWord is how many messages must contain a word to make it common.
-	commonWord = 2000
 )
 
 // check returns an error if the key cannot name a thread, which the database would report less
@@ -85,15 +81,11 @@ func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (thre
 		return nil, "", fmt.Errorf("list threads: %w", err)
 	}
 	if len(words) > 0 {
-		ids, err := s.threadsWith(ctx, owner, words)
-		if err != nil || len(ids) == 0 {
+		found, err := s.threadsWith(ctx, owner, words)
+		if err != nil || found.none {
 			return nil, "", s.fail("search threads", err)
 		}
-		list, err := json.Marshal(ids)
-		if err != nil {
-			return nil, "", fmt.Errorf("search threads: %w", err)
-		}
-		arg.Ids = string(list)
+		arg.Ids, arg.Words = list(found.ids), list(found.common)
 	}
 	limit := int(arg.MaxRows)
 	arg.MaxRows++ // one more tells whether there is a next page
@@ -112,42 +104,8 @@ func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (thre
 	return threads, nextCursor, nil
 }
 
-// threadsWith returns the ids of the owner's threads that contain all words.
-func (s *Store) threadsWith(ctx context.Context, owner string, words []string) ([]string, error) {
-	var have []string
-	for i, word := range words {
-		ids, err := s.threadsWithWord(ctx, owner, word)
-		if err != nil {
-			return nil, err
-		}
-		slices.Sort(ids)
-		if i > 0 {
-			ids = slices.DeleteFunc(ids, func(id string) bool {
-				_, found := slices.BinarySearch(have, id)
-				return !found
-			})
-		}
-		if have = ids; len(have) == 0 {
-			break
-		}
-	}
-	return have, nil
-}
-
-func (s *Store) threadsWithWord(ctx context.Context, owner, word string) ([]string, error) {
-	q := s.eng.read()
-	hits, err := q.WordHits(ctx, pgdb.WordHitsParams{Word: word, MaxRows: commonWord})
-	if err != nil {
-		return nil, err
-	}
-	if hits == commonWord {
-		return q.ThreadsWithCommonWord(ctx, pgdb.ThreadsWithCommonWordParams{Owner: owner, Word: word})
-	}
-	return q.ThreadsWithWord(ctx, pgdb.ThreadsWithWordParams{Owner: owner, Word: word})
-}
-
 func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []string, err error) {
-	arg = pgdb.ListThreadsParams{Owner: owner, MaxRows: int64(f.Limit), Ids: "[]"}
+	arg = pgdb.ListThreadsParams{Owner: owner, MaxRows: int64(f.Limit), Ids: "[]", Words: "[]"}
 	if !validID(owner) {
 		return arg, nil, fmt.Errorf("%w owner: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
 	}

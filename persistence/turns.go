@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"voicebridge/persistence/internal/dbtype"
@@ -245,38 +244,4 @@ func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
 		return TextSession{}, s.fail("read text session", err)
 	}
 	return TextSession{Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time}, nil
-}
-
-// SearchMessages searches the owner's other threads for words: messages with the most of them come
-// first, then the latest. limit is 1 to 50.
-func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, limit int) ([]SearchHit, error) {
-	if err := key.check(); err != nil {
-		return nil, fmt.Errorf("search messages: %w", err)
-	}
-	if limit < 1 || limit > 50 || len(words) > maxQueryWords {
-		return nil, fmt.Errorf("search messages: %w limit %d or number of words %d", ErrInvalid, limit, len(words))
-	}
-	lower := make([]string, 0, len(words))
-	for _, w := range words {
-		if w = strings.ToLower(cleanText(w)); w != "" && len(w) <= maxQueryBytes {
-			lower = append(lower, w)
-		}
-	}
-	list, err := json.Marshal(lower)
-	if err != nil {
-		return nil, fmt.Errorf("search messages: %w", err)
-	}
-	rows, err := s.eng.read().SearchMessages(ctx, pgdb.SearchMessagesParams{
-		Owner: key.Owner, ExceptThread: key.Thread, Words: string(list), MaxRows: int64(limit),
-	})
-	if err != nil {
-		return nil, s.fail("search messages", err)
-	}
-	found := make([]SearchHit, 0, len(rows))
-	for _, r := range rows {
-		found = append(found, SearchHit{
-			ThreadID: r.ThreadID, Title: r.Title, Role: Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits),
-		})
-	}
-	return found, nil
 }

@@ -1,67 +1,105 @@
--- ListThreads gives the threads among ids (a JSON array); an empty array is all.
+-- ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
+-- each of the words (a JSON array, in lower case) in the title or in a message that is
+-- finished. A thread is asked for a word in the index, which knows words of three letters
+-- and more.
 -- name: ListThreads :many
 SELECT t.* FROM threads AS t
 WHERE t.owner = @owner
     AND (t.updated_at < @before OR (t.updated_at = @before AND t.id < @before_id))
     AND (CAST(@ids AS text) = '[]' OR t.id IN (SELECT w.value FROM json_each(CAST(@ids AS text)) AS w))
+    AND NOT EXISTS (
+        SELECT 1 FROM json_each(CAST(@words AS text)) AS w
+        WHERE instr(t.search_title, w.value) = 0
+            AND NOT EXISTS (
+                SELECT 1 FROM thread_numbers AS n
+                CROSS JOIN message_index AS i ON i.rowid BETWEEN n.number << 32 AND (n.number << 32) + 4294967295
+                WHERE n.thread_id = t.id AND length(w.value) >= 3 AND i.words MATCH '"' || replace(w.value, '"', '""') || '"'
+            )
+            AND NOT EXISTS (
+                SELECT 1 FROM messages AS m
+                WHERE length(w.value) < 3 AND m.thread_id = t.id AND m.status <> 'in_progress' AND instr(m.search_text, w.value) > 0
+            )
+    )
 ORDER BY t.updated_at DESC, t.id DESC
 LIMIT CAST(@max_rows AS bigint);
 
--- ThreadsWithWord gives the owner's threads that have a word (in lower case) in the
--- title or in a message that is finished. The index knows words of three letters and
--- more.
+-- ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
+-- a message that is finished. A row without text says that these are not all, because
+-- the word is a common one: that max_rows threads have, or shorter than the index knows.
+-- Each thread takes one step in the index, however often it has the word.
 -- name: ThreadsWithWord :many
-SELECT t.id FROM threads AS t WHERE instr(t.search_title, CAST(@word AS text)) > 0 AND t.owner = @owner
-UNION
-SELECT t.id FROM message_index AS i
-CROSS JOIN message_numbers AS n ON n.number = i.rowid
-CROSS JOIN messages AS m ON m.id = n.message_id
-CROSS JOIN threads AS t ON t.id = m.thread_id
-WHERE i.words MATCH '"' || replace(CAST(@word AS text), '"', '""') || '"' AND t.owner = @owner
-UNION
-SELECT t.id FROM threads AS t
-CROSS JOIN messages AS m ON m.thread_id = t.id
-WHERE length(CAST(@word AS text)) < 3 AND t.owner = @owner AND m.status <> 'in_progress'
-    AND instr(m.search_text, CAST(@word AS text)) > 0;
-
--- WordHits counts messages of all owners with a word, as far as max_rows.
--- name: WordHits :one
-SELECT count(*) FROM (
-    SELECT 1 FROM message_index AS i
-    WHERE i.words MATCH '"' || replace(CAST(@word AS text), '"', '""') || '"'
-    LIMIT CAST(@max_rows AS bigint)
-);
-
--- ThreadsWithCommonWord is ThreadsWithWord for a word that is soon found in most
--- threads without the index.
--- name: ThreadsWithCommonWord :many
-SELECT t.id FROM threads AS t
-WHERE t.owner = @owner AND (instr(t.search_title, CAST(@word AS text)) > 0 OR EXISTS (
-    SELECT 1 FROM messages AS m
-    WHERE m.thread_id = t.id AND m.status <> 'in_progress' AND instr(m.search_text, CAST(@word AS text)) > 0
-));
-
--- SearchMessages gives what was said in the owner's other threads, first what
--- holds most of the words (a JSON array of words in lower case), then the latest.
--- name: SearchMessages :many
-WITH found AS (
-    SELECT n.message_id
-    FROM json_each(CAST(@words AS text)) AS w
-    CROSS JOIN message_index AS i ON i.words MATCH '"' || replace(w.value, '"', '""') || '"'
-    CROSS JOIN message_numbers AS n ON n.number = i.rowid
-    WHERE length(w.value) >= 3
+WITH RECURSIVE titled AS (
+    SELECT t.id FROM threads AS t WHERE t.owner = @owner AND instr(t.search_title, CAST(@word AS text)) > 0
+), hits (number) AS (
+    SELECT (
+        SELECT n.number FROM message_index AS i CROSS JOIN message_numbers AS n ON n.number = i.rowid
+        WHERE length(CAST(@word AS text)) >= 3 AND i.words MATCH '"' || replace(CAST(@word AS text), '"', '""') || '"'
+        ORDER BY i.rowid LIMIT 1
+    )
     UNION ALL
-    SELECT m.id
-    FROM json_each(CAST(@words AS text)) AS w
-    CROSS JOIN threads AS o ON o.owner = @owner
-    CROSS JOIN messages AS m ON m.thread_id = o.id AND m.status <> 'in_progress' AND instr(m.search_text, w.value) > 0
-    WHERE length(w.value) < 3
+    SELECT (
+        SELECT n.number FROM message_index AS i CROSS JOIN message_numbers AS n ON n.number = i.rowid
+        WHERE i.words MATCH '"' || replace(CAST(@word AS text), '"', '""') || '"' AND i.rowid >= ((h.number >> 32) + 1) << 32
+        ORDER BY i.rowid LIMIT 1
+    )
+    FROM hits AS h WHERE h.number IS NOT NULL
+    LIMIT CAST(@max_rows AS bigint)
 )
-SELECT m.thread_id, t.title, m.role, m.text, m.created_at, count(*) AS hits
-FROM found AS f
-JOIN messages AS m ON m.id = f.message_id
-JOIN threads AS t ON t.id = m.thread_id
+SELECT w.id FROM titled AS w
+UNION
+SELECT t.id FROM hits AS h
+CROSS JOIN thread_numbers AS n ON n.number = h.number >> 32
+CROSS JOIN threads AS t ON t.id = n.thread_id
+WHERE t.owner = @owner
+UNION
+SELECT '' WHERE length(CAST(@word AS text)) < 3 OR (SELECT count(h.number) FROM hits AS h) = CAST(@max_rows AS bigint);
+
+-- MessagesWithWord gives messages of the owner's other threads that have a word (in
+-- lower case): not all of a common one, but those of the threads that are in use, or
+-- were begun last.
+-- name: MessagesWithWord :many
+SELECT f.id FROM (
+    SELECT h.message_id AS id FROM (
+        SELECT newer.message_id, newer.number FROM (
+            SELECT n.message_id, n.number FROM message_index AS i CROSS JOIN message_numbers AS n ON n.number = i.rowid
+            WHERE length(CAST(@word AS text)) >= 3 AND i.words MATCH '"' || replace(CAST(@word AS text), '"', '""') || '"'
+                AND i.rowid > coalesce((SELECT (e.number << 32) + 4294967295 FROM thread_numbers AS e WHERE e.thread_id = @except_thread), 0)
+            ORDER BY i.rowid DESC LIMIT 5000
+        ) AS newer
+        UNION ALL
+        SELECT older.message_id, older.number FROM (
+            SELECT n.message_id, n.number FROM message_index AS i CROSS JOIN message_numbers AS n ON n.number = i.rowid
+            WHERE length(CAST(@word AS text)) >= 3 AND i.words MATCH '"' || replace(CAST(@word AS text), '"', '""') || '"'
+                AND i.rowid < (SELECT e.number << 32 FROM thread_numbers AS e WHERE e.thread_id = @except_thread)
+            ORDER BY i.rowid DESC LIMIT 5000
+        ) AS older
+    ) AS h
+    CROSS JOIN thread_numbers AS tn ON tn.number = h.number >> 32
+    CROSS JOIN threads AS t ON t.id = tn.thread_id AND t.owner = @owner
+    LIMIT CAST(@max_rows AS bigint)
+) AS f
+UNION ALL
+SELECT f.id FROM (
+    SELECT m.id FROM (
+        SELECT t.id, t.next_seq FROM threads AS t
+        WHERE length(CAST(@word AS text)) < 3 AND t.owner = @owner AND t.id <> @except_thread
+        ORDER BY t.updated_at DESC LIMIT 20
+    ) AS t
+    CROSS JOIN messages AS m ON m.thread_id = t.id AND m.seq >= t.next_seq - 500
+    WHERE m.status <> 'in_progress' AND instr(m.search_text, CAST(@word AS text)) > 0
+    LIMIT CAST(@max_rows AS bigint)
+) AS f;
+
+-- SearchMessages gives those among ids (a JSON array) that are of the owner's other
+-- threads, first what holds most of the words (a JSON array of words in lower case), then
+-- the latest.
+-- name: SearchMessages :many
+SELECT
+    m.thread_id, t.title, m.role, m.text, m.created_at,
+    (SELECT count(*) FROM json_each(CAST(@words AS text)) AS w WHERE instr(m.search_text, w.value) > 0) AS hits
+FROM json_each(CAST(@ids AS text)) AS i
+CROSS JOIN messages AS m ON m.id = i.value
+CROSS JOIN threads AS t ON t.id = m.thread_id
 WHERE t.owner = @owner AND m.thread_id <> @except_thread AND m.role <> 'system'
-GROUP BY m.id, m.thread_id, t.title, m.role, m.text, m.created_at
 ORDER BY hits DESC, m.created_at DESC, m.id DESC
 LIMIT CAST(@max_rows AS bigint);

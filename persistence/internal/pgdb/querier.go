@@ -159,7 +159,9 @@ type Querier interface {
 	// ListReplay gives the newest first. Context and number are constants of the query, so
 	// that the index gives the rows in their order and those before a reset are not read.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
-	// ListThreads gives the threads among ids (a JSON array); an empty array is all.
+	// ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
+	// each of the words (a JSON array, in lower case) in the title or in a message that is
+	// finished.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
 	ListToolPins(ctx context.Context, arg ListToolPinsParams) ([]ToolPin, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
@@ -167,6 +169,10 @@ type Querier interface {
 	// LockInstance waits until the instance has no transaction open, and keeps it from
 	// beginning one.
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
+	// MessagesWithWord gives messages of the owner's other threads that have a word (in
+	// lower case): not all of a common one, but those of the threads that are in use, or
+	// were begun last.
+	MessagesWithWord(ctx context.Context, arg MessagesWithWordParams) ([]string, error)
 	PauseQueue(ctx context.Context, arg PauseQueueParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
 	// What was not sent goes back to the head of its queue.
@@ -190,8 +196,9 @@ type Querier interface {
 	SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error
 	SaveToolCall(ctx context.Context, arg SaveToolCallParams) (int64, error)
 	SaveToolPin(ctx context.Context, arg SaveToolPinParams) error
-	// SearchMessages gives what was said in the owner's other threads, first what
-	// holds most of the words (a JSON array of words in lower case), then the latest.
+	// SearchMessages gives those among ids (a JSON array) that are of the owner's other
+	// threads, first what holds most of the words (a JSON array of words in lower case), then
+	// the latest.
 	SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error)
 	// SettleApproval writes what came of a question for whoever asked, also over an
 	// answer that came too late to count.
@@ -209,11 +216,10 @@ type Querier interface {
 	TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error)
 	// TakeRate counts one use, unless nothing is left: then it changes nothing.
 	TakeRate(ctx context.Context, arg TakeRateParams) (int64, error)
-	// ThreadsWithCommonWord is ThreadsWithWord for a word that is soon found in most
-	// threads without the index.
-	ThreadsWithCommonWord(ctx context.Context, arg ThreadsWithCommonWordParams) ([]string, error)
-	// ThreadsWithWord gives the owner's threads that have a word (in lower case) in the
-	// title or in a message that is finished.
+	// ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
+	// a message that is finished. A row without text says that these are not all, because
+	// the word is a common one: that max_rows threads have, or one in a hundred of the first
+	// messages, or that is shorter than the index knows.
 	ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error)
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	// TrimAccessTokens keeps the newest.
@@ -223,10 +229,6 @@ type Querier interface {
 	// latest day first. priced counts the responses whose cost is known, unpriced
 	// those that used tokens at a price that nobody has said.
 	UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error)
-	// WordHits gives max_rows for a word that is common: that more than a tenth of the first
-	// messages has. Counting hits with a limit would make the planner, which does not know
-	// the word, read the whole table for a rare one.
-	WordHits(ctx context.Context, arg WordHitsParams) (int64, error)
 }
 
 var _ Querier = (*Queries)(nil)

@@ -16,8 +16,15 @@ SELECT t.id, t.owner, t.title, t.next_seq, t.context, t.created_at, t.updated_at
 WHERE t.owner = $1
     AND (t.updated_at < $2 OR (t.updated_at = $2 AND t.id < $3))
     AND (CAST($4 AS text) = '[]' OR t.id IN (SELECT jsonb_array_elements_text(CAST(CAST($4 AS text) AS jsonb))))
+    AND NOT EXISTS (
+        SELECT 1 FROM jsonb_array_elements_text(CAST(CAST($5 AS text) AS jsonb)) AS w
+        WHERE strpos(t.search_title, w.value) = 0 AND NOT EXISTS (
+            SELECT 1 FROM messages AS m
+            WHERE m.thread_id = t.id AND m.status <> 'in_progress' AND strpos(m.search_text, w.value) > 0
+        )
+    )
 ORDER BY t.updated_at DESC, t.id DESC
-LIMIT CAST($5 AS bigint)
+LIMIT CAST($6 AS bigint)
 `
 
 type ListThreadsParams struct {
@@ -25,16 +32,20 @@ type ListThreadsParams struct {
 	Before   dbtype.Time
 	BeforeID string
 	Ids      string
+	Words    string
 	MaxRows  int64
 }
 
-// ListThreads gives the threads among ids (a JSON array); an empty array is all.
+// ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
+// each of the words (a JSON array, in lower case) in the title or in a message that is
+// finished.
 func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error) {
 	rows, err := q.db.Query(ctx, listThreads,
 		arg.Owner,
 		arg.Before,
 		arg.BeforeID,
 		arg.Ids,
+		arg.Words,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -66,29 +77,85 @@ func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thr
 	return items, nil
 }
 
-const searchMessages = `-- name: SearchMessages :many
-WITH w AS (
-    SELECT jsonb_array_elements_text(CAST(CAST($4 AS text) AS jsonb)) AS value
+const messagesWithWord = `-- name: MessagesWithWord :many
+WITH sample AS MATERIALIZED (
+    SELECT length(CAST($1 AS text)) < 3 OR count(*) = 1000 AND count(*) FILTER (WHERE strpos(s.search_text, CAST($1 AS text)) > 0) > 10 AS common
+    FROM (SELECT m.search_text FROM messages AS m WHERE m.status <> 'in_progress' LIMIT 1000) AS s
 ), found AS MATERIALIZED (
-    SELECT m.id FROM w
-    JOIN messages AS m ON m.status <> 'in_progress'
-        AND m.search_text LIKE '%' || replace(replace(replace(w.value, '\', '\\'), '%', '\%'), '_', '\_') || '%'
+    SELECT m.id, m.thread_id, m.created_at FROM messages AS m
+    WHERE NOT (SELECT s.common FROM sample AS s) AND m.status <> 'in_progress'
+        AND m.search_text LIKE '%' || replace(replace(replace(CAST($1 AS text), '\', '\\'), '%', '\%'), '_', '\_') || '%'
+), latest AS MATERIALIZED (
+    SELECT t.id, t.next_seq FROM threads AS t
+    WHERE (SELECT s.common FROM sample AS s) AND t.id <> $2 AND t.owner = $3
+    ORDER BY t.updated_at DESC LIMIT 20
 )
-SELECT m.thread_id, t.title, m.role, m.text, m.created_at, count(*) AS hits
-FROM found AS f
-JOIN messages AS m ON m.id = f.id
+(
+    SELECT f.id FROM found AS f JOIN threads AS t ON t.id = f.thread_id
+    WHERE t.owner = $3 AND t.id <> $2
+    ORDER BY f.created_at DESC
+    LIMIT CAST($4 AS bigint)
+)
+UNION ALL
+(
+    SELECT m.id FROM latest AS l JOIN messages AS m ON m.thread_id = l.id AND m.seq >= l.next_seq - 500
+    WHERE m.status <> 'in_progress' AND strpos(m.search_text, CAST($1 AS text)) > 0
+    LIMIT CAST($4 AS bigint)
+)
+`
+
+type MessagesWithWordParams struct {
+	Word         string
+	ExceptThread string
+	Owner        string
+	MaxRows      int64
+}
+
+// MessagesWithWord gives messages of the owner's other threads that have a word (in
+// lower case): not all of a common one, but those of the threads that are in use, or
+// were begun last.
+func (q *Queries) MessagesWithWord(ctx context.Context, arg MessagesWithWordParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, messagesWithWord,
+		arg.Word,
+		arg.ExceptThread,
+		arg.Owner,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const searchMessages = `-- name: SearchMessages :many
+SELECT
+    m.thread_id, t.title, m.role, m.text, m.created_at,
+    (SELECT count(*) FROM jsonb_array_elements_text(CAST(CAST($1 AS text) AS jsonb)) AS w WHERE strpos(m.search_text, w.value) > 0) AS hits
+FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id
-WHERE t.owner = $1 AND m.thread_id <> $2 AND m.role <> 'system'
-GROUP BY m.id, m.thread_id, t.title, m.role, m.text, m.created_at
+WHERE m.id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST($2 AS text) AS jsonb)))) AND t.owner = $3 AND m.thread_id <> $4 AND m.role <> 'system'
 ORDER BY hits DESC, m.created_at DESC, m.id DESC
-LIMIT CAST($3 AS bigint)
+LIMIT CAST($5 AS bigint)
 `
 
 type SearchMessagesParams struct {
+	Words        string
+	Ids          string
 	Owner        string
 	ExceptThread string
 	MaxRows      int64
-	Words        string
 }
 
 type SearchMessagesRow struct {
@@ -100,14 +167,16 @@ type SearchMessagesRow struct {
 	Hits      int64
 }
 
-// SearchMessages gives what was said in the owner's other threads, first what
-// holds most of the words (a JSON array of words in lower case), then the latest.
+// SearchMessages gives those among ids (a JSON array) that are of the owner's other
+// threads, first what holds most of the words (a JSON array of words in lower case), then
+// the latest.
 func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error) {
 	rows, err := q.db.Query(ctx, searchMessages,
+		arg.Words,
+		arg.Ids,
 		arg.Owner,
 		arg.ExceptThread,
 		arg.MaxRows,
-		arg.Words,
 	)
 	if err != nil {
 		return nil, err
@@ -134,100 +203,54 @@ func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) 
 	return items, nil
 }
 
-const threadsWithCommonWord = `-- name: ThreadsWithCommonWord :many
-SELECT t.id FROM threads AS t
-WHERE t.owner = $1 AND (strpos(t.search_title, CAST($2 AS text)) > 0 OR EXISTS (
-    SELECT 1 FROM messages AS m
-    WHERE m.thread_id = t.id AND m.status <> 'in_progress' AND strpos(m.search_text, CAST($2 AS text)) > 0
-))
-`
-
-type ThreadsWithCommonWordParams struct {
-	Owner string
-	Word  string
-}
-
-// ThreadsWithCommonWord is ThreadsWithWord for a word that is soon found in most
-// threads without the index.
-func (q *Queries) ThreadsWithCommonWord(ctx context.Context, arg ThreadsWithCommonWordParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, threadsWithCommonWord, arg.Owner, arg.Word)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const threadsWithWord = `-- name: ThreadsWithWord :many
-WITH found AS MATERIALIZED (
+WITH titled AS (
+    SELECT t.id FROM threads AS t WHERE t.owner = $1 AND strpos(t.search_title, CAST($2 AS text)) > 0
+), sample AS MATERIALIZED (
+    SELECT length(CAST($2 AS text)) < 3 OR count(*) = 1000 AND count(*) FILTER (WHERE strpos(s.search_text, CAST($2 AS text)) > 0) > 10 AS common
+    FROM (SELECT m.search_text FROM messages AS m WHERE m.status <> 'in_progress' LIMIT 1000) AS s
+), found AS MATERIALIZED (
     SELECT m.thread_id FROM messages AS m
-    WHERE m.status <> 'in_progress'
-        AND m.search_text LIKE '%' || replace(replace(replace(CAST($1 AS text), '\', '\\'), '%', '\%'), '_', '\_') || '%'
+    WHERE NOT (SELECT s.common FROM sample AS s) AND m.status <> 'in_progress'
+        AND m.search_text LIKE '%' || replace(replace(replace(CAST($2 AS text), '\', '\\'), '%', '\%'), '_', '\_') || '%'
+), with_word AS MATERIALIZED (
+    SELECT DISTINCT t.id FROM found AS f JOIN threads AS t ON t.id = f.thread_id
+    WHERE t.owner = $1
+    LIMIT CAST($3 AS bigint)
 )
-SELECT t.id FROM threads AS t WHERE t.owner = $2 AND strpos(t.search_title, CAST($1 AS text)) > 0
+SELECT w.id FROM titled AS w
 UNION
-SELECT t.id FROM found AS f
-JOIN threads AS t ON t.id = f.thread_id
-WHERE t.owner = $2
+SELECT w.id FROM with_word AS w
+UNION
+SELECT '' FROM sample AS s WHERE s.common OR (SELECT count(*) FROM with_word) = CAST($3 AS bigint)
 `
 
 type ThreadsWithWordParams struct {
-	Word  string
-	Owner string
-}
-
-// ThreadsWithWord gives the owner's threads that have a word (in lower case) in the
-// title or in a message that is finished.
-func (q *Queries) ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, threadsWithWord, arg.Word, arg.Owner)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const wordHits = `-- name: WordHits :one
-SELECT CAST(CASE
-    WHEN count(*) = 1000 AND count(*) FILTER (WHERE strpos(s.search_text, CAST($1 AS text)) > 0) > 100 THEN CAST($2 AS bigint)
-    ELSE 0
-END AS bigint)
-FROM (SELECT m.search_text FROM messages AS m WHERE m.status <> 'in_progress' LIMIT 1000) AS s
-`
-
-type WordHitsParams struct {
+	Owner   string
 	Word    string
 	MaxRows int64
 }
 
-// WordHits gives max_rows for a word that is common: that more than a tenth of the first
-// messages has. Counting hits with a limit would make the planner, which does not know
-// the word, read the whole table for a rare one.
-func (q *Queries) WordHits(ctx context.Context, arg WordHitsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, wordHits, arg.Word, arg.MaxRows)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
+// ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
+// a message that is finished. A row without text says that these are not all, because
+// the word is a common one: that max_rows threads have, or one in a hundred of the first
+// messages, or that is shorter than the index knows.
+func (q *Queries) ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, threadsWithWord, arg.Owner, arg.Word, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -339,6 +339,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lockInstanceStmt, err = db.PrepareContext(ctx, lockInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query LockInstance: %w", err)
 	}
+	if q.messagesWithWordStmt, err = db.PrepareContext(ctx, messagesWithWord); err != nil {
+		return nil, fmt.Errorf("error preparing query MessagesWithWord: %w", err)
+	}
 	if q.pauseQueueStmt, err = db.PrepareContext(ctx, pauseQueue); err != nil {
 		return nil, fmt.Errorf("error preparing query PauseQueue: %w", err)
 	}
@@ -411,9 +414,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.takeRateStmt, err = db.PrepareContext(ctx, takeRate); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeRate: %w", err)
 	}
-	if q.threadsWithCommonWordStmt, err = db.PrepareContext(ctx, threadsWithCommonWord); err != nil {
-		return nil, fmt.Errorf("error preparing query ThreadsWithCommonWord: %w", err)
-	}
 	if q.threadsWithWordStmt, err = db.PrepareContext(ctx, threadsWithWord); err != nil {
 		return nil, fmt.Errorf("error preparing query ThreadsWithWord: %w", err)
 	}
@@ -428,9 +428,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.usageByDayStmt, err = db.PrepareContext(ctx, usageByDay); err != nil {
 		return nil, fmt.Errorf("error preparing query UsageByDay: %w", err)
-	}
-	if q.wordHitsStmt, err = db.PrepareContext(ctx, wordHits); err != nil {
-		return nil, fmt.Errorf("error preparing query WordHits: %w", err)
 	}
 	return &q, nil
 }
@@ -962,6 +959,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lockInstanceStmt: %w", cerr)
 		}
 	}
+	if q.messagesWithWordStmt != nil {
+		if cerr := q.messagesWithWordStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing messagesWithWordStmt: %w", cerr)
+		}
+	}
 	if q.pauseQueueStmt != nil {
 		if cerr := q.pauseQueueStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing pauseQueueStmt: %w", cerr)
@@ -1082,11 +1084,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing takeRateStmt: %w", cerr)
 		}
 	}
-	if q.threadsWithCommonWordStmt != nil {
-		if cerr := q.threadsWithCommonWordStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing threadsWithCommonWordStmt: %w", cerr)
-		}
-	}
 	if q.threadsWithWordStmt != nil {
 		if cerr := q.threadsWithWordStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing threadsWithWordStmt: %w", cerr)
@@ -1110,11 +1107,6 @@ func (q *Queries) Close() error {
 	if q.usageByDayStmt != nil {
 		if cerr := q.usageByDayStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing usageByDayStmt: %w", cerr)
-		}
-	}
-	if q.wordHitsStmt != nil {
-		if cerr := q.wordHitsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing wordHitsStmt: %w", cerr)
 		}
 	}
 	return err
@@ -1261,6 +1253,7 @@ type Queries struct {
 	listWaitingToolCallsStmt      *sql.Stmt
 	listenToStmt                  *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
+	messagesWithWordStmt          *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
 	renameThreadStmt              *sql.Stmt
 	requeueOpenStmt               *sql.Stmt
@@ -1285,13 +1278,11 @@ type Queries struct {
 	suggestTitleStmt              *sql.Stmt
 	takeCommandStmt               *sql.Stmt
 	takeRateStmt                  *sql.Stmt
-	threadsWithCommonWordStmt     *sql.Stmt
 	threadsWithWordStmt           *sql.Stmt
 	titleQueuedStmt               *sql.Stmt
 	trimAccessTokensStmt          *sql.Stmt
 	updateMessageStmt             *sql.Stmt
 	usageByDayStmt                *sql.Stmt
-	wordHitsStmt                  *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
@@ -1403,6 +1394,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
 		listenToStmt:                  q.listenToStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,
+		messagesWithWordStmt:          q.messagesWithWordStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,
 		renameThreadStmt:              q.renameThreadStmt,
 		requeueOpenStmt:               q.requeueOpenStmt,
@@ -1427,12 +1419,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		suggestTitleStmt:              q.suggestTitleStmt,
 		takeCommandStmt:               q.takeCommandStmt,
 		takeRateStmt:                  q.takeRateStmt,
-		threadsWithCommonWordStmt:     q.threadsWithCommonWordStmt,
 		threadsWithWordStmt:           q.threadsWithWordStmt,
 		titleQueuedStmt:               q.titleQueuedStmt,
 		trimAccessTokensStmt:          q.trimAccessTokensStmt,
 		updateMessageStmt:             q.updateMessageStmt,
 		usageByDayStmt:                q.usageByDayStmt,
-		wordHitsStmt:                  q.wordHitsStmt,
 	}
 }

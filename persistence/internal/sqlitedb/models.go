@@ -118,6 +118,10 @@ type MessageIndex struct {
 	Words string
 }
 
+type MessageIndexDeleted struct {
+	Amount int64
+}
+
 type MessageNumber struct {
 	Number    int64
 	MessageID string

@@ -16,8 +16,21 @@ SELECT t.id, t.owner, t.title, t.next_seq, t.context, t.created_at, t.updated_at
 WHERE t.owner = ?1
     AND (t.updated_at < ?2 OR (t.updated_at = ?2 AND t.id < ?3))
     AND (CAST(?4 AS text) = '[]' OR t.id IN (SELECT w.value FROM json_each(CAST(?4 AS text)) AS w))
+    AND NOT EXISTS (
+        SELECT 1 FROM json_each(CAST(?5 AS text)) AS w
+        WHERE instr(t.search_title, w.value) = 0
+            AND NOT EXISTS (
+                SELECT 1 FROM thread_numbers AS n
+                CROSS JOIN message_index AS i ON i.rowid BETWEEN n.number << 32 AND (n.number << 32) + 4294967295
+                WHERE n.thread_id = t.id AND length(w.value) >= 3 AND i.words MATCH '"' || replace(w.value, '"', '""') || '"'
+            )
+            AND NOT EXISTS (
+                SELECT 1 FROM messages AS m
+                WHERE length(w.value) < 3 AND m.thread_id = t.id AND m.status <> 'in_progress' AND instr(m.search_text, w.value) > 0
+            )
+    )
 ORDER BY t.updated_at DESC, t.id DESC
-LIMIT CAST(?5 AS bigint)
+LIMIT CAST(?6 AS bigint)
 `
 
 type ListThreadsParams struct {
@@ -25,16 +38,21 @@ type ListThreadsParams struct {
 	Before   dbtype.Time
 	BeforeID string
 	Ids      string
+	Words    string
 	MaxRows  int64
 }
 
-// ListThreads gives the threads among ids (a JSON array); an empty array is all.
+// ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
+// each of the words (a JSON array, in lower case) in the title or in a message that is
+// finished. A thread is asked for a word in the index, which knows words of three letters
+// and more.
 func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error) {
 	rows, err := q.query(ctx, q.listThreadsStmt, listThreads,
 		arg.Owner,
 		arg.Before,
 		arg.BeforeID,
 		arg.Ids,
+		arg.Words,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -69,35 +87,96 @@ func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thr
 	return items, nil
 }
 
+const messagesWithWord = `-- name: MessagesWithWord :many
+SELECT f.id FROM (
+    SELECT h.message_id AS id FROM (
+        SELECT newer.message_id, newer.number FROM (
+            SELECT n.message_id, n.number FROM message_index AS i CROSS JOIN message_numbers AS n ON n.number = i.rowid
+            WHERE length(CAST(?1 AS text)) >= 3 AND i.words MATCH '"' || replace(CAST(?1 AS text), '"', '""') || '"'
+                AND i.rowid > coalesce((SELECT (e.number << 32) + 4294967295 FROM thread_numbers AS e WHERE e.thread_id = ?2), 0)
+            ORDER BY i.rowid DESC LIMIT 5000
+        ) AS newer
+        UNION ALL
+        SELECT older.message_id, older.number FROM (
+            SELECT n.message_id, n.number FROM message_index AS i CROSS JOIN message_numbers AS n ON n.number = i.rowid
+            WHERE length(CAST(?1 AS text)) >= 3 AND i.words MATCH '"' || replace(CAST(?1 AS text), '"', '""') || '"'
+                AND i.rowid < (SELECT e.number << 32 FROM thread_numbers AS e WHERE e.thread_id = ?2)
+            ORDER BY i.rowid DESC LIMIT 5000
+        ) AS older
+    ) AS h
+    CROSS JOIN thread_numbers AS tn ON tn.number = h.number >> 32
+    CROSS JOIN threads AS t ON t.id = tn.thread_id AND t.owner = ?3
+    LIMIT CAST(?4 AS bigint)
+) AS f
+UNION ALL
+SELECT f.id FROM (
+    SELECT m.id FROM (
+        SELECT t.id, t.next_seq FROM threads AS t
+        WHERE length(CAST(?1 AS text)) < 3 AND t.owner = ?3 AND t.id <> ?2
+        ORDER BY t.updated_at DESC LIMIT 20
+    ) AS t
+    CROSS JOIN messages AS m ON m.thread_id = t.id AND m.seq >= t.next_seq - 500
+    WHERE m.status <> 'in_progress' AND instr(m.search_text, CAST(?1 AS text)) > 0
+    LIMIT CAST(?4 AS bigint)
+) AS f
+`
+
+type MessagesWithWordParams struct {
+	Word         string
+	ExceptThread string
+	Owner        string
+	MaxRows      int64
+}
+
+// MessagesWithWord gives messages of the owner's other threads that have a word (in
+// lower case): not all of a common one, but those of the threads that are in use, or
+// were begun last.
+func (q *Queries) MessagesWithWord(ctx context.Context, arg MessagesWithWordParams) ([]string, error) {
+	rows, err := q.query(ctx, q.messagesWithWordStmt, messagesWithWord,
+		arg.Word,
+		arg.ExceptThread,
+		arg.Owner,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const searchMessages = `-- name: SearchMessages :many
-WITH found AS (
-    SELECT n.message_id
-    FROM json_each(CAST(?4 AS text)) AS w
-    CROSS JOIN message_index AS i ON i.words MATCH '"' || replace(w.value, '"', '""') || '"'
-    CROSS JOIN message_numbers AS n ON n.number = i.rowid
-    WHERE length(w.value) >= 3
-    UNION ALL
-    SELECT m.id
-    FROM json_each(CAST(?4 AS text)) AS w
-    CROSS JOIN threads AS o ON o.owner = ?1
-    CROSS JOIN messages AS m ON m.thread_id = o.id AND m.status <> 'in_progress' AND instr(m.search_text, w.value) > 0
-    WHERE length(w.value) < 3
-)
-SELECT m.thread_id, t.title, m.role, m.text, m.created_at, count(*) AS hits
-FROM found AS f
-JOIN messages AS m ON m.id = f.message_id
-JOIN threads AS t ON t.id = m.thread_id
-WHERE t.owner = ?1 AND m.thread_id <> ?2 AND m.role <> 'system'
-GROUP BY m.id, m.thread_id, t.title, m.role, m.text, m.created_at
+SELECT
+    m.thread_id, t.title, m.role, m.text, m.created_at,
+    (SELECT count(*) FROM json_each(CAST(?1 AS text)) AS w WHERE instr(m.search_text, w.value) > 0) AS hits
+FROM json_each(CAST(?2 AS text)) AS i
+CROSS JOIN messages AS m ON m.id = i.value
+CROSS JOIN threads AS t ON t.id = m.thread_id
+WHERE t.owner = ?3 AND m.thread_id <> ?4 AND m.role <> 'system'
 ORDER BY hits DESC, m.created_at DESC, m.id DESC
-LIMIT CAST(?3 AS bigint)
+LIMIT CAST(?5 AS bigint)
 `
 
 type SearchMessagesParams struct {
+	Words        string
+	Ids          string
 	Owner        string
 	ExceptThread string
 	MaxRows      int64
-	Words        string
 }
 
 type SearchMessagesRow struct {
@@ -109,14 +188,16 @@ type SearchMessagesRow struct {
 	Hits      int64
 }
 
-// SearchMessages gives what was said in the owner's other threads, first what
-// holds most of the words (a JSON array of words in lower case), then the latest.
+// SearchMessages gives those among ids (a JSON array) that are of the owner's other
+// threads, first what holds most of the words (a JSON array of words in lower case), then
+// the latest.
 func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error) {
 	rows, err := q.query(ctx, q.searchMessagesStmt, searchMessages,
+		arg.Words,
+		arg.Ids,
 		arg.Owner,
 		arg.ExceptThread,
 		arg.MaxRows,
-		arg.Words,
 	)
 	if err != nil {
 		return nil, err
@@ -146,107 +227,63 @@ func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) 
 	return items, nil
 }
 
-const threadsWithCommonWord = `-- name: ThreadsWithCommonWord :many
-SELECT t.id FROM threads AS t
-WHERE t.owner = ?1 AND (instr(t.search_title, CAST(?2 AS text)) > 0 OR EXISTS (
-    SELECT 1 FROM messages AS m
-    WHERE m.thread_id = t.id AND m.status <> 'in_progress' AND instr(m.search_text, CAST(?2 AS text)) > 0
-))
-`
-
-type ThreadsWithCommonWordParams struct {
-	Owner string
-	Word  string
-}
-
-// ThreadsWithCommonWord is ThreadsWithWord for a word that is soon found in most
-// threads without the index.
-func (q *Queries) ThreadsWithCommonWord(ctx context.Context, arg ThreadsWithCommonWordParams) ([]string, error) {
-	rows, err := q.query(ctx, q.threadsWithCommonWordStmt, threadsWithCommonWord, arg.Owner, arg.Word)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const threadsWithWord = `-- name: ThreadsWithWord :many
-SELECT t.id FROM threads AS t WHERE instr(t.search_title, CAST(?1 AS text)) > 0 AND t.owner = ?2
+WITH RECURSIVE titled AS (
+    SELECT t.id FROM threads AS t WHERE t.owner = ?1 AND instr(t.search_title, CAST(?2 AS text)) > 0
+), hits (number) AS (
+    SELECT (
+        SELECT n.number FROM message_index AS i CROSS JOIN message_numbers AS n ON n.number = i.rowid
+        WHERE length(CAST(?2 AS text)) >= 3 AND i.words MATCH '"' || replace(CAST(?2 AS text), '"', '""') || '"'
+        ORDER BY i.rowid LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT n.number FROM message_index AS i CROSS JOIN message_numbers AS n ON n.number = i.rowid
+        WHERE i.words MATCH '"' || replace(CAST(?2 AS text), '"', '""') || '"' AND i.rowid >= ((h.number >> 32) + 1) << 32
+        ORDER BY i.rowid LIMIT 1
+    )
+    FROM hits AS h WHERE h.number IS NOT NULL
+    LIMIT CAST(?3 AS bigint)
+)
+SELECT w.id FROM titled AS w
 UNION
-SELECT t.id FROM message_index AS i
-CROSS JOIN message_numbers AS n ON n.number = i.rowid
-CROSS JOIN messages AS m ON m.id = n.message_id
-CROSS JOIN threads AS t ON t.id = m.thread_id
-WHERE i.words MATCH '"' || replace(CAST(?1 AS text), '"', '""') || '"' AND t.owner = ?2
+SELECT t.id FROM hits AS h
+CROSS JOIN thread_numbers AS n ON n.number = h.number >> 32
+CROSS JOIN threads AS t ON t.id = n.thread_id
+WHERE t.owner = ?1
 UNION
-SELECT t.id FROM threads AS t
-CROSS JOIN messages AS m ON m.thread_id = t.id
-WHERE length(CAST(?1 AS text)) < 3 AND t.owner = ?2 AND m.status <> 'in_progress'
-    AND instr(m.search_text, CAST(?1 AS text)) > 0
+SELECT '' WHERE length(CAST(?2 AS text)) < 3 OR (SELECT count(h.number) FROM hits AS h) = CAST(?3 AS bigint)
 `
 
 type ThreadsWithWordParams struct {
-	Word  string
-	Owner string
-}
-
-// ThreadsWithWord gives the owner's threads that have a word (in lower case) in the
-// title or in a message that is finished. The index knows words of three letters and
-// more.
-func (q *Queries) ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error) {
-	rows, err := q.query(ctx, q.threadsWithWordStmt, threadsWithWord, arg.Word, arg.Owner)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const wordHits = `-- name: WordHits :one
-SELECT count(*) FROM (
-    SELECT 1 FROM message_index AS i
-    WHERE i.words MATCH '"' || replace(CAST(?1 AS text), '"', '""') || '"'
-    LIMIT CAST(?2 AS bigint)
-)
-`
-
-type WordHitsParams struct {
+	Owner   string
 	Word    string
 	MaxRows int64
 }
 
-// WordHits counts messages of all owners with a word, as far as max_rows.
-func (q *Queries) WordHits(ctx context.Context, arg WordHitsParams) (int64, error) {
-	row := q.queryRow(ctx, q.wordHitsStmt, wordHits, arg.Word, arg.MaxRows)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
+// a message that is finished. A row without text says that these are not all, because
+// the word is a common one: that max_rows threads have, or shorter than the index knows.
+// Each thread takes one step in the index, however often it has the word.
+func (q *Queries) ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error) {
+	rows, err := q.query(ctx, q.threadsWithWordStmt, threadsWithWord, arg.Owner, arg.Word, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

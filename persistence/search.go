@@ -1,0 +1,109 @@
+package persistence
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	// commonWord is how many threads with a word make it a common one. Those with a rare
+	// word are looked up at once; for a common one threads are asked one after the other,
+	// the latest first, until there are enough.
+	commonWord = 100
+	// maxCandidates is how many messages with a word SearchMessages ranks.
+	maxCandidates = 250
+)
+
+// having says which threads may have all words of a query.
+type having struct {
+	// ids are those with all rare words; empty where there is no rare word.
+	ids []string
+	// common are the words that ListThreads still looks for.
+	common []string
+	// none says that no thread has all words.
+	none bool
+}
+
+func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (h having, err error) {
+	rare := false
+	for _, word := range words {
+		ids, err := s.eng.read().ThreadsWithWord(ctx, pgdb.ThreadsWithWordParams{Owner: owner, Word: word, MaxRows: commonWord})
+		if err != nil {
+			return having{}, err
+		}
+		slices.Sort(ids)
+		if len(ids) > 0 && ids[0] == "" {
+			h.common = append(h.common, word)
+			continue
+		}
+		if rare {
+			ids = slices.DeleteFunc(ids, func(id string) bool {
+				_, found := slices.BinarySearch(h.ids, id)
+				return !found
+			})
+		}
+		if rare, h.ids = true, ids; len(ids) == 0 {
+			return having{none: true}, nil
+		}
+	}
+	return h, nil
+}
+
+// SearchMessages searches the owner's other threads for words: messages with the most of them come
+// first, then the latest. Of a word that many messages contain it ranks only some, the latest.
+// limit is 1 to 50.
+func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, limit int) ([]SearchHit, error) {
+	if err := key.check(); err != nil {
+		return nil, fmt.Errorf("search messages: %w", err)
+	}
+	if limit < 1 || limit > 50 || len(words) > maxQueryWords {
+		return nil, fmt.Errorf("search messages: %w limit %d or number of words %d", ErrInvalid, limit, len(words))
+	}
+	var lower, ids []string
+	for _, w := range words {
+		if w = strings.ToLower(cleanText(w)); w == "" || len(w) > maxQueryBytes {
+			continue
+		}
+		found, err := s.eng.read().MessagesWithWord(ctx, pgdb.MessagesWithWordParams{
+			Owner: key.Owner, ExceptThread: key.Thread, Word: w, MaxRows: maxCandidates,
+		})
+		if err != nil {
+			return nil, s.fail("search messages", err)
+		}
+		lower, ids = append(lower, w), append(ids, found...)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	rows, err := s.eng.read().SearchMessages(ctx, pgdb.SearchMessagesParams{
+		Owner: key.Owner, ExceptThread: key.Thread, Ids: list(slices.Compact(ids)), Words: list(lower), MaxRows: int64(limit),
+	})
+	if err != nil {
+		return nil, s.fail("search messages", err)
+	}
+	hits := make([]SearchHit, 0, len(rows))
+	for _, r := range rows {
+		hits = append(hits, SearchHit{
+			ThreadID: r.ThreadID, Title: r.Title, Role: Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits),
+		})
+	}
+	return hits, nil
+}
+
+// list gives texts to a query, as a JSON array.
+func list(texts []string) string {
+	if len(texts) == 0 {
+		return "[]"
+	}
+	data, err := json.Marshal(texts)
+	if err != nil {
+		panic(err) // there is no text that cannot be encoded
+	}
+	return string(data)
+}
