@@ -25,9 +25,10 @@ type engine interface {
 	tell(n note)
 	// heard reports whether another instance may want what happens in the thread.
 	heard(key Key) bool
-	// compact removes deleted words from the search index, and scrub deleted data from the files
-	// beside the database. Both return errMore when something is left.
-	compact(ctx context.Context, stop enough) error
+	// compact removes deleted words from the search index (with half only if they are half of it),
+	// and scrub deleted data from the files beside the database. Both return errMore when something
+	// is left.
+	compact(ctx context.Context, half bool, stop enough) error
 	scrub(ctx context.Context) error
 	// problem classifies an error of the driver.
 	problem(err error) problem

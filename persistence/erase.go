@@ -13,7 +13,7 @@ import (
 const (
 	// mostPiece is the most rows that a transaction deletes: others write in between.
 	// Pieces grow and shrink until one takes about pieceTime.
-	mostPiece = 500
+	mostPiece = 200
 	pieceTime = 20 * time.Millisecond
 	// eraseNow is how long DeleteThread erases what it has deleted, before it leaves
 	// the rest to those who serve.
@@ -50,7 +50,7 @@ func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 	serving, began := s.serving.Load(), time.Now()
 	err := s.erase(ctx, thread, func(time.Duration) bool { return serving && time.Since(began) > eraseNow })
 	if err == nil && !serving {
-		err = s.eng.compact(ctx, never)
+		err = s.eng.compact(ctx, false, never)
 	}
 	if err == nil {
 		err = s.eng.scrub(ctx)

@@ -169,7 +169,7 @@ func (e *postgresEngine) heard(key Key) bool {
 func (e *postgresEngine) scrub(context.Context) error { return nil }
 
 // compact does nothing: vacuum cleans the index, too.
-func (e *postgresEngine) compact(context.Context, enough) error { return nil }
+func (e *postgresEngine) compact(context.Context, bool, enough) error { return nil }
 
 func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	channels, payloads := make([]string, len(letters)), make([]string, len(letters))

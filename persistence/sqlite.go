@@ -30,6 +30,9 @@ type sqliteEngine struct {
 	writes *sqlitedb.Queries
 	reads  *sqlitedb.Queries
 	held   *os.File // the lock, while this process serves
+	// indexed is how many messages are in the search index, also deleted ones; 0 is not known. It
+	// belongs to whoever compacts.
+	indexed int64
 }
 
 // openSQLite opens the file, creating it and its folder if needed.

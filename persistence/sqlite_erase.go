@@ -6,13 +6,34 @@ import (
 	"time"
 )
 
-// compact writes the search index anew without what was deleted, if there is any of
-// that. FTS5 keeps words that are deleted, and notes beside them that they are.
-func (e *sqliteEngine) compact(ctx context.Context, stop enough) error {
+// fewWords is how many deleted messages the search index may always forget in one piece.
+const fewWords = 2000
+
+// compact writes the search index anew without what was deleted. FTS5 keeps words that are
+// deleted, and notes beside them that they are. Its pieces are measured in pages that it writes,
+// so one in which everything was deleted would have no end: whoever deletes much asks for halves
+// in between, to compact the index as soon as half of its messages are deleted.
+func (e *sqliteEngine) compact(ctx context.Context, half bool, stop enough) error {
 	var deleted int64
 	if err := e.reader.QueryRowContext(ctx, "SELECT amount FROM message_index_deleted").Scan(&deleted); err != nil || deleted == 0 {
 		return err
 	}
+	if half {
+		// The log goes into the file here, beside those who write, and not when one of them commits.
+		if err := e.checkpoint(ctx); err != nil {
+			return err
+		}
+		if e.indexed == 0 {
+			if err := e.reader.QueryRowContext(ctx, "SELECT count(*) FROM message_numbers").Scan(&e.indexed); err != nil {
+				return err
+			}
+			e.indexed += deleted
+		}
+		if deleted < max(fewWords, e.indexed/2) {
+			return nil
+		}
+	}
+	e.indexed = 0 // it is counted again
 	for first, pages := true, int64(16); ; first = false {
 		began, done, err := e.merge(ctx, first, pages)
 		if err != nil {
@@ -67,7 +88,7 @@ func changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
 // still has.
 func (e *sqliteEngine) scrub(ctx context.Context) error {
 	// Most of it goes beside those who write.
-	if _, err := e.reader.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
+	if err := e.checkpoint(ctx); err != nil {
 		return err
 	}
 	conn, err := e.writer.Conn(ctx)
@@ -88,5 +109,11 @@ func (e *sqliteEngine) scrub(ctx context.Context) error {
 	if err == nil && busy {
 		err = errMore
 	}
+	return err
+}
+
+// checkpoint copies the write-ahead log to the file, as far as that keeps nobody waiting.
+func (e *sqliteEngine) checkpoint(ctx context.Context) error {
+	_, err := e.reader.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 	return err
 }

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,7 +40,7 @@ func (s *Store) sweep(ctx context.Context) {
 			again.Reset(rest)
 		} else if err == nil {
 			began := time.Now()
-			err = s.eng.compact(ctx, halfOf(ctx))
+			err = s.eng.compact(ctx, false, halfOf(ctx))
 			rested = time.Now().Add(compactShare * time.Since(began))
 		}
 		if err == nil {
@@ -74,7 +75,12 @@ func (s *Store) eraseLeft(ctx context.Context) error {
 			return err
 		}
 		for _, thread := range left {
-			if err := s.erase(ctx, thread, halfOf(ctx)); err != nil {
+			var failed error
+			err := s.erase(ctx, thread, func(took time.Duration) bool {
+				failed = s.eng.compact(ctx, true, halfOf(ctx))
+				return failed != nil || halfOf(ctx)(took)
+			})
+			if err := cmp.Or(failed, err); err != nil {
 				return err
 			}
 		}
