@@ -3,6 +3,7 @@ package persistence_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -226,6 +227,20 @@ func TestPollBacksUpHints(t *testing.T) {
 	want(t, there, "message 1")
 	say(t, a, key, "2")
 	want(t, there, "message 2")
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	question := persistence.Approval{ID: "q", ToolCallID: "c", Nonce: "n", AskedAt: now, ExpiresAt: now.Add(time.Hour)}
+	err := a.Batch(t.Context(), key, func(w *persistence.Batch) error {
+		call := persistence.ToolCall{ID: "q", ToolCallID: "c", Name: "http", Executor: "app", Input: "{}", Status: persistence.ToolCallRunning, StartedAt: now}
+		return errors.Join(w.SaveToolCall(call), w.SaveApproval(question))
+	})
+	if err != nil {
+		t.Fatalf("SaveApproval() = %v", err)
+	}
+	if got := there(); !strings.HasPrefix(got, `bridge.tool.approval_required {"tool_call_id":"c"`) {
+		t.Errorf("got %s, want the question", got)
+	}
+	b.Publish(t.Context(), key, persistence.Event{Type: "draft"}) // the question is not asked again
+	want(t, there, "draft {}")
 }
 
 func TestRecoverAmongInstances(t *testing.T) {

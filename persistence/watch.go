@@ -115,6 +115,8 @@ type view struct {
 	seen int64
 	done bool // the caller has enough
 	grow growth
+	// asked holds the tool calls whose questions were sent.
+	asked map[string]bool
 }
 
 func (v *view) run(ctx context.Context, after int64) error {
@@ -123,7 +125,7 @@ func (v *view) run(ctx context.Context, after int64) error {
 		return err
 	}
 	v.seen = thread.NextSeq - 1
-	v.grow.texts = map[string][]byte{}
+	v.grow.texts, v.asked = map[string][]byte{}, map[string]bool{}
 	// A number that was not yet given out would hide later changes.
 	if after >= 0 && after < v.seen {
 		v.seen = after
@@ -157,20 +159,36 @@ func (v *view) run(ctx context.Context, after int64) error {
 		if err := v.step(ctx, behind); err != nil {
 			return err
 		}
+		if behind && !v.done {
+			if err := v.ask(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// ask sends the open approvals. One that is just being opened may come twice.
+// ask sends the open approvals that were not sent yet. One that is just being opened may come twice.
 func (v *view) ask(ctx context.Context) error {
 	open, err := v.s.OpenApprovals(ctx, v.key)
 	if err != nil {
 		return err
 	}
 	for _, a := range open {
-		v.tell(a.Event())
+		if !v.asked[a.ToolCallID] {
+			v.asked[a.ToolCallID] = true
+			v.tell(a.Event())
+		}
 	}
 	return nil
+}
+
+// noteAsked remembers a question that another part of the program, or another instance, published.
+func (v *view) noteAsked(e Event) {
+	var d approvalData
+	if e.Type == EventApprovalRequired && json.Unmarshal(e.Data, &d) == nil {
+		v.asked[d.ToolCallID] = true
+	}
 }
 
 // step sends what came since the last step.
@@ -187,6 +205,7 @@ func (v *view) step(ctx context.Context, behind bool) error {
 		case i.commit == nil && i.draft.Type == EventMessageDelta:
 			v.tellDelta(ctx, i.draft)
 		case i.commit == nil:
+			v.noteAsked(i.draft)
 			v.tell(i.draft)
 		case i.commit.prev > v.seen:
 			// An earlier commit was overtaken: the table has both, in order.
