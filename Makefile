@@ -28,7 +28,7 @@ test: ## Install what the tests need (Debian), then check and test everything
 	@bash .ci/test
 
 .PHONY: gen
-gen: go-version ## Make the generated files again: queries (sqlc), docs/reference, the built page
+gen: go-version ## Regenerate files: queries (sqlc), docs/reference, the built page
 	$(GO) tool -modfile=tools.mod sqlc generate
 	$(GO) generate ./persistence
 	cd web/ui && npm ci && npm run build
@@ -43,19 +43,19 @@ bench: go-version ## Run the benchmarks (BENCH=regexp chooses some), then measur
 	$(GO) run ./cmd/voicebridge bench $(BENCH_CALLS)
 
 .PHONY: soak
-soak: go-version ## Hold calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one)
+soak: go-version ## Make calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one)
 	$(GO) test -race ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
 
 .PHONY: churn
-churn: go-version ## Have 10,000 calls come and go, and compare goroutines and heap (CHURN='-churn.calls N')
+churn: go-version ## Make and end 10,000 calls, and compare goroutines and heap (CHURN='-churn.calls N')
 	$(GO) test ./e2e -run '^TestChurn$$' -count 1 -timeout 120m -v -args -program.plain $(CHURN)
 
 .PHONY: fuzz
-fuzz: go-version ## Throw random input at what strangers can reach (FUZZ=2m for each target)
+fuzz: go-version ## Send random input to everything that strangers can reach (FUZZ=2m for each target)
 	@bash .ci/fuzz $(FUZZ)
 
 .PHONY: audit
-audit: go-version ## Look for known vulnerabilities in the dependencies, where their databases can be reached
+audit: go-version ## Look for known vulnerabilities in the dependencies, if their databases are reachable
 	@bash .ci/audit
 
 .PHONY: go-version

@@ -1,5 +1,5 @@
-// Command sbom writes the modules in a program as an SPDX 2.3 document, from what the
-// linker has put into it.
+// Command sbom lists the modules in a program as an SPDX 2.3 document, from the build
+// information in it.
 //
 // Source: https://spdx.github.io/spdx-spec/v2.3/
 package main

@@ -1,5 +1,5 @@
-// Command client calls voicebridge from Go: it says one thing in writing, prints what
-// is answered by voice, and hangs up.
+// Command client calls voicebridge from Go: it types one message, prints the spoken
+// answer, and hangs up.
 //
 //	go run ./examples/client -say "Show me a chart"
 package main
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// event is what this client reads of an event of the data channel.
+// event holds what this client reads of an event on the data channel.
 type event struct {
 	Type       string          `json:"type"`
 	Transcript string          `json:"transcript"`
@@ -45,14 +45,14 @@ type event struct {
 	Error      json.RawMessage `json:"error"`
 }
 
-// call makes one call, says something, writes what is answered to out, and hangs up.
+// call makes one call, says something, writes the answer to out, and hangs up.
 func call(ctx context.Context, server, token, say string, out io.Writer) (err error) {
 	peer, err := webrtc.NewPeerConnection(webrtc.Configuration{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, peer.Close()) }()
-	// A call has sound both ways. This client is silent; a phone would send Opus here.
+	// A call has audio both ways. This client is silent; a phone would send Opus here.
 	if _, err := peer.AddTransceiverFromKind(webrtc.RTPCodecTypeAudio); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func call(ctx context.Context, server, token, say string, out io.Writer) (err er
 			return ctx.Err()
 		case e := <-events:
 			switch e.Type {
-			case "bridge.ready": // the model has been told everything: say it
+			case "bridge.ready": // the model has everything: say it
 				item := fmt.Sprintf(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, say)
 				if err := errors.Join(channel.SendText(item), channel.SendText(`{"type":"response.create"}`)); err != nil {
 					return err
@@ -104,7 +104,7 @@ func call(ctx context.Context, server, token, say string, out io.Writer) (err er
 	}
 }
 
-// connect sends the offer and takes the answer. It returns the address of the call.
+// connect exchanges offer and answer. It returns the address of the call.
 func connect(ctx context.Context, peer *webrtc.PeerConnection, server, token string) (location string, err error) {
 	offer, err := peer.CreateOffer(nil)
 	if err != nil {
@@ -126,7 +126,7 @@ func connect(ctx context.Context, peer *webrtc.PeerConnection, server, token str
 	return base.Scheme + "://" + base.Host + path, peer.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer})
 }
 
-// post sends a request and returns the body and the Location of a good answer.
+// post sends a request and returns the body and the Location of a successful answer.
 func post(ctx context.Context, address, token string, sdp []byte) (body, location string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(sdp))
 	if err != nil {
