@@ -73,6 +73,50 @@ func TestUpstreamMessageSizes(t *testing.T) {
 	}
 }
 
+func TestTrySend(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a)
+	if err := p.offerer.Send(testContext(t), []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		data []byte
+		want bool
+	}{
+		{"an event", []byte("2"), true}, {"nothing", nil, true}, {"too large", randomBytes(DefaultMaxMessageSize + 1), false}, {"another", []byte("3"), true},
+	} {
+		if p.offerer.TrySend(tt.data) != tt.want {
+			t.Errorf("%s: not %t", tt.name, tt.want)
+		}
+	}
+	p.offerer.channel.slot <- struct{}{} // Send sends
+	if p.offerer.TrySend([]byte("x")) {
+		t.Error("sent beside another message")
+	}
+	<-p.offerer.channel.slot
+	if got := bytes.Join(p.ans.waitMessages(t, 4), []byte(" ")); string(got) != "1 2  3" {
+		t.Errorf("%q came", got)
+	}
+	if err := p.offerer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if p.offerer.TrySend([]byte("x")) {
+		t.Error("sent after the end")
+	}
+	unconnected, _, err := a.Offer(testContext(t), Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unconnected.TrySend([]byte("x")) {
+		t.Error("sent before there was a channel")
+	}
+	if err := unconnected.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestManyMessages(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
