@@ -95,8 +95,9 @@ func (l *lease) renew(instance string) {
 func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// An instance that was away itself cannot tell who is dead: perhaps all lost the database.
-	if at.Sub(l.looked) > max(l.deadAfter, 2*l.every) {
+	// An instance that was away itself cannot tell who is dead: perhaps all lost the database. What
+	// it saw last may be up to two heartbeats older than that.
+	if at.Sub(l.looked) > max(l.deadAfter-2*l.every, 2*l.every) {
 		l.seen = nil
 	}
 	l.looked = at

@@ -22,7 +22,9 @@ func TestLease(t *testing.T) {
 	}
 	for name, looks := range map[string][]look{
 		"it beats":                       {{0, 1, false}, {10 * time.Second, 2, false}, {10 * time.Second, 3, false}},
-		"it stops":                       {{0, 1, false}, {10 * time.Second, 1, false}, {5 * time.Second, 1, true}},
+		"it stops":                       {{0, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
+		"a failover of 13 seconds":       {{0, 1, false}, {2900 * time.Millisecond, 1, false}, {13 * time.Second, 1, false}, {3 * time.Second, 2, false}},
+		"and one does not survive it":    {{0, 1, false}, {2900 * time.Millisecond, 1, false}, {13 * time.Second, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
 		"a freeze of five seconds":       {{0, 1, false}, {5 * time.Second, 1, false}, {3 * time.Second, 2, false}},
 		"it comes back":                  {{0, 1, false}, {10 * time.Second, 1, false}, {10 * time.Second, 2, false}, {14 * time.Second, 2, false}},
 		"the database was away for all":  {{0, 1, false}, {10 * time.Second, 1, false}, {time.Minute, 1, false}, {3 * time.Second, 2, false}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -300,4 +301,27 @@ func TestHangUp(t *testing.T) {
 	}
 	wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token-of-tests")), 200)
 	wantError(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token-of-tests")), 404, "call_not_found")
+}
+
+// TestLocationBelowAPath sets up calls behind proxies that serve the server below a path.
+func TestLocationBelowAPath(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) {
+		tokens(c)
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+	})
+	for name, c := range map[string]struct{ from, said, want string }{
+		"a proxy here":        {"127.0.0.1:4000", "/voice", "/voice" + callsPath},
+		"a trusted one":       {"10.1.2.3:4000", "/apps/voice", "/apps/voice" + callsPath},
+		"a stranger":          {"192.0.2.1:4000", "/voice", callsPath},
+		"no path":             {"127.0.0.1:4000", "", callsPath},
+		"another server":      {"127.0.0.1:4000", "//evil.example", callsPath},
+		"a path that goes up": {"127.0.0.1:4000", "/../voice", callsPath},
+	} {
+		r := b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token-of-tests"), from(c.from), header("X-Forwarded-Prefix", c.said))
+		wantStatus(t, r, http.StatusCreated)
+		if got := r.Header.Get("Location"); !strings.HasPrefix(got, c.want+"/call-") {
+			t.Errorf("%s: Location is %q", name, got)
+		}
+	}
 }

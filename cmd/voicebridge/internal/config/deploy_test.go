@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -111,6 +112,47 @@ func TestSystemd(t *testing.T) {
 	}
 	if cfg := mustLoad(t, environ); cfg.UDPPort != 40000 || cfg.Driver() != UpstreamSimulator {
 		t.Errorf("settings %+v", cfg)
+	}
+}
+
+// TestImageIsConfined checks that the image runs without root privileges, and that both deployments
+// give it a read-only root, no capabilities, and a place for the files that calls write: the image's
+// folder, below which the spool is, outlives a restart of the program.
+func TestImageIsConfined(t *testing.T) {
+	t.Parallel()
+	dockerfile := readDeploy(t, "Dockerfile")
+	for _, line := range []string{"\nFROM scratch\n", "\nUSER 65532:65532\n", "\nWORKDIR /data\n", "\nVOLUME /data\n", "--chown=65532:65532"} {
+		if !strings.Contains(dockerfile, line) {
+			t.Errorf("the Dockerfile lacks %q", line)
+		}
+	}
+	compose, err := yaml.Parser().Unmarshal([]byte(readDeploy(t, "compose.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := at(compose, "services", "voicebridge")
+	if service["read_only"] != true || fmt.Sprint(service["cap_drop"]) != "[ALL]" || fmt.Sprint(service["security_opt"]) != "[no-new-privileges:true]" ||
+		fmt.Sprint(service["tmpfs"]) != "[/tmp]" || fmt.Sprint(service["volumes"]) != "[voicebridge:/data]" {
+		t.Errorf("compose.yaml runs it with %v", service)
+	}
+	manifest, _, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
+	doc, err := yaml.Parser().Unmarshal([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := at(doc, "spec", "template", "spec")
+	container, _ := pod["containers"].([]any)[0].(map[string]any)
+	confined := at(container, "securityContext")
+	if user := at(pod, "securityContext"); user["runAsNonRoot"] != true || user["runAsUser"] != 65532 || user["fsGroup"] != 65532 || confined["readOnlyRootFilesystem"] != true ||
+		confined["allowPrivilegeEscalation"] != false || fmt.Sprint(confined["capabilities"]) != "map[drop:[ALL]]" {
+		t.Errorf("kubernetes.yaml runs it as %v with %v", user, confined)
+	}
+	mounts := map[string]bool{}
+	for _, m := range container["volumeMounts"].([]any) {
+		mounts[fmt.Sprint(m.(map[string]any)["mountPath"])] = true
+	}
+	if !mounts["/data"] || !mounts["/tmp"] {
+		t.Errorf("kubernetes.yaml mounts %v", mounts)
 	}
 }
 
