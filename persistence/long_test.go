@@ -199,7 +199,7 @@ func (l *long) erased(b *testing.B, since time.Time) time.Duration {
 		query = "SELECT count(*) + (SELECT amount FROM message_index_deleted) FROM threads WHERE owner = ''"
 	}
 	for persistencetest.Rows(b, l.url, query)[0][0] != "0" {
-		<-time.After(5 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 	return time.Since(since)
 }

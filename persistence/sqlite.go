@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -30,9 +31,11 @@ type sqliteEngine struct {
 	writes *sqlitedb.Queries
 	reads  *sqlitedb.Queries
 	held   *os.File // the lock, while this process serves
-	// indexed is how many messages are in the search index, also deleted ones; 0 is not known. It
-	// belongs to whoever compacts.
-	indexed int64
+	// compacting is held while the search index is compacted. indexed is how many messages are in
+	// it, also deleted ones, or 0 if that is not known; merged is what mergeByWriters has set.
+	compacting sync.Mutex
+	indexed    int64
+	merged     *int64
 }
 
 // openSQLite opens the file, creating it and its folder if needed.

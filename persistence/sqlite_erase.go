@@ -6,33 +6,77 @@ import (
 	"time"
 )
 
-// fewWords is how many deleted messages the search index may always forget in one piece.
-const fewWords = 2000
+const (
+	// fewWords is how many deleted messages the search index may always forget in one piece.
+	fewWords = 2000
+	// mergePages is how many pages of the index are merged after a piece that was deleted.
+	mergePages = 64
+	// automerge is FTS5's own number of parts of the index that are merged by whoever writes.
+	automerge = 4
+)
 
 // compact writes the search index anew without what was deleted. FTS5 keeps words that are
 // deleted, and notes beside them that they are. Its pieces are measured in pages that it writes,
 // so one in which everything was deleted would have no end: whoever deletes much asks for halves
-// in between, to compact the index as soon as half of its messages are deleted.
+// in between, to compact the index as soon as half of its messages are deleted. Meanwhile others who
+// write merge nothing: that would take them long.
 func (e *sqliteEngine) compact(ctx context.Context, half bool, stop enough) error {
+	e.compacting.Lock()
+	defer e.compacting.Unlock()
 	var deleted int64
-	if err := e.reader.QueryRowContext(ctx, "SELECT amount FROM message_index_deleted").Scan(&deleted); err != nil || deleted == 0 {
+	if err := e.reader.QueryRowContext(ctx, "SELECT amount FROM message_index_deleted").Scan(&deleted); err != nil {
+		return err
+	}
+	if deleted == 0 {
+		return e.mergeByWriters(ctx, automerge)
+	}
+	if err := e.mergeByWriters(ctx, 0); err != nil {
 		return err
 	}
 	if half {
-		// The log goes into the file here, beside those who write, and not when one of them commits.
-		if err := e.checkpoint(ctx); err != nil {
+		if due, err := e.halfDeleted(ctx, deleted); err != nil || !due {
 			return err
 		}
-		if e.indexed == 0 {
-			if err := e.reader.QueryRowContext(ctx, "SELECT count(*) FROM message_numbers").Scan(&e.indexed); err != nil {
-				return err
-			}
-			e.indexed += deleted
-		}
-		if deleted < max(fewWords, e.indexed/2) {
-			return nil
-		}
 	}
+	if err := e.rewrite(ctx, deleted, stop); err != nil || half {
+		return err
+	}
+	return e.mergeByWriters(ctx, automerge)
+}
+
+// mergeByWriters sets how many parts of the index there must be for whoever writes to merge them; 0
+// is never. It is kept in the database: a start after a crash sets it again.
+func (e *sqliteEngine) mergeByWriters(ctx context.Context, parts int64) error {
+	if e.merged != nil && *e.merged == parts {
+		return nil
+	}
+	_, err := e.writer.ExecContext(ctx, "INSERT INTO message_index (message_index, rank) VALUES ('automerge', ?)", parts)
+	if err == nil {
+		e.merged = &parts
+	}
+	return err
+}
+
+// halfDeleted does after a deleted piece what others would have to do when they write, and reports
+// whether half of the index is deleted.
+func (e *sqliteEngine) halfDeleted(ctx context.Context, deleted int64) (bool, error) {
+	if err := e.checkpoint(ctx); err != nil {
+		return false, err
+	}
+	if _, _, err := e.merge(ctx, false, mergePages); err != nil {
+		return false, err
+	}
+	if e.indexed == 0 {
+		if err := e.reader.QueryRowContext(ctx, "SELECT count(*) FROM message_numbers").Scan(&e.indexed); err != nil {
+			return false, err
+		}
+		e.indexed += deleted
+	}
+	return deleted >= max(fewWords, e.indexed/2), nil
+}
+
+// rewrite writes the index anew, and notes that so many messages are no longer in it.
+func (e *sqliteEngine) rewrite(ctx context.Context, deleted int64, stop enough) error {
 	e.indexed = 0 // it is counted again
 	for first, pages := true, int64(16); ; first = false {
 		began, done, err := e.merge(ctx, first, pages)
