@@ -21,11 +21,11 @@ import (
 // module is the import path of this module's root.
 const module = "voicebridge"
 
-// levels are the rooms of the house from the roof down. A package may import
-// packages of its own room and of rooms on lower levels, nothing else; so two
-// rooms on one level never know each other.
+// levels are the top-level folders in layers from the top down. A package may import
+// packages of its own folder and of lower layers, nothing else; so two folders in
+// one layer never know each other.
 var levels = [][]string{
-	{"e2e", "examples", "deploy"}, // tests of the whole program; programs of those who use it and release it
+	{"e2e", "examples", "deploy"}, // tests of the whole program; programs for its users and for releases
 	{"cmd"},
 	{"web"},
 	{"bridge", "chat"},
@@ -33,11 +33,11 @@ var levels = [][]string{
 	{"db"},
 }
 
-// vendors says which rooms may import a vendor's module. The first entry that
-// matches an import counts, so that narrow entries stand before wide ones.
+// vendors says which folders may import a vendor's module. The first entry that
+// matches an import counts, so narrow entries come before wide ones.
 var vendors = []struct {
 	prefix string   // of import paths
-	homes  []string // rooms, or packages with all below them
+	homes  []string // folders, or packages with all below them
 }{
 	{"github.com/pion/rtp", []string{"realtime/rtc", "realtime/simulator", "bridge", "cmd/voicebridge", "e2e"}}, // the packet type, no behaviour
 	{"github.com/pion/", []string{"realtime/rtc", "examples", "e2e"}},
@@ -54,7 +54,7 @@ var vendors = []struct {
 	{"github.com/prometheus/", []string{"web", "cmd/voicebridge/internal/telemetry"}},
 	{"golang.org/x/crypto/acme", []string{"cmd/voicebridge/internal/certificate"}},
 	{"github.com/letsencrypt/", nil}, // an authority for tests
-	{"github.com/chromedp/", nil},    // a browser is driven by tests only
+	{"github.com/chromedp/", nil},    // only tests drive a browser
 }
 
 // pure names, for packages that only compute, the imports by which a package would read
@@ -86,7 +86,7 @@ type exception struct {
 	reason   string
 }
 
-// pkg is what go list says about a package, see go help list.
+// pkg is what go list says about a package; see go help list.
 type pkg struct {
 	ImportPath   string   `json:"ImportPath"`
 	Name         string   `json:"Name"`
@@ -284,7 +284,7 @@ func TestArrows(t *testing.T) {
 }
 
 // TestLiftOut shows that the protocol and the language models can be used
-// without the rest of the house: neither needs another room of it, nor a database.
+// without the rest of the program: neither imports anything else of it, nor a database.
 func TestLiftOut(t *testing.T) {
 	t.Parallel()
 	for _, room := range []string{"realtime", "llm"} {

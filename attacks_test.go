@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// attacks are what a stranger, a user, a tool or an upstream could try beyond the table of web's
+// attacks are what a stranger, a user, a tool or an upstream could try beyond web's table
 // TestAttacks, each with the test that tries it, in the order of SECURITY.md.
 var attacks = []struct{ what, in, test string }{
-	// Who comes in.
+	// Access.
 	{"strangers use the HTTP API: a table", "web", "TestAttacks"},
 	{"routes that hold data are open", "web", "TestEveryRouteThatHoldsDataNeedsAuthentication"},
 	{"a server off loopback has no authentication", "cmd/voicebridge/internal/config", "TestOffLoopbackNeedsAuthentication"},
@@ -32,7 +32,7 @@ var attacks = []struct{ what, in, test string }{
 	{"a page changes what its app's server has fixed", "web", "TestFixedSession"},
 	{"settings hold secrets", "cmd/voicebridge/internal/config", "TestSecretsInTheFileAreRefused"},
 	{"TLS is missing without a word", "web", "TestWarnsWithoutTLS"},
-	// One owner and the others.
+	// Ownership.
 	{"an owner sends texts in a burst, or uses other models", "web", "TestQuotas"},
 	{"an owner stores too much", "web", "TestRoom"},
 	{"an owner's sleeping programs delay another's", "toolkit/code", "TestOneOwnersPrograms"},
@@ -71,7 +71,7 @@ var attacks = []struct{ what, in, test string }{
 	{"JavaScript reads the host's files, or reaches its network", "toolkit/code", "TestNoHostAccess"},
 	{"JavaScript runs where it cannot be confined", "toolkit/code", "TestProbeWithoutFilter"},
 	{"a program takes all memory", "toolkit/code", "TestGreedyJavaScript"},
-	// What stays.
+	// What is left behind.
 	{"what was deleted is still in the file", "persistence", "TestDeletedIsNotInTheFile"},
 	{"secrets stand in records of tool calls", "toolkit", "TestMask"},
 	{"the page runs foreign scripts", "web", "TestBuiltPageHasNoInlineScript"},

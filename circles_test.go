@@ -22,9 +22,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// upwards is how many arrows between the files of a package run back up, for each room,
-// all its packages together. A file points at another when it names something that the
-// other declares. The numbers may only fall: who lowers one writes the new one down.
+// upwards limits the arrows between a package's files that point back up, for all packages
+// of a folder together. A file points at another if it names something that the other
+// declares. The numbers may only fall: whoever lowers one updates it here.
 var upwards = map[string]int{"bridge": 0, "chat": 0, "cmd": 0, "web": 1}
 
 // arrow is a file of a package that names something of another one.
@@ -94,9 +94,9 @@ func fileArrows(t *testing.T, p listed, exports map[string]string) []arrow {
 	return slices.SortedFunc(maps.Keys(found), func(a, b arrow) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 }
 
-// storeys puts files one above the other so that few arrows run up (Eades, Lin and
-// Smyth 1993): what nobody needs goes to the top, what needs nobody to the bottom, and
-// of the rest the one that needs more than it is needed.
+// storeys orders files so that few arrows point up (Eades, Lin and Smyth 1993): files that
+// no other needs go to the top, those that need no other to the bottom, and of the rest
+// first the one that needs more files than need it.
 func storeys(arrows []arrow) (order []string) {
 	left := map[string]bool{}
 	for _, a := range arrows {
@@ -142,15 +142,15 @@ func storeys(arrows []arrow) (order []string) {
 	return append(order, bottom...)
 }
 
-// running returns the arrows that run up in an order from the top to the bottom.
+// running returns the arrows that point up in an order from top to bottom.
 func running(order []string, arrows []arrow) []arrow {
 	return slices.DeleteFunc(slices.Clone(arrows), func(a arrow) bool {
 		return slices.Index(order, a.from) < slices.Index(order, a.to)
 	})
 }
 
-// TestUpwardArrows holds that a reader who opens a package at its top need not climb
-// back more often than today.
+// TestUpwardArrows checks that reading a package from the top does not require going back
+// more often than the limits allow.
 func TestUpwardArrows(t *testing.T) {
 	t.Parallel()
 	all := listExports(t, slices.Sorted(maps.Keys(upwards)))
@@ -180,7 +180,7 @@ func TestUpwardArrows(t *testing.T) {
 	}
 }
 
-// TestUpwardArrowsAreFound counts in small drawings.
+// TestUpwardArrowsAreFound counts in small graphs.
 func TestUpwardArrowsAreFound(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

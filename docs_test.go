@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// notSettings are words in capitals with an underscore that the documents use
-// and that are no environment variables of ours.
+// notSettings are words in capitals with an underscore in the documents that are
+// not environment variables of ours.
 var notSettings = []string{"CGO_ENABLED", "CAP_NET_BIND_SERVICE"}
 
 // tree is what the documents may name.
@@ -95,7 +95,7 @@ func (t tree) check(d document) []string {
 			found = append(found, fmt.Sprintf("%s: no source reads the environment variable %s", d.name, name))
 		}
 	}
-	// Only lines from a SELECT on: prose and shell words are no tables.
+	// Only lines from a SELECT on: prose and shell words are not tables.
 	if at := sqlText.FindStringIndex(d.code); at != nil {
 		for _, m := range sqlSource.FindAllStringSubmatch(d.code[at[0]:], -1) {
 			if !slices.Contains(t.tables, m[1]) {
@@ -236,7 +236,7 @@ func readTree(t *testing.T, files fs.FS) (tree, []document) {
 	return facts, docs
 }
 
-// TestDocuments holds that the Markdown files name only what exists.
+// TestDocuments checks that the Markdown files name only what exists.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	facts, docs := readTree(t, os.DirFS("."))
