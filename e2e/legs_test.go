@@ -10,15 +10,18 @@ import (
 	"voicebridge/realtime"
 )
 
-// freeUDPPort finds a port that nobody has.
+// freeUDPPort finds an unused port, as keptAddress does.
 func freeUDPPort(t *testing.T) int {
 	t.Helper()
-	conn, err := net.ListenUDP("udp", nil)
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := int(10_000 + ports.Add(1)%20_000)
+		if conn, err := net.ListenUDP("udp", &net.UDPAddr{Port: port}); err == nil {
+			_ = conn.Close()
+			return port
+		}
 	}
-	defer func() { _ = conn.Close() }()
-	return conn.LocalAddr().(*net.UDPAddr).Port
+	t.Fatal("no UDP port is free")
+	return 0
 }
 
 var candidatePort = regexp.MustCompile(`(?m)^a=candidate:\S+ \d+ \S+ \d+ \S+ (\d+) `)
