@@ -82,10 +82,11 @@ func TestUseChatApprovesElsewhere(t *testing.T) {
 	r := b.do(t, "POST", path, uiSaid("mine", "hello"))
 	wantStatus(t, r, 200)
 	asked := parseStream(t, r.body)
+	ask := questions(asked)
 	body := fmt.Sprintf(`{"messages":[{"id":%q,"role":"assistant","parts":[`+
 		`{"type":"tool-add","toolCallId":"c1","state":"approval-responded","approval":{"id":%q,"approved":true}},`+
 		`{"type":"tool-broken","toolCallId":"c2","state":"approval-responded","approval":{"id":%q,"approved":false}}]}],"trigger":"submit-message"}`,
-		asked[0].body["messageId"], asked[4].body["approvalId"], asked[5].body["approvalId"])
+		asked[0].body["messageId"], ask["c1"], ask["c2"])
 	r = other.do(t, "POST", path, body)
 	wantStatus(t, r, 200)
 	got := kinds(parseStream(t, r.body))
