@@ -48,7 +48,7 @@ soak: go-version ## Make calls under random faults and compare what was said wit
 
 .PHONY: churn
 churn: go-version ## Make and end 10,000 calls, and compare goroutines and heap (CHURN='-churn.calls N')
-	$(GO) test ./e2e -run '^TestChurn$$' -count 1 -timeout 120m -v -args -program.plain $(CHURN)
+	$(GO) test ./e2e -run '^TestChurn$$' -count 1 -parallel 8 -timeout 120m -v -args -program.plain $(CHURN)
 
 .PHONY: fuzz
 fuzz: go-version ## Send random input to everything that strangers can reach (FUZZ=2m for each target)
