@@ -49,18 +49,13 @@ func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) 
 	return h.items
 }
 
-// replayable returns the messages to replay: no notices, nothing twice, and no answer that is still
-// being written.
+// replayable returns the messages to replay: nothing twice, no answer that is still being written,
+// and none that holds only our own text about a failure, which the model must not take for its own.
 func replayable(messages []persistence.Message) []persistence.Message {
 	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
-		return isNotice(m) || m.Metadata.Status == persistence.StatusInProgress
+		notice := m.IsNotice() && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
+		return notice || m.Metadata.Status == persistence.StatusInProgress
 	})
-}
-
-// isNotice reports whether a message holds only our own text about a failure, which the model must
-// not take for its own.
-func isNotice(m persistence.Message) bool {
-	return string(m.Metadata.Extra[persistence.MetadataNotice]) == "true" && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
 }
 
 type history struct {

@@ -43,7 +43,7 @@ func (c *call) ask() { c.Ask(rand.Text(), c.Record().StartedAt) }
 // event returns the call for events.
 func (c *call) event() *EventCall {
 	p := c.Part()
-	return &EventCall{ID: c.Call.ID, Name: c.Call.Name, Executor: c.Entry.Executor, Dynamic: p.Dynamic}
+	return &EventCall{ID: c.Call.ID, Name: c.Call.Name, Dynamic: p.Dynamic}
 }
 
 // forClient returns the call for its client.

@@ -112,7 +112,7 @@ func (t clientTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolk
 // ask opens a call and tells the client of it.
 func (c *client) ask(call toolkit.Call) *waiting {
 	w := &waiting{answered: make(chan struct{}), call: EventCall{
-		ID: call.ID, Name: call.Name, Executor: toolkit.ExecutorClient, Dynamic: true,
+		ID: call.ID, Name: call.Name, Dynamic: true,
 		Input: json.RawMessage(call.Arguments), Arguments: call.Arguments,
 	}}
 	c.mu.Lock()

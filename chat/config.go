@@ -150,7 +150,7 @@ func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	return model{provider: provider, request: llm.Request{
 		Model:       cmp.Or(asked, c.Models[name]),
 		System:      strings.TrimSpace(c.Instructions + "\n\n" + req.System),
-		MaxTokens:   cmp.Or(req.MaxTokens, defaults.MaxTokens, c.MaxTokens),
+		MaxTokens:   cmp.Or(defaults.MaxTokens, c.MaxTokens),
 		Temperature: defaults.Temperature, TopP: defaults.TopP,
 	}}, nil
 }

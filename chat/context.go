@@ -42,7 +42,6 @@ type TurnObserver interface {
 // TurnReport is a turn that has ended.
 type TurnReport struct {
 	Key    persistence.Key
-	User   string // the user's text; empty when there was none
 	Result Result
 	// Closed means that the request had a Closing, which already knows the result.
 	Closed bool
@@ -57,8 +56,6 @@ type DefaultContext struct {
 	Location *time.Location
 	// Memories searches other threads; nil turns this off.
 	Memories MessageSearcher
-	// MaxMemories is how many memories to include; 0 means 3.
-	MaxMemories int
 }
 
 // MessageSearcher finds what was said in other threads; *persistence.Store implements it.
@@ -67,10 +64,10 @@ type MessageSearcher interface {
 }
 
 const (
-	defaultMemories = 3
-	maxMemoryRunes  = 300
-	maxMemoryWords  = 8
-	minWordRunes    = 4
+	maxMemories    = 3
+	maxMemoryRunes = 300
+	maxMemoryWords = 8
+	minWordRunes   = 4
 )
 
 // Context implements [ContextBuilder].
@@ -98,7 +95,7 @@ func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persist
 	if len(words) == 0 {
 		return nil, nil
 	}
-	found, err := c.Memories.SearchMessages(ctx, in.Key, words, cmp.Or(c.MaxMemories, defaultMemories))
+	found, err := c.Memories.SearchMessages(ctx, in.Key, words, maxMemories)
 	if err != nil {
 		return nil, fmt.Errorf("find memories: %w", err)
 	}

@@ -94,7 +94,7 @@ func (c *converter) assistant(m *persistence.Message) {
 			c.step(s, m)
 			s = step{}
 		case p.Type == "text":
-			if text := heard.Next(p.Text); strings.TrimSpace(text) != "" && !isNotice(m) {
+			if text := heard.Next(p.Text); strings.TrimSpace(text) != "" && !m.IsNotice() {
 				s.texts = append(s.texts, text)
 			}
 		case p.IsTool():
@@ -199,6 +199,3 @@ func resultText(p *persistence.Part) string {
 		return noResult
 	}
 }
-
-// isNotice reports whether a message's text is our own about what went wrong.
-func isNotice(m *persistence.Message) bool { return string(m.Metadata.Extra[extraNotice]) == "true" }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"iter"
 	"sync"
-
-	"voicebridge/toolkit"
 )
 
 // Limits of what a turn keeps for its followers.
@@ -59,9 +57,8 @@ type Event struct {
 
 // EventCall is a tool call, with what an event knows about it.
 type EventCall struct {
-	ID       string
-	Name     string
-	Executor toolkit.Executor
+	ID   string
+	Name string
 	// Dynamic means that its part is a dynamic-tool.
 	Dynamic bool
 	// Input is JSON, with secrets masked except in EventToolAsked, whose client needs them.

@@ -53,7 +53,7 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	})
 	r := &t.result
 	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.message, d.msg.Text(), usage
-	r.Status, r.Finish, r.Err, r.Provider, r.Model = status, finish, failure, t.prompt.provider, meta.Model
+	r.Status, r.Finish, r.Err, r.Provider = status, finish, failure, t.prompt.provider
 	r.Shutdown = status == persistence.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
 }
 

@@ -129,10 +129,10 @@ func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 
 // unit is what is trimmed at once: a turn.
 type unit struct {
-	start, end int
-	opening    int // tokens of its opening
-	rest       int // tokens of the answer
-	system     int // tokens of system messages, which stay
+	start   int
+	opening int // tokens of its opening
+	rest    int // tokens of the answer
+	system  int // tokens of system messages, which stay
 	// more is how many more tokens the last message of the answer takes while it is the last,
 	// because its outputs are not cut then.
 	more   int
@@ -150,7 +150,6 @@ func units(all []entry) []unit {
 			asked, answered = false, false
 		}
 		u := &found[len(found)-1]
-		u.end = i + 1
 		switch e.Role {
 		case llm.RoleUser:
 			asked = true

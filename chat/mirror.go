@@ -254,7 +254,7 @@ func (r *mirror) finish(m persistence.Message) {
 // said why.
 func resultOf(turn string, m persistence.Message) *Result {
 	meta := m.Metadata
-	result := &Result{TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Model: meta.Model, Message: m}
+	result := &Result{TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Message: m}
 	read := func(key string, into any) bool {
 		raw := meta.Extra[key]
 		return raw != nil && json.Unmarshal(raw, into) == nil

@@ -49,7 +49,6 @@ type TurnRequest struct {
 	// Provider, Model and MaxTokens override the thread's text session, which overrides the
 	// settings.
 	Provider, Model string
-	MaxTokens       int
 	// Discard makes a failed turn leave nothing of the assistant for later requests.
 	Discard bool
 	// NoServerTools leaves only the client's tools.

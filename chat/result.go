@@ -48,7 +48,6 @@ type Result struct {
 	// Shutdown means that it was interrupted because the server is stopping.
 	Shutdown bool
 	Provider string
-	Model    string
 	// Message is the saved message; its Parts are nil if it is not saved yet, because the database
 	// is unavailable, or cannot be saved.
 	Message persistence.Message

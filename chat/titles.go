@@ -163,7 +163,7 @@ func exchange(messages []persistence.Message) []persistence.Message {
 	var said []persistence.Message
 	for _, m := range messages {
 		if m.Role == persistence.RoleSystem || m.Metadata.Status == persistence.StatusInProgress ||
-			strings.TrimSpace(m.Text()) == "" || isNotice(&m) {
+			strings.TrimSpace(m.Text()) == "" || m.IsNotice() {
 			continue
 		}
 		if said = append(said, m); len(said) == titleReads {

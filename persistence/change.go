@@ -16,7 +16,7 @@ import (
 // names begin with Put are all there are.
 type Change interface {
 	// Subject names what is changed. Of two unapplied changes with the same subject the later
-	// includes the earlier: see MergeChanges.
+	// includes the earlier, but for the place of a message.
 	Subject() string
 	// Size is the approximate number of bytes that the change takes.
 	Size() int
@@ -333,16 +333,4 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 		s.announce(groups[i].Key, b.changed)
 	}
 	return applied, nil
-}
-
-// MergeChanges returns one change with the effect of earlier and later, which have the same
-// subject: later's, in earlier's place.
-func MergeChanges(earlier, later Change) Change {
-	e, ok := earlier.(PutMessage)
-	l, also := later.(PutMessage)
-	if ok && also && e.Place.How != PlaceKept {
-		l.Place = e.Place
-		return l
-	}
-	return later
 }

@@ -37,7 +37,7 @@ func WithoutEchoes(messages []Message) []Message {
 	}
 	kept := make([]Message, 0, len(messages))
 	for _, m := range messages {
-		state, notice := calls[m.AskedBy()], string(m.Metadata.Extra[MetadataNotice]) == "true"
+		state, notice := calls[m.AskedBy()], m.IsNotice()
 		if m.AskedBy() != "" && (state == ToolOutputAvailable || state == ToolOutputError && notice) {
 			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.Type == partText })
 			if !slices.ContainsFunc(m.Parts, Part.IsTool) {
@@ -48,3 +48,6 @@ func WithoutEchoes(messages []Message) []Message {
 	}
 	return kept
 }
+
+// IsNotice reports whether a message's text is this program's own, see [MetadataNotice].
+func (m *Message) IsNotice() bool { return string(m.Metadata.Extra[MetadataNotice]) == "true" }

@@ -121,9 +121,6 @@ func (v *Invocation) Metadata(provider string) json.RawMessage {
 	return unwrapMetadata(v.metadata[provider])
 }
 
-// Known reports whether there is a tool of the call's name.
-func (v *Invocation) Known() bool { return v.known }
-
 // Done reports whether the call has its result.
 func (v *Invocation) Done() bool { return !v.finishedAt.IsZero() }
 

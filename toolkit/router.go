@@ -57,10 +57,9 @@ const (
 type Report struct {
 	Call Call
 	// Entry is the tool; empty if it is unknown.
-	Entry     Entry
-	Ending    Ending
-	StartedAt time.Time
-	Took      time.Duration
+	Entry  Entry
+	Ending Ending
+	Took   time.Duration
 }
 
 // Router runs a model's function calls on the tools of a registry. It is safe for concurrent use.
@@ -113,7 +112,7 @@ func (r *Router) Call(ctx context.Context, call Call) iter.Seq2[Chunk, error] {
 		r.report(call, result, stopped, took)
 		if r.config.Observe != nil {
 			entry, _ := r.registry.Lookup(call.Name)
-			r.config.Observe(Report{Call: call, Entry: entry, Ending: ending, StartedAt: started, Took: took})
+			r.config.Observe(Report{Call: call, Entry: entry, Ending: ending, Took: took})
 		}
 		if !stopped {
 			yield(Chunk{Result: &result}, nil)

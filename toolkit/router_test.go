@@ -285,7 +285,7 @@ func TestRouterTimeout(t *testing.T) {
 				if tc.err != "" {
 					ending = EndedTimeout
 				}
-				if len(reports) != 1 || reports[0].Ending != ending || reports[0].Took != tc.took || !reports[0].StartedAt.Equal(started) || reports[0].Entry.Executor != ExecutorApp {
+				if len(reports) != 1 || reports[0].Ending != ending || reports[0].Took != tc.took || reports[0].Entry.Executor != ExecutorApp {
 					t.Errorf("reported %+v", reports)
 				}
 				time.Sleep(2 * time.Hour) // those that were left behind end

@@ -146,7 +146,7 @@ func (s *server) tools() []*tool {
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	status := Status{Name: s.name, Type: s.config.Type, Connected: s.link != nil}
+	status := Status{Name: s.name, Connected: s.link != nil}
 	if s.link != nil {
 		status.Tools, status.Held = len(s.offer), s.held
 	} else {

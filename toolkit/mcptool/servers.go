@@ -136,8 +136,8 @@ func (s *Servers) Tools() []toolkit.Entry {
 
 // Status is the state of one server.
 type Status struct {
-	Name, Type string
-	Connected  bool
+	Name      string
+	Connected bool
 	// Tools is how many tools it offers.
 	Tools int
 	// Held are the tools that are new or have changed since the server was first seen.

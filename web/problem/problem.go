@@ -60,11 +60,6 @@ func NotFound(code, message string) *Error {
 	return &Error{Status: http.StatusNotFound, Code: code, Message: message}
 }
 
-// Conflict returns a 409.
-func Conflict(code, param, message string) *Error {
-	return &Error{Status: http.StatusConflict, Code: code, Param: param, Message: message}
-}
-
 // TooMany returns a 429 that says when to retry.
 func TooMany(code, message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Code: code, Message: message, RetryAfter: retryAfter}

@@ -20,7 +20,7 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	answers := newResponses(l, s.script)
 	s.answers = &answers
 	s.playback = &playback{line: l, script: s.script, answers: s.answers, rate: defaultRate}
-	s.tools = &tools{line: l, script: s.script, answers: s.answers, registry: registry, client: client, byID: make(map[string]*toolRun)}
+	s.tools = &tools{line: l, script: s.script, answers: s.answers, registry: registry, byID: make(map[string]*toolRun)}
 	s.guard = newGuard(c)
 	s.settings = &settings{line: l, registry: registry, client: client}
 	if cfg.MaxDuration > 0 {

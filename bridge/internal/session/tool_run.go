@@ -10,7 +10,6 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
-	"voicebridge/toolkit/clienttool"
 )
 
 // tools are the model's function calls.
@@ -19,7 +18,6 @@ type tools struct {
 	script   *transcript
 	answers  *responses
 	registry *toolkit.Registry
-	client   *clienttool.Toolkit
 
 	byID map[string]*toolRun // by the call's id
 	open []*toolRun          // those that may not be done yet

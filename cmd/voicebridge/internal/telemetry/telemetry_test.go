@@ -91,8 +91,7 @@ func TestTextTurn(t *testing.T) {
 	o, scrape, spans := setup(t)
 	o.TurnFinished(t.Context(), chat.TurnReport{
 		Key:    persistence.Key{Owner: "anna", Thread: "thread-1"},
-		User:   "canary: what is the weather?",
-		Result: chat.Result{Provider: "openai", MessageID: "message-1", Finish: chat.FinishStop},
+		Result: chat.Result{Text: "canary: what is the weather?", Provider: "openai", MessageID: "message-1", Finish: chat.FinishStop},
 		Course: chat.Course{
 			Begun: begun, Ended: after(900), FirstToken: 400 * time.Millisecond,
 			Requests: []persistence.ResponseRecord{
