@@ -183,3 +183,29 @@ func TestHostileCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestRateForgottenMeanwhile counts uses of a rate that another instance forgets between them.
+func TestRateForgottenMeanwhile(t *testing.T) {
+	t.Parallel()
+	dsn := persistencetest.PostgresURL(t)
+	a, b := persistencetest.Open(t, dsn, persistence.Options{}), persistencetest.Open(t, dsn, persistence.Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	var forgetting sync.WaitGroup
+	forgetting.Go(func() {
+		for ctx.Err() == nil {
+			if err := persistence.ForgetRates(ctx, b); err != nil && ctx.Err() == nil {
+				t.Errorf("forget rates: %v", err)
+				return
+			}
+		}
+	})
+	for range 300 {
+		// So many a minute that nothing of it is used when the next one comes.
+		if wait, err := a.TakeRate(ctx, "texts of anna", 1e7); wait > 0 || err != nil {
+			t.Errorf("TakeRate() = %v, %v", wait, err)
+			break
+		}
+	}
+	stop()
+	forgetting.Wait()
+}

@@ -31,3 +31,6 @@ func Sent(s *Store) int64 {
 	defer o.mu.Unlock()
 	return o.count
 }
+
+// ForgetRates deletes rates of which nothing is used, as the clean-up does.
+func ForgetRates(ctx context.Context, s *Store) error { return s.forgetRates(ctx) }

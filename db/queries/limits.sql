@@ -1,5 +1,6 @@
+-- BeginRate holds the row, so that no instance forgets it before it is counted.
 -- name: BeginRate :exec
-INSERT INTO rates (name, full_at) VALUES (@name, @now) ON CONFLICT (name) DO NOTHING;
+INSERT INTO rates (name, full_at) VALUES (@name, @now) ON CONFLICT (name) DO UPDATE SET full_at = rates.full_at;
 
 -- TakeRate counts one use, unless nothing is left: then it changes nothing.
 -- name: TakeRate :execrows

@@ -12,7 +12,7 @@ import (
 )
 
 const beginRate = `-- name: BeginRate :exec
-INSERT INTO rates (name, full_at) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING
+INSERT INTO rates (name, full_at) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET full_at = rates.full_at
 `
 
 type BeginRateParams struct {
@@ -20,6 +20,7 @@ type BeginRateParams struct {
 	Now  int64
 }
 
+// BeginRate holds the row, so that no instance forgets it before it is counted.
 func (q *Queries) BeginRate(ctx context.Context, arg BeginRateParams) error {
 	_, err := q.exec(ctx, q.beginRateStmt, beginRate, arg.Name, arg.Now)
 	return err

@@ -14,6 +14,7 @@ type Querier interface {
 	AnswerCommand(ctx context.Context, arg AnswerCommandParams) error
 	// Beat changes nothing when the instance was ended by another.
 	Beat(ctx context.Context, arg BeatParams) (int64, error)
+	// BeginRate holds the row, so that no instance forgets it before it is counted.
 	BeginRate(ctx context.Context, arg BeginRateParams) error
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimLeg changes nothing when another process was faster.
