@@ -40,7 +40,7 @@ func (s *scanner) open(bracket byte) error {
 	return nil
 }
 
-// end says whether nothing follows.
+// end reports whether nothing follows.
 func (s *scanner) end() error {
 	s.space()
 	if s.pos != len(s.buf) {

@@ -31,14 +31,13 @@ func refuse(code, param, format string, args ...any) *realtime.Error {
 	}
 }
 
-// check says what is wrong with a value; param is where it stands.
+// check returns what is wrong with a value; param is its place.
 type check func(param string, v any) *realtime.Error
 
 // fields are the known members of an object.
 type fields map[string]check
 
-// of checks all members of o, in the order of their names so that the error is
-// always the same.
+// of checks all members of o, in order of their names so that the error is always the same.
 func (f fields) of(param string, o object) *realtime.Error {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		at := name

@@ -9,28 +9,28 @@ import (
 	"voicebridge/realtime"
 )
 
-// maxSampleDepth bounds the arguments that are made up from a schema.
+// maxSampleDepth limits arguments that are made up from a schema.
 const maxSampleDepth = 6
 
-// answer is what a response will say and call.
+// answer is what a response says and calls.
 type answer struct {
 	say   string
 	calls []chosenCall
 	reply *Reply // what follows the calls' outputs
 }
 
-// chosenCall is a call of a tool that is declared.
+// chosenCall is a call of a declared tool.
 type chosenCall struct{ name, arguments string }
 
-// chooser decides what is answered.
+// chooser decides what to answer.
 type chooser struct {
 	script *Script
 	items  *items
 	follow map[string]*Reply // by call id: what follows its output
 }
 
-// choose decides what a response says: about the outputs of function calls if
-// they are new, else about what the user said last.
+// choose decides what a response says: about new outputs of function calls, else about what the
+// user said last.
 func (c *chooser) choose(r *response) answer {
 	var outputs []*item
 	for _, it := range slices.Backward(c.items.items) {
@@ -66,7 +66,7 @@ func (c *chooser) replyTo(it *item) *Reply {
 	return &c.script.Otherwise
 }
 
-// speakAbout is the answer after tools: the failure of one is the news.
+// speakAbout is the answer after tools; a failure takes precedence.
 func (c *chooser) speakAbout(outputs []*item) answer {
 	say := ""
 	for _, out := range outputs {
@@ -89,7 +89,7 @@ func (c *chooser) speakAbout(outputs []*item) answer {
 	return answer{say: c.fill(say)}
 }
 
-// tellsError recognises the forms in which tools report failure to a model.
+// tellsError recognises the forms in which tools report failures to a model.
 func tellsError(output string) bool {
 	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(output)), "error") {
 		return true
@@ -120,8 +120,8 @@ func (c *chooser) resolve(r *response, reply *Reply) answer {
 	return answer{say: textPlainAgain}
 }
 
-// forcedCall obeys a tool_choice that leaves no choice, as long as the user has
-// the word: after the outputs the model may speak again.
+// forcedCall obeys a tool_choice that leaves no choice, right after the user has spoken: after the
+// outputs the model may speak again.
 func (c *chooser) forcedCall(r *response) (chosenCall, bool) {
 	if len(r.tools) == 0 {
 		return chosenCall{}, false
@@ -165,8 +165,8 @@ func (c *chooser) fill(text string) string {
 	return strings.NewReplacer("{previous}", c.items.before(), "{everything}", c.items.everything()).Replace(text)
 }
 
-// sampleArguments makes up arguments that a JSON schema accepts: its required
-// members, with examples, defaults and first enum values where there are some.
+// sampleArguments makes up arguments that satisfy a JSON schema: its required members, with
+// examples, defaults and first enum values if there are any.
 func sampleArguments(schema object) string {
 	b, err := json.Marshal(sampleObject(schema, 0))
 	if err != nil {

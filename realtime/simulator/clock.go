@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// timer is work that is due at a time.
+// timer is work that is due at a certain time.
 type timer struct {
 	at  time.Time
-	seq int // equal times fire in the order of their making
+	seq int // equal times fire in order of creation
 	f   func()
 }
 
@@ -32,19 +32,19 @@ func (t *timers) Pop() any {
 	return last
 }
 
-// clock does work when it is due. It belongs to the session's goroutine.
+// clock runs work when it is due. It belongs to the session's goroutine.
 type clock struct {
 	timers timers
 	made   int
 }
 
-// after has f called by fire when d has passed.
+// after makes fire call f once d has passed.
 func (c *clock) after(d time.Duration, f func()) {
 	c.made++
 	heap.Push(&c.timers, timer{at: time.Now().Add(d), seq: c.made, f: f})
 }
 
-// next is the time until something is due, an hour at most.
+// next returns the time until something is due, at most an hour.
 func (c *clock) next(now time.Time) time.Duration {
 	if len(c.timers) == 0 {
 		return time.Hour
@@ -52,7 +52,7 @@ func (c *clock) next(now time.Time) time.Duration {
 	return c.timers[0].at.Sub(now)
 }
 
-// fire does the first thing that is due; false says that there is none.
+// fire runs the first due timer; it returns false if none is due.
 func (c *clock) fire(now time.Time) bool {
 	if len(c.timers) == 0 || c.timers[0].at.After(now) {
 		return false

@@ -12,14 +12,14 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Config says how a Server behaves. The zero value is the friendly demo.
+// Config configures a Server. The zero value is the friendly demo.
 type Config struct {
 	// API makes the peers. Nil makes one on any port, loopback included, which
 	// Run closes.
 	API *rtc.API
-	// APIKey is the bearer key that is asked for; empty accepts every caller.
+	// APIKey is the required bearer key; empty accepts all clients.
 	APIKey string
-	// Models are accepted beside every name that begins with gpt-realtime.
+	// Models are accepted in addition to every name that begins with gpt-realtime.
 	Models []string
 	// Script decides the answers; nil means DefaultScript.
 	Script *Script
@@ -29,30 +29,27 @@ type Config struct {
 	Faults      Faults
 	FaultyCalls int
 	FaultsFor   func(call int) Faults
-	// Control serves routes below /simulator that change the faults and disturb
-	// calls that are live.
+	// Control serves routes below /simulator that change the faults and disturb live calls.
 	Control bool
-	// MaxDuration ends a session with session_expired, as its expires_at says; zero
-	// means 60 min.
+	// MaxDuration ends a session with session_expired, as announced in its expires_at; zero means
+	// 60 min.
 	MaxDuration time.Duration
-	// Continuous sends silence while nothing is said, so that there is a packet every
-	// 20 ms. Otherwise a session is silent by sending nothing.
+	// Continuous sends silence while nothing is said, so that there is a packet every 20 ms.
+	// Otherwise a silent session sends nothing.
 	Continuous bool
-	// MaxSessions is how many sessions may be open; zero means 1000. More get
-	// HTTP status 429.
+	// MaxSessions limits open sessions; zero means 1000. More get HTTP status 429.
 	MaxSessions int
 	// Deaf counts the caller's audio without decoding it, so that a load test
 	// measures others and not this package.
 	Deaf bool
-	// Drive, when set, is called for each session before it runs. Its sink takes the
-	// caller's audio in place of the simulator's ear; its model answers. Both may be
-	// nil.
+	// Drive, if set, is called for each session before it runs. Its sink takes the caller's audio
+	// in place of the simulator's ear; its model answers. Either may be nil.
 	Drive func(*Session) (rtc.AudioSink, Model)
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Pace is how fast a session thinks. Zero fields take the defaults.
+// Pace is how fast a session thinks. Zero fields mean the defaults.
 type Pace struct {
 	Think      time.Duration // from the turn's end to the first output; 150 ms
 	Step       time.Duration // between two deltas of about three words; 30 ms

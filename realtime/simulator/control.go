@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// maxControl is the largest body of a control request, in bytes.
+// maxControl limits the body of a control request, in bytes.
 const maxControl = 64 << 10
 
-// disturbances are what can be done to a live call by name.
+// disturbances are what can be done to a live call, by name.
 var disturbances = map[string]func(*Session){
 	"expire":  (*Session).Expire,
 	"drop":    (*Session).Drop,
@@ -20,8 +20,8 @@ var disturbances = map[string]func(*Session){
 	"speak":   (*Session).Hear,
 }
 
-// controlRoutes serves what docs/simulator.md describes. Pages of other origins
-// are kept out; who has the key, or anybody where there is none, may do all of it.
+// controlRoutes serves what docs/simulator.md describes. Pages of other origins are kept out;
+// anyone with the key, or anyone at all if there is none, may use all of it.
 func (s *Server) controlRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /simulator/faults", s.showFaults)
@@ -44,13 +44,13 @@ func (s *Server) controlRoutes() http.Handler {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone needs no answer
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }
 
-// faultsState is the faults that new calls get.
+// faultsState is the faults of new calls.
 type faultsState struct {
 	Faults Faults `json:"faults"`
-	// Calls is how many further calls get them; nil: all.
+	// Calls is how many more calls get them; nil means all.
 	Calls *int `json:"calls"`
 }
 
@@ -64,8 +64,7 @@ func (s *Server) showFaults(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, state)
 }
 
-// changeFaults replaces the faults of calls to come: all, or so many as the
-// parameter calls says.
+// changeFaults replaces the faults of future calls: all, or as many as the parameter calls says.
 func (s *Server) changeFaults(w http.ResponseWriter, r *http.Request) {
 	faults, err := readFaults(json.NewDecoder(r.Body))
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Server) changeFaults(w http.ResponseWriter, r *http.Request) {
 	calls := 0
 	if text := r.URL.Query().Get("calls"); text != "" {
 		if calls, err = strconv.Atoi(text); err != nil || calls < 1 {
-			writeError(w, http.StatusBadRequest, refuse("invalid_value", "calls", "The parameter calls is no positive number."))
+			writeError(w, http.StatusBadRequest, refuse("invalid_value", "calls", "The parameter calls is not a positive number."))
 			return
 		}
 	}
@@ -83,7 +82,7 @@ func (s *Server) changeFaults(w http.ResponseWriter, r *http.Request) {
 	s.showFaults(w, r)
 }
 
-// setFaults sets the faults of calls to come; calls 0 stands for all of them.
+// setFaults sets the faults of future calls; calls 0 means all of them.
 func (s *Server) setFaults(faults Faults, calls int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +107,7 @@ func (s *Server) showCalls(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, map[string]any{"calls": calls})
 }
 
-// named are the live sessions of a path: one, or all of them.
+// named returns the live sessions in a path: one, or all of them.
 func (s *Server) named(w http.ResponseWriter, r *http.Request) []*Session {
 	id := r.PathValue("id")
 	var found []*Session
@@ -126,7 +125,7 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request) []*Session {
 func (s *Server) disturb(w http.ResponseWriter, r *http.Request) {
 	action, ok := disturbances[r.PathValue("action")]
 	if !ok {
-		writeError(w, http.StatusNotFound, refuse("", "", "There is expire, drop, silence, speak and inject."))
+		writeError(w, http.StatusNotFound, refuse("", "", "Use expire, drop, silence, speak or inject."))
 		return
 	}
 	sessions := s.named(w, r)
@@ -139,7 +138,7 @@ func (s *Server) disturb(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]int{"calls": len(sessions)})
 }
 
-// inject sends the body as if it were an event, whatever it is.
+// inject sends the body as if it were an event, whatever it contains.
 func (s *Server) inject(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil || len(raw) == 0 {

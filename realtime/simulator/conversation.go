@@ -13,7 +13,7 @@ const (
 	maxEventID = 512
 )
 
-// item is one entry of the conversation.
+// item is an entry of the conversation.
 type item struct {
 	id, kind, status, role string
 	content                []object
@@ -21,10 +21,10 @@ type item struct {
 	arguments, output      string
 
 	spoken bool   // the user said it
-	words  string // what the script knows of it
+	words  string // the script's idea of the text
 	reply  *Reply // chosen for a spoken turn
 
-	audioMS int64 // of an assistant's item: how long its audio is
+	audioMS int64 // length of an assistant item's audio
 }
 
 func (it *item) shown() object {
@@ -58,7 +58,7 @@ func (c *conversation) find(id string) *item {
 	return nil
 }
 
-// previous is the id before the item, nil for the first: what events show.
+// previous returns the id before the item, nil for the first, as shown in events.
 func (c *conversation) previous(id string) any {
 	if i := c.index(id); i > 0 {
 		return c.items[i-1].id
@@ -68,7 +68,7 @@ func (c *conversation) previous(id string) any {
 
 func (c *conversation) append(it *item) { c.items = append(c.items, it) }
 
-// insert puts the item after previous: "" is the end, "root" the head.
+// insert puts the item after previous: "" means the end, "root" the beginning.
 func (c *conversation) insert(it *item, previous string) *realtime.Error {
 	at := len(c.items)
 	switch previous {
@@ -111,8 +111,7 @@ func (c *conversation) answered(callID string) bool {
 	})
 }
 
-// before is what the user said in the turn before the newest one, "nothing yet"
-// if there is none.
+// before returns what the user said in the turn before the latest, "nothing yet" if there is none.
 func (c *conversation) before() string {
 	turns := 0
 	for _, it := range slices.Backward(c.items) {
@@ -126,10 +125,10 @@ func (c *conversation) before() string {
 	return "nothing yet"
 }
 
-// maxEverything bounds what everything returns, in bytes.
+// maxEverything limits the result of everything, in bytes.
 const maxEverything = 4000
 
-// everything is what the user has said before the newest turn, oldest first.
+// everything returns what the user has said before the latest turn, oldest first.
 func (c *conversation) everything() string {
 	var said []string
 	for _, it := range c.items {
@@ -184,8 +183,8 @@ var (
 		realtime.ItemFunctionCallOutput: {"call_id", "output"},
 	}
 
-	// contentSchemas are the parts that a client may create, by role. Assistant
-	// audio is not among them: it cannot be created.
+	// contentSchemas are the parts that clients may create, by role. Assistant audio is not among
+	// them: it cannot be created.
 	contentSchemas = map[string]map[string]fields{
 		"user": {
 			realtime.ContentInputText:  {"type": isString, "text": isString},
@@ -201,7 +200,7 @@ var (
 	}
 )
 
-// newItem makes an item of what a client sent, or says what is wrong with it.
+// newItem makes an item from what a client sent, or returns what is wrong with it.
 func (c *conversation) newItem(o object) (*item, *realtime.Error) {
 	kind, ok := o["type"].(string)
 	if !ok {

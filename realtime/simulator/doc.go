@@ -1,30 +1,27 @@
-// Package simulator is an upstream that runs here: it answers the HTTP and
-// WebRTC side of the Realtime API as OpenAI does, so that a newcomer without a
-// key has something to talk to and tests need no network.
+// Package simulator is an upstream that runs locally: it implements the HTTP and WebRTC side of the
+// Realtime API as OpenAI does, so that a newcomer without a key has something to talk to and tests
+// need no network.
 //
-// It is strict about what it is sent (unknown fields, ids that are too long, two
-// responses at once and the like get the API's own errors) and exact in the
-// order of what it sends: generation is faster than real time, audio is paced at
-// one 20 ms Opus frame per 20 ms, a response is done before it has been heard,
-// and speech over it interrupts it.
+// It is strict about what it receives (unknown fields, ids that are too long, two responses at once
+// and the like get the API's own errors) and exact in the order of what it sends: generation is
+// faster than real time, audio is paced at one 20 ms Opus frame per 20 ms, a response is done
+// before it has been heard, and speech over it interrupts it.
 //
-// What it can't do: it has no model. It hears that you speak, not what you say:
-// Opus is decoded and speech is found by its energy, and the transcript of a
-// spoken turn is the next one of a script. It chooses its answers by regular
-// expressions over typed text and by a rotation for spoken turns, its voice is a
-// handful of clips, synthesised by gen.sh, and a text that has no clip of its own
-// is spoken with the sound of another. Token counts are estimates, remote MCP
-// servers that a session declares are kept but never called, and a response
-// outside the conversation counts as the active one.
+// What it can't do: it has no model. It hears that you speak, not what you say: Opus is decoded and
+// speech is found by its energy, and the transcript of a spoken turn is the next one of a script.
+// It chooses its answers by regular expressions over typed text and by a rotation for spoken turns,
+// its voice is a handful of clips, synthesised by gen.sh, and a text that has no clip of its own is
+// spoken with the sound of another. Token counts are estimates, remote MCP servers that a session
+// declares are kept but never called, and a response outside the conversation counts as the active
+// one.
 //
-// A Script decides what is said and which tools are called; only tools that the
-// session declares are called. Faults make it late, wrong or silent on purpose,
-// for the tests of those who must survive that; docs/simulator.md lists them, and
-// the routes by which a running simulator gets them (Config.Control). Each Session keeps what it
-// received and sent, and tells whoever waits for it.
+// A Script decides what is said and which tools are called; only tools that the session declares
+// are called. Faults make it late, wrong or silent on purpose, to test clients that must survive
+// that; docs/simulator.md lists them, and the routes by which a running simulator gets them
+// (Config.Control). Each Session records what it received and sent, and tests can wait for it.
 //
-// One goroutine owns each session and its parts (Session.run); HTTP handlers, Pion's
-// callbacks and the hearing goroutine post closures to its mailbox:
+// One goroutine owns each session and its parts (Session.run); HTTP handlers, Pion's callbacks and
+// the hearing goroutine post closures to its mailbox:
 //
 //	client events → Session → items, responder, player, listener → wire → client
 //	caller's sound → ear → listener → responder → player → wire → caller

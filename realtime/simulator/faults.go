@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TranscriptFault is what goes wrong with the transcripts of spoken turns.
+// TranscriptFault is a fault of the transcripts of spoken turns.
 type TranscriptFault string
 
 // The faults of transcripts.
@@ -20,21 +20,21 @@ const (
 	TranscriptReversed TranscriptFault = "reversed" // two turns' transcripts together, the later first
 )
 
-// Faults is what goes wrong on purpose in one call. As JSON, times are texts such
-// as "1m30s". The tags named help are those of command line flags.
+// Faults are what goes wrong on purpose in one call. In JSON, durations are texts such as "1m30s".
+// The tags named help are for command line flags.
 type Faults struct {
-	// RefuseStatus answers the creation with this HTTP status, RefuseBody (an
-	// OpenAI-shaped error if empty) and RefuseHeader.
+	// RefuseStatus rejects the creation with this HTTP status, RefuseBody (an OpenAI-shaped error
+	// if empty) and RefuseHeader.
 	RefuseStatus int         `json:"refuse_status,omitempty" help:"Refuse the call with this HTTP status, 400 to 599." placeholder:"STATUS"`
 	RefuseBody   string      `json:"refuse_body,omitempty" help:"With this body instead of an error of the simulator's." placeholder:"TEXT"`
 	RefuseHeader http.Header `json:"-" kong:"-"`
 	// HangCreation never answers the creation.
 	HangCreation bool `json:"hang_creation,omitempty" help:"Never answer the creation of a call."`
-	// AnswerDelay is how long the creation waits for its SDP answer.
+	// AnswerDelay delays the SDP answer.
 	AnswerDelay time.Duration `json:"answer_delay,omitempty" help:"Answer the creation late." placeholder:"TIME"`
 	// BadAnswer answers the creation with half an SDP.
 	BadAnswer bool `json:"bad_answer,omitempty" help:"Answer the creation with half an SDP."`
-	// NoLocation leaves out the header that names the call.
+	// NoLocation omits the header that names the call.
 	NoLocation bool `json:"no_location,omitempty" help:"Leave out the header that names the call."`
 
 	Transcripts TranscriptFault `json:"transcripts,omitempty" help:"What happens to transcripts of speech: late, never, failed, or reversed (of two turns the later one first)." placeholder:"FAULT"`
@@ -86,7 +86,7 @@ func (f *Faults) validate() error {
 	return errors.Join(errs...)
 }
 
-// textDuration is a time.Duration that is a text in JSON.
+// textDuration is a time.Duration that is text in JSON.
 type textDuration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
@@ -99,7 +99,7 @@ func (d *textDuration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// faultsJSON is Faults with times as texts: its own fields hide those of plain.
+// faultsJSON is Faults with durations as text: its own fields hide those of plain.
 type faultsJSON struct {
 	plainFaults
 
@@ -118,7 +118,7 @@ func (f Faults) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// readFaults reads one JSON object and refuses names and values that are unknown.
+// readFaults reads one JSON object and rejects unknown names and values.
 func readFaults(dec *json.Decoder) (Faults, error) {
 	dec.DisallowUnknownFields()
 	var j faultsJSON

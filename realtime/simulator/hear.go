@@ -13,18 +13,18 @@ import (
 const (
 	// onsetMS of sound within a moment make speech; a click does not.
 	onsetMS = 60
-	// hysteresis is how much quieter than its onset speech may go on, in dB.
+	// hysteresis is how much quieter than its onset speech may become, in dB.
 	hysteresis = 6
 	// minCommitMS is the least audio that can be committed.
 	minCommitMS = 100
-	// maxGapMS is the longest hole in the stream that counts as silence; after a
-	// longer one the clock of the stream starts anew.
+	// maxGapMS is the longest gap in the stream that counts as silence; after a longer one the
+	// stream's clock restarts.
 	maxGapMS = 10_000
 )
 
-// heard is what the ear tells the session.
+// heard is what the ear reports to the session.
 type heard struct {
-	started bool // else stopped
+	started bool // otherwise stopped
 	atMS    int64
 	// cycle is the ear's count of resets: what was heard before one is void.
 	cycle int
@@ -36,7 +36,7 @@ type heard struct {
 type ear struct {
 	packets atomic.Int64
 	tell    func(heard)
-	decoder *rtc.Decoder // nil: deaf
+	decoder *rtc.Decoder // nil: does not decode
 
 	mu       sync.Mutex
 	pcm      []int16
@@ -66,8 +66,7 @@ func newEar(deaf bool, tell func(heard)) (*ear, error) {
 	return e, nil
 }
 
-// configure sets the turn detection (nil: manual) and forgets speech that goes
-// on.
+// configure sets the turn detection (nil: manual) and forgets speech in progress.
 func (e *ear) configure(t *turns) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,14 +98,14 @@ func (e *ear) commit() int64 {
 	return ms
 }
 
-// current says that what was heard in that cycle still counts.
+// current reports whether what was heard in that cycle still counts.
 func (e *ear) current(cycle int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.cycle == cycle
 }
 
-// position is how much audio has been heard, in ms.
+// position returns how much audio has been heard, in ms.
 func (e *ear) position() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,7 +126,7 @@ func (e *ear) WriteRTP(p *rtp.Packet) error {
 	} else {
 		gap := int64(int32(p.Timestamp-e.lastTS)) / 48
 		if gap < 0 {
-			return nil // late: its place was counted as silence
+			return nil // late: its place already counted as silence
 		}
 		if gap > maxGapMS {
 			gap = 0
@@ -147,12 +146,12 @@ func (e *ear) WriteRTP(p *rtp.Packet) error {
 	return nil
 }
 
-// starvedAfter is how much longer than silence the stream must not come to end speech: less can be
-// the delay of a busy machine.
+// starvedAfter is how much longer than silence the stream must stop to end speech: a shorter gap
+// may be the delay of a busy machine.
 const starvedAfter = time.Second
 
-// starved ends speech whose stream has stopped coming: a muted caller sends
-// nothing at all. It reports whether speech still goes on.
+// starved ends speech whose stream has stopped: a muted caller sends nothing at all. It reports
+// whether speech goes on.
 func (e *ear) starved(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,7 +164,7 @@ func (e *ear) starved(now time.Time) bool {
 	return e.speaking
 }
 
-// feed moves the stream on by ms of one level.
+// feed advances the stream by ms at one level.
 func (e *ear) feed(level float64, ms int64) {
 	e.ms += ms
 	if e.set == nil {

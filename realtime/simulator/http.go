@@ -58,8 +58,7 @@ func orNull(s string) any {
 	return s
 }
 
-// authorize accepts the configured key or an ephemeral one, whose session it
-// returns.
+// authorize accepts the configured key or an ephemeral one, whose session it returns.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) (session object, ok bool) {
 	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	s.mu.Lock()
@@ -149,12 +148,11 @@ func (s *Server) startFailed(w http.ResponseWriter, err error) {
 	}
 }
 
-// refuse does what the faults of creation ask for.
+// refuse applies the faults of creation.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f Faults) bool {
 	switch {
 	case f.HangCreation:
-		// The body is read first: only then does the server notice that the
-		// client has gone.
+		// The body is read first: only then does the server notice that the client has gone.
 		_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
 		select {
 		case <-r.Context().Done():
@@ -167,7 +165,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f Faults) bool {
 	maps.Copy(w.Header(), f.RefuseHeader)
 	if f.RefuseBody == "" {
 		writeError(w, f.RefuseStatus, &realtime.Error{
-			Type: "server_error", Code: "refused_on_purpose", Message: "The simulator refuses the call on purpose.",
+			Type: "server_error", Code: "refused_on_purpose", Message: "The simulator rejects the call on purpose.",
 		})
 		return true
 	}
@@ -176,8 +174,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f Faults) bool {
 	return true
 }
 
-// readCall reads both forms of the body: multipart with sdp and session, or the
-// SDP alone, whose session is nil.
+// readCall reads both forms of the body: multipart with sdp and session, or the SDP alone, without
+// a session.
 func readCall(body io.Reader, contentType string) (offer string, session object, err error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -302,7 +300,7 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keepSecret stores a secret and forgets those that have expired.
+// keepSecret stores a secret and drops expired ones.
 func (s *Server) keepSecret(value string, sec secret) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

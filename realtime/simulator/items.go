@@ -7,7 +7,7 @@ type items struct {
 	conversation
 
 	wire     *wire
-	rejected int   // so many creations to come are refused on purpose
+	rejected int   // how many future creations are rejected on purpose
 	model    Model // may be nil
 }
 
@@ -34,7 +34,7 @@ func (l *items) create(e realtime.Event, o object) *realtime.Error {
 	return nil
 }
 
-// output tells the model of an item if it is the output of a function call.
+// output tells the model about an item if it is the output of a function call.
 func (l *items) output(raw object) {
 	if l.model != nil && raw["type"] == realtime.ItemFunctionCallOutput {
 		callID, _ := raw["call_id"].(string)
@@ -43,7 +43,7 @@ func (l *items) output(raw object) {
 	}
 }
 
-// announce tells an item with its actual predecessor.
+// announce sends an item with its actual predecessor.
 func (l *items) announce(kind string, it *item) {
 	l.wire.emit(object{"type": kind, "previous_item_id": l.previous(it.id), "item": it.shown()})
 }
@@ -65,8 +65,8 @@ func (l *items) delete(id string) *realtime.Error {
 	return nil
 }
 
-// truncateItem is for clients that play by themselves; on WebRTC the server
-// truncates, so that this is a race at best. Only assistant audio can be cut.
+// truncateItem is for clients that play audio themselves; on WebRTC the server truncates, so this
+// is at best a race. Only assistant audio can be cut.
 func (l *items) truncate(e realtime.Event) *realtime.Error {
 	it := l.find(e.ItemID)
 	if it == nil || it.role != "assistant" || len(it.content) == 0 || it.content[0]["type"] != realtime.ContentOutputAudio {

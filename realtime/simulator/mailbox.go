@@ -2,8 +2,8 @@ package simulator
 
 import "sync"
 
-// maxMail is how many messages may wait for a session. A client that sends
-// faster than the session works ends it.
+// maxMail limits the messages that wait for a session. A client that sends faster than the session
+// works ends it.
 const maxMail = 8192
 
 // mailbox carries work from other goroutines to the session's own.
@@ -31,7 +31,7 @@ func (m *mailbox) post(f func()) {
 	}
 }
 
-// take returns what waits, in order; overflow says that something was dropped.
+// take returns what is waiting, in order; overflow means that something was dropped.
 func (m *mailbox) take() (work []func(), overflow bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,45 +8,44 @@ import (
 	"voicebridge/realtime"
 )
 
-// Model answers in place of the Script, for whoever measures with the simulator.
-// Its methods run in the session's goroutine and must not block.
+// Model answers in place of the Script, for measurements with the simulator. Its methods run on the
+// session's goroutine and must not block.
 type Model interface {
-	// Output takes the output of a function call, after the client was told of its
-	// item; also one that is refused, before the client is told of that.
+	// Output takes the output of a function call, after the client was told about its item; also a
+	// rejected one, before the client is told about that.
 	Output(callID, output string)
 	// Respond answers response.create; false leaves that to the Script.
 	Respond() bool
 }
 
-// Do runs f in the session's goroutine, soon, unless the session has ended. Emit,
-// AddCall, Forget, After and Settings are for such functions and for a Model.
+// Do soon runs f on the session's goroutine, unless the session has ended. Emit, AddCall, Forget,
+// After and Settings are for such functions and for a Model.
 func (s *Session) Do(f func()) { s.mail.post(f) }
 
 // Emit sends one event, to which it adds an id.
 func (s *Session) Emit(event map[string]any) { s.wire.emit(event) }
 
-// AddCall adds a function call of the model's, still without arguments, at the end
-// of the conversation and tells the client.
+// AddCall adds a function call by the model, still without arguments, at the end of the
+// conversation and tells the client.
 func (s *Session) AddCall(id, callID, name string) {
 	it := &item{id: id, kind: realtime.ItemFunctionCall, status: "in_progress", callID: callID, name: name}
 	s.items.append(it)
 	s.items.announce(realtime.TypeItemAdded, it)
 }
 
-// Forget drops all items of the conversation but the last, behind which others
-// stand.
+// Forget drops all items of the conversation except the last, after which others are placed.
 func (s *Session) Forget() {
 	if n := len(s.items.items); n > 1 {
 		s.items.items = append([]*item(nil), s.items.items[n-1])
 	}
 }
 
-// After runs f in the session's goroutine when d has passed.
+// After runs f on the session's goroutine once d has passed.
 func (s *Session) After(d time.Duration, f func()) { s.clock.after(d, f) }
 
-// Settings is the session object as it is shown. It must not be changed.
+// Settings returns the session object as shown. It must not be changed.
 func (s *Session) Settings() map[string]any { return s.set.shown }
 
-// WriteRTP implements rtc.AudioSink: it sends a packet to the caller, beside what
-// the Script says. It may be called at any time.
+// WriteRTP implements rtc.AudioSink: it sends a packet to the caller, in addition to what the
+// Script says. It may be called at any time.
 func (s *Session) WriteRTP(packet *rtp.Packet) error { return s.wire.peer.WriteRTP(packet) }

@@ -50,8 +50,8 @@ func oggPackets(file []byte) ([][]byte, error) {
 	return packets, nil
 }
 
-// packetSamples is the length of an Opus packet at 48 kHz as its first byte says
-// (RFC 6716, section 3.1); 0 for a malformed packet.
+// packetSamples returns the length of an Opus packet at 48 kHz from its first byte (RFC 6716,
+// section 3.1); 0 for a malformed packet.
 func packetSamples(p []byte) int {
 	if len(p) == 0 {
 		return 0

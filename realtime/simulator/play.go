@@ -22,24 +22,24 @@ func (u *utterance) playedMS() int64 { return int64(u.pos) * frameMS }
 // It belongs to the session's goroutine.
 type player struct {
 	queue     []*utterance // the first one is being played
-	response  string       // whose audio plays: started was sent, stopped was not
+	response  string       // whose audio is playing: started was sent, stopped was not
 	next      time.Time    // when the next frame is due
 	sequence  uint16
 	timestamp uint32
 	packet    rtp.Packet
-	spoken    bool // there was sound: the voice is locked
-	// continuous says that silence is sent while nothing plays.
+	spoken    bool // there was audio: the voice is locked
+	// continuous means that silence is sent while nothing plays.
 	continuous bool
 
 	wire  *wire
 	items *items
-	more  func(response string) bool // whether sound may still come
-	quiet func()                     // told when a response was heard to its end
+	more  func(response string) bool // reports whether more audio may come
+	quiet func()                     // called when a response has been heard to its end
 }
 
 func (p *player) active() bool { return len(p.queue) > 0 || p.response != "" }
 
-// ticking says that a frame is due every 20 ms.
+// ticking reports whether a frame is due every 20 ms.
 func (p *player) ticking() bool { return p.active() || p.continuous && !p.next.IsZero() }
 
 // silentFrame is 20 ms of silence in Opus.
@@ -59,8 +59,8 @@ func (p *player) add(u *utterance) {
 	p.frame()
 }
 
-// resume continues the RTP clock after silence: the timestamp moves on by the
-// time that has passed, the sequence number does not (RFC 3550, section 5.1).
+// resume continues the RTP clock after silence: the timestamp advances by the time elapsed, the
+// sequence number does not (RFC 3550, section 5.1).
 func (p *player) resume(now time.Time) {
 	if p.next.IsZero() {
 		p.sequence, p.timestamp = 1, 960
@@ -71,8 +71,8 @@ func (p *player) resume(now time.Time) {
 	p.next = now
 }
 
-// frame sends the frame that is due. When the buffer is empty and its
-// response has no more to come, the buffer has stopped.
+// frame sends the frame that is due. If the buffer is empty and its response has no more to come,
+// the buffer has stopped.
 func (p *player) frame() {
 	for len(p.queue) > 0 && p.queue[0].pos >= len(p.queue[0].frames) {
 		p.queue = p.queue[1:]
@@ -91,7 +91,7 @@ func (p *player) frame() {
 	u.pos++
 }
 
-// idle is a frame without sound of an answer, which may have more to come.
+// idle sends a frame without audio of an answer, which may have more to come.
 func (p *player) idle() {
 	if p.response != "" && !p.more(p.response) {
 		p.stopped()
@@ -129,8 +129,8 @@ func (p *player) stopped() {
 	p.quiet()
 }
 
-// flush drops what has not been played, at once, and says so: cleared for the
-// response, truncated for each of its items that was not heard to its end.
+// flush drops what has not been played and says so: cleared for the response, truncated for each of
+// its items that was not heard to its end.
 func (p *player) flush() {
 	if !p.active() {
 		return

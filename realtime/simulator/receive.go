@@ -7,7 +7,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// clientSchema is the members of each client event beside type and event_id.
+// clientSchema holds the members of each client event besides type and event_id.
 var clientSchema = map[string]fields{
 	realtime.TypeSessionUpdate: {"session": isAny},
 	realtime.TypeItemCreate:    {"item": isAny, "previous_item_id": nullable(isString)},
@@ -61,7 +61,7 @@ func isEventID(param string, v any) *realtime.Error {
 	return nil
 }
 
-// receive handles one client event: exactly one reply, or an error.
+// receive handles one client event, with exactly one reply or an error.
 func (s *Session) receive(raw []byte) {
 	e, err := realtime.Decode(raw)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// maxRecorded is how many events of each direction a session remembers; the
-// oldest are forgotten.
+// maxRecorded is how many events of each direction a session keeps; the oldest are dropped.
 const maxRecorded = 4096
 
 // ErrSessionEnded means that a session ended before what was waited for.
@@ -21,16 +20,15 @@ var ErrSessionEnded = errors.New("session has ended")
 type Record struct {
 	At    time.Time
 	Event realtime.Event
-	// Refused is the code of the error that answered a received event, empty if
-	// it was accepted.
+	// Refused is the code of the error that answered a received event, empty if it was accepted.
 	Refused string
 }
 
-// record remembers events and wakes those who wait for one.
+// record keeps events and wakes those who wait for one.
 type record struct {
 	mu      sync.Mutex
 	list    []Record
-	total   int // of all that came, forgotten ones included
+	total   int // of all events, including dropped ones
 	ended   bool
 	changed chan struct{}
 }
@@ -47,7 +45,7 @@ func (r *record) add(e realtime.Event) int {
 	return r.total
 }
 
-// refuse notes the error that answered the number-th event.
+// refuse records the error that answered event number.
 func (r *record) refuse(number int, code string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +68,7 @@ func (r *record) wake() {
 	}
 }
 
-// count is how many events there were.
+// count returns how many events there were.
 func (r *record) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

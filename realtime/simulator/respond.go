@@ -23,8 +23,8 @@ type responder struct {
 	conversationID string
 	active         *response
 	failed         int    // responses that failed on purpose
-	begins         func() // told when a response begins
-	quiet          func() // told when one is done and nothing is heard
+	begins         func() // called when a response begins
+	quiet          func() // called when one is done and nothing is heard
 }
 
 func activeResponse(id string) *realtime.Error {
@@ -83,7 +83,7 @@ func (g *responder) emitRateLimits() {
 	}})
 }
 
-// plan asks the script what to say and makes the steps of it.
+// plan asks the script what to say and turns it into steps.
 func (g *responder) plan(r *response) {
 	if g.failed < g.faults.FailResponses {
 		g.failed++
@@ -111,7 +111,7 @@ func (g *responder) plan(r *response) {
 	})
 }
 
-// step runs the next step now and the one after it in Pace.Step.
+// step runs the next step now and schedules the one after it.
 func (g *responder) step(r *response) {
 	if g.active != r || len(r.steps) == 0 {
 		return
@@ -192,8 +192,7 @@ func (g *responder) planMessage(r *response, text string) {
 	})
 }
 
-// closePart sends the done events of the open message's content, with what was
-// generated of it.
+// closePart sends the done events of the open message's content, with what was generated so far.
 func (g *responder) closePart(r *response) {
 	it, text := r.open, r.generated
 	it.words = text
@@ -254,7 +253,7 @@ func (g *responder) closeCall(r *response) {
 	g.wire.emit(o)
 }
 
-// cancelByClient answers response.cancel; an empty id is that of any response.
+// cancelByClient answers response.cancel; an empty id means any response.
 func (g *responder) cancelByClient(id string) *realtime.Error {
 	if g.active == nil || (id != "" && id != g.active.id) {
 		return refuse("response_cancel_not_active", "", "Cancellation failed: no active response found")
@@ -263,8 +262,8 @@ func (g *responder) cancelByClient(id string) *realtime.Error {
 	return nil
 }
 
-// cancel stops the generation and closes what is open: the events of an
-// ordinary end, with items that are incomplete.
+// cancel stops the generation and closes what is open: the events of an ordinary end, with
+// incomplete items.
 func (g *responder) cancel(reason string) {
 	r := g.active
 	r.status, r.reason = realtime.ResponseCancelled, reason
@@ -282,8 +281,8 @@ func (g *responder) cancel(reason string) {
 	g.finish(r)
 }
 
-// limitAudio leaves of the open item only the audio of the words that were
-// generated: what was never generated cannot be played.
+// limitAudio leaves only the audio of the words that were generated in the open item: the rest can
+// never be played.
 func (g *responder) limitAudio(r *response) {
 	if r.whole == "" {
 		return
@@ -336,7 +335,7 @@ func containsItem(list []*item, it *item) bool {
 	return slices.Contains(list, it)
 }
 
-// injectOddities sends what the faults ask for before a response.
+// injectOddities sends the events that the faults ask for before a response.
 func (g *responder) injectOddities() {
 	if g.faults.InjectUnknown {
 		g.wire.emit(object{"type": "response.hologram.delta", "response_id": newID("resp_"), "frames": []any{1, object{"a": nil}}})

@@ -2,8 +2,8 @@ package simulator
 
 import "voicebridge/realtime"
 
-// response is what is being generated. Its steps run one after the other, Pace
-// apart; whoever cancels it stops them.
+// response is a response being generated. Its steps run one after the other, Pace apart; cancelling
+// stops them.
 type response struct {
 	id       string
 	aside    bool // conversation none: no items, no audio
@@ -19,7 +19,7 @@ type response struct {
 	err    *realtime.Error
 	steps  []func()
 
-	// open is the item that is being generated and what of it there is so far.
+	// open is the item being generated and what there is of it so far.
 	open      *item
 	openPart  bool
 	generated string
@@ -55,7 +55,7 @@ func (r *response) shown(convID string) object {
 	return o
 }
 
-// where is the address of an event inside a response.
+// where returns the place of an event inside a response.
 func (r *response) where(kind string, it *item) object {
 	index := 0
 	for i, other := range r.items {

@@ -12,8 +12,8 @@ type Script struct {
 	Typed []Rule
 	// Otherwise answers typed text that no rule matches.
 	Otherwise Reply
-	// Spoken answers spoken turns in rotation: the simulator does not know the
-	// words. Each Heard is the transcript of its turn.
+	// Spoken answers spoken turns in rotation, because the simulator does not know the words. Each
+	// Heard is the transcript of its turn.
 	Spoken []Reply
 }
 
@@ -23,24 +23,24 @@ type Rule struct {
 	Reply Reply
 }
 
-// Reply is one answer. In Say and Then, {previous} stands for what the user said
-// in the turn before this one, and {everything} for all turns before it, those of
-// a replayed history among them: so a call shows what its model knows.
+// Reply is one answer. In Say and Then, {previous} stands for what the user said in the turn before
+// this one, and {everything} for all turns before it, including those of a replayed history: so a
+// call shows what its model knows.
 type Reply struct {
 	Heard string // the transcript of a spoken turn
-	Say   string // said before the calls; may be empty when there are calls
+	Say   string // said before the calls; may be empty if there are calls
 	Calls []Call // made together in one response
-	Then  string // said when all outputs are there
-	// Failed is said instead of Then when an output tells of an error.
+	Then  string // said once all outputs are there
+	// Failed is said instead of Then if an output reports an error.
 	Failed string
-	// Else is the answer when the session declares not all of the tools.
+	// Else is the answer if the session lacks some of the tools.
 	Else *Reply
 }
 
 // Call is one function call of a Reply.
 type Call struct {
-	// Name is the tool's name, or a pattern of path.Match that selects the first
-	// declared tool which matches, such as *__* for tools of MCP servers.
+	// Name is the tool's name, or a pattern of path.Match that selects the first matching tool,
+	// such as *__* for tools of MCP servers.
 	Name string
 	// Arguments is the JSON text to send; empty makes it up from the tool's JSON
 	// schema.
@@ -75,7 +75,7 @@ func (r *Reply) validate(where string) error {
 	return nil
 }
 
-// The texts of the default script; each has a clip of its own.
+// The texts of the default script; each has its own clip.
 const (
 	textGreet       = "Hello, I am the simulator. It is nice to hear your voice."
 	textGreetAgain  = "Good to see you again. What shall we look at today?"
@@ -109,9 +109,8 @@ const (
 		`{"label":"East","value":140},{"label":"West","value":125}],"unit":"Thousand euros"}`
 )
 
-// DefaultScript is what a newcomer meets. Spoken turns: a greeting, a chart, a
-// long answer to interrupt, a client tool, an MCP tool. Typed words ask for the
-// same things by name.
+// DefaultScript is the script for newcomers. Spoken turns: a greeting, a chart, a long answer to
+// interrupt, a client tool, an MCP tool. Typed text asks for the same things by name.
 func DefaultScript() *Script {
 	bar := Call{Name: "create_bar_chart", Arguments: barArguments}
 	pie := Call{Name: "create_pie_chart", Arguments: pieArguments}

@@ -14,7 +14,7 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// maxEnded is how many ended sessions are remembered for Sessions.
+// maxEnded is how many ended sessions are kept for Sessions.
 const maxEnded = 256
 
 // Server is the simulated Realtime API: an http.Handler, and Run, which owns the
@@ -31,13 +31,13 @@ type Server struct {
 	wg      sync.WaitGroup
 
 	mu       sync.Mutex
-	ctx      context.Context // of Run; nil before it
+	ctx      context.Context // set by Run; nil before
 	stopped  bool
 	sessions []*Session
 	secrets  map[string]secret
 	creates  int
-	faults   Faults // of calls to come
-	faulty   int    // how many of them, when limited
+	faults   Faults // of future calls
+	faulty   int    // how many of them, if limited
 	limited  bool
 	changed  chan struct{}
 }
@@ -48,7 +48,7 @@ type secret struct {
 	session object
 }
 
-// New makes a Server. Errors: what is wrong with the Config, or the peer API's.
+// New makes a Server. Its errors are about the Config, or from the peer API.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("check simulator config: %w", err)
@@ -73,8 +73,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Run lets calls in until ctx ends, then ends all sessions and joins them. It
-// must be called once; requests that come before it wait.
+// Run accepts calls until ctx ends, then ends all sessions and joins them. It must be called once;
+// earlier requests wait.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.ctx != nil {
@@ -100,8 +100,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Sessions are the sessions so far, oldest first, ended ones among them (the
-// last 256).
+// Sessions returns the sessions so far, oldest first, including up to 256 ended ones.
 func (s *Server) Sessions() []*Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +129,7 @@ func (s *Server) WaitSession(ctx context.Context, n int) (*Session, error) {
 	}
 }
 
-// nextFaults are the faults of the next creation.
+// nextFaults returns the faults for the next creation.
 func (s *Server) nextFaults() Faults {
 	s.mu.Lock()
 	s.creates++
@@ -149,7 +148,7 @@ func (s *Server) nextFaults() Faults {
 	return faults
 }
 
-// live is how many sessions have not ended.
+// live returns how many sessions have not ended.
 func (s *Server) live() int {
 	n := 0
 	for _, other := range s.sessions {
@@ -199,7 +198,7 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	return ses, answer, nil
 }
 
-// adopt puts the session under Run's care.
+// adopt makes Run responsible for the session.
 func (s *Server) adopt(ses *Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +221,7 @@ func (s *Server) adopt(ses *Session) error {
 	return nil
 }
 
-// forget drops the oldest ended sessions down to maxEnded.
+// forget drops the oldest ended sessions beyond maxEnded.
 func (s *Server) forget() {
 	spare := len(s.sessions) - maxEnded
 	s.sessions = slices.DeleteFunc(s.sessions, func(ses *Session) bool {

@@ -16,7 +16,7 @@ import (
 // openTimeout is how long a call may take to connect.
 const openTimeout = 20 * time.Second
 
-// Why a session ended, as Session.Err tells it.
+// Reasons why a session ends, as returned by Session.Err.
 var (
 	ErrExpired  = errors.New("session expired")
 	ErrDropped  = errors.New("connection dropped on purpose")
@@ -26,12 +26,11 @@ var (
 	ErrStopped  = errors.New("simulator stopped")
 )
 
-// Session is one call. Its exported methods may be called concurrently.
+// Session is one call. Its exported methods are safe for concurrent use.
 //
-// It reads what the client sends and hands it to its parts: the conversation's
-// items, the responder, which generates, the player, which is heard, and the
-// listener, which hears. They send by the wire and wait by the clock, and all
-// belong to the goroutine of run.
+// It passes what the client sends to its parts: the conversation's items, the responder, which
+// generates, the player, which is heard, and the listener, which hears. They send through the wire
+// and wait with the clock, and all belong to the goroutine of run.
 type Session struct {
 	id       string
 	began    time.Time
@@ -95,13 +94,13 @@ func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, 
 	return s, nil
 }
 
-// ID is the call's id as in Location.
+// ID returns the call's id as in Location.
 func (s *Session) ID() string { return s.id }
 
 // Done is closed when the session has ended and all its goroutines are joined.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err says why the session ended, nil while it runs.
+// Err says why the session ended, nil while it is running.
 func (s *Session) Err() error {
 	select {
 	case <-s.done:
@@ -111,15 +110,15 @@ func (s *Session) Err() error {
 	}
 }
 
-// Received is every client event in order, with its time and the code of the
-// error that answered it. The oldest of more than 4096 are forgotten.
+// Received returns every client event in order, with its time and the code of the error that
+// answered it. Of more than 4096 events the oldest are dropped.
 func (s *Session) Received() []Record { return s.received.all() }
 
-// Sent is every event that was sent, as Received.
+// Sent returns every event that was sent, like Received.
 func (s *Session) Sent() []Record { return s.wire.sent.all() }
 
-// WaitFor waits for a client event that match accepts, one that came already or
-// one to come. Errors: the context's, ErrSessionEnded.
+// WaitFor waits for a client event that match accepts, past or future. Errors: the context's,
+// ErrSessionEnded.
 func (s *Session) WaitFor(ctx context.Context, match func(realtime.Event) bool) (realtime.Event, error) {
 	return s.received.wait(ctx, match)
 }
@@ -129,11 +128,11 @@ func (s *Session) WaitForSent(ctx context.Context, match func(realtime.Event) bo
 	return s.wire.sent.wait(ctx, match)
 }
 
-// AudioPackets is how many RTP packets came from the caller.
+// AudioPackets returns how many RTP packets came from the caller.
 func (s *Session) AudioPackets() int64 { return s.listener.ear.packets.Load() }
 
-// PacketsBeforeUpdate is how many of them had come when the first session.update
-// was accepted, all of them while there was none.
+// PacketsBeforeUpdate returns how many of them had come when the first session.update was accepted,
+// all of them if there was none.
 func (s *Session) PacketsBeforeUpdate() int64 {
 	if n := s.early.Load(); n >= 0 {
 		return n
@@ -141,16 +140,16 @@ func (s *Session) PacketsBeforeUpdate() int64 {
 	return s.AudioPackets()
 }
 
-// PacketsPlayed is how many RTP packets were sent to the caller.
+// PacketsPlayed returns how many RTP packets were sent to the caller.
 func (s *Session) PacketsPlayed() int64 { return s.wire.played.Load() }
 
-// Expire ends the session as the end of its 60 minutes does.
+// Expire ends the session as at the end of its 60 minutes.
 func (s *Session) Expire() { s.mail.post(s.expire) }
 
 // Drop ends the session without an event.
 func (s *Session) Drop() { s.mail.post(func() { s.end(ErrDropped) }) }
 
-// Silence sends neither events nor sound from now on; the connection stays.
+// Silence stops sending events and audio; the connection stays.
 func (s *Session) Silence() { s.mail.post(func() { s.wire.silent = true }) }
 
 // Inject sends bytes as if they were an event, whatever they are.
@@ -189,7 +188,7 @@ func (s *Session) run(parent context.Context) {
 	s.log.Info("session ended", "reason", s.err)
 }
 
-// loop handles mail, timers and playback, and returns why it ended.
+// loop handles messages, timers and playback, and returns why it ended.
 func (s *Session) loop() error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -217,7 +216,7 @@ func (s *Session) loop() error {
 	}
 }
 
-// open is the first thing of a connection.
+// open starts the session when it is connected.
 func (s *Session) open() {
 	s.opened = true
 	if s.player.continuous {
@@ -259,7 +258,7 @@ func (s *Session) expire() {
 	s.end(ErrExpired)
 }
 
-// untilNext is the time until a timer or a frame is due.
+// untilNext returns the time until a timer or a frame is due.
 func (s *Session) untilNext(now time.Time) time.Duration {
 	next := s.clock.next(now)
 	if s.player.ticking() {

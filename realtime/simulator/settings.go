@@ -9,8 +9,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// sessionSchema is the names that are known in a session object, with the check
-// of each value.
+// sessionSchema holds the known names in a session object, with the check of each value.
 var sessionSchema = fields{
 	"type":                isOneOf("realtime"),
 	"model":               isString,
@@ -55,8 +54,8 @@ var turnSchemas = map[string]fields{
 	},
 }
 
-// settings is the effective configuration of a session: the JSON object as it is
-// shown, and what of it the simulator acts upon.
+// settings is the effective configuration of a session: the JSON object as shown, and the parts
+// that the simulator acts on.
 type settings struct {
 	shown object
 
@@ -106,9 +105,8 @@ func newSettings(model string) *settings {
 	return s
 }
 
-// update merges a patch that has been checked, or refuses it whole. spoken says
-// that audio has been produced, which locks the voice; created that the model
-// can no longer change.
+// update merges a checked patch completely or rejects it. spoken means that audio has been
+// produced, which locks the voice; created that the model can no longer change.
 func (s *settings) update(patch object, created, spoken bool) *realtime.Error {
 	if _, ok := patch["type"]; !ok {
 		return refuse("missing_required_parameter", "session.type", "Missing required parameter: 'session.type'.")
@@ -129,8 +127,8 @@ func (s *settings) update(patch object, created, spoken bool) *realtime.Error {
 	return nil
 }
 
-// mergeObjects returns base with the members of patch; the named members are
-// merged in turn, all others replaced. base is not changed.
+// mergeObjects returns base with the members of patch; named members are merged in turn, all others
+// replaced. base is not changed.
 func mergeObjects(base, patch object, deep ...string) object {
 	out := maps.Clone(base)
 	for name, v := range patch {
@@ -156,8 +154,8 @@ func sameJSON(a, b any) bool {
 	return bytes.Equal(x, y)
 }
 
-// derive reads what the simulator acts upon and fills the defaults of the turn
-// detection into what is shown.
+// derive reads what the simulator acts on and adds the defaults of the turn detection to what is
+// shown.
 func (s *settings) derive() {
 	s.modality = s.shown["output_modalities"].([]any)[0].(string)
 	audio := s.shown["audio"].(object)
@@ -213,7 +211,7 @@ func readTurns(td object) *turns {
 	}
 	silence := number("silence_duration_ms", 500)
 	if td["type"] == "semantic_vad" {
-		// There is no meaning to listen for: eagerness is a length of silence.
+		// It does not understand meaning: eagerness is a length of silence.
 		silence = map[any]float64{"low": 1500, "medium": 800, "auto": 800, "high": 400}[td["eagerness"]]
 	}
 	return &turns{

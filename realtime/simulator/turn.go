@@ -7,7 +7,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// listener makes turns of what the caller says.
+// listener turns what the caller says into turns.
 type listener struct {
 	wire      *wire
 	clock     *clock
@@ -20,14 +20,14 @@ type listener struct {
 	pace      Pace
 	faults    Faults
 
-	turns    int      // spoken so far: their rotation in the script
-	userItem string   // the future item of the speech that goes on
-	speaking bool     // the user speaks
+	turns    int      // spoken so far: they rotate in the script
+	userItem string   // the future item of the speech in progress
+	speaking bool     // the user is speaking
 	idle     int      // generation of the idle timer
-	heldBack []func() // transcripts that wait for a second one
+	heldBack []func() // transcripts held back for the next one
 }
 
-// hearing is told by the ear.
+// hearing takes reports of the ear.
 func (l *listener) hearing(h heard) {
 	if l.set.turns == nil || !l.ear.current(h.cycle) {
 		return
@@ -40,7 +40,7 @@ func (l *listener) hearing(h heard) {
 	}
 }
 
-// watchSpeech looks after speech whose packets no longer come.
+// watchSpeech ends speech whose packets no longer come.
 func (l *listener) watchSpeech() {
 	l.clock.after(100*time.Millisecond, func() {
 		if l.ear.starved(time.Now()) {
@@ -174,7 +174,7 @@ func (l *listener) pretend() {
 	l.speechStopped(at + 1000)
 }
 
-// configure takes over the turn detection of the settings.
+// configure adopts the turn detection of the settings.
 func (l *listener) configure() {
 	l.speaking = false
 	l.ear.configure(l.set.turns)
@@ -187,10 +187,10 @@ func (l *listener) clear() {
 	l.wire.emit(object{"type": realtime.TypeInputCleared})
 }
 
-// disarmIdle ends the wait for a caller who says nothing.
+// disarmIdle stops waiting for a silent caller.
 func (l *listener) disarmIdle() { l.idle++ }
 
-// armIdle starts the wait for a caller who says nothing (idle_timeout_ms).
+// armIdle starts waiting for a silent caller (idle_timeout_ms).
 func (l *listener) armIdle() {
 	l.idle++
 	t := l.set.turns
@@ -212,8 +212,7 @@ func (l *listener) armIdle() {
 	})
 }
 
-// chunks cuts a text into pieces of about three words; together they are the
-// text.
+// chunks cuts a text into pieces of about three words; together they are the text.
 func chunks(text string) []string {
 	var out []string
 	start, words := 0, 0

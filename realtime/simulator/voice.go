@@ -34,8 +34,7 @@ type clip struct {
 // voice holds the clips in the order of clips.txt.
 type voice struct{ clips []clip }
 
-// loadVoice reads the embedded clips once; the frames are shared and never
-// changed.
+// loadVoice reads the embedded clips once; the frames are shared and never changed.
 var loadVoice = sync.OnceValues(func() (*voice, error) {
 	list, err := clipFiles.ReadFile("clips/clips.txt")
 	if err != nil {
@@ -60,15 +59,15 @@ var loadVoice = sync.OnceValues(func() (*voice, error) {
 	return v, nil
 })
 
-// UserSpeech is a person's question as 20 ms Opus frames (48 kHz, mono): about
-// four seconds of speech and two and a half of silence, so that whoever sends it
-// in a loop makes turns. The frames must not be changed.
+// UserSpeech returns a person's question as 20 ms Opus frames (48 kHz, mono): about four seconds of
+// speech and two and a half of silence, so that sending it in a loop makes turns. The frames must
+// not be changed.
 func UserSpeech() ([][]byte, error) {
 	return oggPackets(userSpeech)
 }
 
-// say returns the frames that speak the text: the clips of the sentences that
-// have one, the sound of another clip for all else.
+// say returns the frames that speak the text: the clips of sentences that have one, and the sound
+// of another clip for all others.
 func (v *voice) say(text string) [][]byte {
 	var frames [][]byte
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
@@ -96,8 +95,8 @@ func (v *voice) prefix(text string) (clip, bool) {
 	return clip{}, false
 }
 
-// mumble is sound of the right length for a sentence that was never recorded;
-// the same sentence always sounds the same.
+// mumble returns sound of the right length for a sentence that was never recorded; the same
+// sentence always sounds the same.
 func (v *voice) mumble(sentence string) [][]byte {
 	h := fnv.New32a()
 	h.Write([]byte(sentence))

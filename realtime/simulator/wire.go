@@ -18,8 +18,8 @@ import (
 // sendTimeout is how long a client may leave its data channel unread.
 const sendTimeout = 10 * time.Second
 
-// wire sends events and sound to the client. It belongs to the session's
-// goroutine, but for sent and played.
+// wire sends events and audio to the client. It belongs to the session's goroutine, except sent and
+// played.
 type wire struct {
 	ctx       context.Context //nolint:containedctx // the session's, which run sets
 	end       func(error)     // ends the session
@@ -57,8 +57,8 @@ func (w *wire) raw(raw []byte) {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, sendTimeout)
 	defer cancel()
-	// Recorded first: who waits for an event that was sent may look at once at
-	// what the client made of it.
+	// Recorded first: whoever waits for an event that was sent may at once check what the client
+	// made of it.
 	if e, err := realtime.Decode(raw); err == nil {
 		w.sent.add(e)
 	} else {
@@ -74,7 +74,7 @@ func (w *wire) raw(raw []byte) {
 	}
 }
 
-// refuse tells the client what is wrong with an event of its own.
+// refuse tells the client what is wrong with one of its events.
 func (w *wire) refuse(e *realtime.Error) {
 	w.log.Debug("event refused", "code", e.Code, "param", e.Param)
 	w.emit(object{"type": realtime.TypeError, "error": *e})
