@@ -61,10 +61,15 @@ const lead = 20 * time.Millisecond
 // open starts a window of length d, shortly after now. An earlier window must have ended a while
 // ago: packets of it that arrive from now on are lost.
 func (m *measurement) open(d time.Duration) *window {
-	from := m.now() + int64(lead)
-	w := &window{from: from, to: from + int64(d), ends: m.epoch.Add(time.Duration(from) + d)}
-	m.window.Store(w)
-	return w
+	for {
+		from := m.now() + int64(lead)
+		w := &window{from: from, to: from + int64(d), ends: m.epoch.Add(time.Duration(from) + d)}
+		m.window.Store(w)
+		// On a busy machine it may be too late: packets of the window were sent before it was there.
+		if m.now() < from {
+			return w
+		}
+	}
 }
 
 // paths returns what became of the window's packets, and the wrong ones since the last call.
