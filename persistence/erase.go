@@ -40,9 +40,12 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	s.storedLess(key.Owner)
 	s.hub.gone(key)
 	s.eng.tell(note{Type: noteGone, Key: key})
+	// Whoever asked may go away; what has begun is finished. Others are told when a short thread is
+	// erased, too, as whoever asked is.
+	ctx = context.WithoutCancel(ctx)
+	err = s.eraseSoon(ctx, key.Thread)
 	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
-	// Whoever asked may go away; what has begun is finished.
-	return s.fail("delete thread", s.eraseSoon(context.WithoutCancel(ctx), key.Thread))
+	return s.fail("delete thread", err)
 }
 
 // eraseSoon erases a deleted thread: at once where nobody would do so afterwards.
