@@ -18,13 +18,7 @@ type engine interface {
 	write(ctx context.Context, fn func(queries) error) error
 	// lock locks a file that only one process may serve.
 	lock() error
-	// follow begins to send others what they listen to and, if listen, to receive it. errNoNotes
-	// means that nothing will arrive.
-	follow(ctx context.Context, l *lease, listen bool) error
-	// tell sends a note to other instances, without waiting.
-	tell(n note)
-	// heard reports whether another instance may want what happens in the thread.
-	heard(key Key) bool
+	notes
 	// compact removes deleted words from the search index (with half only if they are half of it),
 	// and scrub deleted data from the files beside the database. Both return errMore when something
 	// is left.
@@ -36,6 +30,17 @@ type engine interface {
 	migrate(ctx context.Context) error
 	ping(ctx context.Context) error
 	close() error
+}
+
+// notes are what the instances of one database tell each other.
+type notes interface {
+	// follow begins to send others what they listen to and, if listen, to receive it. errNoNotes
+	// means that nothing will arrive.
+	follow(ctx context.Context, l *lease, listen bool) error
+	// tell sends a note to other instances, without waiting.
+	tell(n note)
+	// heard reports whether another instance may want what happens in the thread.
+	heard(key Key) bool
 }
 
 // problem is what a driver's error means to a caller.

@@ -185,7 +185,7 @@ func deleteLong(b *testing.B, all []*long) {
 		}
 		longest[i] = append(longest[i], worst)
 	}
-	for b.Loop() { //nolint:revive // it is done once, whatever -benchtime says
+	for b.Loop() { // it is done once, whatever -benchtime says
 	}
 	report(b, all, "ms-answer", answered)
 	report(b, all, "ms-gone", gone)

@@ -141,7 +141,7 @@ func TestConductorToolResults(t *testing.T) {
 			c.want("error unknown_call")
 			c.result("c1", 1)
 		}, heard: "look c1: 1"},
-		"never": {answers: one, limit: 20 * time.Millisecond, run: func(c *client) {
+		"never": {answers: one, limit: time.Second, run: func(c *client) {
 			c.want(opening + "call c1 look {}")
 		}, heard: "look c1: Error: tool_result_timeout"},
 	} {

@@ -188,7 +188,7 @@ type reports struct {
 func (r reports) Write(b []byte) (int, error) {
 	packets, err := rtcp.Unmarshal(b)
 	if err != nil {
-		return len(b), nil // hostile, or newer than pion/rtcp
+		return len(b), nil //nolint:nilerr // hostile, or newer than pion/rtcp: no reason to stop
 	}
 	for _, packet := range packets {
 		sr, ok := packet.(*rtcp.SenderReport)

@@ -152,7 +152,7 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	if ctx.Err() != nil {
 		return f.cancelled(ctx)
 	}
-	if other, ok := errors.AsType[*notStream](err); ok {
+	if other, ok := errors.AsType[*notStreamError](err); ok {
 		p := ParseProblem(other.body)
 		if p.Header = resp.Header; resp.StatusCode/100 != 2 || p.Message == "" {
 			p.Status = resp.StatusCode // else that of the beginning

@@ -15,12 +15,12 @@ var (
 	errMalformed = errors.New("the answer has an event that is not JSON")
 )
 
-// notStream is what came instead of a stream, or in the middle of one: a proxy's page, or an error
+// notStreamError is what came instead of a stream, or in the middle of one: a proxy's page, or an error
 // as a plain object.
-type notStream struct{ body []byte }
+type notStreamError struct{ body []byte }
 
 // Error says so.
-func (*notStream) Error() string { return "the answer is not a stream of events" }
+func (*notStreamError) Error() string { return "the answer is not a stream of events" }
 
 // stream reads the events of an answer: complete ones only, as valid UTF-8 and valid JSON.
 type stream struct {
@@ -124,7 +124,7 @@ func (s *stream) check(line []byte) error {
 		return nil
 	}
 	rest, _ := io.ReadAll(io.LimitReader(s.in, maxProblem))
-	return &notStream{bytes.Join([][]byte{line, rest}, []byte("\n"))}
+	return &notStreamError{bytes.Join([][]byte{line, rest}, []byte("\n"))}
 }
 
 // done reports whether data is the end mark of OpenAI's streams.

@@ -84,7 +84,7 @@ func (c *Client) Stream(ctx context.Context, address string, header http.Header,
 		if resp.StatusCode/100 != 2 {
 			// The part of a refusal that arrived is worth more than the error that cut it off.
 			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
-			yield(llm.Delta{}, c.failure(ctx, resp, &notStream{body}))
+			yield(llm.Delta{}, c.failure(ctx, resp, &notStreamError{body}))
 			return
 		}
 		for s := newStream(resp.Body, c.form); !a.Over(); {
