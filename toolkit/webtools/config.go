@@ -68,6 +68,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxBody limits how many bytes of an answer the http tool reads; 0 = 256 KiB.
 	MaxBody int
+	// pageTimeout limits fetching one page; tests give it more.
+	pageTimeout time.Duration
 	// MaxPage limits how many bytes of a page webContent reads; 0 = 2 MiB.
 	MaxPage int
 	// MaxConcurrent limits how many guarded requests run at a time; 0 = 16. Others wait.
@@ -184,7 +186,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.ExaURL = cmp.Or(c.ExaURL, defaultExaURL)
 	c.TavilyURL = cmp.Or(c.TavilyURL, defaultTavilyURL)
 	c.BraveURL = cmp.Or(c.BraveURL, defaultBraveURL)
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Timeout, c.pageTimeout = cmp.Or(c.Timeout, DefaultTimeout), cmp.Or(c.pageTimeout, pageTimeout)
 	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
 	c.MaxPage = cmp.Or(c.MaxPage, DefaultMaxPage)
 	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, DefaultMaxConcurrent)
