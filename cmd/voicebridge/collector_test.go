@@ -17,16 +17,17 @@ func TestPace(t *testing.T) {
 		want  string // percentages; ! marks what is given back
 	}{
 		{"audio of a few calls", 5, []uint64{0, mb / 10, 0}, "[100 100 100]"},
-		{"audio of 100 calls", 50, []uint64{mb, mb, mb}, "[20 20 20]"},
-		{"audio of 500 calls", 200, []uint64{4 * mb, 4 * mb, 4 * mb, 4 * mb, 4 * mb}, "[8 12 16 20 20]"},
-		{"words", 50, []uint64{mb, 25 * mb, 25 * mb, 25 * mb, 25 * mb, 25 * mb, 25 * mb}, "[20 36 52 68 84 100 100]"},
-		{"a burst", 50, []uint64{50 * mb, 50 * mb, 50 * mb, 0, 0, 0, 0, 0, 0}, "[32 48 64 64 64 64 64 16! 16]"},
-		{"calm times are whole", 50, []uint64{50 * mb, 0, 0, 0, 0, 50 * mb, 0, 0, 0, 0, 0}, "[32 32 32 32 32 48 48 48 48 48 16!]"},
-		{"the busiest second of a calm time counts", 50, []uint64{50 * mb, 50 * mb, 0, 0, 2 * mb, 0, 0}, "[32 48 48 48 48 48 40]"},
+		{"audio of 100 calls", 50, []uint64{mb, mb, mb}, "[16 20 20]"},
+		{"audio of 500 calls", 200, []uint64{4 * mb, 4 * mb, 4 * mb, 4 * mb, 4 * mb}, "[4 8 12 16 20]"},
+		{"words", 50, slices.Repeat([]uint64{25 * mb}, 10), "[16 32 48 64 80 96 112 128 128 128]"},
+		{"words of many calls", 500, []uint64{250 * mb, 250 * mb, 250 * mb}, "[1 3 4]"},
+		{"a burst", 50, []uint64{50 * mb, 50 * mb, 50 * mb, 0, 0, 0, 0, 0, 0}, "[16 32 48 48 48 48 48 16! 16]"},
+		{"calm times are whole", 50, []uint64{50 * mb, 0, 0, 0, 0, 50 * mb, 0, 0, 0, 0, 0}, "[16 16 16 16 16 32 32 32 32 32 16]"},
+		{"the busiest second of a calm time counts", 50, []uint64{50 * mb, 50 * mb, 0, 0, 2 * mb, 0, 0}, "[16 32 32 32 40 40 40]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := pace{room: leastRoom}
+			p := pace{}
 			var got []string
 			var allocated uint64
 			for _, made := range test.made {
