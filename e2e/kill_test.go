@@ -163,7 +163,7 @@ func TestKillWithoutDatabase(t *testing.T) {
 		c.say(text)
 		c.wait("answer to "+text, func(ev told) bool {
 			it, err := realtime.DecodeItem(ev.Item)
-			return ev.Type == realtime.TypeItemDone && err == nil && it.Role == "assistant" && it.Status == "completed"
+			return ev.Type == realtime.TypeItemDone && err == nil && it.Status == "completed" && it.Text() == "Yes."
 		})
 		want = append(want, "user text completed: "+text, "assistant voice completed: Yes.")
 	}
