@@ -95,7 +95,7 @@ func (p *pace) look(allocated, alive uint64) (shrinks bool) {
 	return shrinks
 }
 
-// percent is the room as a part of what is alive.
+// percent is the room as a part of what is alive, at least 1: with 0 Go would collect without a pause.
 func (p *pace) percent(alive uint64) int {
-	return int(100 * p.room / max(alive, 1))
+	return int(max(100*p.room/max(alive, 1), 1))
 }

@@ -21,6 +21,7 @@ func TestPace(t *testing.T) {
 		{"audio of 500 calls", 200, []uint64{4 * mb, 4 * mb, 4 * mb, 4 * mb, 4 * mb}, "[4 8 12 16 20]"},
 		{"words", 50, slices.Repeat([]uint64{25 * mb}, 10), "[16 32 48 64 80 96 112 128 128 128]"},
 		{"words of many calls", 500, []uint64{250 * mb, 250 * mb, 250 * mb}, "[1 3 4]"},
+		{"much alive, little made", 2000, []uint64{mb, mb}, "[1 1]"},
 		{"a burst", 50, []uint64{50 * mb, 50 * mb, 50 * mb, 0, 0, 0, 0, 0, 0}, "[16 32 48 48 48 48 48 16! 16]"},
 		{"calm times are whole", 50, []uint64{50 * mb, 0, 0, 0, 0, 50 * mb, 0, 0, 0, 0, 0}, "[16 16 16 16 16 32 32 32 32 32 16]"},
 		{"the busiest second of a calm time counts", 50, []uint64{50 * mb, 50 * mb, 0, 0, 2 * mb, 0, 0}, "[16 32 32 32 40 40 40]"},
@@ -43,7 +44,7 @@ func TestPace(t *testing.T) {
 			}
 		})
 	}
-	if got := new(pace).percent(0); got != 0 {
+	if got := new(pace).percent(0); got != 1 {
 		t.Errorf("nothing of nothing is %d %%", got)
 	}
 	allocated, alive := heapNow()
