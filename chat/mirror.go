@@ -50,11 +50,11 @@ func (r *mirror) take(m persistence.Message) {
 			r.change(i, p)
 			continue
 		case p.Type == "step-start":
-			r.settle(m.Parts[:i])
+			r.updateCalls(m.Parts[:i])
 		}
 		r.begin(p)
 	}
-	r.settle(m.Parts)
+	r.updateCalls(m.Parts)
 	r.told = max(r.told, len(m.Text()))
 	if m.Metadata.Status != persistence.StatusInProgress {
 		r.finish(m)
@@ -133,18 +133,18 @@ func (r *mirror) change(i int, p persistence.Part) {
 	}
 }
 
-// settle tells how far the calls are that were told. Those of a step run side by side.
-func (r *mirror) settle(parts []persistence.Part) {
+// updateCalls emits what has changed about calls that were emitted before. Those of a step run side by side.
+func (r *mirror) updateCalls(parts []persistence.Part) {
 	for i, p := range parts {
 		if told := &r.parts[i]; p.IsTool() && told.State == persistence.ToolInputAvailable {
 			told.State = p.State
-			r.settleOne(p)
+			r.updateCall(p)
 		}
 	}
 }
 
-// settleOne tells the question about a call, and its result.
-func (r *mirror) settleOne(p persistence.Part) {
+// updateCall emits the question about a call, and its result.
+func (r *mirror) updateCall(p persistence.Part) {
 	d, decided := toolkit.DecisionOf(p.Raw)
 	if decided {
 		r.ask(p.ToolCallID, d.ID)
@@ -212,7 +212,7 @@ func (r *mirror) hear(e persistence.Event) {
 		}
 		switch e.Type {
 		case persistence.EventApprovalRequired:
-			r.settleOne(p)
+			r.updateCall(p)
 		case eventApprovalClosed:
 			r.decide(p, toolkit.Decision{Approved: d.Approved, Reason: d.Reason})
 		case eventToolProgress:

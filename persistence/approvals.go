@@ -93,7 +93,7 @@ func (b *Batch) SettleApproval(a Approval) error {
 	if err := b.SaveApproval(a); err != nil || a.Outcome == ApprovalOpen {
 		return err
 	}
-	return b.do("settle approval", func() error {
+	return b.do("close approval", func() error {
 		return b.q.SettleApproval(b.ctx, pgdb.SettleApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner,
 			Outcome: string(a.Outcome), AnsweredBy: cleanText(a.AnsweredBy), AnsweredAt: new(dbtype.At(now())),
