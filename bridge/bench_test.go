@@ -117,13 +117,14 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	if cfg.bridge.ReplayMessages == 0 {
 		cfg.bridge.ReplayMessages = 20
 	}
-	timeout := 300 * time.Millisecond
+	timeout, slow := 300*time.Millisecond, time.Duration(0)
 	if cfg.slow == nil {
-		cfg.slow, timeout = &slowStore{}, testTimeout // a busy machine is not a slow database
+		// A busy machine is not a slow database: what is saved late would be read too early.
+		cfg.slow, timeout, slow = &slowStore{}, testTimeout, testTimeout
 	}
 	cfg.slow.Store = store
 	writer, err := spool.New(spool.Config{
-		Store: cfg.slow, Dir: t.TempDir(), Logger: log, Timeout: timeout,
+		Store: cfg.slow, Dir: t.TempDir(), Logger: log, Timeout: timeout, Slow: slow,
 		Saved:   func(key persistence.Key, messages []persistence.Message) { b.calls.SavedLater(key, messages) },
 		Delayed: func(pending int) { b.calls.StorageDelayed(pending) },
 	})
