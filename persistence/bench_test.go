@@ -8,9 +8,9 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// BenchmarkAppend appends messages of some 500 bytes, one per commit and in
-// groups, and says how many times faster a message of a group is. The test
-// cluster of PostgreSQL does not sync to the disk unless TEST_POSTGRES_FSYNC=on.
+// BenchmarkAppend appends messages of about 500 bytes, one per commit and in groups, and
+// reports how many times faster a grouped message is. The PostgreSQL cluster of the tests
+// does not sync to disk unless TEST_POSTGRES_FSYNC=on.
 func BenchmarkAppend(b *testing.B) {
 	for name, url := range map[string]func(testing.TB) string{
 		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
@@ -30,7 +30,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// appendGroups commits n groups and gives the time that one message took.
+// appendGroups commits n groups and returns the time per message.
 func appendGroups(b *testing.B, store *persistence.Store, size, n int) time.Duration {
 	thread, err := store.CreateThread(b.Context(), "bench", "")
 	if err != nil {

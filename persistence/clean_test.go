@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// What is cleaned is JSON still, has none of what jsonb refuses, and stays as it
-// is when it is cleaned again.
+// Cleaned data is still valid JSON, contains nothing that jsonb refuses, and is not
+// changed by a second cleaning.
 func FuzzCleanJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"a\u0000":"\ud800\ud800\udc00\\u0000\"","n":[-1.5e+3,1e999999,0]}`, `"\\\u0000\\"`, `"\ud83d\ude00"`, `[[[]]]`, `"` + "\xff" + `"`,

@@ -14,15 +14,15 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// Behind PgBouncer in transaction mode no statement is prepared, and no notification
-// arrives: everything works without that, too.
+// Behind PgBouncer in transaction mode there are no prepared statements and no
+// notifications; everything works without them.
 func TestBehindAPooler(t *testing.T) {
 	t.Parallel()
 	pooler := persistencetest.NewPooler(t)
 	persistencetest.Run(t, pooler.URL, pooler.EmptyURL)
 }
 
-// Without notifications what others do is found by asking.
+// Without notifications, changes made by others are found by polling.
 func TestWithoutListen(t *testing.T) {
 	t.Parallel()
 	dsn := persistencetest.PostgresURL(t)
@@ -48,8 +48,8 @@ func TestWithoutListen(t *testing.T) {
 	}
 }
 
-// What nobody listens to is not sent: not by a process that is alone, and not to
-// one that watches nothing of it.
+// Nothing is sent when nobody listens: neither by a process that is alone, nor to one that
+// watches nothing.
 func TestNothingIsSentToNobody(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
@@ -67,7 +67,7 @@ func TestNothingIsSentToNobody(t *testing.T) {
 	want(t, there, "message 1")
 	untilHeard(t, a, b, key)
 	if !a.Heard(key) {
-		t.Error("b does not hear")
+		t.Error("b does not get the event")
 	}
 	draft(key)
 	want(t, there, `draft "x"`)
@@ -76,7 +76,7 @@ func TestNothingIsSentToNobody(t *testing.T) {
 	}
 }
 
-// Who begins to watch misses nothing of what others save before they know it.
+// A new watcher misses nothing of what others save before they know about it.
 func TestWatchBeginsWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	a, b, _ := instances(t, persistencetest.PostgresURL(t), true)
@@ -88,13 +88,13 @@ func TestWatchBeginsWhileOthersWrite(t *testing.T) {
 		key := persistence.Key{Owner: "anna", Thread: thread.ID}
 		there := pull(t, b, key)
 		say(t, a, key, "1")
-		want(t, there, "message 1") // the poll comes in an hour
+		want(t, there, "message 1") // the poll is an hour away
 		say(t, a, key, "2")
 		want(t, there, "message 2")
 	}
 }
 
-// A command reaches another process at once, not by its poll alone.
+// A command reaches another process at once, without waiting for its poll.
 func TestCommandIsNoted(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
@@ -116,7 +116,7 @@ func TestCommandIsNoted(t *testing.T) {
 	<-done
 }
 
-// Who asks a process that is dead, or was never there, is told so at once.
+// Asking a process that is dead or never existed fails at once.
 func TestAskTheDead(t *testing.T) {
 	t.Parallel()
 	_, b, key := silent(t)
@@ -128,8 +128,8 @@ func TestAskTheDead(t *testing.T) {
 	}
 }
 
-// Whatever stands in the table of commands, each row is handed out once at most, is
-// answered, and keeps no other from being answered.
+// Whatever the commands table contains, each row is handed out at most once, gets an
+// answer, and does not keep others from getting theirs.
 func TestHostileCommands(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
@@ -184,7 +184,8 @@ func TestHostileCommands(t *testing.T) {
 	}
 }
 
-// TestRateForgottenMeanwhile counts uses of a rate that another instance forgets between them.
+// TestRateForgottenMeanwhile counts uses of a rate that another instance forgets in
+// between.
 func TestRateForgottenMeanwhile(t *testing.T) {
 	t.Parallel()
 	dsn := persistencetest.PostgresURL(t)
@@ -200,7 +201,7 @@ func TestRateForgottenMeanwhile(t *testing.T) {
 		}
 	})
 	for range 300 {
-		// So many a minute that nothing of it is used when the next one comes.
+		// A rate so high that nothing of it is used up when the next use comes.
 		if wait, err := a.TakeRate(ctx, "texts of anna", 1e7); wait > 0 || err != nil {
 			t.Errorf("TakeRate() = %v, %v", wait, err)
 			break

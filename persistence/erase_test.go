@@ -10,7 +10,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// What was deleted is not in the files of SQLite any more.
+// What was deleted is no longer in SQLite's files.
 func TestDeletedIsNotInTheFile(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)

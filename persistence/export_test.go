@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Hurry makes a store look for what others did, and test its line to them, more
-// often. It is called before Serve and Watch.
+// Hurry makes a store poll for the changes of others, and test its connection for
+// notifications, more often. Call it before Serve and Watch.
 func Hurry(s *Store, every time.Duration) {
 	s.poll.Store(int64(every))
 	s.eng.(*postgresEngine).testEvery = every
 }
 
-// Silence keeps a store from saying that it lives. It is called before Serve.
+// Silence stops a store's heartbeats. Call it before Serve.
 func Silence(s *Store) { s.lease.every = time.Hour }
 
-// Beat says that a store lives.
+// Beat records one heartbeat.
 func Beat(ctx context.Context, s *Store) error { return s.beat(ctx) }
 
-// Stored adds up what an owner stores, whatever was added up before.
+// Stored recounts what an owner stores and ignores earlier counts.
 func Stored(ctx context.Context, s *Store, owner string) (int64, error) {
 	s.storedLess(owner)
 	return s.stored(ctx, owner)
 }
 
-// Sent counts the notes that a store has sent to others, or is about to.
+// Sent counts the notifications that a store has sent to others or is about to send.
 func Sent(s *Store) int64 {
 	o := s.eng.(*postgresEngine).outbox
 	o.mu.Lock()
@@ -32,5 +32,5 @@ func Sent(s *Store) int64 {
 	return o.count
 }
 
-// ForgetRates deletes rates of which nothing is used, as the clean-up does.
+// ForgetRates deletes unused rates, as the clean-up does.
 func ForgetRates(ctx context.Context, s *Store) error { return s.forgetRates(ctx) }

@@ -10,8 +10,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// silent opens two stores: the first serves and never says so, the second loses
-// patience at once.
+// silent opens two stores: the first serves without heartbeats, the second takes others
+// for dead at once.
 func silent(t *testing.T) (a, b *persistence.Store, key persistence.Key) {
 	t.Helper()
 	url := persistencetest.PostgresURL(t)
@@ -30,8 +30,7 @@ func silent(t *testing.T) (a, b *persistence.Store, key persistence.Key) {
 	return a, b, persistence.Key{Owner: "anna", Thread: thread.ID}
 }
 
-// A process that was taken for dead writes no more, learns it, and can begin
-// again.
+// A process that was taken for dead can no longer write, is told so, and can start again.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)
@@ -82,7 +81,7 @@ func TestFenced(t *testing.T) {
 		t.Error("Fenced() after Rejoin is closed")
 	default:
 	}
-	// What it has not been able to save is not lost.
+	// What it could not save is not lost.
 	answer.Metadata.Status = persistence.StatusInterrupted
 	if _, err := a.Apply(ctx, key, []persistence.Change{persistence.PutMessage{Message: answer}}); err != nil {
 		t.Errorf("Apply() = %v", err)
@@ -94,7 +93,7 @@ func TestFenced(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Writes and recovery that run at once: what is written after the fence is none.
+// Writes run beside a recovery: none gets in after the fence.
 func TestFenceWhileWriting(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)
@@ -139,8 +138,8 @@ func TestFenceWhileWriting(t *testing.T) {
 	}
 }
 
-// A process that beats is left alone by one that has no patience, as long as a
-// beat comes between two looks.
+// A process with heartbeats is left alone even by an impatient one, as long as there is
+// one between two looks.
 func TestBeatIsSeen(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)
@@ -157,7 +156,7 @@ func TestBeatIsSeen(t *testing.T) {
 	}
 }
 
-// Whoever writes while a process begins again does not end it once more.
+// Writers do not end a process a second time while it starts again.
 func TestRejoinBesideWriters(t *testing.T) {
 	t.Parallel()
 	s := persistencetest.Open(t, persistencetest.PostgresURL(t), persistence.Options{})
@@ -169,7 +168,7 @@ func TestRejoinBesideWriters(t *testing.T) {
 	for range 4 {
 		writing.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = s.CreateThread(ctx, "anna", "") // refused until it has begun again
+				_, _ = s.CreateThread(ctx, "anna", "") // refused until the process has started again
 			}
 		})
 	}

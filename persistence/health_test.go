@@ -12,7 +12,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// A file that another program has locked is unhealthy until it is free again.
+// A file locked by another program is unhealthy until the lock is released.
 func TestHealthyLocked(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
@@ -41,7 +41,7 @@ func TestHealthyLocked(t *testing.T) {
 	if _, err := s.CreateThread(ctx, "anna", ""); !errors.Is(err, persistence.ErrUnavailable) {
 		t.Errorf("CreateThread() = %v, want ErrUnavailable", err)
 	}
-	// What it may not do for other reasons does not make it well.
+	// An operation that fails for another reason does not make it healthy.
 	if _, err := s.Message(t.Context(), persistence.Key{Owner: "anna", Thread: "x"}, "x"); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("Message() = %v", err)
 	}
@@ -59,7 +59,7 @@ func TestHealthyLocked(t *testing.T) {
 	if _, err := s.CreateThread(t.Context(), "anna", ""); err != nil {
 		t.Errorf("CreateThread() = %v", err)
 	}
-	if saved != 2 || away != 2 { // the sign of health and the thread; both were tried in vain
-		t.Errorf("told of %d transactions that were saved and %d that were not", saved, away)
+	if saved != 2 || away != 2 { // the health check and the thread; each failed once
+		t.Errorf("reported %d saved transactions and %d failed ones, want 2 of each", saved, away)
 	}
 }

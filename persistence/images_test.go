@@ -10,7 +10,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// TestNewImage takes a file by what its header shows, not by what somebody says.
+// TestNewImage identifies a file by its header, not by what the sender claims.
 func TestNewImage(t *testing.T) {
 	t.Parallel()
 	var small, wide bytes.Buffer

@@ -13,11 +13,10 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// victimURL names the database in the environment of a process that is to be
-// killed.
+// victimURL is the environment variable that gives the process to be killed its database.
 const victimURL = "PERSISTENCE_TEST_VICTIM_URL"
 
-// TestKill kills a process in the middle of an answer. What it was told is saved
+// TestKill kills a process in the middle of an answer. Everything it reported as saved
 // must be there, once and in order, and nothing stays open.
 func TestKill(t *testing.T) {
 	t.Parallel()
@@ -44,7 +43,7 @@ func TestKill(t *testing.T) {
 			if answer.Metadata.Status != persistence.StatusInterrupted || len(answer.Text()) < flushed {
 				t.Errorf("the answer is %s with %d bytes, want interrupted with %d", answer.Metadata.Status, len(answer.Text()), flushed)
 			}
-			// One more may have been saved without word of it.
+			// One more may have been saved without being reported.
 			messages = messages[1:]
 			if n := len(messages); n != len(saved) && n != len(saved)+1 {
 				t.Fatalf("%d messages, want %d or one more", n, len(saved))
@@ -58,8 +57,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// kill starts a victim, reads what it says it has saved, and kills it after n
-// messages.
+// kill starts a victim, reads what it reports as saved, and kills it after n messages.
 func kill(t *testing.T, url string, n int) (thread string, saved []string, flushed int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictim$")
@@ -88,7 +86,7 @@ func kill(t *testing.T, url string, n int) (thread string, saved []string, flush
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			n = -1 // what is still in the pipe counts as told
+			n = -1 // what is still in the pipe counts as reported
 		}
 	}
 	if err := cmd.Wait(); err == nil || n != -1 {
@@ -97,8 +95,7 @@ func kill(t *testing.T, url string, n int) (thread string, saved []string, flush
 	return thread, saved, flushed
 }
 
-// TestVictim is the process that is killed. In a run of the tests it does
-// nothing.
+// TestVictim is the process that gets killed. In a normal test run it does nothing.
 func TestVictim(t *testing.T) {
 	url := os.Getenv(victimURL)
 	if url == "" {

@@ -16,21 +16,21 @@ func TestLease(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	type look struct {
-		after time.Duration // after the look before
+		after time.Duration // since the previous look
 		beats int64
 		dead  bool
 	}
 	for name, looks := range map[string][]look{
-		"it beats":                       {{0, 1, false}, {10 * time.Second, 2, false}, {10 * time.Second, 3, false}},
-		"it stops":                       {{0, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
-		"a failover of 13 seconds":       {{0, 1, false}, {2900 * time.Millisecond, 1, false}, {13 * time.Second, 1, false}, {3 * time.Second, 2, false}},
-		"and one does not survive it":    {{0, 1, false}, {2900 * time.Millisecond, 1, false}, {13 * time.Second, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
-		"a freeze of five seconds":       {{0, 1, false}, {5 * time.Second, 1, false}, {3 * time.Second, 2, false}},
-		"it comes back":                  {{0, 1, false}, {10 * time.Second, 1, false}, {10 * time.Second, 2, false}, {14 * time.Second, 2, false}},
-		"the database was away for all":  {{0, 1, false}, {10 * time.Second, 1, false}, {time.Minute, 1, false}, {3 * time.Second, 2, false}},
-		"and then one does not come":     {{0, 1, false}, {time.Minute, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
-		"this process has just begun":    {{0, 1, false}},
-		"a beat in the very last moment": {{0, 1, false}, {14 * time.Second, 1, false}, {time.Second, 2, false}},
+		"it beats":                           {{0, 1, false}, {10 * time.Second, 2, false}, {10 * time.Second, 3, false}},
+		"it stops":                           {{0, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
+		"a failover of 13 seconds":           {{0, 1, false}, {2900 * time.Millisecond, 1, false}, {13 * time.Second, 1, false}, {3 * time.Second, 2, false}},
+		"one that does not survive it":       {{0, 1, false}, {2900 * time.Millisecond, 1, false}, {13 * time.Second, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
+		"a freeze of five seconds":           {{0, 1, false}, {5 * time.Second, 1, false}, {3 * time.Second, 2, false}},
+		"it comes back":                      {{0, 1, false}, {10 * time.Second, 1, false}, {10 * time.Second, 2, false}, {14 * time.Second, 2, false}},
+		"the database was away for everyone": {{0, 1, false}, {10 * time.Second, 1, false}, {time.Minute, 1, false}, {3 * time.Second, 2, false}},
+		"afterwards one does not come back":  {{0, 1, false}, {time.Minute, 1, false}, {8 * time.Second, 1, false}, {8 * time.Second, 1, true}},
+		"this process has just begun":        {{0, 1, false}},
+		"a beat at the very last moment":     {{0, 1, false}, {14 * time.Second, 1, false}, {time.Second, 2, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +43,7 @@ func TestLease(t *testing.T) {
 					t.Errorf("after look %d dead is %v", i, dead)
 				}
 				if _, dead := l.dead("ended"); !dead {
-					t.Error("what has ended is not dead")
+					t.Error("an ended instance is not dead")
 				}
 			}
 		})
@@ -58,11 +58,11 @@ func TestProcessGone(t *testing.T) {
 	}
 	for _, other := range []string{"", "x", "1", "99999999999999999999 1"} {
 		if processGone(other) {
-			t.Errorf("of %q nothing is known", other)
+			t.Errorf("nothing is known about %q", other)
 		}
 	}
 	if process == "" {
-		return // this system does not say
+		return // this system does not tell
 	}
 	child := exec.CommandContext(t.Context(), "sleep", "1000")
 	if err := child.Start(); err != nil {
@@ -84,6 +84,6 @@ func TestProcessGone(t *testing.T) {
 		t.Error("a dead child is not gone")
 	}
 	if !processGone(fmt.Sprint(os.Getpid(), " 1")) {
-		t.Error("a process whose id another has is not gone")
+		t.Error("a process whose id was reused is not gone")
 	}
 }

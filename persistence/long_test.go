@@ -17,23 +17,23 @@ import (
 // longSizes are the lengths of the threads that BenchmarkLong compares.
 var longSizes = []int{1_000, 10_000, 100_000}
 
-// Words of the sentences that benchmarks say: rareWord is in one message of a thread,
-// commonWord in each, and farWord in each of a stranger's thread.
+// Words in the sentences of the benchmarks: rareWord is in one message of a thread,
+// commonWord in every message, farWord in every message of a stranger's thread.
 const rareWord, commonWord, farWord = "zwetschge", "conversation", "elsewhere"
 
 // long is a database with one long thread.
 type long struct {
 	url   string
 	store *persistence.Store
-	// key is the long thread, short another one of its owner.
+	// key is the long thread, short is another thread of the same owner.
 	key, short persistence.Key
 	amount     int
 }
 
-// BenchmarkLong asks of threads of 1,000, 10,000 and 100,000 messages what is asked
-// all the time, and prints how long that takes in each, in microseconds at the median,
-// and how many times longer in the longest than in the shortest. In the end it deletes
-// them while somebody writes to another thread.
+// BenchmarkLong runs the most frequent queries on threads of 1,000, 10,000 and 100,000
+// messages, and prints the median of each in microseconds, and how many times longer it
+// takes in the longest thread than in the shortest. At the end it deletes the threads
+// while somebody writes to another one.
 func BenchmarkLong(b *testing.B) {
 	for name, url := range map[string]func(testing.TB) string{
 		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
@@ -51,7 +51,7 @@ func BenchmarkLong(b *testing.B) {
 	}
 }
 
-// longOps are in their order: from the reset on threads are as good as new.
+// longOps run in this order: from the reset on, threads are as good as new.
 var longOps = []struct {
 	name string
 	run  func(ctx context.Context, l *long) error
@@ -118,8 +118,8 @@ func (l *long) say(ctx context.Context, key persistence.Key) error {
 	return err
 }
 
-// compareLong does the same in each database in turn, so that what else the machine
-// does slows all of them.
+// compareLong runs the same query on each database in turn, so that whatever else the
+// machine does slows all of them alike.
 func compareLong(b *testing.B, all []*long, run func(context.Context, *long) error) {
 	took := make([][]time.Duration, len(all))
 	for b.Loop() {
@@ -151,7 +151,7 @@ func report(b *testing.B, all []*long, unit string, took [][]time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// deleteLong deletes the threads, and says how long that takes until it is answered and
+// deleteLong deletes the threads, and reports how long it takes until the call returns and
 // until nothing is left of them, and the longest write to another thread meanwhile.
 func deleteLong(b *testing.B, all []*long) {
 	answered, gone, longest := make([][]time.Duration, len(all)), make([][]time.Duration, len(all)), make([][]time.Duration, len(all))
@@ -185,14 +185,15 @@ func deleteLong(b *testing.B, all []*long) {
 		}
 		longest[i] = append(longest[i], worst)
 	}
-	for b.Loop() { // it is done once, whatever -benchtime says
+	for b.Loop() { // runs once, whatever -benchtime says
 	}
 	report(b, all, "ms-answer", answered)
 	report(b, all, "ms-gone", gone)
 	report(b, all, "ms-longest-write", longest)
 }
 
-// erased waits until nothing is left of a deleted thread, in SQLite's index neither.
+// erased waits until nothing is left of a deleted thread, not even in SQLite's search
+// index.
 func (l *long) erased(b *testing.B, since time.Time) time.Duration {
 	query := "SELECT count(*) FROM threads WHERE owner = ''"
 	if strings.HasPrefix(l.url, "sqlite") {
@@ -214,12 +215,12 @@ func newLong(b *testing.B, url string, amount int) *long {
 		l.short = l.thread(b, "bench", 5, "")
 	}
 	if strings.HasPrefix(url, "postgres") {
-		persistencetest.Rows(b, url, "VACUUM ANALYZE") // it does so by itself after a minute
+		persistencetest.Rows(b, url, "VACUUM ANALYZE") // autovacuum would do it after a minute
 	}
 	return l
 }
 
-// thread makes a thread in which one message has the rare word, if any has a word.
+// thread makes a thread. With a word given, one message contains the rare word.
 func (l *long) thread(b *testing.B, owner string, amount int, word string) persistence.Key {
 	b.Helper()
 	thread, err := l.store.CreateThread(b.Context(), owner, "")
@@ -248,7 +249,7 @@ func (l *long) thread(b *testing.B, owner string, amount int, word string) persi
 	return key
 }
 
-// sentence makes some hundred letters of words, some of which are more frequent.
+// sentence makes about a hundred letters of words, some more frequent than others.
 func sentence(random *rand.Rand) string {
 	syllables := strings.Fields("ka lo mi ne ru sta pre con ver tion al er ing th ou str be de fi gu ha in jo le mo na op re se tu un vi wa bra cho dri")
 	words := make([]string, 16)

@@ -15,7 +15,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	var x, y any
 	for into, data := range map[*any][]byte{&x: a, &y: b} {
 		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber() // some numbers fit into no type
+		d.UseNumber() // some numbers fit no type
 		if err := d.Decode(into); err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
@@ -23,7 +23,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// Every kind of part that the AI SDK has comes back as it went.
+// Every kind of part of the AI SDK survives a round trip.
 func TestPartsKeepTheirForm(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{
@@ -67,7 +67,7 @@ func TestPartFields(t *testing.T) {
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("the part is %+v, want %+v", p, want)
 	}
-	// The fields win over what was read.
+	// The fields win over the raw data that was read.
 	if err := json.Unmarshal([]byte(`{"type":"text","text":"old","more":1}`), &p); err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +132,8 @@ func TestMessageForm(t *testing.T) {
 	}
 }
 
-// Whatever a client or a tool sends, a message that is read can be written, and
-// then reads the same.
+// Whatever a client or a tool sends: a message that can be read can be written, and then
+// reads the same.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"id":"1","role":"user","parts":[{"type":"text","text":"x","y":[1]},{"type":"z"}],"metadata":{"a":1,"usage":{}}}`))
 	f.Add([]byte(`{"parts":[{"type":"tool-x","toolCallId":"\u0000\ud800","state":"output-error","input":1e999,"errorText":"\\u0000"}]}`))

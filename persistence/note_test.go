@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// When the database does not keep up, drafts are lost and counted, but of every
-// thread the last hint is kept.
+// When the database cannot keep up, drafts are dropped and counted, but each thread's last
+// hint is kept.
 func TestOutboxOverflow(t *testing.T) {
 	t.Parallel()
 	dropped := 0
@@ -31,7 +31,7 @@ func TestOutboxOverflow(t *testing.T) {
 	var sent []note
 	for p := o.take(); len(p) > 0; p = o.take() {
 		if len(p) > notesPerSend {
-			t.Fatalf("%d notes at once", len(p))
+			t.Fatalf("a batch of %d notes", len(p))
 		}
 		for _, l := range p {
 			var n note
@@ -49,12 +49,12 @@ func TestOutboxOverflow(t *testing.T) {
 	}
 	for _, n := range sent[maxNotes:] {
 		if n.Seq < 27 {
-			t.Errorf("the hint for %s is of %d, want the last", n.Key.Thread, n.Seq)
+			t.Errorf("the hint for %s has number %d, want the last one", n.Key.Thread, n.Seq)
 		}
 	}
 }
 
-// What the database refuses is counted, and what comes later goes out.
+// What the database refuses is counted; what comes later is sent.
 func TestOutboxFailure(t *testing.T) {
 	t.Parallel()
 	dropped := make(chan struct{}, 10)

@@ -57,7 +57,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A database whose tables are not those of its migrations is refused.
+// A database whose tables do not match its migrations is refused.
 func TestOpenWithoutATable(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
@@ -67,7 +67,7 @@ func TestOpenWithoutATable(t *testing.T) {
 	}
 }
 
-// Any file name will do, and nobody else may read the file.
+// Any file name works, and other users cannot read the file.
 func TestSQLiteFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "a b?c#d%20&é'.db")

@@ -13,8 +13,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// plans says which index each query that is asked all the time must use: so that it
-// takes as long in a thread of a hundred thousand messages as in a small one.
+// plans lists, for each frequent query, the index it must use, so that it takes as long in
+// a thread of a hundred thousand messages as in a small one.
 var plans = map[string]string{
 	"ListReplay":        "messages_by_seq",
 	"ListMessages":      "messages_by_seq",
@@ -27,8 +27,8 @@ var plans = map[string]string{
 	"GetLiveCall":       "calls_live",
 }
 
-// smallTables are asked for what is open, of which there is little. PostgreSQL, which
-// knows how little, may read them in another way.
+// smallTables contain only what is open, which is little. PostgreSQL's statistics know
+// this, so it may read them in another way.
 var smallTables = map[string]string{
 	"ListOpenApprovals":    "approvals_by_thread",
 	"ListOpenTextMessages": "messages_open_by_thread",
@@ -41,15 +41,15 @@ var smallTables = map[string]string{
 	"ListThreads":          "messages_by_words",
 }
 
-// inTheIndex is how SQLite says which part of its index of words a query reads: for a
-// thread with a word one step, for messages the latest first, for a thread its own part.
+// inTheIndex is the part of its search index that a query of SQLite reads: one step for a
+// thread with a word, the latest first for messages, its own part for a thread.
 var inTheIndex = map[string]string{
 	"ThreadsWithWord":  "SCAN i VIRTUAL TABLE INDEX 64:M0>",
 	"MessagesWithWord": "SCAN i VIRTUAL TABLE INDEX 192:M0<",
 	"ListThreads":      "SCAN i VIRTUAL TABLE INDEX 0:M0><",
 }
 
-// crowd fills the tables of PostgreSQL: one thread is long, many are short.
+// crowd fills the tables of PostgreSQL with one long thread and many short ones.
 var crowd = []string{
 	`INSERT INTO threads SELECT 't' || i, 'owner' || i % 50, '', 1000000, 0, now(), now(), '', '' FROM generate_series(1, 2000) AS i`,
 	`INSERT INTO messages SELECT 'm' || i, CASE WHEN i % 2 = 0 THEN 't1' ELSE 't' || i % 2000 + 1 END, i, i, 0, 'user', 'voice',
@@ -60,11 +60,10 @@ var crowd = []string{
 	`ANALYZE`,
 }
 
-// arguments stand for the parameters of a query: an upper bound for numbers, a word
-// for text.
+// arguments stand for a query's parameters: an upper bound for numbers, a word for text.
 var arguments = regexp.MustCompile(`@[a-z_]+`)
 
-// queriesOf reads the queries of an engine by their names.
+// queriesOf reads an engine's queries by name.
 func queriesOf(t *testing.T, engine string) map[string]string {
 	t.Helper()
 	queries := map[string]string{}
@@ -138,7 +137,7 @@ func TestQueryPlans(t *testing.T) {
 				if !strings.Contains(text, index) || strings.Contains(text, "SCAN m\n") {
 					t.Errorf("%s does not use %s:\n%s", name, index, text)
 				}
-				// The rows come in their order: none is read only to be sorted.
+				// The rows come in order: none is read just to be sorted.
 				if (name == "ListReplay" || name == "ListMessages") && (strings.Contains(text, "Sort") || strings.Contains(text, "TEMP B-TREE")) {
 					t.Errorf("%s sorts:\n%s", name, text)
 				}
@@ -147,7 +146,7 @@ func TestQueryPlans(t *testing.T) {
 	}
 }
 
-// TestReferencesHaveIndexes: to delete a row means to look for those that refer to it.
+// TestReferencesHaveIndexes: deleting a row means looking for rows that refer to it.
 func TestReferencesHaveIndexes(t *testing.T) {
 	t.Parallel()
 	for engine, c := range map[string]struct {
@@ -174,9 +173,9 @@ func TestReferencesHaveIndexes(t *testing.T) {
 	}
 }
 
-// TestNothingIsPreparedAgain looks for partial indexes of SQLite that make it prepare
-// queries again with every argument: those that compare a column with a constant which
-// queries compare with a parameter (SQLite's exprCompareVariable).
+// TestNothingIsPreparedAgain looks for partial indexes that make SQLite prepare queries
+// again for every argument: those that compare a column with a constant which queries
+// compare with a parameter (SQLite's exprCompareVariable).
 func TestNothingIsPreparedAgain(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
@@ -195,7 +194,7 @@ func TestNothingIsPreparedAgain(t *testing.T) {
 	}
 }
 
-// onlySet reports whether a column is given a parameter only where it is written.
+// onlySet reports whether a column gets a parameter only where it is written.
 func onlySet(queries, column string) bool {
 	for line := range strings.Lines(queries) {
 		text := strings.TrimSpace(line)

@@ -25,7 +25,7 @@ func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, k
 	a = persistencetest.Open(t, url, persistence.Options{Instance: "a"})
 	b = persistencetest.Open(t, url, persistence.Options{Instance: "b"})
 	persistence.Hurry(a, time.Hour)
-	persistence.Hurry(b, time.Hour) // nothing but hints
+	persistence.Hurry(b, time.Hour) // only hints
 	if serve {
 		for _, s := range []*persistence.Store{a, b} {
 			if err := s.Serve(t.Context()); err != nil {
@@ -51,7 +51,7 @@ func say(t *testing.T, s *persistence.Store, key persistence.Key, text string) p
 	return m
 }
 
-// pull gives the events of a watch one by one, as "type text" or "type data".
+// pull returns the events of a watch one by one, as "type text" or "type data".
 func pull(t *testing.T, s *persistence.Store, key persistence.Key) func() string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -75,7 +75,7 @@ func pull(t *testing.T, s *persistence.Store, key persistence.Key) func() string
 	}
 }
 
-// marker is the type of events that pull leaves out.
+// marker is the type of the events that pull skips.
 const marker = "marker"
 
 // untilHeard waits until what one store publishes reaches another.
@@ -115,7 +115,7 @@ func want(t *testing.T, next func() string, events ...string) {
 	}
 }
 
-func TestInstancesTellEachOther(t *testing.T) {
+func TestInstancesNotifyEachOther(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
 	first := say(t, a, key, "1")
@@ -125,7 +125,7 @@ func TestInstancesTellEachOther(t *testing.T) {
 	say(t, a, key, "2")
 	want(t, there, "message 2")
 	untilHeard(t, a, b, key)
-	// Twice the same is told twice; what is too large stays here.
+	// The same event twice is delivered twice; one that is too large stays in this process.
 	large := json.RawMessage(`"` + strings.Repeat("x", 8000) + `"`)
 	for _, data := range []string{`{"n":1}`, `{"n":1}`, string(large), `{"n":"\u0000'"}`} {
 		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: json.RawMessage(data)})
@@ -133,7 +133,7 @@ func TestInstancesTellEachOther(t *testing.T) {
 	want(t, here, "message 2", `draft {"n":1}`, `draft {"n":1}`, "draft "+string(large), `draft {"n":"\u0000'"}`)
 	want(t, there, `draft {"n":1}`, `draft {"n":1}`, `draft {"n":"\u0000'"}`)
 	if a.Dropped() != 1 {
-		t.Errorf("Dropped() = %d, want the large one", a.Dropped())
+		t.Errorf("Dropped() = %d, want 1, the large one", a.Dropped())
 	}
 	if _, err := b.InsertMessage(t.Context(), key, persistence.Message{
 		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("1b")},
@@ -168,18 +168,18 @@ func TestLineBreaks(t *testing.T) {
 	}
 	there := pull(t, b, key)
 	want(t, there, "message 1")
-	// Whoever listens is a line.
+	// End the connections that listen.
 	if _, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`); err != nil {
 		t.Fatalf("break the lines: %v", err)
 	}
-	say(t, a, key, "2") // its note may be lost, it may not
+	say(t, a, key, "2") // its notification may be lost, the message may not
 	want(t, there, "message 2")
 	say(t, a, key, "3")
 	want(t, there, "message 3")
-	untilHeard(t, a, b, key) // the line is back
+	untilHeard(t, a, b, key) // the connection is back
 	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 0 {
-		t.Errorf("Recover() = %v, %v, though the other lives", calls, err)
+		t.Errorf("Recover() = %v, %v, though the other is alive", calls, err)
 	}
 }
 
@@ -193,7 +193,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// A quiet line is tested again and again, and still hears.
+// A quiet connection is tested repeatedly and still delivers.
 func TestQuietLine(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
@@ -239,7 +239,7 @@ func TestPollBacksUpHints(t *testing.T) {
 	if got := there(); !strings.HasPrefix(got, `bridge.tool.approval_required {"tool_call_id":"c"`) {
 		t.Errorf("got %s, want the question", got)
 	}
-	b.Publish(t.Context(), key, persistence.Event{Type: "draft"}) // the question is not asked again
+	b.Publish(t.Context(), key, persistence.Event{Type: "draft"}) // the question is not repeated
 	want(t, there, "draft {}")
 }
 
@@ -261,8 +261,8 @@ func TestRecoverAmongInstances(t *testing.T) {
 	}
 }
 
-// However many ask at once, a process has as many connections as it may, and one that
-// listens.
+// However many queries run at once, a process has at most the configured number of
+// connections, plus one that listens.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	dsn := persistencetest.PostgresURL(t)

@@ -10,8 +10,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestReadmeQueries runs the queries of the README, those after sqlite3 on SQLite
-// and those after psql on PostgreSQL.
+// TestReadmeQueries runs the queries of the README: those after sqlite3 on SQLite, those
+// after psql on PostgreSQL.
 func TestReadmeQueries(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
@@ -33,13 +33,13 @@ func TestReadmeQueries(t *testing.T) {
 			if query = strings.TrimSpace(query); query == "" {
 				continue
 			}
-			persistencetest.Rows(t, url, query) // fails the test when the query does
+			persistencetest.Rows(t, url, query) // fails the test if the query fails
 			for _, view := range []string{"conversation_transcript", "tool_call_log", "call_summary"} {
 				views[view] = views[view] || strings.Contains(query, view)
 			}
 		}
 		if len(views) != 3 || !views["conversation_transcript"] || !views["tool_call_log"] || !views["call_summary"] {
-			t.Errorf("views asked: %v", views)
+			t.Errorf("views used: %v", views)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestSearchAfterAnUpgrade: what an older version has saved, and put into its index, is found,
-// changed and deleted as if this one had.
+// TestSearchAfterAnUpgrade: what an older version has saved and indexed is found, changed
+// and deleted as if this version had saved it.
 func TestSearchAfterAnUpgrade(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.EmptySQLiteURL(t)
@@ -57,7 +57,7 @@ func TestSearchAfterAnUpgrade(t *testing.T) {
 	}
 }
 
-// upTo makes the database that an older version would have left.
+// upTo makes a database as an older version would have left it.
 func upTo(t *testing.T, url string, version int64, statements ...string) {
 	t.Helper()
 	path := strings.TrimPrefix(url, "sqlite:")

@@ -41,7 +41,7 @@ func conversation() []persistence.Message {
 	spoken.Metadata.Source = persistence.SourceVoice
 	cut := message(persistence.RoleAssistant, 4*time.Second, persistence.StepStart(), persistence.TextPart("It is warm and sunny."))
 	cut.Metadata.Source, cut.Metadata.Status, cut.Metadata.HeardText = persistence.SourceVoice, persistence.StatusInterrupted, new("It is")
-	lost := message(persistence.RoleUser, 3*time.Second) // before the one that it follows
+	lost := message(persistence.RoleUser, 3*time.Second) // the message that it follows comes after it
 	lost.Metadata.Source, lost.Metadata.Status = persistence.SourceVoice, persistence.StatusFailed
 	return []persistence.Message{
 		message(persistence.RoleSystem, 0, persistence.TextPart("Be brief.")),
@@ -102,8 +102,8 @@ func TestSRT(t *testing.T) {
 	}
 }
 
-// TestSubtitlesOfTyping has messages of which the next is made at once: all can be
-// seen, one after the other, and the one after a pause is in time again.
+// TestSubtitlesOfTyping has messages that follow each other at once: each is shown in
+// turn, and the one after a pause is on time again.
 func TestSubtitlesOfTyping(t *testing.T) {
 	t.Parallel()
 	got := write(t, export.SRT, []persistence.Message{
@@ -180,7 +180,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
-func TestErrorsAreTold(t *testing.T) {
+func TestErrorsAreReturned(t *testing.T) {
 	t.Parallel()
 	unread := func(yield func(persistence.Message, error) bool) { yield(persistence.Message{}, errBroken) }
 	for _, f := range []export.Format{export.Markdown, export.JSON, export.SRT} {
@@ -192,7 +192,7 @@ func TestErrorsAreTold(t *testing.T) {
 		}
 	}
 	if err := export.Write(&strings.Builder{}, "pdf", thread, all(nil)); err == nil {
-		t.Error("a format that is not known is written")
+		t.Error("an unknown format is written")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestMessagesOfALongThread(t *testing.T) {
 			t.Fatalf("message %q again, err %v", m.Text(), err)
 		}
 		seen[m.ID] = true
-		if len(seen) == 10 { // those that follow get new numbers while they are read
+		if len(seen) == 10 { // the following ones get new numbers while they are being read
 			if _, err := store.InsertMessage(t.Context(), key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("new")}}, m.ID); err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ func (s suite) accessTokens(t *testing.T) {
 	if got, err := store.AccessToken(ctx, "session", "t3"); err != nil || !cmp.Equal(got, token(3)) {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	// The oldest made room, and another kind is another token.
+	// The oldest was evicted; a token of another kind does not count.
 	for _, c := range []struct{ kind, id string }{{"session", "t0"}, {"client_secret", "t3"}, {"session", "\x00"}, {"session", "none"}} {
 		if _, err := store.AccessToken(ctx, c.kind, c.id); !errors.Is(err, persistence.ErrNotFound) {
 			t.Errorf("%q %q: %v", c.kind, c.id, err)
@@ -57,7 +57,7 @@ func (s suite) accessTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.AccessToken(ctx, "session", "t9"); !errors.Is(err, persistence.ErrNotFound) {
-		t.Errorf("what has ended is kept: %v", err)
+		t.Errorf("an expired token is kept: %v", err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// question opens a question on a call of its own.
+// question opens an approval on a tool call of its own.
 func question(t *testing.T, store *persistence.Store, key persistence.Key, id, input string, expires time.Time) persistence.Approval {
 	t.Helper()
 	asked := expires.Add(-time.Minute).Truncate(time.Microsecond)
@@ -25,7 +25,7 @@ func question(t *testing.T, store *persistence.Store, key persistence.Key, id, i
 		call := persistence.ToolCall{
 			ID: id, ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Input: input, Status: persistence.ToolCallRunning, StartedAt: asked,
 		}
-		return errors.Join(w.SaveToolCall(call), w.SaveApproval(a), w.SaveApproval(a)) // the second time changes nothing
+		return errors.Join(w.SaveToolCall(call), w.SaveApproval(a), w.SaveApproval(a)) // saving it twice changes nothing
 	})
 	if err != nil {
 		t.Fatalf("SaveApproval() = %v", err)
@@ -142,8 +142,8 @@ func (s suite) refusedApprovals(t *testing.T) {
 	wantErr(t, "CloseApproval() with nothing", err, persistence.ErrInvalid)
 }
 
-// settledApprovals: what whoever asked has acted on stands, and watchers are not asked
-// about the tools of calls.
+// settledApprovals: once the asker has acted on an answer it stands, and watchers are not
+// asked about the tools of calls.
 func (s suite) settledApprovals(t *testing.T) {
 	b := s.setup(t)
 	soon := time.Now().Add(time.Minute).UTC()
@@ -175,7 +175,7 @@ func (s suite) settledApprovals(t *testing.T) {
 	_, err := b.store.Approval(t.Context(), b.key, "\x00")
 	wantErr(t, "Approval() of a hostile id", err, persistence.ErrNotFound)
 
-	// The question of a call comes with its record, also when both have waited.
+	// A call's question arrives with its record, even when both had to wait.
 	asked := time.Now().UTC()
 	call := persistence.ToolCall{ID: "2", CallID: "call", ToolCallID: "call-2", Name: "http", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: asked}
 	voice := persistence.Approval{ID: "2", ToolCallID: "call-2", Nonce: "n", AskedAt: asked, ExpiresAt: soon}
@@ -188,7 +188,7 @@ func (s suite) settledApprovals(t *testing.T) {
 	}
 }
 
-// concurrentAnswers: of many answers from two sides one counts.
+// concurrentAnswers: of many answers from two processes exactly one counts.
 func (s suite) concurrentAnswers(t *testing.T) {
 	b := s.setup(t)
 	other := Open(t, b.url, persistence.Options{})
@@ -215,7 +215,7 @@ func (s suite) concurrentAnswers(t *testing.T) {
 	}
 }
 
-// watchApprovals: whoever comes is told what is open, after the messages.
+// watchApprovals: a new watcher gets what is open, after the messages.
 func (s suite) watchApprovals(t *testing.T) {
 	b := s.setup(t)
 	b.append(t, text(persistence.RoleUser, "before"))

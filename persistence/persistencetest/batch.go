@@ -58,7 +58,7 @@ func (s suite) batchRollsBack(t *testing.T) {
 			return err
 		}, persistence.ErrInvalid},
 		"swallowed error": {func(w *persistence.Batch) error {
-			_ = w.SaveCall(persistence.CallRecord{ID: "second"}) // one call is live already
+			_ = w.SaveCall(persistence.CallRecord{ID: "second"}) // there is a live call already
 			if _, err := w.AppendMessage(text(persistence.RoleUser, "y")); err == nil {
 				t.Error("a write after a failed one succeeds")
 			}

@@ -22,7 +22,7 @@ func after(id string) persistence.Place {
 	return persistence.Place{How: persistence.PlaceAfter, After: id}
 }
 
-// throughJSON is changes as they come back from a file.
+// throughJSON returns changes as they come back from a file.
 func throughJSON(t *testing.T, changes ...persistence.Change) []persistence.Change {
 	t.Helper()
 	data, err := json.Marshal(persistence.Changes(changes))
@@ -94,8 +94,8 @@ func (s suite) changes(t *testing.T) {
 	}
 }
 
-// lostChanges: what can never be saved takes nothing with it, and what can be
-// saved later stays whole.
+// lostChanges: a change that can never be saved takes no other with it, and one that can
+// be saved later stays whole.
 func (s suite) lostChanges(t *testing.T) {
 	b := s.setup(t)
 	other := newThread(t, b.store, "bert")

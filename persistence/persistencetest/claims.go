@@ -15,7 +15,7 @@ func (s suite) queueClaims(t *testing.T) {
 	if m.ID != one.ID || m.State != persistence.QueueSending || m.Attempts != 1 {
 		t.Fatalf("ClaimQueued() = %+v", m)
 	}
-	// While it is being sent nothing else is, and nobody takes it away.
+	// While it is being sent, nothing else is sent and nobody can remove it.
 	other := Open(t, b.url, persistence.Options{})
 	for _, store := range []*persistence.Store{b.store, other} {
 		if next, _ := claimQueued(t, store, b.key, persistence.ClaimOptions{}); next.ID != "" {
@@ -53,7 +53,7 @@ func (s suite) queueClaims(t *testing.T) {
 	}
 	_, err = b.store.Unqueue(t.Context(), b.key, one.ID)
 	wantErr(t, "Unqueue() of what was sent", err, persistence.ErrNotFound)
-	// The key is still known: the same message does not come twice.
+	// The key is still known: the same message is not added twice.
 	keyed := b.enqueueAll(t, persistence.QueuedMessage{Text: "keyed", IdempotencyKey: "k"})
 	m, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
 	send(t, b.store, b.key, m)
@@ -63,13 +63,13 @@ func (s suite) queueClaims(t *testing.T) {
 	}
 }
 
-// queueLeases lets a lease run out, and makes messages go back.
+// queueLeases lets a lease expire, and puts messages back.
 func (s suite) queueLeases(t *testing.T) {
 	b := s.setup(t)
 	b.enqueueAll(t, persistence.QueuedMessage{Text: "timed", ScheduledAt: new(time.Now().Add(-time.Minute))})
 	lost, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Lease: -time.Second})
 	b.enqueue(t, "later")
-	b.wantQueue(t, "timed later") // what was begun is at the head
+	b.wantQueue(t, "timed later") // the one already begun is at the head
 	other := Open(t, b.url, persistence.Options{})
 	m, _ := claimQueued(t, other, b.key, persistence.ClaimOptions{})
 	if m.ID != lost.ID || m.Attempts != 2 {
@@ -87,12 +87,12 @@ func (s suite) queueLeases(t *testing.T) {
 			t.Fatalf("RequeueQueued() = %v, %v", back, err)
 		}
 	}
-	requeue(m, persistence.Requeue{}) // nothing was tried
+	requeue(m, persistence.Requeue{}) // no attempt was made
 	m, _ = claimQueued(t, other, b.key, persistence.ClaimOptions{})
 	if m.Attempts != 2 {
 		t.Errorf("ClaimQueued() = attempt %d, want 2", m.Attempts)
 	}
-	// Sent, and not answered: it waits, and all behind it do.
+	// Sent but not answered: it waits, and so do all messages behind it.
 	if !send(t, other, b.key, m) {
 		t.Fatal("SendQueued() = false")
 	}
@@ -106,7 +106,7 @@ func (s suite) queueLeases(t *testing.T) {
 	if err != nil || got.Error != "overloaded" || got.SentAt == nil || got.State != persistence.QueueWaiting {
 		t.Errorf("QueuedMessage() = %+v, %v", got, err)
 	}
-	// By hand it goes at once, and with another text it is another message.
+	// When sent by hand it goes at once; with an edited text it is a new message.
 	edited, err := b.store.EditQueued(t.Context(), b.key, m.ID, "timed, better")
 	if err != nil || edited.MessageID == m.MessageID || edited.SentAt != nil || edited.NotBefore != nil || edited.Error != "" {
 		t.Errorf("EditQueued() = %+v, %v", edited, err)
@@ -121,7 +121,7 @@ func (s suite) queueLeases(t *testing.T) {
 	}
 }
 
-// queueAndTurns claims beside turns and calls.
+// queueAndTurns claims while turns and calls are running.
 func (s suite) queueAndTurns(t *testing.T) {
 	b := s.setup(t)
 	began := time.Now()
@@ -139,9 +139,9 @@ func (s suite) queueAndTurns(t *testing.T) {
 	}
 	none, c := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Distance: time.Hour, Since: began})
 	if none.ID != "" || c.Wait.Before(began.Add(time.Hour-time.Minute)) {
-		t.Errorf("ClaimQueued() at a distance = %q, wait until %v", none.Text, c.Wait)
+		t.Errorf("ClaimQueued() within the pause = %q, wait until %v", none.Text, c.Wait)
 	}
-	// The distance does not count for who has just been started.
+	// The pause does not count for a message that was just started by hand.
 	got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Distance: time.Hour, Since: time.Now().Add(time.Minute)})
 	if got.ID != m.ID {
 		t.Errorf("ClaimQueued() after a start = %q", got.Text)
@@ -158,11 +158,11 @@ func (s suite) queueAndTurns(t *testing.T) {
 	requeue()
 }
 
-// queueAndCalls claims beside a live call: it belongs to one process, and only that
-// one speaks into it.
+// queueAndCalls claims beside a live call: the call belongs to one process, and only that
+// process speaks into it.
 func (s suite) queueAndCalls(t *testing.T) {
 	b := s.setup(t)
-	// The first is in the thread already, and its answer failed.
+	// The first one is already in the thread; its answer failed.
 	one := b.enqueue(t, "one")
 	b.answering(t, one)
 	two := b.enqueue(t, "two")
@@ -180,7 +180,7 @@ func (s suite) queueAndCalls(t *testing.T) {
 	if keys, err := other.DueQueues(t.Context(), 10); len(keys) != 0 || err != nil {
 		t.Errorf("DueQueues() = %v, %v", keys, err)
 	}
-	// A turn comes first, also when a call has begun meanwhile.
+	// A turn comes first, even when a call has begun meanwhile.
 	if err := claim(t, b.store, b.key, "turn", time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -200,14 +200,14 @@ func (s suite) queueAndCalls(t *testing.T) {
 	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Call: "call"}); none.ID != "" {
 		t.Errorf("ClaimQueued() in a call = %q", none.Text)
 	}
-	// A call of this process that the process does not know of is over.
+	// A call of this process that the process does not know is over.
 	if got, c = claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); got.ID != one.ID || c.InCall {
 		t.Errorf("ClaimQueued() after the call = %q, %+v", got.Text, c)
 	}
 }
 
-// answering leaves a message with a turn that ends and does not say how it ended,
-// as the turn of a process does that died.
+// answering leaves a message with a turn that ends without saying how, as the turn of a
+// process that died does.
 func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
 	t.Helper()
 	m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})

@@ -19,18 +19,18 @@ import (
 
 const startTimeout = time.Minute
 
-// cluster is a PostgreSQL server with data of its own, which is gone afterwards.
-// It listens on a socket in its folder only.
+// cluster is a PostgreSQL server with its own temporary data. It listens only on a socket
+// in its folder.
 type cluster struct {
 	dir  string
 	url  string
-	exit chan error // gets what the server's process ended with
+	exit chan error // gets the result of the server's process
 	proc *os.Process
-	down bool // it was halted and not launched again
+	down bool // halted and not yet relaunched
 }
 
-// startCluster makes and starts a cluster. The server refuses to run as root, so
-// there it runs as another user.
+// startCluster creates and starts a cluster. The server refuses to run as root, so root
+// runs it as another user.
 func startCluster() (*cluster, error) {
 	bin, err := findPostgres()
 	if err != nil {
@@ -50,8 +50,7 @@ func startCluster() (*cluster, error) {
 	return c, nil
 }
 
-// findPostgres gives the folder of the newest server: Debian keeps it outside
-// of PATH.
+// findPostgres returns the folder of the newest server: Debian keeps it outside of PATH.
 func findPostgres() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return filepath.Dir(path), nil
@@ -82,13 +81,13 @@ func (c *cluster) start(bin string) error {
 	return c.launch(bin)
 }
 
-// launch starts the server on its data and returns when it takes connections.
+// launch starts the server on its data and returns when it accepts connections.
 func (c *cluster) launch(bin string) error {
 	attr, err := serverUser(c.dir)
 	if err != nil {
 		return err
 	}
-	// Durability is not under test, but may be measured; the odd time zone is.
+	// Durability is not under test, but may be measured; the odd time zone is tested.
 	fsync := cmp.Or(os.Getenv("TEST_POSTGRES_FSYNC"), "off")
 	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-k", c.dir, "-c", "listen_addresses=",
 		"-c", "fsync="+fsync, "-c", "full_page_writes="+fsync, "-c", "max_connections=300", "-c", "shared_buffers=32MB",
@@ -100,8 +99,8 @@ func (c *cluster) launch(bin string) error {
 	}
 	started := make(chan error, 1)
 	go func() {
-		// The server is told to end when the thread that started it does, so that
-		// thread is kept.
+		// The server is signalled when the thread that started it ends, so that thread is
+		// kept.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -136,12 +135,12 @@ func waitReady(log io.Reader) error {
 	return fmt.Errorf("start postgres: %s", strings.Join(lines, "\n"))
 }
 
-// stop ends the server at once and removes its data.
+// stop shuts the server down and removes its data.
 func (c *cluster) stop() error {
 	return errors.Join(c.halt(os.Interrupt), os.RemoveAll(c.dir)) // a fast shutdown
 }
 
-// halt ends the server by a signal and waits for its end.
+// halt stops the server with a signal and waits until it has ended.
 func (c *cluster) halt(how os.Signal) error {
 	if c.down {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"voicebridge/persistence"
 )
 
-// commands: what one store asks another does once, and hears its answer.
+// commands: what one store asks of another is done once, and the answer comes back.
 func (s suite) commands(t *testing.T) {
 	b := s.setup(t)
 	other, ofNobody := b.store, context.DeadlineExceeded
 	if strings.HasPrefix(b.url, "postgres:") {
 		other, ofNobody = Open(t, b.url, persistence.Options{}), persistence.ErrGone
-		for _, store := range []*persistence.Store{b.store, other} { // to hear of each other
+		for _, store := range []*persistence.Store{b.store, other} { // so that they notify each other
 			if err := store.Serve(t.Context()); err != nil {
 				t.Fatalf("Serve() = %v", err)
 			}

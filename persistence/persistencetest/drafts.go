@@ -9,7 +9,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// growing appends a message in progress that says some words.
+// growing appends a message in progress with some words.
 func (b bundle) growing(t *testing.T) persistence.Message {
 	t.Helper()
 	m := text(persistence.RoleAssistant, "One")
@@ -62,7 +62,7 @@ func (s suite) drafts(t *testing.T) {
 	before := m.Revision
 	b.draft(t, m.ID, 3, ", twö")
 	b.draft(t, m.ID, 9, ", three")
-	b.draft(t, m.ID, 3, ", twö") // again: it does no more than once
+	b.draft(t, m.ID, 3, ", twö") // again: it has no further effect
 	b.says(t, m.ID, "One, twö, three")
 	if again, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || again.Revision != before {
 		t.Errorf("a draft changes the revision from %d to %d, %v", before, again.Revision, err)
@@ -70,13 +70,13 @@ func (s suite) drafts(t *testing.T) {
 	if replay, err := b.store.Replay(t.Context(), b.key, 10); err != nil || len(replay) != 0 {
 		t.Errorf("Replay() = %v, %v, want nothing of what is in progress", replay, err)
 	}
-	// What was inserted before it moves it, with its drafts.
+	// Inserting a message before it moves it, together with its drafts.
 	if _, err := b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "Count!"), ""); err != nil {
 		t.Fatalf("InsertMessage() = %v", err)
 	}
 	b.says(t, m.ID, "One, twö, three")
 
-	// The whole message replaces them. A draft that comes late changes nothing.
+	// The whole message replaces its drafts. A late draft changes nothing.
 	m.Parts = []persistence.Part{persistence.TextPart("One, twö, three, four")}
 	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
 		t.Fatalf("UpdateMessage() = %v", err)
@@ -104,7 +104,8 @@ func (s suite) drafts(t *testing.T) {
 	}
 }
 
-// strangersDrafts checks that a draft needs the owner, and goes with its thread.
+// strangersDrafts checks that only the owner can save a draft, and that drafts are deleted
+// with their thread.
 func (s suite) strangersDrafts(t *testing.T) {
 	b := s.setup(t)
 	m := b.growing(t)
@@ -121,8 +122,8 @@ func (s suite) strangersDrafts(t *testing.T) {
 	}
 }
 
-// recoverDrafts checks that the words of a process that is killed are kept, also those
-// that are brought from its spool when its messages are closed already.
+// recoverDrafts checks that the words of a killed process are kept, even those that come
+// from its spool after its messages were closed.
 func (s suite) recoverDrafts(t *testing.T) {
 	url := s.newURL(t)
 	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
@@ -155,7 +156,7 @@ func (s suite) recoverDrafts(t *testing.T) {
 	}
 }
 
-// watchDrafts checks that a watcher is told each word once, whatever it has missed.
+// watchDrafts checks that a watcher gets each word once, whatever it has missed.
 func (s suite) watchDrafts(t *testing.T) {
 	b := s.setup(t)
 	m := b.growing(t)
@@ -182,14 +183,14 @@ func (s suite) watchDrafts(t *testing.T) {
 	}
 	tell(3, ", two")
 	delta(", two")
-	tell(3, ", two, three") // some of it is known
+	tell(3, ", two, three") // partly known already
 	delta(", three")
-	// Some words are missed: the table has them.
+	// Some words were missed: they are read from the table.
 	b.draft(t, m.ID, 3, ", two, three, four")
 	tell(21, ", five")
 	delta(", four")
 	delta(", five")
-	// A message that was saved with less than was told: the rest is told again.
+	// A message was saved with fewer words than were sent: the rest is sent again.
 	m.Parts = []persistence.Part{persistence.TextPart("One, two")}
 	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
 		t.Fatal(err)
@@ -205,7 +206,7 @@ func (s suite) watchDrafts(t *testing.T) {
 	if got := w.message(); got.Text() != "One to five" {
 		t.Fatalf("message %q", got.Text())
 	}
-	tell(27, ", late") // of a message that is finished: nobody is told
+	tell(27, ", late") // for a finished message: nobody gets it
 	last := b.append(t, text(persistence.RoleUser, "end"))
 	if got := w.message(); got.ID != last.ID {
 		t.Errorf("message %q, want the last one", got.Text())

@@ -70,7 +70,7 @@ func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store
 }
 
 // SQLiteURL names a database with tables and no rows, in a folder of the test. It is a
-// copy: to make the tables takes longer than most tests.
+// copy, because making the tables takes longer than most tests.
 func SQLiteURL(t testing.TB) string {
 	t.Helper()
 	content, err := sqliteTemplate()
@@ -85,13 +85,13 @@ func SQLiteURL(t testing.TB) string {
 	return url
 }
 
-// EmptySQLiteURL names a database that is not there yet, in a folder of the test.
+// EmptySQLiteURL names a database that does not exist yet, in a folder of the test.
 func EmptySQLiteURL(t testing.TB) string {
 	t.Helper()
 	return "sqlite:" + filepath.Join(t.TempDir(), "data", "voicebridge.db")
 }
 
-// LockSQLite keeps everybody else from writing to a SQLite database until unlock is called.
+// LockSQLite keeps everyone else from writing to a SQLite database until unlock is called.
 func LockSQLite(t testing.TB, url string) (unlock func()) {
 	t.Helper()
 	db := rawDB(t, url)

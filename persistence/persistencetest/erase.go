@@ -41,7 +41,7 @@ func (s suite) eraseMany(t *testing.T) {
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
 }
 
-// isEmpty is one row as long as there are neither threads nor what they consist of.
+// isEmpty is true as long as there are neither threads nor anything they consist of.
 const isEmpty = `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) + (SELECT count(*) FROM tool_calls)
 	+ (SELECT count(*) FROM responses) + (SELECT count(*) FROM images) + (SELECT count(*) FROM calls) AS n`
 
@@ -63,7 +63,7 @@ func waitForEmpty(t *testing.T, url string) {
 	}
 }
 
-// disown leaves the thread as a process does that dies as soon as it has deleted it.
+// disown leaves the thread as a process would that dies right after deleting it.
 func disown(t *testing.T, b bundle) {
 	t.Helper()
 	if _, err := rawDB(t, b.url).ExecContext(t.Context(), "UPDATE threads SET owner = ''"); err != nil {
@@ -71,7 +71,7 @@ func disown(t *testing.T, b bundle) {
 	}
 }
 
-// eraseLeft: what a process that died had begun to erase is nobody's, and goes.
+// eraseLeft: what a dead process had begun to erase belongs to nobody, and is erased.
 func (s suite) eraseLeft(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 600)
@@ -101,8 +101,8 @@ func (s suite) eraseLeft(t *testing.T) {
 	waitForEmpty(t, b.url)
 }
 
-// eraseServed: the process that serves erases after the answer, too, and several share
-// the work.
+// eraseServed: the serving process goes on erasing after its answer, and several processes
+// share the work.
 func (s suite) eraseServed(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 5000)
@@ -110,7 +110,7 @@ func (s suite) eraseServed(t *testing.T) {
 		t.Fatalf("Serve() = %v", err)
 	}
 	other := Open(t, b.url, persistence.Options{})
-	if err := other.Serve(t.Context()); err != nil && !errors.Is(err, persistence.ErrServed) { // of SQLite there is one
+	if err := other.Serve(t.Context()); err != nil && !errors.Is(err, persistence.ErrServed) { // SQLite allows only one
 		t.Fatalf("Serve() = %v", err)
 	}
 	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
@@ -121,8 +121,8 @@ func (s suite) eraseServed(t *testing.T) {
 	waitForEmpty(t, b.url)
 }
 
-// eraseForNew: the id of a deleted thread may be used again, also by a stranger who
-// sees nothing of it.
+// eraseForNew: the id of a deleted thread can be used again, even by a stranger, who sees
+// nothing of the old one.
 func (s suite) eraseForNew(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 50)
@@ -167,7 +167,7 @@ func (s suite) expire(t *testing.T) {
 	wantErr(t, "Expire() in the year 10000", err, persistence.ErrInvalid)
 }
 
-// replayAfterReset: what is before a reset is not even looked at.
+// replayAfterReset: messages before a reset are not even read.
 func (s suite) replayAfterReset(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 50)

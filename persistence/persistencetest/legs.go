@@ -11,7 +11,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// ago is a time before every grace.
+// ago is longer ago than any grace period.
 var ago = time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
 
 func saveLegs(t *testing.T, b bundle, legs ...persistence.UpstreamLeg) {
@@ -59,7 +59,7 @@ func (s suite) legs(t *testing.T) {
 	first.HungUpAt = new(start.Add(time.Hour))
 	saveLegs(t, b, first)
 	late := first
-	late.EndedAt, late.HungUpAt, late.Reason = nil, nil, "late" // changes nothing of what is known
+	late.EndedAt, late.HungUpAt, late.Reason = nil, nil, "late" // changes nothing that is known
 	saveLegs(t, b, late)
 	got, err := b.store.Legs(ctx, b.key, "c")
 	if d := diff([]persistence.UpstreamLeg{first, second}, got); err != nil || d != "" {
@@ -83,8 +83,8 @@ func (s suite) legs(t *testing.T) {
 	wantRows(t, b.url, "SELECT upstream, upstream_id, reason FROM upstream_legs WHERE call_id = 'd'", "a\ufffd ' \ufffd\"")
 }
 
-// hangUp: only what has ended, and was not hung up, is given out, to one at a
-// time, again and again until it is done.
+// hangUp: only a leg that has ended and was not hung up is handed out, to one process at a
+// time, repeatedly until it is hung up.
 func (s suite) hangUp(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
@@ -105,14 +105,14 @@ func (s suite) hangUp(t *testing.T) {
 	foreign := leg("old", 5, &ago, nil)
 	foreign.Upstream = "other"
 	saveLegs(t, b,
-		leg("live", 1, &ago, nil), // ended, and its call has failed to hang it up
+		leg("live", 1, &ago, nil), // ended, but its call failed to hang it up
 		leg("live", 2, new(time.Now()), nil),
 		leg("live", 3, nil, nil),
 		leg("old", 1, &ago, &ago),
-		leg("old", 2, nil, nil), // the end of its call was saved, its own was not
+		leg("old", 2, nil, nil), // the end of its call was saved, but not its own
 		unknown, foreign)
 	wantLegs(t, b, "live1:1", "old2:1")
-	wantRows(t, b.url, "SELECT count(*) FROM upstream_legs WHERE next_try_at IS NOT NULL", "2") // somebody is at it
+	wantRows(t, b.url, "SELECT count(*) FROM upstream_legs WHERE next_try_at IS NOT NULL", "2") // somebody is working on it
 	db := rawDB(t, b.url)
 	for attempt := 2; attempt < 5; attempt++ {
 		if _, err := db.ExecContext(ctx, "UPDATE upstream_legs SET next_try_at = started_at WHERE next_try_at IS NOT NULL"); err != nil {
@@ -130,7 +130,7 @@ func (s suite) hangUp(t *testing.T) {
 	if _, err := db.ExecContext(ctx, "UPDATE upstream_legs SET next_try_at = started_at WHERE next_try_at IS NOT NULL"); err != nil {
 		t.Fatal(err)
 	}
-	// Of many who ask at once each leg goes to one.
+	// When many ask at once, each leg is handed to one of them.
 	var mu sync.Mutex
 	var got []string
 	var asking sync.WaitGroup
@@ -155,7 +155,7 @@ func (s suite) hangUp(t *testing.T) {
 	wantErr(t, "LegsToHangUp() of none", err, persistence.ErrInvalid)
 }
 
-// hangUpDeleted: who deletes a thread does not leave a session running.
+// hangUpDeleted: deleting a thread does not leave a session running.
 func (s suite) hangUpDeleted(t *testing.T) {
 	b := s.setup(t)
 	saveLegs(t, b,
@@ -171,7 +171,7 @@ func (s suite) hangUpDeleted(t *testing.T) {
 	wantRows(t, b.url, "SELECT * FROM upstream_legs")
 }
 
-// recoverLegs: of a process that died while it renewed a session both are hung up.
+// recoverLegs: when a process died during a renewal, both sessions are hung up.
 func (s suite) recoverLegs(t *testing.T) {
 	url := s.newURL(t)
 	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
@@ -202,5 +202,5 @@ func (s suite) recoverLegs(t *testing.T) {
 	if calls, err := b.store.Recover(t.Context()); err != nil || len(calls) != 0 {
 		t.Errorf("Recover() again = %v, %v", calls, err)
 	}
-	wantRows(t, url, "SELECT attempts FROM upstream_legs", "1", "1") // the pause goes on
+	wantRows(t, url, "SELECT attempts FROM upstream_legs", "1", "1") // the pause continues
 }

@@ -8,7 +8,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// limits: what an owner uses is counted, on other instances too.
+// limits: an owner's use is counted across instances.
 func (s suite) limits(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
@@ -46,7 +46,7 @@ func (s suite) limits(t *testing.T) {
 	if strings.HasPrefix(b.url, "postgres:") {
 		s.limitsTogether(t, b)
 	} else if wait, err := b.store.TakeRate(ctx, "x", 1); err != nil || wait != 0 {
-		t.Errorf("TakeRate() where there is one instance = %v, %v", wait, err)
+		t.Errorf("TakeRate() with one instance = %v, %v", wait, err)
 	}
 }
 
@@ -57,7 +57,7 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 	both := []*persistence.Store{b.store, other}
 	for i := range 6 {
 		if wait, err := both[i%2].TakeRate(ctx, "texts of anna", 6); err != nil || wait != 0 {
-			t.Fatalf("TakeRate() = %v, %v the %d. time", wait, err, i+1)
+			t.Fatalf("TakeRate() = %v, %v on call %d", wait, err, i+1)
 		}
 	}
 	for _, store := range both {

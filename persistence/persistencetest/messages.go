@@ -55,7 +55,7 @@ func (s suite) messages(t *testing.T) {
 	if d := diff([]persistence.Message{want}, b.all(t)); d != "" {
 		t.Errorf("Messages() differs (-want +got):\n%s", d)
 	}
-	// The wire's form is stable: what a client read can be saved again.
+	// The wire format is stable: what a client read can be saved again.
 	wire, err := json.Marshal(got)
 	if err != nil {
 		t.Fatalf("Marshal() = %v", err)
@@ -109,7 +109,7 @@ func (s suite) hostileMessages(t *testing.T) {
 			t.Fatalf("%s: Message() = %v", name, err)
 		}
 		if c.text != c.want && name == "invalid UTF-8" {
-			c.want = got.Text() // how many marks there are is not promised
+			c.want = got.Text() // the number of replacement characters is not promised
 			if !utf8.ValidString(c.want) || !strings.HasPrefix(c.want, "a\ufffd") || !strings.HasSuffix(c.want, "(") {
 				t.Errorf("%s: Message() has %q", name, c.want)
 			}
@@ -133,7 +133,7 @@ func (s suite) hostileMessages(t *testing.T) {
 			t.Errorf("%s: the input differs (-want +got):\n%s", name, d)
 		}
 	}
-	// The text in metadata and ids of others is as hostile.
+	// Text in metadata and foreign ids is just as hostile.
 	m := text(persistence.RoleUser, "x")
 	m.Metadata.CallID, m.Metadata.Model, m.Metadata.HeardText = "c\x00\xff", "m\x00", new("h\x00")
 	m.Metadata.Extra = map[string]json.RawMessage{"k\x00": json.RawMessage(`"\u0000"`), "bad": json.RawMessage(`{`)}
@@ -206,14 +206,14 @@ func (s suite) insert(t *testing.T) {
 	last := b.append(t, text(persistence.RoleUser, "d"))
 	b.insert(t, text(persistence.RoleUser, "c"), first.ID)
 	b.insert(t, text(persistence.RoleUser, "a"), "")
-	end := b.insert(t, text(persistence.RoleUser, "e"), last.ID) // nothing follows: an append
+	end := b.insert(t, text(persistence.RoleUser, "e"), last.ID) // nothing follows, so it is appended
 	if got := words(b.all(t)); got != "a b c d e" {
 		t.Fatalf("the order is %s, want a b c d e", got)
 	}
 	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != end.Seq || end.Seq != end.Revision {
 		t.Errorf("LastSeq() = %d, %v after an append of %d (%d)", seq, err, end.Seq, end.Revision)
 	}
-	// Whoever has read everything gets what moved once more, and nothing else.
+	// A reader who has everything gets the moved messages once more, and nothing else.
 	b.insert(t, text(persistence.RoleUser, "d2"), last.ID)
 	after, err := b.store.Messages(t.Context(), b.key, end.Seq, 0)
 	if err != nil || words(after) != "d2 e" {
@@ -286,8 +286,8 @@ func (s suite) concurrentAppends(t *testing.T) {
 	}
 }
 
-// concurrentInserts grows a chain from many sides: every message is put right
-// after one that its writer knows, so the order of each writer's own is certain.
+// concurrentInserts grows a chain from many sides: each message goes right after one that
+// its writer knows, so the order among one writer's messages is certain.
 func (s suite) concurrentInserts(t *testing.T) {
 	b := s.setup(t)
 	root := b.append(t, text(persistence.RoleUser, "root"))

@@ -11,14 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Path is the way of one process to the database, which can be frozen: what is
-// sent arrives later.
+// Path is one process's connection to the database, which can be frozen: what is sent then
+// arrives later.
 type Path struct {
 	URL  string
-	hold sync.RWMutex // held for writing while nothing arrives
+	hold sync.RWMutex // held for writing while the path is frozen
 }
 
-// NewPath makes a way to the PostgreSQL database of an address, through a socket of its own.
+// NewPath makes a path to the PostgreSQL database of an address, through its own socket.
 func NewPath(t testing.TB, database string) *Path {
 	t.Helper()
 	t.Helper()
@@ -65,7 +65,7 @@ func NewPath(t testing.TB, database string) *Path {
 	return p
 }
 
-// carry copies what comes from one side, until either ends.
+// carry copies data from one side until either ends.
 func (p *Path) carry(to, from net.Conn) {
 	defer func() { _ = to.Close(); _ = from.Close() }()
 	buffer := make([]byte, 32<<10)

@@ -19,8 +19,8 @@ import (
 // poolerPort only names the socket in the pooler's folder.
 const poolerPort = 6432
 
-// Pooler is PgBouncer before the PostgreSQL server of the tests, in transaction mode:
-// each transaction of a client may be given another connection.
+// Pooler is PgBouncer in front of the test's PostgreSQL server, in transaction mode: each
+// transaction of a client may use another connection.
 type Pooler struct{ dir string }
 
 // NewPooler starts PgBouncer, which ends with the test.
@@ -60,7 +60,7 @@ func NewPooler(t testing.TB) *Pooler {
 	var said strings.Builder
 	cmd := exec.Command(bin, filepath.Join(dir, "pgbouncer.ini"))
 	cmd.Dir, cmd.SysProcAttr, cmd.Stderr = dir, attr, &said
-	attr.Pdeathsig = 0 // of a thread, which may end before the test
+	attr.Pdeathsig = 0 // it follows a thread, which may end before the test
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start PgBouncer: %v", err)
 	}
@@ -89,7 +89,7 @@ func NewPooler(t testing.TB) *Pooler {
 	}
 }
 
-// findPooler finds the program: Debian keeps it where only administrators look.
+// findPooler finds the program: Debian keeps it in a folder for administrators.
 func findPooler() (string, error) {
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -99,10 +99,10 @@ func findPooler() (string, error) {
 	return "", errors.New("the program pgbouncer is not found (`make test` installs it)")
 }
 
-// URL is PostgresURL by way of the pooler.
+// URL is PostgresURL through the pooler.
 func (p *Pooler) URL(t testing.TB) string { return p.before(t, PostgresURL(t)) }
 
-// EmptyURL is EmptyPostgresURL by way of the pooler.
+// EmptyURL is EmptyPostgresURL through the pooler.
 func (p *Pooler) EmptyURL(t testing.TB) string { return p.before(t, EmptyPostgresURL(t)) }
 
 func (p *Pooler) before(t testing.TB, address string) string {

@@ -29,9 +29,9 @@ var server struct {
 	template func() (string, error) // the database that others are copies of
 }
 
-// PostgresURL names a database of the test's own with tables and no rows, a copy, on a
-// real PostgreSQL server: that of TEST_DATABASE_URL, else a throw-away cluster that is
-// started once per test binary. When there is none the test fails.
+// PostgresURL names a database of the test's own with tables and no rows, copied on a real
+// PostgreSQL server: that of TEST_DATABASE_URL, else a throw-away cluster that is started
+// once per test binary. Without a server the test fails.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
 	needServer(t)
@@ -57,7 +57,7 @@ func needServer(t testing.TB) {
 	}
 }
 
-// newDatabase makes a database that ends with the test, and returns its address.
+// newDatabase makes a database that is dropped with the test, and returns its address.
 func newDatabase(t testing.TB, how string) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), server.count.Add(1))
@@ -110,8 +110,8 @@ func startServer() {
 	}
 }
 
-// admin runs one statement outside of any database of a test. One at a time:
-// each new database is a copy of the same template.
+// admin runs one statement outside of any test's database. One at a time: each new
+// database is a copy of the same template.
 func admin(ctx context.Context, statement string) error {
 	server.making.Lock()
 	defer server.making.Unlock()
@@ -125,7 +125,8 @@ func admin(ctx context.Context, statement string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// stopCluster stops the cluster if one was started, or removes what was made on another.
+// stopCluster stops the cluster if one was started, or drops what was made on another
+// server.
 func stopCluster() error {
 	if server.cluster != nil {
 		return server.cluster.stop()

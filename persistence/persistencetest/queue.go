@@ -27,7 +27,7 @@ func (b bundle) enqueueAll(t *testing.T, m persistence.QueuedMessage) persistenc
 	return saved
 }
 
-// queued gives the texts that wait, in their order.
+// queued returns the waiting texts in order.
 func (b bundle) queued(t *testing.T) string {
 	t.Helper()
 	list, _, err := b.store.Queue(t.Context(), b.key)
@@ -48,7 +48,7 @@ func (b bundle) wantQueue(t *testing.T, want string) {
 	}
 }
 
-// claimQueued takes the next message; an empty one says that there is none.
+// claimQueued takes the next message; an empty one means that there is none.
 func claimQueued(t *testing.T, store *persistence.Store, key persistence.Key, o persistence.ClaimOptions) (persistence.QueuedMessage, persistence.Claim) {
 	t.Helper()
 	if o.Lease == 0 {
@@ -64,7 +64,7 @@ func claimQueued(t *testing.T, store *persistence.Store, key persistence.Key, o 
 	return *c.Message, c
 }
 
-// send makes a claimed message one of the thread.
+// send makes a claimed message part of the thread.
 func send(t *testing.T, store *persistence.Store, key persistence.Key, m persistence.QueuedMessage) bool {
 	t.Helper()
 	var sent bool
@@ -239,7 +239,7 @@ func (s suite) queueOrder(t *testing.T) {
 	}
 }
 
-// concurrentAdds has 50 clients on two processes that add to one queue.
+// concurrentAdds has 50 clients on two processes add to one queue.
 func (s suite) concurrentAdds(t *testing.T) {
 	const clients, each, limit = 50, 4, 77
 	b := s.setup(t)
@@ -266,9 +266,9 @@ func (s suite) concurrentAdds(t *testing.T) {
 	}
 	adding.Wait()
 	if added.Load() != limit || full.Load() != clients*each-limit {
-		t.Errorf("%d were added and %d refused, want %d and %d", added.Load(), full.Load(), limit, clients*each-limit)
+		t.Errorf("%d messages added and %d refused, want %d and %d", added.Load(), full.Load(), limit, clients*each-limit)
 	}
-	// What one client added stays in its order.
+	// Each client's messages stay in order.
 	last := map[string]string{}
 	for words := range strings.FieldsSeq(b.queued(t)) {
 		client, n, _ := strings.Cut(words, "-")
@@ -279,7 +279,7 @@ func (s suite) concurrentAdds(t *testing.T) {
 	}
 }
 
-// concurrentSenders has two processes that empty one queue.
+// concurrentSenders has two processes empty one queue.
 func (s suite) concurrentSenders(t *testing.T) {
 	const messages, senders = 40, 6
 	b := s.setup(t)
@@ -317,7 +317,7 @@ func (s suite) dueQueues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The latest used comes first; a message for later counts for nothing.
+	// The most recently used comes first; a message for later does not count.
 	if _, err := b.store.AppendMessage(t.Context(), keys[1], text(persistence.RoleUser, "hello")); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func (s suite) dueQueues(t *testing.T) {
 	}
 	_, err = b.store.DueQueues(t.Context(), 0)
 	wantErr(t, "DueQueues(0)", err, persistence.ErrInvalid)
-	// Neither one that is being sent, nor one whose thread is busy.
+	// Neither a queue with a message being sent, nor one whose thread is busy.
 	claimQueued(t, b.store, keys[0], persistence.ClaimOptions{})
 	if err := claim(t, b.store, keys[1], "turn", time.Minute); err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func (s suite) dueQueues(t *testing.T) {
 	}
 }
 
-// recoverQueues starts after a process that died while it sent.
+// recoverQueues starts after a process that died while sending.
 func (s suite) recoverQueues(t *testing.T) {
 	url := s.newURL(t)
 	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}

@@ -26,7 +26,7 @@ func (s suite) records(t *testing.T) {
 	response := persistence.ResponseRecord{
 		ID: "r", CallID: "c", MessageID: "m", UpstreamID: "resp_1", Model: "gpt", Status: "in_progress", CreatedAt: start,
 	}
-	for range 2 { // the second time changes nothing
+	for range 2 { // saving it twice changes nothing
 		for what, err := range map[string]error{
 			"SaveCall": b.store.SaveCall(ctx, b.key, call), "SaveToolCall": b.store.SaveToolCall(ctx, b.key, tool),
 			"SaveResponse": b.store.SaveResponse(ctx, b.key, response),
@@ -65,7 +65,7 @@ func (s suite) records(t *testing.T) {
 		"r c m resp_1 gpt cancelled turn_detected 1 2 3 4 5 0.25 300 200 NULL")
 }
 
-// wantRows compares a query's rows, their cells joined by blanks.
+// wantRows compares a query's rows, their cells joined by spaces.
 func wantRows(t *testing.T, url, query string, want ...string) {
 	t.Helper()
 	_, rows := table(t, url, query)
@@ -172,8 +172,8 @@ func (s suite) liveCall(t *testing.T) {
 	}
 }
 
-// strangers tries every method on a thread that is another's, and on one that is
-// not there: the answers are the same, and nothing changes.
+// strangers tries every method on a thread of another owner and on a missing one: the
+// answers are the same, and nothing changes.
 func (s suite) strangers(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
@@ -225,7 +225,7 @@ func (s suite) strangers(t *testing.T) {
 			}
 		}
 	}
-	// With an own thread's key nothing of another thread can be reached.
+	// The key of one's own thread gives no access to another thread.
 	_, err := b.store.Message(ctx, own, m.ID)
 	wantErr(t, "Message() of another thread", err, persistence.ErrNotFound)
 	_, err = b.store.InsertMessage(ctx, own, text(persistence.RoleUser, "x"), m.ID)

@@ -7,8 +7,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// leaveOpen leaves a call in the middle of an answer, as a process does that is
-// killed.
+// leaveOpen leaves a call in the middle of an answer, as a killed process would.
 func leaveOpen(t *testing.T, b bundle) {
 	t.Helper()
 	running := persistence.ToolPart("slow")
@@ -61,7 +60,7 @@ func (s suite) recover(t *testing.T) {
 	}
 	dead.key = newThread(t, dead.store, "anna")
 	leaveOpen(t, dead)
-	if err := dead.store.Close(); err != nil { // its lock goes with it
+	if err := dead.store.Close(); err != nil { // releases its lock
 		t.Fatalf("Close() = %v", err)
 	}
 
@@ -69,7 +68,7 @@ func (s suite) recover(t *testing.T) {
 	if err := b.store.Serve(t.Context()); err != nil {
 		t.Fatalf("Serve() = %v", err)
 	}
-	// What this process has open stays as it is.
+	// What this process has open stays unchanged.
 	mine := bundle{url: url, store: b.store, key: newThread(t, b.store, "bert")}
 	open := text(persistence.RoleAssistant, "mine")
 	open.Metadata.Status = persistence.StatusInProgress
@@ -103,7 +102,7 @@ func (s suite) recover(t *testing.T) {
 	if got := strings.Join(states, ", "); got != want {
 		t.Errorf("the thread is %s\nwant %s", got, want)
 	}
-	for range 5 { // the five that changed are told
+	for range 5 { // the five that changed
 		if m := w.message(); m.Metadata.Status == persistence.StatusInProgress {
 			t.Errorf("Watch() gives %+v", m)
 		}
@@ -119,8 +118,8 @@ func (s suite) recover(t *testing.T) {
 	}
 }
 
-// recoverLeavesAlive: with SQLite a second process may not serve at all, with
-// PostgreSQL it leaves alone what a living one has open.
+// recoverLeavesAlive: with SQLite a second process may not serve at all; with PostgreSQL
+// it leaves alone what a living one has open.
 func (s suite) recoverLeavesAlive(t *testing.T) {
 	b := s.setup(t)
 	if err := b.store.Serve(t.Context()); err != nil {

@@ -14,7 +14,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an event that must come.
 const patience = 3 * time.Minute
 
 // suite is the tests with the engine they run on.
@@ -190,7 +190,7 @@ func (b bundle) all(t *testing.T) []persistence.Message {
 	}
 }
 
-// words are the texts of messages in one line, which reads well in a failure.
+// words returns the texts of messages in one line, which reads well in a failure.
 func words(messages []persistence.Message) string {
 	texts := make([]string, 0, len(messages))
 	for _, m := range messages {
@@ -206,14 +206,14 @@ func wantErr(t *testing.T, what string, err, want error) {
 	}
 }
 
-// diff compares by JSON's meaning: jsonb changes the order and the white space.
+// diff compares as JSON: jsonb changes the order of keys and the white space.
 func diff(want, got any) string {
 	return cmp.Diff(want, got, sameJSON,
 		cmp.FilterValues(func(_, _ []persistence.Part) bool { return true }, cmpopts.EquateEmpty()),
 		cmp.FilterValues(func(_, _ []string) bool { return true }, cmpopts.EquateEmpty()))
 }
 
-// within gives a context for what must not take long.
+// within returns a context for an operation that must not take long.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("more than %v passed", patience))
 	t.Cleanup(cancel)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Server is a PostgreSQL server of the test's own, which the test may take away from
-// who uses it and bring back.
+// Server is a PostgreSQL server of the test's own, which the test can crash and bring
+// back.
 type Server struct {
 	t       testing.TB
 	cluster *cluster
@@ -30,8 +30,8 @@ func NewServer(t testing.TB) *Server {
 // URL names the server's database, which is empty at first.
 func (s *Server) URL() string { return s.cluster.url }
 
-// Crash ends the server at once, as a failure of its machine does, without a word to
-// those who are connected. It recovers when it is started again.
+// Crash kills the server, as a machine failure would, without notice to its clients. It
+// recovers when it is started again.
 func (s *Server) Crash() {
 	s.t.Helper()
 	if err := s.cluster.halt(syscall.SIGQUIT); err != nil { // an immediate shutdown

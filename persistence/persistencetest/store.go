@@ -29,15 +29,15 @@ func rawDB(t testing.TB, url string) *sql.DB {
 	if err != nil {
 		t.Fatalf("open database: %v", err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // read only: nothing to lose
+	t.Cleanup(func() { _ = db.Close() }) // only read from: nothing to lose
 	return db
 }
 
-// table gives the columns and the rows of a query as text, NULL as "NULL".
+// table returns the columns and the rows of a query as text, NULL as "NULL".
 func table(t testing.TB, url, query string) (columns []string, rows [][]string) {
 	t.Helper()
 	db := rawDB(t, url)
-	defer db.Close() // who polls would else pile up connections
+	defer db.Close() // polling would pile up connections otherwise
 	result, err := db.QueryContext(t.Context(), query)
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
@@ -85,7 +85,7 @@ func (s suite) migrations(t *testing.T) {
 			t.Errorf("%s is not empty", name)
 		}
 	}
-	// The queue's table has what the queue will need.
+	// The queue's table has the columns that the queue needs.
 	columns, _ := table(t, url, "SELECT * FROM queued_messages")
 	for _, c := range []string{
 		"state", "position", "lease_until", "attempts", "idempotency_key", "client_id", "image_ids", "title",

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// serverUser makes dir the server's. As root that is the user postgres, or
-// nobody. The server stops when this process dies, however it does.
+// serverUser hands dir to the user that the server runs as: for root that is postgres, or
+// nobody. The server stops when this process dies in any way.
 func serverUser(dir string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
 	if os.Getuid() != 0 {

@@ -4,5 +4,5 @@ package persistencetest
 
 import "syscall"
 
-// serverUser leaves the server to the user who runs the tests.
+// serverUser runs the server as the user who runs the tests.
 func serverUser(string) (*syscall.SysProcAttr, error) { return &syscall.SysProcAttr{}, nil }

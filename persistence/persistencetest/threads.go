@@ -83,7 +83,7 @@ func (s suite) threadPages(t *testing.T) {
 		want = append(want, newThread(t, b.store, "anna").Thread)
 	}
 	newThread(t, b.store, "bert")
-	// A new message brings a thread to the front; a change of one does not.
+	// A new message moves a thread to the front; changing one does not.
 	old := persistence.Key{Owner: "anna", Thread: want[3]}
 	m, err := b.store.AppendMessage(t.Context(), old, text(persistence.RoleUser, "hello"))
 	if err != nil {
@@ -121,7 +121,7 @@ func (s suite) search(t *testing.T) {
 	}
 	for query, want := range map[string][]string{
 		"moon":          {titled.ID},
-		"GRÖSSE":        nil, // upper case of ß is another word
+		"GRÖSSE":        nil, // the upper case of ß is another word
 		"größe Moon":    {titled.ID},
 		"äpfel":         {spoken.Thread},
 		"birnen file":   {spoken.Thread}, // in two messages
@@ -192,7 +192,7 @@ func (s suite) deleteThread(t *testing.T) {
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
 	_, err = b.store.AppendMessage(t.Context(), b.key, text(persistence.RoleUser, "late"))
 	wantErr(t, "AppendMessage()", err, persistence.ErrNotFound)
-	// Nothing of it is left: its ids are free.
+	// Nothing of it is left: its ids can be used again.
 	if _, err := b.store.AppendMessage(t.Context(), other, m); err != nil {
 		t.Errorf("AppendMessage() with the id of a deleted message = %v", err)
 	}

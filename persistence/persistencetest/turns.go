@@ -12,7 +12,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// claim begins a turn in a batch of its own.
+// claim begins a turn in its own batch.
 func claim(t *testing.T, store *persistence.Store, key persistence.Key, id string, lease time.Duration) error {
 	t.Helper()
 	return store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.ClaimTurn(id, lease) })
@@ -36,7 +36,7 @@ func (s suite) turns(t *testing.T) {
 	if got, err := other.RunningTurn(t.Context(), b.key); err != nil || got.ID != "one" || got.Instance != b.store.Instance() {
 		t.Errorf("RunningTurn() = %+v, %v", got, err)
 	}
-	// Another thread has nothing to do with it.
+	// Another thread is not affected.
 	if err := claim(t, b.store, newThread(t, b.store, "anna"), "one", time.Minute); err != nil {
 		t.Errorf("ClaimTurn() of another thread = %v", err)
 	}
@@ -62,8 +62,8 @@ func (s suite) turns(t *testing.T) {
 	}
 }
 
-// lostTurn lets a lease run out: the next turn takes the thread, and the old one
-// writes no more.
+// lostTurn lets a lease expire: the next turn takes the thread, and the old one can no
+// longer write.
 func (s suite) lostTurn(t *testing.T) {
 	b := s.setup(t)
 	if err := claim(t, b.store, b.key, "old", -time.Second); err != nil {
@@ -139,7 +139,7 @@ func (s suite) recoverTurns(t *testing.T) {
 		t.Errorf("ClaimTurn() after Recover() = %v", err)
 	}
 	wantErr(t, "ClaimTurn() of what lives", claim(t, store, mine, "next", time.Hour), persistence.ErrConflict)
-	// Who waits for the caller goes on waiting.
+	// A tool call that waits for the client goes on waiting.
 	wantRows(t, url, "SELECT status FROM tool_calls", "waiting")
 }
 
@@ -340,13 +340,13 @@ func (s suite) searchMessages(t *testing.T) {
 	wantErr(t, "SearchMessages() without a limit", err, persistence.ErrInvalid)
 }
 
-// supersededTurn: a turn that could not save its end is closed by the next.
+// supersededTurn: a turn that could not save its end is closed by the next one.
 func (s suite) supersededTurn(t *testing.T) {
 	b := s.setup(t)
 	claim := func(id string, more func(*persistence.Batch) error) {
 		t.Helper()
 		err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-			if err := w.ClaimTurn(id, -time.Minute); err != nil { // a lease that is over
+			if err := w.ClaimTurn(id, -time.Minute); err != nil { // the lease has expired
 				return err
 			}
 			return more(w)

@@ -9,8 +9,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// usage sums responses of two owners around midnight in UTC, whatever the time
-// zones of the process and of the database are.
+// usage sums responses of two owners around midnight UTC, whatever the time zones of the
+// process and the database.
 func (s suite) usage(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
@@ -33,7 +33,7 @@ func (s suite) usage(t *testing.T) {
 	save(b.key, first, 10, 20, 5, new(0.1))
 	save(b.key, first.Add(24*time.Hour-time.Microsecond), 100, 200, 50, new(0.2))
 	save(b.key, first.Add(24*time.Hour), 7, 0, 0, nil)
-	save(b.key, first.Add(25*time.Hour), 0, 0, 0, nil) // it failed and took nothing
+	save(b.key, first.Add(25*time.Hour), 0, 0, 0, nil) // it failed and used nothing
 	save(second, first.Add(time.Hour), 3, 4, 0, new(0.5))
 	save(second, first.Add(2*time.Hour), 30, 40, 0, nil)
 	save(second, first.Add(48*time.Hour), 9, 9, 9, new(9.0)) // the day after
@@ -46,7 +46,7 @@ func (s suite) usage(t *testing.T) {
 		{ThreadID: second.Thread, Title: "renamed", Day: "2026-03-01", Responses: 2, InputTokens: 33, OutputTokens: 44, CostUSD: new(0.5), Unpriced: 1},
 		{ThreadID: b.key.Thread, Title: "a title", Day: "2026-03-01", Responses: 2, InputTokens: 110, OutputTokens: 220, CachedTokens: 55, CostUSD: new(0.3)},
 	}
-	// Any time of a day names it.
+	// Any time of a day stands for that day.
 	got, err := b.store.UsageByDay(ctx, "anna", first.Add(5*time.Hour), first.Add(29*time.Hour).In(odd))
 	if d := diff(want, got); err != nil || d != "" {
 		t.Errorf("UsageByDay() = %v, differs (-want +got):\n%s", err, d)

@@ -123,7 +123,7 @@ func (s suite) callSummaryView(t *testing.T) {
 	save(b.key, "2", &end, answer(100), answer(201))
 	save(b.key, "3", &end, silent)
 	save(b.key, "4", nil)
-	save(other, "5", nil, answer(7)) // of another thread: counted there
+	save(other, "5", nil, answer(7)) // belongs to another thread: counted there
 	for i := range 3 {
 		saveLegs(t, b, persistence.UpstreamLeg{CallID: "1", Generation: int64(i) + 1})
 	}

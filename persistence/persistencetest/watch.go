@@ -36,7 +36,7 @@ func (w watcher) event() persistence.Event {
 	return e
 }
 
-// message gives the next event, which must be a message.
+// message returns the next event, which must be a message.
 func (w watcher) message() persistence.Message {
 	w.t.Helper()
 	return decode(w.t, w.event())
@@ -73,7 +73,7 @@ func (s suite) watch(t *testing.T) {
 	w := startWatch(within(t), t, b.store, b.key, 1)
 	late := startWatch(within(t), t, b.store, b.key, 3)
 	got := []persistence.Message{w.message()}
-	for i := range 3 { // comes while the replay goes on
+	for i := range 3 { // added during the replay
 		want = append(want, b.append(t, text(persistence.RoleUser, fmt.Sprint(3+i))))
 	}
 	for range 4 {
@@ -105,14 +105,14 @@ func (s suite) watchChange(t *testing.T) {
 	if d := diff(m, w.message()); d != "" {
 		t.Errorf("Watch() differs (-want +got):\n%s", d)
 	}
-	// Whoever comes back asks with the number of the change.
+	// A returning client asks with the number of the last change it knows.
 	again := startWatch(within(t), t, b.store, b.key, next.Revision)
 	if d := diff(m, again.message()); d != "" {
 		t.Errorf("Watch() after %d differs (-want +got):\n%s", next.Revision, d)
 	}
 }
 
-// watchFromEnd: nothing is replayed, and all is told that comes after Watch.
+// watchFromEnd: nothing is replayed, and everything after Watch is delivered.
 func (s suite) watchFromEnd(t *testing.T) {
 	b := s.setup(t)
 	for _, after := range []int64{-1, 1, 1 << 60} {
@@ -132,10 +132,10 @@ func (s suite) watchFromEnd(t *testing.T) {
 	}
 	watch := b.store.Watch(b.key)
 	if !b.store.Heard(b.key) {
-		t.Error("nobody hears what is watched")
+		t.Error("Heard() = false, though somebody watches")
 	}
 	watch.Close()
-	watch.Close() // does nothing
+	watch.Close() // has no effect
 }
 
 func (s suite) watchInserts(t *testing.T) {
@@ -152,14 +152,14 @@ func (s suite) watchInserts(t *testing.T) {
 	for range 3 {
 		got = append(got, w.message())
 	}
-	// What moved is told too, with its new number.
+	// A moved message is delivered too, with its new number.
 	if d := diff(b.all(t)[1:], got); words(got) != "b c d" || d != "" {
 		t.Errorf("Watch() gives %s, which differs (-want +got):\n%s", words(got), d)
 	}
 }
 
-// follow reads a watch until the thread's last message has come, and gives the
-// thread as the watcher knows it then.
+// follow reads a watch up to the thread's last message, and returns the thread as the
+// watcher knows it then.
 func follow(ctx context.Context, t *testing.T, b bundle, after int64) []persistence.Message {
 	known := map[string]persistence.Message{}
 	last, ended := after, false
@@ -174,7 +174,7 @@ func follow(ctx context.Context, t *testing.T, b bundle, after int64) []persiste
 		}
 		last = m.Revision
 		known[m.ID] = m
-		// The end stays in place, but what moves it may still be on its way.
+		// The last message stays in place, but what moves it may still be on its way.
 		ended = ended || m.ID == "end"
 		if now, err := b.store.LastSeq(ctx, b.key); ended && err == nil && now == last {
 			break
@@ -229,7 +229,7 @@ func (s suite) watchSlowly(t *testing.T) {
 	w := startWatch(within(t), t, b.store, b.key, 0)
 	w.message()
 	const n = 300                       // more than a watcher's buffer
-	large := strings.Repeat("x", 6<<10) // still fits into a note to other instances
+	large := strings.Repeat("x", 6<<10) // still fits into a notification to other instances
 	draft := json.RawMessage(`{"text":"` + large + `"}`)
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		_, err := w.AppendMessage(text(persistence.RoleUser, large))
@@ -274,7 +274,7 @@ func (s suite) watchEnds(t *testing.T) {
 	cancelled.ends(context.Canceled)
 
 	for range b.store.Watch(b.key).Events(t.Context(), 0) {
-		break // nothing is left of it: the leak check of the package would see it
+		break // the package's leak check would notice anything left over
 	}
 
 	gone := startWatch(within(t), t, b.store, b.key, 0)

@@ -15,10 +15,10 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// BenchmarkCalls lets 50 calls save growing answers of some 500 bytes, each on its
-// own and through one Writer, and says what a change takes of the processor and of
-// the time. The test cluster of PostgreSQL does not sync to the disk unless
-// TEST_POSTGRES_FSYNC=on; its own work is not counted.
+// BenchmarkCalls lets 50 calls save growing answers of about 500 bytes, each directly and
+// all through one Writer, and reports the processor time and the elapsed time of a change.
+// The PostgreSQL cluster of the tests does not sync to disk unless TEST_POSTGRES_FSYNC=on;
+// its own processor time is not counted.
 func BenchmarkCalls(b *testing.B) {
 	const calls = 50
 	text := strings.Repeat("word ", 100)
@@ -82,7 +82,7 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
-// used is the time of the processor that this process has taken.
+// used is the processor time that this process has taken.
 func used() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -9,7 +9,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// Without a file changes are in the database when Commit returns, or nowhere.
+// Without a file, changes are in the database when Commit returns, or nowhere.
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	s := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
@@ -17,7 +17,7 @@ func TestDirect(t *testing.T) {
 	d := Direct{Store: s, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	result, err := d.Commit(t.Context(), key, []persistence.Change{
 		put("m1", "Hello.", persistence.PlaceLast),
-		put("m2", "lost", persistence.PlaceAfter), // after nothing that is there
+		put("m2", "lost", persistence.PlaceAfter), // follows a message that does not exist
 	})
 	if err != nil || result.Spooled || len(result.Messages) == 0 {
 		t.Errorf("Commit() = %+v, %v", result, err)

@@ -11,9 +11,9 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// A process that was taken for dead brings what its calls said meanwhile into the
-// database when it has begun again. What a neighbour has closed stays closed, its next
-// call on the thread goes on, and what the process says from then on is its own.
+// A process that was taken for dead saves what its calls said meanwhile once it has
+// started again. What a neighbour has closed stays closed, the neighbour's next call on
+// the thread goes on, and from then on the process saves under its new id.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	ctx, url := t.Context(), persistencetest.PostgresURL(t)
@@ -56,7 +56,7 @@ func TestFenced(t *testing.T) {
 	tool := persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "tool", MessageID: "m", ToolCallID: "x", Name: "x", Executor: "app", Status: persistence.ToolCallRunning}}
 	commit(false, persistence.PutCall{Call: persistence.CallRecord{ID: "call"}}, answer("m", "half an"))
 
-	// The neighbour ends a, as it does when it hears nothing from it.
+	// The neighbour ends a, as if it had heard nothing from it.
 	if rows := persistencetest.Rows(t, url, "UPDATE instances SET ended_at = beat_at WHERE id = 'a' RETURNING id"); len(rows) != 1 {
 		t.Fatalf("%d instances were ended", len(rows))
 	}
@@ -72,7 +72,7 @@ func TestFenced(t *testing.T) {
 	if err := a.Rejoin(ctx); err != nil {
 		t.Fatalf("Rejoin() = %v", err)
 	}
-	commit(true, answer("of the new one", "goes on")) // the file comes first
+	commit(true, answer("of the new one", "goes on")) // the file is written first
 	for n := range pending {
 		if n == 0 {
 			break

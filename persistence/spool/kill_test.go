@@ -15,12 +15,12 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// victimEnv has the database and the folder of a process that is to be killed.
+// victimEnv passes the database and the folder to the process to be killed.
 const victimEnv = "SPOOL_TEST_VICTIM"
 
-// TestKill kills a process whose database is away and whose spool is full, in
-// the middle of an answer. The next start has everything, once and in order, and
-// nothing stays open.
+// TestKill kills a process whose database is away and whose spool is full, in the middle
+// of an answer. The next start saves everything, once and in order, and leaves nothing
+// open.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for name, newURL := range map[string]func(testing.TB) string{
@@ -31,7 +31,7 @@ func TestKill(t *testing.T) {
 			url, dir := newURL(t), t.TempDir()
 			thread, saved := kill(t, url, dir)
 			store := persistencetest.Open(t, url, persistence.Options{})
-			for range 2 { // the second time finds nothing
+			for range 2 { // the second run finds nothing
 				if err := Recover(t.Context(), dir, store, quiet); err != nil {
 					t.Fatalf("Recover() = %v", err)
 				}
@@ -94,8 +94,7 @@ func kill(t *testing.T, url, dir string) (thread string, saved []string) {
 	return thread, saved
 }
 
-// TestVictim is the process that is killed. In a run of the tests it does
-// nothing.
+// TestVictim is the process that gets killed. In a normal test run it does nothing.
 func TestVictim(t *testing.T) {
 	url, dir, ok := strings.Cut(os.Getenv(victimEnv), " ")
 	if !ok {

@@ -12,9 +12,9 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// BenchmarkDurable lets 200 calls say 4,000 things a second, each at its own time and
-// whether or not the one before is saved, and says how long it takes until one is in
-// the database: most are words that were added to a message, one in twenty is a message.
+// BenchmarkDurable lets 200 calls make 4,000 changes a second, each on schedule whether or
+// not the one before is saved, and reports how long a change takes to reach the database.
+// Most are words added to a message, one in twenty is a message.
 func BenchmarkDurable(b *testing.B) {
 	const calls, perSecond = 200, 4000
 	for name, url := range map[string]func(testing.TB) string{

@@ -26,13 +26,12 @@ var (
 	quiet   = slog.New(slog.DiscardHandler)
 )
 
-// flaky is a store that is away when the test says so.
+// flaky is a store that fails when the test says so.
 type flaky struct {
 	*persistence.Store
 	away   atomic.Bool
 	groups atomic.Int64 // of the largest transaction
-	// entered gets a value, and hold is waited for, in each transaction when they
-	// are not nil.
+	// If not nil, each transaction sends on entered and then waits for hold.
 	entered, hold chan struct{}
 }
 
@@ -55,9 +54,9 @@ type bundle struct {
 	dir   string
 	w     *Writer
 	stop  func()
-	// pending gets what Delayed is told.
+	// pending gets the arguments of Delayed.
 	pending chan int
-	saved   chan string // the texts that Saved is told
+	saved   chan string // the texts passed to Saved
 }
 
 func setup(t *testing.T, cfg Config) *bundle {
@@ -80,7 +79,7 @@ func thread(t *testing.T, s *persistence.Store) persistence.Key {
 func (b *bundle) start(cfg Config) {
 	b.Helper()
 	cfg.Store, cfg.Dir = b.store, b.dir
-	cfg.Slow = cmp.Or(cfg.Slow, time.Minute) // a busy machine is not a slow database
+	cfg.Slow = cmp.Or(cfg.Slow, time.Minute) // so that a busy machine does not count as a slow database
 	cfg.Delayed = func(n int) { b.pending <- n }
 	cfg.Saved = func(_ persistence.Key, messages []persistence.Message) {
 		for _, m := range messages {
@@ -120,7 +119,7 @@ func (b *bundle) commit(changes ...persistence.Change) Result {
 	return r
 }
 
-// words are the texts of the thread.
+// words returns the texts of the thread.
 func (b *bundle) words() string {
 	b.Helper()
 	messages, err := b.store.Messages(b.Context(), b.key, 0, 1000)
@@ -134,7 +133,7 @@ func (b *bundle) words() string {
 	return strings.Join(texts, " ")
 }
 
-// empty waits until the spool is.
+// empty waits until the spool is empty.
 func (b *bundle) empty() {
 	for n := range b.pending {
 		if n == 0 {
@@ -183,7 +182,7 @@ func TestWriter(t *testing.T) {
 	}
 	for _, want := range []string{"2", "one2", "3", "one3", "4", "one4"} {
 		if got := <-b.saved; got != want {
-			t.Errorf("Saved() is told %q, want %q", got, want)
+			t.Errorf("Saved() got %q, want %q", got, want)
 		}
 	}
 	if r := b.commit(put("5", "5", persistence.PlaceLast)); r.Spooled || b.w.Pending() != 0 {
@@ -198,8 +197,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// What a slow database has not saved soon is in the file until it has, and what comes
-// meanwhile stands behind it.
+// What a slow database has not saved in time stays in the file until it has, and later
+// changes queue up behind it.
 func TestSlowDatabase(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]bool{"saved late": false, "not saved": true} {
@@ -217,7 +216,7 @@ func TestSlowDatabase(t *testing.T) {
 				t.Errorf("Commit() of what comes next = %+v, and %d wait", r, b.w.Pending())
 			}
 			if n := len(b.pending); n != 0 {
-				t.Errorf("Delayed() is told %d times that a database is away which is slow", n)
+				t.Errorf("Delayed() was called %d times, though the database is only slow", n)
 			}
 			b.store.away.Store(away)
 			b.store.hold <- struct{}{} // the first transaction ends
@@ -229,7 +228,7 @@ func TestSlowDatabase(t *testing.T) {
 			}()
 			if away {
 				if n := <-b.pending; n != 2 {
-					t.Errorf("Delayed() is told %d", n)
+					t.Errorf("Delayed() got %d", n)
 				}
 			}
 			b.empty()
@@ -237,7 +236,7 @@ func TestSlowDatabase(t *testing.T) {
 				t.Errorf("the thread is %q", got)
 			}
 			if first, second := <-b.saved, <-b.saved; first != "one" || second != "two" {
-				t.Errorf("Saved() is told %q, %q", first, second)
+				t.Errorf("Saved() got %q, %q", first, second)
 			}
 			b.stop()
 			close(b.store.entered)
@@ -248,8 +247,8 @@ func TestSlowDatabase(t *testing.T) {
 	}
 }
 
-// Many calls that write at once share transactions, each keeps its order, and an
-// outage in the middle changes nothing of that.
+// Many calls that write at once share transactions, each keeps its order, and an outage in
+// the middle does not change that.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	b := setup(t, Config{})
@@ -318,14 +317,13 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// While the file is being brought into the database more comes, which must wait
-// behind it.
+// Changes that arrive while the file is being written to the database must wait behind it.
 func TestOrderWhileDraining(t *testing.T) {
 	t.Parallel()
 	b := setup(t, Config{})
 	b.store.away.Store(true)
 	b.commit(put("1", "1", persistence.PlaceLast))
-	b.stop() // so that a file is left, which the next Writer does not know
+	b.stop() // leaves a file that the next Writer does not know
 	b.store.away.Store(false)
 	b.start(Config{})
 	if got := b.words(); got != "" {
@@ -341,12 +339,12 @@ func TestOrderWhileDraining(t *testing.T) {
 	b.start(Config{})
 	done := make(chan Result)
 	go func() { done <- b.commit(put("3", "3", persistence.PlaceLast)) }()
-	<-b.store.entered // the direct way, which fails
+	<-b.store.entered // directly, which fails
 	b.store.hold <- struct{}{}
 	if r := <-done; !r.Spooled {
 		t.Errorf("Commit() = %+v", r)
 	}
-	<-b.store.entered // the way from the file, which takes long
+	<-b.store.entered // from the file, which takes long
 	b.store.away.Store(false)
 	for i := 4; i < 8; i++ {
 		if r := b.commit(put(fmt.Sprint(i), fmt.Sprint(i), persistence.PlaceLast)); !r.Spooled {
@@ -355,7 +353,7 @@ func TestOrderWhileDraining(t *testing.T) {
 	}
 	close(b.store.hold)
 	go func() {
-		for range b.store.entered { // nobody is held any more
+		for range b.store.entered { // nobody waits any more
 		}
 	}()
 	b.empty()
@@ -387,7 +385,7 @@ func TestRecoverLeavesLiving(t *testing.T) {
 	}
 }
 
-// leave makes a file with three messages, as a dead process leaves it.
+// leave makes a file with three messages, as a dead process would.
 func leave(t *testing.T, dir string, key persistence.Key) *file {
 	t.Helper()
 	f, err := create(dir, "dead", 0)
@@ -417,7 +415,7 @@ func TestRecoverDamaged(t *testing.T) {
 			_, err := f.f.WriteAt(make([]byte, 9), f.tail-9)
 			return err
 		}, "1 2", false},
-		"a length of nonsense": {func(f *file) error {
+		"a nonsense length": {func(f *file) error {
 			_, err := f.f.WriteAt([]byte{255, 255, 255, 255, 1, 2, 3, 4}, f.tail)
 			return err
 		}, "1 2 3", false},
@@ -432,10 +430,10 @@ func TestRecoverDamaged(t *testing.T) {
 			at, err := second(f)
 			return errors.Join(err, f.append(record{Applied: at}))
 		}, "2 3", false},
-		"not ours":    {func(f *file) error { _, err := f.f.WriteAt([]byte("SQLite format 3"), 0); return err }, "", true},
-		"empty":       {func(f *file) error { return f.f.Truncate(0) }, "", true},
-		"bad inside":  {func(f *file) error { f.tail = f.first; return raw(f, `{"changes":[{"kind":"?"}]}`) }, "", true},
-		"no instance": {func(f *file) error { f.tail = 0; return raw(f, `{}`) }, "", true},
+		"not ours":     {func(f *file) error { _, err := f.f.WriteAt([]byte("SQLite format 3"), 0); return err }, "", true},
+		"empty":        {func(f *file) error { return f.f.Truncate(0) }, "", true},
+		"bad contents": {func(f *file) error { f.tail = f.first; return raw(f, `{"changes":[{"kind":"?"}]}`) }, "", true},
+		"no instance":  {func(f *file) error { f.tail = 0; return raw(f, `{}`) }, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -461,13 +459,13 @@ func TestRecoverDamaged(t *testing.T) {
 	}
 }
 
-// second is the offset of the second message.
+// second returns the offset of the second message.
 func second(f *file) (int64, error) {
 	_, next, err := f.read(f.first)
 	return next, err
 }
 
-// raw appends a record with this content.
+// raw appends a record with the given content.
 func raw(f *file, data string) error {
 	buf := binary.LittleEndian.AppendUint32(nil, uint32(len(data)))
 	buf = binary.LittleEndian.AppendUint32(buf, checksum([]byte(data)))
@@ -475,7 +473,7 @@ func raw(f *file, data string) error {
 	return err
 }
 
-// While the database is away at the start the file stays.
+// If the database is away at the start, the file stays.
 func TestRecoverWhileAway(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
@@ -496,7 +494,7 @@ func TestRecoverWhileAway(t *testing.T) {
 	}
 }
 
-// A Commit whose caller gives up returns; what it wanted may still be saved.
+// A Commit whose caller gives up returns; its changes may still be saved.
 func TestCommitGivesUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t, Config{Timeout: time.Hour})
