@@ -34,7 +34,7 @@ var attacks = []struct{ what, in, test string }{
 	{"TLS is missing without a word", "web", "TestWarnsWithoutTLS"},
 	// Ownership.
 	{"an owner sends texts in a burst, or uses other models", "web", "TestQuotas"},
-	{"an owner stores too much", "web", "TestRoom"},
+	{"an owner stores too much", "web", "TestStorageLimits"},
 	{"an owner's sleeping programs delay another's", "toolkit/code", "TestOneOwnersPrograms"},
 	{"an owner opens too many streams", "web", "TestStreamsAreLimited"},
 	{"an owner opens too many sockets", "web", "TestSocketLimit"},

@@ -14,7 +14,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// TestWrongTokensAreLimited has callers who try tokens.
+// TestWrongTokensAreLimited has clients guess tokens.
 func TestWrongTokensAreLimited(t *testing.T) {
 	t.Parallel()
 	limited := func(c *Config) { tokens(c); c.Limits.SignInsPerMinute = 3 }
@@ -84,16 +84,16 @@ func TestWrongTokensAreLimited(t *testing.T) {
 		proxy := from("10.0.0.1:1")
 		exhaust(t, b, proxy, header("X-Forwarded-For", "1.2.3.4, 9.9.9.9"))
 		if status := try(t, b, "alice-token-of-tests", proxy, header("X-Forwarded-For", "8.8.8.8")); status != 200 {
-			t.Errorf("status %d of another behind it", status)
+			t.Errorf("status %d of another client behind it", status)
 		}
 		refused := 0
-		for i := range 200 { // who invents addresses is stopped too
+		for i := range 200 { // inventing addresses does not help
 			if try(t, b, "wrong", proxy, header("X-Forwarded-For", fmt.Sprintf("7.7.7.%d", i))) == 429 {
 				refused++
 			}
 		}
 		if refused == 0 {
-			t.Error("who invents addresses may guess for ever")
+			t.Error("a client that invents addresses may guess for ever")
 		}
 	})
 	t.Run("an expired token is no guess", func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestWrongTokensAreLimited(t *testing.T) {
 	})
 }
 
-// TestNoAuthenticationBehindAProxy has the whole world come as the one local user.
+// TestNoAuthenticationBehindAProxy lets the whole world in as the one local user.
 func TestNoAuthenticationBehindAProxy(t *testing.T) {
 	t.Parallel()
 	open, closed := setup(t, nil), setup(t, tokens)
@@ -122,7 +122,7 @@ func TestNoAuthenticationBehindAProxy(t *testing.T) {
 	wantStatus(t, open.do(t, "GET", "/api/threads", ""), 200)
 }
 
-// TestWeakSecretsStopTheStart has secrets that can be guessed.
+// TestWeakSecretsStopTheStart configures secrets that can be guessed.
 func TestWeakSecretsStopTheStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestWeakSecretsStopTheStart(t *testing.T) {
 	}
 }
 
-// TestLoggedPathsAreBounded has a path that would fill the log.
+// TestLoggedPathsAreBounded sends a path that would fill the log.
 func TestLoggedPathsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

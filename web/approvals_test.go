@@ -15,7 +15,7 @@ import (
 	"voicebridge/web/access"
 )
 
-// asking is a server whose tools add and broken ask before each run.
+// asking is a server that asks for approval before each run of the tools add and broken.
 func asking(t *testing.T, change func(*Config), answers ...scripted) *bundle {
 	t.Helper()
 	cfg, _ := scriptedChat(answers...)
@@ -33,7 +33,7 @@ func (b *bundle) begin(t *testing.T, key persistence.Key) *chat.Turn {
 	return turn
 }
 
-// asked is the data of a question.
+// asked is the data of an approval request.
 type asked struct {
 	ToolCallID string `json:"tool_call_id"`
 	Name       string
@@ -81,7 +81,7 @@ func TestApproveOnTheSocket(t *testing.T) {
 	if add.ToolCallID != "c1" || add.Name != "add" || string(add.Input) != `{"a":1}` || broken.ToolCallID != "c2" || add.Nonce == broken.Nonce {
 		t.Errorf("questions %+v, %+v", add, broken)
 	}
-	// Whoever comes meanwhile is asked, too, and may answer.
+	// A client that connects meanwhile is asked too, and may answer.
 	second := open(t, strings.Replace(url, "/threads/", "/sessions/", 1))
 	if e := next(t, second); e.Type != "connected" {
 		t.Errorf("greeting %s", e.Type)
@@ -121,8 +121,8 @@ func TestApproveOnTheSocket(t *testing.T) {
 	}
 }
 
-// TestHostileMessagesOnTheSocket sends what is none of its business. Each is
-// answered with an error, and the socket stays open.
+// TestHostileMessagesOnTheSocket sends messages that do not belong there. Each is answered
+// with an error, and the socket stays open.
 func TestHostileMessagesOnTheSocket(t *testing.T) {
 	t.Parallel()
 	b := asking(t, tokens, toolCalls("", "c1", "add", `{}`), words("Done."))
@@ -149,12 +149,12 @@ func TestHostileMessagesOnTheSocket(t *testing.T) {
 		{"bytes", conn, websocket.MessageBinary, answer, "bad_envelope"},
 		{"no type", conn, websocket.MessageText, `{}`, "unknown_type"},
 		{"another type", conn, websocket.MessageText, `{"type":"session.update"}`, "unknown_type"},
-		{"a type that is none", conn, websocket.MessageText, `{"type":5}`, "bad_envelope"},
+		{"a type that is a number", conn, websocket.MessageText, `{"type":5}`, "bad_envelope"},
 		{"a type of a megabyte", conn, websocket.MessageText, `{"type":"` + strings.Repeat("x", 1<<20) + `"}`, "too_large"},
 		{"deep", conn, websocket.MessageText, `{"data":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`, "bad_envelope"},
 		{"no call", conn, websocket.MessageText, fmt.Sprintf(`{"type":"bridge.tool.approve","nonce":%q}`, q.Nonce), "missing_value"},
 		{"no nonce", conn, websocket.MessageText, `{"type":"bridge.tool.approve","tool_call_id":"c1"}`, "missing_value"},
-		{"a nonce that is none", conn, websocket.MessageText, `{"type":"bridge.tool.approve","tool_call_id":"c1","nonce":{"$ne":""}}`, "bad_envelope"},
+		{"a nonce that is an object", conn, websocket.MessageText, `{"type":"bridge.tool.approve","tool_call_id":"c1","nonce":{"$ne":""}}`, "bad_envelope"},
 		{"a guess", conn, websocket.MessageText, `{"type":"bridge.tool.approve","tool_call_id":"c1","nonce":"guess"}`, "approval_not_pending"},
 		{"a wildcard", conn, websocket.MessageText, `{"type":"bridge.tool.approve","tool_call_id":"c1","nonce":"%' OR '1'='1"}`, "approval_not_pending"},
 		{"hostile ids", conn, websocket.MessageText, `{"type":"bridge.tool.deny","tool_call_id":"\u0000","nonce":"\ud800"}`, "approval_not_pending"},
@@ -188,7 +188,7 @@ func TestHostileMessagesOnTheSocket(t *testing.T) {
 	}
 }
 
-// TestStreamAsksForApproval holds the stream of a turn that asks to its file.
+// TestStreamAsksForApproval compares the stream of a turn that asks with its golden file.
 func TestStreamAsksForApproval(t *testing.T) {
 	t.Parallel()
 	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`), toolCalls("", "c2", "add", `{"a":2}`), words("Done."))

@@ -12,8 +12,8 @@ import (
 	"voicebridge/web/access"
 )
 
-// TestAttacks tries what a stranger would, and prints what was tried (go test -v). What
-// else is tried, and where, stands in attacks_test.go at the root.
+// TestAttacks tries what a stranger would, and prints what was tried (go test -v). The
+// attacks_test.go at the root lists what else is tried, and where.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	const jwtKey = "secret-of-at-least-thirty-two-bytes"
@@ -100,7 +100,7 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("%s: status %d, want %v: %.200s", a.name, r.StatusCode, a.refused, r.body)
 		}
 		if strings.Contains(r.body, "canary") || strings.Contains(fmt.Sprint(r.Header), "canary") {
-			t.Errorf("%s: it got out: %.200s", a.name, r.body)
+			t.Errorf("%s: the canary leaked: %.200s", a.name, r.body)
 		}
 		if r.Header.Get("Content-Security-Policy") == "" || r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Cross-Origin-Resource-Policy") == "" {
 			t.Errorf("%s: the headers are %v", a.name, r.Header)

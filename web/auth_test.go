@@ -235,19 +235,20 @@ func TestJWKS(t *testing.T) {
 		t.Errorf("the keys were fetched %d times for a crowd of tokens", n)
 	}
 
-	// A key that is gone is refused after two hours at the latest, and a new one is found.
+	// A key that was withdrawn is refused after two hours at the latest, and a new one is
+	// found.
 	keys.serve(t, webKeyOf(t, "ec", &ecKey.PublicKey))
 	b.clock.advance(2*time.Hour + time.Second)
 	wantError(t, get(good), 401, "invalid_api_key")
-	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "", claims)), 200) // the only key needs no id
-	// A server of keys that is away does not lock out those whose keys are known.
+	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "", claims)), 200) // a single key needs no id
+	// While the key server is away, clients whose keys are known are not locked out.
 	keys.body.Store(nil)
 	b.clock.advance(3 * time.Hour)
 	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "ec", claims)), 200)
 }
 
-// TestJWTClaims has tokens with a good signature that are for another server, of
-// another owner, or not understood.
+// TestJWTClaims has well-signed tokens that are for another server, for another owner, or
+// not understood.
 func TestJWTClaims(t *testing.T) {
 	t.Parallel()
 	key := []byte("secret-of-at-least-thirty-two-bytes")
@@ -291,8 +292,8 @@ func TestJWTClaims(t *testing.T) {
 	}
 }
 
-// TestAnUnknownKeyHoldsUpNobody has an endpoint of keys that does not answer while
-// one asks for a key that is not known.
+// TestAnUnknownKeyHoldsUpNobody has a key server that does not answer a request for an
+// unknown key.
 func TestAnUnknownKeyHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -379,7 +380,7 @@ func TestPageSession(t *testing.T) {
 	}
 	wantError(t, b.do(t, "GET", "/api/config", "", withCookie), 401, "invalid_api_key")
 
-	// A session is not longer than the token it was made from.
+	// A session does not outlive the token it was made from.
 	token := signed(t, jwt.SigningMethodHS256, []byte("secret-of-at-least-thirty-two-bytes"), "", jwt.MapClaims{"sub": "erin", "exp": b.clock.now().Add(time.Hour).Unix()})
 	cookie = cookieOf(t, b.do(t, "POST", "/api/session", `{"token":"`+token+`"}`))
 	withCookie = header("Cookie", access.SessionCookie+"="+cookie.Value)

@@ -116,13 +116,13 @@ func TestStartCallRefusesBadRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantError(t, b.do(t, "POST", callsPath+c.query, c.body, c.contentType), c.status, c.code)
-			// The server goes on.
+			// The server is still alive.
 			wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType), http.StatusCreated)
 		})
 	}
 }
 
-func TestStartCallPassesOnWhatTheBridgeSays(t *testing.T) {
+func TestStartCallPassesOnErrorsOfTheBridge(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	for name, c := range map[string]struct {
@@ -153,7 +153,7 @@ func TestStartCallPassesOnWhatTheBridgeSays(t *testing.T) {
 			r = b.do(t, "POST", callsPath, sdpOffer, sdpType)
 			wantError(t, r, c.status, c.code)
 			if strings.Contains(body+b.log.String(), "canary") || strings.Contains(body, "/secret/path") {
-				t.Errorf("a key or a path got out: %s\n%s", body, b.log)
+				t.Errorf("a key or a path leaked: %s\n%s", body, b.log)
 			}
 		})
 	}
@@ -173,7 +173,7 @@ func TestCallLimits(t *testing.T) {
 		wantStatus(t, r, 201)
 		thread := r.Header.Get("X-Thread-Id")
 		wantError(t, start(t, b, ""), 429, "too_many_calls")
-		wantStatus(t, start(t, b, "?takeover=true&thread_id="+thread), 201) // takes no place of its own
+		wantStatus(t, start(t, b, "?takeover=true&thread_id="+thread), 201) // does not count as another call
 		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", ""), 200)
 		wantStatus(t, start(t, b, ""), 201)
 	})
@@ -232,7 +232,7 @@ func TestCallLimits(t *testing.T) {
 			t.Errorf("Retry-After %q, want 30", r.Header.Get("Retry-After"))
 		}
 		wantError(t, r, 429, "rate_limit_exceeded")
-		// A stranger's word about its address counts only from a trusted proxy.
+		// A forwarded address counts only from a trusted proxy.
 		wantError(t, start(t, b, "", from("10.0.0.1:3"), header("X-Forwarded-For", "9.9.9.9")), 429, "rate_limit_exceeded")
 		wantStatus(t, start(t, b, "", from("127.0.0.1:3"), header("X-Forwarded-For", "9.9.9.9")), 201)
 		wantStatus(t, start(t, b, "", from("10.0.0.2:1")), 201)
@@ -241,8 +241,7 @@ func TestCallLimits(t *testing.T) {
 	})
 }
 
-// TestLocalSetups has the one local user of this machine start as many calls as
-// there is room for.
+// TestLocalSetups has this machine's only user start as many calls as there is room for.
 func TestLocalSetups(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -22,7 +22,7 @@ import (
 	"voicebridge/web/access"
 )
 
-// What an app knows of the envelopes.
+// The app's view of the envelopes.
 const (
 	toldPrefix   = "told-"
 	typePartial  = "assistant.speech.partial"
@@ -53,8 +53,8 @@ type callPayload struct {
 	Arguments string `json:"arguments"`
 }
 
-// script is a provider that answers as a test tells it: its n-th request gets
-// the n-th answer, and the last one all further requests.
+// script is a provider with prepared answers: its n-th request gets the n-th answer, and
+// all further requests get the last one.
 type script struct {
 	answers []scripted
 
@@ -62,7 +62,7 @@ type script struct {
 	requests []llm.Request
 }
 
-// scripted gives one answer; words are yielded as they are.
+// scripted is one answer; it yields deltas directly.
 type scripted func(ctx context.Context, yield func(llm.Delta, error) bool)
 
 func (s *script) Name() string { return "script" }
@@ -77,7 +77,7 @@ func (s *script) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delt
 	}
 }
 
-// heard are the tool messages of the last request.
+// heard returns the tool messages of the last request.
 func (s *script) heard() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func words(words ...string) scripted {
 	}
 }
 
-// toolCalls asks for tools: id, name, arguments, and so on.
+// toolCalls asks for tools; list is id, name, arguments of each in turn.
 func toolCalls(text string, list ...string) scripted {
 	return func(_ context.Context, yield func(llm.Delta, error) bool) {
 		if text != "" && !yield(llm.Delta{Text: text}, nil) {
@@ -125,7 +125,7 @@ func failure(text string, kind llm.ErrorKind) scripted {
 	}
 }
 
-// held says some words and then waits for its end, or for more to say.
+// held says some words and then waits until it is cancelled or has more to say.
 func held(text string, more <-chan struct{}) scripted {
 	return func(ctx context.Context, yield func(llm.Delta, error) bool) {
 		if text != "" && !yield(llm.Delta{Text: text}, nil) {
@@ -148,8 +148,7 @@ type stage struct {
 	key     persistence.Key
 }
 
-// newStage makes a stage with a text session that declares the tools look and
-// act.
+// newStage makes a stage with a text session that declares the tools look and act.
 func newStage(t *testing.T, change func(*chat.Config), answers ...scripted) *stage {
 	t.Helper()
 	st := &stage{script: &script{answers: answers}}
@@ -185,8 +184,8 @@ func (st *stage) session(t *testing.T, owner, defaults string) persistence.Key {
 	return key
 }
 
-// client is an app. A goroutine reads for it, as an app's own library does, so
-// that pings are answered at any time.
+// client is an app. A goroutine reads for it, as an app's own library would, so that pings
+// are always answered.
 type client struct {
 	t      *testing.T
 	conn   *websocket.Conn
@@ -234,7 +233,7 @@ func (st *stage) connect(t *testing.T, key persistence.Key, query string) *clien
 	return c
 }
 
-// parseFrame checks that a frame is an envelope as the contract has it.
+// parseFrame checks that a frame is an envelope as the contract describes it.
 func parseFrame(data []byte, key persistence.Key) (frame, error) {
 	var f frame
 	var fields map[string]json.RawMessage
@@ -264,7 +263,7 @@ func parseFrame(data []byte, key persistence.Key) (frame, error) {
 	return f, fmt.Errorf("type of %s", data)
 }
 
-// line is a frame as a test reads it.
+// line is a frame in the form that tests compare.
 func (f frame) line() string {
 	switch f.Type {
 	case typePartial:
@@ -308,8 +307,8 @@ func (c *client) next() frame {
 	return frame{}
 }
 
-// until reads to the line and returns all lines. Of partials that follow each
-// other the last is kept: how many there are is a matter of time.
+// until reads up to the given line and returns all lines. Of consecutive partials it keeps
+// the last: how many there are depends on timing.
 func (c *client) until(line string) (lines []string, last frame) {
 	c.t.Helper()
 	for {
@@ -322,7 +321,7 @@ func (c *client) until(line string) (lines []string, last frame) {
 		if n := len(lines); f.Type == typePartial && n > 0 && strings.HasPrefix(lines[n-1], "partial ") {
 			before := strings.TrimSuffix(lines[n-1], `"`)
 			if !strings.HasPrefix(f.line(), before) {
-				c.t.Errorf("%s does not begin like %s", f.line(), lines[n-1])
+				c.t.Errorf("%s does not continue %s", f.line(), lines[n-1])
 			}
 			lines = lines[:n-1]
 		}
@@ -333,7 +332,7 @@ func (c *client) until(line string) (lines []string, last frame) {
 	}
 }
 
-// want reads the lines and nothing else.
+// want reads the given lines and nothing else.
 func (c *client) want(want string) frame {
 	c.t.Helper()
 	wanted := strings.Split(strings.TrimSpace(want), "\n")
@@ -369,15 +368,15 @@ func (c *client) result(callID string, result any) {
 	c.send(typeToolResult, map[string]any{"callId": callID, "result": result})
 }
 
-// sync returns when the server has handled all that was sent before: it answers
-// an envelope of an unknown type.
+// sync returns when the server has handled everything sent before: it answers an envelope
+// of an unknown type.
 func (c *client) sync() {
 	c.t.Helper()
 	c.send("sync", map[string]any{})
 	c.want("error unknown_type")
 }
 
-// answeredLines are the frames of a turn that is answered with one text.
+// answeredLines returns the frames of a turn that is answered with one text.
 func answered(said, text string) string {
 	return fmt.Sprintf("state thinking\nappend user %q\npartial %q\n%s", said, text, ending(text))
 }
@@ -395,7 +394,7 @@ func (st *stage) saved(t *testing.T) (last persistence.Message) {
 	return all[len(all)-1]
 }
 
-// calls reads an opening and calls, which may come in any order.
+// calls reads an opening and then the given calls, in any order.
 func (c *client) calls(opening string, calls ...string) {
 	c.t.Helper()
 	c.want(opening)

@@ -54,17 +54,17 @@ func TestConductorTurns(t *testing.T) {
 			c.result("c1", 1)
 			c.want("error provider_overloaded\nstate idle")
 		}, status: persistence.StatusFailed},
-		"rounds without end": {answers: loop, run: func(c *client) {
+		"endless rounds": {answers: loop, run: func(c *client) {
 			for i := range 8 {
 				c.until(fmt.Sprintf("call c%d look {}", i))
 				c.result(fmt.Sprintf("c%d", i), i)
 			}
 			c.want(fmt.Sprintf("partial %q\n", rounds) + ending(rounds))
 		}},
-		"a tool that there is not": {answers: []scripted{toolCalls("", "c1", "unknown", "{}"), words("No.")}, run: func(c *client) {
+		"a missing tool": {answers: []scripted{toolCalls("", "c1", "unknown", "{}"), words("No.")}, run: func(c *client) {
 			c.want(answered("hi", "No."))
 		}},
-		"results of told calls": {answers: []scripted{words("Yes.")}, run: func(c *client) {
+		"results of calls that need none": {answers: []scripted{words("Yes.")}, run: func(c *client) {
 			lines, _ := c.until(`append user "hi"`)
 			if len(lines) != 2 {
 				c.t.Errorf("got %q", lines)
@@ -102,7 +102,7 @@ func TestConductorToolResults(t *testing.T) {
 	one := []scripted{toolCalls("", "c1", "look", "{}"), words("Done.")}
 	for name, c := range map[string]struct {
 		answers []scripted
-		limit   time.Duration // for a result
+		limit   time.Duration // time for a result
 		run     func(c *client)
 		heard   string
 	}{
@@ -156,7 +156,7 @@ func TestConductorToolResults(t *testing.T) {
 				t.Errorf("the model heard %s, want %s", got, c.heard)
 			}
 			app.result("c1", "late")
-			// The app may have confirmed the end already, and then nobody knows the call.
+			// The app may have confirmed the end already; then the call is unknown.
 			if f := app.next(); f.Type != typeError || f.problem.Code != "unknown_call" && (f.problem.Code != "already_answered" || name == "never") {
 				t.Errorf("a late result is answered with %s", f.line())
 			}
@@ -167,7 +167,7 @@ func TestConductorToolResults(t *testing.T) {
 func TestConductorInterrupt(t *testing.T) {
 	t.Parallel()
 	opening := "state thinking\nappend user \"hi\"\n"
-	begun := make(chan struct{}) // the model is asked: the next turn gets the next answer
+	begun := make(chan struct{}) // the model was asked: the next turn gets the next answer
 	silent := func(ctx context.Context, yield func(llm.Delta, error) bool) {
 		close(begun)
 		held("", nil)(ctx, yield)
@@ -205,7 +205,7 @@ func TestConductorInterrupt(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, nil, append(c.answers, words("Next."))...)
 			app := st.connect(t, st.key, "")
-			app.send(typeInterrupt, map[string]any{}) // nothing runs: nothing happens
+			app.send(typeInterrupt, map[string]any{}) // nothing is running: nothing happens
 			app.say("hi")
 			c.run(app)
 			app.sync()
@@ -255,7 +255,7 @@ func TestConductorComesBack(t *testing.T) {
 	_ = second.conn.CloseNow()
 
 	third := st.connect(t, st.key, "")
-	third.want("state thinking\npartial \"Wait.\"") // the call is answered
+	third.want("state thinking\npartial \"Wait.\"") // the call has its answer
 	close(more)
 	third.want(`partial "Wait.\n More."` + "\n" + ending("Wait.\n More."))
 	if got := st.script.heard(); got != "look c1: found" {
@@ -264,7 +264,7 @@ func TestConductorComesBack(t *testing.T) {
 	if err := third.conn.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Error(err)
 	}
-	st.connect(t, st.key, "").sync() // nothing is left to tell
+	st.connect(t, st.key, "").sync() // nothing is left to send
 }
 
 func TestConductorComesBackAfterTheEnd(t *testing.T) {
@@ -276,7 +276,7 @@ func TestConductorComesBackAfterTheEnd(t *testing.T) {
 	first.want("state thinking\nappend user \"hi\"\npartial \"One.\"")
 	turn := st.chat.Running(st.key)
 	_ = first.conn.CloseNow()
-	for range first.frames { // until it has gone
+	for range first.frames { // until it is gone
 	}
 	close(more)
 	if _, err := turn.Wait(within(t)); err != nil {
@@ -291,9 +291,9 @@ func TestConductorComesBackAfterTheEnd(t *testing.T) {
 	second.want(answered("next", "Two."))
 }
 
-// TestConductorTellsTheEndAgain has an app whose connection dies without a word:
-// it is written to and never answers a ping.
-func TestConductorTellsTheEndAgain(t *testing.T) {
+// TestConductorSendsTheEndAgain has an app whose connection dies silently: writes succeed,
+// but no ping is ever answered.
+func TestConductorSendsTheEndAgain(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, nil, words("Yes."))
 	deaf := open(t, "ws://"+st.address+"/conductor?session_id="+st.key.Thread)
@@ -337,14 +337,14 @@ func TestConductorTakesOver(t *testing.T) {
 	second := st.connect(t, st.key, "")
 	second.want("state thinking\npartial \"One.\"")
 	for range first.frames {
-		t.Error("the first connection was told more")
+		t.Error("the first connection was sent more")
 	}
 	if err := <-first.ended; websocket.CloseStatus(err) != socket.StatusTaken || !strings.Contains(err.Error(), "another connection took over") {
 		t.Errorf("the first connection ended with %v", err)
 	}
 	close(more)
 	second.want(`partial "One. More."` + "\n" + ending("One. More."))
-	// Of a crowd one has the session in the end, whoever that is.
+	// Of many connections one has the session in the end, whichever it is.
 	crowd, gone := make([]*client, 5), make(chan *client, 5)
 	for i := range crowd {
 		c := st.connect(t, st.key, "")
@@ -359,9 +359,10 @@ func TestConductorTakesOver(t *testing.T) {
 		select {
 		case c := <-gone:
 			for f := range c.frames {
-				// On a busy machine it is not seen that the one before had read the end of the turn: it is told again.
+				// On a busy machine the server may miss that the one before had read the end
+				// of the turn, and sends it again.
 				if !strings.Contains(ending("One. More."), f.line()) {
-					t.Errorf("a connection that is gone was told %s", f.line())
+					t.Errorf("a lost connection was sent %s", f.line())
 				}
 			}
 			crowd = slices.DeleteFunc(crowd, func(other *client) bool { return other == c })
@@ -378,27 +379,27 @@ func TestConductorHostileFrames(t *testing.T) {
 	app := st.connect(t, st.key, "")
 	session := fmt.Sprintf(`"sessionId":%q`, st.key.Thread)
 	for name, c := range map[string]struct{ frame, code string }{
-		"empty":                     {"", "bad_envelope"},
-		"no JSON":                   {"hello", "bad_envelope"},
-		"half":                      {`{"type":`, "bad_envelope"},
-		"two":                       {`{} {}`, "bad_envelope"},
-		"a list":                    {`[]`, "bad_envelope"},
-		"null":                      {`null`, "bad_envelope"},
-		"no type":                   {`{` + session + `}`, "bad_envelope"},
-		"a type that is a number":   {`{"type":1}`, "bad_envelope"},
-		"no UTF-8 in it":            {"{\"type\":\"\xff\"}", "bad_envelope"},
-		"deep":                      {strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), "bad_envelope"},
-		"unknown type":              {`{"type":"assistant.speech.final",` + session + `}`, "unknown_type"},
-		"a stranger's session":      {`{"type":"transcript.final","sessionId":"other","payload":{"text":"x"}}`, "wrong_session"},
-		"no payload":                {`{"type":"transcript.final"}`, "bad_envelope"},
-		"payload null":              {`{"type":"transcript.final","payload":null}`, "bad_envelope"},
-		"a text that is a list":     {`{"type":"transcript.final","payload":{"text":["x"]}}`, "bad_envelope"},
-		"no text":                   {`{"type":"transcript.final","payload":{}}`, "empty_message"},
-		"blank":                     {`{"type":"transcript.final","payload":{"text":" \n"}}`, "empty_message"},
-		"a text that is too long":   {`{"type":"transcript.final","payload":{"text":"` + strings.Repeat("x", chat.MaxText+1) + `"}}`, "too_large"},
-		"an envelope that is large": {`{"type":"transcript.final","payload":{"text":"` + strings.Repeat("x", 3<<20) + `"}}`, "too_large"},
-		"a result of nothing":       {`{"type":"tool.result","payload":{}}`, "bad_envelope"},
-		"a result of no call":       {`{"type":"tool.result","payload":{"callId":"` + strings.Repeat("c", 1000) + `"}}`, "unknown_call"},
+		"empty":                       {"", "bad_envelope"},
+		"no JSON":                     {"hello", "bad_envelope"},
+		"half":                        {`{"type":`, "bad_envelope"},
+		"two":                         {`{} {}`, "bad_envelope"},
+		"a list":                      {`[]`, "bad_envelope"},
+		"null":                        {`null`, "bad_envelope"},
+		"no type":                     {`{` + session + `}`, "bad_envelope"},
+		"a type that is a number":     {`{"type":1}`, "bad_envelope"},
+		"not UTF-8":                   {"{\"type\":\"\xff\"}", "bad_envelope"},
+		"deep":                        {strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), "bad_envelope"},
+		"unknown type":                {`{"type":"assistant.speech.final",` + session + `}`, "unknown_type"},
+		"a stranger's session":        {`{"type":"transcript.final","sessionId":"other","payload":{"text":"x"}}`, "wrong_session"},
+		"no payload":                  {`{"type":"transcript.final"}`, "bad_envelope"},
+		"payload null":                {`{"type":"transcript.final","payload":null}`, "bad_envelope"},
+		"a text that is a list":       {`{"type":"transcript.final","payload":{"text":["x"]}}`, "bad_envelope"},
+		"no text":                     {`{"type":"transcript.final","payload":{}}`, "empty_message"},
+		"blank":                       {`{"type":"transcript.final","payload":{"text":" \n"}}`, "empty_message"},
+		"a text that is too long":     {`{"type":"transcript.final","payload":{"text":"` + strings.Repeat("x", chat.MaxText+1) + `"}}`, "too_large"},
+		"an envelope that is large":   {`{"type":"transcript.final","payload":{"text":"` + strings.Repeat("x", 3<<20) + `"}}`, "too_large"},
+		"a result without a call":     {`{"type":"tool.result","payload":{}}`, "bad_envelope"},
+		"a result of an unknown call": {`{"type":"tool.result","payload":{"callId":"` + strings.Repeat("c", 1000) + `"}}`, "unknown_call"},
 	} {
 		app.raw(websocket.MessageText, []byte(c.frame))
 		if f := app.next(); f.Type != typeError || f.problem.Code != c.code || f.problem.Message == "" || len(f.problem.Message) > 500 {
@@ -408,7 +409,7 @@ func TestConductorHostileFrames(t *testing.T) {
 	app.raw(websocket.MessageBinary, []byte(`{"type":"interrupt"}`))
 	app.want("error bad_envelope")
 	app.say("hi\x00")
-	lines, _ := app.until("state idle") // after all that
+	lines, _ := app.until("state idle") // after all those
 	if len(lines) != 8 {
 		t.Errorf("got %q", lines)
 	}
@@ -476,12 +477,12 @@ func TestConductorAgentTools(t *testing.T) {
 	t.Parallel()
 	spawn := toolCalls("", "c1", "agent_spawn", `{"prompt":"fix it"}`)
 	for name, c := range map[string]struct{ query, defaults string }{
-		"by the query":         {query: "&tools=agent"},
-		"by a default":         {defaults: `{"tools":"agent"}`},
-		"by a list of them":    {defaults: `{"max_tokens":5,"tools":["agent"]}`},
-		"not":                  {},
-		"not by other words":   {defaults: `{"tools":{"agent":true}}`},
-		"not by another's kit": {defaults: `{"tools":["agents"]}`},
+		"by the query":          {query: "&tools=agent"},
+		"by a default":          {defaults: `{"tools":"agent"}`},
+		"by a list of them":     {defaults: `{"max_tokens":5,"tools":["agent"]}`},
+		"not":                   {},
+		"not by other words":    {defaults: `{"tools":{"agent":true}}`},
+		"not by an unknown kit": {defaults: `{"tools":["agents"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -528,7 +529,7 @@ func TestConductorForgets(t *testing.T) {
 		return !connected
 	}
 	for !left() && within(t).Err() == nil {
-		st.connect(t, other, "").sync() // each round takes a few messages of time
+		st.connect(t, other, "").sync() // each round takes the time of a few messages
 	}
 	st.clock.advance(conductor.KeepSession + time.Second)
 	st.connect(t, other, "").sync()

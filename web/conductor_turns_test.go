@@ -14,7 +14,7 @@ func TestConductorIsBusyElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for e, err := range turn.Events(within(t), 0) { // until the model is asked
+	for e, err := range turn.Events(within(t), 0) { // until the model has been asked
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,14 +39,14 @@ func TestConductorGivesWayToACall(t *testing.T) {
 	app.want("state thinking\nappend user \"one\"\npartial \"One.\"")
 	wantStatus(t, st.do(t, "POST", callsPath+"?thread_id="+st.key.Thread, sdpOffer, sdpType), 201)
 	app.say("two")
-	app.want("error call_active") // the turn that runs ends by itself
+	app.want("error call_active") // the running turn ends by itself
 	close(more)
 	app.want("partial \"One. More.\"\n" + ending("One. More."))
 	for within(t).Err() == nil {
 		if _, untold := st.conductors.Session(st.key); untold == 0 {
 			break
 		}
-		app.sync() // each round takes a few messages of time
+		app.sync() // each round takes the time of a few messages
 	}
 	app.say("two")
 	app.want("error call_active\nstate idle")

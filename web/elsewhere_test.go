@@ -11,14 +11,14 @@ import (
 	"voicebridge/web/access"
 )
 
-// elsewhere is a second server on the same database, with text turns of its own.
+// elsewhere is a second server on the same database, with its own text turns.
 func (b *bundle) elsewhere(t *testing.T, texts chat.Config) *bundle {
 	t.Helper()
 	texts.Store = b.db
 	return b.neighbour(t, func(c *Config) { c.Chat = startChat(t, texts) })
 }
 
-// TestResumeElsewhere follows a turn by a server that does not run it.
+// TestResumeElsewhere follows a turn through a server that does not run it.
 func TestResumeElsewhere(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
@@ -37,7 +37,7 @@ func TestResumeElsewhere(t *testing.T) {
 		"after":         follow(t, there, "GET", stream+"?after=3", ""),
 		"Last-Event-ID": follow(t, there, "GET", stream, "", "Last-Event-ID", at.id),
 	}
-	followers["whole"].until("text-delta") // while it is made
+	followers["whole"].until("text-delta") // while the answer is being made
 	wantStatus(t, other.do(t, "GET", stream, "", header("Last-Event-ID", "another:3")), 204)
 	if status := other.do(t, "GET", stream, "", header("Last-Event-ID", turn)).StatusCode; status != http.StatusBadRequest {
 		t.Errorf("an id without a number: status %d", status)
@@ -47,7 +47,7 @@ func TestResumeElsewhere(t *testing.T) {
 	for name, f := range followers {
 		body := f.rest()
 		if got := told(t, body); got != want {
-			t.Errorf("%s: another server tells\n%s\nwant\n%s", name, got, want)
+			t.Errorf("%s: another server sends\n%s\nwant\n%s", name, got, want)
 		}
 		if !strings.HasPrefix(strings.TrimPrefix(body, ": keep-alive\n\n"), "id\ndata: ") || strings.Count(body, "\nid") > 0 {
 			t.Errorf("%s: the client keeps an id: %s", name, body)
@@ -56,7 +56,7 @@ func TestResumeElsewhere(t *testing.T) {
 	wantStatus(t, other.do(t, "GET", stream, ""), 204)
 }
 
-// told writes the chunks of a stream, with the words of a block in one.
+// told returns the chunks of a stream, with the words of a block joined.
 func told(t *testing.T, body string) string {
 	t.Helper()
 	var out strings.Builder
@@ -70,8 +70,8 @@ func told(t *testing.T, body string) string {
 	return out.String()
 }
 
-// TestUseChatApprovesElsewhere sends the answers to questions to a server that does not
-// run the turn: its stream goes on there.
+// TestUseChatApprovesElsewhere sends the answers to approval requests to a server that
+// does not run the turn: the stream continues there.
 func TestUseChatApprovesElsewhere(t *testing.T) {
 	t.Parallel()
 	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`, "c2", "broken", `{}`), words("Done."))

@@ -11,7 +11,7 @@ import (
 	"voicebridge/web/access"
 )
 
-// signIn gives the Cookie header of a new session.
+// signIn returns the Cookie header of a new session.
 func signIn(t *testing.T, b *bundle, token string) string {
 	t.Helper()
 	return access.SessionCookie + "=" + cookieOf(t, b.do(t, "POST", "/api/session", `{"token":"`+token+`"}`)).Value
@@ -27,7 +27,7 @@ func TestSessionsAndSecretsOnEveryInstance(t *testing.T) {
 	ek := mint(t, one, `{}`, header("Cookie", cookie)).Value
 	r := two.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek))
 	wantStatus(t, r, 201)
-	// Its calls have one thread, whichever instance they come to.
+	// Its calls share one thread, whichever instance takes them.
 	again := one.do(t, "POST", callsPath+"?takeover=true", sdpOffer, sdpType, as(ek))
 	wantStatus(t, again, 201)
 	if a, b := r.Header.Get("X-Thread-Id"), again.Header.Get("X-Thread-Id"); a != b || a == "" {
@@ -40,7 +40,8 @@ func TestSessionsAndSecretsOnEveryInstance(t *testing.T) {
 	wantStatus(t, two.do(t, "DELETE", "/api/session", "", header("Cookie", cookie)), 204)
 	wantError(t, one.do(t, "GET", "/api/config", "", header("Cookie", cookie)), 401, "invalid_api_key")
 
-	// Another secret signs other tokens, and a token that is gone takes its sessions along.
+	// Sessions signed with another secret, and sessions of a token that was removed, are
+	// refused.
 	cookie = signIn(t, one, "alice-token-of-tests")
 	for name, change := range map[string]func(*Config){
 		"another secret":    func(c *Config) { c.Auth.Secret = access.NewSecret("another") },
@@ -78,7 +79,7 @@ func TestForgedTokensOpenNothing(t *testing.T) {
 	wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as("ek_"+value)), 401, "invalid_api_key")
 }
 
-// TestSocketsEndWithWhatOpenedThem has sockets whose user is signed out.
+// TestSocketsEndWithWhatOpenedThem signs out the user of an open socket.
 func TestSocketsEndWithWhatOpenedThem(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, b, neighbour *bundle, cookie string){

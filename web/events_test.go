@@ -18,15 +18,15 @@ import (
 	"voicebridge/web/access"
 )
 
-// within bounds what a test waits for; nothing takes this long.
+// within bounds what a test waits for; nothing should take this long.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// run serves the bundle on a port of its own until the test ends or stop is
-// called, which returns Run's error.
+// run serves the bundle on its own port until the test ends or stop is called, which
+// returns Run's error.
 func (b *bundle) run(t *testing.T) (address string, stop func() error) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +43,7 @@ func (b *bundle) run(t *testing.T) (address string, stop func() error) {
 	return ln.Addr().String(), func() error { cancel(); return <-done }
 }
 
-// dial opens a socket; status is that of the server's answer, 0 without one.
+// dial opens a socket; status is the server's answer, 0 if there was none.
 func dial(t *testing.T, url string, headers ...string) (conn *websocket.Conn, status int, err error) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -139,7 +139,7 @@ func TestSocket(t *testing.T) {
 		wantMessage(t, next(t, all), "first", first.Revision)
 		wantMessage(t, next(t, all), "second", second.Revision)
 		wantMessage(t, next(t, resumed), "second", second.Revision)
-		// What comes is told to all, with what happens in between dropped by nobody.
+		// What comes next reaches all of them, and nothing in between is lost.
 		second = b.say(t, key, "third")
 		for _, conn := range []*websocket.Conn{fresh, resumed, all} {
 			wantMessage(t, next(t, conn), "third", second.Revision)
@@ -161,13 +161,13 @@ func TestSocket(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// The next round begins again with two messages on a thread of its own.
+		// The next round starts with two messages on its own thread.
 		key = b.thread(t, access.LocalOwner)
 		first, second = b.say(t, key, "first"), b.say(t, key, "second")
 	}
 }
 
-// wantRefusal checks that an event is an error with a code.
+// wantRefusal checks that an event is an error with the given code.
 func wantRefusal(t *testing.T, e persistence.Event, code string) {
 	t.Helper()
 	var got errorData
@@ -176,7 +176,7 @@ func wantRefusal(t *testing.T, e persistence.Event, code string) {
 	}
 }
 
-func TestSocketTellsOfALiveCall(t *testing.T) {
+func TestSocketAnnouncesALiveCall(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	address, _ := b.run(t)
@@ -205,20 +205,20 @@ func TestSocketRefuses(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		"no browser":         {good, []string{"Authorization", "Bearer alice-token-of-tests"}, 101},
+		"not a browser":      {good, []string{"Authorization", "Bearer alice-token-of-tests"}, 101},
 		"the page":           {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://" + address}, 101},
 		"an allowed page":    {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://APP.example.org"}, 101},
 		"an IPv6 page":       {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://[::1]:5173"}, 101},
 		"a foreign page":     {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://evil.example"}, 403},
 		"a longer name":      {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://app.example.org.evil.example"}, 403},
-		"no origin to tell":  {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "null"}, 403},
+		"an opaque origin":   {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "null"}, 403},
 		"another scheme":     {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://app.example.org"}, 403},
 		"a bad Host":         {good, []string{"Authorization", "Bearer alice-token-of-tests", "Host", "evil.example"}, 403},
 		"nobody":             {good, nil, 401},
 		"a stranger":         {good, []string{"Authorization", "Bearer bob-token-of-tests"}, 404},
 		"an unknown thread":  {"ws://" + address + "/api/threads/unknown/ws", []string{"Authorization", "Bearer alice-token-of-tests"}, 404},
 		"a bad after":        {good + "?after=-1", []string{"Authorization", "Bearer alice-token-of-tests"}, 400},
-		"after is no number": {good + "?after=x", []string{"Authorization", "Bearer alice-token-of-tests"}, 400},
+		"after not a number": {good + "?after=x", []string{"Authorization", "Bearer alice-token-of-tests"}, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, status, err := dial(t, c.url, c.headers...)
@@ -312,7 +312,7 @@ func TestSlowClientIsClosedWithAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for flooding := true; flooding; { // the client reads nothing meanwhile
+	for flooding := true; flooding; { // meanwhile the client reads nothing
 		b.db.Publish(t.Context(), key, persistence.Event{Type: "message_delta", Data: data})
 		select {
 		case <-slow:

@@ -33,7 +33,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%q: %s", query, got)
 		}
 		if query == "?format=json" && !json.Valid([]byte(r.body)) {
-			t.Errorf("no JSON: %s", r.body)
+			t.Errorf("not JSON: %s", r.body)
 		}
 	}
 	for _, query := range []string{"?format=pdf", "?format=SRT", "?format=..%2f", "?format=%00"} {
@@ -42,13 +42,13 @@ func TestExport(t *testing.T) {
 	wantError(t, b.do(t, "GET", "/api/threads/unknown/export", ""), 404, "thread_not_found")
 }
 
-// TestExportThatNobodyReads stops the server while a client does not read what it has asked
-// for: the stop waits for it, but not to the end of its own limit.
-func TestExportThatNobodyReads(t *testing.T) {
+// TestExportIsNotRead stops the server while a client does not read the export it asked
+// for: the stop waits for it, but not as long as it may.
+func TestExportIsNotRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) { c.ShutdownTimeout = 2 * time.Second })
 	key := b.thread(t, access.LocalOwner)
-	output := json.RawMessage(`"` + strings.Repeat("word ", 60_000) + `"`) // of a tool: a text would be indexed
+	output := json.RawMessage(`"` + strings.Repeat("word ", 60_000) + `"`) // a tool's: text would be indexed
 	err := b.db.Batch(t.Context(), key, func(w *persistence.Batch) error {
 		for range 40 {
 			m := persistence.Message{

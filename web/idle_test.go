@@ -23,7 +23,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	c.changed(theirs[1], http.StateActive) // busy ones do not count
 	c.changed(theirs[3], http.StateNew)
 	if _, err := mine[0].Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // net.Pipe's own
-		t.Errorf("the longest idle connection is open: %v", err)
+		t.Errorf("the connection idle for longest is still open: %v", err)
 	}
 	for _, conn := range theirs[1:] {
 		c.changed(conn, http.StateClosed)

@@ -73,7 +73,7 @@ func TestImages(t *testing.T) {
 	wantError(t, b.do(t, "GET", got.URL, "", as("bob-token-of-tests")), 404, "image_not_found")
 }
 
-// TestMessageWithImages shows a model what the message names.
+// TestMessageWithImages shows the model the images that the message names.
 func TestMessageWithImages(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, nil, words("A grey box."), words("Still grey."))

@@ -48,7 +48,7 @@ func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 	registered := map[string]bool{}
 	for _, r := range b.echo.Routes() {
 		if name := strings.TrimPrefix(r.Path, "/"); b.pipeline.page.has(name) {
-			continue // files of the page
+			continue // the page's files
 		}
 		segments := strings.Split(r.Path, "/")
 		for i, s := range segments {

@@ -18,7 +18,7 @@ func TestOwnerSocket(t *testing.T) {
 	if e := next(t, alice); e.Type != "connected" {
 		t.Fatalf("first %+v", e)
 	}
-	b.thread(t, "bob") // nothing of a stranger is told
+	b.thread(t, "bob") // a stranger's threads are not announced
 	key := b.thread(t, "alice")
 	base := "/api/threads/" + key.Thread
 	wantStatus(t, b.do(t, "PATCH", base, `{"title":"Named"}`, as("alice-token-of-tests")), 200)

@@ -15,7 +15,7 @@ import (
 
 func TestPage(t *testing.T) {
 	t.Parallel()
-	b := setup(t, tokens) // the page itself is for everyone
+	b := setup(t, tokens) // the page itself needs no token
 	for path, contentType := range map[string]string{
 		"/": "text/html; charset=utf-8", "/favicon.svg": "image/svg+xml", "/assets/app.js": "text/javascript; charset=utf-8",
 	} {
@@ -79,11 +79,11 @@ func TestGzip(t *testing.T) {
 	if body, err := io.ReadAll(z); err != nil || string(body) != string(testPage["index.html"].Data) {
 		t.Errorf("body %q, err %v", body, err)
 	}
-	// A socket opens although its client takes gzip.
+	// A socket opens even if its client accepts gzip.
 	address, _ := b.run(t)
 	key := b.thread(t, access.LocalOwner)
 	wantHello(t, open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws", "Accept-Encoding", "gzip"), key.Thread, 0)
-	// The answer to a call is not worth a compressor, whatever its length.
+	// The answer to a call is not compressed, whatever its length.
 	r = b.do(t, "POST", "/v1/realtime/calls", "", header("Accept-Encoding", "gzip"))
 	if slices.Contains(r.Header.Values("Vary"), "Accept-Encoding") {
 		t.Errorf("headers %v", r.Header)
@@ -126,7 +126,7 @@ func TestBuiltPageHasNoInlineScript(t *testing.T) {
 	}
 }
 
-func TestHeadersOfAnswersOfTheAPI(t *testing.T) {
+func TestAPIHeaders(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	for _, r := range []*answer{b.do(t, "GET", "/api/threads", ""), b.do(t, "GET", "/api/nope", ""), b.do(t, "POST", callsPath, "")} {

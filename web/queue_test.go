@@ -15,7 +15,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// slowModel is a provider that answers when it is told to.
+// slowModel is a provider that answers when the test lets it.
 type slowModel struct{ release chan struct{} }
 
 func (h slowModel) Name() string { return "held" }
@@ -31,7 +31,7 @@ func (h slowModel) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Delt
 	}
 }
 
-// busy is a bundle with a thread on which a turn runs until release is closed.
+// busy is a bundle with a thread whose turn runs until release is closed.
 func busy(t *testing.T, change func(*Config)) (b *bundle, key persistence.Key, release chan struct{}) {
 	t.Helper()
 	release = make(chan struct{})
@@ -58,7 +58,7 @@ func TestQueueRoutes(t *testing.T) {
 			one["scheduled_at"] != "2030-01-02T02:04:05Z" || one["queued_at"] == nil {
 			t.Fatalf("added %v", one)
 		}
-		// The same key again is the same message.
+		// The same key again means the same message.
 		again := decode[map[string]any](t, b.do(t, http.MethodPost, base+"/queue", `{"message":"one","idempotency_key":"k"}`))
 		if again["id"] != one["id"] {
 			t.Errorf("added %v again as %v", one, again)
@@ -154,7 +154,7 @@ func TestQueueRefuses(t *testing.T) {
 		"bad message":        {http.MethodGet, path + "/" + strings.Repeat("q", 100), "", "alice-token-of-tests", 404, "message_not_found"},
 		"empty":              {http.MethodPost, path, `{"message":" \n"}`, "alice-token-of-tests", 400, "empty_message"},
 		"nothing":            {http.MethodPost, path, `{}`, "alice-token-of-tests", 400, "empty_message"},
-		"no object":          {http.MethodPost, path, `{"message":`, "alice-token-of-tests", 400, "invalid_json"},
+		"not an object":      {http.MethodPost, path, `{"message":`, "alice-token-of-tests", 400, "invalid_json"},
 		"number":             {http.MethodPost, path, `{"message":7}`, "alice-token-of-tests", 400, "invalid_value"},
 		"too long":           {http.MethodPost, path, `{"message":"` + strings.Repeat("x", persistence.MaxQueuedBytes+1) + `"}`, "alice-token-of-tests", 413, "too_large"},
 		"body too long":      {http.MethodPost, path, `{"message":"` + strings.Repeat("x", 2<<20) + `"}`, "alice-token-of-tests", 413, "too_large"},
@@ -177,8 +177,8 @@ func TestQueueRefuses(t *testing.T) {
 	}
 }
 
-// TestSocketTellsQueue greets with the queue and tells what happens to it.
-func TestSocketTellsQueue(t *testing.T) {
+// TestSocketSendsQueue checks the queue in the greeting and the events after it.
+func TestSocketSendsQueue(t *testing.T) {
 	t.Parallel()
 	b, key, release := busy(t, nil)
 	path := "/api/threads/" + key.Thread + "/queue"
@@ -203,6 +203,6 @@ func TestSocketTellsQueue(t *testing.T) {
 		}
 	}
 	if want := "queue_message_sending queue_updated queue_message_sent"; strings.Join(got, " ") != want {
-		t.Errorf("the socket told %v, want %s", got, want)
+		t.Errorf("the socket sent %v, want %s", got, want)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"voicebridge/web/access"
 )
 
-// TestQuotas has one owner who sends much, and another who does not.
+// TestQuotas has one owner who sends a lot, and another who does not.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
@@ -37,8 +37,8 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestRoom has an owner who has as many conversations, or as much in them, as he may.
-func TestRoom(t *testing.T) {
+// TestStorageLimits has an owner with as many threads, or as much in them, as allowed.
+func TestStorageLimits(t *testing.T) {
 	t.Parallel()
 	limited := func(change func(*access.Limits)) func(*Config) {
 		return func(c *Config) {

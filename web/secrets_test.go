@@ -93,14 +93,14 @@ func TestSecretOpensCallsOnItsThread(t *testing.T) {
 	wantStatus(t, b.do(t, "POST", callsPath+"?takeover=1&thread_id="+key.Thread, sdpOffer, sdpType, as(ek)), 201)
 	wantError(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as(ek)), 404, "thread_not_found")
 
-	// It ends calls of its thread, and no other.
+	// It ends calls of its own thread only.
 	wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as("alice-token-of-tests")), 201)
 	id, _ := b.calls.Live("alice", other.Thread)
 	wantError(t, b.do(t, "POST", callsPath+"/"+id+"/hangup", "", as(ek)), 404, "call_not_found")
 	id, _ = b.calls.Live("alice", key.Thread)
 	wantStatus(t, b.do(t, "POST", callsPath+"/"+id+"/hangup", "", as(ek)), 200)
 
-	// It opens nothing else, on loopback without authentication neither.
+	// It opens nothing else, not even on loopback without authentication.
 	wantError(t, b.do(t, "GET", "/api/threads", "", as(ek)), 401, "invalid_api_key")
 	wantError(t, b.do(t, "POST", secretsPath, "{}", as(ek)), 401, "invalid_api_key")
 	wantError(t, b.do(t, "POST", "/api/session", `{"token":"`+ek+`"}`), 401, "invalid_api_key")
@@ -117,7 +117,7 @@ func TestSecretOnLoopback(t *testing.T) {
 	b := setup(t, nil)
 	ek := mint(t, b, "").Value
 	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)), 201)
-	// Other keys mean nothing here, but a client secret that is wrong is wrong.
+	// Other tokens do not matter here, but a wrong client secret is an error.
 	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as("sk-anything")), 201)
 	wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as("ek_wrong")), 401, "invalid_api_key")
 	wantError(t, b.do(t, "GET", "/api/threads", "", as(ek)), 401, "invalid_api_key")
@@ -131,12 +131,12 @@ func TestSecretWithoutThreadStaysOnTheOneItMade(t *testing.T) {
 	wantError(t, b.do(t, "POST", callsPath+"?thread_id="+other.Thread, sdpOffer, sdpType, as(ek)), 404, "thread_not_found")
 	wantError(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as(ek)), 404, "call_not_found")
 
-	// A call that fails binds to nothing.
+	// A call that fails binds the secret to nothing.
 	b.calls.failWith(&bridge.Error{Code: bridge.CodeNoOpus, Message: "m"})
 	wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)), 400, "no_opus")
 	b.calls.failWith(nil)
 
-	// Of two first calls at once, the second finds the thread of the first.
+	// When two first calls come at once, the second finds the thread of the first.
 	b.calls.entered, b.calls.hold = make(chan struct{}, 2), make(chan struct{})
 	answers := make(chan *answer, 2)
 	for range 2 {
@@ -152,7 +152,7 @@ func TestSecretWithoutThreadStaysOnTheOneItMade(t *testing.T) {
 	}
 }
 
-// TestFixedSession has an application's server that mints a secret with a session.
+// TestFixedSession has an application's server mint a secret with a session.
 func TestFixedSession(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)

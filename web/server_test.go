@@ -60,11 +60,11 @@ func TestTools(t *testing.T) {
 	held := []HeldTool{{namedTool("s__b").Definition(), "changed"}, {namedTool("s__c").Definition(), "new"}}
 	got := withHeld([]toolAnswer{{Name: "s__b", Server: "other"}, {Name: "s__b", Server: "s"}}, ToolServer{Name: "s", Held: held})
 	if len(got) != 3 || got[0].State != "" || got[1].Why != "changed" || !*got[1].Offered || got[2].Name != "s__c" || got[2].State != "held" || *got[2].Offered || got[2].Why != "new" {
-		t.Errorf("held tools are %+v", got)
+		t.Errorf("tools that need approval are %+v", got)
 	}
 	if got := setup(t, func(c *Config) { c.ToolServers = func() []ToolServer { return []ToolServer{{Name: "s", Held: held}} } }).do(t, "GET", "/api/tools", "").body; !strings.Contains(got,
 		`"name":"s__c","description":"d","parameters":{"type":"object"},"executor":"mcp","server":"s","state":"held","offered":false,"why":"new"}`) || !strings.Contains(got, `"servers":[{"name":"s","connected":false,"tools":0}]`) {
-		t.Errorf("with held tools: %s", got)
+		t.Errorf("with tools that need approval: %s", got)
 	}
 	if got := setup(t, nil).do(t, "GET", "/api/tools", "").body; got != `{"tools":[]}`+"\n" {
 		t.Errorf("without tools: %s", got)
@@ -113,7 +113,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if strings.Contains(body, "made-up") || strings.Contains(body, "BREW") || strings.Contains(body, "some-thread") {
-		t.Error("what strangers ask for makes metrics")
+		t.Error("requests of strangers create metrics")
 	}
 }
 
@@ -136,7 +136,7 @@ func TestNewChecksItsConfig(t *testing.T) {
 	}
 }
 
-// panicky is a store that has a defect.
+// panicky is a store with a defect.
 type panicky struct{ store }
 
 func (panicky) Threads(context.Context, string, persistence.ThreadFilter) ([]persistence.Thread, string, error) {
@@ -236,8 +236,7 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 	}
 }
 
-// A call that takes longer to set up than a body may take to come is not ended
-// by that.
+// A call whose set-up takes longer than its body may take to arrive is not cut off.
 func TestBodyTimeLimitEndsWithTheBody(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -256,7 +255,7 @@ func TestBodyTimeLimitEndsWithTheBody(t *testing.T) {
 		status <- res.StatusCode
 	}()
 	<-b.calls.entered
-	<-time.After(2 * b.pipeline.bodyTimeout) // the limit itself is what is waited for
+	<-time.After(2 * b.pipeline.bodyTimeout) // waits for the real limit, which is short
 	close(b.calls.hold)
 	if got := <-status; got != 201 {
 		t.Errorf("status %d", got)

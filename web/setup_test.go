@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeCalls stands in for the bridge: it makes threads in the real store and
-// keeps what it was asked for.
+// fakeCalls stands in for the bridge: it makes threads in the real store and records the
+// requests.
 type fakeCalls struct {
 	store *persistence.Store
 
@@ -38,8 +38,8 @@ type fakeCalls struct {
 	forgot  []string
 	live    map[string]string // owner/thread → call
 	fail    error
-	entered chan struct{} // told when Start begins, if not nil
-	hold    chan struct{} // Start waits for it, if not nil
+	entered chan struct{} // if not nil, gets a value when Start begins
+	hold    chan struct{} // if not nil, Start waits for it
 	next    int
 }
 
@@ -123,10 +123,10 @@ func (f *fakeCalls) Forget(_ context.Context, key persistence.Key) error {
 	return nil
 }
 
-// Decided does nothing: no call of these asks.
+// Decided does nothing: these calls never ask.
 func (f *fakeCalls) Decided(persistence.Key, string) {}
 
-// Say saves the text, as the bridge does for a call that lives.
+// Say saves the text, as the bridge does for a live call.
 func (f *fakeCalls) Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error) {
 	if _, ok := f.Live(owner, threadID); !ok {
 		return persistence.Message{}, &bridge.Error{Code: bridge.CodeNoCall, Message: "There is no live call on this thread."}
@@ -156,7 +156,7 @@ func (f *fakeCalls) failWith(err error) {
 	f.fail = err
 }
 
-// clock is a clock that tests move.
+// clock is a clock that tests can move.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time
@@ -174,7 +174,7 @@ func (c *clock) advance(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// logBuffer keeps the log so that tests can look for what must not be in it.
+// logBuffer keeps the log, so that tests can check what must not be in it.
 type logBuffer struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -209,15 +209,14 @@ var testPage = fstest.MapFS{
 	"favicon.svg":   {Data: []byte("<svg/>")},
 }
 
-// setup makes a server on loopback with one local user, a real SQLite store, fake
-// calls and real text turns by the simulator; change, if not nil, changes its
-// configuration.
+// setup makes a server on loopback with one local user, a real SQLite store, fake calls
+// and real text turns with the simulator; change, if not nil, modifies its configuration.
 func setup(t *testing.T, change func(*Config)) *bundle {
 	t.Helper()
 	return setupChat(t, chat.Config{Providers: []llm.Provider{simulator.New(simulator.Config{})}}, change)
 }
 
-// setupChat is setup with text turns of its own.
+// setupChat is setup with the given configuration of text turns.
 func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	t.Helper()
 	db, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{})
@@ -258,7 +257,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	return b
 }
 
-// neighbour makes a second server on the same database, as another machine has one.
+// neighbour makes a second server on the same database, as on another machine.
 func (b *bundle) neighbour(t *testing.T, change func(*Config)) *bundle {
 	t.Helper()
 	other, cfg := *b, b.cfg
@@ -306,7 +305,7 @@ func startQueue(t *testing.T, q *queue.Queue, turns queue.Turns) {
 	})
 }
 
-// noVoice speaks into no call.
+// noVoice never speaks into a call.
 type noVoice struct{}
 
 func (noVoice) Call(persistence.Key) (string, bool) { return "", false }
@@ -333,7 +332,7 @@ func host(name string) option { return func(r *http.Request) { r.Host = name } }
 
 func from(address string) option { return func(r *http.Request) { r.RemoteAddr = address } }
 
-// do sends a request straight to the handler. A body that begins with { is JSON.
+// do sends a request directly to the handler. A body that begins with { is sent as JSON.
 func (b *bundle) do(t *testing.T, method, target, body string, options ...option) *answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
@@ -350,7 +349,7 @@ func (b *bundle) do(t *testing.T, method, target, body string, options ...option
 	return &answer{StatusCode: w.Code, Header: w.Header(), body: w.Body.String()}
 }
 
-// answer is what the handler answered.
+// answer is the handler's response.
 type answer struct {
 	StatusCode int
 	Header     http.Header
@@ -373,7 +372,7 @@ func wantStatus(t *testing.T, r *answer, want int) {
 	}
 }
 
-// wantError checks the status and the code of an error in the form of its route.
+// wantError checks the status and the code of an error in the form that its route uses.
 func wantError(t *testing.T, r *answer, status int, code string) {
 	t.Helper()
 	body := r.body
@@ -382,13 +381,13 @@ func wantError(t *testing.T, r *answer, status int, code string) {
 		Message string          `json:"message"`
 	}
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
-		t.Fatalf("status %d with body %q is no error", r.StatusCode, body)
+		t.Fatalf("status %d with body %q is not an error", r.StatusCode, body)
 	}
 	var plain string
 	var nested openAIError
 	if json.Unmarshal(got.Error, &plain) != nil {
 		if err := json.Unmarshal(got.Error, &nested); err != nil || nested.Type == "" || nested.Message == "" {
-			t.Fatalf("body %q is no error", body)
+			t.Fatalf("body %q is not an error", body)
 		}
 		plain = nested.Code
 	} else if got.Message == "" {

@@ -28,7 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files in testdata anew")
 
-// streamEvent is one server-sent event as it was read back.
+// streamEvent is one server-sent event as it was parsed.
 type streamEvent struct {
 	id   string
 	data string
@@ -36,7 +36,7 @@ type streamEvent struct {
 	body map[string]any
 }
 
-// parseStream reads a whole stream, which must end as the protocol has it.
+// parseStream reads a whole stream, which must end as the protocol says.
 func parseStream(t *testing.T, body string) []streamEvent {
 	t.Helper()
 	var out []streamEvent
@@ -51,7 +51,7 @@ func parseStream(t *testing.T, body string) []streamEvent {
 	return out[:len(out)-1]
 }
 
-// parseEvent reads the lines of one event; none is in a comment.
+// parseEvent reads the lines of one event; a comment contains none.
 func parseEvent(t *testing.T, block string) (streamEvent, bool) {
 	t.Helper()
 	var e streamEvent
@@ -59,7 +59,7 @@ func parseEvent(t *testing.T, block string) (streamEvent, bool) {
 		switch key, value, ok := strings.Cut(line, ": "); {
 		case strings.HasPrefix(line, ":"):
 			return e, false
-		case line == "id": // the client forgets the one that it has
+		case line == "id": // makes the client forget the id it has
 		case ok && key == "id":
 			e.id = value
 		case ok && key == "data" && e.data == "":
@@ -85,7 +85,7 @@ func kinds(events []streamEvent) string {
 	return strings.Join(out, " ")
 }
 
-// oneTool is a server's tool with one end.
+// oneTool is a server tool with one fixed result.
 type oneTool struct {
 	name   string
 	result toolkit.Result
@@ -103,7 +103,7 @@ func (o oneTool) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, er
 	}
 }
 
-// streamTools are a tool of the program, one of an MCP server, and one that fails.
+// streamTools are a built-in tool, one of an MCP server, and one that fails.
 func streamTools(t *testing.T) func(context.Context, string, string) (*toolkit.Registry, error) {
 	t.Helper()
 	r := toolkit.NewRegistry()
@@ -159,7 +159,7 @@ func follow(t *testing.T, server *httptest.Server, method, path, body string, he
 	return &follower{t: t, r: r, in: bufio.NewReader(r.Body), stop: cancel}
 }
 
-// until reads up to the first event of a kind, and returns it.
+// until reads up to the first event of a kind and returns it.
 func (f *follower) until(kind string) streamEvent {
 	f.t.Helper()
 	for block := ""; ; {
@@ -191,15 +191,15 @@ func (f *follower) rest() string {
 	return f.read.String()
 }
 
-// transcript is what a golden file holds: a stream and the thread as it is read
+// transcript is the content of a golden file: a stream and the thread as it is read
 // afterwards.
 type transcript struct {
 	Stream   string            `json:"stream"`
 	Messages []json.RawMessage `json:"messages"`
 }
 
-// TestStreams holds the streams to the files that the page's tests read with the
-// AI SDK's own reader.
+// TestStreams compares the streams with the golden files, which the page's tests read with
+// the AI SDK's own reader.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -241,7 +241,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// compare holds a stream and a thread to their file.
+// compare compares a stream and a thread with their golden file.
 func compare(t *testing.T, name, stream, page string) {
 	t.Helper()
 	var read struct{ Messages []json.RawMessage }
@@ -267,7 +267,7 @@ func compare(t *testing.T, name, stream, page string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the stream or the thread is not that of %s (-update writes it):\n%s", file, got)
+		t.Errorf("the stream or the thread differs from %s (-update writes it):\n%s", file, got)
 	}
 }
 
@@ -280,7 +280,7 @@ var (
 	latencies  = regexp.MustCompile(`(?s)latency_ms\\?": ?\{.*?\}`)
 )
 
-// steady replaces what is another in every run.
+// steady replaces what differs from run to run.
 func steady(text string) string {
 	ids := map[string]string{}
 	for _, kind := range []*regexp.Regexp{anyID, anyNonce} {
@@ -308,7 +308,7 @@ func TestResume(t *testing.T) {
 
 	first := follow(t, server, "POST", messagesPath(key), `{"content":"hello"}`)
 	at := first.until("text-delta")
-	first.stop() // the client goes away; the turn goes on
+	first.stop() // the client goes away; the turn continues
 	turnID, index, ok := strings.Cut(at.id, ":")
 	if !ok || turnID == "" {
 		t.Fatalf("id %q", at.id)
@@ -328,7 +328,8 @@ func TestResume(t *testing.T) {
 			t.Errorf("%s: the stream goes on with %s", name, got)
 		}
 	}
-	// It has ended: nothing runs, but who says where he was hears the rest.
+	// The turn has ended: nothing is running, but a client that names its position gets the
+	// rest.
 	wantStatus(t, b.do(t, "GET", stream, ""), 204)
 	r := b.do(t, "GET", stream+"?after="+index, "")
 	if got := kinds(parseStream(t, r.body)); r.StatusCode != http.StatusOK || got != after {
@@ -381,7 +382,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	wantStatus(t, b.do(t, "GET", "/api/threads/"+key.Thread+"/stream", ""), 204)
 }
 
-func TestWhatAcceptsAStream(t *testing.T) {
+func TestAcceptsAStream(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	key := b.thread(t, access.LocalOwner)

@@ -28,7 +28,7 @@ func (b *bundle) textSession(t *testing.T, body string) string {
 	return "/text/session/" + got.Session.ID
 }
 
-// lines are the messages of a session as a test reads them.
+// lines returns a session's messages in the form that tests compare.
 func lines(s *chat.Session) []string {
 	var out []string
 	for _, m := range s.Messages {
@@ -91,7 +91,7 @@ func TestTextSession(t *testing.T) {
 	if strings.Contains(r.body, `"result"`) {
 		t.Errorf("tool-output has a result: %s", r.body)
 	}
-	// All or nothing: c1 comes with one that is unknown, and one that is answered.
+	// All or nothing: c1 comes with an unknown call, and with an answered one.
 	r = b.do(t, "POST", outputs, `{"toolOutputs":[{"callId":"c1","output":1},{"callId":"c9","output":1}]}`)
 	wantError(t, r, 400, "unknown_call")
 	if !strings.Contains(r.body, "c9") || !strings.Contains(r.body, `"success":false`) {
@@ -113,7 +113,7 @@ func TestTextSession(t *testing.T) {
 	if got := provider.heard(); got != "weather c1: {\"sky\":\"blue\",\"degrees\":30}\nweather c2: rain, \"cold\"" {
 		t.Errorf("the model heard %s", got)
 	}
-	// The same thread at the other door.
+	// The same thread through the other API.
 	wantStatus(t, b.do(t, "GET", strings.Replace(path, "/text/session/", "/api/threads/", 1)+"/messages", ""), 200)
 
 	wantStatus(t, b.do(t, "DELETE", path, ""), 200)
@@ -219,7 +219,7 @@ func TestSessionBodiesAreChecked(t *testing.T) {
 	wantStatus(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":null}]}`), 200)
 }
 
-// TestBareBodies has clients that send a text or a list without a name around it.
+// TestBareBodies has clients that send a bare string or list.
 func TestBareBodies(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

@@ -30,8 +30,8 @@ func TestThreads(t *testing.T) {
 	if got := decode[persistence.Thread](t, r); got.Title != "new" || got.ID != made.ID {
 		t.Errorf("renamed to %+v", got)
 	}
-	wantStatus(t, b.do(t, "PATCH", one, `{"title":""}`), 200) // a title can be taken away
-	wantStatus(t, b.do(t, "POST", "/api/threads", ""), 201)   // and need not be given
+	wantStatus(t, b.do(t, "PATCH", one, `{"title":""}`), 200) // a title can be removed
+	wantStatus(t, b.do(t, "POST", "/api/threads", ""), 201)   // and is optional
 
 	b.say(t, persistence.Key{Owner: access.LocalOwner, Thread: made.ID}, "hello")
 	r = b.do(t, "POST", one+"/reset", "")

@@ -15,8 +15,8 @@ import (
 	"voicebridge/web/uistream"
 )
 
-// scriptedChat has a provider that gives the answers one after the other, the last
-// one again and again.
+// scriptedChat has a provider that gives the answers one after the other, and then repeats
+// the last one.
 func scriptedChat(answers ...scripted) (chat.Config, *script) {
 	s := &script{answers: answers}
 	return chat.Config{Providers: []llm.Provider{s}, NoTitles: true, Attempts: 1}, s
@@ -51,7 +51,7 @@ func TestPostMessage(t *testing.T) {
 		got.Message.Metadata.Status != persistence.StatusCompleted || got.FinishReason != chat.FinishStop || got.TurnID == "" {
 		t.Errorf("answer %+v", got)
 	}
-	// The next turn knows this one.
+	// The next turn sees this one.
 	r = b.do(t, "POST", messagesPath(key), `{"content":"do you remember?"}`)
 	if got := decode[turnAnswer](t, r); !strings.Contains(got.Message.Text(), "hello there") {
 		t.Errorf("answer %q", got.Message.Text())
@@ -68,7 +68,7 @@ func TestPostMessageRefuses(t *testing.T) {
 		code   string
 	}{
 		"nothing":            {"", 415, "unsupported_media_type"},
-		"no object":          {"{", 400, "invalid_json"},
+		"not an object":      {"{", 400, "invalid_json"},
 		"no content":         {"{}", 400, "empty_content"},
 		"blank":              {`{"content":" \n\t"}`, 400, "empty_content"},
 		"null":               {`{"content":null}`, 400, "empty_content"},
@@ -190,7 +190,7 @@ func TestInterrupt(t *testing.T) {
 	if got := b.do(t, "POST", path, ""); got.StatusCode != http.StatusOK || strings.TrimSpace(got.body) != `{"interrupted":true}` {
 		t.Errorf("a running turn answers %d %s", got.StatusCode, got.body)
 	}
-	// What was said is saved, and the next message is welcome.
+	// What was said is saved, and the next message is accepted.
 	saved := b.messages(t, key)
 	if m := saved[len(saved)-1]; m.Metadata.Status != persistence.StatusInterrupted || m.Text() != "Once upon" {
 		t.Errorf("saved %+v", m)
@@ -207,7 +207,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	wantStatus(t, b.do(t, "POST", "/api/threads/"+key.Thread+"/reset", ""), http.StatusOK)
 	if got := strings.Join(b.calls.forgot, " "); got != access.LocalOwner+"/"+key.Thread {
-		t.Errorf("the calls that start afresh are %s", got)
+		t.Errorf("the calls that forgot are %s", got)
 	}
 }
 
@@ -288,8 +288,8 @@ func TestTypingInACallOfAnotherProcess(t *testing.T) {
 	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 409, "call_active")
 }
 
-// TestSessionsGiveWayToACall has a live call of this process and one of another,
-// beside which no text session answers. What a caller's tool gave is still kept.
+// TestSessionsGiveWayToACall has a live call of this process and one of another: meanwhile
+// no text session answers. A tool output from the client is still saved.
 func TestSessionsGiveWayToACall(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(*testing.T, *bundle, persistence.Key) (end func()){

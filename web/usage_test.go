@@ -10,7 +10,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// took saves a response of so many tokens.
+// took saves a response with the given token counts.
 func (b *bundle) took(t *testing.T, key persistence.Key, id string, at time.Time, tokens int64, cost *float64) {
 	t.Helper()
 	err := b.db.SaveResponse(t.Context(), key, persistence.ResponseRecord{

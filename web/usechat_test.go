@@ -17,7 +17,7 @@ func uiSaid(id, text string) string {
 		`{"id":%q,"role":"user","parts":[{"type":"text","text":%q}]}],"trigger":"submit-message"}`, id, text)
 }
 
-// TestUseChat sends what useChat sends by itself, and has an answer made again.
+// TestUseChat sends what useChat sends by itself, and has an answer regenerated.
 func TestUseChat(t *testing.T) {
 	t.Parallel()
 	cfg, script := scriptedChat(words("One."), words("Two."), words("Three."))
@@ -32,12 +32,12 @@ func TestUseChat(t *testing.T) {
 	if len(saved) != 2 || saved[0].ID != "mine" || saved[0].Text() != "hello" {
 		t.Fatalf("saved %+v", saved)
 	}
-	// The answer is made again: by its id, and without one.
+	// The answer is regenerated: by its id, and without one.
 	for _, id := range []string{saved[1].ID, ""} {
 		body := fmt.Sprintf(`{"id":"chat-1","messages":[{"id":"mine","role":"user","parts":[{"type":"text","text":"hello"}]}],"trigger":"regenerate-message","messageId":%q}`, id)
 		wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
 	}
-	// The same request once more says nothing twice.
+	// The same request again does not repeat the message.
 	wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("mine", "hello")), 200)
 	wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("next", "and?")), 200)
 	var got []string
@@ -54,7 +54,7 @@ func TestUseChat(t *testing.T) {
 	if len(last) != 3 || last[1].Content != "Three." {
 		t.Errorf("the model reads %+v", last)
 	}
-	// The id of another thread's message is not taken.
+	// The id of another thread's message is refused.
 	other := b.thread(t, access.LocalOwner)
 	wantStatus(t, b.do(t, "POST", messagesPath(other), uiSaid("mine", "hello")), 200)
 	if m := b.messages(t, other)[0]; m.ID == "mine" || m.Text() != "hello" {
@@ -62,7 +62,7 @@ func TestUseChat(t *testing.T) {
 	}
 }
 
-// TestUseChatStops goes away in the middle of an answer: the turn ends.
+// TestUseChatStops disconnects in the middle of an answer: the turn ends.
 func TestUseChatStops(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("One.", nil))
@@ -78,7 +78,7 @@ func TestUseChatStops(t *testing.T) {
 	}
 }
 
-// questions gives the ids of the approvals that a stream asks for, by tool call.
+// questions returns the ids of the approvals that a stream asks for, by tool call.
 func questions(events []streamEvent) map[any]any {
 	ids := map[any]any{}
 	for _, e := range events {
@@ -89,7 +89,7 @@ func questions(events []streamEvent) map[any]any {
 	return ids
 }
 
-// TestUseChatApproves asks for approvals in the states of the AI SDK's parts.
+// TestUseChatApproves asks for approvals with the AI SDK's part states.
 func TestUseChatApproves(t *testing.T) {
 	t.Parallel()
 	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`, "c2", "broken", `{}`), words("Done."))
@@ -98,7 +98,7 @@ func TestUseChatApproves(t *testing.T) {
 	r := b.do(t, "POST", path, uiSaid("mine", "hello"))
 	wantStatus(t, r, 200)
 	events := parseStream(t, r.body)
-	// The second call may be told before or after the question about the first.
+	// The second call may be announced before or after the request to approve the first.
 	if got := strings.Fields(kinds(events)); strings.Join(slices.Sorted(slices.Values(got)), " ") !=
 		"finish finish-step start start-step tool-approval-request tool-approval-request tool-input-available tool-input-available" {
 		t.Fatalf("the stream is %s", got)
@@ -124,7 +124,7 @@ func TestUseChatApproves(t *testing.T) {
 	}
 }
 
-// TestPostImages sends images of the thread with a text, and without one.
+// TestPostImages sends images of the thread with and without a text.
 func TestPostImages(t *testing.T) {
 	t.Parallel()
 	cfg, script := scriptedChat(words("A dot."))
@@ -165,7 +165,7 @@ func TestUseChatRefuses(t *testing.T) {
 		code        string
 	}{
 		"no messages":       {"", `{"messages":[]}`, 400, "empty_content"},
-		"no list":           {"", `{"messages":{}}`, 400, "invalid_value"},
+		"not a list":        {"", `{"messages":{}}`, 400, "invalid_value"},
 		"odd parts":         {"", message("user", `{"a":1}`), 400, "invalid_value"},
 		"no parts":          {"", message("user", `[]`), 400, "empty_content"},
 		"an image":          {"", message("user", `[{"type":"file","mediaType":"image/tiff","url":"data:,"}]`), 400, "invalid_value"},

@@ -41,7 +41,7 @@ func (s suite) eraseMany(t *testing.T) {
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
 }
 
-// isEmpty is true as long as there are neither threads nor anything they consist of.
+// isEmpty counts the threads and everything that they consist of: 0 once all is erased.
 const isEmpty = `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) + (SELECT count(*) FROM tool_calls)
 	+ (SELECT count(*) FROM responses) + (SELECT count(*) FROM images) + (SELECT count(*) FROM calls) AS n`
 

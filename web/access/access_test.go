@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is a clock that tests move.
+// clock is a clock that tests can move.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time

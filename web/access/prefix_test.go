@@ -14,7 +14,7 @@ func TestPrefix(t *testing.T) {
 		{"127.0.0.1:9", "/voice", "/voice"},
 		{"[::1]:9", "/a/b-c.d", "/a/b-c.d"},
 		{"10.1.2.3:9", "/voice", "/voice"},
-		{"192.0.2.1:9", "/voice", ""}, // nobody's proxy
+		{"192.0.2.1:9", "/voice", ""}, // not a proxy of ours
 		{"nonsense", "/voice", ""},
 		{"127.0.0.1:9", "", ""},
 		{"127.0.0.1:9", "/", ""},

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAToolOfTheSessionsOwnKeepsItsName(t *testing.T) {
+func TestSessionsOwnToolKeepsItsName(t *testing.T) {
 	t.Parallel()
 	own := `[{"name":"agent_spawn","description":"own","parameters":{"type":"object"}}]`
 	for _, query := range []string{"", agentToolkit} {
@@ -37,7 +37,7 @@ func TestAToolOfTheSessionsOwnKeepsItsName(t *testing.T) {
 	}
 }
 
-// coordinator runs text turns of the simulator on a store until the test ends.
+// coordinator runs text turns with the simulator on a store until the test ends.
 func coordinator(t *testing.T) (*chat.Coordinator, persistence.Key) {
 	t.Helper()
 	db, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{})
@@ -64,9 +64,9 @@ func coordinator(t *testing.T) (*chat.Coordinator, persistence.Key) {
 	return c, persistence.Key{Owner: "alice", Thread: thread.ID}
 }
 
-// TestAnAppIsLostBeforeTheLastPartial has a turn whose end is known just when
-// nothing can be told any more: the app that comes back is told all of it.
-func TestAnAppIsLostBeforeTheLastPartial(t *testing.T) {
+// TestAppIsLostBeforeTheLastPartial has a turn end just when nothing can be sent any more:
+// the app gets all of it when it comes back.
+func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 	t.Parallel()
 	texts, key := coordinator(t)
 	d := New(Config{
@@ -108,7 +108,7 @@ func TestAnAppIsLostBeforeTheLastPartial(t *testing.T) {
 	told := newTurn(begun, first.state("thinking"), first.message("user", "hi"))
 	told.done = len(told.facts)
 	for e, err := range begun.Events(ctx, 0) {
-		// What cannot be written now is told to the app that comes back.
+		// What cannot be written now is sent when the app comes back.
 		_ = first.apply(ctx, told, turnStep{e, err})
 	}
 	d.sessions.mu.Lock()
@@ -131,15 +131,15 @@ func TestAnAppIsLostBeforeTheLastPartial(t *testing.T) {
 	}
 	want := []string{typePartial, typeFinal, typeToolCall, typeToolCall, typeToolCall, typeToolCall}
 	if diff := cmp.Diff(want, types); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	if err := second.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestTurnsAreCounted counts a turn from its beginning to its end, and one that does not
-// begin not at all.
+// TestTurnsAreCounted counts a turn from its beginning to its end, and does not count one
+// that cannot begin.
 func TestTurnsAreCounted(t *testing.T) {
 	t.Parallel()
 	texts, key := coordinator(t)
@@ -171,6 +171,6 @@ func TestTurnsAreCounted(t *testing.T) {
 		t.Errorf("transcript() = %v", err)
 	}
 	if total := <-counted + <-counted; total != 0 {
-		t.Errorf("%d turns are counted that did not begin", total)
+		t.Errorf("%d turns are counted that never began", total)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"voicebridge/web/input"
 )
 
-// FuzzEnvelope reads what an app may send.
+// FuzzEnvelope reads whatever an app may send.
 func FuzzEnvelope(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"1","type":"transcript.final","sessionId":"s","payload":{"text":"hi"}}`,
@@ -23,7 +23,7 @@ func FuzzEnvelope(f *testing.F) {
 			return
 		}
 		if in.Type == "" {
-			t.Error("an envelope without a type is taken")
+			t.Error("an envelope without a type is accepted")
 		}
 		var said textPayload
 		_ = input.Part("payload", in.Payload, &said)
