@@ -13,7 +13,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// asked is the question on the data channel.
+// asked is the approval request on the data channel.
 type asked struct {
 	ToolCallID string `json:"tool_call_id"`
 	Nonce      string
@@ -27,8 +27,8 @@ func (c *browser) asked() (q asked) {
 	return q
 }
 
-// TestApprovalIsARow asks four times. The answers come by the data channel, by the
-// database of another process, by the database and Decided, and not at all.
+// TestApprovalIsARow asks four times. The answers arrive on the data channel, through the
+// database of another process, through the database and Decided, and not at all.
 func TestApprovalIsARow(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
@@ -98,7 +98,7 @@ func TestApprovalIsARow(t *testing.T) {
 	})
 }
 
-// approvalOf reads the question about a tool call.
+// approvalOf reads the approval of a tool call.
 func (b *bench) approvalOf(key persistence.Key, toolCallID string) (a persistence.Approval) {
 	b.t.Helper()
 	err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {

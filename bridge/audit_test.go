@@ -18,7 +18,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// auditLog keeps what a call saves and publishes.
+// auditLog records what a call saves and publishes.
 type auditLog struct {
 	mu   sync.Mutex
 	rows map[string]persistence.ToolCall // the last of each, by the model's id
@@ -60,7 +60,7 @@ func (l *auditLog) Publish(_ context.Context, _ persistence.Key, e persistence.E
 	fmt.Fprintf(&l.text, "%s %s\n", e.Type, e.Data)
 }
 
-// auditTool ends as a test wants it.
+// auditTool ends the way a test wants.
 type auditTool struct {
 	name string
 	run  func(ctx context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool)
@@ -95,13 +95,13 @@ func auditTools() []auditTool {
 	}
 }
 
-// auditCall is a call of the model as the upstream tells it.
+// auditCall is the upstream's event about a function call of the model.
 func auditCall(id, name, arguments string) string {
 	text, _ := json.Marshal(arguments)
 	return fmt.Sprintf(`{"type":"response.output_item.done","response_id":"r1","item":{"id":"i%[1]s","type":"function_call","status":"completed","call_id":%[1]q,"name":%[2]q,"arguments":%[3]s}}`, id, name, text)
 }
 
-// nonceOf is the nonce of the question about a call.
+// nonceOf returns the nonce of the approval request about a call.
 func (b *bubble) nonceOf(id string) string {
 	b.t.Helper()
 	b.browser.mu.Lock()
@@ -120,8 +120,8 @@ func (b *bubble) nonceOf(id string) string {
 	return ""
 }
 
-// TestEveryCallHasARow has calls that end in every way there is. Each leaves one
-// row with its end, and no secret is kept or shown.
+// TestEveryCallHasARow has calls that end in every possible way. Each leaves one row with
+// its end, and no secret is saved or shown.
 func TestEveryCallHasARow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestEveryCallHasARow(t *testing.T) {
 			{"panics", "panics", `{}`},
 			{"late", "waits", `{}`},
 			{"malformed", "echo", `{"token":"hush","n":`},
-			{"no object", "echo", `["secret"]`},
+			{"not an object", "echo", `["secret"]`},
 			{"unknown", "no_such_tool", `{"password":"hush"}`},
 			{"empty", "", ``},
 			{"denied", "create_line_chart", `{"title":"x"}`},
@@ -159,12 +159,12 @@ func TestEveryCallHasARow(t *testing.T) {
 		b.call.post(session.BrowserEvent{Gen: 1, Data: fmt.Appendf(nil, `{"type":"bridge.tool.deny","tool_call_id":"denied","nonce":%q}`, b.nonceOf("denied"))})
 		b.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"bridge.tool.cancel","tool_call_id":"cancelled"}`)})
 		b.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":"client","output":"{\"cookie\":\"hush\"}"}}`)})
-		time.Sleep(2 * time.Minute) // virtual: what has a limit is over
+		time.Sleep(2 * time.Minute) // virtual: every time limit has passed
 		b.upEvent(auditCall("hung up", "waits_long", `{}`))
 		b.upEvent(`{"type":"input_audio_buffer.committed","item_id":"u1","previous_item_id":null}`)
 		synctest.Wait()
 		b.call.stop(EndHangup)
-		b.upEvent(auditCall("too late", "echo", `{"secret":"hush"}`)) // while the last words are waited for
+		b.upEvent(auditCall("too late", "echo", `{"secret":"hush"}`)) // while the call waits for the last words
 		b.end(EndHangup)
 
 		const ended, refused = "The call ended before the tool did.", "The user refused this tool call."
@@ -174,7 +174,7 @@ func TestEveryCallHasARow(t *testing.T) {
 			"panics":        "mcp box failed the tool broke down",
 			"late":          "mcp box failed the tool timed out after 30s",
 			"malformed":     "mcp box failed the arguments are not valid JSON",
-			"no object":     "mcp box failed the arguments must be a JSON object",
+			"not an object": "mcp box failed the arguments must be a JSON object",
 			"unknown":       `app  failed there is no tool named "no_such_tool"`,
 			"empty":         `app  failed there is no tool named ""`,
 			"denied":        "app  failed " + refused,
@@ -213,13 +213,13 @@ func TestEveryCallHasARow(t *testing.T) {
 	})
 }
 
-// wantNoSecret looks for secrets in all that is kept, and in what the browser is
-// told beside the upstream's own events.
+// wantNoSecret looks for secrets in everything saved, and in what the browser is sent
+// beside the upstream's own events.
 func (b *bubble) wantNoSecret(log *auditLog) {
 	b.t.Helper()
 	for line := range strings.Lines(log.text.String()) {
 		if i := strings.Index(line, "hush"); i >= 0 {
-			b.t.Errorf("a secret is kept or published: %.300s", line[max(0, i-150):])
+			b.t.Errorf("a secret is saved or published: %.300s", line[max(0, i-150):])
 		}
 	}
 	for _, sent := range b.browser.sent {

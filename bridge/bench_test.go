@@ -36,7 +36,7 @@ const (
 	owner       = "ada"
 )
 
-// bench is everything that a call needs, and the call's callers.
+// bench is everything that a call needs, and the callers.
 type bench struct {
 	t     *testing.T
 	ctx   context.Context
@@ -48,19 +48,19 @@ type bench struct {
 
 	mu   sync.Mutex
 	ends []bridge.EndReason
-	told map[persistence.Key]int // turns
+	told map[persistence.Key]int // turns reported
 }
 
 type benchConfig struct {
 	simulator simulator.Config
 	bridge    bridge.Config
 	browser   rtc.Config
-	// slow makes the database slow for what calls say, when that is set.
+	// slow, when set, makes the database slow for the changes of calls.
 	slow *slowStore
 }
 
-// slowStore is a database that takes longer for the changes of calls than they wait,
-// while it is slow.
+// slowStore is a database that, while slow is set, takes longer for the changes of calls
+// than they wait.
 type slowStore struct {
 	*persistence.Store
 	slow atomic.Bool
@@ -119,7 +119,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	}
 	timeout, slow := 300*time.Millisecond, time.Duration(0)
 	if cfg.slow == nil {
-		// A busy machine is not a slow database: what is saved late would be read too early.
+		// A busy machine is not a slow database: what is spooled would be read too early.
 		cfg.slow, timeout, slow = &slowStore{}, testTimeout, testTimeout
 	}
 	cfg.slow.Store = store
@@ -172,7 +172,7 @@ func chartTools(context.Context, string, string) (*toolkit.Registry, error) {
 	return r, nil
 }
 
-// browser is a caller: a Pion peer that offers, as a browser does.
+// browser is a caller: a Pion peer that makes the offer, as a browser does.
 type browser struct {
 	b    *bench
 	t    *testing.T
@@ -204,7 +204,7 @@ func (c *browser) signal() {
 	c.changed = make(chan struct{})
 }
 
-// offer makes a browser with its offer.
+// offer makes a browser and its offer.
 func (b *bench) offer() (*browser, string) {
 	b.t.Helper()
 	c := &browser{b: b, t: b.t, changed: make(chan struct{}), pumped: make(chan error, 1)}
@@ -287,14 +287,14 @@ func (c *browser) send(format string, args ...any) {
 	}
 }
 
-// say types a text and asks for the answer.
+// say types a text and asks for an answer.
 func (c *browser) say(text string) {
 	c.t.Helper()
 	c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, text)
 	c.send(`{"type":"response.create"}`)
 }
 
-// until waits until ok, which runs with c.mu held, is true.
+// until waits until ok, called with c.mu held, returns true.
 func (c *browser) until(what string, ok func() bool) {
 	c.t.Helper()
 	for {
@@ -315,8 +315,7 @@ func (c *browser) until(what string, ok func() bool) {
 	}
 }
 
-// wait waits for the next event that match accepts; those before it count as
-// seen.
+// wait waits for the next event that match accepts; those before it count as seen.
 func (c *browser) wait(what string, match func(realtime.Event) bool) (found realtime.Event) {
 	c.t.Helper()
 	c.until(what, func() bool {
@@ -332,8 +331,8 @@ func (c *browser) wait(what string, match func(realtime.Event) bool) (found real
 	return found
 }
 
-// played waits until this browser has played so many answers to their end. On a busy
-// machine an answer ends before or after what is told beside it.
+// played waits until this browser has played n answers to their end. On a busy machine an
+// answer may end before or after the events that come with it.
 func (c *browser) played(answers int) {
 	c.t.Helper()
 	c.until(fmt.Sprintf("end of answer %d", answers), func() bool {
@@ -398,7 +397,7 @@ func (c *browser) waitHeard(n int) {
 	c.until(fmt.Sprintf("packet %d of sound", n), func() bool { return c.heard >= n })
 }
 
-// speak sends the recorded question once, as a microphone does.
+// speak sends the recorded question once, as a microphone would.
 func (c *browser) speak() {
 	c.t.Helper()
 	frames, err := simulator.UserSpeech()
@@ -434,7 +433,7 @@ func (b *bench) session(n int) *simulator.Session {
 	return s
 }
 
-// key names the browser's thread.
+// key identifies the browser's thread.
 func (c *browser) key() persistence.Key { return persistence.Key{Owner: owner, Thread: c.ThreadID} }
 
 // messages reads the thread.
@@ -447,7 +446,7 @@ func (b *bench) messages(key persistence.Key) []persistence.Message {
 	return all
 }
 
-// script is the thread in one line a message.
+// script is the thread with one message per line.
 func (b *bench) script(key persistence.Key) string {
 	b.t.Helper()
 	var out strings.Builder

@@ -34,8 +34,8 @@ func (u *fakeUsage) UsageByDay(_ context.Context, owner string, first, last time
 	return []persistence.DayUsage{{CostUSD: new(u.usd / 2)}, {}, {CostUSD: new(u.usd / 2)}}, nil
 }
 
-// TestBudgetIsShared ends a call because of what its owner spends in others, also after
-// the database was away.
+// TestBudgetIsShared ends a call because of what its owner spends in other calls, even if
+// the database was away in between.
 func TestBudgetIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestBudgetIsShared(t *testing.T) {
 		time.Sleep(2 * budgetEvery)
 		synctest.Wait()
 		if b.call.ends.Load() {
-			t.Error("ended while nothing is known")
+			t.Error("ended while the owner's spending is unknown")
 		}
 		spent.set(5, nil)
 		b.end(EndBudget)

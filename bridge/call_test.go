@@ -22,7 +22,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// sqlite gives a store on an empty database.
+// sqlite returns a store on an empty database.
 func sqlite(t *testing.T) *persistence.Store {
 	t.Helper()
 	return persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
@@ -38,8 +38,8 @@ func (b *bench) hangUp(c *browser) {
 	}
 }
 
-// TestCall is the main job: a thread is spoken to and typed to, a chart is drawn,
-// and the next call knows what was said.
+// TestCall is the main scenario: the caller speaks and types on a thread, a chart is
+// drawn, and the next call knows what was said.
 func TestCall(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
@@ -69,7 +69,7 @@ func TestCall(t *testing.T) {
 		}
 		b.mu.Lock()
 		if b.told[c.key()] < 2 || b.ends[0] != bridge.EndHangup {
-			t.Errorf("%d turns told, ends %q", b.told[c.key()], b.ends)
+			t.Errorf("%d turns reported, ends %q", b.told[c.key()], b.ends)
 		}
 		b.mu.Unlock()
 
@@ -98,14 +98,14 @@ func TestCall(t *testing.T) {
 	})
 }
 
-// checkUpstream checks what the upstream was sent and in which order: the
-// history, one session.update, and only then the caller's audio.
+// checkUpstream checks what the upstream was sent and in which order: the history, one
+// session.update, and only then the caller's audio.
 func checkUpstream(t *testing.T, s *simulator.Session, history []string) {
 	t.Helper()
 	var got []string
 	updates := 0
 	for _, r := range s.Received() {
-		// The end of a call cancels an answer that may just have become whole.
+		// The end of a call cancels an answer that may just have been completed.
 		if r.Refused != "" && r.Refused != "response_cancel_not_active" {
 			t.Errorf("the upstream refused %s: %s", r.Event.Raw, r.Refused)
 		}
@@ -136,7 +136,7 @@ func checkUpstream(t *testing.T, s *simulator.Session, history []string) {
 	}
 }
 
-// checkHidden checks that the browser sees nothing of the server's.
+// checkHidden checks that the browser sees none of the server's settings.
 func checkHidden(t *testing.T, c *browser) {
 	t.Helper()
 	if log := c.log(); strings.Contains(log, "SECRET") || strings.Contains(log, `"parameters"`) {
@@ -152,7 +152,7 @@ func TestBargeIn(t *testing.T) {
 	c.next("bridge.ready")
 	c.say("Tell me a long story")
 	c.next(realtime.TypeOutputBufferStarted)
-	c.waitHeard(60) // more than a second of it
+	c.waitHeard(60) // more than a second of audio
 	c.speak()
 	c.next(realtime.TypeOutputBufferCleared)
 	c.next(realtime.TypeOutputBufferStopped)
@@ -199,7 +199,7 @@ func TestClientTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.send(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":%q,"output":"done"}}`, item.CallID)
-	c.send(`{"type":"response.create"}`) // as clients do; the bridge asks once
+	c.send(`{"type":"response.create"}`) // as clients do; the bridge sends only one
 	c.next(realtime.TypeOutputBufferStopped)
 	c.send(`{"type":"conversation.item.retrieve","item_id":%q}`, item.ID)
 	c.next(realtime.TypeItemRetrieved)
@@ -241,8 +241,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestCallAgainAtOnce does not wait for the call before it to be over: its last
-// words may still be on their way.
+// TestCallAgainAtOnce does not wait for the end of the call before: its last words may
+// still be on their way.
 func TestCallAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{
@@ -257,7 +257,7 @@ func TestCallAgainAtOnce(t *testing.T) {
 	if err := b.calls.Hangup(impatient, owner, first.CallID); !errors.Is(err, context.Canceled) {
 		t.Errorf("hang up without waiting: %v", err)
 	}
-	// What is asked of the call next is answered when it has taken the hang-up.
+	// The call answers a question asked next once it has processed the hang-up.
 	if _, err := b.calls.Interrupt(b.ctx, first.key()); err != nil {
 		t.Error(err)
 	}
@@ -268,8 +268,8 @@ func TestCallAgainAtOnce(t *testing.T) {
 	}
 }
 
-// TestTakeoverRace has several clients take a thread over at once: one call is
-// left, and every other one ended in order.
+// TestTakeoverRace has several clients take a thread over at once: one call is left, and
+// all others end properly.
 func TestTakeoverRace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
@@ -327,7 +327,7 @@ func isCode(err error, code bridge.Code) bool {
 	return ok && e.Code == code
 }
 
-// TestRefusedSetUp leaves nothing behind, whatever goes wrong.
+// TestRefusedSetUp leaves nothing behind, whatever fails.
 func TestRefusedSetUp(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -340,7 +340,7 @@ func TestRefusedSetUp(t *testing.T) {
 	}{
 		{name: "no SDP", offer: "hello", want: bridge.CodeBadSDP},
 		{name: "no Opus", offer: "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n", want: bridge.CodeNoOpus},
-		{name: "session that is none", start: bridge.Start{Session: json.RawMessage(`[]`)}, want: bridge.CodeBadSession},
+		{name: "session not an object", start: bridge.Start{Session: json.RawMessage(`[]`)}, want: bridge.CodeBadSession},
 		{name: "wrong type of session", start: bridge.Start{Session: json.RawMessage(`{"type":"transcription"}`)}, want: bridge.CodeBadSession},
 		{name: "401", faults: simulator.Faults{RefuseStatus: http.StatusUnauthorized}, want: bridge.CodeUpstreamRefused, status: 401},
 		{name: "429", faults: simulator.Faults{RefuseStatus: http.StatusTooManyRequests}, want: bridge.CodeUpstreamRefused, status: 429},
@@ -363,7 +363,7 @@ func TestRefusedSetUp(t *testing.T) {
 			if !ok || e.Code != tt.want || e.Status != tt.status || e.Message == "" {
 				t.Fatalf("error %#v", err)
 			}
-			// On a thread that is there the failure leaves no open call.
+			// On an existing thread the failure leaves no open call.
 			thread, err := b.store.CreateThread(b.ctx, owner, "")
 			if err != nil {
 				t.Fatal(err)
@@ -444,8 +444,8 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestLateAndOdd has an upstream that answers out of order, twice, late, and with
-// what nobody knows. The thread is the same.
+// TestLateAndOdd has an upstream that sends events out of order, twice, late, or unknown
+// ones. The thread is always the same.
 func TestLateAndOdd(t *testing.T) {
 	t.Parallel()
 	for name, faults := range map[string]simulator.Faults{
@@ -461,7 +461,7 @@ func TestLateAndOdd(t *testing.T) {
 			c.next("bridge.ready")
 			want := ""
 			if faults.RejectItems > 0 {
-				// Whoever asks for an answer all the same gets one.
+				// A client that asks for an answer regardless gets one.
 				c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"lost?"}]}}`)
 				c.next(realtime.TypeError)
 				want = "user text failed: lost?\n"
@@ -477,7 +477,7 @@ func TestLateAndOdd(t *testing.T) {
 	}
 }
 
-// TestManyCalls has calls side by side that do not disturb each other.
+// TestManyCalls has parallel calls that do not disturb each other.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})

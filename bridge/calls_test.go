@@ -13,8 +13,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// bareCalls are the calls of a process without the parts that make them. ends gets
-// the reason of each that is over.
+// bareCalls are the calls of a process without the parts that make them. ends gets the
+// reason of each call that ends.
 func bareCalls() (calls *Calls, ends chan EndReason) {
 	ends = make(chan EndReason, 1)
 	return &Calls{
@@ -24,7 +24,7 @@ func bareCalls() (calls *Calls, ends chan EndReason) {
 	}, ends
 }
 
-// TestCount counts a call from the moment on in which it is set up.
+// TestCount counts a call from the moment its set-up begins.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
@@ -45,8 +45,8 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestEndIsSavedLater has the database away when a call ends: the thread is free,
-// and the end is saved when the database is back, or given up with the process.
+// TestEndIsSavedLater has the database away when a call ends: the thread is free, and the
+// end is saved once the database is back, or given up when the process ends.
 func TestEndIsSavedLater(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -86,7 +86,7 @@ func TestEndIsSavedLater(t *testing.T) {
 	}
 }
 
-// TestSaveEnd saves a call that came to nothing, also when the database is away.
+// TestSaveEnd saves the end of a call whose set-up failed, even if the database is away.
 func TestSaveEnd(t *testing.T) {
 	t.Parallel()
 	want := []string{"call ended=false never_connected"}

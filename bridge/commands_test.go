@@ -8,8 +8,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// TestHostileCommands has another process ask for what is not to be had: each is an
-// answer or an error, and the call goes on.
+// TestHostileCommands has another process send invalid commands: each gets an answer or an
+// error, and the call goes on.
 func TestHostileCommands(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
@@ -34,10 +34,10 @@ func TestHostileCommands(t *testing.T) {
 		"a stranger takes over":       {"bert", commandTakeOver, `{"call_id":"call-1"}`, missing},
 		"a stranger connects":         {"bert", commandReconnect, `{"call_id":"call-1","offer":"v=0"}`, `"code":"bad_sdp"`},
 		"another call":                {"ada", commandHangup, `{"call_id":"call-2"}`, missing},
-		"an offer that is none":       {"ada", commandReconnect, `{"call_id":"call-1","offer":"\u0000"}`, `"code":"bad_sdp"`},
-		"a stranger frees":            {"bert", commandFree, `{}`, "{}"},
+		"an invalid offer":            {"ada", commandReconnect, `{"call_id":"call-1","offer":"\u0000"}`, `"code":"bad_sdp"`},
+		"a stranger frees the thread": {"bert", commandFree, `{}`, "{}"},
 		"a stranger interrupts":       {"bert", commandInterrupt, `{}`, "{}"},
-		"a stranger has it forgotten": {"bert", commandForget, `{}`, "{}"},
+		"a stranger resets":           {"bert", commandForget, `{}`, "{}"},
 		"a stranger says":             {"bert", commandSay, `{"text":"x"}`, `"code":"no_call"`},
 		"an empty text":               {"ada", commandSay, `{"text":" "}`, `"param":"content"`},
 		"a huge text":                 {"ada", commandSay, `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, `"param":"content"`},

@@ -12,8 +12,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestDeliver speaks a queued message into a call: it is sent in the transaction
-// that makes it a message of the thread.
+// TestDeliver speaks a queued message into a call: the same transaction marks it as sent
+// and adds it to the thread.
 func TestDeliver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})

@@ -11,8 +11,9 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// TestTextTurnEnds begins a call while a text turn runs. When that has ended the model is
-// told its answer, once and in the thread's order, and the thread holds it once.
+// TestTextTurnEnds begins a call while a text turn is running. When the turn has ended,
+// the model gets its answer once and in the thread's order, and the thread contains it
+// once.
 func TestTextTurnEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
@@ -73,12 +74,12 @@ func TestTextTurnEnds(t *testing.T) {
 	}
 }
 
-// TestEndOfTheLastCall begins a call when the end of the last one has waited for the
-// database and is saved while the new one is set up. The model is told it, and what is
-// said now stands behind it.
+// TestEndOfTheLastCall begins a call while the end of the previous one waits for the
+// database; it is saved during the new call's set-up. The model gets it, and what is said
+// now follows it.
 func TestEndOfTheLastCall(t *testing.T) {
 	t.Parallel()
-	var save func() // what the last call has left
+	var save func() // the rest of the last call
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{FaultsFor: func(int) simulator.Faults {
 		save()
 		return simulator.Faults{}

@@ -14,7 +14,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// fakeHangUps gives out legs until they are hung up.
+// fakeHangUps hands out legs until they are hung up.
 type fakeHangUps struct {
 	mu   sync.Mutex
 	legs []persistence.UpstreamLeg
@@ -36,7 +36,8 @@ func (f *fakeHangUps) LegHungUp(_ context.Context, callID string, _ int64) error
 	return nil
 }
 
-// TestHangUpRest tries until the upstream has ended what an earlier process left.
+// TestHangUpRest retries until the upstream has ended the sessions that an earlier process
+// left.
 func TestHangUpRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,8 +25,8 @@ func drawing(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// shown are the messages of the user that an upstream session was sent: their texts,
-// and a mark for each image.
+// shown returns the user's messages that an upstream session was sent: their texts, and a
+// mark for each image.
 func shown(t *testing.T, s *simulator.Session) (all []string) {
 	t.Helper()
 	for _, r := range s.Received() {
@@ -50,7 +50,7 @@ func shown(t *testing.T, s *simulator.Session) (all []string) {
 	return all
 }
 
-// files are the ids of the images of each message of the user.
+// files returns the ids of the images in each message of the user.
 func (b *bench) files(key persistence.Key) (all []int) {
 	for _, m := range b.messages(key) {
 		n := 0
@@ -67,7 +67,7 @@ func (b *bench) files(key persistence.Key) (all []int) {
 }
 
 // TestImages shows images to a call: by HTTP, from the queue, and from the browser. The
-// next call is shown them again.
+// next call gets them again.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{ImageQuota: 100_000}})
@@ -119,7 +119,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestImagesRefused has an upstream that takes no images: it hears the text.
+// TestImagesRefused has an upstream that accepts no images: it gets the text.
 func TestImagesRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: simulator.Faults{RejectItems: 1}}})

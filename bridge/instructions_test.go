@@ -21,7 +21,7 @@ func TestFillInstructions(t *testing.T) {
 	if got := bridge.FillInstructions("{{user}}", now, ""); got != "not known" {
 		t.Errorf("without a name: %q", got)
 	}
-	// What a user is called is no template itself.
+	// A user's name is not a template itself.
 	if got := bridge.FillInstructions("{{user}}", now, "{{date}}"); got != "{{date}}" {
 		t.Errorf("a name like a placeholder: %q", got)
 	}
@@ -30,8 +30,9 @@ func TestFillInstructions(t *testing.T) {
 	}
 }
 
-// TestWhatACallIsToldOfItsUser looks at what the model learns, and which voice is noted.
-func TestWhatACallIsToldOfItsUser(t *testing.T) {
+// TestUserInInstructions checks what the model learns about the user, and which voice is
+// saved.
+func TestUserInInstructions(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
 	store := persistencetest.Open(t, url, persistence.Options{})

@@ -9,8 +9,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestInterruptAndForget stops an answer while it is heard, and then has the model
-// forget that there was one.
+// TestInterruptAndForget stops an answer while it is being played, and then makes the
+// model forget that there was one.
 func TestInterruptAndForget(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
@@ -44,7 +44,7 @@ func TestInterruptAndForget(t *testing.T) {
 		t.Fatalf("thread:\n%s", b.script(key))
 	}
 	if m := all[1]; m.Metadata.Status != persistence.StatusInterrupted || m.Metadata.HeardText == nil {
-		t.Errorf("the story is %s %q, and nothing of it heard", m.Metadata.Status, m.Text())
+		t.Errorf("the story is %s %q, and none of it was heard", m.Metadata.Status, m.Text())
 	}
 	if got := all[3].Text(); strings.Contains(got, "story") || all[3].Metadata.Status != persistence.StatusCompleted {
 		t.Errorf("the model answers %s %q", all[3].Metadata.Status, got)

@@ -33,7 +33,7 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// diary is what happened to a call from outside, in order.
+// diary records what happened to a call from outside, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -49,7 +49,7 @@ func (d *diary) add(format string, args ...any) {
 type fakeLeg struct {
 	name    string
 	diary   *diary
-	stalled chan struct{} // Send waits for it when it is not nil
+	stalled chan struct{} // if not nil, Send waits for it
 	talks   bool          // a packet comes every 20 ms
 	heard   atomic.Int64  // packets
 	closed  chan struct{}
@@ -128,10 +128,10 @@ func (l *fakeLeg) has(part string) bool {
 	return slices.ContainsFunc(l.sent, func(s string) bool { return strings.Contains(s, part) })
 }
 
-// fakeUpstream has one leg, and hangs up.
+// fakeUpstream has one leg, and can hang up.
 type fakeUpstream struct {
 	diary *diary
-	leg   *fakeLeg // of every dial
+	leg   *fakeLeg // returned by every dial
 	mu    sync.Mutex
 	err   error
 }
@@ -156,7 +156,7 @@ type fakeThread struct{}
 func (fakeThread) Publish(context.Context, persistence.Key, persistence.Event) {}
 func (fakeThread) Heard(persistence.Key) bool                                  { return true }
 
-// diaryLog is a thread that notes the call's end.
+// diaryLog is a thread that records the call's end.
 type diaryLog struct {
 	writertest.Log
 	diary *diary
@@ -279,12 +279,12 @@ func TestHangUpOrder(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		// The end is saved as soon as it is known, and before the browser's leg goes.
+		// The end is saved as soon as it is known, before the browser's leg is closed.
 		if i := slices.Index(b.diary.lines, "saved end hangup"); i < 0 || i > slices.Index(b.diary.lines, "close browser") {
 			t.Errorf("order of the end: %q", b.diary.lines)
 		}
 		if !b.browser.has(`"reason":"hangup"`) {
-			t.Error("the browser was not told")
+			t.Error("the browser did not get bridge.ended")
 		}
 	})
 }
@@ -349,7 +349,7 @@ func TestEnds(t *testing.T) {
 				if !slices.Contains(b.diary.lines, "hang up") || !slices.Contains(b.diary.lines, "close browser") {
 					t.Errorf("left behind: %q", b.diary.lines)
 				}
-				b.call.post(session.Tick{}) // inputs after the end are thrown away
+				b.call.post(session.Tick{}) // inputs after the end are ignored
 				if m, ok := <-b.call.acks.await("late"); ok {
 					t.Errorf("a message after the end: %v", m)
 				}
@@ -358,7 +358,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// slowTool ends when it is told to, and ignores everything else.
+// slowTool ends when the test lets it, and ignores everything else.
 type slowTool struct{ release chan struct{} }
 
 func (slowTool) Definition() toolkit.Definition {
@@ -408,7 +408,7 @@ func TestToolsRunBesideTheLoop(t *testing.T) {
 			if strings.Contains(sent, "response.create") {
 				creates++
 				if i != len(b.up.sent)-1 {
-					t.Error("the answer is asked for before all outputs are there")
+					t.Error("response.create was sent before all outputs")
 				}
 			}
 		}
@@ -440,8 +440,8 @@ func TestToolsEndWithTheCall(t *testing.T) {
 	})
 }
 
-// TestLossGrace loses the browser, whose packets still come, twice: it comes back in time,
-// and it does not. Nobody is heard while the call waits for it.
+// TestLossGrace loses the browser twice while its packets still arrive: it comes back in
+// time, and it does not. Nothing of it is heard while the call waits.
 func TestLossGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

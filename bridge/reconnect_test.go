@@ -30,8 +30,8 @@ func (b *bench) rejoin(old *browser) *browser {
 	return c
 }
 
-// TestReload closes a browser in the middle of an answer. The one that comes after it
-// is in the same call: what was cut off is answered again, and the model knows the rest.
+// TestReload closes a browser in the middle of an answer. The next browser is in the same
+// call: the interrupted answer is given again, and the model knows the rest.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), waits)
@@ -65,7 +65,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestHandOff moves a call to another browser while the first one is there.
+// TestHandOff moves a call to another browser while the first one is connected.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), waits)
@@ -80,7 +80,7 @@ func TestHandOff(t *testing.T) {
 	}
 	second := b.rejoin(first)
 	if got := first.ended(); got != bridge.EndTakenOver {
-		t.Errorf("the first browser was told %s", got)
+		t.Errorf("the first browser got %s", got)
 	}
 	second.next("bridge.ready")
 	second.say("Hello")
@@ -91,8 +91,8 @@ func TestHandOff(t *testing.T) {
 	}
 }
 
-// TestWaitingCallYields has a call without its browser make room for a new call and for
-// a typed turn.
+// TestWaitingCallYields has a call without a browser make room for a new call and for a
+// typed turn.
 func TestWaitingCallYields(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), waits)

@@ -21,7 +21,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// threadFold is a thread that is made of the changes of a call, in their places.
+// threadFold builds a thread from a call's changes, in order.
 type threadFold struct {
 	mu       sync.Mutex
 	ids      []string
@@ -70,14 +70,14 @@ func (f *threadFold) place(c session.SaveMessage) {
 	f.messages[id] = c.Message
 }
 
-// renewed is a call whose upstream is replaced again and again.
+// renewed is a call whose upstream session is replaced again and again.
 type renewed struct {
 	*bubble
 	voice *voice
 	fold  *threadFold
 	typed []string
-	seen  int            // events of the browser
-	kinds map[string]int // of them, by type
+	seen  int            // events that the browser got
+	kinds map[string]int // their number by type
 }
 
 func newRenewed(t *testing.T, v *voice) *renewed {
@@ -111,7 +111,7 @@ func (pausing) Call(ctx context.Context, _ toolkit.Call) iter.Seq2[toolkit.Chunk
 	}
 }
 
-// count is how many events of that type the browser has got.
+// count returns how many events of a type the browser has got.
 func (r *renewed) count(kind string) int {
 	r.browser.mu.Lock()
 	defer r.browser.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *renewed) count(kind string) int {
 	return r.kinds[kind]
 }
 
-// until lets time pass until the browser has got so many events of that type.
+// until lets time pass until the browser has got n events of a type.
 func (r *renewed) until(kind string, n int) {
 	r.t.Helper()
 	for range 100_000 {
@@ -140,7 +140,7 @@ func (r *renewed) until(kind string, n int) {
 	r.t.Fatalf("%d %s, want %d", r.count(kind), kind, n)
 }
 
-// say types a text and asks for the answer.
+// say types a text and asks for an answer.
 func (r *renewed) say(text string) {
 	r.typed = append(r.typed, text)
 	id := fmt.Sprintf("typed_%d", len(r.typed))
@@ -148,12 +148,12 @@ func (r *renewed) say(text string) {
 	r.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"response.create"}`)})
 }
 
-// check ends the call and compares the thread with what was said: nothing is lost,
-// nothing is there twice, and the order is that of the talk.
+// check ends the call and compares the thread with what was said: nothing is lost, nothing
+// is there twice, and the order is that of the conversation.
 func (r *renewed) check() {
 	t := r.t
 	t.Helper()
-	time.Sleep(time.Minute) // virtual: the last answer is made and played
+	time.Sleep(time.Minute) // virtual: the last answer is generated and played
 	r.call.stop(EndHangup)
 	r.end(EndHangup)
 	var users []string
@@ -181,7 +181,7 @@ func (r *renewed) check() {
 		t.Errorf("the last text %q is not answered", last)
 	}
 	for text, n := range answered {
-		// A text beside a tool that runs is answered, and then the tool is.
+		// A text typed while a tool runs is answered, and then the tool's result is.
 		if number, err := strconv.Atoi(strings.TrimPrefix(text, "text ")); n > 1 && err == nil && number%3 == 1 {
 			t.Errorf("%q was answered %d times to the end", text, n)
 		}
@@ -207,8 +207,8 @@ func (r *renewed) check() {
 	r.checkBrowser()
 }
 
-// checkBrowser looks for what the browser must not see: history, and two items of one
-// name.
+// checkBrowser looks for what the browser must not see: history, and two items with one
+// id.
 func (r *renewed) checkBrowser() {
 	items := map[string]int{}
 	for _, sent := range r.browser.sent {
@@ -225,7 +225,7 @@ func (r *renewed) checkBrowser() {
 	}
 }
 
-// TestPlannedRenewals talks through a hundred sessions that end in time.
+// TestPlannedRenewals talks through a hundred sessions that expire.
 func TestPlannedRenewals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestPlannedRenewals(t *testing.T) {
 	})
 }
 
-// TestSuddenRenewals loses the upstream a hundred times, at whatever moment.
+// TestSuddenRenewals loses the upstream a hundred times, at any moment.
 func TestSuddenRenewals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

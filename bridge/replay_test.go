@@ -121,8 +121,8 @@ func TestReplayItems(t *testing.T) {
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// TestReplayItemsProperties builds random threads, hostile ones among them, and checks
-// what must hold for every replay.
+// TestReplayItemsProperties builds random threads, some of them hostile, and checks what
+// must hold for every replay.
 func TestReplayItemsProperties(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(150) {
@@ -136,8 +136,8 @@ func TestReplayItemsProperties(t *testing.T) {
 	}
 }
 
-// TestReplayItemsFit has words and arguments of all sizes and an upstream that takes 64 KiB:
-// each event fits, and no call is without its output.
+// TestReplayItemsFit has words and arguments of all sizes and an upstream that accepts 64
+// KiB: each event fits, and no call is without its output.
 func TestReplayItemsFit(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
@@ -284,7 +284,7 @@ func FuzzCutJSON(f *testing.F) {
 			t.Fatalf("%q is cut inside a character", got)
 		}
 		if jsonLen(s) <= limit && got != s {
-			t.Fatalf("%q was cut to %q without need", s, got)
+			t.Fatalf("%q was cut to %q needlessly", s, got)
 		}
 	})
 }

@@ -13,7 +13,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// camera is a tool of an MCP server whose result names an image of the thread, and one that is gone.
+// camera is an MCP server's tool whose result names an image of the thread, and one that
+// was deleted.
 type camera struct {
 	store   *persistence.Store
 	picture []byte
@@ -34,7 +35,8 @@ func (c camera) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.C
 	}
 }
 
-// TestImageOfATool shows the model of a call what a tool returns, with its output.
+// TestImageOfATool shows the model in a call the image that a tool returns, together with
+// its output.
 func TestImageOfATool(t *testing.T) {
 	t.Parallel()
 	store := sqlite(t)

@@ -12,9 +12,9 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// TestSlowDatabase calls again on a thread whose last call waits for a slow database,
-// twice. No call is refused, the model knows what was said, and when the database has
-// all of it the thread is in order. A queued text waits until then.
+// TestSlowDatabase calls again, twice, on a thread whose last call waits for a slow
+// database. No call is refused, the model knows what was said, and once everything is
+// saved the thread is in order. A queued text waits until then.
 func TestSlowDatabase(t *testing.T) {
 	t.Parallel()
 	slow := &slowStore{}
@@ -67,14 +67,14 @@ func TestSlowDatabase(t *testing.T) {
 	if !slices.Equal(told, words) {
 		t.Errorf("the last model was told %q", told)
 	}
-	// Nothing is taken for live, or for unsaved, any more.
+	// Nothing counts as live or unsaved any more.
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	again.next("bridge.ready")
 	b.hangUp(again)
 }
 
-// TestSlowDatabaseAtSetUp has calls come to nothing while the database is slow: the next
-// one is not refused because of them.
+// TestSlowDatabaseAtSetUp has call set-ups fail while the database is slow: the next one
+// is not refused because of them.
 func TestSlowDatabaseAtSetUp(t *testing.T) {
 	t.Parallel()
 	slow := &slowStore{}
@@ -102,8 +102,8 @@ func TestSlowDatabaseAtSetUp(t *testing.T) {
 	}
 }
 
-// TestTextAfterSlowCall has a text turn ask for a thread whose last call waits for a slow database:
-// the thread is free when the database has the call.
+// TestTextAfterSlowCall has a text turn wait for a thread whose last call waits for a slow
+// database: the thread is free once the database has the call.
 func TestTextAfterSlowCall(t *testing.T) {
 	t.Parallel()
 	slow := &slowStore{}
@@ -117,10 +117,10 @@ func TestTextAfterSlowCall(t *testing.T) {
 	gone, leave := context.WithCancel(b.ctx)
 	leave()
 	if err := b.calls.Free(gone, c.key()); !errors.Is(err, context.Canceled) {
-		t.Errorf("Free() for somebody who has left = %v", err)
+		t.Errorf("Free() for a client that has left = %v", err)
 	}
 	slow.slow.Store(false)
-	for taken := true; taken; { // on a busy machine it may be saved after Free has given up
+	for taken := true; taken; { // on a busy machine the call may be saved after Free has given up
 		if err := b.calls.Free(b.ctx, c.key()); err != nil {
 			t.Fatalf("Free() = %v", err)
 		}

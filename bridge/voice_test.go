@@ -16,14 +16,14 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// voice is an upstream whose sessions answer. It names items, responses and calls in
-// every session alike, which no session may rely on to be otherwise.
+// voice is an upstream whose sessions answer. Items, responses and calls have the same ids
+// in every session, since nothing guarantees that they differ.
 type voice struct {
-	lifetime time.Duration // of a session; 0 has no end
+	lifetime time.Duration // of a session; 0: unlimited
 
 	mu       sync.Mutex
 	sessions []*voiceLeg
-	refuse   []error // of the next dials
+	refuse   []error // for the next dials
 	breaches []string
 	hungUp   []string
 }
@@ -74,7 +74,7 @@ func (v *voice) last() *voiceLeg {
 	return v.sessions[len(v.sessions)-1]
 }
 
-// voiceLeg is one session. Its goroutine owns what stands below in.
+// voiceLeg is one session. Its goroutine owns the fields below in.
 type voiceLeg struct {
 	voice   *voice
 	h       rtc.Handlers
@@ -89,9 +89,9 @@ type voiceLeg struct {
 
 	items  int
 	last   string          // the newest item
-	words  []string        // of the user
+	words  []string        // the user's
 	calls  map[string]bool // answered or not
-	owed   bool            // the last words want a tool, and none was called since
+	owed   bool            // the last words ask for a tool that has not been called yet
 	active string
 	steps  []func()
 }
@@ -138,7 +138,7 @@ func (l *voiceLeg) Close() error {
 	return nil
 }
 
-// drop ends the session without a word.
+// drop ends the session without notice.
 func (l *voiceLeg) drop(state rtc.State) {
 	l.once.Do(func() { close(l.closed) })
 	<-l.done
@@ -147,7 +147,7 @@ func (l *voiceLeg) drop(state rtc.State) {
 
 func (l *voiceLeg) emit(format string, args ...any) { l.h.Message(fmt.Appendf(nil, format, args...)) }
 
-// pace is the time between two events of a response.
+// pace is the interval between two events of a response.
 const pace = 100 * time.Millisecond
 
 func (l *voiceLeg) run() {
@@ -225,7 +225,7 @@ func (l *voiceLeg) create(ev realtime.Event) {
 	l.added(item)
 }
 
-// added tells of an item as the newest of the conversation.
+// added announces an item as the newest of the conversation.
 func (l *voiceLeg) added(item realtime.Item) {
 	raw, _ := json.Marshal(item)
 	previous := "null"
@@ -236,8 +236,8 @@ func (l *voiceLeg) added(item realtime.Item) {
 	l.emit(`{"type":"conversation.item.added","previous_item_id":%s,"item":%s}`, previous, raw)
 }
 
-// respond answers everything that the user has said, or calls the tool that the last
-// words name.
+// respond answers everything that the user has said, or calls the tool that the last words
+// name.
 func (l *voiceLeg) respond() {
 	l.items++
 	id, item := fmt.Sprintf("resp_%d", l.items), fmt.Sprintf("item_%d", l.items)

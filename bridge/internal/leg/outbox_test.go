@@ -18,14 +18,14 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// slowLeg takes one event for each token, and remembers them.
+// slowLeg accepts one event per token, and records them.
 type slowLeg struct {
 	tokens chan struct{}
 	mu     sync.Mutex
 	got    []string
 	limit  int
 	closed bool
-	quick  bool // events need not wait
+	quick  bool // events need no token
 }
 
 func (l *slowLeg) TrySend(data []byte) bool {
@@ -115,7 +115,7 @@ func TestOutboxLimits(t *testing.T) {
 	}
 }
 
-// TestOutboxEndsWithItsLeg runs in bubbles, where a run that would go on for ever fails at once.
+// TestOutboxEndsWithItsLeg runs in bubbles, where a run that never ends fails at once.
 func TestOutboxEndsWithItsLeg(t *testing.T) {
 	t.Parallel()
 	t.Run("closed", func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leg := &slowLeg{tokens: make(chan struct{}), limit: 1 << 20, quick: true}
 		o := newOutbox("browser", quiet(), func(int) {})
-		o.push([]byte("1"), false) // before anybody sends
+		o.push([]byte("1"), false) // before run
 		if len(leg.got) != 0 {
 			t.Error("sent before run")
 		}
@@ -167,7 +167,7 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 		o.push([]byte("3"), false)
 		synctest.Wait() // it is being sent
 		leg.quick = true
-		o.push([]byte("4"), false) // not before it
+		o.push([]byte("4"), false) // must wait for it
 		close(leg.tokens)
 		synctest.Wait()
 		o.push([]byte("5"), false)

@@ -14,7 +14,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// noise is a picture that hardly gets smaller by itself.
+// noise is a picture that hardly compresses.
 func noise(width, height int) image.Image {
 	r := rand.New(rand.NewPCG(1, 2))
 	i := image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{color.Black, color.White, color.Transparent})

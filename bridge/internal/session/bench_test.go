@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkAnswer lets the state take answers of 256 pieces of text, 20 a second. It says
-// what an event takes, on the average: the last ones hold the whole text.
+// BenchmarkAnswer feeds the state answers of 256 pieces of text, 20 a second. It reports
+// the average cost of an event: the last ones carry the whole text.
 func BenchmarkAnswer(b *testing.B) {
 	const pieces = 256
 	for _, size := range []int{10, 80} {

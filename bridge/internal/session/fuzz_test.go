@@ -11,9 +11,9 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// FuzzReduce feeds a call with whatever comes from both sides. It must neither
-// panic nor ask to be woken without an end, and every call ends when it is told
-// to, with nothing left in progress.
+// FuzzReduce feeds a call arbitrary events from both sides. It must neither panic nor ask
+// to be woken endlessly, and every call ends when it is told to, with nothing left in
+// progress.
 func FuzzReduce(f *testing.F) {
 	files, err := filepath.Glob("testdata/calls/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -9,7 +9,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// guarded is a call that is live.
+// guarded is a live call with limits.
 func guarded(t *testing.T, limits Limits) *scripted {
 	t.Helper()
 	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Limits: limits})}
@@ -19,13 +19,13 @@ func guarded(t *testing.T, limits Limits) *scripted {
 	return c
 }
 
-// answers has the model answer once.
+// answers makes the model answer once.
 func (c *scripted) answers(id string) {
 	c.play(fmt.Sprintf(`up {"type":"response.created","response":{"id":%q}}`, id))
 	c.play(fmt.Sprintf(`up {"type":"response.done","response":{"id":%q,"status":"completed","usage":{"total_tokens":1}}}`, id))
 }
 
-// TestBudget spends what may be spent: the caller is warned once, and then the call ends.
+// TestBudget spends the whole budget: the caller is warned once, and then the call ends.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -58,8 +58,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestIdle ends a call in which nothing is said. A noise that the upstream takes for
-// speech does not keep it.
+// TestIdle ends a call in which nothing is said. A noise that the upstream mistakes for
+// speech does not keep it alive.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	c := guarded(t, Limits{Idle: 10 * time.Minute})
@@ -80,7 +80,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestToolRounds has the model answer in words after so many rounds of tools.
+// TestToolRounds makes the model answer in words after the allowed number of tool rounds.
 func TestToolRounds(t *testing.T) {
 	t.Parallel()
 	c := guarded(t, Limits{ToolRounds: 2})
@@ -95,8 +95,8 @@ func TestToolRounds(t *testing.T) {
 	}
 }
 
-// TestBudgetOfTheDayIsShared counts what the owner spends elsewhere meanwhile, and begins
-// anew with the day.
+// TestBudgetOfTheDayIsShared counts what the owner spends elsewhere meanwhile, and starts
+// again with each day.
 func TestBudgetOfTheDayIsShared(t *testing.T) {
 	t.Parallel()
 	c := guarded(t, Limits{OwnerDayUSD: 10, OwnerSpentUSD: 2, WarnPercent: 80})

@@ -9,8 +9,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// timed orders items by the time that their events give, as the driver of an upstream
-// would that chains none.
+// timed orders items by the time in their events, as a driver would whose upstream does
+// not chain its items.
 type timed map[string]int
 
 func (o timed) before(_ int, ev realtime.Event) (before string, known bool) {
@@ -31,8 +31,8 @@ func (o timed) before(_ int, ev realtime.Event) (before string, known bool) {
 	return before, true
 }
 
-// TestOrderOfTheDriver has items arrive late, without a chain: the thread has them in the
-// order that the driver gives.
+// TestOrderOfTheDriver has items arrive late and without a chain: the thread has them in
+// the driver's order.
 func TestOrderOfTheDriver(t *testing.T) {
 	t.Parallel()
 	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Order: timed{}.before})}

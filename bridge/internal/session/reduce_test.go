@@ -28,30 +28,30 @@ import (
 
 var rewrite = flag.Bool("update", false, "write what the calls do into testdata/calls")
 
-// TestCalls plays the transcripts in testdata/calls. In the file "call" a line
-// is an input,
+// TestCalls plays the transcripts in testdata/calls. In the file "call" each line is an
+// input:
 //
-//	up {…}       an event of the upstream that is heard; up1, up2 … name a session
-//	up2 dialed   that session is made; up2 refused, up2 fatal: it is not
+//	up {…}       an event of the active upstream session; up1, up2 … name a session
+//	up2 dialed   that session is set up; up2 refused, up2 fatal: setting it up fails
 //	br {…}       an event of the browser; br joins: another browser takes over
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
 //	sound ID     the caller was sent the first sound of that response
 //	wrote ID M   a tool says that it writes the message M
-//	tools A B    the server's tools are these from now on
-//	say words    text from elsewhere; "deliver words" is one that a queue keeps
-//	             until it is saved
+//	tools A B    from now on, these are the server's tools
+//	say words    text from elsewhere; "deliver words" is a queued text, which the queue
+//	             keeps until it is saved
 //	typed ID words  a text turn on the thread has ended with this answer
-//	interrupt    somebody stops the turn; "forget" starts afresh
+//	interrupt    somebody stops the turn; "forget" resets the context
 //	stop reason  somebody ends the call
 //	up is STATE  the connection's state; also "br is STATE"
 //
-// and the indented lines below it are the effects. The file "thread" holds the
-// messages that the call has found, "filler" when the voice speaks for a tool, "grace" how
-// long a browser that has gone is waited for, "limit"
-// how many bytes an event for the upstream may have, "fixed" the session that clients
-// may not change, but for what "may change" names. The tool create_line_chart asks
-// the user first, and so does a tool "paint" that a client declares.
+// and the indented lines below it are the effects. The file "thread" holds the messages
+// that the call starts with, "filler" the time after which the voice speaks while a tool
+// runs, "grace" how long the call waits for a lost browser, "limit" how many bytes an
+// event for the upstream may have, "fixed" the session that clients may not change, except
+// for what "may change" names. The tool create_line_chart asks the user first, and so does
+// the tool "paint" that a client declares.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/calls/*.txtar")

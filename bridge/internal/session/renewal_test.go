@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSchedule looks at when a session's renewal is planned and when it is forced, by
-// what is left of the session when it says so.
+// TestSchedule checks when a session's renewal is planned and when it is forced, for the
+// time that the session has left when it announces its end.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -15,10 +15,10 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
-// waiting is a committer in which changes wait.
+// waiting is a committer with pending changes.
 type waiting struct {
 	pending atomic.Int64
-	asked   chan struct{} // gets a value when somebody looks
+	asked   chan struct{} // gets a value when somebody asks
 }
 
 func (w *waiting) Commit(context.Context, persistence.Key, []persistence.Change) (spool.Result, error) {
@@ -35,8 +35,8 @@ func (w *waiting) Pending() int {
 	return int(w.pending.Load())
 }
 
-// TestQueuedTextWaits saves a text that belongs to a transaction of the queue only when
-// what comes before it is in the database.
+// TestQueuedTextWaits saves a text that belongs to a transaction of the queue only once
+// everything before it is in the database.
 func TestQueuedTextWaits(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})

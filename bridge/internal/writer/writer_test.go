@@ -50,7 +50,7 @@ func TestWriter(t *testing.T) {
 		giveUp bool
 	}{
 		{
-			name: "changes of one thing are saved once, and new stays new",
+			name: "changes of one thing are saved once, and a new one stays new",
 			ops:  []session.Change{textOp("a", "H", session.PlaceLast), callOp(""), textOp("b", "x", session.PlaceLast), textOp("a", "Hello", session.PlaceKept), callOp("hangup")},
 			want: []string{
 				`message a user   last [{"type":"text","text":"Hello"}]`,
@@ -60,12 +60,12 @@ func TestWriter(t *testing.T) {
 			saved: 2,
 		},
 		{
-			name: "words that are added are one piece",
+			name: "added words become one piece",
 			ops:  []session.Change{draftOp("a", 1, "e"), callOp(""), draftOp("a", 2, "l"), draftOp("b", 0, "x"), draftOp("a", 3, "lo")},
 			want: []string{`draft a 1 "ello"`, `call ended=false `, `draft b 0 "x"`},
 		},
 		{
-			name: "a message that waits takes what is added to it, and what was added before it",
+			name: "a waiting message absorbs the words added to it, and those added before",
 			ops: []session.Change{
 				textOp("a", "H", session.PlaceLast), draftOp("a", 1, "i"), draftOp("a", 1, "i"), draftOp("a", 2, "!"),
 				draftOp("b", 3, "no"), textOp("b", "Yes", session.PlaceKept), draftOp("b", 3, "!"),
@@ -81,14 +81,14 @@ func TestWriter(t *testing.T) {
 			saved: 2,
 		},
 		{
-			name:   "what can never be saved takes nothing with it",
+			name:   "a change that can never be saved takes no other with it",
 			poison: "message b",
 			ops:    []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast), textOp("c", "y", session.PlaceLast)},
 			want:   []string{`message a user   last [{"type":"text","text":"H"}]`, `message c user   last [{"type":"text","text":"y"}]`},
 			saved:  2,
 		},
 		{
-			name:   "a database that stays away is told at the end",
+			name:   "a database that stays away is reported at the end",
 			errs:   slices.Repeat([]error{away}, 1000),
 			ops:    []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast)},
 			lost:   2,
@@ -116,15 +116,15 @@ func TestWriter(t *testing.T) {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				if saved != tt.saved || tt.giveUp != (ctx.Err() != nil) {
-					t.Errorf("%d messages told, context %v", saved, ctx.Err())
+					t.Errorf("%d messages reported, context %v", saved, ctx.Err())
 				}
 			})
 		})
 	}
 }
 
-// TestWriterKeepsTogether pushes ops that belong together while the writer works:
-// no commit has one without the other.
+// TestWriterKeepsTogether pushes changes that belong together while the writer works: no
+// commit has one without the other.
 func TestWriterKeepsTogether(t *testing.T) {
 	t.Parallel()
 	var log writertest.Log
@@ -151,7 +151,7 @@ func TestWriterKeepsTogether(t *testing.T) {
 	}
 }
 
-// TestWriterFollows saves what comes while it runs, in order.
+// TestWriterFollows saves changes that arrive while it runs, in order.
 func TestWriterFollows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func responseOp(finished *time.Time) session.Change {
 }
 
 // TestDraftsGather lets calls say words and begin answers at different times: they are
-// saved at the same time, unless there is more to save.
+// saved together, unless there is more to save.
 func TestDraftsGather(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestDraftsGather(t *testing.T) {
 			w.Push(draftOp("a", 0, "x"), responseOp(nil))
 			time.Sleep(gather / 10)
 		}
-		writers[calls].Push(responseOp(new(time.Now()))) // and with it what waits
+		writers[calls].Push(responseOp(new(time.Now()))) // together with what waits
 		synctest.Wait()
 		if last, first := at[calls].Load(), at[0].Load(); last == 0 || first != 0 {
 			t.Errorf("after %s: the last call saved at %d, the first at %d", time.Since(began), last, first)
@@ -225,7 +225,7 @@ func TestDraftsGather(t *testing.T) {
 	})
 }
 
-// commitFunc is a thread that is told of commits.
+// commitFunc is a thread that receives commits.
 type commitFunc func()
 
 func (f commitFunc) Commit(context.Context, []session.Change) ([]persistence.Message, error) {
