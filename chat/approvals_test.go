@@ -17,7 +17,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// counted is echo under another name, and counts how often it ran.
+// counted is echo under another name that counts its runs.
 func counted(name string) (tool, *atomic.Int32) {
 	ran := new(atomic.Int32)
 	return tool{name, func(ctx context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
@@ -26,18 +26,18 @@ func counted(name string) (tool, *atomic.Int32) {
 	}}, ran
 }
 
-// asks is the configuration of a bench whose tool risky asks first.
+// asks configures a bench whose tool risky needs approval.
 func asks(t *testing.T, provider llm.Provider, list ...toolkit.Tool) chat.Config {
 	return chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, list...), ApproveTools: toolkit.MustNames("risk*", "none"), NoTitles: true}
 }
 
-// question waits until the user is asked about a call.
+// question waits for the approval request of a call.
 func (b *bench) question(turn *chat.Turn) chat.EventCall {
 	b.t.Helper()
 	return *b.until(turn, chat.EventToolApproval).Call
 }
 
-// approval reads the only question that the thread had, which was open before.
+// approval returns an approval, open or not.
 func (b *bench) approval(id string) persistence.Approval {
 	b.t.Helper()
 	var a persistence.Approval
@@ -60,7 +60,7 @@ func (b *bench) openApproval() persistence.Approval {
 	return open[0]
 }
 
-// noneOpen checks that nothing is left to be answered.
+// noneOpen checks that no approval is left open.
 func (b *bench) noneOpen() {
 	b.t.Helper()
 	if open, err := b.store.OpenApprovals(b.t.Context(), b.key); err != nil || len(open) != 0 {
@@ -133,7 +133,7 @@ func TestApproval(t *testing.T) {
 				}
 				b.refusesDecisions(q)
 				if ran.Load() != 0 {
-					t.Error("the tool ran before the user said yes")
+					t.Error("the tool ran before the user approved it")
 				}
 				d := chat.Decision{ToolCallID: "a", Nonce: q.Nonce, Approved: c.approved, By: "anna"}
 				if err := b.c.Decide(t.Context(), b.key, d); err != nil {
@@ -155,7 +155,7 @@ func TestApproval(t *testing.T) {
 				if decided.ID != "a" || decided.Approved != c.approved || decided.Reason != "" || decided.Nonce != "" {
 					t.Errorf("decided %+v", decided)
 				}
-				// The model is told in its next request, and in later turns the same.
+				// The model is told in its next request, and told the same in later turns.
 				if got := talk(provider.seen()[1].Messages); strings.Contains(got, "Error: "+refused) == c.approved {
 					t.Errorf("the model reads\n%s", got)
 				}
@@ -165,7 +165,7 @@ func TestApproval(t *testing.T) {
 	})
 }
 
-// refusesDecisions sends answers that are none.
+// refusesDecisions sends invalid answers.
 func (b *bench) refusesDecisions(q chat.EventCall) {
 	b.t.Helper()
 	stranger := persistence.Key{Owner: "bert", Thread: b.key.Thread}
@@ -183,7 +183,7 @@ func (b *bench) refusesDecisions(q chat.EventCall) {
 	}
 }
 
-// TestApprovalOnTheOtherInstance answers where the turn does not run.
+// TestApprovalOnTheOtherInstance answers on an instance that does not run the turn.
 func TestApprovalOnTheOtherInstance(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
@@ -231,7 +231,7 @@ func TestApprovalOnTheOtherInstance(t *testing.T) {
 		t.Errorf("Wait() = %+v, ran %d times", r, ran.Load())
 	}
 	e := next()
-	for e.Type != "bridge.tool.approval_closed" { // a question that came just then may have come twice
+	for e.Type != "bridge.tool.approval_closed" { // a question asked just then may arrive twice
 		e = next()
 	}
 	if string(e.Data) != `{"tool_call_id":"a","approved":true,"reason":""}` {
@@ -259,7 +259,7 @@ func TestNoAnswer(t *testing.T) {
 		}, 0, time.Second,
 			`assistant interrupted: | tool-risky(a)!The turn ended before the user decided whether this tool may run.`,
 			"no interrupted", persistence.ApprovalInterrupted},
-		"interrupted elsewhere": {func(t *testing.T, b *bench) {
+		"interrupted by another instance": {func(t *testing.T, b *bench) {
 			if err := b.store.StopTurn(t.Context(), b.key); err != nil {
 				t.Errorf("StopTurn() = %v", err)
 			}
@@ -304,7 +304,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestNotAsked has calls about which nobody is asked, or only in vain.
+// TestNotAsked has calls about which nobody is asked, or asked in vain.
 func TestNotAsked(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		t.Run("a caller's tool", func(t *testing.T) {

@@ -39,7 +39,7 @@ func (b *bench) ask(ctx context.Context, call toolkit.Call) (toolkit.Result, []t
 	return result, progress
 }
 
-// spoken saves what a voice call would have said until the model asks the agent.
+// spoken saves what a voice call would have said before the model asks the agent.
 func (b *bench) spoken(callID string) persistence.Message {
 	b.t.Helper()
 	part := persistence.ToolPart(chat.AskAgentName)
@@ -84,7 +84,7 @@ assistant completed: | "Let me see. " tool-echo(x)={"n":3} | "There are three."`
 			if (c.MessageID == answer.ID) != (i == 0) {
 				t.Errorf("progress %d names the message %q", i, c.MessageID)
 			}
-			// How often a growing text is told depends on how long it takes.
+			// How often a growing text is sent depends on timing.
 			if i < 2 || c.Message != "The agent is writing." {
 				told = append(told, c.Message+string(c.Data))
 			}
@@ -123,8 +123,8 @@ user: Thanks`
 	})
 }
 
-// TestAskAgentFails has questions without an answer: the model is told what it
-// can do about it, and the thread shows what there was.
+// TestAskAgentFails has questions that get no answer: the model learns what it can do
+// about it, and the thread shows what there was.
 func TestAskAgentFails(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		quota := &llm.Error{Kind: llm.KindQuota, Provider: "fake", Message: "There is no money left."}
@@ -139,14 +139,14 @@ func TestAskAgentFails(t *testing.T) {
 			"the provider, later": {func(yield func(llm.Delta, error) bool) {
 				_ = yield(llm.Delta{Text: "Half an"}, nil) && yield(llm.Delta{}, quota)
 			}, nil, "the agent failed: There is no money left.", `assistant failed: | "Half an"`},
-			"no question":     {nil, func(c *toolkit.Call) { c.Arguments = `{}` }, "question", ""},
-			"a blank one":     {nil, func(c *toolkit.Call) { c.Arguments = `{"question":" \n"}` }, "the question is empty", ""},
-			"a long one":      {nil, func(c *toolkit.Call) { c.Arguments = `{"question":"` + strings.Repeat("x", 8001) + `"}` }, "question", ""},
-			"no JSON":         {nil, func(c *toolkit.Call) { c.Arguments = `{"question":` }, "not valid JSON", ""},
-			"another's words": {nil, func(c *toolkit.Call) { c.Arguments = `{"question":"x","owner":"bert"}` }, "owner", ""},
-			"a stranger":      {nil, func(c *toolkit.Call) { c.Owner = "bert" }, "the agent cannot be reached now", ""},
-			"no thread":       {nil, func(c *toolkit.Call) { c.ThreadID = "" }, "the agent cannot be reached now", ""},
-			"no id":           {nil, func(c *toolkit.Call) { c.ID = "" }, "the agent cannot be reached now", ""},
+			"no question":  {nil, func(c *toolkit.Call) { c.Arguments = `{}` }, "question", ""},
+			"a blank one":  {nil, func(c *toolkit.Call) { c.Arguments = `{"question":" \n"}` }, "the question is empty", ""},
+			"a long one":   {nil, func(c *toolkit.Call) { c.Arguments = `{"question":"` + strings.Repeat("x", 8001) + `"}` }, "question", ""},
+			"not JSON":     {nil, func(c *toolkit.Call) { c.Arguments = `{"question":` }, "not valid JSON", ""},
+			"extra fields": {nil, func(c *toolkit.Call) { c.Arguments = `{"question":"x","owner":"bert"}` }, "owner", ""},
+			"a stranger":   {nil, func(c *toolkit.Call) { c.Owner = "bert" }, "the agent cannot be reached now", ""},
+			"no thread":    {nil, func(c *toolkit.Call) { c.ThreadID = "" }, "the agent cannot be reached now", ""},
+			"no id":        {nil, func(c *toolkit.Call) { c.ID = "" }, "the agent cannot be reached now", ""},
 		} {
 			t.Run(name, func(t *testing.T) {
 				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) { c.answer(yield) }}
@@ -164,7 +164,7 @@ func TestAskAgentFails(t *testing.T) {
 	})
 }
 
-// TestAskAgentTwice asks while the agent answers: one of the two works.
+// TestAskAgentTwice asks again while the agent is answering: one of the two works.
 func TestAskAgentTwice(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		release, began := make(chan struct{}), make(chan struct{})
@@ -194,7 +194,7 @@ func TestAskAgentTwice(t *testing.T) {
 	})
 }
 
-// TestAskAgentEnds stops the agent from several sides. What it said is kept.
+// TestAskAgentEnds stops the agent from several sides. What it has said is kept.
 func TestAskAgentEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		stop func(*testing.T, *bench, context.CancelFunc)
@@ -250,7 +250,7 @@ func (b *bench) interrupt(t *testing.T) {
 	}
 }
 
-// TestAskAgentLongAnswer cuts what is to be spoken, not what is kept.
+// TestAskAgentLongAnswer cuts what is to be spoken, not what is saved.
 func TestAskAgentLongAnswer(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
@@ -266,7 +266,7 @@ func TestAskAgentLongAnswer(t *testing.T) {
 	}
 }
 
-// TestAskAgentAsks lets the agent use a tool that the user must allow.
+// TestAskAgentAsks has the agent use a tool that the user must approve.
 func TestAskAgentAsks(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
@@ -286,17 +286,17 @@ func TestAskAgentAsks(t *testing.T) {
 	}
 }
 
-// TestQuestions refuses questions that do not fit together.
+// TestQuestions refuses inconsistent questions.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true})
 	for name, req := range map[string]chat.TurnRequest{
-		"nobody asks":      {Question: "x"},
-		"nothing is asked": {AskedBy: "fc"},
-		"a text, too":      {Question: "x", AskedBy: "fc", Text: "y"},
-		"a saved one":      {Question: "x", AskedBy: "fc", Saved: true, MessageID: "m"},
-		"too long":         {Question: strings.Repeat("x", chat.MaxText+1), AskedBy: "fc"},
+		"asked by nobody": {Question: "x"},
+		"no question":     {AskedBy: "fc"},
+		"a text as well":  {Question: "x", AskedBy: "fc", Text: "y"},
+		"a saved message": {Question: "x", AskedBy: "fc", Saved: true, MessageID: "m"},
+		"too long":        {Question: strings.Repeat("x", chat.MaxText+1), AskedBy: "fc"},
 	} {
 		req.Key = b.key
 		if _, err := b.c.Turn(t.Context(), req); err == nil {

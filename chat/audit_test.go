@@ -15,10 +15,10 @@ import (
 	"voicebridge/toolkit"
 )
 
-// databases are the engines with the addresses of empty databases.
+// databases maps each engine to the address of an empty database.
 var databases = map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL}
 
-// auditTools end in several ways. What echo and fails give holds secrets.
+// auditTools end in several ways. The outputs of echo and fails contain secrets.
 func auditTools() []toolkit.Tool {
 	waits := func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 		<-ctx.Done()
@@ -68,14 +68,14 @@ func wantNoSecret(t *testing.T, url string) {
 	for _, query := range []string{"SELECT input, output, error FROM tool_calls", "SELECT parts, metadata, text FROM messages", "SELECT nonce FROM approvals"} {
 		for _, row := range persistencetest.Rows(t, url, query) {
 			if text := strings.Join(row, "\n"); strings.Contains(text, "hush") {
-				t.Errorf("a secret is kept: %.500s", text[max(0, strings.Index(text, "hush")-200):])
+				t.Errorf("a secret is saved: %.500s", text[max(0, strings.Index(text, "hush")-200):])
 			}
 		}
 	}
 }
 
-// TestEveryCallHasARow has calls of a turn that end in every way there is. Each
-// leaves one row with its end, and no secret is kept or told but to the model.
+// TestEveryCallHasARow has calls of a turn that end in every possible way. Each leaves one
+// row with its end, and no secret is saved, or sent to anyone but the model.
 func TestEveryCallHasARow(t *testing.T) {
 	t.Parallel()
 	for name, newURL := range databases {
@@ -106,7 +106,7 @@ func TestEveryCallHasARow(t *testing.T) {
 					t.Errorf("event %s, %v", data, err)
 				}
 			}
-			// The model gets all, now and not later.
+			// The model gets everything now, but not in later turns.
 			if got := talk(provider.seen()[1].Messages); !strings.Contains(got, `good=echo(`+secret+`)`) || !strings.Contains(got, `tool: {"token":"hush","seen":true} <- good`) ||
 				!strings.Contains(got, `api_key=hush&x=1 <- fails`) {
 				t.Errorf("the model reads\n%s", got)
@@ -128,13 +128,13 @@ func TestEveryCallHasARow(t *testing.T) {
 			stop()
 			<-watched
 			if strings.Contains(heard.String(), "hush") || !strings.Contains(heard.String(), "tool_progress") || !strings.Contains(heard.String(), "approval_required") {
-				t.Errorf("the watchers hear\n%s", heard.String())
+				t.Errorf("the watchers get\n%s", heard.String())
 			}
 		})
 	}
 }
 
-// watch writes down what the watchers of the thread are told.
+// watch records what the watchers of the thread are sent.
 func (b *bench) watch(into *strings.Builder) (done <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended, events := make(chan struct{}), b.store.Watch(b.key).Events(ctx, 0)
@@ -150,9 +150,9 @@ func (b *bench) watch(into *strings.Builder) (done <-chan struct{}, stop func())
 	return ended, cancel
 }
 
-// TestCallersCallsHaveRows has calls that the client of a turn runs: the client
-// gets the arguments as they are, everybody else without secrets.
-func TestCallersCallsHaveRows(t *testing.T) {
+// TestClientCallsHaveRows has calls that the client of a turn runs: the client gets the
+// arguments unchanged, everyone else without secrets.
+func TestClientCallsHaveRows(t *testing.T) {
 	t.Parallel()
 	for name, newURL := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestCallersCallsHaveRows(t *testing.T) {
 			if _, _, err := b.c.SessionMessage(t.Context(), b.key, "And?", nil); err != nil {
 				t.Fatalf("SessionMessage() = %v", err)
 			}
-			// The same tools, waited for.
+			// The same tools, but the turn waits for them.
 			turn := b.turn(chat.TurnRequest{Text: "Go on", Client: &chat.ClientTools{Tools: look, Wait: true}})
 			for e := range turn.Events(b.within(), 0) {
 				if e.Type == chat.EventToolAsked && e.Call.ID == "d" {

@@ -23,8 +23,8 @@ func define(names ...string) []toolkit.Definition {
 	return defs
 }
 
-// TestCallerWaits has an app that answers well, with an error, late and twice.
-func TestCallerWaits(t *testing.T) {
+// TestClientAnswers has an app that answers properly, with an error, late and twice.
+func TestClientAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := deltas(calls("ok", "look", `{"a":"x"}`, "bad", "look", `{}`, "late", "look", `{}`, "wrong", "look", `{"a":5}`), says("Done."))
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
@@ -84,7 +84,7 @@ func wantCall(t *testing.T, what string, err error, id string, want error) {
 	}
 }
 
-func TestCallerIsInterrupted(t *testing.T) {
+func TestClientIsInterrupted(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls("a", "look", `{}`))}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
@@ -105,7 +105,7 @@ func TestCallerIsInterrupted(t *testing.T) {
 	})
 }
 
-func TestCallerSendsTooMuch(t *testing.T) {
+func TestClientSendsTooMuch(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls("a", "look", `{}`), says("ok"))}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
@@ -118,8 +118,8 @@ func TestCallerSendsTooMuch(t *testing.T) {
 	})
 }
 
-// TestFollow has several readers of one turn: from its beginning, from the
-// middle, after its end, and one that goes away.
+// TestFollow has several readers of one turn: from its beginning, from the middle, after
+// its end, and one that disconnects.
 func TestFollow(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		more := make(chan struct{})
@@ -140,7 +140,7 @@ func TestFollow(t *testing.T) {
 		leave()
 		for _, err := range turn.Events(gone, first.Index+1) {
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("Events() of who is gone = %v", err)
+				t.Errorf("Events() of a reader that is gone = %v", err)
 			}
 		}
 		late := make(chan []chat.Event, 1)

@@ -86,7 +86,7 @@ func TestToolRounds(t *testing.T) {
 			t.Errorf("max tokens with tools = %d, want 4096", n)
 		}
 		second := b.messages()[1].Parts
-		id := second[len(second)-3].ToolCallID // the second a has got another id
+		id := second[len(second)-3].ToolCallID // the second a has another id
 		if id == "a" || id == "" {
 			t.Errorf("two calls have the id %q", id)
 		}
@@ -121,7 +121,7 @@ tool: Error: ` + unknown + ` <- c nothing failed`
 	})
 }
 
-// TestRoundLimit lets a model ask for tools without an end.
+// TestRoundLimit has a model ask for tools endlessly.
 func TestRoundLimit(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(calls("", "echo", `{}`))
@@ -153,7 +153,7 @@ func TestFailures(t *testing.T) {
 			{"in the middle", func(yield func(llm.Delta, error) bool) {
 				_ = yield(llm.Delta{Text: "Half an"}, nil) && yield(llm.Delta{}, quota)
 			}, `| "Half an"`, llm.KindQuota},
-			{"without an end", func(yield func(llm.Delta, error) bool) { yield(llm.Delta{Text: "Half an"}, nil) }, `| "Half an"`, llm.KindUnavailable},
+			{"never finished", func(yield func(llm.Delta, error) bool) { yield(llm.Delta{Text: "Half an"}, nil) }, `| "Half an"`, llm.KindUnavailable},
 			{"after a call", func(yield func(llm.Delta, error) bool) {
 				_ = yield(llm.Delta{ToolCall: &llm.ToolCall{ID: "x", Name: "echo"}}, nil) && yield(llm.Delta{}, quota)
 			}, `| tool-echo(x)!the answer broke off before this call could run "There is no money left."`, llm.KindQuota},
@@ -181,7 +181,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestNotices looks at what the model is told of words that were not its own.
+// TestNotices checks what the model is told about words that were not its own.
 func TestNotices(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := &fake{name: "fake"}
@@ -207,7 +207,7 @@ func TestNotices(t *testing.T) {
 	})
 }
 
-// TestBusy lets many want the same thread: one gets it, and the next may go on.
+// TestBusy has many turns compete for one thread: one gets it, and the next may follow.
 func TestBusy(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		release := make(chan struct{})
@@ -355,7 +355,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestOpening begins turns together with something else.
+// TestOpening begins turns together with other changes.
 func TestOpening(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("ok"))
@@ -371,7 +371,7 @@ func TestOpening(t *testing.T) {
 		if b.messages()[0].ID != "m1" {
 			t.Errorf("the message has the id %q", b.messages()[0].ID)
 		}
-		// An id that is taken is no busy thread.
+		// A taken id does not mean that the thread is busy.
 		_, err = b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "again", MessageID: "m1"})
 		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, chat.ErrBusy) {
 			t.Errorf("Turn() with a taken id = %v", err)
@@ -381,7 +381,7 @@ func TestOpening(t *testing.T) {
 		}
 		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m2"}))
 		checkText(t, "the last request", talk(provider.seen()[1].Messages), "user: x\nassistant: ok\nuser: saved")
-		// What was said since stays, and what was answered goes.
+		// What was said since stays, and what was answered is removed.
 		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m1"}))
 		checkText(t, "the last request", talk(provider.seen()[2].Messages), "user: saved\nassistant: ok\nuser: x")
 		if err := b.store.ResetThread(t.Context(), b.key); err != nil {
@@ -427,7 +427,7 @@ func TestRefusals(t *testing.T) {
 	if b.c.Count() != 0 || len(b.messages()) != 0 {
 		t.Errorf("%d turns are left, %d messages", b.c.Count(), len(b.messages()))
 	}
-	// Hostile words are words.
+	// Hostile words are just words.
 	if r := b.say("\x00\xff'; DROP TABLE threads; --"); r.Status != persistence.StatusCompleted {
 		t.Errorf("Wait() = %+v", r)
 	}

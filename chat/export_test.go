@@ -1,9 +1,9 @@
 package chat
 
-// AlignStart lets tests reach alignStart.
+// AlignStart gives tests access to alignStart.
 var AlignStart = alignStart
 
-// LocalTitle and CleanTitle let tests reach the makers of titles.
+// LocalTitle and CleanTitle give tests access to the functions that make titles.
 var (
 	LocalTitle = localTitle
 	CleanTitle = cleanTitle

@@ -20,7 +20,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// pair is a process that runs turns, and another one on the same database.
+// pair is a process that runs turns, and another process on the same database.
 type pair struct {
 	*bench
 
@@ -52,7 +52,7 @@ func startPair(t *testing.T, cfg chat.Config) *pair {
 	return &pair{b, other}
 }
 
-// told collects what the other process tells of the turn that runs.
+// told collects what the other process reports about the running turn.
 func (p *pair) told() func() string {
 	p.t.Helper()
 	f, err := p.there.Follow(p.within(), p.key)
@@ -88,7 +88,7 @@ func (p *pair) told() func() string {
 	}
 }
 
-// course writes the events of a turn, with the words of a block in one.
+// course returns the events of a turn, with the words of a block joined.
 func course(events []chat.Event) string {
 	var out strings.Builder
 	var words string
@@ -130,13 +130,13 @@ func (g gate) pass(ctx context.Context) {
 	}
 }
 
-// TestFollowElsewhere follows turns from another process, which began before or in the middle of
-// them, and compares what it tells with what the turn's own process does.
+// TestFollowElsewhere follows turns from another process, from the beginning or the middle
+// of the turn, and compares what it reports with what the turn's own process does.
 func TestFollowElsewhere(t *testing.T) {
 	t.Parallel()
 	lines := []string{"One.\n\n", "Two\n", "three.", "\n", "Four."}
 	for name, c := range map[string]struct {
-		before, after []llm.Delta // of the first answer, around the gate
+		before, after []llm.Delta // the first answer before and after the gate
 		second        []llm.Delta
 		fails         bool
 		interrupted   bool
@@ -202,7 +202,7 @@ func TestFollowElsewhere(t *testing.T) {
 	}
 }
 
-// check compares what another process has told of a turn with what its own tells.
+// check compares what another process reports of a turn with what its own process reports.
 func (p *pair) check(turn *chat.Turn, told ...func() string) {
 	p.t.Helper()
 	want := ordered(course(p.bench.follow(turn, 0)))
@@ -211,8 +211,8 @@ func (p *pair) check(turn *chat.Turn, told ...func() string) {
 	}
 }
 
-// ordered leaves out what is told to those only who are there in time, puts the results of
-// tools that run side by side into one order, and drops the spaces that PostgreSQL puts into JSON.
+// ordered drops events that only readers connected in time get, puts the results of
+// parallel tools into one order, and removes the spaces that PostgreSQL puts into JSON.
 func ordered(course string) string {
 	var kept, outputs []string
 	for line := range strings.Lines(strings.ReplaceAll(course, `": `, `":`)) {
@@ -228,8 +228,8 @@ func ordered(course string) string {
 	return strings.Join(kept, "")
 }
 
-// TestFollowApproval has another process ask the user, take the answer and tell what came
-// of it.
+// TestFollowApproval has another process ask the user, take the answer and report the
+// outcome.
 func TestFollowApproval(t *testing.T) {
 	t.Parallel()
 	for name, approved := range map[string]bool{"yes": true, "no": false} {
@@ -250,8 +250,8 @@ func TestFollowApproval(t *testing.T) {
 	}
 }
 
-// TestFollowProgress has another process tell what a tool says while it runs, and words
-// while they come.
+// TestFollowProgress has another process report what a tool says while it runs, and words
+// as they come.
 func TestFollowProgress(t *testing.T) {
 	t.Parallel()
 	heard := make(chan struct{})
@@ -260,7 +260,7 @@ func TestFollowProgress(t *testing.T) {
 		defer again.Stop()
 		for yield(toolkit.Chunk{Message: "half way", Percent: 50, Data: json.RawMessage(`{"step":1}`)}, nil) {
 			select {
-			case <-again.C: // progress is told to those only who listen already
+			case <-again.C: // only readers that are already listening get progress
 				continue
 			case <-heard:
 				yield(result(toolkit.Result{Output: json.RawMessage(`1`)}), nil)
@@ -305,7 +305,7 @@ func TestFollowProgress(t *testing.T) {
 			close(heard)
 		case e.Type == chat.EventTextDelta && !opened:
 			opened = true
-			close(more) // nothing more is said until the first word was told
+			close(more) // nothing more is said until the first word has arrived
 		}
 	}
 	p.wait(turn)
@@ -330,18 +330,18 @@ func TestFollowTheDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Metadata.Status = persistence.StatusInterrupted // as recovery does it, which says nothing more
+	m.Metadata.Status = persistence.StatusInterrupted // as recovery does it, without further events
 	if _, err := p.store.UpdateMessage(t.Context(), p.key, m); err != nil {
 		t.Fatal(err)
 	}
 	if got := told(); !strings.Contains(got, fmt.Sprintf("finish  %s %s ", turn.ID(), turn.MessageID())) || !strings.Contains(got, "interrupted interrupted <nil>") {
-		t.Errorf("what another process tells is\n%s", got)
+		t.Errorf("another process reports\n%s", got)
 	}
 	turn.Interrupt()
 	p.wait(turn)
 }
 
-// What another process asks for is checked, and changes no turn of another owner.
+// Requests of another process are checked, and change no turn of another owner.
 func TestHostileCommands(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -354,13 +354,13 @@ func TestHostileCommands(t *testing.T) {
 		command persistence.Command
 		ok      bool
 	}{
-		"no kind":              {persistence.Command{Key: b.key}, false},
-		"an unknown kind":      {persistence.Command{Key: b.key, Kind: "turn.begin"}, false},
-		"a command of calls":   {persistence.Command{Key: b.key, Kind: "call.hangup"}, false},
-		"a stranger stops":     {persistence.Command{Key: stranger, Kind: "turn.stop"}, true},
-		"nobody stops":         {persistence.Command{Kind: "turn.stop"}, true},
-		"a body that is a lie": {persistence.Command{Key: b.key, Kind: "turn.look", Body: json.RawMessage(`{`)}, true},
-		"looking for nothing":  {persistence.Command{Key: b.key, Kind: "turn.look"}, true},
+		"no kind":             {persistence.Command{Key: b.key}, false},
+		"an unknown kind":     {persistence.Command{Key: b.key, Kind: "turn.begin"}, false},
+		"a command of calls":  {persistence.Command{Key: b.key, Kind: "call.hangup"}, false},
+		"a stranger stops":    {persistence.Command{Key: stranger, Kind: "turn.stop"}, true},
+		"nobody stops":        {persistence.Command{Kind: "turn.stop"}, true},
+		"a broken body":       {persistence.Command{Key: b.key, Kind: "turn.look", Body: json.RawMessage(`{`)}, true},
+		"looking for nothing": {persistence.Command{Key: b.key, Kind: "turn.look"}, true},
 	} {
 		if _, err := b.c.HandleCommand(t.Context(), c.command); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)

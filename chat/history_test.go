@@ -84,7 +84,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestEarlierOutputs cuts long outputs, but not those that may be new.
+// TestEarlierOutputs cuts long outputs, but not those that may be new to the model.
 func TestEarlierOutputs(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ü", 9000)
@@ -98,7 +98,7 @@ func TestEarlierOutputs(t *testing.T) {
 	}
 	got = chat.HistoryConfig{}.Messages(append(thread, words(persistence.RoleAssistant, "a")), "")
 	if n := utf8.RuneCountInString(got[2].Content); n < 8000 || n > 8010 || !utf8.ValidString(got[2].Content) {
-		t.Errorf("the earlier output has %d characters, want some 8000", n)
+		t.Errorf("the earlier output has %d characters, want about 8000", n)
 	}
 }
 
@@ -115,7 +115,7 @@ func tokens(messages []llm.Message) int {
 	return n
 }
 
-// randomTurn is what a turn may look like.
+// randomTurn returns the messages of a plausible turn.
 func randomTurn(r *rand.Rand, n int) []persistence.Message {
 	var turn []persistence.Message
 	filler := func(most int) string { return strings.Repeat("wörd ", r.IntN(most)) }
@@ -135,16 +135,16 @@ func randomTurn(r *rand.Rand, n int) []persistence.Message {
 	return append(turn, answer)
 }
 
-// checkPairs says what is wrong with the calls of a request.
+// checkPairs reports what is wrong with the calls of a request.
 func checkPairs(messages []llm.Message) error {
 	for i := 0; i < len(messages); i++ {
 		m := messages[i]
 		if m.Role == llm.RoleTool {
-			return fmt.Errorf("message %d answers a call that is not there", i)
+			return fmt.Errorf("message %d answers a call that does not exist", i)
 		}
 		for n, c := range m.ToolCalls {
 			if i+1+n >= len(messages) || messages[i+1+n].Role != llm.RoleTool || messages[i+1+n].ToolCallID != c.ID {
-				return fmt.Errorf("call %s of message %d has no result in its place", c.ID, i)
+				return fmt.Errorf("call %s of message %d has no result after it", c.ID, i)
 			}
 		}
 		i += len(m.ToolCalls)
@@ -152,7 +152,7 @@ func checkPairs(messages []llm.Message) error {
 	return nil
 }
 
-// TestTrimming grows random conversations turn by turn and looks at each request.
+// TestTrimming grows random conversations turn by turn and checks each request.
 func TestTrimming(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(24) {
@@ -194,8 +194,8 @@ func TestTrimming(t *testing.T) {
 	}
 }
 
-// checkStep compares a request to the one before: it begins the same, or it was
-// trimmed, and then it is a whole chunk below the limit or a quarter of the turns.
+// checkStep compares a request with the one before: it begins the same, or it was trimmed,
+// and then it is a whole chunk below the limit or a quarter of the turns shorter.
 func checkStep(t *testing.T, h chat.HistoryConfig, where string, before, got []llm.Message) {
 	t.Helper()
 	if stable(before, got) {
@@ -209,8 +209,8 @@ func checkStep(t *testing.T, h chat.HistoryConfig, where string, before, got []l
 	}
 }
 
-// stable reports whether a request begins with all of the earlier one. Of its last
-// messages the outputs may be shorter now.
+// stable reports whether a request begins with all of the earlier one. The outputs in the
+// earlier one's last messages may be shorter now.
 func stable(before, got []llm.Message) bool {
 	return len(got) >= len(before) && slices.EqualFunc(before, got[:len(before)], func(a, b llm.Message) bool {
 		return a.Role == b.Role && a.ToolCallID == b.ToolCallID && (a.Content == b.Content || a.Role == llm.RoleTool)
@@ -227,7 +227,7 @@ func count(messages []llm.Message, role llm.Role) int {
 	return n
 }
 
-// TestAnchor looks at long threads of which only the end is read.
+// TestAnchor checks long threads of which only the end is read.
 func TestAnchor(t *testing.T) {
 	t.Parallel()
 	var thread []persistence.Message
@@ -239,7 +239,7 @@ func TestAnchor(t *testing.T) {
 		window := thread[max(0, len(thread)-400):]
 		got := chat.AlignStart(window)
 		if len(got) == 0 || got[len(got)-1].Seq != seq || len(window) > 10 && len(got) < len(window)/3 {
-			t.Fatalf("of %d messages %d are left", len(window), len(got))
+			t.Fatalf("%d messages became %d", len(window), len(got))
 		}
 		if len(window) == 400 && got[0].Seq != last {
 			changes++

@@ -19,7 +19,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// pngOf is a picture of that width.
+// pngOf returns a picture of the given width.
 func pngOf(t *testing.T, width int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -29,7 +29,7 @@ func pngOf(t *testing.T, width int) []byte {
 	return b.Bytes()
 }
 
-// look is a tool of an MCP server whose result holds an image.
+// look is a tool of an MCP server whose result contains an image.
 func look(media chat.Media, picture []byte) tool {
 	return tool{"look", func(ctx context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 		kept, err := media.SaveMedia(ctx, call, picture)
@@ -65,7 +65,8 @@ func shown(req llm.Request) (roles []llm.Role) {
 	return roles
 }
 
-// TestImageOfATool shows the model what a tool returns, in the turn and in later ones.
+// TestImageOfATool shows the model the image that a tool returns, in the turn and in later
+// ones.
 func TestImageOfATool(t *testing.T) {
 	t.Parallel()
 	provider := deltas(calls("a", "look", `{}`), says("A line."), says("Still."))
@@ -87,7 +88,7 @@ func TestImageOfATool(t *testing.T) {
 	}
 }
 
-// TestBlindModel goes on in words with a model that refuses images, and remembers.
+// TestBlindModel continues without images when a model refuses them, and remembers it.
 func TestBlindModel(t *testing.T) {
 	t.Parallel()
 	answers := deltas(calls("a", "look", `{}`), says("never"), says("I see words."), says("Words again."))
@@ -106,14 +107,14 @@ func TestBlindModel(t *testing.T) {
 	if r := b.say("And?"); r.Err != nil || len(answers.seen()) != 4 {
 		t.Errorf("the next turn ends with %v after %d requests", r.Err, len(answers.seen()))
 	}
-	// What the user shows is asked for: it is not left out in silence.
+	// An image that the user shows is part of the question: it is not dropped silently.
 	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture)
 	if r := b.wait(b.turn(chat.TurnRequest{Text: "This?", Images: []chat.Image{{MediaType: "image/png", URL: url}}})); r.Err == nil {
 		t.Errorf("a refused image of the user gives %q", r.Message.Text())
 	}
 }
 
-// TestDataURL keeps an image that comes inside of a message beside it.
+// TestDataURL stores an image that arrives inside a message separately.
 func TestDataURL(t *testing.T) {
 	t.Parallel()
 	for name, url := range databases {

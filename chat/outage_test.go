@@ -11,7 +11,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// hold keeps everybody else from writing to a database until release is called.
+// hold keeps everyone else from writing to a database until release is called.
 func hold(t *testing.T, b *bench) (release func()) {
 	t.Helper()
 	other, err := b.store.CreateThread(t.Context(), "ben", "")
@@ -37,8 +37,8 @@ func hold(t *testing.T, b *bench) (release func()) {
 	}
 }
 
-// TestSlowDatabase has a database that hangs while an answer is told: its words
-// go on.
+// TestSlowDatabase has a database that hangs while an answer is streamed: its words keep
+// coming.
 func TestSlowDatabase(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		const words, pace = 300, 50 * time.Millisecond // fifteen seconds
@@ -81,8 +81,8 @@ func TestSlowDatabase(t *testing.T) {
 	})
 }
 
-// TestOutage has a database that is away for a minute while a turn ends: who waits
-// hears the answer, and it is saved when the database is back.
+// TestOutage has a database that is away for a minute while a turn ends: the waiting
+// client gets the answer, and it is saved once the database is back.
 func TestOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		said, end := make(chan struct{}), make(chan struct{})

@@ -26,7 +26,7 @@ func written(r llm.Request) string {
 	return b.String()
 }
 
-// common is the length of what two requests begin with.
+// common returns the length of the common prefix of two requests.
 func common(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -35,8 +35,8 @@ func common(a, b string) int {
 	return n
 }
 
-// TestStablePrefix counts over ten turns with tools what a provider's cache would
-// keep: each request begins with all of the one before it.
+// TestStablePrefix counts, over ten turns with tools, what a provider's cache would hit:
+// each request begins with all of the one before it.
 func TestStablePrefix(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		var answers [][]llm.Delta
@@ -73,15 +73,15 @@ func TestStablePrefix(t *testing.T) {
 	})
 }
 
-// forgetful remembers another thing each time.
+// forgetful remembers something different each time.
 type forgetful struct{}
 
 func (forgetful) SearchMessages(context.Context, persistence.Key, []string, int) ([]persistence.SearchHit, error) {
 	return []persistence.SearchHit{{Role: persistence.RoleUser, Text: persistence.NewID(), CreatedAt: time.Now(), Hits: 9}}, nil
 }
 
-// TestImages shows pictures to the model, by data URL and by address, and says which
-// are lost.
+// TestImages shows pictures to the model, by data URL and by address, and says which are
+// missing.
 func TestImages(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("A dot."))
@@ -116,7 +116,7 @@ func TestImages(t *testing.T) {
 	})
 }
 
-// TestReasoning keeps what the model thinks as a part, and does not send it back.
+// TestReasoning saves what the model thinks as a part, and does not send it back.
 func TestReasoning(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(

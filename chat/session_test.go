@@ -31,7 +31,7 @@ func seenAs(s chat.Session) string {
 	return b.String()
 }
 
-// TestSession is the life of a session, with a restart in it.
+// TestSession follows a session through its whole life, including a restart.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	for name, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
@@ -60,7 +60,7 @@ func TestSession(t *testing.T) {
 			open := "system: Be short.\nsystem: Be polite.\nuser: Hi\nassistant:  a=look({\"a\":\"x\"}) b=look({})\n"
 			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), open)
 
-			// Nothing of that is lost by a restart.
+			// A restart loses nothing of that.
 			b.stop()
 			store := persistencetest.Open(t, url, persistence.Options{})
 			b = start(t, store, cfg)
@@ -180,7 +180,7 @@ func TestSessionRefusals(t *testing.T) {
 		if threads, _, err := b.store.Threads(t.Context(), "bert", persistence.ThreadFilter{}); err != nil || len(threads) != 0 {
 			t.Errorf("%d threads are left, %v", len(threads), err)
 		}
-		// A thread is a session; a stranger's is none.
+		// A thread is a session; a stranger's thread is not.
 		if s, err := b.c.Session(t.Context(), b.key); err != nil || s.Provider != "fake" || s.Messages == nil || s.Tools == nil {
 			t.Errorf("Session() of a thread = %+v, %v", s, err)
 		}
@@ -206,7 +206,7 @@ func TestSessionRefusals(t *testing.T) {
 		}
 		_, err := b.c.SessionToolOutput(t.Context(), b.key, []chat.ToolResult{{CallID: "x", Output: strings.Repeat("x", chat.MaxToolOutput+1)}})
 		wantCall(t, "SessionToolOutput() of too much", err, "x", chat.ErrTooLarge)
-		// A failure appends nothing of the assistant.
+		// A failure appends nothing of the assistant's.
 		_, s, err := b.c.SessionMessage(t.Context(), b.key, "Hi", nil)
 		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindUnavailable || len(s.Messages) != 1 {
 			t.Errorf("SessionMessage() = %v\n%s", err, seenAs(s))

@@ -22,15 +22,15 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an event that must come.
 const patience = time.Minute
 
-// fake is a provider that answers as a test tells it.
+// fake is a provider that answers as a test says.
 type fake struct {
 	name string
 
 	mu       sync.Mutex
-	requests []llm.Request // those for titles left out
+	requests []llm.Request // except those for titles
 	titles   []llm.Request
 	// title answers requests for titles; empty means that they fail.
 	title  string
@@ -62,21 +62,21 @@ func (f *fake) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta,
 	}
 }
 
-// seen gives the requests so far.
+// seen returns the requests so far.
 func (f *fake) seen() []llm.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.requests)
 }
 
-// titled gives the requests for titles so far.
+// titled returns the requests for titles so far.
 func (f *fake) titled() []llm.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.titles)
 }
 
-// deltas answers the n-th request with the n-th list, the last one for all others.
+// deltas answers the n-th request with the n-th list, and all further ones with the last.
 func deltas(lists ...[]llm.Delta) *fake {
 	return &fake{name: "fake", answer: func(_ context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
 		for _, d := range lists[min(n, len(lists)-1)] {
@@ -96,7 +96,7 @@ func says(words ...string) []llm.Delta {
 	return append(list, llm.Delta{Stop: llm.StopEnd, Usage: &llm.Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 4, Raw: json.RawMessage(`{"in":10}`)}})
 }
 
-// calls is an answer that asks for tools: id, name, arguments, and so on.
+// calls is an answer that asks for tools; list is id, name, arguments of each in turn.
 func calls(list ...string) []llm.Delta {
 	var all []llm.Delta
 	for i := 0; i < len(list); i += 3 {
@@ -121,7 +121,7 @@ func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chu
 
 func result(r toolkit.Result) toolkit.Chunk { return toolkit.Chunk{Result: &r} }
 
-// echo gives its arguments back.
+// echo returns its arguments.
 var echo = tool{"echo", func(_ context.Context, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 	if yield(toolkit.Chunk{Message: "half way", Percent: 50}, nil) {
 		yield(result(toolkit.Result{Output: json.RawMessage(call.Arguments)}), nil)
@@ -202,7 +202,7 @@ func (b *bench) wait(turn *chat.Turn) chat.Result {
 	return r
 }
 
-// say makes a turn of some words and waits for its end.
+// say runs a turn with some words and waits for its end.
 func (b *bench) say(text string) chat.Result {
 	b.t.Helper()
 	return b.wait(b.turn(chat.TurnRequest{Text: text}))
@@ -245,7 +245,7 @@ func (b *bench) until(turn *chat.Turn, kind chat.EventType) chat.Event {
 	return chat.Event{}
 }
 
-// outline writes a thread as text, one message a line.
+// outline writes a thread as text, one message per line.
 func outline(messages []persistence.Message) string {
 	var b strings.Builder
 	for _, m := range messages {
@@ -269,8 +269,7 @@ func outline(messages []persistence.Message) string {
 	return b.String()
 }
 
-// talk writes the messages of a request as text, one a line, without the note
-// of the context.
+// talk writes the messages of a request as text, one per line, without the context note.
 func talk(messages []llm.Message) string {
 	var b strings.Builder
 	for _, m := range messages {

@@ -26,7 +26,7 @@ func bubble(t *testing.T, test func(t *testing.T, store *persistence.Store)) {
 	})
 }
 
-// sleep is a pause of a provider or a tool in virtual time.
+// sleep is a pause of a provider or a tool, in virtual time.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -36,7 +36,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// TestRetry fails some times before the first byte.
+// TestRetry fails a few times before the first byte.
 func TestRetry(t *testing.T) {
 	for name, c := range map[string]struct {
 		failures []*llm.Error
@@ -45,11 +45,11 @@ func TestRetry(t *testing.T) {
 		least    time.Duration
 		most     time.Duration
 	}{
-		"twice":          {[]*llm.Error{{Kind: llm.KindOverloaded}, {Kind: llm.KindUnavailable}}, 3, true, 1500 * time.Millisecond, 2 * time.Second},
-		"always":         {[]*llm.Error{{Kind: llm.KindRate}, {Kind: llm.KindRate}, {Kind: llm.KindRate}, {Kind: llm.KindRate}}, 3, false, 1500 * time.Millisecond, 2 * time.Second},
-		"as it asks":     {[]*llm.Error{{Kind: llm.KindRate, RetryAfter: 7 * time.Second}}, 2, true, 7 * time.Second, 8 * time.Second},
-		"not that long":  {[]*llm.Error{{Kind: llm.KindRate, RetryAfter: time.Hour}}, 1, false, 0, time.Second},
-		"what will last": {[]*llm.Error{{Kind: llm.KindTooLong}}, 1, false, 0, time.Second},
+		"twice":           {[]*llm.Error{{Kind: llm.KindOverloaded}, {Kind: llm.KindUnavailable}}, 3, true, 1500 * time.Millisecond, 2 * time.Second},
+		"always":          {[]*llm.Error{{Kind: llm.KindRate}, {Kind: llm.KindRate}, {Kind: llm.KindRate}, {Kind: llm.KindRate}}, 3, false, 1500 * time.Millisecond, 2 * time.Second},
+		"as it asks":      {[]*llm.Error{{Kind: llm.KindRate, RetryAfter: 7 * time.Second}}, 2, true, 7 * time.Second, 8 * time.Second},
+		"not that long":   {[]*llm.Error{{Kind: llm.KindRate, RetryAfter: time.Hour}}, 1, false, 0, time.Second},
+		"a permanent one": {[]*llm.Error{{Kind: llm.KindTooLong}}, 1, false, 0, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *persistence.Store) {
@@ -73,7 +73,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestSilence has a provider that says nothing, or stops to speak.
+// TestSilence has a provider that says nothing, or stops speaking.
 func TestSilence(t *testing.T) {
 	for name, c := range map[string]struct {
 		words []string
@@ -106,7 +106,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestDrafts counts what a long answer tells and saves while it grows.
+// TestDrafts counts how often a growing long answer is sent and saved.
 func TestDrafts(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		const words, pace = 200, 50 * time.Millisecond // ten seconds
@@ -158,7 +158,7 @@ func TestDrafts(t *testing.T) {
 		}
 		mu.Lock()
 		if n := strings.Count(last.String(), "word"); n < 96 || !strings.Contains(last.String(), turn.MessageID()) {
-			t.Errorf("after 5 s %d of 100 words are told: %s", n, last.String())
+			t.Errorf("after 5 s %d of 100 words are sent: %s", n, last.String())
 		}
 		mu.Unlock()
 		if _, err := turn.Wait(t.Context()); err != nil {
@@ -175,8 +175,8 @@ func TestDrafts(t *testing.T) {
 	})
 }
 
-// TestLease keeps a turn that says nothing for long, and ends one that has lost
-// its thread.
+// TestLease keeps a turn alive that says nothing for a long time, and ends one that has
+// lost its thread.
 func TestLease(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		slow := tool{"slow", func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
@@ -231,13 +231,13 @@ func TestLost(t *testing.T) {
 		}
 		m, err := store.Message(t.Context(), b.key, turn.MessageID())
 		if err != nil || len(m.Text()) >= len(r.Text) {
-			t.Errorf("the turn went on to write: %d of %d bytes, %v", len(m.Text()), len(r.Text), err)
+			t.Errorf("the turn went on writing: %d of %d bytes, %v", len(m.Text()), len(r.Text), err)
 		}
 		b.stop()
 	})
 }
 
-// TestDeletedThread removes the thread below a turn.
+// TestDeletedThread deletes the thread during a turn.
 func TestDeletedThread(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
@@ -260,7 +260,8 @@ func TestDeletedThread(t *testing.T) {
 	})
 }
 
-// TestAbandon ends the request while its turn begins: it has begun, or it has not.
+// TestAbandon ends the request while its turn begins: afterwards it has begun, or it has
+// not.
 func TestAbandon(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true})
@@ -287,7 +288,7 @@ func TestAbandon(t *testing.T) {
 	})
 }
 
-// TestLargeOutputs has tools that give more than a message can hold.
+// TestLargeOutputs has tools that return more than a message can hold.
 func TestLargeOutputs(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		big := tool{"big", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {

@@ -44,7 +44,7 @@ func TestLocalTitle(t *testing.T) {
 	}
 }
 
-// title waits until nothing moves any more and reads the thread's title.
+// title waits until all goroutines are idle and reads the thread's title.
 func (b *bench) title() persistence.Thread {
 	b.t.Helper()
 	synctest.Wait()
@@ -99,7 +99,8 @@ func TestTitles(t *testing.T) {
 	})
 }
 
-// TestTitlesOfUsers never change, and a model that fails is not asked for ever.
+// TestTitlesOfUsers: a user's title never changes, and a failing model is not asked
+// forever.
 func TestTitlesOfUsers(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := deltas(says("ok"))
@@ -156,7 +157,7 @@ func TestTitlesOfCalls(t *testing.T) {
 	})
 }
 
-// observer counts what it is told.
+// observer counts the turns that it is told about.
 type observer struct {
 	reports chan chat.TurnReport
 	first   func()
@@ -181,7 +182,7 @@ func TestObservers(t *testing.T) {
 		b = start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, Observers: []chat.TurnObserver{panics, good}, NoTitles: true})
 		b.say("Go") // does not wait for observers
 		if r := <-reports; r.Result.Text != "ok" || r.Key != b.key {
-			t.Errorf("the observer hears %+v", r)
+			t.Errorf("the observer got %+v", r)
 		}
 		b.stop()
 	})
@@ -223,7 +224,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestMemories looks for what was said elsewhere.
+// TestMemories finds what was said in other threads.
 func TestMemories(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		store := open(t)

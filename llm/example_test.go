@@ -8,9 +8,8 @@ import (
 	"voicebridge/llm/simulator"
 )
 
-// An answer comes in pieces; the last one says why it ends. The simulator needs no
-// key. With openai.New, anthropic.New, google.New or ollama.New in its place, the
-// rest stays as it is.
+// An answer comes in pieces; the last one says why it ends. The simulator needs no key;
+// openai.New, anthropic.New, google.New or ollama.New can take its place.
 func Example() {
 	var model llm.Provider = simulator.New(simulator.Config{})
 	request := llm.Request{

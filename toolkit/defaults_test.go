@@ -20,7 +20,8 @@ func (heard) Call(_ context.Context, call Call) iter.Seq2[Chunk, error] {
 	}
 }
 
-// TestDefaults has schemas that require what they have a default for, as Playwright's screenshot.
+// TestDefaults has schemas that require properties with a default, as Playwright's
+// screenshot tool does.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	const screenshot = `{"type":"object","properties":{"type":{"type":"string","enum":["png","jpeg"],"default":"png"},"file":{"type":"string","default":"x"},

@@ -9,7 +9,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// greet is a tool: what the model is told, and what answers its call.
+// greet is a tool: what the model is told about it, and what answers its call.
 type greet struct{}
 
 func (greet) Definition() toolkit.Definition {
@@ -37,7 +37,7 @@ func (greet) Call(_ context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk,
 	}
 }
 
-// A router checks the arguments of a model's call and runs the tool of its name.
+// A router checks the arguments of a model's call and runs the tool with that name.
 // Whatever goes wrong becomes a result that the model can read.
 func Example() {
 	registry := toolkit.NewRegistry()

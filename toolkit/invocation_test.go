@@ -33,7 +33,7 @@ func invoke(t *testing.T, name, arguments string) *Invocation {
 	return r.Invoke("r1", Call{ID: "c1", Name: name, Arguments: arguments, CallID: "live"}, 0, noon)
 }
 
-// show is a part as JSON, which is read more easily than the struct.
+// show returns a part as JSON, which is easier to read than the struct.
 func show(p Part) string {
 	var text strings.Builder
 	text.WriteString(string(p.State) + " " + p.Name)
@@ -122,13 +122,13 @@ func TestInvocation(t *testing.T) {
 	}
 }
 
-// TestInvocationEndsOnce has several ends of one call: the first one counts.
+// TestInvocationEndsOnce ends one call several times: the first end counts.
 func TestInvocationEndsOnce(t *testing.T) {
 	t.Parallel()
 	v := invoke(t, "chart", "{}")
 	v.Ask("nonce", noon)
 	if v.Answers("guess") || v.Answers("") || !v.Answers("nonce") {
-		t.Error("Answers() takes another nonce, or not its own")
+		t.Error("Answers() accepts another nonce, or refuses its own")
 	}
 	if !v.Cancel(Result{Error: WhyCancelled}, noon) || v.Finish(Result{Model: "late"}, noon) || v.Refuse(noon) {
 		t.Error("the call ended more than once, or never")
@@ -141,7 +141,7 @@ func TestInvocationEndsOnce(t *testing.T) {
 	}
 }
 
-// TestInvocationKeepsHostileArguments has arguments that a message cannot hold as they are.
+// TestInvocationKeepsHostileArguments has arguments that a message cannot hold unchanged.
 func TestInvocationKeepsHostileArguments(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", MaxKeptArguments)
@@ -150,7 +150,7 @@ func TestInvocationKeepsHostileArguments(t *testing.T) {
 		"long JSON":      {`{"a":"` + long + `"}`, `{"a":"` + long + `"}`},
 		"very long JSON": {`{"a":"` + long + long + `"}`, `{"note":"the arguments are too long to keep"}`},
 		"long text":      {"x" + long, string(Encode("x" + strings.Repeat("é", MaxKeptArguments/2-1) + " […]"))},
-		"no UTF-8":       {"\xff<", `"\ufffd<"`},
+		"not UTF-8":      {"\xff<", `"\ufffd<"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +175,7 @@ func TestResultText(t *testing.T) {
 		"own words":       {`{"a":1}`, `{"callProviderMetadata":{"voicebridge":{"result":"one"}}}`, "one"},
 		"another's":       {`{"a":1}`, `{"callProviderMetadata":{"google":{"result":"one"}}}`, `{"a":1}`},
 		"hostile fields":  {`{"a":1}`, `{"callProviderMetadata":[]}`, `{"a":1}`},
-		"no JSON":         {`{"a`, "", `{"a`},
+		"not JSON":        {`{"a`, "", `{"a`},
 		"words of a list": {`{"a":1}`, `{"callProviderMetadata":{"voicebridge":{"result":[1]}}}`, `{"a":1}`},
 	} {
 		if got := ResultText([]byte(tt.output), []byte(tt.fields)); got != tt.want {

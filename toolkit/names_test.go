@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// writing is a tool whose calls write when their arguments hold a W.
+// writing is a tool whose calls write if their arguments contain a W.
 type writing struct{ still }
 
 func (writing) Writes(arguments string) bool { return strings.Contains(arguments, "W") }
@@ -74,6 +74,6 @@ func TestNamesOfCalls(t *testing.T) {
 		t.Errorf("Unmatched() = %q, want %q", got, want)
 	}
 	if (Names{}).HasCall(r.Invoke("r", Call{Name: "http"}, 0, noon)) || !(Names{}).Empty() || n.Empty() {
-		t.Error("the zero value names a tool")
+		t.Error("the zero value matches a tool")
 	}
 }

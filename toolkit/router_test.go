@@ -18,7 +18,7 @@ import (
 func success(output string) Chunk { return Chunk{Result: &Result{Output: json.RawMessage(output)}} }
 func failure(text string) Chunk   { return Chunk{Result: &Result{Error: text}} }
 
-// yields is a tool that yields these chunks.
+// yields is a tool that yields the given chunks.
 func yields(chunks ...Chunk) func(context.Context, Call, func(Chunk, error) bool) {
 	return func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
 		for _, c := range chunks {
@@ -36,7 +36,7 @@ func routerOf(t *testing.T, config RouterConfig, tool *fakeTool) *Router {
 	return NewRouter(r, config)
 }
 
-// collect ranges to the end and checks the contract: one result, at the end, no error.
+// collect reads to the end and checks the contract: one result, at the end, no error.
 func collect(ctx context.Context, t *testing.T, router *Router, call Call) (progress []Chunk, result Result) {
 	t.Helper()
 	results := 0
@@ -101,26 +101,26 @@ func TestRouterAnswersEveryCallOnce(t *testing.T) {
 			}},
 		"panic": {arguments: `{"n":1}`, err: "internal error",
 			call: func(context.Context, Call, func(Chunk, error) bool) { panic("secret detail") }},
-		"unknown tool":             {name: "creat_chart", arguments: `{}`, err: `no tool named "creat_chart"; the tools are: tool`},
-		"cancelled before":         {ctx: cancelled, arguments: `{"n":1}`, err: "was cancelled"},
-		"cancelled, cause":         {ctx: hungUp, arguments: `{"n":1}`, err: "was cancelled: hang-up"},
-		"malformed":                {arguments: `{"n":`, err: "not valid JSON"},
-		"a field twice":            {arguments: `{"n":"<b>","n":1}`, err: `"n" twice`},
-		"twice, written otherwise": {arguments: `{"n":1,"\u006e":2}`, err: `"n" twice`},
-		"twice, deep":              {arguments: `{"n":1,"list":[1,[],{},{"a":{"b":[{"c":1},{"c":1,"d":{},"c":2}]}}]}`, err: `"c" twice`},
-		"text after":               {arguments: `{"n":1}}`, err: "not valid JSON"},
-		"array":                    {arguments: `[1]`, err: "must be a JSON object, not an array"},
-		"null":                     {arguments: `null`, err: "must be a JSON object, not null"},
-		"string":                   {arguments: `"{}"`, err: "must be a JSON object, not a string"},
-		"too large":                {arguments: `{"n":"` + huge + `"}`, err: "the limit is 262144"},
-		"too deep":                 {arguments: strings.Repeat(`{"n":`, 65) + "1" + strings.Repeat("}", 65), err: "deeper than 64"},
-		"huge number":              {arguments: `{"n":1e999}`, err: "out of range"},
-		"missing field":            {arguments: ``, err: `"n"`},
-		"wrong type":               {arguments: `{"n":"one"}`, err: "n: type: one"},
-		"unknown field":            {arguments: `{"n":1,"evil":2}`, err: `"evil"`},
-		"field below a $ref":       {arguments: `{"n":1,"list":[{"x":"a"}]}`, err: "list[].x: type: a"},
-		"output too large":         {arguments: `{"n":1}`, config: RouterConfig{MaxOutput: 10}, call: yields(success(`"0123456789"`)), err: "12 bytes long, the limit is 10"},
-		"output not JSON":          {arguments: `{"n":1}`, call: yields(success(`{`)), err: "not valid JSON"},
+		"unknown tool":       {name: "creat_chart", arguments: `{}`, err: `no tool named "creat_chart"; the tools are: tool`},
+		"cancelled before":   {ctx: cancelled, arguments: `{"n":1}`, err: "was cancelled"},
+		"cancelled, cause":   {ctx: hungUp, arguments: `{"n":1}`, err: "was cancelled: hang-up"},
+		"malformed":          {arguments: `{"n":`, err: "not valid JSON"},
+		"a field twice":      {arguments: `{"n":"<b>","n":1}`, err: `"n" twice`},
+		"twice, one escaped": {arguments: `{"n":1,"\u006e":2}`, err: `"n" twice`},
+		"twice, deep":        {arguments: `{"n":1,"list":[1,[],{},{"a":{"b":[{"c":1},{"c":1,"d":{},"c":2}]}}]}`, err: `"c" twice`},
+		"text after":         {arguments: `{"n":1}}`, err: "not valid JSON"},
+		"array":              {arguments: `[1]`, err: "must be a JSON object, not an array"},
+		"null":               {arguments: `null`, err: "must be a JSON object, not null"},
+		"string":             {arguments: `"{}"`, err: "must be a JSON object, not a string"},
+		"too large":          {arguments: `{"n":"` + huge + `"}`, err: "the limit is 262144"},
+		"too deep":           {arguments: strings.Repeat(`{"n":`, 65) + "1" + strings.Repeat("}", 65), err: "deeper than 64"},
+		"huge number":        {arguments: `{"n":1e999}`, err: "out of range"},
+		"missing field":      {arguments: ``, err: `"n"`},
+		"wrong type":         {arguments: `{"n":"one"}`, err: "n: type: one"},
+		"unknown field":      {arguments: `{"n":1,"evil":2}`, err: `"evil"`},
+		"field below a $ref": {arguments: `{"n":1,"list":[{"x":"a"}]}`, err: "list[].x: type: a"},
+		"output too large":   {arguments: `{"n":1}`, config: RouterConfig{MaxOutput: 10}, call: yields(success(`"0123456789"`)), err: "12 bytes long, the limit is 10"},
+		"output not JSON":    {arguments: `{"n":1}`, call: yields(success(`{`)), err: "not valid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,7 +288,7 @@ func TestRouterTimeout(t *testing.T) {
 				if len(reports) != 1 || reports[0].Ending != ending || reports[0].Took != tc.took || reports[0].Entry.Executor != ExecutorApp {
 					t.Errorf("reported %+v", reports)
 				}
-				time.Sleep(2 * time.Hour) // those that were left behind end
+				time.Sleep(2 * time.Hour) // those left behind end
 			})
 		})
 	}
@@ -340,7 +340,7 @@ func TestRouterConsumerStopsEarly(t *testing.T) {
 				}
 			}()
 			select {
-			case err := <-ended: // the router has waited for it
+			case err := <-ended: // the router waited for it
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("the tool's ctx has %v", err)
 				}
@@ -405,7 +405,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestRouterReports shows how calls ended to who observes them.
+// TestRouterReports checks how the end of each call is reported to an observer.
 func TestRouterReports(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

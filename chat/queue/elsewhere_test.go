@@ -10,7 +10,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// What another process asks for is checked like what a client sends.
+// Requests of another process are checked like those of a client.
 func TestHostileCommands(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Disabled: true})

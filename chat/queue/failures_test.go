@@ -15,8 +15,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestTransient tries again after a failure that passes: the message is in the
-// thread once, and the next one waits.
+// TestTransient retries after a temporary failure: the message is in the thread once, and
+// the next one waits.
 func TestTransient(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
@@ -39,7 +39,7 @@ func TestTransient(t *testing.T) {
 	})
 }
 
-// TestGivesUp lets a queue stand still after some tries.
+// TestGivesUp pauses a queue after a number of attempts.
 func TestGivesUp(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: func(context.Context, string) error {
@@ -58,8 +58,8 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// TestPermanent has a queue pause after a failure that would only repeat itself,
-// and go on when somebody says so.
+// TestPermanent has a queue pause after a failure that would only repeat itself, and
+// resume when a user says so.
 func TestPermanent(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []llm.ErrorKind{llm.KindAuth, llm.KindQuota, llm.KindTooLong, llm.KindBadRequest} {
@@ -93,20 +93,20 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// observer is told of turns.
+// observer is told about turns.
 type observer func()
 
 func (o observer) TurnFinished(context.Context, chat.TurnReport) { o() }
 
-// TestLateReport resumes a queue before its turn's failure is reported. It must
-// not stand still again.
+// TestLateReport resumes a queue before its turn's failure is reported. The queue must not
+// pause again.
 func TestLateReport(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: func(context.Context, string) error {
 		return &llm.Error{Kind: llm.KindBadRequest, Message: "No."}
 	}}
 	hold, told := make(chan struct{}), make(chan struct{})
-	// The delay keeps the queue from sending again meanwhile.
+	// Meanwhile the delay keeps the queue from sending again.
 	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p,
 		queue.Config{NoTitles: true, Delay: time.Hour}, observers{
 			before: []chat.TurnObserver{observer(func() { <-hold })},
@@ -127,8 +127,7 @@ func TestLateReport(t *testing.T) {
 	}
 }
 
-// TestDirectFailure lets a queue stand still because of a turn that was not its
-// own.
+// TestDirectFailure pauses a queue because of a turn that was not its own.
 func TestDirectFailure(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
@@ -146,7 +145,8 @@ func TestDirectFailure(t *testing.T) {
 	w.until("queue_paused quota")
 	list, pause := b.list()
 	if len(list) == 0 {
-		// It was just on its way when the turn failed, and comes back as that failed.
+		// The message was about to be sent when the turn failed, and goes back because of
+		// that.
 		w.until("queue_paused quota")
 		list, pause = b.list()
 	}
@@ -158,8 +158,8 @@ func TestDirectFailure(t *testing.T) {
 	}
 }
 
-// TestGoesOnAfterASuccess resumes a queue when a turn of its thread succeeds.
-func TestGoesOnAfterASuccess(t *testing.T) {
+// TestResumesAfterSuccess resumes a queue when a turn of its thread succeeds.
+func TestResumesAfterSuccess(t *testing.T) {
 	t.Parallel()
 	var works atomic.Bool
 	p := &provider{answer: func(context.Context, string) error {
@@ -186,8 +186,8 @@ func TestGoesOnAfterASuccess(t *testing.T) {
 	}
 }
 
-// TestResumedOftenEnough tries a message once more for each resume, however often
-// it has failed.
+// TestResumedOftenEnough tries a message once more for each resume, however often it has
+// failed before.
 func TestResumedOftenEnough(t *testing.T) {
 	t.Parallel()
 	var works atomic.Bool
@@ -221,8 +221,8 @@ func TestResumedOftenEnough(t *testing.T) {
 	}
 }
 
-// TestCulpritIsGone resumes a queue when the message that paused it
-// is no longer what it was.
+// TestCulpritIsGone resumes a queue when the message that paused it was changed or
+// removed.
 func TestCulpritIsGone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(ctx context.Context, b *bench, id string) error{
@@ -261,8 +261,9 @@ func TestCulpritIsGone(t *testing.T) {
 	}
 }
 
-// TestGoesOnAfterAStart resumes what a start may have ended, and nothing else.
-func TestGoesOnAfterAStart(t *testing.T) {
+// TestResumesAfterStart resumes queues whose cause of the pause may be gone after a
+// restart, and no others.
+func TestResumesAfterStart(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		b := prepare(t, open(t), &provider{}, queue.Config{NoTitles: true})
@@ -287,6 +288,7 @@ func TestGoesOnAfterAStart(t *testing.T) {
 	})
 }
 
+// TestInterrupted continues with the next message when the user stops an answer.
 // TestInterrupted goes on with the next message when the user stops an answer.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
@@ -325,7 +327,7 @@ func TestDeletedThread(t *testing.T) {
 	b.q.CallEnded(b.key)
 }
 
-// TestRefusesConfig names what is wrong.
+// TestRefusesConfig names the wrong settings.
 func TestRefusesConfig(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})

@@ -17,7 +17,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestQueue lets messages wait while a turn runs, and then has them sent.
+// TestQueue lets messages wait while a turn runs, and then sends them.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
@@ -70,7 +70,7 @@ queue_updated removed 0`)
 	})
 }
 
-// TestChanges changes what waits, and looks at what is told of it.
+// TestChanges changes waiting messages, and checks the events about it.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{MaxSize: 3, NoTitles: true, Disabled: true, Delay: 7 * time.Second})
@@ -85,7 +85,7 @@ func TestChanges(t *testing.T) {
 	if err := b.q.Move(t.Context(), b.key, three.ID, true); err != nil {
 		t.Errorf("Move() = %v", err)
 	}
-	if err := b.q.Move(t.Context(), b.key, one.ID, true); err != nil { // it is the first
+	if err := b.q.Move(t.Context(), b.key, one.ID, true); err != nil { // already the first
 		t.Errorf("Move() = %v", err)
 	}
 	if m, err := b.q.Edit(t.Context(), b.key, two.ID, "zwei"); err != nil || m.Text != "zwei" {
@@ -117,7 +117,7 @@ queue_updated removed 2
 queue_updated cleared 0`)
 }
 
-// TestReorderedFits tells the order of long messages in an event that reaches
+// TestReorderedFits reports the order of long messages in an event small enough to reach
 // other processes.
 func TestReorderedFits(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestReorderedFits(t *testing.T) {
 	}
 }
 
-// TestByHand sends what a queue that is switched off keeps.
+// TestByHand sends messages of a queue that is switched off.
 func TestByHand(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
@@ -169,7 +169,7 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// TestDelay keeps a distance between turns, but not before the first one.
+// TestDelay keeps a pause between turns, but not before the first one.
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	const delay = 300 * time.Millisecond
@@ -193,7 +193,7 @@ func TestDelay(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Every: 20 * time.Millisecond})
-	at := time.Now().Add(3 * time.Second) // a busy machine adds both before that
+	at := time.Now().Add(3 * time.Second) // even a busy machine adds both before that
 	if _, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{Text: "later", ScheduledAt: &at}); err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +205,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestManyThreads starts with 100 threads that wait, and begins with the one that
-// was used last.
+// TestManyThreads starts with 100 waiting threads, and begins with the one used last.
 func TestManyThreads(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
@@ -220,7 +219,7 @@ func TestManyThreads(t *testing.T) {
 			b.add(fmt.Sprintf("t%02d", n))
 		}
 		slices.Reverse(keys)
-		// Nobody has kicked them: a new process finds them in the table.
+		// Nobody has kicked the queues: a new process finds them in the table.
 		fresh := prepare(t, b.store, p, queue.Config{NoTitles: true, MaxParallel: 1})
 		fresh.run()
 		for n, key := range keys {
@@ -232,9 +231,9 @@ func TestManyThreads(t *testing.T) {
 	})
 }
 
-// TestTwoProcesses lets two processes on one PostgreSQL empty the queues of some
-// threads together: every message is sent once, in its order, and never two turns
-// run on a thread. SQLite has one process.
+// TestTwoProcesses has two processes on one PostgreSQL empty the queues of some threads
+// together: every message is sent once and in order, and never do two turns run on a
+// thread. SQLite allows only one process.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	const threads, each = 5, 12
@@ -244,7 +243,7 @@ func TestTwoProcesses(t *testing.T) {
 	var processes []*bench
 	for range 2 {
 		store := persistencetest.Open(t, url, persistence.Options{})
-		if err := store.Serve(t.Context()); err != nil { // they follow each other
+		if err := store.Serve(t.Context()); err != nil { // so that they notify each other
 			t.Fatal(err)
 		}
 		processes = append(processes, prepare(t, store, p, cfg))
@@ -281,8 +280,8 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestStops ends in the middle of a turn: the message is answered again by the
-// next process, and is one message in the thread.
+// TestStops ends a process in the middle of a turn: the next process answers the message
+// again, and it is in the thread once.
 func TestStops(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {

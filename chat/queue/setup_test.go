@@ -22,22 +22,22 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an event that must come.
 const patience = time.Minute
 
-// provider is a model that answers with the user's words, or as a test tells it.
+// provider is a model that answers with the user's words, or as a test says.
 type provider struct {
-	// answer decides about a request by the user's last words; nil answers "ok".
+	// answer decides on a request by the user's last words; nil answers "ok".
 	answer func(ctx context.Context, words string) error
-	// title answers a request for a title; nil gives the words back.
+	// title answers a request for a title; nil returns the words.
 	title func(ctx context.Context, words string) (string, error)
 
 	mu sync.Mutex
-	// asked are the words of all requests for answers, in their order.
+	// asked are the words of all requests for answers, in order.
 	asked []string
-	// running are the words that are being answered at this moment.
+	// running are the words that are currently being answered.
 	running map[string]bool
-	// most is the largest number of them on one thread, by the first word.
+	// most is the largest number of them at once on one thread, by the first word.
 	most map[string]int
 }
 
@@ -69,7 +69,7 @@ func (p *provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	}
 }
 
-// enter notes a request, and how many there are on its thread.
+// enter records a request, and how many there are on its thread.
 func (p *provider) enter(words string) (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *provider) crowd() int {
 	return n
 }
 
-// lastWords are the user's last words, without the note of the context.
+// lastWords returns the user's last words, without the context note.
 func lastWords(messages []llm.Message) string {
 	text := messages[len(messages)-1].Content
 	if strings.HasPrefix(text, "[CONTEXT:") {
@@ -127,7 +127,7 @@ func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, fu
 	return persistence.ErrNotFound
 }
 
-// observers are told of turns before the queue is, and after.
+// observers are told about turns before the queue, and after it.
 type observers struct{ before, after []chat.TurnObserver }
 
 // bench is one process: a store, text turns, queues.
@@ -138,11 +138,11 @@ type bench struct {
 	q     *queue.Queue
 	voice queue.Voice
 	key   persistence.Key
-	// cancel ends what run began, and does not wait.
+	// cancel ends what run began, without waiting.
 	cancel context.CancelFunc
 }
 
-// prepare makes a process that does not run yet.
+// prepare makes a process that is not running yet.
 func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Config, watching ...observers) *bench {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -221,7 +221,7 @@ func (b *bench) add(text string) persistence.QueuedMessage {
 	return m
 }
 
-// list gives what waits.
+// list returns the waiting messages.
 func (b *bench) list() ([]persistence.QueuedMessage, *persistence.QueuePause) {
 	b.t.Helper()
 	list, pause, err := b.q.List(b.t.Context(), b.key)
@@ -231,7 +231,7 @@ func (b *bench) list() ([]persistence.QueuedMessage, *persistence.QueuePause) {
 	return list, pause
 }
 
-// script writes the thread as text, one message a line.
+// script writes the thread as text, one message per line.
 func (b *bench) script(key persistence.Key) string {
 	b.t.Helper()
 	all, err := b.store.Messages(b.t.Context(), key, 0, 1000)
@@ -245,7 +245,7 @@ func (b *bench) script(key persistence.Key) string {
 	return s.String()
 }
 
-// waitFor waits until the thread reads like this. Its watcher says when to look.
+// waitFor waits until the thread reads as given. A watch says when to look.
 func (b *bench) waitFor(key persistence.Key, want string) {
 	b.t.Helper()
 	ctx := b.within()
@@ -265,7 +265,7 @@ type watcher struct {
 	events chan persistence.Event
 }
 
-// watch begins to collect: nothing that comes is missed.
+// watch starts collecting: no later event is missed.
 func (b *bench) watch(store *persistence.Store) *watcher {
 	b.t.Helper()
 	w := &watcher{b: b, events: make(chan persistence.Event, 1000)}
@@ -308,8 +308,7 @@ func told(e persistence.Event) string {
 	return string(e.Type)
 }
 
-// until collects the events until one that reads like last, and gives them in
-// lines.
+// until collects events up to one that reads like last, and returns them as lines.
 func (w *watcher) until(last string) string {
 	w.b.t.Helper()
 	var lines []string

@@ -15,7 +15,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestTitles gives messages their titles in their order, cut between characters.
+// TestTitles gives messages titles in order, cut between characters.
 func TestTitles(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
@@ -47,7 +47,7 @@ func TestTitles(t *testing.T) {
 		if m, err := b.q.Get(t.Context(), b.key, long.ID); err != nil || utf8.RuneCountInString(m.Title) != 30 {
 			t.Errorf("Get() = %+v, %v", m, err)
 		}
-		// Another text wants another title.
+		// A changed text gets a new title.
 		if m, err := b.q.Edit(t.Context(), b.key, long.ID, "short"); err != nil || m.Title != "" {
 			t.Errorf("Edit() = %+v, %v", m, err)
 		}
@@ -55,8 +55,8 @@ func TestTitles(t *testing.T) {
 	})
 }
 
-// TestTitlesOverwhelmed drops titles rather than messages, and finishes the one
-// that it is at when the server stops.
+// TestTitlesOverwhelmed drops titles rather than messages, and finishes the one in
+// progress when the server stops.
 func TestTitlesOverwhelmed(t *testing.T) {
 	t.Parallel()
 	entered, hold := make(chan struct{}), make(chan struct{})

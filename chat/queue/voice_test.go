@@ -12,8 +12,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// calls is the voice of a server with a call: it saves what is said, as a call
-// does that lives.
+// calls is the voice of a server with a call: it saves what is said, as a live call does.
 type calls struct {
 	store *persistence.Store
 
@@ -90,7 +89,7 @@ func wantSaid(t *testing.T, c *calls, want string) {
 	}
 }
 
-// TestCall speaks what waits into the thread's call, one message for each answer.
+// TestCall speaks the waiting messages into the thread's call, one for each answer.
 func TestCall(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
@@ -106,7 +105,7 @@ func TestCall(t *testing.T) {
 		b.q.Spoke(b.key)
 		wantSaid(t, c, "one")
 		w.until("queue_message_sent")
-		// The answer to the first has not come: many looks find nothing to do.
+		// The answer to the first has not come: repeated looks find nothing to do.
 		for range 20 {
 			b.q.Kick(b.key)
 		}
@@ -116,7 +115,7 @@ func TestCall(t *testing.T) {
 		b.q.Spoke(b.key)
 		wantSaid(t, c, "two")
 		w.until("queue_message_sent")
-		// The rest is answered by text.
+		// The rest is answered in text.
 		b.endCall(c)
 		b.waitFor(b.key, "user completed: one\nuser completed: two\nuser completed: three\nassistant completed: ok\n")
 		if len(c.said) != 0 {
@@ -125,7 +124,7 @@ func TestCall(t *testing.T) {
 	})
 }
 
-// TestCallGone sends by text what the call could not say any more.
+// TestCallGone sends as text what the call could no longer say.
 func TestCallGone(t *testing.T) {
 	t.Parallel()
 	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Every: 10 * time.Millisecond})
@@ -141,7 +140,7 @@ func TestCallGone(t *testing.T) {
 	}
 }
 
-// TestCallRefuses lets the queue stand still while the call takes no such text.
+// TestCallRefuses pauses the queue while the call refuses such a text.
 func TestCallRefuses(t *testing.T) {
 	t.Parallel()
 	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true})

@@ -47,7 +47,7 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// TestCache looks for the two marks of the cache, which the goldens have not.
+// TestCache checks the two cache marks, which the golden files do not contain.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	const mark = `"cache_control":{"type":"ephemeral"}`
@@ -79,8 +79,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheOfOne shows that what is asked once is not marked: keeping it would
-// cost more, and no request with the same beginning follows.
+// TestCacheOfOne: a single request is not marked, since caching would cost more and no
+// request with the same beginning follows.
 func TestCacheOfOne(t *testing.T) {
 	t.Parallel()
 	_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
@@ -91,7 +91,7 @@ func TestCacheOfOne(t *testing.T) {
 	}
 }
 
-// TestLastWords shows that what the model is to go on with ends without spaces.
+// TestLastWords: the text that the model is to continue has no trailing spaces.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
 	req := llmtest.Greeting()
@@ -104,7 +104,7 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestEnvironment shows that nothing comes from the environment.
+// TestEnvironment: nothing is read from the environment.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "from-the-environment")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "from-the-environment")
@@ -120,6 +120,6 @@ func TestEnvironment(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	if _, err := anthropic.New(anthropic.Config{BaseURL: "ftp://host"}); err == nil {
-		t.Error("New() takes an address that is not HTTP")
+		t.Error("New() accepts an address that is not HTTP")
 	}
 }

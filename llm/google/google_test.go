@@ -24,14 +24,14 @@ func provider(t *testing.T, c google.Config) llm.Provider {
 	return p
 }
 
-// signed are calls of which the first has the signature of the exchange.
+// signed are calls of which the first has the signature from the recorded exchange.
 func signed(calls []llmtest.Call) []llmtest.Call {
 	calls[0].Metadata = `{"thoughtSignature":"CrwBAdHtim9zaWduYXR1cmU="}`
 	return calls
 }
 
-// unsigned is a request with calls of another provider: in an earlier turn, in
-// this one, and beside one of Google's.
+// unsigned is a request with calls of another provider: in an earlier turn, in the current
+// one, and beside one of Google's.
 func unsigned(model string) llm.Request {
 	add := func(id string) llm.ToolCall { return llm.ToolCall{ID: id, Name: "add", Arguments: `{}`} }
 	answer := func(id string) llm.Message { return llm.Message{Role: llm.RoleTool, ToolCallID: id, Content: "3"} }
@@ -49,7 +49,7 @@ func unsigned(model string) llm.Request {
 	}}
 }
 
-// imageOfTool is a request with a result that holds an image.
+// imageOfTool is a request with a result that contains an image.
 func imageOfTool(model string) llm.Request {
 	return llm.Request{Model: model, Messages: []llm.Message{
 		{Role: llm.RoleUser, Content: "Look"},
@@ -92,7 +92,7 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// TestEnvironment shows that nothing comes from the environment.
+// TestEnvironment: nothing is read from the environment.
 func TestEnvironment(t *testing.T) {
 	for _, name := range []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"} {
 		t.Setenv(name, "from-the-environment")
@@ -115,6 +115,6 @@ func TestEnvironment(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	if _, err := google.New(google.Config{BaseURL: "host", APIKey: llmtest.Key}); err == nil || strings.Contains(err.Error(), llmtest.Key) {
-		t.Errorf("New() with an address that is none = %v", err)
+		t.Errorf("New() with an invalid address = %v", err)
 	}
 }

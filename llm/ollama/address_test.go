@@ -10,7 +10,7 @@ import (
 	"voicebridge/llm/ollama"
 )
 
-// network notes where requests go.
+// network records where requests go.
 type network struct{ to string }
 
 func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -18,7 +18,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, http.ErrServerClosed
 }
 
-// TestHost reads the forms that OLLAMA_HOST has.
+// TestHost reads the forms that OLLAMA_HOST may have.
 func TestHost(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{
@@ -45,7 +45,7 @@ func TestHost(t *testing.T) {
 	}
 	for _, host := range []string{"ftp://box", "http://", "http://[", "a b"} {
 		if _, err := ollama.New(ollama.Config{Host: host}); err == nil {
-			t.Errorf("New() takes the host %q", host)
+			t.Errorf("New() accepts the host %q", host)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: the request is %s, want it to end with %s", name, got, c.want)
 		}
 		if r.Header.Get("Authorization") != "" {
-			t.Errorf("%s: a server without a key gets one", name)
+			t.Errorf("%s: a server that needs no key gets one", name)
 		}
 	}
 }

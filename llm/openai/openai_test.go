@@ -77,14 +77,14 @@ func TestQuirks(t *testing.T) {
 				t.Errorf("the request ends with %s, want %s", got, c.want)
 			}
 			if r.Header.Get("Authorization") != "" {
-				t.Error("a server without a key gets one")
+				t.Error("a server that needs no key gets one")
 			}
 		})
 	}
 }
 
-// TestEnvironment shows that nothing comes from the environment, which belongs
-// to OpenAI itself and not to every compatible server.
+// TestEnvironment: nothing is read from the environment, whose key is meant for OpenAI
+// itself and not for every compatible server.
 func TestEnvironment(t *testing.T) {
 	for _, name := range []string{"OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"} {
 		t.Setenv(name, "from-the-environment")
@@ -101,7 +101,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestReasoningModels shows that models that think get the limit by its new name.
+// TestReasoningModels: reasoning models get the limit by its new name.
 func TestReasoningModels(t *testing.T) {
 	t.Parallel()
 	req := llmtest.Greeting()
@@ -117,6 +117,6 @@ func TestReasoningModels(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	if _, err := openai.New(openai.Config{BaseURL: "localhost:1234"}); err == nil {
-		t.Error("New() takes an address without a scheme")
+		t.Error("New() accepts an address without a scheme")
 	}
 }

@@ -18,13 +18,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestBehaviour is the part of the providers' suite that needs no wire.
+// TestBehaviour is the part of the providers' suite that needs no network.
 func TestBehaviour(t *testing.T) {
 	t.Parallel()
 	llmtest.Behaviour(t, func(*testing.T) llm.Provider { return simulator.New(simulator.Config{}) })
 }
 
-// ask makes one request and puts the answer together.
+// ask makes one request and returns the whole answer.
 func ask(t *testing.T, req llm.Request) (text string, calls []llm.ToolCall, last llm.Delta, err error) {
 	t.Helper()
 	for d, e := range simulator.New(simulator.Config{TitlePrompt: "title", ShortTitlePrompt: "short title"}).Stream(t.Context(), req) {
@@ -40,7 +40,7 @@ func ask(t *testing.T, req llm.Request) (text string, calls []llm.ToolCall, last
 	return text, calls, last, nil
 }
 
-// tools are tools of these names.
+// tools returns tools with the given names.
 func tools(names ...string) []llm.Tool {
 	all := make([]llm.Tool, len(names))
 	for i, name := range names {
@@ -66,7 +66,7 @@ func TestScript(t *testing.T) {
 	for _, c := range []struct {
 		messages []llm.Message
 		tools    []llm.Tool
-		text     string // a part of it
+		text     string // part of the text
 		calls    string
 	}{
 		{user("hello"), nil, "I am the simulator", ""},
@@ -100,12 +100,12 @@ func TestScript(t *testing.T) {
 		}
 		again, calls2, _, _ := ask(t, req)
 		if again != text || !slices.EqualFunc(calls, calls2, func(a, b llm.ToolCall) bool { return a.ID == b.ID && a.Arguments == b.Arguments }) {
-			t.Errorf("%v is answered another way the second time", c.messages)
+			t.Errorf("%v is answered differently the second time", c.messages)
 		}
 	}
 }
 
-// TestAfterTools reads results.
+// TestAfterTools reads tool results.
 func TestAfterTools(t *testing.T) {
 	t.Parallel()
 	charts := tools("create_bar_chart", "create_pie_chart")
@@ -143,7 +143,7 @@ func TestFailuresAndLimits(t *testing.T) {
 	}
 }
 
-// TestPace ends an answer in the middle.
+// TestPace interrupts an answer in the middle.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

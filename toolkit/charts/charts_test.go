@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// newRouter returns a router over all charts, whose ids are fixed.
+// newRouter returns a router over all charts, with fixed ids.
 func newRouter(tb testing.TB) *toolkit.Router {
 	tb.Helper()
 	r := toolkit.NewRegistry()
@@ -177,7 +177,7 @@ func golden(t *testing.T, path string, result toolkit.Result) {
 	}
 }
 
-// The promises of a result, beside the golden files: those can be updated by mistake.
+// Properties of every result, beside the golden files, which could be updated by mistake.
 func TestResultShape(t *testing.T) {
 	t.Parallel()
 	router := newRouter(t)
@@ -249,7 +249,7 @@ func TestChartIDsAreUnique(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := uuid.Parse(model.ChartID); err != nil || seen[model.ChartID] {
-				t.Errorf("the id %q is no UUID, or not new", model.ChartID)
+				t.Errorf("the id %q is not a UUID, or not new", model.ChartID)
 			}
 			seen[model.ChartID] = true
 		}
@@ -286,7 +286,7 @@ func TestCallStops(t *testing.T) {
 	for _, tool := range Tools() {
 		name := tool.Definition().Name
 		for range tool.Call(t.Context(), toolkit.Call{Arguments: full[name]}) {
-			break // the sequence must take it
+			break // the sequence must stop
 		}
 		var last error
 		for c, err := range tool.Call(cancelled, toolkit.Call{Arguments: full[name]}) {
@@ -301,7 +301,7 @@ func TestCallStops(t *testing.T) {
 	}
 }
 
-// A tool must not trust that the router checked its arguments.
+// A tool must not rely on the router to check its arguments.
 func TestCallWithoutTheRouter(t *testing.T) {
 	t.Parallel()
 	for _, tool := range Tools() {
@@ -345,7 +345,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// A calendar of as many days as the page draws.
+// A calendar with as many days as the page can draw.
 func TestLongestCalendar(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]int{

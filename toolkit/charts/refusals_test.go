@@ -27,7 +27,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 		return fmt.Sprintf(`{"xAxisLabel":"%d","series":[{"seriesName":"s","value":1}]}`, i)
 	}
 	refusals := []struct{ tool, arguments, want string }{
-		// What all share, on one of them each.
+		// What all tools check, each on one of them.
 		{"create_bar_chart", `{}`, `["title" "data"]`},
 		{"create_bar_chart", `{"title":"","data":` + points(1, bar) + `}`, "title: minLength"},
 		{"create_bar_chart", `{"title":"` + strings.Repeat("ä", 101) + `","data":` + points(1, bar) + `}`, "title: maxLength"},
@@ -146,7 +146,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		if !covered[kind.name] {
-			t.Errorf("no refusal of %s is tested", kind.name)
+			t.Errorf("no refusal by %s is tested", kind.name)
 		}
 	}
 }
@@ -163,8 +163,8 @@ func sankey(links string) string {
 	return `{"title":"T","nodes":[{"id":"a","name":"A"},{"id":"b","name":"B"},{"id":"c","name":"C"}],"links":[` + links + `]}`
 }
 
-// Any links that lead forward in some order of the nodes are accepted; one more that closes a
-// way back is refused.
+// Any links that lead forward in some order of the nodes are accepted; adding one that
+// leads back is refused.
 func TestSankeyCyclesProperty(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -198,7 +198,7 @@ func TestSankeyCyclesProperty(t *testing.T) {
 		if _, err := checkSankey(&in); err != nil {
 			t.Fatalf("seed %d: %v refused: %v", seed, in.Links, err)
 		}
-		// Every way back closes a cycle, and the cycle that is named is one.
+		// Every link back closes a cycle, and the error names a real cycle.
 		for i := range n {
 			for j := range n {
 				if !reach[i][j] {
@@ -208,7 +208,7 @@ func TestSankeyCyclesProperty(t *testing.T) {
 				closed.Links = append(closed.Links[:len(closed.Links):len(closed.Links)], link(j, i))
 				_, err := checkSankey(&closed)
 				if err == nil {
-					t.Fatalf("seed %d: the cycle through %d and %d is not seen", seed, order[i], order[j])
+					t.Fatalf("seed %d: the cycle through %d and %d is not found", seed, order[i], order[j])
 				}
 				checkCycle(t, closed, err)
 			}

@@ -35,7 +35,7 @@ func call(id string) toolkit.Call {
 	return toolkit.Call{ID: id, Name: "changeBrowserTheme", Arguments: `{"theme":"dark"}`}
 }
 
-// serverTool is a tool that is not the client's.
+// serverTool is a tool of the server.
 type serverTool struct{}
 
 func (serverTool) Definition() toolkit.Definition { return toolkit.Definition{Name: "createTable"} }
@@ -78,7 +78,7 @@ func TestAnswerAfterTheToolRuns(t *testing.T) {
 func TestAnswerBeforeTheToolRuns(t *testing.T) {
 	t.Parallel()
 	k, router := setup(t)
-	for range 2 { // the second time does nothing
+	for range 2 { // the second time has no effect
 		if err := k.Expect("c1"); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,8 @@ func TestAnswerBeforeTheToolRuns(t *testing.T) {
 	}
 }
 
-// Every answer that Deliver accepts is the call's result, also when it comes with the timeout.
+// Every answer that Deliver accepts is the call's result, even when it arrives with the
+// timeout.
 func TestAcceptedAnswersAreNeverLost(t *testing.T) {
 	t.Parallel()
 	for i := range 200 {
@@ -114,7 +115,7 @@ func TestAcceptedAnswersAreNeverLost(t *testing.T) {
 			}
 			accepted := make(chan error, 1)
 			go func() {
-				time.Sleep(toolkit.DefaultTimeout) // the very moment
+				time.Sleep(toolkit.DefaultTimeout) // at the same moment
 				accepted <- k.Deliver("c1", "in time")
 			}()
 			result := toolkit.Drain(router.Call(t.Context(), call("c1")), nil)
@@ -146,7 +147,7 @@ func TestOutputs(t *testing.T) {
 				t.Fatal(err)
 			}
 			result := toolkit.Drain(router.Call(t.Context(), call("c")), nil)
-			// Invalid UTF-8 may be written as the character or as its escape: the value counts.
+			// Invalid UTF-8 may be replaced by the character or its escape: the value counts.
 			var got, want any
 			if err := errors.Join(json.Unmarshal(result.Output, &got), json.Unmarshal([]byte(tc.want), &want)); err != nil {
 				t.Fatal(err)
@@ -266,7 +267,7 @@ func TestDeclareRefuses(t *testing.T) {
 		"bad name":          {[]toolkit.Definition{{Name: "fresh"}, {Name: "<b>"}}, "declare tool 1"},
 		"long name":         {[]toolkit.Definition{{Name: strings.Repeat("n", 65)}}, "longer than 64"},
 		"long description":  {[]toolkit.Definition{{Name: "a", Description: strings.Repeat("ä", 1025)}}, "1025 characters"},
-		"no object":         {[]toolkit.Definition{{Name: "a", Parameters: json.RawMessage(`{"type":"string"}`)}}, `"type":"object"`},
+		"not an object":     {[]toolkit.Definition{{Name: "a", Parameters: json.RawMessage(`{"type":"string"}`)}}, `"type":"object"`},
 		"no schema":         {[]toolkit.Definition{{Name: "a", Parameters: json.RawMessage(`"x"`)}}, "not a JSON Schema"},
 		"endless schema":    {[]toolkit.Definition{{Name: "a", Parameters: json.RawMessage(`{"type":"object","$ref":"#"}`)}}, "refers to itself"},
 		"too many":          {many, "there are 65, the limit is 64"},
@@ -312,7 +313,7 @@ func TestDeclareReplaces(t *testing.T) {
 		if err := k.Declare(nil); err != nil || router.Registry().Len() != 0 {
 			t.Errorf("got %v and %d tools, want none", err, router.Registry().Len())
 		}
-		// What was open stays open.
+		// Calls that were open stay open.
 		if err := k.Deliver("c", "1"); err != nil {
 			t.Error(err)
 		}

@@ -39,7 +39,8 @@ func TestNoHostAccess(t *testing.T) {
 	}
 }
 
-// The program shares a realm with our console and report; what it breaks must stay its own problem.
+// The program shares a realm with our console and report; what it breaks must affect only
+// itself.
 func TestBrokenBuiltIns(t *testing.T) {
 	t.Parallel()
 	r := setup(t, Config{Timeout: 5 * time.Second}, watcher{})
@@ -85,7 +86,7 @@ func TestBrokenBuiltIns(t *testing.T) {
 	}
 }
 
-// The next program never sees what the last one did.
+// A program never sees what the one before did.
 func TestProgramsShareNothing(t *testing.T) {
 	t.Parallel()
 	r := setup(t, Config{}, watcher{})
@@ -102,7 +103,7 @@ func TestProbeJavaScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What this host can do is tried by a child that installs the filter and nothing else.
+	// A child that installs only the filter shows what this host supports.
 	report := tryConfined(t)
 	if want := report.Filter == ""; strings.Contains(confinement, "with limits and a seccomp filter") != want {
 		t.Errorf("the probe says %q, the filter: %q", confinement, report.Filter)
@@ -118,8 +119,8 @@ func TestProbeJavaScript(t *testing.T) {
 	}
 }
 
-// On a host where the child breaks under the filter, it runs without only where the operator has
-// said so.
+// On a host where the child fails under the filter, it runs without it only if the
+// operator allows that.
 func TestProbeWithoutFilter(t *testing.T) {
 	t.Parallel()
 	const script = `case $(dd bs=64k count=1 2>/dev/null) in *'"filter":true'*) exit 1;; esac; echo '{"end":{"exit":"completed","value":42}}'`
@@ -128,7 +129,7 @@ func TestProbeWithoutFilter(t *testing.T) {
 	_, err := strict.ProbeJavaScript(t.Context())
 	wantWords(t, err, "cannot be confined")
 	if o := strict.runJavaScript(t.Context(), `1`); o.Exit != ExitCrashed || len(strict.Tools(t.Context())) != 0 {
-		t.Errorf("without the operator's word: %+v", o)
+		t.Errorf("without the operator's permission: %+v", o)
 	}
 	config.AllowUnconfined = true
 	sandbox := setup(t, config, watcher{}).sandbox
@@ -143,7 +144,7 @@ func TestProbeWithoutFilter(t *testing.T) {
 	}
 }
 
-// A child that fails once keeps its filter.
+// A child that fails only once keeps its filter.
 func TestProbeAfterPassingFailure(t *testing.T) {
 	t.Parallel()
 	script := `[ -e "$0" ] || { : > "$0"; exit 1; }
@@ -157,8 +158,8 @@ func TestProbeAfterPassingFailure(t *testing.T) {
 	}
 }
 
-// confinedReport is what a child could do under the filter and the limits: errors as text, empty for
-// what worked.
+// confinedReport is what a child could do under the filter and the limits: error texts,
+// empty for what worked.
 type confinedReport struct {
 	Filter, Open, Create, Socket, Dial, Exec, Fork, Signal, Chdir string
 	Works                                                         bool
@@ -182,7 +183,7 @@ func tryConfined(t *testing.T) confinedReport {
 	return report
 }
 
-// reportConfined gives up what a child gives up, and then tries to use it.
+// reportConfined drops its privileges as a child does, and then tries to use them.
 func reportConfined(stdout io.Writer) error {
 	if err := limitSelf(request{Timeout: time.Minute, MemoryBytes: DefaultMemoryBytes}); err != nil {
 		return err
@@ -208,7 +209,7 @@ func reportConfined(stdout io.Writer) error {
 	report.Fork = text(err)
 	report.Signal = text(syscall.Kill(parent, 0))
 	report.Chdir = text(os.Chdir("/"))
-	// Goroutines, timers, memory and new threads must go on.
+	// Goroutines, timers, memory and new threads must still work.
 	results := make(chan int)
 	for range 100 {
 		go func() {
@@ -224,7 +225,7 @@ func reportConfined(stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(report)
 }
 
-func TestFilterTakesEverything(t *testing.T) {
+func TestFilterDeniesEverything(t *testing.T) {
 	t.Parallel()
 	report := tryConfined(t)
 	if !report.Works {
@@ -274,23 +275,24 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// Children that are none: they answer nothing, something else, too much, or do not end.
+// Programs that are not real children: they answer nothing, something else, too much, or
+// never end.
 func TestStrangeChildren(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script string
 		want   Exit
 	}{
-		"ends at once":       {`exit 0`, ExitCrashed},
-		"fails":              {`echo bad >&2; exit 7`, ExitCrashed},
-		"no JSON":            {`echo hello`, ExitCrashed},
-		"no JSON, no end":    {`while :; do echo hello; done`, ExitCrashed},
-		"half a frame":       {`printf '{"stdout":"x'`, ExitCrashed},
-		"does not end":       {`read x; while :; do :; done`, ExitTimeout},
-		"prints without end": {`while :; do echo '{"stdout":"0123456789012345678901234567890123456789"}'; done`, ExitOutputLimit},
-		"out of memory":      {`echo 'fatal error: runtime: out of memory' >&2; exit 2`, ExitOutOfMemory},
-		"stack":              {`echo 'runtime: goroutine stack exceeds 268435456-byte limit' >&2; exit 2`, ExitStackOverflow},
-		"processor time":     {`echo 'SIGXCPU: cpu limit exceeded' >&2; exit 2`, ExitTimeout},
+		"ends at once":     {`exit 0`, ExitCrashed},
+		"fails":            {`echo bad >&2; exit 7`, ExitCrashed},
+		"not JSON":         {`echo hello`, ExitCrashed},
+		"endless non-JSON": {`while :; do echo hello; done`, ExitCrashed},
+		"half a frame":     {`printf '{"stdout":"x'`, ExitCrashed},
+		"does not end":     {`read x; while :; do :; done`, ExitTimeout},
+		"prints endlessly": {`while :; do echo '{"stdout":"0123456789012345678901234567890123456789"}'; done`, ExitOutputLimit},
+		"out of memory":    {`echo 'fatal error: runtime: out of memory' >&2; exit 2`, ExitOutOfMemory},
+		"stack":            {`echo 'runtime: goroutine stack exceeds 268435456-byte limit' >&2; exit 2`, ExitStackOverflow},
+		"processor time":   {`echo 'SIGXCPU: cpu limit exceeded' >&2; exit 2`, ExitTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -302,7 +304,8 @@ func TestStrangeChildren(t *testing.T) {
 	}
 }
 
-// What a child has started dies with it: all of them hold the pipe that is read to its end here.
+// Processes started by a child die with it: all of them hold the pipe that is read to its
+// end here.
 func TestGroupIsKilled(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -322,7 +325,7 @@ func TestGroupIsKilled(t *testing.T) {
 	}
 }
 
-// The processor time of a child is limited by the kernel, too.
+// The kernel limits a child's processor time, too.
 func TestLimitsOfChild(t *testing.T) {
 	t.Parallel()
 	if got := []uint64{cpuSeconds(100 * time.Millisecond), cpuSeconds(time.Second), cpuSeconds(1500 * time.Millisecond)}; !slices.Equal(got, []uint64{3, 3, 5}) {

@@ -41,7 +41,7 @@ func niceOf(pid int) (map[string]int, error) {
 	return out, nil
 }
 
-// Programs never compete with sound: all threads of a child have a lower priority.
+// Programs never compete with audio: all threads of a child have a lower priority.
 func TestChildrenGiveWay(t *testing.T) {
 	t.Parallel()
 	before, err := niceOf(os.Getpid())
@@ -69,7 +69,7 @@ func TestChildrenGiveWay(t *testing.T) {
 	if works && string(o.Value) != "true" {
 		t.Errorf("Python's priority: got %s", o.Value)
 	}
-	// This process keeps its own.
+	// This process keeps its own priority.
 	after, err := niceOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -81,14 +81,14 @@ func TestChildrenGiveWay(t *testing.T) {
 	}
 }
 
-// hostOfPrograms is the first argument of a process that runs an endless program: runHost, with the
-// child's program, a named pipe and the tool.
+// hostOfPrograms is the first argument of a process that runs an endless program (see
+// runHost); the others are the child's program, a named pipe and the tool.
 const hostOfPrograms = "run-programs"
 
-// runHost prints what the program prints, quoted. All its children hold the pipe.
+// runHost prints the program's output, quoted. All its children hold the pipe.
 func runHost(args []string) {
 	child, pipe, tool := args[0], args[1], args[2]
-	if _, err := syscall.Open(pipe, syscall.O_WRONLY, 0); err != nil { // and not O_CLOEXEC
+	if _, err := syscall.Open(pipe, syscall.O_WRONLY, 0); err != nil { // without O_CLOEXEC
 		panic(err)
 	}
 	sandbox, err := New(Config{Executable: child, Timeout: maxTimeout, PythonEnabled: true})
@@ -105,7 +105,7 @@ func runHost(args []string) {
 	panic(fmt.Sprintf("the program ended: %+v", o))
 }
 
-// When this process is killed, its programs are gone, too.
+// When this process is killed, its programs die too.
 func TestKilledHost(t *testing.T) {
 	t.Parallel()
 	_, works := pythonRig(t, Config{}, watcher{})

@@ -13,7 +13,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// These programs never end by themselves. Each one prints first, and that is not lost.
+// These programs never end by themselves. Each prints something first, which is not lost.
 func TestEndlessJavaScript(t *testing.T) {
 	t.Parallel()
 	r := setup(t, Config{Timeout: 800 * time.Millisecond}, watcher{})
@@ -123,8 +123,8 @@ func TestOutputIsBounded(t *testing.T) {
 		code string
 		exit Exit
 	}{
-		"lines without end":    {`for (;;) console.log("x".repeat(100))`, ExitOutputLimit},
-		"errors without end":   {`for (;;) console.error("é")`, ExitOutputLimit},
+		"endless lines":        {`for (;;) console.log("x".repeat(100))`, ExitOutputLimit},
+		"endless errors":       {`for (;;) console.error("é")`, ExitOutputLimit},
 		"both":                 {`for (;;) { console.log("o"); console.error("e") }`, ExitOutputLimit},
 		"one long line":        {`console.log("€".repeat(1e6))`, ExitOutputLimit},
 		"control characters":   {`console.log("\x01".repeat(1e6))`, ExitOutputLimit},
@@ -133,7 +133,7 @@ func TestOutputIsBounded(t *testing.T) {
 		"long exception":       {`throw new Error("€".repeat(1e6))`, ExitException},
 		"long name":            {`const e = new Error("x"); e.name = "n".repeat(1e6); throw e`, ExitException},
 		"long thrown text":     {`throw "\u0001".repeat(1e6)`, ExitException},
-		"console of much":      {`console.log(Array.from({ length: 1e5 }, (_, i) => "text " + i)); 1`, ExitCompleted},
+		"long console line":    {`console.log(Array.from({ length: 1e5 }, (_, i) => "text " + i)); 1`, ExitCompleted},
 		"printing while ended": {`setInterval(() => { for (let i = 0; i < 1e4; i++) console.log(i) }, 1)`, ExitOutputLimit},
 	} {
 		for label, rig := range map[string]*rig{"": r, " small": small} {
@@ -225,7 +225,7 @@ func TestCancelledCall(t *testing.T) {
 	}
 }
 
-// A consumer that wants no more ends the program, too.
+// A consumer that stops reading ends the program, too.
 func TestAbandonedCall(t *testing.T) {
 	t.Parallel()
 	r, printed := running(t, Config{Timeout: 5 * time.Minute}, nil)
@@ -245,8 +245,8 @@ func TestAbandonedCall(t *testing.T) {
 	}
 }
 
-// TestOneOwnersPrograms has one owner with many programs, and another whose program need not wait
-// for them.
+// TestOneOwnersPrograms has one owner with many programs, and another owner whose program
+// does not have to wait for them.
 func TestOneOwnersPrograms(t *testing.T) {
 	t.Parallel()
 	p := newSlots(4)
@@ -299,7 +299,7 @@ func TestParallelCalls(t *testing.T) {
 		go func() { done <- r.sandbox.inSlot(t.Context(), owner, hold) }()
 		<-entered
 	}
-	// Both places are taken: a third call waits, and ends with its ctx.
+	// Both slots are taken: a third call waits, and ends with its ctx.
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { done <- r.sandbox.inSlot(ctx, "carl", hold) }()
 	select {
@@ -321,7 +321,7 @@ func TestParallelCalls(t *testing.T) {
 	close(release)
 	<-done
 	<-done
-	// With places again, calls go through, more of them than places.
+	// With free slots calls go through, even more calls than slots.
 	results := make(chan Outcome)
 	for range 6 {
 		go func() {

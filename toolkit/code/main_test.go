@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childProgram is what sandboxes start; empty means the test binary, which is its own child as
-// voicebridge is. Under the race detector it is a program without it.
+// childProgram is what sandboxes start. If empty it is the test binary, which is its own
+// child, as voicebridge is. Under the race detector it is a program built without it.
 var childProgram string
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func buildChild() (remove func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Python's child is started as nobody.
+	// Python's child is started as the user nobody.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// pythonRig returns a rig, and whether Python works on this host. Where it does not, the calls must
-// fail and say so; so every test below says something on every host.
+// pythonRig returns a rig, and whether Python works on this host. Where it does not, calls
+// must fail and say why; so every test below checks something on every host.
 func pythonRig(t *testing.T, config Config, watch watcher) (r *rig, works bool) {
 	t.Helper()
 	config.PythonEnabled = true
@@ -27,7 +27,8 @@ func pythonRig(t *testing.T, config Config, watch watcher) (r *rig, works bool) 
 	return r, setup(t, Config{PythonEnabled: true}, watcher{}).sandbox.ProbePython(t.Context()) == nil
 }
 
-// python runs a program and checks how it ended; on a host without Python only that it did not complete.
+// python runs a program and checks how it ended; on a host without Python, only that it
+// did not complete.
 func (r *rig) python(works bool, code string, want ...Exit) Outcome {
 	r.t.Helper()
 	o, _ := r.run(r.t.Context(), PythonName, code)
@@ -54,8 +55,8 @@ func TestProbePython(t *testing.T) {
 	if tools := setup(t, Config{}, watcher{}).sandbox.Tools(t.Context()); len(tools) != 1 {
 		t.Errorf("%d tools are offered with Python switched off", len(tools))
 	}
-	// The same question, asked without our code. A missing program is the fault of this machine's
-	// owner; what its kernel or a container forbids is not, and is seen in the log.
+	// The same question, without our code. A missing program is this machine's own fault;
+	// what its kernel or a container forbids is not, and is logged.
 	bwrap, missing := exec.LookPath("bwrap")
 	if missing != nil {
 		t.Fatalf("bubblewrap is not installed (run .ci/install); the probe says: %v", err)
@@ -97,7 +98,7 @@ func TestProbePythonSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "bwrap")
 	wantWords(t, setup(t, Config{BubblewrapPath: missing}, watcher{}).sandbox.ProbePython(t.Context()), "is not installed")
-	there := "/bin/true" // stands for any bubblewrap: it is not reached
+	there := "/bin/true" // stands in for bubblewrap, which is never run
 	wantWords(t, setup(t, Config{BubblewrapPath: there, PythonPath: "/usr/bin/python-missing"}, watcher{}).sandbox.ProbePython(t.Context()), "no Python 3")
 	wantWords(t, setup(t, Config{BubblewrapPath: there, PythonPath: "/usr/bin"}, watcher{}).sandbox.ProbePython(t.Context()), "no Python 3")
 	for words, stderr := range map[string]string{
@@ -235,7 +236,7 @@ func TestPythonHasNoHost(t *testing.T) {
 	}
 }
 
-// TestPythonSystemCalls tries what the filter does not allow.
+// TestPythonSystemCalls tries system calls that the filter denies.
 func TestPythonSystemCalls(t *testing.T) {
 	t.Parallel()
 	r, works := pythonRig(t, Config{}, watcher{})
@@ -256,7 +257,7 @@ func TestPythonSystemCalls(t *testing.T) {
   if c.syscall(n, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS): r.append([name, ctypes.get_errno()])
 r`, ExitCompleted)
 	if works && string(o.Value) != "[]" {
-		t.Errorf("these calls are not forbidden: %s", o.Value)
+		t.Errorf("these calls are not denied: %s", o.Value)
 	}
 }
 

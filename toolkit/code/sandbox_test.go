@@ -17,7 +17,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// rig is a sandbox behind a router, and the children that it started.
+// rig is a sandbox behind a router, and the children it has started.
 type rig struct {
 	t       *testing.T
 	sandbox *Sandbox
@@ -27,7 +27,7 @@ type rig struct {
 	pids []int
 }
 
-// setup returns a rig whose children are all gone when the test ends.
+// setup returns a rig, all of whose children are gone when the test ends.
 func setup(t *testing.T, config Config, watch watcher) *rig {
 	t.Helper()
 	if config.Logger == nil {
@@ -59,7 +59,7 @@ func setup(t *testing.T, config Config, watch watcher) *rig {
 	return r
 }
 
-// checkNoChildren fails when a process group of a child is still there. Call it after all calls.
+// checkNoChildren fails if a child's process group still exists. Call it after all calls.
 func (r *rig) checkNoChildren() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *rig) started() int {
 	return len(r.pids)
 }
 
-// call runs a tool with arguments as the model wrote them.
+// call runs a tool with arguments as a model would write them.
 func (r *rig) call(ctx context.Context, name, arguments string) toolkit.Result {
 	return toolkit.Drain(r.router.Call(ctx, toolkit.Call{ID: "call_1", Name: name, Arguments: arguments}), nil)
 }
@@ -131,7 +131,7 @@ func TestValidate(t *testing.T) {
 	bad := Config{Timeout: time.Millisecond, MemoryBytes: 1, PythonMemoryBytes: -1, MaxOutput: 1 << 20, MaxParallel: -1, PythonPath: "/usr/../bin/python3"}
 	_, err := New(bad)
 	if err == nil {
-		t.Fatal("bad settings were taken")
+		t.Fatal("bad settings were accepted")
 	}
 	for _, word := range []string{"timeout", "memory", "python memory", "max output", "max parallel", "python path"} {
 		if !strings.Contains(err.Error(), word) {

@@ -40,7 +40,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// TestParseConfigOfOthers reads what other clients write.
+// TestParseConfigOfOthers reads the files of other clients.
 func TestParseConfigOfOthers(t *testing.T) {
 	t.Parallel()
 	got, err := parseConfig([]byte("\xef\xbb\xbf"+`// of VS Code
@@ -106,7 +106,7 @@ func TestParseConfigRefuses(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ text, want string }{
 		"empty":                 {``, "must be a JSON object"},
-		"no JSON":               {`{"mcpServers":`, "EOF"},
+		"not JSON":              {`{"mcpServers":`, "EOF"},
 		"array":                 {`[]`, "must be a JSON object"},
 		"text after":            {`{"servers":{}} x`, "text after"},
 		"neither":               {`{}`, "exactly one"},
@@ -115,7 +115,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		"key twice":             {server(`{"command":"x","command":"y"}`), `"command" occurs twice`},
 		"server twice":          {`{"servers":{"a":{"command":"x"},"a":{"command":"y"}}}`, `"a" occurs twice`},
 		"look alike":            {`{"servers":{"a b":{"command":"x"},"a_b":{"command":"y"}}}`, `"a b" and "a_b"`},
-		"server is no object":   {server(`"npx"`), `server "files": it must be a JSON object`},
+		"server not an object":  {server(`"npx"`), `server "files": it must be a JSON object`},
 		"wrong type":            {server(`{"command":["x"]}`), "command"},
 		"no command":            {server(`{}`), "needs a command"},
 		"command and url":       {server(`{"command":"x","url":"http://x/"}`), "url and headers are for"},
@@ -239,7 +239,7 @@ func TestExposedNames(t *testing.T) {
 			t.Errorf("exposedName(%q, %q) = %q, want %q", tc.server, tc.tool, got, tc.want)
 		}
 	}
-	// Pairs that look alike when they are simply joined.
+	// Pairs that would look alike if they were simply joined.
 	for _, pair := range [][4]string{
 		{"a", "b__c", "a__b", "c"}, {"a_", "b", "a", "_b"}, {"s", long + "1", "s", long + "2"}, {"a__", "x", "a", "__x"},
 	} {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serveHost is a program with a secret that starts a child, which reads its parent's environment.
+// serveHost is a program with a secret, whose child reads its parent's environment.
 func serveHost() {
 	if os.Getenv("HIDE") != "" {
 		if err := HideProcess(); err != nil {
@@ -24,8 +24,8 @@ func serveHost() {
 	fmt.Printf("%s%v\n", out, err)
 }
 
-// withoutPrivileges calls start on a thread whose children have no capabilities, not even those of the
-// superuser (capabilities(7), SECBIT_NOROOT).
+// withoutPrivileges calls start on a thread whose children have no capabilities, not even
+// as root (capabilities(7), SECBIT_NOROOT).
 func withoutPrivileges(start func() error) error {
 	done := make(chan error)
 	go func() {

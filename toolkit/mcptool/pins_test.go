@@ -19,13 +19,14 @@ func remoteTool(server *mcp.Server, name, description, schema string) {
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("done"), nil })
 }
 
-// jsonText is JSON that is written as it stands.
+// jsonText is JSON that is written unchanged.
 type jsonText string
 
 // MarshalJSON implements [json.Marshaler].
 func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
 
-// offered lists the tools of a server: name, description, and a question mark when each call asks.
+// offered lists the tools of a server: name, description, and a question mark if each call
+// needs approval.
 func (w *watched) offered() []string {
 	var list []string
 	for _, t := range w.tools() {
@@ -38,7 +39,7 @@ func (w *watched) offered() []string {
 	return list
 }
 
-// TestChangedTools has servers that change their tools while they are connected.
+// TestChangedTools has servers that change their tools while connected.
 func TestChangedTools(t *testing.T) {
 	t.Parallel()
 	const object, wider = `{"type":"object"}`, `{"type":"object","properties":{"all":{"type":"boolean"}}}`
@@ -82,14 +83,14 @@ func TestChangedTools(t *testing.T) {
 					t.Errorf("held %q, want %q", got, c.held)
 				}
 				if w.changes != c.changes {
-					t.Errorf("%d changes were told of, want %d", w.changes, c.changes)
+					t.Errorf("%d changes were reported, want %d", w.changes, c.changes)
 				}
 			})
 		})
 	}
 }
 
-// TestPinsOutliveTheProcess has a server that has changed between two starts.
+// TestPinsOutliveTheProcess has a server that changed between two starts.
 func TestPinsOutliveTheProcess(t *testing.T) {
 	t.Parallel()
 	kept := &memory{}
@@ -128,7 +129,7 @@ func serveNamed(t *testing.T, description string, names ...string) (url string) 
 	return serveHandler(t, handlerOf(server)).url
 }
 
-// noPins cannot be read, or written.
+// noPins is a store that cannot be read or written.
 type noPins struct{ read, write error }
 
 func (p noPins) ToolPins(context.Context, string) (map[string]string, error) { return nil, p.read }

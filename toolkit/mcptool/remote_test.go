@@ -15,7 +15,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// httpServer is a real server over HTTP that can be stopped and started at one address.
+// httpServer is a real HTTP server that can be stopped and started at one address.
 type httpServer struct {
 	url     string
 	address string
@@ -31,7 +31,7 @@ func serveHTTP(t *testing.T) *httpServer {
 func newHTTPHandler(t *testing.T) http.Handler {
 	t.Helper()
 	server := newTestServer()
-	t.Cleanup(func() { // those whose client went without a word
+	t.Cleanup(func() { // sessions whose client left silently
 		for session := range server.Sessions() {
 			_ = session.Close()
 		}
@@ -79,13 +79,13 @@ func TestHTTPTools(t *testing.T) {
 	}
 }
 
-// TestOlderTransport has a server that speaks SSE only, at an address whose type is not told.
+// TestOlderTransport has a server that speaks only SSE, at an address with no type given.
 func TestOlderTransport(t *testing.T) {
 	t.Parallel()
 	server := newTestServer()
 	sse := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	for name, refuse := range map[string]http.Handler{
-		"as it is":       sse,
+		"plain":          sse,
 		"not found":      http.NotFoundHandler(),
 		"not allowed":    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }),
 		"not acceptable": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotAcceptable) }),
@@ -107,7 +107,7 @@ func TestOlderTransport(t *testing.T) {
 	}
 }
 
-// TestNoTransport has a server that speaks neither: its first refusal is told.
+// TestNoTransport has a server that speaks neither: its first refusal is reported.
 func TestNoTransport(t *testing.T) {
 	t.Parallel()
 	h := serveHandler(t, http.NotFoundHandler())
@@ -182,8 +182,8 @@ func TestHTTPAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestTraceOfACall checks that the request of a call names the span of its context, and that only
-// the configured server is told.
+// TestTraceOfACall checks that the request of a call carries the span of its context, and
+// only to the configured server.
 func TestTraceOfACall(t *testing.T) {
 	t.Parallel()
 	type key struct{}
@@ -212,7 +212,7 @@ func TestTraceOfACall(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(got) != 2 || !got["00-1-2-01"] || !got[""] { // the connection is nobody's
+	if len(got) != 2 || !got["00-1-2-01"] || !got[""] { // the connection belongs to no call
 		t.Errorf("requests named %v", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// shelf keeps media, and refuses what is larger than 1000 bytes.
+// shelf saves media, and refuses what is larger than 1000 bytes.
 type shelf struct {
 	mu   sync.Mutex
 	kept []string
@@ -33,7 +33,7 @@ func (s *shelf) SaveMedia(_ context.Context, call toolkit.Call, data []byte) (to
 	return m, nil
 }
 
-// TestMedia keeps what a result is to show or play beside the thread, within limits.
+// TestMedia saves the media of a result beside the thread, within limits.
 func TestMedia(t *testing.T) {
 	t.Parallel()
 	media := &shelf{}
@@ -57,7 +57,7 @@ func TestMedia(t *testing.T) {
 		`{"resource":{"height":3,"image_id":"i3","mimeType":"image/png","uri":"file:///shot.png","url":"/images/i3","width":4},"type":"resource"},` +
 		`{"type":"resource","resource":{"uri":"file:///a.pdf","mimeType":"application/pdf","blob":"JVBERg=="}}],"structuredContent":{"content":[{"data":"(see content)"}],"more":"sound"}`
 	if !strings.Contains(string(got.Output), wantOutput) {
-		t.Errorf("the thread keeps %s", got.Output)
+		t.Errorf("the thread has %s", got.Output)
 	}
 	if images := toolkit.ResultImages(got.Output); len(images) != 2 || images[0].URL != "/images/i1" || images[1].ID != "i3" {
 		t.Errorf("a model is shown %+v", images)
@@ -65,7 +65,7 @@ func TestMedia(t *testing.T) {
 
 	got = call(`{"sizes":[1,1,1,1,1,1,1,1,1,1,1]}`)
 	if n := len(toolkit.ResultImages(got.Output)); n != toolkit.MaxMedia || !strings.Contains(got.Model, "only 8 images and sounds") {
-		t.Errorf("%d images of too many are kept; the model reads %q", n, got.Model)
+		t.Errorf("%d of too many images are saved; the model reads %q", n, got.Model)
 	}
 	if got = call(`{"sizes":[1],"failed":true}`); !strings.Contains(got.Error, "[image, image/png") {
 		t.Errorf("a failure is %+v", got)

@@ -23,7 +23,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// logBook is a log that tests read and wait for.
+// logBook is a log that tests can read and wait for.
 type logBook struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -76,7 +76,7 @@ func stdio(role string, env map[string]string) Server {
 	return Server{Type: TypeStdio, Command: os.Args[0], Env: all}
 }
 
-// bench is a set of servers that run, with a router over their tools.
+// bench is a set of running servers, with a router over their tools.
 type bench struct {
 	told chan struct{} // a signal for each change
 	*Servers
@@ -101,7 +101,7 @@ func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
 	}
 	run(t, s)
 	for len(told) > 0 {
-		<-told // of the first connection
+		<-told // for the first connection
 	}
 	b := &bench{Servers: s, log: log, told: told, router: toolkit.NewRouter(toolkit.NewRegistry(), toolkit.RouterConfig{})}
 	b.register(t)
@@ -166,7 +166,7 @@ func TestStdioTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := b
 			if name == "s__too_large" {
-				b = open(t, map[string]Server{"s": stdio("server", nil)}) // this one breaks the connection
+				b = open(t, map[string]Server{"s": stdio("server", nil)}) // this case breaks the connection
 			}
 			result := b.call(t, name, tc.arguments)
 			if !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || result.Model != tc.model {
@@ -182,7 +182,8 @@ func TestStdioTools(t *testing.T) {
 	}
 }
 
-// A server of the year 2024 that is silent on what it does not know: the second attempt asks otherwise.
+// A server from 2024 that stays silent on requests it does not know: the second attempt
+// asks differently.
 func TestSilentOldServer(t *testing.T) {
 	t.Parallel()
 	b := openWith(t, map[string]Server{"s": stdio("silent", nil)}, Options{ConnectTimeout: 3 * time.Second})
@@ -275,9 +276,9 @@ func TestTimeoutAndCancel(t *testing.T) {
 		t.Errorf("got %+v", result)
 	}
 	for range b.router.Call(t.Context(), toolkit.Call{Name: "s__slow"}) {
-		break // at its first progress
+		break // at its first progress message
 	}
-	// The connections still serve.
+	// The connections still work.
 	for _, name := range []string{"limited__echo", "s__echo"} {
 		if result := b.call(t, name, `{"text":"x"}`); result.Failed() {
 			t.Error(result.Error)
@@ -340,7 +341,7 @@ func TestFailingServersDoNotStopOthers(t *testing.T) {
 			t.Errorf("%s: got %+v, want %q", name, s, want)
 		}
 	}
-	b.log.await(t, `msg="MCP server not connected" server=quits`, 3) // it is tried again
+	b.log.await(t, `msg="MCP server not connected" server=quits`, 3) // it was retried
 	b.log.await(t, `msg="MCP server stderr" server=quits line="no config file"`, 1)
 	if text := b.log.String(); strings.Contains(text, "sk-secret") {
 		t.Errorf("the log holds a secret:\n%s", text)
@@ -423,7 +424,7 @@ func TestHostileNamesAndDescriptions(t *testing.T) {
 				continue
 			}
 			found++
-			// The server hears its own name of the tool.
+			// The server gets its own name of the tool.
 			if result := b.call(t, name, ""); result.Model != remote {
 				t.Errorf("%s: got %+v, want %q", name, result, remote)
 			}
@@ -512,14 +513,14 @@ func TestGrandchildrenEndToo(t *testing.T) {
 		_ = s.Run(t.Context())
 	}()
 	defer func() { <-running }()
-	reader, err := os.Open(pipe) // opens once the grandchild has its end
+	reader, err := os.Open(pipe) // opens once the grandchild has opened its end
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := io.ReadAll(reader) // ends when the grandchild does
+		_, err := io.ReadAll(reader) // ends with the grandchild
 		ended <- err
 	}()
 	<-s.Settled()
@@ -570,7 +571,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestToolsThatNeedTasks are not offered: nobody here runs tasks.
+// TestToolsThatNeedTasks are not offered: tasks are not supported here.
 func TestToolsThatNeedTasks(t *testing.T) {
 	t.Parallel()
 	want := []string{"s__either", "s__plain"}
@@ -586,7 +587,7 @@ func TestToolsThatNeedTasks(t *testing.T) {
 		whole bool
 	}{
 		"lines": {"{}\n" + list + "\n", false}, "events": {"event: message\ndata: " + list + "\n\n", false}, "a body": {strings.ReplaceAll(list, ",", ",\n"), true},
-		"no end": {list, false},
+		"endless": {list, false},
 	} {
 		tasks = taskTools{}
 		m := &messages{ReadCloser: io.NopCloser(iotest.OneByteReader(strings.NewReader(c.text))), tasks: &tasks, whole: c.whole}
@@ -599,7 +600,7 @@ func TestToolsThatNeedTasks(t *testing.T) {
 	}
 }
 
-// TestSlowServerHoldsUpNobody has a server that does not answer beside one that does.
+// TestSlowServerHoldsUpNobody has a server that never answers beside one that does.
 func TestSlowServerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	told := make(chan struct{}, 10)
@@ -620,7 +621,7 @@ func TestSlowServerHoldsUpNobody(t *testing.T) {
 	}
 	select {
 	case <-s.Settled():
-		t.Error("the slow server is said to have been tried")
+		t.Error("the slow server counts as tried")
 	default:
 	}
 	cancel()

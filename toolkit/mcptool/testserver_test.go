@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// roleVariable makes the test binary a stdio server instead.
+// roleVariable makes the test binary act as a stdio server.
 const roleVariable = "MCPTOOL_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -74,7 +74,7 @@ func serveStubborn() {
 	time.Sleep(time.Hour)
 }
 
-// serveLines answers these methods, and is silent on all others.
+// serveLines answers the given methods, and stays silent on all others.
 func serveLines(answers map[string]string) {
 	decoder := json.NewDecoder(os.Stdin)
 	for {
@@ -209,7 +209,7 @@ func newTestServer() *mcp.Server {
 	return server
 }
 
-// hostileNames are names that models' APIs refuse, or that look alike once they are cleaned.
+// hostileNames are names that models' APIs refuse, or that look alike after cleaning.
 var hostileNames = []string{
 	"with space", "dot.ted", "dot_ted", "ünïcode", "a/b", "<script>", "new\nline", "__proto__",
 	strings.Repeat("long", 20), strings.Repeat("long", 20) + "er",

@@ -15,8 +15,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// wire carries a session in memory. Once it is blocked its writes hang, whatever their ctx says, as
-// those to a child do that does not read.
+// wire carries a session in memory. Once blocked, its writes hang whatever their ctx says,
+// like writes to a child that does not read.
 type wire struct {
 	transport mcp.Transport
 	blocked   chan struct{}
@@ -49,11 +49,11 @@ func (c wireConnection) Write(ctx context.Context, message jsonrpc.Message) erro
 	}
 }
 
-// watched is a server in memory that is watched, as run does it.
+// watched is an in-memory server that is watched, as run does it.
 type watched struct {
 	*server
 	wire    *wire
-	changes int        // how often the tools are said to have changed; read it when all is quiet
+	changes int        // how often a change of the tools was reported; read it when all is quiet
 	ended   chan error // what watch returned
 	cancel  context.CancelFunc
 }
@@ -109,7 +109,7 @@ func addHanging(server *mcp.Server, name string) {
 		})
 }
 
-// A child that does not read must not hold up the one who watches it.
+// A child that does not read must not block its watcher.
 func TestServerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]func(*watched) chan struct{}{
@@ -143,7 +143,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// callFor calls the tool that hangs, for a second.
+// callFor calls the tool that hangs, for one second.
 func (w *watched) callFor(t *testing.T, tool toolkit.Tool) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -156,8 +156,8 @@ func (w *watched) callFor(t *testing.T, tool toolkit.Tool) error {
 	return nil
 }
 
-// A server that answers nothing is found out by the calls that run out of time. One that only takes
-// its time is not given up.
+// A server that answers nothing is detected by calls that time out. One that is merely
+// slow is not given up.
 func TestServerThatHangs(t *testing.T) {
 	t.Parallel()
 	for name, mute := range map[string]bool{"mute": true, "slow": false} {
@@ -200,8 +200,8 @@ func TestServerThatHangs(t *testing.T) {
 	}
 }
 
-// A server that says after each listing that its tools have changed is listed at a sensible pace, and
-// nobody is told unless they have.
+// A server that announces a change after each listing is listed at a sensible pace, and a
+// change is reported only if there is one.
 func TestServerThatAlwaysChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestServerThatAlwaysChanges(t *testing.T) {
 					if listed++; listed == grows {
 						addHanging(remote, "more")
 					}
-					addHanging(remote, "hang") // again, which is announced
+					addHanging(remote, "hang") // again, which announces a change
 				}
 				return result, err
 			}
@@ -227,7 +227,7 @@ func TestServerThatAlwaysChanges(t *testing.T) {
 			t.Errorf("listed %d times in %d seconds", listed, seconds)
 		}
 		if w.changes != 1 || len(w.tools()) != 2 {
-			t.Errorf("%d changes were told of, there are %d tools", w.changes, len(w.tools()))
+			t.Errorf("%d changes were reported, there are %d tools", w.changes, len(w.tools()))
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// hostileNames lead to addresses that must not be reached.
+// hostileNames resolve to addresses that must not be reached.
 var hostileNames = map[string][][]string{
 	"loopback.test": {{"127.0.0.1"}}, "loopback6.test": {{"::1"}}, "mapped.test": {{"::ffff:127.0.0.1"}}, "private.test": {{"10.1.2.3"}},
 	"metadata.test": {{"169.254.169.254"}}, "metadata6.test": {{"fd00:ec2::254"}}, "azure.test": {{"168.63.129.16"}}, "nat64.test": {{"64:ff9b::7f00:1"}},
@@ -22,7 +22,8 @@ var hostileNames = map[string][][]string{
 	"multicast.test": {{"224.0.0.1"}}, "linklocal6.test": {{"fe80::1"}}, "teredo.test": {{"2001:0:7f00:1::"}},
 }
 
-// hostileURLs are refused whatever tool asks. PORT is that of a listener on 127.0.0.1 and ::1.
+// hostileURLs are refused whatever tool asks. PORT is the port of a listener on 127.0.0.1
+// and ::1.
 var hostileURLs = []string{
 	// IPv4, by range
 	"http://127.0.0.1/", "http://127.0.0.1:PORT/", "http://127.255.255.254:PORT/", "http://0.0.0.0:PORT/", "http://0.1.2.3/",
@@ -51,7 +52,7 @@ var hostileURLs = []string{
 	"http://example.com\r\nHost: evil/", "http://a_b%00.com/", "http://[::1", "http://::1/", "http://[127.0.0.1]/", "http://[::1]evil.com/", "http://exa%mple.com/", "http://<script>/", " ", "http://\u202e.com/", "http://*.com/",
 }
 
-// counting is a server whose connections are counted, on 127.0.0.1 and ::1.
+// counting is a server that counts its connections, on 127.0.0.1 and ::1.
 func counting(t *testing.T) (port uint16, hits *atomic.Int64) {
 	t.Helper()
 	hits = new(atomic.Int64)
@@ -82,7 +83,7 @@ func TestHostileURLs(t *testing.T) {
 	}
 	port, hits := counting(t)
 	resolver := &names{answers: maps.Clone(hostileNames)}
-	// The port is open: what refuses is the address.
+	// The port is open: the address is what gets refused.
 	router := newRouter(t, Config{AllowPorts: []uint16{port}, resolver: resolver.resolver()})
 	t.Run("all", func(t *testing.T) {
 		for i, address := range hostileURLs {
@@ -94,7 +95,7 @@ func TestHostileURLs(t *testing.T) {
 					if !result.Failed() {
 						t.Fatalf("%s let %q through: %s", name, address, result.Output)
 					}
-					// The guard refused; nothing was tried and failed by chance.
+					// The guard refused; it was not a connection that failed by chance.
 					for _, tried := range []string{"no connection", "did not answer", "no host named", "cannot be resolved", "failed:"} {
 						if strings.Contains(result.Error, tried) {
 							t.Errorf("%s tried %q: %s", name, address, result.Error)
@@ -138,13 +139,13 @@ func TestRedirectsToHostileURLs(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		for i, address := range hostileURLs {
 			if address = strings.ReplaceAll(address, "PORT", fmt.Sprint(port)); strings.TrimSpace(address) == "" {
-				continue // no redirect at all
+				continue // not a redirect
 			}
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
 				from := fmt.Sprintf("http://public.test:%d/?to=%s", own, urlQuery(address))
 				result := call(t, router, "http", object{"url": from})
-				// A path is a redirect on the same server, which goes round in circles.
+				// A path redirects to the same server, which goes round in circles.
 				if !result.Failed() && parse[httpOutput](t, result.Output).Status != http.StatusFound {
 					t.Fatalf("the redirect to %q was followed: %s", address, result.Output)
 				}

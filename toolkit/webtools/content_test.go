@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// articlePage is a page with what surrounds an article in real life.
+// articlePage is a page with what surrounds an article in practice.
 func articlePage(paragraphs int) string {
 	return `<!doctype html><html lang=en><head><title>Bees at work | The Daily</title><meta name=author content="Ann Bee">
 <script type="application/ld+json">{"@context":"https://schema.org","@type":"NewsArticle","headline":"Bees at work","datePublished":"2026-03-01T10:00:00Z"}</script>
@@ -188,7 +188,7 @@ func TestWebContentLimits(t *testing.T) {
 	}
 }
 
-// A page that waits for its reader has come in time, however long it waits.
+// A page that waits for its reader has arrived in time, however long it waits.
 func TestPageWaitsForItsReader(t *testing.T) {
 	t.Parallel()
 	came := make(chan struct{}, 2)
@@ -207,7 +207,7 @@ func TestPageWaitsForItsReader(t *testing.T) {
 	read := make(chan pageOutput, 1)
 	go func() { read <- tool.readOne(t.Context(), s.URL, false) }()
 	<-came
-	<-time.After(limit + 100*time.Millisecond) // the limit itself is what is waited for
+	<-time.After(limit + 100*time.Millisecond) // waits for the real limit, which is short
 	<-tool.readers
 	if page := <-read; page.Error != "" || page.Text != "words" {
 		t.Errorf("got %+v", page)
@@ -218,13 +218,13 @@ func TestPageWaitsForItsReader(t *testing.T) {
 	go func() { read <- tool.readOne(ctx, s.URL, false) }()
 	<-came
 	cancel()
-	// It may be that the end of the page was not yet seen.
+	// Possibly the end of the page was not seen yet.
 	if page := <-read; page.Text != "" || page.Error != "the page came, but there was no time left to read it" && !strings.Contains(page.Error, "cancel") {
 		t.Errorf("got %+v", page)
 	}
 }
 
-// A slow page must not take those with it that were read.
+// A slow page must not discard those already read.
 func TestWebContentKeepsWhatWasRead(t *testing.T) {
 	t.Parallel()
 	address := contentServer(t)

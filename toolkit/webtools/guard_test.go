@@ -125,7 +125,7 @@ func TestSameOrigin(t *testing.T) {
 	}
 }
 
-// endless writes chunks until the client has had enough, and says so.
+// endless writes chunks until the client stops reading, and reports it.
 func endless(w io.Writer, chunk []byte, full chan<- int) {
 	total := 0
 	for total < 1<<30 {
@@ -138,7 +138,7 @@ func endless(w io.Writer, chunk []byte, full chan<- int) {
 	full <- total
 }
 
-// flushing sends what was written at once.
+// flushing sends at once what was written.
 type flushing struct {
 	*gzip.Writer
 	flusher http.Flusher
@@ -195,7 +195,7 @@ func TestBrokenServers(t *testing.T) {
 		"endless header":    {"HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("x", 1<<20), "exceeded"},
 		"endless status":    {"HTTP/1.1 200 " + strings.Repeat("x", 1<<20), "exceeded"},
 		"hints":             {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("x", 1000)+"\r\n\r\n", 500), "exceeded"},
-		"no HTTP":           {"SSH-2.0-OpenSSH_9.9\r\n\r\n", "malformed HTTP"},
+		"not HTTP":          {"SSH-2.0-OpenSSH_9.9\r\n\r\n", "malformed HTTP"},
 		"nothing":           {"", "closed the connection"},
 		"short body":        {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello", "closed the connection in the middle"},
 		"bad chunk":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "invalid byte in chunk length"},
@@ -263,7 +263,7 @@ func TestSlowServers(t *testing.T) {
 		<-r.Context().Done() // the client hangs up
 		gone <- struct{}{}
 	})
-	inTime := func(limit time.Duration) Config { // the operator's limit is below the model's
+	inTime := func(limit time.Duration) Config { // the operator's limit is lower than the model's
 		c := loopback(t, s)
 		c.Timeout = limit
 		return c
@@ -279,7 +279,7 @@ func TestSlowServers(t *testing.T) {
 			return call(t, newRouter(t, inTime(limit)), "http", object{"url": s.URL + "/silent", "timeout": 60000})
 		},
 	} {
-		// On a busy machine the client may give up before its request is there.
+		// On a busy machine the client may give up before its request has arrived.
 		seen := false
 		for try := 0; !seen && try < tries/4; try++ {
 			if result := ask(150 * time.Millisecond << try); result.Error != "127.0.0.1 did not answer in time" {
@@ -307,10 +307,10 @@ func TestNoProxyAndNoStateBetweenRequests(t *testing.T) {
 	g := newGuard(c)
 	transport := g.client.Transport.(*http.Transport)
 	if transport.Proxy != nil || !transport.DisableKeepAlives || g.client.Jar != nil {
-		t.Error("the guarded client asks a proxy, keeps sockets or cookies")
+		t.Error("the guarded client uses a proxy, or keeps sockets or cookies")
 	}
 	if newService("x", "http://x", "", "").client.Transport.(*http.Transport).Proxy != nil {
-		t.Error("the client of search services asks a proxy")
+		t.Error("the client of search services uses a proxy")
 	}
 }
 

@@ -89,7 +89,7 @@ func callWithProgress(tb testing.TB, ctx context.Context, router *toolkit.Router
 	return result, seen
 }
 
-// get asks with the http tool and expects an answer.
+// get sends a request with the http tool and expects an answer.
 func get(tb testing.TB, router *toolkit.Router, input any) httpOutput {
 	tb.Helper()
 	result := call(tb, router, "http", input)
@@ -110,8 +110,8 @@ func parse[T any](tb testing.TB, data []byte) T {
 
 type object = map[string]any
 
-// names is a name server for tests: what each name leads to, answer by answer; the last one
-// stays.
+// names is a name server for tests: the addresses of each name, answer by answer; the last
+// one repeats.
 type names struct {
 	mu      sync.Mutex
 	answers map[string][][]string
@@ -126,7 +126,8 @@ func (n *names) resolver() *net.Resolver {
 	}}
 }
 
-// answer speaks DNS over a stream: each message after its length (RFC 1035, section 4.2.2).
+// answer speaks DNS over a stream: each message follows its length (RFC 1035, section
+// 4.2.2).
 func (n *names) answer(conn net.Conn) {
 	defer conn.Close()
 	for {
@@ -173,7 +174,7 @@ func (n *names) fill(m *dnsmessage.Message) {
 	}
 }
 
-// next moves on with each question for IPv4 addresses; both kinds are asked each time.
+// next advances with each question for IPv4 addresses; both kinds are asked each time.
 func (n *names) next(name string, kind dnsmessage.Type) ([]string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -82,7 +82,7 @@ func TestHTTPRefusals(t *testing.T) {
 		"timeout zero":     {object{"url": s.URL, "timeout": 0}, "timeout: minimum"},
 		"timeout text":     {object{"url": s.URL, "timeout": "1s"}, "timeout: type"},
 		"unknown field":    {object{"url": s.URL, "proxy": "http://x"}, "proxy"},
-		"no JSON":          {`{"url":`, "not valid JSON"},
+		"not JSON":         {`{"url":`, "not valid JSON"},
 		"line break":       {header("X-A", "a\r\nHost: b"), "characters that cannot be sent"},
 		"null byte":        {header("X-A", "a\x00b"), "characters that cannot be sent"},
 		"name":             {header("X A", "b"), "not a valid name"},

@@ -176,7 +176,7 @@ func TestSearchServicesThatFail(t *testing.T) {
 	}
 }
 
-// The search service may be on a private address, and only for searches.
+// The search service may have a private address, but only for searches.
 func TestSearXNGIsTrustedForSearchesOnly(t *testing.T) {
 	t.Parallel()
 	address, asked := serviceServer(t, http.StatusOK, `{"results":[]}`)
@@ -194,7 +194,7 @@ func TestSearXNGIsTrustedForSearchesOnly(t *testing.T) {
 	if len(asked) != 0 {
 		t.Error("a model reached the search service")
 	}
-	// Nor does the service lead elsewhere.
+	// The service cannot redirect elsewhere either.
 	other, reached := serviceServer(t, http.StatusOK, `{"results":[]}`)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other+r.URL.Path, http.StatusFound) })
 	if result := call(t, newRouter(t, Config{SearXNGURL: s.URL}), "webSearch", object{"query": "bees"}); !strings.Contains(result.Error, "redirects") {
@@ -296,7 +296,7 @@ func TestTimeRange(t *testing.T) {
 		}
 	}
 	if timeRange(time.Time{}, fixed) != "" {
-		t.Error("an open start has a range")
+		t.Error("an open start gives a range")
 	}
 }
 

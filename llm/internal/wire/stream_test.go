@@ -18,7 +18,7 @@ func TestLimitOfAnswer(t *testing.T) {
 			_, err = s.next()
 		}
 		if errors.Is(err, errTooLarge) == whole || whole != (n == 101) {
-			t.Errorf("with a limit of %d %d events come, then %v", limit, n-1, err)
+			t.Errorf("with a limit of %d, %d events arrive, then %v", limit, n-1, err)
 		}
 	}
 }

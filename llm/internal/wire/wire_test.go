@@ -21,12 +21,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answers is a network on which every request gets one answer.
+// answers is a network on which every request gets the same answer.
 type answers struct {
 	body string
 	err  error // after the body
 
-	unreachable bool // err comes instead
+	unreachable bool // err is returned instead
 }
 
 func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
@@ -44,7 +44,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// collector keeps the events of an answer that never ends by itself.
+// collector collects the events of an answer that never ends by itself.
 type collector struct{ events []string }
 
 func (c *collector) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
@@ -83,7 +83,7 @@ func TestStream(t *testing.T) {
 		body    string
 		err     error
 		want    string
-		failure string // a part of it, or of what came instead; else the answer just ends
+		failure string // part of the error; empty if the answer just ends
 	}{
 		{name: "nothing"},
 		{name: "events", body: "event: a\ndata: {\"x\":1}\n\ndata: [DONE]\n\n", want: "{\"x\":1}"},
@@ -98,8 +98,8 @@ func TestStream(t *testing.T) {
 		{name: "half an event", body: "data: 1\n\ndata: {\"x\":", want: "1", failure: "unexpected EOF"},
 		{name: "half a name", body: "data: 1\n\nda", want: "1"},
 		{name: "broken off", body: "data: 1\n\ndata: 2\n", err: broken, want: "1", failure: "broken"},
-		{name: "no JSON", body: "data: 1\n\ndata: {x}\n\ndata: 3\n\n", want: "1", failure: "not JSON"},
-		{name: "no UTF-8", body: "event: \xff\ndata: \"a\xff\xfeb\"\n\n", want: "\"a\uFFFDb\""},
+		{name: "not JSON", body: "data: 1\n\ndata: {x}\n\ndata: 3\n\n", want: "1", failure: "not JSON"},
+		{name: "not UTF-8", body: "event: \xff\ndata: \"a\xff\xfeb\"\n\n", want: "\"a\uFFFDb\""},
 		{name: "an object", body: "{\"error\":\n\"oh\"}\n", failure: "oh"},
 		{name: "an object later", body: "data: 1\n\n{\"error\":\"oh\"}", want: "1", failure: "oh"},
 		{name: "an array", body: "[{\"error\":{\"message\":\"oh\"}}]", failure: "oh"},
@@ -130,7 +130,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// FuzzStream looks for a body that an adapter could stumble over.
+// FuzzStream looks for a body that breaks an adapter.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("event: a\ndata: {}\n\n"), false)
 	f.Add([]byte("data: 1\r\ndata:\xff\n\n{\"error\":"), false)
@@ -152,11 +152,11 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// TestRedirect shows that a key never follows a redirect.
+// TestRedirect: a key never follows a redirect.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("a request with %v comes along", r.Header)
+		t.Errorf("a request with %v was redirected", r.Header)
 	}))
 	defer thief.Close()
 	s := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
@@ -224,7 +224,7 @@ func TestRetryAfter(t *testing.T) {
 		{name: "past date", header: header("Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT")},
 		{name: "negative", header: header("Retry-After", "-5")},
 		{name: "infinite", header: header("Retry-After", "Inf"), min: 24 * time.Hour, max: 24 * time.Hour},
-		{name: "no number", header: header("Retry-After", "NaN")},
+		{name: "not a number", header: header("Retry-After", "NaN")},
 		{name: "nonsense", header: header("Retry-After", "soon")},
 		{name: "details", details: `{"retryDelay":"34.5s"}`, min: 34500 * time.Millisecond, max: 34500 * time.Millisecond},
 		{name: "bad details", details: `{"retryDelay":"-3s"}`},
@@ -240,7 +240,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestSecrets shows that no part of an error has a key.
+// TestSecrets: no part of an error contains a key.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const key = "very-secret-key"
