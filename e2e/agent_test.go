@@ -15,7 +15,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// What the callers of these tests type, and what the voice says to it.
+// What the callers in these tests type, and what the voice answers.
 const (
 	askChart, askChartAnswer = "Ask for a chart.", "Here you are."
 	askFail, askFailAnswer   = "Ask it to fail.", "It could not."
@@ -24,7 +24,7 @@ const (
 	askMoment                = "One moment."
 )
 
-// agentScript has a voice model that asks the agent.
+// agentScript is a voice model that asks the agent.
 func agentScript() *simulator.Script {
 	rule := func(text string, questions ...string) simulator.Rule {
 		reply := simulator.Reply{Say: askMoment, Then: askChartAnswer, Failed: askFailAnswer}
@@ -44,7 +44,7 @@ func agentScript() *simulator.Script {
 	}
 }
 
-// outputs are what the upstream was told of function calls.
+// outputs returns the function outputs that the upstream was sent.
 func outputs(t *testing.T, s *simulator.Session) []string {
 	t.Helper()
 	var out []string
@@ -56,7 +56,7 @@ func outputs(t *testing.T, s *simulator.Session) []string {
 	return out
 }
 
-// toolEvent waits for an event about a tool of which a text is a part.
+// toolEvent waits for an event about a tool that contains the given text.
 func (c *caller) toolEvent(kind, text string) told {
 	c.t.Helper()
 	return c.wait(kind+" with "+text, func(ev told) bool {
@@ -64,13 +64,13 @@ func (c *caller) toolEvent(kind, text string) told {
 	})
 }
 
-// answered waits until the voice has said something to its end.
+// answered waits until the voice has finished saying something.
 func (c *caller) answered(words string) {
 	c.t.Helper()
 	c.saved("answer", says(persistence.RoleAssistant, words))
 }
 
-// heard waits until so many answers of the call were heard to their end.
+// heard waits until the given number of the call's answers were heard to their end.
 func (c *caller) heard(answers int) {
 	c.t.Helper()
 	c.until("silence", func() bool {
@@ -86,8 +86,8 @@ func (c *caller) heard(answers int) {
 
 const pieAnswer = "Here is your chart. Sales grew in every quarter of this year."
 
-// TestAskAgent has a voice call that asks the agent, which draws a chart, fails,
-// is busy, and is cancelled. The call goes on after all of it.
+// TestAskAgent has a voice call ask the agent, which draws a chart, fails, is busy, and is
+// cancelled. The call survives all of it.
 func TestAskAgent(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
@@ -133,7 +133,7 @@ func TestAskAgent(t *testing.T) {
 				"ask_agent | app | done |  | voice", "create_pie_chart | app | done |  | text", "ask_agent | app | failed | the agent failed: The simulator was asked to fail (quota). | voice")
 			wantRows(t, r, "SELECT status, count(*) FROM responses WHERE call_id = '' AND message_id <> '' GROUP BY status ORDER BY status", "completed | 2", "failed | 1")
 
-			// The next call is told the answer once, and typed turns too.
+			// The next call gets the answer once, and so do typed turns.
 			next := r.dial(t, request{thread: c.thread})
 			next.next("bridge.ready")
 			replayed := []string{
@@ -150,7 +150,7 @@ func TestAskAgent(t *testing.T) {
 	}
 }
 
-// askedBy checks that a message answers a tool call of another.
+// askedBy checks that a message answers a tool call in another message.
 func (r *rig) askedBy(t *testing.T, thread string, answer, asking int) {
 	t.Helper()
 	all := r.messages(t, thread)
@@ -181,7 +181,7 @@ func TestAskAgentIsBusy(t *testing.T) {
 	c.say(askTwice)
 	c.toolEvent("failed", "the agent is busy")
 	c.toolEvent("done", "That is the whole story.")
-	c.answered(askFailAnswer) // of two outputs the failure is the news
+	c.answered(askFailAnswer) // of the two outputs, the voice reports the failure
 	if got := outputs(t, c.session); len(got) != 2 {
 		t.Errorf("the model was told %q", got)
 	}
@@ -206,7 +206,7 @@ func TestAskAgentIsBusy(t *testing.T) {
 	}
 	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled | 1", "done | 1", "failed | 1")
 
-	// Who hangs up in the middle stops the agent.
+	// Hanging up in the middle stops the agent.
 	c = r.dial(t, request{thread: c.thread})
 	c.next("bridge.ready")
 	c.say(askLong)
@@ -216,8 +216,8 @@ func TestAskAgentIsBusy(t *testing.T) {
 	r.quiet()
 }
 
-// TestAskAgentAsksTheUser lets the agent use a tool that must be allowed, from
-// the thread socket while the call is on.
+// TestAskAgentAsksTheUser has the agent use a tool that needs approval, which comes from
+// the thread socket during the call.
 func TestAskAgentAsksTheUser(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{simulator: simulator.Config{Script: agentScript()}, environ: []string{
@@ -238,7 +238,7 @@ func TestAskAgentAsksTheUser(t *testing.T) {
 	r.quiet()
 }
 
-// TestAgentIsForCallsOnly looks at who has the tool.
+// TestAgentIsForCallsOnly checks where the tool is offered.
 func TestAgentIsForCallsOnly(t *testing.T) {
 	t.Parallel()
 	for settings, want := range map[string]bool{

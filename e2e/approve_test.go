@@ -21,7 +21,7 @@ type follower struct {
 	t    *testing.T
 	conn *websocket.Conn
 	ctx  context.Context //nolint:containedctx // it bounds what a test waits for
-	// greeting is what the socket said first.
+	// greeting is the first event of the socket.
 	greeting struct {
 		CallID *string `json:"call_id"`
 	}
@@ -54,7 +54,7 @@ func (f *follower) leave() {
 	}
 }
 
-// next reads up to the next event of a type, and its data into v.
+// next reads up to the next event of a type, and decodes its data into v.
 func (f *follower) next(kind string, v any) {
 	f.t.Helper()
 	for {
@@ -78,7 +78,7 @@ func (f *follower) next(kind string, v any) {
 	}
 }
 
-// questionEvent is what the watchers are asked.
+// questionEvent is an approval request as watchers get it.
 type questionEvent struct {
 	ToolCallID string `json:"tool_call_id"`
 	Name       string
@@ -101,7 +101,7 @@ func (f *follower) answer(q questionEvent, verb string) {
 	}
 }
 
-// typedAnswer is what a posted message is answered.
+// typedAnswer is the response to a posted message.
 type typedAnswer struct {
 	status int
 	body   string
@@ -127,7 +127,7 @@ func say(t *testing.T, url, thread, text string) <-chan typedAnswer {
 
 const pieArguments = `{"title":"A","data":[{"label":"a","value":1},{"label":"b","value":2}]}`
 
-// approving are the settings of a server whose charts ask first.
+// approving are the settings of a server whose charts need approval.
 func approving(t *testing.T, database string) []string {
 	t.Helper()
 	return []string{
@@ -136,8 +136,8 @@ func approving(t *testing.T, database string) []string {
 	}
 }
 
-// TestApproveByType asks for a chart by typing; its tool waits for the user's yes
-// on the thread socket: of the same server, or of another one on the database.
+// TestApproveByType asks for a chart by typing; its tool waits for approval on the thread
+// socket, either of the same server or of another one on the same database.
 func TestApproveByType(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -185,8 +185,8 @@ func TestApproveByType(t *testing.T) {
 	}
 }
 
-// TestCrashWhileAsking kills the server while a tool waits for a yes: the next
-// one leaves nothing open.
+// TestCrashWhileAsking kills the server while a tool waits for approval: the next one
+// leaves nothing open.
 func TestCrashWhileAsking(t *testing.T) {
 	t.Parallel()
 	database := persistencetest.SQLiteURL(t)
@@ -212,8 +212,8 @@ func TestCrashWhileAsking(t *testing.T) {
 	}
 }
 
-// TestApproveInACallBySocket answers the question of a live call on the thread socket: of
-// the server that has the call, or of another one on the database.
+// TestApproveInACallBySocket approves a tool of a live call on the thread socket, either
+// of the server that has the call or of another one on the same database.
 func TestApproveInACallBySocket(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -244,7 +244,7 @@ func TestApproveInACallBySocket(t *testing.T) {
 				}
 				late := followThread(t, asks, call.thread)
 				if again := late.question(); again.Nonce != q.Nonce {
-					t.Errorf("who comes later is asked %+v", again)
+					t.Errorf("a later client is asked %+v", again)
 				}
 				late.leave()
 				f.answer(questionEvent{ToolCallID: q.ToolCallID, Nonce: "guess"}, "approve")
@@ -257,7 +257,7 @@ func TestApproveInACallBySocket(t *testing.T) {
 					t.Errorf("%s: refused %+v, closed %+v", verb, refused, closed)
 				}
 				call.next(map[string]string{"approve": "bridge.tool.done", "deny": "bridge.tool.failed"}[verb])
-				call.next(realtime.TypeResponseDone) // a text that came before it would be answered with it
+				call.next(realtime.TypeResponseDone) // a text sent earlier would be answered with it
 			}
 			r.over(call, "hangup")
 			wantRows(t, r, "SELECT a.outcome, a.answered_by, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.asked_at",

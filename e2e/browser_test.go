@@ -16,21 +16,21 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an event that must come.
 const patience = 2 * time.Minute
 
-// browserPlaces is how many browsers may run: each decodes and plays media in
-// real time.
+// browserPlaces is how many browsers may run at once: each decodes and plays media in real
+// time.
 var browserPlaces = make(chan struct{}, 3)
 
-// voice is a recording of real speech with silence before and after it.
+// voice is a recording of real speech with silence before and after.
 const voice = "../realtime/simulator/testdata/user.wav"
 
-// microphone is what Chromium uses as its microphone.
+// microphone is the file that Chromium uses as its microphone.
 type microphone string
 
-// speaksOnce says the words once, some time after it was opened: time enough for
-// a slow machine to connect the call. After them it is silent.
+// speaksOnce says the words once, some time after it was opened, so that even a slow
+// machine has connected the call by then. After that it is silent.
 func speaksOnce(t *testing.T) microphone {
 	t.Helper()
 	wav, err := os.ReadFile(voice)
@@ -53,8 +53,7 @@ func speaksOnce(t *testing.T) microphone {
 	return microphone(path + "%noloop")
 }
 
-// speaksOnAndOn says three seconds of words and is silent for as long, over and
-// over.
+// speaksOnAndOn alternates three seconds of words and three of silence.
 func speaksOnAndOn(t *testing.T) microphone {
 	t.Helper()
 	path, err := filepath.Abs(voice)
@@ -98,14 +97,13 @@ func findBrowser(t *testing.T) string {
 type tab struct {
 	ctx     context.Context
 	console *output
-	// problems are exceptions that nothing caught and refusals of the content
-	// security policy.
+	// problems are uncaught exceptions and violations of the content security policy.
 	problems *output
-	// violates says that the test has the policy refuse things.
+	// violates says that the test violates the policy on purpose.
 	violates bool
 }
 
-// openBrowser starts a browser of the test's own with one tab.
+// openBrowser starts a browser for this test with one tab.
 func openBrowser(t *testing.T, m microphone) *tab {
 	t.Helper()
 	browserPlaces <- struct{}{}
@@ -115,7 +113,7 @@ func openBrowser(t *testing.T, m microphone) *tab {
 		chromedp.NoSandbox, // CI runs as root or in a container
 		chromedp.DisableGPU,
 		chromedp.WindowSize(1280, 800),
-		// Machines without a network have loopback only.
+		// Machines without a network have only loopback.
 		chromedp.Flag("allow-loopback-in-peer-connection", true),
 		chromedp.Flag("disable-features", "Translate,WebRtcHideLocalIpsWithMdns"),
 		chromedp.Flag("autoplay-policy", "no-user-gesture-required"),
@@ -132,7 +130,7 @@ func (p *tab) another(t *testing.T) *tab {
 	return openTab(p.ctx, t)
 }
 
-// elsewhere opens a tab that shares nothing with this one, as one on another device.
+// elsewhere opens a tab that shares nothing with this one, as on another device.
 func (p *tab) elsewhere(t *testing.T) *tab {
 	t.Helper()
 	return openTab(p.ctx, t, chromedp.WithNewBrowserContext())
@@ -162,8 +160,8 @@ func openTab(parent context.Context, t *testing.T, options ...chromedp.ContextOp
 	return p
 }
 
-// finish looks back at what the tab met and, when the test failed, keeps what
-// helps to see why.
+// finish checks for problems that the tab met and, if the test failed, saves what helps to
+// find out why.
 func (p *tab) finish(t *testing.T) {
 	t.Helper()
 	if found := p.problems.String(); found != "" && !p.violates {
@@ -177,7 +175,7 @@ func (p *tab) finish(t *testing.T) {
 	defer cancel()
 	events, err := chromedp.Run(ctx, chromedp.Evaluate[json.RawMessage]("window.probe?.events ?? []"))
 	if err != nil {
-		t.Logf("the tab does not tell its events: %v", err)
+		t.Logf("the tab does not return its events: %v", err)
 		return
 	}
 	keep(t, "events.json", events)
@@ -189,7 +187,7 @@ func (p *tab) finish(t *testing.T) {
 	keep(t, "page.png", picture)
 }
 
-// keep writes an artefact of a failed test.
+// keep saves an artefact of a failed test.
 func keep(t *testing.T, name string, content []byte) {
 	t.Helper()
 	stem, kind, _ := strings.Cut(name, ".")
@@ -210,7 +208,7 @@ func (p *tab) do(t *testing.T, what string, steps ...chromedp.Action[chromedp.Vo
 	run(t, p, what, chromedp.Steps(steps...))
 }
 
-// run takes longer than patience only when the browser does not answer.
+// run takes longer than patience only if the browser does not respond.
 func run[T any](t *testing.T, p *tab, what string, a chromedp.Action[T]) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience+10*time.Second)
@@ -222,8 +220,8 @@ func run[T any](t *testing.T, p *tab, what string, a chromedp.Action[T]) T {
 	return v
 }
 
-// probe is put into each page: it notes the events of the data channel and
-// answers questions about what is shown.
+// probe is injected into each page: it records the events of the data channel and answers
+// questions about what is shown.
 const probe = `window.probe ??= (() => {
   const events = [];
   const note = (way, data) => {
@@ -251,7 +249,7 @@ const probe = `window.probe ??= (() => {
     has: (type) => events.some(({ way, event }) => way === 'in' && event.type === type),
     message: (want, words) => messages().some((m) => !m.draft && m.text.includes(words) &&
       (m.role + ' ' + m.source + ' ' + m.status).startsWith(want)),
-    silent() { // nothing is played and nothing waits to be
+    silent() { // nothing is playing or queued for playing
       const open = new Set();
       for (const { event: { type, response_id: id } } of events) {
         if (type === 'output_audio_buffer.started' || type === 'response.output_audio.done') open.add(id);
@@ -281,7 +279,7 @@ func (p *tab) visit(t *testing.T, url string) {
 	p.do(t, "open "+url, chromedp.Navigate(url), chromedp.Evaluate[chromedp.Void](probe))
 }
 
-// reload opens the page anew.
+// reload reloads the page.
 func (p *tab) reload(t *testing.T) {
 	t.Helper()
 	p.do(t, "reload", chromedp.Reload(), chromedp.Evaluate[chromedp.Void](probe))
@@ -293,7 +291,7 @@ func eval[T any](t *testing.T, p *tab, expression string) T {
 	return run(t, p, expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// until waits for an expression to become true. The page looks, so that nothing
+// until waits for an expression to become true. The page itself watches, so that nothing
 // short is missed. (chromedp.Poll needs unsafe-eval, which the page forbids.)
 func (p *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
@@ -315,8 +313,8 @@ func (p *tab) until(t *testing.T, what, expression string) {
 	}
 }
 
-// untilMessage waits for a saved message that has the words; want is its role,
-// its source and, where that matters, its status.
+// untilMessage waits for a saved message that contains the words; want is its role, its
+// source and, if it matters, its status.
 func (p *tab) untilMessage(t *testing.T, want, words string) {
 	t.Helper()
 	p.until(t, "the message "+want+": "+words, fmt.Sprintf("probe.message(%q, %q)", want, words))
@@ -334,7 +332,7 @@ func (p *tab) untilLive(t *testing.T) {
 	p.until(t, "a live call", "['listening', 'thinking', 'speaking'].includes(probe.state())")
 }
 
-// untilLiveAndMute waits until the call is up, muted before the voice begins to
+// untilLiveAndMute waits until the call is up, and mutes it before the voice begins to
 // speak.
 func (p *tab) untilLiveAndMute(t *testing.T) {
 	t.Helper()

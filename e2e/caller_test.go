@@ -23,15 +23,15 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// caller is a browser: a Pion peer that offers, as a page does, in this process
-// or in one of its own.
+// caller is a browser: a Pion peer that makes the offer, as a page does, in this process
+// or in a process of its own.
 type caller struct {
 	t       *testing.T
 	rig     *rig
 	id      string // of the call
 	thread  string
-	session *simulator.Session // the call as the upstream has it
-	// nameless says that the upstream did not say how it calls the session.
+	session *simulator.Session // the call at the upstream
+	// nameless says that the upstream gave its session no id.
 	nameless bool
 	send     func([]byte) error
 
@@ -43,14 +43,14 @@ type caller struct {
 	changed chan struct{}
 	seen    int
 	closed  bool
-	soundAt []time.Time // when packets of sound came
-	sound   rtp.Header  // of the last one
-	breaks  []string    // of the one stream that sound must be
+	soundAt []time.Time // when audio packets arrived
+	sound   rtp.Header  // of the last packet
+	breaks  []string    // in the audio, which must be one stream
 	states  []rtc.State // of the connection
-	turns   int         // spoken
+	turns   int         // spoken turns
 }
 
-// told is an event with the time at which it came.
+// told is an event and the time it arrived.
 type told struct {
 	at time.Time
 	realtime.Event
@@ -66,7 +66,7 @@ func newCaller(t *testing.T, r *rig) *caller {
 	return c
 }
 
-// handlers take what comes to the caller.
+// handlers take what the caller receives.
 func (c *caller) handlers() rtc.Handlers {
 	return rtc.Handlers{
 		Message: c.message,
@@ -82,7 +82,7 @@ func (c *caller) handlers() rtc.Handlers {
 func (c *caller) message(data []byte) {
 	ev, err := realtime.Decode(data)
 	if err != nil {
-		// Events of the upstream that are nonsense are held back.
+		// Malformed events of the upstream must be held back.
 		c.t.Errorf("the browser got %.200q: %v", data, err)
 	}
 	c.update(func() {
@@ -101,10 +101,10 @@ func (c *caller) update(change func()) {
 	c.changed = make(chan struct{})
 }
 
-// WriteRTP notes what the caller hears.
+// WriteRTP records what the caller hears.
 func (c *caller) WriteRTP(p *rtp.Packet) error {
 	c.update(func() {
-		// A jump that is no loss is that of another stream.
+		// A jump too large for a loss means another stream.
 		if last := c.sound; len(c.soundAt) > 0 &&
 			(p.SSRC != last.SSRC || p.SequenceNumber-last.SequenceNumber > 500 || p.Timestamp-last.Timestamp > 30*48000) {
 			c.breaks = append(c.breaks, fmt.Sprintf("%v behind %v", p.Header, last))
@@ -114,7 +114,7 @@ func (c *caller) WriteRTP(p *rtp.Packet) error {
 	return nil
 }
 
-// until waits until ok, which is asked with c.mu held.
+// until waits until ok, called with c.mu held, returns true.
 func (c *caller) until(what string, ok func() bool) {
 	c.t.Helper()
 	limit := time.NewTimer(patience)
@@ -137,8 +137,7 @@ func (c *caller) until(what string, ok func() bool) {
 	}
 }
 
-// wait waits for the next event that match accepts; those before it count as
-// seen.
+// wait waits for the next event that match accepts; those before it count as seen.
 func (c *caller) wait(what string, match func(told) bool) told {
 	c.t.Helper()
 	var found told
@@ -175,8 +174,8 @@ func reasonOf(t *testing.T, ev told) string {
 	return e.Reason
 }
 
-// saved waits until a message is saved as wanted, which may have been so before.
-// It is told only once it is in the database. What came before it counts as seen.
+// saved waits until a message is saved as wanted, which may have happened already. It is
+// announced only once it is in the database. Events before it count as seen.
 func (c *caller) saved(what string, match func(persistence.Message) bool) {
 	c.t.Helper()
 	looked := 0
@@ -191,8 +190,8 @@ func (c *caller) saved(what string, match func(persistence.Message) bool) {
 	})
 }
 
-// played waits until an answer with these words was played to its end, which may have been before
-// it was saved.
+// played waits until an answer with these words was played to its end, possibly before it
+// was saved.
 func (c *caller) played(words string) {
 	c.t.Helper()
 	c.until("end of "+words, func() bool {
@@ -221,14 +220,14 @@ func messageOf(t *testing.T, ev told) (persistence.Message, bool) {
 	return e.Message, true
 }
 
-// says is a message that is finished and begins so.
+// says matches a finished message that begins with the given words.
 func says(role persistence.Role, words string) func(persistence.Message) bool {
 	return func(m persistence.Message) bool {
 		return m.Role == role && m.Metadata.Status == persistence.StatusCompleted && strings.HasPrefix(m.Text(), words)
 	}
 }
 
-// refusal waits for the error that answers the event of that id.
+// refusal waits for the error about the event with that id.
 func (c *caller) refusal(eventID string) realtime.Error {
 	c.t.Helper()
 	ev := c.wait("error for "+eventID, func(ev told) bool {
@@ -243,7 +242,7 @@ func (c *caller) put(format string, args ...any) {
 	c.raw(fmt.Appendf(nil, format, args...))
 }
 
-// raw sends bytes, whatever they are.
+// raw sends arbitrary bytes.
 func (c *caller) raw(data []byte) {
 	c.t.Helper()
 	if err := c.send(data); err != nil {
@@ -251,15 +250,15 @@ func (c *caller) raw(data []byte) {
 	}
 }
 
-// say types a text and asks for the answer.
+// say types a text and asks for an answer.
 func (c *caller) say(text string) {
 	c.t.Helper()
 	c.put(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, text)
 	c.put(`{"type":"response.create"}`)
 }
 
-// speak sends the recorded question, as a microphone does, until the upstream has
-// taken it for a turn.
+// speak sends the recorded question, as a microphone would, until the upstream has
+// recognised a turn.
 func (c *caller) speak() {
 	c.t.Helper()
 	frames, err := simulator.UserSpeech()
@@ -300,21 +299,21 @@ func (c *caller) murmurs(write func(*rtp.Packet) error) {
 				return
 			case <-tick.C:
 			}
-			_ = write(&p) // nobody takes it while there is no connection
+			_ = write(&p) // fails while there is no connection
 			p.SequenceNumber++
 			p.Timestamp += 960
 		}
 	}()
 }
 
-// spokenTurns is how often the upstream has taken speech for a turn.
+// spokenTurns is how many spoken turns the upstream has recognised.
 func (c *caller) spokenTurns() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.turns
 }
 
-// hears waits until the caller has heard so many packets more.
+// hears waits until the caller has heard that many more packets.
 func (c *caller) hears(n int) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -323,7 +322,7 @@ func (c *caller) hears(n int) {
 	c.until(fmt.Sprintf("%d packets of sound", n), func() bool { return len(c.soundAt) >= want })
 }
 
-// all returns what the caller was told so far.
+// all returns what the caller has received so far.
 func (c *caller) all() []told {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -343,8 +342,8 @@ func (c *caller) tail() string {
 	return log[max(0, len(log)-8000):]
 }
 
-// hangUp ends the call by HTTP and returns when all of it is over, also of a call
-// that is ending already.
+// hangUp ends the call by HTTP and returns when all of it is over, even if it is ending
+// already.
 func (c *caller) hangUp() {
 	c.t.Helper()
 	if status, body := c.rig.post(c.t, "/v1/realtime/calls/"+c.id+"/hangup", "", ""); status != 200 && status != 404 {
@@ -352,16 +351,16 @@ func (c *caller) hangUp() {
 	}
 }
 
-// callProcess is a browser that is a process of its own.
+// callProcess is a browser in its own process.
 type callProcess struct {
 	signal func(syscall.Signal) error
 	lines  *bufio.Reader
 }
 
-// goodbye is how a line of a call process says that its connection has ended.
+// goodbye is the line by which a call process says that its connection has ended.
 const goodbye = `"closed"`
 
-// newCallProcess starts a browser and returns it with its offer.
+// newCallProcess starts a browser process and returns it with its offer.
 func newCallProcess(t *testing.T, c *caller) (offer string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -383,11 +382,11 @@ func newCallProcess(t *testing.T, c *caller) (offer string) {
 	}
 	line, err := p.lines.ReadBytes('\n')
 	if err != nil || json.Unmarshal(line, &offer) != nil {
-		t.Fatalf("a browser of its own said %q: %v", line, err)
+		t.Fatalf("the browser process said %q: %v", line, err)
 	}
 	ended := make(chan struct{})
 	t.Cleanup(func() {
-		_ = p.signal(syscall.SIGKILL) // it may have ended
+		_ = p.signal(syscall.SIGKILL) // it may have ended already
 		<-ended
 		_ = cmd.Wait()
 	})
@@ -410,8 +409,8 @@ func newCallProcess(t *testing.T, c *caller) (offer string) {
 	return offer
 }
 
-// actAsCaller is the other process: it writes its offer and what it is told, one
-// line each, and reads the answer and what it is to send.
+// actAsCaller is the other process: it writes its offer and what it receives, one line
+// each, and reads the answer and what it is to send.
 func actAsCaller(in io.Reader, out io.Writer) {
 	err := func() error {
 		api, err := rtc.New(rtc.Config{Loopback: true})
@@ -422,7 +421,7 @@ func actAsCaller(in io.Reader, out io.Writer) {
 		write := func(line []byte) {
 			mu.Lock()
 			defer mu.Unlock()
-			_, _ = out.Write(append(line, '\n')) // who reads it may have gone
+			_, _ = out.Write(append(line, '\n')) // the reader may be gone
 		}
 		peer, offer, err := api.Offer(context.Background(), rtc.Handlers{
 			Message: write,

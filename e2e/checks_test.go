@@ -36,7 +36,7 @@ func (r *rig) messages(t *testing.T, thread string) []persistence.Message {
 	return page.Messages
 }
 
-// script is the thread in one line a message.
+// script is the thread with one message per line.
 func (r *rig) script(t *testing.T, thread string) []string {
 	t.Helper()
 	var lines []string
@@ -61,7 +61,7 @@ func (r *rig) wantScript(t *testing.T, thread string, want ...string) {
 	}
 }
 
-// rows asks the database, beside the program.
+// rows queries the database directly.
 func (r *rig) rows(t *testing.T, query string) []string {
 	t.Helper()
 	var lines []string
@@ -71,18 +71,18 @@ func (r *rig) rows(t *testing.T, query string) []string {
 	return lines
 }
 
-// over waits until all of the call is over, and checks what it leaves: one end
-// for this reason, nothing open in the thread, and no call at the upstream.
+// over waits until the call is completely over, and checks what it leaves: one end with
+// this reason, nothing open in the thread, and no call at the upstream.
 func (r *rig) over(c *caller, reason string) {
 	c.t.Helper()
 	c.hangUp() // returns when the call is over
 	r.wantLeft(c, reason)
 }
 
-// wantLeft is over for a call that is over already.
+// wantLeft is over for a call that has already ended.
 func (r *rig) wantLeft(c *caller, reason string) {
 	c.t.Helper()
-	// On a slow machine the database may take the end of a call after the call is over.
+	// On a slow machine the database may learn of the end of a call after the call is over.
 	eventually(c.t, "the end of the call in the database", func() bool {
 		return len(r.rows(c.t, fmt.Sprintf("SELECT id FROM calls WHERE id = '%s' AND ended_at IS NULL", c.id))) == 0
 	})
@@ -94,8 +94,8 @@ func (r *rig) wantLeft(c *caller, reason string) {
 	r.upstreamEnded(c)
 }
 
-// upstreamEnded waits for the end of the upstream's call, which must have been
-// hung up if it had a name.
+// upstreamEnded waits for the end of the upstream's call, which must have been hung up if
+// it had an id.
 func (r *rig) upstreamEnded(c *caller) {
 	c.t.Helper()
 	limit := time.NewTimer(patience)
@@ -110,7 +110,7 @@ func (r *rig) upstreamEnded(c *caller) {
 	}
 }
 
-// nothingOpen checks that all of a thread is finished.
+// nothingOpen checks that everything in a thread is finished.
 func (r *rig) nothingOpen(t *testing.T, thread string) {
 	t.Helper()
 	for table, open := range map[string]string{
@@ -124,7 +124,7 @@ func (r *rig) nothingOpen(t *testing.T, thread string) {
 
 var metricPattern = regexp.MustCompile(`(?m)^([a-z_]+(?:\{[^}]*\})?) ([0-9.e+]+)$`)
 
-// metrics reads the figures of the process, by name and labels.
+// metrics reads the process's metrics, by name and labels.
 func (r *rig) metrics() map[string]float64 {
 	r.t.Helper()
 	body := r.do(r.t, http.MethodGet, "/metrics", "", "").body
@@ -139,9 +139,9 @@ func (r *rig) metrics() map[string]float64 {
 	return out
 }
 
-// load reads how many calls and goroutines the process has. To read it takes
-// goroutines too, now more, now less, and the runtime's count may be too low while
-// it works: so there are some counts, the lowest first.
+// load reads how many calls and goroutines the process has. Reading uses goroutines
+// itself, sometimes more, sometimes fewer, and the runtime's count may be too low while it
+// works: so it counts several times, and returns the lowest first.
 func (r *rig) load() (calls int, goroutines []int) {
 	r.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -156,21 +156,21 @@ func (r *rig) load() (calls int, goroutines []int) {
 	return calls, goroutines
 }
 
-// rest notes how many goroutines the process has without calls.
+// rest records how many goroutines the process has without calls.
 func (r *rig) rest() {
 	r.t.Helper()
-	r.load() // while the last of it begins to run
+	r.load() // while the last goroutines start
 	_, goroutines := r.load()
 	r.resting = goroutines[len(goroutines)/2]
 	if strings.HasPrefix(r.database, "postgres") {
-		// A connection of which a write took longer than 15 ms has a reader of its
-		// own until it is used again (pgx, bgreader).
+		// A connection with a write that took longer than 15 ms has its own reader until it
+		// is used again (pgx, bgreader).
 		r.resting += 2
 	}
 }
 
-// quiet waits until the process has no calls and no more goroutines than before
-// the first one. Nobody tells when a goroutine has ended, so it is asked again.
+// quiet waits until the process has no calls and no more goroutines than before the first
+// one. Nothing signals that a goroutine has ended, so it polls.
 func (r *rig) quiet() {
 	r.t.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -181,12 +181,12 @@ func (r *rig) quiet() {
 		if time.Now().After(end) {
 			dump := r.goroutineDump()
 			keep(r.t, "goroutines.txt", []byte(dump))
-			r.t.Fatalf("%v goroutines and %d calls are left, %d goroutines at rest were expected; they do:\n%.20000s", goroutines, calls, r.resting, dump)
+			r.t.Fatalf("%v goroutines and %d calls are left, want %d goroutines at rest; they are:\n%.20000s", goroutines, calls, r.resting, dump)
 		}
 	}
 }
 
-// replayOf lists what a session was told of the thread before its settings.
+// replayOf lists what a session was sent of the thread before its settings.
 func replayOf(t *testing.T, s *simulator.Session) []string {
 	t.Helper()
 	var items []string

@@ -17,28 +17,27 @@ var (
 const (
 	// churnWidth is how many callers there are at once.
 	churnWidth = 4
-	// longChurn is how many calls tell a leak from noise.
+	// longChurn is the number of calls that tells a leak from noise.
 	longChurn = 1000
 )
 
-// heapPattern finds what is on the heap right after the garbage was collected.
+// heapPattern finds the heap size right after a garbage collection.
 var heapPattern = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 
-// TestChurn has many calls come and go, by hang-ups and by browsers that are closed:
-// in the end the process has as many goroutines and as much on its heap as after the
-// first ones.
+// TestChurn has many calls come and go, by hang-ups and by browsers that are closed: at
+// the end the process has as many goroutines and as large a heap as after the first ones.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	operators := freeAddress(t)
 	r := newRig(t, rigConfig{environ: []string{
 		"VOICEBRIDGE_METRICS_LISTEN=" + operators, "VOICEBRIDGE_LOG__LEVEL=warn",
-		// The rig has no model for titles, and the program remembers the threads, up to a
-		// number, that it could not name.
+		// The rig has no model for titles, and the program remembers a limited number of
+		// threads that it could not name.
 		"VOICEBRIDGE_CONVERSATIONS__AUTO_GENERATE_TITLES=false",
 	}})
 	heap := func() (bytes float64) {
 		r.quiet()
-		for range 3 { // what has a finalizer goes with the second
+		for range 3 { // objects with a finalizer go with the second collection
 			_, body := get(t, "http://"+operators+"/debug/pprof/heap?gc=1&debug=1")
 			m := heapPattern.FindStringSubmatch(body)
 			if m == nil {
@@ -48,7 +47,7 @@ func TestChurn(t *testing.T) {
 		}
 		return bytes
 	}
-	// Go keeps what describes a goroutine for the next one, for as many as there ever were at once:
+	// Go keeps the descriptors of goroutines for reuse, for as many as ever ran at once:
 	// there are more now than later.
 	r.churn(t, "first", 2*churnWidth, max(*churnCalls/10, 4*churnWidth))
 	before := heap()
@@ -73,7 +72,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// churn has so many calls come and go, some at once.
+// churn makes and ends that many calls, several at once.
 func (r *rig) churn(t *testing.T, name string, width, calls int) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -86,7 +85,7 @@ func (r *rig) churn(t *testing.T, name string, width, calls int) {
 					if i%10 == 0 {
 						hello(c)
 					}
-					if i%3 > 0 { // else the browser just goes
+					if i%3 > 0 { // the others just disappear
 						c.hangUp()
 					}
 					c.leave()

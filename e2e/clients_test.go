@@ -14,11 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// clientsFolder holds programs of others, from npm, that use the server or that it uses.
+// clientsFolder contains third-party programs from npm that use the server, or that it
+// uses.
 const clientsFolder = "testdata/clients"
 
-// clients returns the folder with what npm has installed there. It is not to be had without the
-// registry, and that is a failure: nothing is passed over in silence.
+// clients returns the folder with the installed npm packages. They are only available from
+// the registry; without them the test fails, since nothing is skipped silently.
 func clients(t *testing.T) string {
 	t.Helper()
 	folder, err := filepath.Abs(clientsFolder)
@@ -31,7 +32,7 @@ func clients(t *testing.T) string {
 	return folder
 }
 
-// runNode runs a script there and returns what it prints.
+// runNode runs a script there and returns its output.
 func runNode(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := command(t, "node", nil, args...)
@@ -52,8 +53,8 @@ func npmServer(t *testing.T, script string, args ...string) map[string]any {
 	return map[string]any{"command": "node", "args": append([]string{filepath.Join(clients(t), "node_modules", filepath.FromSlash(script))}, args...)}
 }
 
-// mcpServers writes an mcp.json with the server "everything" of the Model Context Protocol's project, and
-// with more, and returns its path.
+// mcpServers writes an mcp.json with the Model Context Protocol's server "everything" and
+// the given others, and returns its path.
 func mcpServers(t *testing.T, more map[string]any) string {
 	t.Helper()
 	servers := map[string]any{"everything": npmServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")}
@@ -69,7 +70,7 @@ func mcpServers(t *testing.T, more map[string]any) string {
 	return path
 }
 
-// TestAISDK talks to the server with three generations of the AI SDK from npm.
+// TestAISDK talks to the server with three generations of the AI SDK.
 func TestAISDK(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("node"); err != nil {
@@ -112,7 +113,7 @@ func wantSeen(t *testing.T, generation string, out []byte) {
 		"valid":       true,
 		"after":       "Yes, I remember what we said earlier on this thread. You said: Tell me a long story.",
 	}
-	if generation == "5" { // knows no approvals
+	if generation == "5" { // has no approvals
 		want["approvals"] = []any{}
 		want["bodies"] = []any{"id messages trigger"}
 		want["finishes"] = []any{"stop", "stop", "stop", "stop", "stop", "error", "abort", "stop"}

@@ -15,12 +15,12 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// cluster is a rig of several processes on one PostgreSQL, behind a proxy that gives
-// each request to the next of them.
+// cluster is a rig of several processes on one PostgreSQL, behind a proxy that gives each
+// request to the next process.
 type cluster struct {
 	*rig
 	nodes  []*node
-	cookie string // of the page session, which the harness's requests do not have
+	cookie string // of the page session, added to the harness's requests
 
 	mu     sync.Mutex
 	turn   int
@@ -35,7 +35,7 @@ type node struct {
 
 const (
 	clusterToken = "a-token-of-sixteen-and-more"
-	// readyWithin is how long a process has to say that it takes work.
+	// readyWithin is how long a process may take until it accepts work.
 	readyWithin = 2 * time.Second
 )
 
@@ -55,7 +55,7 @@ func newCluster(t *testing.T, n int, cfg rigConfig) *cluster {
 	return c
 }
 
-// launch starts a process, again if it ran before.
+// launch starts a process, or starts it again.
 func (c *cluster) launch(i int) {
 	c.t.Helper()
 	c.nodes[i].program = launch(c.t, append(slices.Clone(c.environ), "DATABASE_URL="+c.nodes[i].path.URL), "serve")
@@ -76,8 +76,8 @@ func (c *cluster) signIn() {
 	c.cookie, _, _ = strings.Cut(c.cookie, ";")
 }
 
-// at gives every request to one process, until at is asked again; a negative number
-// ends that.
+// at sends every request to one process, until at is called again; a negative number ends
+// that.
 func (c *cluster) at(i int) *cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *cluster) at(i int) *cluster {
 	return c
 }
 
-// next is the process that gets a request: the next one that takes work.
+// next returns the process that gets a request: the next one that accepts work.
 func (c *cluster) next() *node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +111,8 @@ func (n *node) ready() bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// ServeHTTP passes a request, or a WebSocket, on to a process. One that only reads gets a
-// second try when its process ends just then.
+// ServeHTTP passes a request or a WebSocket on to a process. A request that only reads
+// gets a second try if its process ends just then.
 func (c *cluster) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	c.pass(w, q, q.Method == http.MethodGet)
 }
@@ -120,7 +120,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 func (c *cluster) pass(w http.ResponseWriter, q *http.Request, again bool) {
 	n := c.next()
 	if n == nil {
-		http.Error(w, "no process takes work", http.StatusServiceUnavailable)
+		http.Error(w, "no process accepts work", http.StatusServiceUnavailable)
 		return
 	}
 	to, err := url.Parse(n.url)
@@ -143,7 +143,7 @@ func (c *cluster) pass(w http.ResponseWriter, q *http.Request, again bool) {
 	proxy.ServeHTTP(w, q)
 }
 
-// home is the process that has a call.
+// home returns the process that has a call.
 func (c *cluster) home(of *caller) int {
 	c.t.Helper()
 	query := fmt.Sprintf("SELECT i.process FROM calls AS c JOIN instances AS i ON i.id = c.instance WHERE c.id = '%s'", of.id)

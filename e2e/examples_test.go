@@ -13,7 +13,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestExampleClient builds the client in Go and calls with it.
+// TestExampleClient builds the Go client and makes a call with it.
 func TestExampleClient(t *testing.T) {
 	t.Parallel()
 	client := filepath.Join(t.TempDir(), "client")
@@ -37,7 +37,7 @@ func TestExampleClient(t *testing.T) {
 	}
 }
 
-// TestExamplePage calls from the page of the examples, which comes from another origin.
+// TestExamplePage makes a call from the example page, which has another origin.
 func TestExamplePage(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.FileServer(http.Dir("../examples")))

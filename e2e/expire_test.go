@@ -8,9 +8,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestRetention starts beside conversations of which one is older than they are kept:
-// that one is deleted with what was said in it, by whichever of two processes comes
-// first, and the others stay.
+// TestRetention starts with threads of which one is past the retention period: whichever
+// of two processes comes first deletes it with everything said in it, and the others stay.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{database: persistencetest.PostgresURL(t)})
@@ -32,7 +31,7 @@ func TestRetention(t *testing.T) {
 	})
 	for _, id := range []string{young, alive.thread} {
 		if status, body := get(t, r.url+"/api/threads/"+id); status != http.StatusOK {
-			t.Errorf("a conversation that is kept: %d %s", status, body)
+			t.Errorf("a thread to keep: %d %s", status, body)
 		}
 	}
 	hello(alive)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestExposeItSafely runs the commands of docs/expose-it-safely.md, and compares the
-// statuses that they print with those that stand behind them.
+// statuses that they print with those documented beside them.
 func TestExposeItSafely(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/expose-it-safely.md")
@@ -44,7 +44,7 @@ func TestExposeItSafely(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	// The end of the shell ends what it has started.
+	// The shell's end stops what it has started.
 	commands := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.ReplaceAll(script.String(), "127.0.0.1:8080", freeAddress(t))
 	cmd := exec.CommandContext(ctx, "bash", "-c", commands)
 	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
@@ -66,7 +66,7 @@ func TestExposeItSafely(t *testing.T) {
 	}
 }
 
-// freeAddress is an address that nobody listens on.
+// freeAddress returns an address that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

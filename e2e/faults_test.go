@@ -14,7 +14,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// wantRefusal checks an answer that refuses a call in OpenAI's form.
+// wantRefusal checks a response that refuses a call in OpenAI's form.
 func wantRefusal(t *testing.T, status int, body string, wantStatus int, wantCode string) {
 	t.Helper()
 	var e struct {
@@ -26,7 +26,7 @@ func wantRefusal(t *testing.T, status int, body string, wantStatus int, wantCode
 	}
 }
 
-// TestRefusedOffers refuses what cannot become a call, and makes nothing for it.
+// TestRefusedOffers sends what cannot become a call, for which nothing may be created.
 func TestRefusedOffers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{})
@@ -51,32 +51,32 @@ func TestRefusedOffers(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		query  string
-		body   [2]string // with its type before it
+		body   [2]string // the content type and the body
 		status int
 		code   string
 	}{
-		"empty":               {"", [2]string{sdp, ""}, 400, "bad_sdp"},
-		"white space":         {"", [2]string{sdp, " \r\n "}, 400, "bad_sdp"},
-		"garbage":             {"", [2]string{sdp, "\x00\xff garbage"}, 400, "bad_sdp"},
-		"JSON":                {"", [2]string{sdp, `{"sdp":"v=0"}`}, 400, "bad_sdp"},
-		"half":                {"", [2]string{sdp, offer[:len(offer)/3]}, 400, "bad_sdp"},
-		"another codec":       {"", [2]string{sdp, strings.ReplaceAll(offer, "opus/48000/2", "PCMU/8000")}, 400, "no_opus"},
-		"no audio":            {"", [2]string{sdp, strings.ReplaceAll(offer, "m=audio 9", "m=audio 0")}, 400, "no_opus"},
-		"no ICE user":         {"", [2]string{sdp, without("a=ice-ufrag")}, 400, "bad_sdp"},
-		"no ICE password":     {"", [2]string{sdp, without("a=ice-pwd")}, 400, "bad_sdp"},
-		"no fingerprint":      {"", [2]string{sdp, without("a=fingerprint")}, 400, "bad_sdp"},
-		"300 sections":        {"", [2]string{sdp, offer + strings.Repeat("m=video 9 UDP/TLS/RTP/SAVPF 96\r\n", 300)}, 400, "bad_sdp"},
-		"huge":                {"", [2]string{sdp, offer + strings.Repeat("a=x\r\n", 20_000)}, 413, "too_large"},
-		"JSON by type":        {"", [2]string{"application/json", "{}"}, 415, "unsupported_media_type"},
-		"a form without one":  {"", form("", "{}"), 400, "bad_sdp"},
-		"a session as a list": {"", form(offer, "[]"), 400, "invalid_value"},
-		"half a session":      {"", form(offer, `{"type":`), 400, "invalid_value"},
-		"another session":     {"", form(offer, `{"type":"transcription"}`), 400, "invalid_value"},
-		"tools as a text":     {"", form(offer, `{"type":"realtime","tools":"all"}`), 400, "bad_session"},
-		"a huge session":      {"", form(offer, `{"instructions":"`+strings.Repeat("x", 70_000)+`"}`), 413, "too_large"},
-		"an unknown thread":   {"?thread_id=01a1fcfe-7e1f-7267-810b-722e6703a7de", [2]string{sdp, offer}, 404, "thread_not_found"},
-		"no thread's id":      {"?thread_id=../../etc", [2]string{sdp, offer}, 404, "thread_not_found"},
-		"an odd takeover":     {"?takeover=perhaps", [2]string{sdp, offer}, 400, "invalid_value"},
+		"empty":                 {"", [2]string{sdp, ""}, 400, "bad_sdp"},
+		"white space":           {"", [2]string{sdp, " \r\n "}, 400, "bad_sdp"},
+		"garbage":               {"", [2]string{sdp, "\x00\xff garbage"}, 400, "bad_sdp"},
+		"JSON":                  {"", [2]string{sdp, `{"sdp":"v=0"}`}, 400, "bad_sdp"},
+		"half":                  {"", [2]string{sdp, offer[:len(offer)/3]}, 400, "bad_sdp"},
+		"another codec":         {"", [2]string{sdp, strings.ReplaceAll(offer, "opus/48000/2", "PCMU/8000")}, 400, "no_opus"},
+		"no audio":              {"", [2]string{sdp, strings.ReplaceAll(offer, "m=audio 9", "m=audio 0")}, 400, "no_opus"},
+		"no ICE user":           {"", [2]string{sdp, without("a=ice-ufrag")}, 400, "bad_sdp"},
+		"no ICE password":       {"", [2]string{sdp, without("a=ice-pwd")}, 400, "bad_sdp"},
+		"no fingerprint":        {"", [2]string{sdp, without("a=fingerprint")}, 400, "bad_sdp"},
+		"300 sections":          {"", [2]string{sdp, offer + strings.Repeat("m=video 9 UDP/TLS/RTP/SAVPF 96\r\n", 300)}, 400, "bad_sdp"},
+		"huge":                  {"", [2]string{sdp, offer + strings.Repeat("a=x\r\n", 20_000)}, 413, "too_large"},
+		"JSON by type":          {"", [2]string{"application/json", "{}"}, 415, "unsupported_media_type"},
+		"a form without one":    {"", form("", "{}"), 400, "bad_sdp"},
+		"a session as a list":   {"", form(offer, "[]"), 400, "invalid_value"},
+		"half a session":        {"", form(offer, `{"type":`), 400, "invalid_value"},
+		"another session":       {"", form(offer, `{"type":"transcription"}`), 400, "invalid_value"},
+		"tools as a text":       {"", form(offer, `{"type":"realtime","tools":"all"}`), 400, "bad_session"},
+		"a huge session":        {"", form(offer, `{"instructions":"`+strings.Repeat("x", 70_000)+`"}`), 413, "too_large"},
+		"an unknown thread":     {"?thread_id=01a1fcfe-7e1f-7267-810b-722e6703a7de", [2]string{sdp, offer}, 404, "thread_not_found"},
+		"a malformed thread id": {"?thread_id=../../etc", [2]string{sdp, offer}, 404, "thread_not_found"},
+		"an odd takeover":       {"?takeover=perhaps", [2]string{sdp, offer}, 400, "invalid_value"},
 	} {
 		status, body := r.post(t, calls+c.query, c.body[0], c.body[1])
 		t.Run(name, func(t *testing.T) { wantRefusal(t, status, body, c.status, c.code) })
@@ -92,8 +92,8 @@ func TestRefusedOffers(t *testing.T) {
 	r.quiet()
 }
 
-// TestUpstreamRefusesCalls refuses calls in every way, for a new thread and for
-// one that is there.
+// TestUpstreamRefusesCalls has the upstream refuse calls in every way, on a new thread and
+// on an existing one.
 func TestUpstreamRefusesCalls(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{})
@@ -110,17 +110,17 @@ func TestUpstreamRefusesCalls(t *testing.T) {
 		faults simulator.Faults
 		code   string
 	}{
-		"401":                            {refuse(401, "invalid_api_key"), "invalid_api_key"},
-		"429":                            {refuse(429, "rate_limit_exceeded"), "rate_limit_exceeded"},
-		"500":                            {simulator.Faults{RefuseStatus: 500}, "refused_on_purpose"},
-		"500 as HTML":                    {simulator.Faults{RefuseStatus: 500, RefuseBody: "<html>oh</html>"}, "upstream_refused"},
-		"no answer":                      {simulator.Faults{HangCreation: true}, "upstream_unreachable"},
-		"half an answer":                 {simulator.Faults{BadAnswer: true}, "upstream_unreachable"},
-		"half an answer without a place": {simulator.Faults{BadAnswer: true, NoLocation: true}, "upstream_unreachable"},
+		"401":                               {refuse(401, "invalid_api_key"), "invalid_api_key"},
+		"429":                               {refuse(429, "rate_limit_exceeded"), "rate_limit_exceeded"},
+		"500":                               {simulator.Faults{RefuseStatus: 500}, "refused_on_purpose"},
+		"500 as HTML":                       {simulator.Faults{RefuseStatus: 500, RefuseBody: "<html>oh</html>"}, "upstream_refused"},
+		"no answer":                         {simulator.Faults{HangCreation: true}, "upstream_unreachable"},
+		"half an answer":                    {simulator.Faults{BadAnswer: true}, "upstream_unreachable"},
+		"half an answer without a Location": {simulator.Faults{BadAnswer: true, NoLocation: true}, "upstream_unreachable"},
 	} {
 		for _, thread := range []string{"", old.ID} {
 			if thread == "" && c.faults.HangCreation {
-				continue // it takes its time; once is enough
+				continue // it takes long; once is enough
 			}
 			made, status, body := r.try(t, request{thread: thread, faults: c.faults})
 			t.Run(name, func(t *testing.T) {
@@ -149,14 +149,14 @@ func TestUpstreamRefusesCalls(t *testing.T) {
 	r.quiet()
 }
 
-// failure is something that goes wrong at the upstream in a call.
+// failure is a fault of the upstream during a call.
 type failure struct {
 	faults  simulator.Faults
-	session string // that the caller asks for
-	// act lives through it, from before the session is ready when early; reason,
-	// when set, is why the call ends by itself.
+	session string // requested by the caller
+	// act lives through it, starting before the session is ready if early is set; reason,
+	// if set, is why the call ends by itself.
 	act    func(*caller)
-	renews bool // the upstream is asked for another session
+	renews bool // another upstream session is opened
 	early  bool
 	reason string
 	thread []string // afterwards
@@ -166,7 +166,7 @@ const spokenTurn = "user voice completed: " + spokenWords
 
 var answered = []string{"user text completed: Hello.", "assistant voice completed: Well."}
 
-// hello types, and is answered to the last sound.
+// hello types, and waits for the answer to its last sound.
 func hello(c *caller) {
 	c.say("Hello.")
 	c.next(realtime.TypeOutputBufferStopped)
@@ -189,8 +189,8 @@ func inAnswer(c *caller) {
 
 var interrupted = []string{"user text completed: " + countPlease, "assistant voice interrupted: n0 n1 n2 …"}
 
-// inAnswerAgain waits until another session of the upstream answers the question that
-// the first one left.
+// inAnswerAgain waits until another upstream session answers the question that the first
+// one left open.
 func inAnswerAgain(c *caller, reason string) {
 	if got := reasonOf(c.t, c.next("bridge.upstream.renewing")); got != reason {
 		c.t.Errorf("renewing because of %s", got)
@@ -207,7 +207,7 @@ var failures = map[string]failure{
 	"it drops the call": {
 		act: func(c *caller) { inAnswer(c); c.session.Drop(); inAnswerAgain(c, "upstream_closed") }, renews: true, thread: interruptedTwice,
 	},
-	"its time is over": {
+	"its session expires": {
 		act: func(c *caller) { inAnswer(c); c.session.Expire(); inAnswerAgain(c, "session_expired") }, renews: true, thread: interruptedTwice,
 	},
 	"the account is empty": {
@@ -339,7 +339,7 @@ var failures = map[string]failure{
 			}
 		}, thread: finishedTurns,
 	},
-	"the call has no place": {
+	"the call has no Location": {
 		faults: simulator.Faults{NoLocation: true}, act: hello, thread: answered,
 	},
 }
@@ -351,12 +351,12 @@ func fullTurns(c *caller) {
 	c.saved("answer after the chart", says(persistence.RoleAssistant, chartAnswer))
 }
 
-// TestUpstreamFails has calls with an upstream that does wrong: they go on, or
-// end for the right reason, and the thread has all that was said.
+// TestUpstreamFails has calls with a faulty upstream: they go on, or end for the right
+// reason, and the thread has everything that was said.
 func TestUpstreamFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{})
-	// A session that a call is given later would have the faults of another call that begins then.
+	// A session opened later could get the faults meant for another call that begins then.
 	for _, renews := range []bool{false, true} {
 		t.Run(fmt.Sprintf("calls that renew %t", renews), func(t *testing.T) {
 			for name, f := range failures {
@@ -385,8 +385,8 @@ func TestUpstreamFails(t *testing.T) {
 	r.quiet()
 }
 
-// wantEnd waits for what the caller is told of the end, because of the upstream
-// or of the bridge.
+// wantEnd waits for what the caller is told about the end, whether the upstream or the
+// bridge caused it.
 func (c *caller) wantEnd(reason string) {
 	c.t.Helper()
 	if reason != "session_rejected" {
@@ -399,8 +399,7 @@ func (c *caller) wantEnd(reason string) {
 	}
 }
 
-// wantWords checks that the thread has every word of the answers that the caller
-// has seen.
+// wantWords checks that the thread has every word of the answers that the caller has seen.
 func (r *rig) wantWords(c *caller) {
 	c.t.Helper()
 	seen := map[string]string{}
@@ -411,11 +410,11 @@ func (r *rig) wantWords(c *caller) {
 	}
 	for _, m := range r.messages(c.t, c.thread) {
 		if words := seen[m.Metadata.ItemID]; !strings.HasPrefix(m.Text(), words) {
-			c.t.Errorf("of an answer %d bytes are saved and %d were seen", len(m.Text()), len(words))
+			c.t.Errorf("%d bytes of an answer are saved, %d were seen", len(m.Text()), len(words))
 		}
 		delete(seen, m.Metadata.ItemID)
 	}
 	if len(seen) > 0 {
-		c.t.Errorf("%d answers that were seen are not saved", len(seen))
+		c.t.Errorf("%d answers were seen but are not saved", len(seen))
 	}
 }

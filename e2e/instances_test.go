@@ -10,8 +10,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestTakenForDead ends a process's lease in the database, as its neighbours do when
-// they hear nothing from it: its call ends, and it serves again.
+// TestTakenForDead ends a process's lease in the database, as its neighbours do when they
+// hear nothing from it: its call ends, and it serves again.
 func TestTakenForDead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{database: persistencetest.PostgresURL(t)})
@@ -30,8 +30,8 @@ func TestTakenForDead(t *testing.T) {
 	r.over(again, "hangup")
 }
 
-// TestCallsOfOthers has a call on one process and does everything to it by another one
-// on the same database.
+// TestCallsOfOthers has a call on one process and does everything to it through another
+// process on the same database.
 func TestCallsOfOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{database: persistencetest.PostgresURL(t), environ: waiting})
@@ -70,7 +70,7 @@ func TestCallsOfOthers(t *testing.T) {
 	r.wantLeft(second, "hangup")
 }
 
-// untilReady waits until the process takes calls.
+// untilReady waits until the process accepts calls.
 func (r *rig) untilReady(t *testing.T) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)

@@ -19,8 +19,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// A message that is being said is saved at least this often, with the time that
-// it takes on a busy machine.
+// A message being spoken is saved at least this often, allowing for a busy machine.
 const flushed = 1500 * time.Millisecond
 
 // killPoint is a moment at which voicebridge is killed.
@@ -28,9 +27,8 @@ type killPoint struct {
 	pace simulator.Pace
 	// act brings the call to that moment.
 	act func(*testing.T, *caller)
-	// thread is what must be there afterwards behind the finished turns, with …
-	// for text that depends on the moment; replay is what the next call is told
-	// of it.
+	// thread is what must follow the finished turns afterwards, with … for text that
+	// depends on the moment; replay is what the next call gets of it.
 	thread, replay []string
 }
 
@@ -93,9 +91,9 @@ var killPoints = map[string]killPoint{
 	},
 }
 
-// TestKill kills the process at moments of a call, on both engines. What was
-// finished is there after a restart, and of the rest what was said more than a
-// moment before; the upstream's call is ended, and a new call goes on.
+// TestKill kills the process at several moments of a call, on both engines. After a
+// restart everything finished is there, and of the rest what was said more than a moment
+// before; the upstream's call is ended, and a new call works.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
@@ -114,7 +112,7 @@ func killAt(t *testing.T, database string, point killPoint) {
 	c.next("bridge.ready")
 	before, replay := finishedTurns, finishedReplay
 	if point.pace.Think > time.Minute {
-		before, replay = nil, nil // nobody answers
+		before, replay = nil, nil // no answer is expected
 	} else {
 		c.finishTurns(point.pace.Step > quick.Step)
 	}
@@ -137,14 +135,13 @@ func killAt(t *testing.T, database string, point killPoint) {
 		t.Errorf("replay (-want +got):\n%s", diff)
 	}
 	again.hangUp()
-	r.wantLike(t, c.thread, want) // the replay is not written again
+	r.wantLike(t, c.thread, want) // the replay is not saved again
 	r.over(again, "hangup")
 	r.quiet()
 }
 
-// TestKillWithoutDatabase kills the process while the database is away. What callers
-// were shown meanwhile waits in the spool, and is there after the next start in the same
-// folder.
+// TestKillWithoutDatabase kills the process while the database is away. What callers were
+// shown meanwhile waits in the spool, and is saved by the next start in the same folder.
 func TestKillWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	server := persistencetest.NewServer(t)
@@ -187,11 +184,11 @@ func TestKillWithoutDatabase(t *testing.T) {
 	r.quiet()
 }
 
-// spooledAnswer is a finished answer in a spool, with its id.
+// spooledAnswer matches a finished answer in a spool, and its id.
 var spooledAnswer = regexp.MustCompile(`"id":"([^"]+)","role":"assistant","parts":\[[^\]]*"text":"Yes\."\}\],"metadata":\{"source":"voice","status":"completed"`)
 
-// finishTurns speaks and types, and is answered. A caller with time speaks with
-// his own voice, another one is taken to have spoken.
+// finishTurns speaks and types, and is answered. With slowly set the caller really speaks,
+// otherwise the upstream pretends to hear speech.
 func (c *caller) finishTurns(slowly bool) {
 	c.t.Helper()
 	if slowly {
@@ -204,7 +201,7 @@ func (c *caller) finishTurns(slowly bool) {
 	c.saved("answer after the chart", says(persistence.RoleAssistant, chartAnswer))
 }
 
-// likeness compares lines, of which those wanted may have … for any text.
+// likeness compares lines; the wanted ones may contain … for any text.
 func likeness(want, got []string) string {
 	patterns := make(map[string]*regexp.Regexp)
 	for _, line := range want {
@@ -229,8 +226,8 @@ func (r *rig) wantLike(t *testing.T, thread string, want []string) {
 	}
 }
 
-// wantFlushed compares the answers with what the caller was told of them until a
-// moment before the kill, and with what was said to be saved.
+// wantFlushed compares the answers with what the caller got up to a moment before the
+// kill, and with what was announced as saved.
 func (r *rig) wantFlushed(t *testing.T, c *caller, killed time.Time) {
 	t.Helper()
 	streamed := map[string]string{} // by item

@@ -26,7 +26,7 @@ func freeUDPPort(t *testing.T) int {
 
 var candidatePort = regexp.MustCompile(`(?m)^a=candidate:\S+ \d+ \S+ \d+ \S+ (\d+) `)
 
-// TestOneUDPPort has two calls at once on one port.
+// TestOneUDPPort has two simultaneous calls on one port.
 func TestOneUDPPort(t *testing.T) {
 	t.Parallel()
 	port := strconv.Itoa(freeUDPPort(t))
@@ -53,7 +53,7 @@ func TestOneUDPPort(t *testing.T) {
 	first.hears(50)
 	second.hears(50)
 	r.over(first, "hangup")
-	second.hears(50) // the end of one is none of the other's
+	second.hears(50) // the end of one does not affect the other
 	second.speak()
 	second.saved("spoken turn", says(persistence.RoleUser, spokenWords))
 	third := r.dial(t, request{thread: first.thread})
@@ -62,13 +62,13 @@ func TestOneUDPPort(t *testing.T) {
 	r.over(third, "hangup")
 	r.over(second, "hangup")
 	if n := second.session.PacketsBeforeUpdate(); n != 0 {
-		t.Errorf("%d packets of the caller came before the settings", n)
+		t.Errorf("%d packets of the caller arrived before the settings", n)
 	}
 	r.quiet()
 }
 
-// TestSimulateApart has the upstream in a process of its own, which is killed in
-// the middle of an answer.
+// TestSimulateApart runs the upstream in its own process, which is killed in the middle of
+// an answer.
 func TestSimulateApart(t *testing.T) {
 	t.Parallel()
 	sim := launch(t, nil, "simulate", "--listen", "127.0.0.1:0")

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// freedWithin is how long the calls of a killed process may keep their threads.
+	// freedWithin is how long the calls of a killed process may hold their threads.
 	freedWithin = 30 * time.Second
-	// frozenFor is how long a process may lose its database without a call's end.
+	// frozenFor is how long a process may lose its database without a call ending.
 	frozenFor = 5 * time.Second
 )
 
-// TestManyMachines has three processes on one PostgreSQL behind a proxy that knows of no
-// stickiness. Each of them does everything with the calls of the others; one loses its
-// database for a while, one is killed, and all are replaced while calls go on.
+// TestManyMachines has three processes on one PostgreSQL behind a proxy without sticky
+// sessions. Each does everything with the calls of the others; one loses its database for
+// a while, one is killed, and all are replaced while calls go on.
 func TestManyMachines(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, rigConfig{database: persistencetest.PostgresURL(t), environ: waiting})
@@ -39,7 +39,7 @@ func TestManyMachines(t *testing.T) {
 	rollingRestart(t, c.at(-1))
 }
 
-// everyRoute does everything that there is to do with a call by each process.
+// everyRoute uses every route of a call on each process.
 func everyRoute(t *testing.T, c *cluster) {
 	first := c.dial(t, request{session: asksMe})
 	first.next("bridge.ready")
@@ -90,7 +90,7 @@ func everyRoute(t *testing.T, c *cluster) {
 	c.wantLeft(second, "hangup")
 }
 
-// queue puts a message into the thread's queue by each process.
+// queue adds a message to the thread's queue through each process.
 func (c *cluster) queue(t *testing.T, thread string) (texts []string) {
 	t.Helper()
 	for i := range c.nodes {
@@ -115,7 +115,7 @@ func (c *cluster) sendByHand(t *testing.T, thread string) {
 	}
 	eventually(t, "a call that can be told something", func() bool {
 		status, body := post(t, path+"/"+m.ID+"/send", "")
-		if status != http.StatusOK && status != http.StatusConflict { // it answers
+		if status != http.StatusOK && status != http.StatusConflict { // Conflict: it is being answered already
 			t.Fatalf("send by hand: %d %s", status, body)
 		}
 		return status == http.StatusOK
@@ -125,7 +125,7 @@ func (c *cluster) sendByHand(t *testing.T, thread string) {
 	}
 }
 
-// frozenDatabase keeps one process from its database for some seconds, in which its
+// frozenDatabase cuts one process off from its database for some seconds, during which its
 // call goes on.
 func frozenDatabase(t *testing.T, c *cluster) {
 	frozen := c.at(1).dial(t, request{})
@@ -152,8 +152,8 @@ func frozenDatabase(t *testing.T, c *cluster) {
 	c.wantScript(t, frozen.thread, slices.Concat(answered, answered)...)
 }
 
-// killedMachine kills a process in the middle of a call. Its thread is free soon, its
-// upstream session hung up, and a call on another process goes on with the thread.
+// killedMachine kills a process in the middle of a call. Its thread is soon free, its
+// upstream session is hung up, and a call on another process continues the thread.
 func killedMachine(t *testing.T, c *cluster) {
 	killed := c.at(0).dial(t, request{})
 	killed.next("bridge.ready")
@@ -183,14 +183,14 @@ func killedMachine(t *testing.T, c *cluster) {
 		t.Errorf("the call of the killed process ended because of %q", got)
 	}
 	hello(again)
-	hello(other) // nobody else noticed
+	hello(other) // other calls are not affected
 	c.over(again, "hangup")
 	c.over(other, "hangup")
 	c.launch(0)
 }
 
-// rollingRestart stops one process after the other and starts another one in its
-// place. Requests find one that takes work at every moment.
+// rollingRestart stops one process after the other and starts another in its place. At
+// every moment requests find a process that accepts work.
 func rollingRestart(t *testing.T, c *cluster) {
 	for i := range c.nodes {
 		moving, staying := c.at(i).dial(t, request{}), c.at((i+1)%3).dial(t, request{})
@@ -198,7 +198,7 @@ func rollingRestart(t *testing.T, c *cluster) {
 		staying.next("bridge.ready")
 		c.at(-1)
 		n := c.nodes[i]
-		n.mine = true // its end is asked for here
+		n.mine = true // the test stops it itself
 		if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}

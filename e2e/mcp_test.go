@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// obedient is a language model of OpenAI's kind: told "call NAME ARGUMENTS" it calls that tool, and
-// then says what it has read and how many images it was shown.
+// obedient is a language model of OpenAI's kind: when told "call NAME ARGUMENTS" it calls
+// that tool, and then says what it has read and how many images it was shown.
 type obedient struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -78,7 +78,7 @@ func (o *obedient) answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// freePort is a port that nobody listens on at this moment.
+// freePort is a port that nobody is listening on.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +90,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// overHTTP starts the server "everything" as one that is reached over streamable HTTP.
+// overHTTP starts the server "everything" with streamable HTTP.
 func overHTTP(t *testing.T) (url string) {
 	t.Helper()
 	port := freePort(t)
@@ -105,7 +105,7 @@ func overHTTP(t *testing.T) (url string) {
 	return "http://127.0.0.1:" + port + "/mcp"
 }
 
-// TestMCPServers uses servers that others wrote, over stdio and streamable HTTP, through a text turn.
+// TestMCPServers uses third-party servers, over stdio and streamable HTTP, in text turns.
 func TestMCPServers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.EvalSymlinks(t.TempDir())
@@ -180,7 +180,7 @@ func TestMCPServers(t *testing.T) {
 			t.Errorf("%s: the message holds the data: %.500s", c.call, body)
 		}
 	}
-	// What is offered is what the servers declare: a model fills in what a schema says.
+	// The servers' schemas are passed on unchanged: a model fills in what a schema says.
 	var schema struct {
 		Required []string `json:"required"`
 	}
@@ -198,6 +198,6 @@ func toJSON(t *testing.T, v any) []byte {
 	return data
 }
 
-// dotPNG is a picture of one dot.
+// dotPNG is a picture of one pixel.
 var dotPNG = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x04\x00\x00\x00\xb5\x1c\x0c\x02\x00\x00\x00\vIDAT" +
 	"x\xdacd\xf8\x0f\x00\x01\x05\x01\x01'\x18\xe3f\x00\x00\x00\x00IEND\xaeB`\x82")

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace makes a location in a network namespace of its own, which a pair of virtual
-// devices joins to this one. That takes the rights of root.
+// namespace makes a location in its own network namespace, joined to this one by a pair of
+// virtual devices. That takes root's rights.
 func namespace(t *testing.T) (location, error) {
 	t.Helper()
 	name := fmt.Sprintf("vb%d", os.Getpid())
@@ -30,7 +30,7 @@ func namespace(t *testing.T) (location, error) {
 	if err := ip("netns", "add", name); err != nil {
 		return location{}, err
 	}
-	t.Cleanup(func() { // the devices go with it
+	t.Cleanup(func() { // removes the devices too
 		if err := ip("netns", "del", name); err != nil {
 			t.Error(err)
 		}

@@ -19,8 +19,8 @@ import (
 	"voicebridge/web/access"
 )
 
-// go test ./e2e -run '^TestPageLooks$' -args -pictures DIR makes pictures of the page's main states. With
-// -artifacts they lie among the artefacts.
+// go test ./e2e -run '^TestPageLooks$' -args -pictures DIR takes pictures of the page's
+// main states. With -artifacts they are among the artefacts.
 var pictures = flag.String("pictures", "", "folder for pictures of the page's main states")
 
 // axe is the accessibility checker of Deque, a copy of the npm package's own file.
@@ -28,7 +28,7 @@ var pictures = flag.String("pictures", "", "folder for pictures of the page's ma
 //go:embed testdata/axe/axe.min.js
 var axe string
 
-// wantAccessible checks the page as it is now with axe.
+// wantAccessible checks the page in its current state with axe.
 func (p *tab) wantAccessible(t *testing.T, state string) {
 	t.Helper()
 	p.until(t, "colours at rest", "document.getAnimations().every((a) => !(a instanceof CSSTransition))")
@@ -39,7 +39,8 @@ func (p *tab) wantAccessible(t *testing.T, state string) {
 	}
 }
 
-// look keeps a picture of a state, as an artefact of the test or in a folder of the user's choice.
+// look saves a picture of a state, as an artefact of the test or in a folder of the user's
+// choice.
 func (p *tab) look(t *testing.T, name string) {
 	t.Helper()
 	folder := *pictures
@@ -52,7 +53,8 @@ func (p *tab) look(t *testing.T, name string) {
 	}
 }
 
-// contrast is the contrast between the colour and the ground of a button, as WCAG 2.2 counts it.
+// contrast returns the contrast between a button's text and its background, as defined by
+// WCAG 2.2.
 const contrast = `((id) => {
 	const style = getComputedStyle(probe.all(id)[0]);
 	const light = (color) => color.match(/[\d.]+/g).slice(0, 3).map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
@@ -61,11 +63,12 @@ const contrast = `((id) => {
 	return (a + 0.05) / (b + 0.05);
 })`
 
-// firstLoad is how many bytes the page was until it could be used, as they came over the wire.
+// firstLoad is how many bytes were transferred until the page could be used.
 const firstLoad = `[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].reduce((sum, e) => sum + e.transferSize, 0)`
 
-// TestPageLooks goes through the main states of the page, in light, dark and on a phone's width: each is
-// accessible, the first load is small, hang-up can be read under the mouse, and the document is as tall as the window.
+// TestPageLooks visits the main states of the page, in light, dark and at a phone's width:
+// each is accessible, the first load is small, "Hang up" is readable under the mouse, and
+// the document is as tall as the window.
 func TestPageLooks(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
@@ -132,7 +135,7 @@ func TestPageLooks(t *testing.T) {
 	}
 }
 
-// longThread is a thread of many messages in a new database.
+// longThread makes a thread of many messages in a new database.
 func longThread(t *testing.T, messages int) (database, thread string) {
 	t.Helper()
 	database = persistencetest.SQLiteURL(t)
@@ -166,8 +169,9 @@ func longThread(t *testing.T, messages int) (database, thread string) {
 	return database, made.ID
 }
 
-// TestPageLongThread opens a thread of 2,000 messages: it opens at its end with few elements and next to
-// no shift of the layout, lets go of the end only by the reader's hand, and brings earlier messages.
+// TestPageLongThread opens a thread of 2,000 messages: it opens at the end with few
+// elements and hardly any layout shift, leaves the end only when the reader scrolls, and
+// loads earlier messages.
 func TestPageLongThread(t *testing.T) {
 	t.Parallel()
 	database, thread := longThread(t, 2000)
@@ -206,7 +210,8 @@ func TestPageLongThread(t *testing.T) {
 	p.until(t, "the end again", end+" && probe.all('latest').length === 0")
 }
 
-// scrolling scrolls up by hand for so many frames and tells how long they took, in milliseconds.
+// scrolling scrolls up by hand for a number of frames and returns how long they took, in
+// milliseconds.
 const scrolling = `((frames) => new Promise((done) => {
 	const box = document.getElementById('transcript');
 	const took = [];
@@ -222,8 +227,9 @@ const scrolling = `((frames) => new Promise((done) => {
 	requestAnimationFrame(step);
 }))`
 
-// TestPageVeryLongThread opens a thread of 10,000 messages at its end, scrolls through a good part of it and
-// jumps to its beginning. How fast that is depends on the machine, so it is printed and not asserted.
+// TestPageVeryLongThread opens a thread of 10,000 messages at its end, scrolls through a
+// good part of it and jumps to its beginning. How fast that is depends on the machine, so
+// it is printed, not asserted.
 func TestPageVeryLongThread(t *testing.T) {
 	t.Parallel()
 	database, thread := longThread(t, 10_000)
@@ -255,7 +261,7 @@ func TestPageVeryLongThread(t *testing.T) {
 	})()`)
 	took := eval[[]float64](t, p, scrolling+"(60)")
 	slices.Sort(took)
-	t.Logf("with all of them here a frame took %.1f ms in the middle, %.1f ms at most", took[len(took)/2], took[len(took)-1])
+	t.Logf("with all of them loaded a frame took %.1f ms in the middle, %.1f ms at most", took[len(took)/2], took[len(took)-1])
 	p.click(t, "latest")
 	p.until(t, "the end again", "probe.all('message').at(-1)?.innerText.includes('Answer 9999')")
 }

@@ -12,7 +12,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// device notes what the page asks of the device around it.
+// device records what the page asks of the device around it.
 const device = `(() => {
 	probe.locks = 0;
 	Object.defineProperty(navigator, 'wakeLock', { value: { request: async () => {
@@ -27,8 +27,8 @@ const device = `(() => {
 	};
 })()`
 
-// TestPageDevice keeps the screen on in a call, is muted and hung up from the lock screen, can be installed,
-// and sends a photograph from the camera into the call.
+// TestPageDevice keeps the screen on during a call, is muted and hung up from the lock
+// screen, can be installed, and sends a photo from the camera into the call.
 func TestPageDevice(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))

@@ -42,7 +42,7 @@ func (p *tab) enter(t *testing.T) {
 	p.press(t, "Enter", 13)
 }
 
-// downloads keeps what the tab downloads in a folder.
+// downloads saves what the tab downloads in a folder.
 func (p *tab) downloads(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -55,8 +55,9 @@ func (p *tab) downloads(t *testing.T) (folder string) {
 	return folder
 }
 
-// TestPageFindsAndKeeps searches over everything said, jumps to what was found in a long thread, renames a
-// conversation, takes a deletion back and then lets it be, and exports: a second tab sees it all.
+// TestPageFindsAndKeeps searches everything said, jumps to a match in a long thread,
+// renames a thread, undoes one deletion and lets another happen, and exports; a second tab
+// sees all of it.
 func TestPageFindsAndKeeps(t *testing.T) {
 	t.Parallel()
 	database, long := longThread(t, 600)
@@ -134,7 +135,7 @@ func TestPageFindsAndKeeps(t *testing.T) {
 	}
 	p.do(t, "delete", chromedp.Evaluate[chromedp.Void]("("+item(other)+".querySelector('a').focus(), undefined)"), remove)
 	p.untilNotice(t, "deleted", "was deleted.")
-	p.reload(t) // who leaves does not take it back
+	p.reload(t) // leaving does not undo it
 	watcher.until(t, "that it is gone elsewhere", item(other)+" === undefined && probe.all('thread-item').length === 1")
 	p.until(t, "that it is gone", "probe.all('thread-item').length === 1")
 	eventually(t, "that it is erased", func() bool {
@@ -142,8 +143,8 @@ func TestPageFindsAndKeeps(t *testing.T) {
 	})
 }
 
-// TestPageAnswersElsewhere looks at a thread in two windows while its call asks: both are asked, who answers
-// in the window without the call is heard, and no window asks twice.
+// TestPageAnswersElsewhere shows a thread in two windows while its call asks for approval:
+// both ask, the answer in the window without the call counts, and no window asks twice.
 func TestPageAnswersElsewhere(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n")

@@ -15,8 +15,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// tabTo presses Tab until an element has the focus. On the way the focus is always in view, can be seen
-// and is never lost.
+// tabTo presses Tab until an element has the focus. On the way the focus is always in
+// view, visible and never lost.
 func (p *tab) tabTo(t *testing.T, what, found string) {
 	t.Helper()
 	const most = 80
@@ -111,7 +111,8 @@ func TestPageByKeyboard(t *testing.T) {
 	s.untilEnded(t, 1)
 }
 
-// tree is what a screen reader is told of the page, one element a line: its role and its name.
+// tree is the page as a screen reader gets it, one element per line: its role and its
+// name.
 func (p *tab) tree(t *testing.T) []string {
 	t.Helper()
 	res := run(t, p, "read the accessibility tree", chromedp.Action[accessibility.GetFullAXTreeResult](
@@ -146,7 +147,8 @@ func (p *tab) tree(t *testing.T) []string {
 	return lines
 }
 
-// wantTree checks that a screen reader is told some elements, in their order, and no control without a name.
+// wantTree checks that a screen reader gets certain elements, in order, and no control
+// without a name.
 func (p *tab) wantTree(t *testing.T, state string, want ...string) {
 	t.Helper()
 	lines := p.tree(t)
@@ -160,14 +162,14 @@ func (p *tab) wantTree(t *testing.T, state string, want ...string) {
 	for _, w := range want {
 		at := slices.IndexFunc(rest, func(line string) bool { return strings.HasPrefix(line, w) })
 		if at < 0 {
-			t.Errorf("%s: a screen reader is not told %q, in this order, in\n%s", state, w, strings.Join(lines, "\n"))
+			t.Errorf("%s: a screen reader does not get %q, in this order, in\n%s", state, w, strings.Join(lines, "\n"))
 			return
 		}
 		rest = rest[at+1:]
 	}
 }
 
-// TestPageForScreenReaders reads what Chromium tells a screen reader, in the main states.
+// TestPageForScreenReaders reads what Chromium gives a screen reader, in the main states.
 func TestPageForScreenReaders(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)

@@ -8,8 +8,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestPageServerAway kills the server under a call. The page says so by its socket and not by a time-out, says
-// it once, and takes it back when the server is there again.
+// TestPageServerAway kills the server during a call. The page notices by its socket, not
+// by a time-out, says so once, and removes the notice when the server is back.
 func TestPageServerAway(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
@@ -23,13 +23,13 @@ func TestPageServerAway(t *testing.T) {
 	p.until(t, "the word for it, and hang-up beside it", `probe.all('offline')[0]?.dataset.trouble === 'away' &&
 		probe.all('call-trouble')[0]?.dataset.trouble === 'away' && probe.all('hangup').length === 1`)
 	if told := eval[int](t, p, "probe.all('notice').length"); told != 0 {
-		t.Errorf("%d notices tell the same", told)
+		t.Errorf("%d notices say the same", told)
 	}
 	p.wantAccessible(t, "without its server")
 	p.look(t, "away")
 	s.start()
 	p.until(t, "no word of it", "probe.all('offline').length === 0")
-	// That call ended with its server. The next one works, without a reload.
+	// That call ended with its server. The next one works without a reload.
 	p.untilOver(t)
 	p.untilMessage(t, "user text completed", "Remember me.")
 	p.click(t, "talk")
@@ -40,16 +40,17 @@ func TestPageServerAway(t *testing.T) {
 	p.untilOver(t)
 }
 
-// noPath leaves a page without a way for its sound, as a firewall does: only relays may be used, and there are none.
+// noPath leaves a page without a path for its audio, as a firewall would: only relays may
+// be used, and there are none.
 const noPath = `window.RTCPeerConnection = class extends RTCPeerConnection {
 	constructor(settings) { super({ ...settings, iceTransportPolicy: 'relay' }); }
 }, undefined`
 
-// later puts the page's clock ahead.
+// later moves the page's clock forward.
 const later = "((now) => { Date.now = () => now() + 10_000; })(Date.now.bind(Date)), undefined"
 
-// TestPageMediaBlocked places a call whose sound cannot get through. After ten seconds of the page's clock it
-// says so plainly, and what to do.
+// TestPageMediaBlocked makes a call whose audio cannot get through. After ten seconds of
+// the page's clock the page says so plainly, and what to do.
 func TestPageMediaBlocked(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))

@@ -17,8 +17,8 @@ import (
 // queueShot is a file for a picture of the page with a queue.
 var queueShot = flag.String("queue-screenshot", "", "file for a picture of the page while messages wait")
 
-// TestPageQueue types while the assistant is busy: what waits is shown, can be
-// moved, changed and removed, and is sent in its order.
+// TestPageQueue types while the assistant is busy: waiting messages are shown, can be
+// moved, changed and removed, and are sent in order.
 func TestPageQueue(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})

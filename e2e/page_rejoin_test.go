@@ -114,8 +114,8 @@ func (p *tab) dugOnce(t *testing.T, s *rig) {
 	}
 }
 
-// detours is a door to the program. All sound and events of the calls that come through it take ways of
-// the test, which it can cut.
+// detours is a proxy for the program. All media and events of calls through it take paths
+// of the test, which it can cut.
 type detours struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -133,7 +133,7 @@ func newDetours(t *testing.T, program string) *detours {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
-			r.Out.Header.Del("Accept-Encoding") // answers are changed on their way
+			r.Out.Header.Del("Accept-Encoding") // answers are changed on the way
 			if isSDP(r.In.Header) {
 				_ = replaceBody(&r.Out.Body, &r.Out.ContentLength, r.Out.Header, func(offer string) (string, error) { return withoutCandidates(offer), nil })
 			}
@@ -166,7 +166,7 @@ func replaceBody(body *io.ReadCloser, length *int64, h http.Header, change func(
 	return nil
 }
 
-// lead leads an answer over a new way.
+// lead redirects an answer to a new path.
 func (d *detours) lead(answer string) (string, error) {
 	w, answer, err := newWay(answer, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
@@ -178,7 +178,7 @@ func (d *detours) lead(answer string) (string, error) {
 	return answer, nil
 }
 
-// cut closes all ways.
+// cut closes all paths.
 func (d *detours) cut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,8 +188,9 @@ func (d *detours) cut() {
 	d.ways = nil
 }
 
-// TestPageKeepsItsCall reloads the page while a tool runs and comes back to the call, cuts its path until
-// ICE was restarted, and moves the call to another browser. The tool runs on, and its result is spoken once.
+// TestPageKeepsItsCall reloads the page while a tool runs and rejoins the call, cuts its
+// path until ICE has restarted, and moves the call to another browser. The tool runs on,
+// and its result is spoken once.
 func TestPageKeepsItsCall(t *testing.T) {
 	t.Parallel()
 	s, p, dug := digging(t)

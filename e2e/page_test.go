@@ -20,11 +20,11 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// go test ./e2e -run '^TestPageOnPostgres$' -args -screenshot "$PWD/docs/page.png"
-// makes the picture of the page that the documents show.
+// go test ./e2e -run '^TestPageOnPostgres$' -args -screenshot "$PWD/docs/page.png" takes
+// the screenshot in the documents.
 var screenshot = flag.String("screenshot", "", "file for a picture of the page in a live call")
 
-// What the simulator's script lets the caller and itself say.
+// What the simulator's script makes the caller and itself say.
 const (
 	heardWords = "Hello, can you hear me?"
 	greeting   = "Hello, I am the simulator."
@@ -33,15 +33,15 @@ const (
 	drawn      = "Here is your chart."
 )
 
-// speaking is the default script with one answer for each spoken turn: a machine
-// that stalls makes two turns of one.
+// speaking is the default script with a single answer to spoken turns: a machine that
+// stalls makes two turns out of one.
 func speaking(reply int) simulator.Config {
 	script := simulator.DefaultScript()
 	script.Spoken = script.Spoken[reply : reply+1]
 	return simulator.Config{Script: script}
 }
 
-// The spoken answers of the default script by their place in it.
+// The spoken answers of the default script, in order.
 const (
 	greets = iota
 	draws
@@ -51,8 +51,8 @@ const (
 // drawnChart is the bar chart as ECharts drew it.
 const drawnChart = `[data-testid=chart][data-chart-type=bar] .picture[data-drawn=true] svg`
 
-// TestPage is the whole tour: speak, type, see a chart, hang up, come back, and
-// call s.
+// TestPage is the whole tour: speak, type, see a chart, hang up, come back, and call
+// again.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
@@ -98,22 +98,22 @@ func TestPage(t *testing.T) {
 	wantReplay(t, s.sim.Sessions()[1], said)
 	p.say(t, "What did I say before?")
 	p.untilMessage(t, "assistant voice", "You said: "+chartWords)
-	p.visit(t, "about:blank") // the tab is gone in the middle of an answer
+	p.visit(t, "about:blank") // the tab is closed in the middle of an answer
 	if got := s.untilEnded(t, 2); got[1] != "hangup" && got[1] != "browser_closed" {
 		t.Errorf("the second call ended with %q", got[1])
 	}
 	wantTranscript(t, s, thread, said)
 }
 
-// picture waits until the answer to the chart is being spoken and takes a
-// picture of the page.
+// picture waits until the answer about the chart is being spoken and takes a picture of
+// the page.
 func (p *tab) picture(t *testing.T, file string) {
 	t.Helper()
 	p.do(t, "leave what has the focus", chromedp.Evaluate[chromedp.Void]("(document.activeElement.blur(), undefined)"))
 	p.do(t, "move the mouse away", chromedp.MouseEvent("mouseMoved", 1220, 400))
 	p.until(t, "the answer", "probe.message('assistant voice', '"+drawn+"')")
 	p.until(t, "the beginning of the answer's sound", "probe.level('assistant') > 0.05")
-	// Two seconds of sound fill the meter.
+	// Two seconds of audio fill the meter.
 	heard := eval[struct{ Packets int }](t, p, "probe.heard()").Packets
 	p.until(t, "some sound of the answer", fmt.Sprintf("probe.heard().then((h) => h.packets > %d)", heard+75))
 	p.do(t, "show what was asked", chromedp.Evaluate[chromedp.Void](
@@ -138,8 +138,8 @@ func (p *tab) thread(t *testing.T) string {
 	return eval[string](t, p, "decodeURIComponent(location.hash.replace('#/t/', ''))")
 }
 
-// wantReplay checks what a session received before its settings: the messages in
-// their order and no sound.
+// wantReplay checks what a session received before its settings: the messages in order and
+// no audio.
 func wantReplay(t *testing.T, session *simulator.Session, said []persistence.Message) {
 	t.Helper()
 	_, err := session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
@@ -148,7 +148,7 @@ func wantReplay(t *testing.T, session *simulator.Session, said []persistence.Mes
 	}
 	eventually(t, "sound of the caller", func() bool { return session.AudioPackets() > 0 })
 	if n := session.PacketsBeforeUpdate(); n != 0 {
-		t.Errorf("%d packets of sound came before the settings", n)
+		t.Errorf("%d audio packets arrived before the settings", n)
 	}
 	var got []string
 	for _, r := range session.Received() {
@@ -183,8 +183,8 @@ func itemWords(t *testing.T, raw json.RawMessage) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// replayed is what of the messages the next call's model is told, by the rules
-// of the contract and not by the code that does it.
+// replayed is the part of the messages that the next call's model gets, by the rules of
+// the contract and not by the code that implements them.
 func replayed(messages []persistence.Message) []string {
 	var out []string
 	for _, m := range messages {
@@ -236,8 +236,7 @@ func wantTranscript(t *testing.T, s *rig, thread string, first []persistence.Mes
 	}
 }
 
-// TestPageOnPostgres asks aloud for a chart. What was said goes to the other
-// engine.
+// TestPageOnPostgres asks aloud for a chart. What was said is saved in the other engine.
 func TestPageOnPostgres(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.PostgresURL(t), speaking(draws))
@@ -271,8 +270,8 @@ func TestPageOnPostgres(t *testing.T) {
 	}
 }
 
-// TestPageTyped types without a call, then calls the same thread: what was typed is
-// on the page, in the thread, and what the call's model is told.
+// TestPageTyped types without a call, then calls on the same thread: what was typed is on
+// the page, in the thread, and in the replay of the call.
 func TestPageTyped(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
@@ -293,8 +292,7 @@ func TestPageTyped(t *testing.T) {
 	s.untilEnded(t, 1)
 }
 
-// TestPageAsksForApproval clicks on the answers to a tool that asks first: once no,
-// once yes.
+// TestPageAsksForApproval answers a tool's approval requests: once no, once yes.
 func TestPageAsksForApproval(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n")
@@ -309,7 +307,7 @@ func TestPageAsksForApproval(t *testing.T) {
 	p.untilMessage(t, "assistant voice completed", "I am sorry, the chart could not be made.")
 	p.say(t, chartWords)
 	p.until(t, "the question again", "probe.all('approval-dialog').length === 1")
-	// The question is on its way to the page while the call is saved.
+	// The request is on its way to the page while the call is saved.
 	eventually(t, "the record of a tool that waits", func() bool {
 		return slices.Equal(s.rows(t, "SELECT status FROM tool_calls ORDER BY started_at"), []string{"failed", "running"})
 	})
@@ -325,8 +323,8 @@ func TestPageAsksForApproval(t *testing.T) {
 	}
 }
 
-// TestPageAsksWithoutACall clicks on the answers to a tool of typed turns: once no,
-// once yes.
+// TestPageAsksWithoutACall answers the approval requests of a tool in typed turns: once
+// no, once yes.
 func TestPageAsksWithoutACall(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n")
@@ -350,8 +348,8 @@ func TestPageAsksWithoutACall(t *testing.T) {
 	}
 }
 
-// TestPageInterruptedBySpeech speaks into a long answer. What was heard of it is
-// what the next call's model is told.
+// TestPageInterruptedBySpeech speaks into a long answer. The next call's model gets the
+// part that was heard.
 func TestPageInterruptedBySpeech(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(tellsLong))
@@ -366,7 +364,7 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 	}
 	eventually(t, "an answer that was heard in part", func() bool { return slices.ContainsFunc(s.messages(t, thread), partly) })
 	p.until(t, "the mark at what was not heard", "probe.all('message').some((m) => m.querySelector('s') && m.innerText.includes('The grey part was not heard'))")
-	// The call goes on: another turn, another answer.
+	// The call continues: another turn, another answer.
 	p.until(t, "the next answer", "probe.messages().filter((m) => m.role === 'assistant').length > 1")
 	p.click(t, "hangup")
 	p.untilOver(t)
@@ -409,7 +407,7 @@ func TestPageTakenOver(t *testing.T) {
 	wantReplay(t, s.sim.Sessions()[1], said)
 	other.say(t, "What did I say before?")
 	other.untilMessage(t, "assistant voice", "You said: "+heardWords)
-	p.untilMessage(t, "assistant voice", "You said: "+heardWords) // by its socket
+	p.untilMessage(t, "assistant voice", "You said: "+heardWords) // through its socket
 	other.click(t, "hangup")
 	other.untilOver(t)
 	if d := cmp.Diff([]string{"taken_over", "hangup"}, s.untilEnded(t, 2)); d != "" {
@@ -417,7 +415,7 @@ func TestPageTakenOver(t *testing.T) {
 	}
 }
 
-// TestPageWithoutMicrophone presses Talk where the user does not allow it.
+// TestPageWithoutMicrophone presses Talk without permission to use the microphone.
 func TestPageWithoutMicrophone(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), simulator.Config{})
@@ -434,8 +432,8 @@ func TestPageWithoutMicrophone(t *testing.T) {
 	}
 }
 
-// TestPageTellsWhatWentWrong presses Talk again and again, each time with another
-// failure of the upstream, and last with the server gone.
+// TestPageTellsWhatWentWrong presses Talk repeatedly, each time with another failure of
+// the upstream, and at last with the server gone.
 func TestPageTellsWhatWentWrong(t *testing.T) {
 	t.Parallel()
 	refused := func(status int, kind, code string) simulator.Faults {
@@ -467,7 +465,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 		p.untilNotice(t, f.notice, f.says)
 		p.untilOver(t)
 	}
-	p.click(t, "talk") // and now it works
+	p.click(t, "talk") // now it works
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))

@@ -16,7 +16,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// onPlease makes the simulator answer typed words with a call of a tool.
+// onPlease makes the simulator answer typed words with a call to a tool.
 func onPlease(script *simulator.Script, words, tool, arguments string) {
 	script.Typed = slices.Insert(script.Typed, 0, simulator.Rule{
 		Match: regexp.MustCompile("^" + regexp.QuoteMeta(words) + "$"),
@@ -24,9 +24,9 @@ func onPlease(script *simulator.Script, words, tool, arguments string) {
 	})
 }
 
-// slowTool is an MCP server whose only tool tells how far it is and never ends by
-// itself. It returns the file of settings that names it, and gone, which is closed
-// when a call of the tool is over.
+// slowTool is an MCP server whose only tool reports progress and never ends by itself. It
+// returns a settings file that names the server, and gone, which is closed when a call of
+// the tool is over.
 func slowTool(t *testing.T) (config string, gone <-chan struct{}) {
 	t.Helper()
 	over := make(chan struct{}, 1)
@@ -76,8 +76,8 @@ func slowTool(t *testing.T) (config string, gone <-chan struct{}) {
 	return config, over
 }
 
-// TestPageStopsATool watches how far a tool is and stops it. The call goes on, and the page's own tool
-// runs once the user has agreed.
+// TestPageStopsATool watches a tool's progress and stops it. The call goes on, and the
+// page's own tool runs once the user has agreed.
 func TestPageStopsATool(t *testing.T) {
 	t.Parallel()
 	cfg := speaking(greets)
@@ -92,7 +92,7 @@ func TestPageStopsATool(t *testing.T) {
 	p.say(t, "Dig a hole.")
 	const card = `document.querySelector('[data-testid=tool-card][data-tool=garden__dig]')`
 	p.until(t, "how far the tool is", card+`?.dataset.state === 'running' && ['Three metres deep', '38 %'].every((w) => `+card+`.innerText.includes(w))`)
-	// The page is told before the writer has written.
+	// The page is told before the change is saved.
 	eventually(t, "the record of a tool that runs", func() bool {
 		return slices.Equal(s.rows(t, "SELECT name, status FROM tool_calls"), []string{"garden__dig | running"})
 	})

@@ -9,8 +9,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// serveWith is a rig for a page: its simulator says what the test wants, at the pace
-// of a person.
+// serveWith is a rig for a page: its simulator says what the test wants, at a human pace.
 func serveWith(t *testing.T, database string, cfg simulator.Config, more ...string) *rig {
 	t.Helper()
 	if cfg.Script == nil {
@@ -22,7 +21,7 @@ func serveWith(t *testing.T, database string, cfg simulator.Config, more ...stri
 	return newRig(t, rigConfig{database: database, simulator: cfg, environ: append([]string{"VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)})
 }
 
-// written are records as text, one a line.
+// written returns records as text, one per line.
 func written(records []simulator.Record) []byte {
 	var b bytes.Buffer
 	for _, r := range records {
@@ -31,8 +30,8 @@ func written(records []simulator.Record) []byte {
 	return b.Bytes()
 }
 
-// untilEnded waits until so many calls have ended and are saved, and then finds
-// nothing that is still open. It returns why they ended, in their order.
+// untilEnded waits until that many calls have ended and are saved, and checks that nothing
+// is still open. It returns why they ended, in order.
 func (r *rig) untilEnded(t *testing.T, calls int) []string {
 	t.Helper()
 	const query = "SELECT end_reason FROM call_summary WHERE ended_at IS NOT NULL"
@@ -61,7 +60,7 @@ func (r *rig) untilEnded(t *testing.T, calls int) []string {
 	return reasons
 }
 
-// eventually looks until ok is true.
+// eventually polls until ok is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

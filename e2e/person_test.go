@@ -21,8 +21,8 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// person has one thread and holds calls on it, one after the other, whatever happens
-// to them. What the person is told is the ledger that the thread is compared with.
+// person has one thread and makes calls on it, one after the other, whatever happens to
+// them. What the person is told is the ledger that the thread is compared with.
 type person struct {
 	t      *testing.T
 	soak   *soak
@@ -31,13 +31,13 @@ type person struct {
 
 	thread, call string
 	peer         *rtc.Peer
-	close        func() // the connection, with the way that it takes
+	close        func() // closes the connection and its path
 
 	mu      sync.Mutex
 	changed chan struct{}
 	ready   bool // bridge.ready came on this connection
 	gone    bool // the connection or the call has ended
-	texts   int  // typed
+	texts   int  // texts typed
 	saved   map[string]fact
 	items   map[string]fact // finished answers that were shown, by item
 	tally   tally
@@ -58,7 +58,7 @@ func newPerson(t *testing.T, s *soak, number int) *person {
 	}
 }
 
-// live calls and talks until the soak ends.
+// live makes calls and talks until the soak ends.
 func (p *person) live() {
 	for !p.over() {
 		if p.peer == nil && !p.dial() {
@@ -92,7 +92,7 @@ func (p *person) act() {
 	case n < 75:
 		p.say(chartPlease)
 	case n < 80:
-		p.say(countPlease) // and is interrupted by what comes next
+		p.say(countPlease) // interrupted by whatever comes next
 	case n < 90:
 		p.await(time.Duration(p.rng.IntN(1500))*time.Millisecond, func() bool { return p.gone })
 	case n < 96:
@@ -104,7 +104,7 @@ func (p *person) act() {
 	}
 }
 
-// note writes down what the person did, or was told.
+// note records what the person did or was told.
 func (p *person) note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,8 +115,8 @@ func (p *person) noteLocked(format string, args ...any) {
 	p.did = append(p.did, event{time.Now(), fmt.Sprintf(format, args...)})
 }
 
-// say types a text and waits until it is in the thread and something is answered, but
-// not for ever.
+// say types a text and waits until it is in the thread and something is answered, but not
+// forever.
 func (p *person) say(text string) {
 	numbered := strings.HasPrefix(text, "Echo: ")
 	if numbered {
@@ -159,7 +159,7 @@ func (p *person) dial() bool {
 	return ok
 }
 
-// reload leaves the page and comes back to the call.
+// reload leaves the page and rejoins the call.
 func (p *person) reload() {
 	p.drop()
 	p.note("left the page to come back")
@@ -169,7 +169,7 @@ func (p *person) reload() {
 	}
 }
 
-// connect offers a connection of which some packets are lost.
+// connect offers a connection that loses some packets.
 func (p *person) connect(path string, want int) (http.Header, bool) {
 	peer, offer, err := p.soak.api.Offer(p.soak.ctx, rtc.Handlers{Message: p.told, State: p.is})
 	if err != nil {
@@ -222,7 +222,7 @@ func (p *person) update(change func()) {
 	p.changed = make(chan struct{})
 }
 
-// await waits for ok, which is asked with p.mu held, and says whether it came.
+// await waits for ok, called with p.mu held, and reports whether it came true.
 func (p *person) await(limit time.Duration, ok func() bool) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -243,7 +243,7 @@ func (p *person) await(limit time.Duration, ok func() bool) bool {
 	}
 }
 
-// told writes into the ledger what comes to the browser.
+// told adds what the browser receives to the ledger.
 func (p *person) told(data []byte) {
 	ev, err := realtime.Decode(data)
 	if err != nil {
@@ -342,22 +342,22 @@ func (p *person) check() tally {
 	return p.tally
 }
 
-// comparison is that of a person's ledger with the thread.
+// comparison compares a person's ledger with the thread.
 type comparison struct {
 	*person
 	rows   []row
 	byID   map[string]row
 	byItem map[string]int
 	typed  map[string]int // by numbered text
-	faults []event        // what is wrong, with the time to which it belongs
+	faults []event        // what is wrong, and when it happened
 }
 
 func (c *comparison) wrong(at time.Time, format string, args ...any) {
 	c.faults = append(c.faults, event{at, fmt.Sprintf(format, args...)})
 }
 
-// order looks at the numbers of the texts: each is there once, behind all that were
-// typed before it.
+// order checks the numbers of the texts: each is there once, after all that were typed
+// before it.
 func (c *comparison) order() {
 	last := 0
 	for _, m := range c.rows {
@@ -387,7 +387,7 @@ func (c *comparison) sent(text string) time.Time {
 	return time.Time{}
 }
 
-// saved looks for a message that was told to be saved.
+// saved looks for a message that was reported as saved.
 func (c *comparison) saved(f fact) {
 	m, ok := c.byID[f.message.ID]
 	told := f.message.Text()
@@ -405,8 +405,8 @@ func (c *comparison) saved(f fact) {
 	}
 }
 
-// shown looks for an answer that was shown. The program may die before it saves it,
-// but what is typed after it is not saved before it.
+// shown looks for an answer that was shown. The program may be killed before it saves an
+// answer, but it saves nothing typed later before it.
 func (c *comparison) shown(item string, f fact) {
 	if c.byItem[item] > 0 {
 		return
@@ -424,8 +424,7 @@ func (c *comparison) shown(item string, f fact) {
 	}
 }
 
-// report tells what is wrong, with what happened at that time and stands in the
-// thread there.
+// report says what is wrong, what happened at that time, and what the thread has there.
 func (c *comparison) report() {
 	if len(c.faults) == 0 {
 		return

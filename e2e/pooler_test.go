@@ -11,7 +11,7 @@ import (
 )
 
 // TestBehindAPooler has two processes on one database behind PgBouncer in transaction
-// mode, where no notification arrives: what one has to know of the other it asks for.
+// mode, where no notification arrives: they learn about each other by polling.
 func TestBehindAPooler(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, rigConfig{database: persistencetest.NewPooler(t).URL(t), environ: append(slices.Clone(waiting), "VOICEBRIDGE_LIMITS__MAX_CALLS_PER_OWNER=1")})
@@ -30,7 +30,7 @@ func TestBehindAPooler(t *testing.T) {
 	follower.next("message", nil)
 	follower.leave()
 	_, status, body := c.try(t, request{})
-	wantRefusal(t, status, body, http.StatusTooManyRequests, "too_many_calls") // the limit is that of both
+	wantRefusal(t, status, body, http.StatusTooManyRequests, "too_many_calls") // both share one limit
 	second := c.at(1).dial(t, request{thread: first.thread, takeover: true})
 	second.next("bridge.ready")
 	if reason := first.ended(); reason != "taken_over" {

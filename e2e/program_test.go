@@ -22,13 +22,13 @@ import (
 	"voicebridge/toolkit/code"
 )
 
-// actsAs is the variable that makes the tests' program a browser that can be killed
-// and paused.
+// actsAs is the environment variable that makes the test binary a browser that can be
+// killed and paused.
 const actsAs = "TEST_ACTS_AS"
 
 const asCaller = "caller"
 
-// TestMain runs the tests, or what this process was started for.
+// TestMain runs the tests, or whatever this process was started for.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(actsAs) == asCaller:
@@ -43,9 +43,8 @@ func TestMain(m *testing.M) {
 // translated keeps the race detector out of SQLite and QuickJS, as .ci/gotest does and says why.
 const translated = "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
 
-// build makes the program under test, with the race detector unless told not to, and
-// returns its path.
-// The go command does nothing when the program is there already.
+// build makes the program under test, with the race detector unless told otherwise, and
+// returns its path. The go command does nothing if the program is up to date.
 var build = sync.OnceValues(func() (string, error) {
 	name, flags := "voicebridge-race", []string{"-race", translated}
 	if *plainBuild {
@@ -81,19 +80,19 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// program is voicebridge in a process of its own.
+// program is voicebridge in its own process.
 type program struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	url    string // what it printed to open or to use
+	url    string // the address that it printed
 	stdout *firstLine
 	stderr *output
-	ended  chan struct{} // closed when it has ended and was waited for
-	mine   bool          // its end was asked for
+	ended  chan struct{} // closed once the process has been waited for
+	mine   bool          // the test stops it itself
 }
 
-// command makes a process in an empty folder, with none of the settings and keys of
-// whoever runs the tests.
+// command makes a process in an empty folder, without the settings and keys of whoever
+// runs the tests.
 func command(t *testing.T, path string, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(path, args...)
@@ -103,7 +102,7 @@ func command(t *testing.T, path string, environ []string, args ...string) *exec.
 		}
 	}
 	cmd.Env = append(cmd.Env, environ...)
-	cmd.Dir = t.TempDir() // no settings file of the tree
+	cmd.Dir = t.TempDir() // away from any settings file of the tree
 	return cmd
 }
 
@@ -128,20 +127,19 @@ func runCommand(t *testing.T, environ []string, args ...string) (code int, stdou
 	}
 	limit := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
-	_ = cmd.Wait() // its state says how it ended
+	_ = cmd.Wait() // ProcessState says how it ended
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
 var urlPattern = regexp.MustCompile(`https?://\S+`)
 
-// launch starts voicebridge in a folder of its own and waits until it prints its address.
+// launch starts voicebridge in a new folder and waits until it prints its address.
 func launch(t *testing.T, environ []string, args ...string) *program {
 	t.Helper()
 	return launchIn(t, t.TempDir(), environ, args...)
 }
 
-// launchIn starts voicebridge in a folder, where it may find what an earlier process
-// has left.
+// launchIn starts voicebridge in a folder, where it may find what an earlier process left.
 func launchIn(t *testing.T, dir string, environ []string, args ...string) *program {
 	t.Helper()
 	line := &firstLine{done: make(chan struct{})}
@@ -153,7 +151,7 @@ func launchIn(t *testing.T, dir string, environ []string, args ...string) *progr
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.cmd.Wait() // its state says how it ended
+		_ = p.cmd.Wait() // ProcessState says how it ended
 	}()
 	t.Cleanup(p.finish)
 	limit := time.NewTimer(patience)
@@ -184,7 +182,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// kill ends the process as a power failure does.
+// kill ends the process as a power failure would.
 func (p *program) kill() {
 	p.t.Helper()
 	p.mine = true
@@ -194,8 +192,8 @@ func (p *program) kill() {
 	<-p.ended
 }
 
-// terminate tells the process to stop, as an operating system does, and returns
-// its exit code.
+// terminate asks the process to stop, as an operating system does, and returns its exit
+// code.
 func (p *program) terminate() int {
 	p.t.Helper()
 	p.mine = true
@@ -212,7 +210,7 @@ func (p *program) terminate() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// finish stops the process when the test has not, and looks at what it leaves.
+// finish stops the process if the test has not, and checks its log.
 func (p *program) finish() {
 	if !p.mine {
 		if code := p.terminate(); code != 0 {
@@ -231,7 +229,7 @@ func (p *program) finish() {
 	}
 }
 
-// gist is the last lines of a log without the requests that went well, each cut.
+// gist is the end of a log without successful requests, each line shortened.
 func gist(log string) string {
 	const lines, width = 12, 240
 	var kept []string
@@ -259,7 +257,7 @@ func (p *program) goroutineDump() string {
 	return dump
 }
 
-// unpooled are requests that leave no connection behind: it would count as a
+// unpooled sends requests that leave no connection behind, which would count as a
 // goroutine of the process.
 var unpooled = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 

@@ -18,19 +18,19 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// model is a language model of OpenAI's kind that answers each message with its
-// own words, and counts what it was asked.
+// model is a language model of OpenAI's kind that answers each message with its own words,
+// and counts the requests.
 type model struct {
 	*httptest.Server
 	// wait is called with the user's words before the answer; nil does not wait.
 	wait func(words string)
 
 	mu      sync.Mutex
-	asked   map[string]int  // how often, by the words
-	running map[string]bool // what is answered at this moment
-	twice   []string        // what was asked while another turn of the thread ran
+	asked   map[string]int  // how often, by words
+	running map[string]bool // being answered right now
+	twice   []string        // asked while another turn of the thread was running
 	total   int
-	changed chan struct{} // closed and made anew with each request
+	changed chan struct{} // closed and replaced with each request
 }
 
 func newModel(t *testing.T, wait func(string)) *model {
@@ -41,7 +41,7 @@ func newModel(t *testing.T, wait func(string)) *model {
 	return m
 }
 
-// environ makes it the provider of text.
+// environ makes it the text provider.
 func (m *model) environ() []string {
 	return []string{
 		"OPENAI_BASE_URL=" + m.URL + "/v1", "OPENAI_API_KEY=key-of-the-tests", "VOICEBRIDGE_UPSTREAM=simulator",
@@ -75,7 +75,7 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// enter notes a request. The first word names its thread.
+// enter records a request. The first word names its thread.
 func (m *model) enter(words string) (leave func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *model) enter(words string) (leave func()) {
 	}
 }
 
-// until waits until it was asked so often in all.
+// until waits until the model was asked that often in total.
 func (m *model) until(t *testing.T, total int) {
 	t.Helper()
 	limit := time.After(2 * patience)
@@ -157,9 +157,9 @@ func (p *program) newThread(t *testing.T) string {
 	return thread.ID
 }
 
-// TestQueueKilled kills the program again and again while it delivers 400
-// messages. Each is in its thread once, in its order and with an answer; of those
-// that were asked twice there is at most one on each thread for each kill.
+// TestQueueKilled kills the program repeatedly while it delivers 400 messages. Each
+// message is in its thread once, in order and with an answer; for each kill, at most one
+// on each thread was asked twice.
 func TestQueueKilled(t *testing.T) {
 	t.Parallel()
 	const threads, each = 8, 50
@@ -169,7 +169,7 @@ func TestQueueKilled(t *testing.T) {
 			m := newModel(t, nil)
 			database := newURL(t)
 			environ := append(m.environ(), "DATABASE_URL="+database, "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG="+write(t, queueSettings))
-			// First nothing is sent, so that all wait when the deliveries begin.
+			// At first nothing is sent, so that all messages wait when the deliveries begin.
 			still := strings.Replace(queueSettings, "{max_size", "{enabled: false, max_size", 1)
 			p := launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+write(t, still)))
 			var ids []string
@@ -200,15 +200,14 @@ func TestQueueKilled(t *testing.T) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if again := m.total - threads*each; again > kills*threads || len(m.twice) > 0 {
-				t.Errorf("%d requests came again after %d kills; beside each other: %q", again, kills, m.twice)
+				t.Errorf("%d requests were repeated after %d kills; at the same time: %q", again, kills, m.twice)
 			}
-			t.Logf("%d kills, %d messages asked for again", kills, m.total-threads*each)
+			t.Logf("%d kills, %d requests repeated", kills, m.total-threads*each)
 		})
 	}
 }
 
-// untilSent waits until nothing waits any more, and when that does not happen
-// tells what does.
+// untilSent waits until no message is waiting, and otherwise reports what is.
 func untilSent(t *testing.T, database string) {
 	t.Helper()
 	defer func() {
@@ -226,8 +225,8 @@ func untilSent(t *testing.T, database string) {
 	})
 }
 
-// wantDelivered looks at what the threads have: every message once, in order, and
-// behind each its answer, after at most the beginnings of others.
+// wantDelivered checks the threads: every message once, in order, and after each its
+// answer, possibly after the beginnings of other answers.
 func wantDelivered(t *testing.T, database string, threads []string, each int) {
 	t.Helper()
 	for i, id := range threads {
@@ -251,8 +250,8 @@ func wantDelivered(t *testing.T, database string, threads []string, each int) {
 	}
 }
 
-// TestQueueOnTwoInstances adds to both of two instances on one PostgreSQL. Their
-// sockets tell the same of the queue, and no thread ever has two turns.
+// TestQueueOnTwoInstances adds to the queue on both of two instances on one PostgreSQL.
+// Their sockets report the same, and no thread ever has two turns.
 func TestQueueOnTwoInstances(t *testing.T) {
 	t.Parallel()
 	const threads, each = 4, 10
@@ -275,7 +274,7 @@ func TestQueueOnTwoInstances(t *testing.T) {
 	for _, p := range instances {
 		sockets = append(sockets, followThread(t, p.url, watched))
 	}
-	// One instance answers, the other one takes what waits.
+	// One instance answers, the other one takes the waiting messages.
 	path := "/api/sessions/" + watched + "/queue"
 	instances[0].post(t, path, `{"message":"slow one"}`, http.StatusCreated, nil)
 	m.until(t, 1)
@@ -306,7 +305,7 @@ func TestQueueOnTwoInstances(t *testing.T) {
 	want := []string{"queue_updated added", "queue_message_titled", "queue_message_sending", "queue_updated removed", "queue_message_sent"}
 	for i, socket := range sockets {
 		if got := append(told[i], queueEvents(socket, "queue_message_sent")...); !slices.Equal(got, want) {
-			t.Errorf("instance %d told %q, want %q", i, got, want)
+			t.Errorf("instance %d reported %q, want %q", i, got, want)
 		}
 	}
 
@@ -330,8 +329,8 @@ func TestQueueOnTwoInstances(t *testing.T) {
 	}
 }
 
-// TestQueueInCall speaks what waits into the live call, message by message, and
-// sends by text what waits when the call ends.
+// TestQueueInCall speaks waiting messages into the live call one by one, and sends as text
+// what still waits when the call ends.
 func TestQueueInCall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})

@@ -14,7 +14,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// waiting has calls wait for their browser longer than any test takes.
+// waiting makes calls wait for their browser longer than any test takes.
 var waiting = []string{"VOICEBRIDGE_CALLS__GRACE_SECONDS=600", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=600"}
 
 // rejoin connects another browser to a call.
@@ -32,8 +32,7 @@ func (r *rig) rejoin(t *testing.T, old *caller) *caller {
 
 func reconnectPath(c *caller) string { return "/v1/realtime/calls/" + c.id + "/reconnect" }
 
-// welcomed checks that a browser that comes to a call is told what the one before
-// knows.
+// welcomed checks that a browser that joins a call gets what the one before knows.
 func (c *caller) welcomed() {
 	c.t.Helper()
 	c.next("bridge.ready")
@@ -60,7 +59,7 @@ func (c *caller) tool() string {
 	return e.ID
 }
 
-// deliver is the page's answer to a call of its tool.
+// deliver is the page's output for a call of its tool.
 func (c *caller) deliver(toolCallID, output string) {
 	c.t.Helper()
 	c.put(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":%q,"output":%q}}`, toolCallID, output)
@@ -77,8 +76,8 @@ func received(c *caller, kind string) int {
 	return n
 }
 
-// undisturbed checks that the model did not notice anything: one session, in which
-// nothing was stopped.
+// undisturbed checks that the model did not notice anything: one session, in which nothing
+// was stopped.
 func (r *rig) undisturbed(c *caller) {
 	c.t.Helper()
 	for _, kind := range []string{realtime.TypeResponseCancel, realtime.TypeItemTruncate, realtime.TypeOutputBufferClear} {
@@ -92,8 +91,8 @@ func (r *rig) undisturbed(c *caller) {
 	}
 }
 
-// TestHandOff moves a call from one browser to the next, and to another one: while a
-// tool runs, and in the middle of an answer. The model does not notice.
+// TestHandOff moves a call from one browser to the next, and to another one: while a tool
+// runs, and in the middle of an answer. The model does not notice.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{environ: waiting})
@@ -104,11 +103,11 @@ func TestHandOff(t *testing.T) {
 
 	second := r.rejoin(t, first)
 	if reason := first.ended(); reason != "taken_over" {
-		t.Errorf("the first browser was told %s", reason)
+		t.Errorf("the first browser got %s", reason)
 	}
 	second.welcomed()
 	if got := second.tool(); got != asked {
-		t.Errorf("the second browser was told of the tool call %s, want %s", got, asked)
+		t.Errorf("the second browser got the tool call %s, want %s", got, asked)
 	}
 	second.deliver(asked, `{"said":"so"}`)
 	second.saved("answer with the tool's result", says(persistence.RoleAssistant, "It said so."))
@@ -117,7 +116,7 @@ func TestHandOff(t *testing.T) {
 
 	third := r.rejoin(t, second)
 	if reason := second.ended(); reason != "taken_over" {
-		t.Errorf("the second browser was told %s", reason)
+		t.Errorf("the second browser got %s", reason)
 	}
 	third.welcomed()
 	third.next(realtime.TypeAudioTranscriptDelta)
@@ -141,8 +140,8 @@ func TestHandOff(t *testing.T) {
 	r.quiet()
 }
 
-// away has the browser leave in the middle of an answer and returns when the call
-// waits for it: then the model has been told to stop.
+// away makes the browser leave in the middle of an answer and returns when the call waits
+// for it: by then the model has been told to stop.
 func (c *caller) away() {
 	c.t.Helper()
 	inAnswer(c)
@@ -155,8 +154,8 @@ func (c *caller) away() {
 	}
 }
 
-// TestWaitingCallYields has calls without a browser that somebody ends: with a new
-// call on the thread, with a typed turn, by hanging up.
+// TestWaitingCallYields has calls without a browser that are ended by a new call on the
+// thread, by a typed turn, and by hanging up.
 func TestWaitingCallYields(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{environ: append(slices.Clone(waiting), "VOICEBRIDGE_TEXT_PROVIDER=simulator")})
@@ -174,7 +173,8 @@ func TestWaitingCallYields(t *testing.T) {
 			"to a typed turn": {"taken_over", func(t *testing.T, c *caller) {
 				var status int
 				var body string
-				// While the end of the call is not in a slow database yet, the turn is to be tried again.
+				// While a slow database does not have the end of the call yet, the turn must
+				// be tried again.
 				eventually(t, "a typed turn", func() bool {
 					status, body = post(t, r.url+"/api/threads/"+c.thread+"/messages", `{"content":"Hello."}`)
 					return status != http.StatusConflict
@@ -206,8 +206,8 @@ func TestWaitingCallYields(t *testing.T) {
 	r.quiet()
 }
 
-// TestStrangerReconnects has another owner of the server reach for a call: for him there
-// is none, and its owner goes on.
+// TestStrangerReconnects has another owner try to use a call: for strangers it does not
+// exist, and the call goes on.
 func TestStrangerReconnects(t *testing.T) {
 	t.Parallel()
 	const ada, bert = "a-token-of-ada-and-more", "a-token-of-bert-and-more"

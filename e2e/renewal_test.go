@@ -26,10 +26,11 @@ import (
 // `go test ./e2e -run 'Renewals$' -v -args -renewals 100` shows all of them.
 var renewals = flag.Int("renewals", 4, "how many planned and how many sudden renewals a test goes through, at least")
 
-// callRenewals is how many of them one call goes through: it does not survive more than six losses in ten minutes.
+// callRenewals is how many renewals one call goes through: it does not survive more than
+// six losses in ten minutes.
 const callRenewals = 5
 
-// arrivals notes when packets of callers come to the sessions of the upstream.
+// arrivals records when packets of callers arrive at the upstream's sessions.
 type arrivals struct {
 	mu sync.Mutex
 	at map[string][]time.Time // by session
@@ -52,7 +53,7 @@ func (a arrivalsOf) WriteRTP(*rtp.Packet) error {
 	return nil
 }
 
-// gap is the largest distance between two of the times, sorted, from one moment to another.
+// gap is the largest interval between two of the sorted times, from one moment to another.
 func gap(times []time.Time, from, to time.Time) time.Duration {
 	var largest time.Duration
 	for i := 1; i < len(times); i++ {
@@ -63,7 +64,7 @@ func gap(times []time.Time, from, to time.Time) time.Duration {
 	return largest
 }
 
-// percentiles puts durations into words.
+// percentiles describes durations in words.
 func percentiles(of []time.Duration) string {
 	if len(of) == 0 {
 		return "none"
@@ -89,7 +90,7 @@ func recallScript() *simulator.Script {
 	return script
 }
 
-// current is the upstream session that a call has now.
+// current returns the current upstream session of a call.
 func (r *rig) current(t *testing.T, call string) *simulator.Session {
 	t.Helper()
 	ids := r.rows(t, fmt.Sprintf("SELECT upstream_id FROM upstream_legs WHERE call_id = '%s' ORDER BY generation DESC", call))
@@ -102,13 +103,13 @@ func (r *rig) current(t *testing.T, call string) *simulator.Session {
 	return nil
 }
 
-// renewedCall is a call in which the upstream is replaced again and again.
+// renewedCall is a call whose upstream session is replaced again and again.
 type renewedCall struct {
 	*caller
 	sudden bool
 	rng    *rand.Rand
 	typed  []string
-	lost   []time.Duration // how long nobody heard the caller, for each loss
+	lost   []time.Duration // how long the caller was not heard, for each loss
 }
 
 // tell types a text.
@@ -117,7 +118,8 @@ func (c *renewedCall) tell(text string) {
 	c.say(text)
 }
 
-// talk types, lets the upstream be replaced at some moment, and asks the model for a word from before.
+// talk types, has the upstream replaced at some moment, and asks the model for a word from
+// before.
 func (c *renewedCall) talk(number, n int) {
 	recalls := map[string]bool{} // the answers to the question, by message
 	for i := range n {
@@ -164,14 +166,14 @@ func (c *renewedCall) drawn() int {
 	return n
 }
 
-// check compares what is in the database with what was said and shown.
+// check compares the database with what was said and shown.
 func (c *renewedCall) check() {
 	t := c.t
 	c.mu.Lock()
 	states, breaks := slices.Clone(c.states), c.breaks
 	c.mu.Unlock()
 	if len(breaks) > 0 {
-		t.Errorf("the sound is not one stream: %q", breaks)
+		t.Errorf("the audio is not one stream: %q", breaks)
 	}
 	if !slices.Equal(states, []rtc.State{rtc.StateConnected}) {
 		t.Errorf("the browser's connection was in the states %v", states)
@@ -214,15 +216,16 @@ func (c *renewedCall) check() {
 	}
 	asked := len(slices.DeleteFunc(slices.Clone(c.typed), func(text string) bool { return text != chartPlease }))
 	if len(charts) != asked {
-		t.Errorf("%d charts were asked for, %d were drawn", asked, len(charts))
+		t.Errorf("%d charts were requested, %d were drawn", asked, len(charts))
 	}
 	if open := of("upstream_legs", "upstream_id, CASE WHEN hung_up_at IS NULL THEN 'open' ELSE 'hung up' END"); slices.ContainsFunc(open, func(row string) bool { return strings.HasSuffix(row, "open") }) {
 		t.Errorf("upstream sessions %q", open)
 	}
 }
 
-// distances are the largest distances between two packets that come to the caller, and between two that
-// come to the upstream, around each replacement of a session by one that was beside it.
+// distances are the largest intervals between two packets arriving at the caller, and
+// between two arriving at the upstream, around each replacement of a session by one
+// prepared beside it.
 func (c *renewedCall) distances(a *arrivals) (down, up []time.Duration) {
 	const around = 500 * time.Millisecond
 	var all []time.Time
@@ -244,14 +247,14 @@ func (c *renewedCall) distances(a *arrivals) (down, up []time.Duration) {
 	return down, up
 }
 
-// renew holds calls at a time until their upstream sessions were replaced often enough.
+// renew runs several calls at a time until enough upstream sessions were replaced.
 func renew(t *testing.T, cfg simulator.Config, sudden bool) {
 	heard := &arrivals{at: map[string][]time.Time{}}
 	cfg.Script, cfg.Continuous, cfg.Drive = recallScript(), true, heard.drive
 	r := newRig(t, rigConfig{database: persistencetest.PostgresURL(t), simulator: cfg})
 	var mu sync.Mutex
 	var down, up, lost []time.Duration
-	places := make(chan struct{}, 5) // so many calls at a time
+	places := make(chan struct{}, 5) // limits simultaneous calls
 	t.Run("calls", func(t *testing.T) {
 		for number := range (*renewals + callRenewals - 1) / callRenewals {
 			t.Run(fmt.Sprint(number+1), func(t *testing.T) {
@@ -275,14 +278,14 @@ func renew(t *testing.T, cfg simulator.Config, sudden bool) {
 		t.Errorf("%s was counted %v times", event, n)
 	}
 	if sudden {
-		t.Logf("nobody heard the caller for: %s", percentiles(lost))
+		t.Logf("the caller was not heard for: %s", percentiles(lost))
 	} else {
-		t.Logf("largest distance between two packets around a renewal, to the browser: %s; to the upstream: %s", percentiles(down), percentiles(up))
+		t.Logf("largest interval between two packets around a renewal, to the browser: %s; to the upstream: %s", percentiles(down), percentiles(up))
 	}
 	r.quiet()
 }
 
-// TestPlannedRenewals talks through sessions that end in time.
+// TestPlannedRenewals talks through sessions that expire.
 func TestPlannedRenewals(t *testing.T) {
 	t.Parallel()
 	renew(t, simulator.Config{MaxDuration: 6 * time.Second}, false)
@@ -294,8 +297,8 @@ func TestSuddenRenewals(t *testing.T) {
 	renew(t, simulator.Config{}, true)
 }
 
-// TestPageThroughRenewals has a page in calls whose upstream is replaced: in time, and after losses. Its
-// connection never leaves the state "connected".
+// TestPageThroughRenewals has a page in calls whose upstream session is replaced: on time,
+// and after losses. Its connection never leaves the state "connected".
 func TestPageThroughRenewals(t *testing.T) {
 	t.Parallel()
 	p := openBrowser(t, speaksOnce(t))
@@ -326,7 +329,7 @@ func TestPageThroughRenewals(t *testing.T) {
 			if states := eval[[]string](t, p, "probe.states"); !slices.Equal(states, []string{"connecting", "connected"}) {
 				t.Errorf("%s: the connection was in the states %q", kind.name, states)
 			}
-			t.Logf("%s: of the sound in Chromium %s", kind.name, eval[string](t, p, `voicebridge.pc.getStats().then((all) => [...all.values()]
+			t.Logf("%s: audio in Chromium: %s", kind.name, eval[string](t, p, `voicebridge.pc.getStats().then((all) => [...all.values()]
 				.filter((s) => s.type === 'inbound-rtp' && s.kind === 'audio')
 				.map((s) => Math.round(s.concealedSamples / 48) + ' of ' + Math.round(s.totalSamplesReceived / 48) + ' ms had to be concealed').join())`))
 			p.click(t, "hangup")

@@ -26,34 +26,34 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// rig is voicebridge in a process of its own between a simulator and callers,
-// which belong to the test.
+// rig is voicebridge in its own process between a simulator and callers, both of which
+// belong to the test.
 type rig struct {
 	t        *testing.T
 	ctx      context.Context
 	database string
-	dir      string // in which the program runs, also when it is started again
-	address  string // where it listens then
+	dir      string // in which the program runs, also after a restart
+	address  string // where it listens after a restart
 	environ  []string
-	token    string // of who asks; empty where nobody needs one
+	token    string // of the client; empty where none is needed
 	sim      *simulator.Server
 	api      *rtc.API // of the callers
 	*program
 
 	calling sync.Mutex                       // one set-up at a time, so that each knows its session
-	faults  atomic.Pointer[simulator.Faults] // of the next session
-	hangUps sync.Map                         // the ids of the sessions that were to end
-	holding atomic.Pointer[chan struct{}]    // hang-ups wait until it is closed
+	faults  atomic.Pointer[simulator.Faults] // for the next session
+	hangUps sync.Map                         // ids of the sessions that were asked to end
+	holding atomic.Pointer[chan struct{}]    // if set, hang-ups wait until it is closed
 	resting int                              // goroutines of the process without calls
 }
 
 type rigConfig struct {
-	database  string // an empty SQLite database if empty
+	database  string // if empty, a new SQLite database
 	simulator simulator.Config
 	environ   []string
 }
 
-// settings of every rig: the tests call more often than people do.
+// Settings of every rig: tests call more often than people do.
 const rigSettings = "limits:\n  setups_per_minute_per_ip: 100000\n"
 
 func newRig(t *testing.T, cfg rigConfig) *rig {
@@ -63,7 +63,7 @@ func newRig(t *testing.T, cfg rigConfig) *rig {
 	return r
 }
 
-// prepareRig makes all of a rig but the program.
+// prepareRig makes all of a rig except the program.
 func prepareRig(t *testing.T, cfg rigConfig) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -86,7 +86,7 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 	r.environ = append([]string{
 		"DATABASE_URL=" + r.database, "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + write(t, rigSettings),
 		"OPENAI_BASE_URL=" + upstream, "OPENAI_API_KEY=key-of-the-tests",
-		// A browser that goes does not come back, unless a test says so.
+		// A lost browser does not come back, unless a test says so.
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=0", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=0",
 	}, cfg.environ...)
 	return r
@@ -125,7 +125,7 @@ func (r *rig) simulate(cfg simulator.Config) string {
 		}
 		r.sim.ServeHTTP(w, q)
 	}))
-	ts.Config.SetKeepAlivesEnabled(false) // a kept connection counts as goroutines of the process
+	ts.Config.SetKeepAlivesEnabled(false) // an idle connection would count as goroutines of the process
 	ts.Start()
 	r.t.Cleanup(func() {
 		stop()
@@ -148,23 +148,23 @@ func (r *rig) simulate(cfg simulator.Config) string {
 // quick is the pace of most tests.
 var quick = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond}
 
-// start starts voicebridge, again if it ran before, where it listened then.
+// start starts voicebridge; a restart uses the same address.
 func (r *rig) start() {
 	r.t.Helper()
 	r.program = launchIn(r.t, r.dir, append(slices.Clone(r.environ), "VOICEBRIDGE_LISTEN="+r.address), "serve")
 	r.rest()
 }
 
-// ports counts the addresses of this process, from a number that is hardly that of
-// another test process.
+// ports counts the addresses of this process, from a number that another test process is
+// unlikely to use.
 var ports = func() *atomic.Int64 {
 	n := new(atomic.Int64)
 	n.Store(int64(os.Getpid()) * 97)
 	return n
 }()
 
-// keptAddress is a free address whose port is below those that systems give away by
-// themselves. Nobody takes it while a program that listened there is started again.
+// keptAddress is a free address whose port is below those that systems assign by
+// themselves, so nobody takes it while a program that listened there is restarted.
 func keptAddress(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -182,7 +182,7 @@ func keptAddress(t *testing.T) string {
 	return ""
 }
 
-// What the callers of a rig say, and what they are answered.
+// What the callers of a rig say, and the answers.
 const (
 	spokenWords  = "What time is it?"
 	spokenAnswer = "It is noon."
@@ -195,7 +195,7 @@ const (
 	countWords   = 900
 )
 
-// rigScript answers shortly, counts for ever, draws, and calls the tool ask_me.
+// rigScript answers briefly, counts forever, draws, and calls the tool ask_me.
 func rigScript() *simulator.Script {
 	var count strings.Builder
 	for i := range countWords {
@@ -215,19 +215,19 @@ func rigScript() *simulator.Script {
 	}
 }
 
-// asksMe declares the client tool ask_me, and is heard to the end also when a busy
-// machine makes pauses in what is said.
+// asksMe declares the client tool ask_me, and hears callers to the end even if a busy
+// machine causes pauses in their speech.
 const asksMe = `{"type":"realtime","audio":{"input":{"turn_detection":{"type":"server_vad","silence_duration_ms":2000}}},"tools":[{"type":"function","name":"ask_me","description":"Asks.","parameters":{"type":"object","properties":{"a":{"type":"number"}}}}]}`
 
-// request is how a caller calls.
+// request says how a caller calls.
 type request struct {
 	thread   string
 	takeover bool
 	session  string // JSON
 	faults   simulator.Faults
-	apart    bool // in a process of its own
-	absent   bool // he does not take the answer
-	// answer changes the SDP before the browser takes it.
+	apart    bool // in its own process
+	absent   bool // never accepts the answer
+	// answer changes the SDP before the browser accepts it.
 	answer func(string) string
 }
 
@@ -355,7 +355,7 @@ func callForm(t *testing.T, offer, session string) (contentType, body string) {
 	return w.FormDataContentType(), b.String()
 }
 
-// reply is what the program answers to a request.
+// reply is the program's response to a request.
 type reply struct {
 	status int
 	header http.Header

@@ -19,7 +19,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// roaming is a browser made with Pion alone, whose network the test has in its hands.
+// roaming is a browser made with Pion alone, whose network the test controls.
 type roaming struct {
 	*caller
 	pc    *webrtc.PeerConnection
@@ -27,7 +27,7 @@ type roaming struct {
 	net   *network
 }
 
-// network is the one UDP socket of a browser. Its address may change, and without one
+// network is the one UDP socket of a browser. Its address may change, and without a socket
 // nothing goes out or comes in.
 type network struct {
 	mu      sync.Mutex
@@ -40,7 +40,7 @@ func newNetwork(socket net.PacketConn) *network {
 	return &network{socket: socket, changed: make(chan struct{})}
 }
 
-// move closes the socket and goes on with another one, which may be nil.
+// move closes the socket and continues with another one, which may be nil.
 func (n *network) move(socket net.PacketConn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,14 +91,14 @@ func (n *network) Close() error {
 	return nil
 }
 
-// LocalAddr is one that nobody is told of: the program learns where packets come from.
+// LocalAddr is never sent to anyone: the program learns where packets come from.
 func (n *network) LocalAddr() net.Addr { return &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9} }
 
 func (n *network) SetDeadline(time.Time) error      { return nil }
 func (n *network) SetReadDeadline(time.Time) error  { return nil }
 func (n *network) SetWriteDeadline(time.Time) error { return nil }
 
-// roam calls from a network.
+// roam makes a call from a network.
 func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 	t.Helper()
 	b := &roaming{caller: newCaller(t, r), net: network}
@@ -148,7 +148,7 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 	return b
 }
 
-// nextOffer makes the next offer. It tells no address.
+// nextOffer makes the next offer, without any address.
 func (b *roaming) nextOffer(restart bool) string {
 	b.t.Helper()
 	offer, err := b.pc.CreateOffer(&webrtc.OfferOptions{ICERestart: restart})
@@ -180,7 +180,7 @@ func (b *roaming) restart() {
 	b.take(answer)
 }
 
-// isHeard waits until the model has got so many packets more.
+// isHeard waits until the model has got that many more packets.
 func (b *roaming) isHeard(n int64) {
 	b.t.Helper()
 	want := b.session.AudioPackets() + n
@@ -188,7 +188,7 @@ func (b *roaming) isHeard(n int64) {
 }
 
 // location is where a browser is. It opens a socket on the first or the second of its
-// addresses; the other one is gone then.
+// addresses; the other one is then gone.
 type location struct {
 	name string
 	open func(t *testing.T, address int) net.PacketConn
@@ -209,14 +209,14 @@ func listenAt(t *testing.T, ip net.IP) net.PacketConn {
 	return socket
 }
 
-// inNamespace is for a run of TestChangeOfAddress alone. While the namespace is there the
-// machine has one more address, over which calls of other tests would connect, to be cut
+// inNamespace is for running TestChangeOfAddress alone. While the namespace exists the
+// machine has one more address, over which calls of other tests would connect, and be cut
 // off when it goes.
 var inNamespace = flag.Bool("roaming.namespace", false, "change the address in a network namespace, too (needs root)")
 
-// TestChangeOfAddress moves a browser to another address while its tool runs, and in
-// the middle of an answer. Sound hangs until ICE was restarted; the call goes on, and
-// the model does not notice.
+// TestChangeOfAddress moves a browser to another address while its tool runs, and in the
+// middle of an answer. Audio stops until ICE has restarted; the call goes on, and the
+// model does not notice.
 func TestChangeOfAddress(t *testing.T) {
 	t.Parallel()
 	places := []location{loopback}
@@ -248,7 +248,7 @@ func changeAddress(t *testing.T, r *rig, at location) {
 	asked := b.tool()
 
 	b.net.move(at.open(t, 1))
-	b.deliver(asked, `{"said":"so"}`) // it is sent when there is a path
+	b.deliver(asked, `{"said":"so"}`) // sent once there is a path
 	b.restart()
 	b.saved("answer with the tool's result", says(persistence.RoleAssistant, "It said so."))
 	b.isHeard(20)

@@ -17,9 +17,8 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// sdkClient is an app that somebody wrote with OpenAI's Agents SDK. Of this server
-// it knows the address alone. One of its two tools has a name that the server
-// gives to a tool of its own.
+// sdkClient is an app written with OpenAI's Agents SDK. It knows only the address of this
+// server. One of its two tools has the name of a server tool.
 const sdkClient = `window.client = (() => {
   const { OpenAIRealtimeWebRTC, RealtimeAgent, RealtimeSession, tool } = agents;
   const ran = [], errors = [], warnings = [];
@@ -87,7 +86,7 @@ func otherSite(t *testing.T) *httptest.Server {
 	return server
 }
 
-// clientSecret asks for a short-lived key as an app's own server does.
+// clientSecret requests a short-lived key, as an app's own server does.
 func (r *rig) clientSecret(t *testing.T) (key string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -103,7 +102,7 @@ func (r *rig) clientSecret(t *testing.T) (key string) {
 	return secret.Value
 }
 
-// TestSDK calls with OpenAI's own client, which changes nothing but the base URL.
+// TestSDK calls with OpenAI's own client and changes nothing but the base URL.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	site := otherSite(t)
@@ -121,10 +120,10 @@ func TestSDK(t *testing.T) {
 	}
 	sdkSession(t, p)
 	if got := eval[[]string](t, p, "client.errors"); !slices.Equal(got, []string{"tool_name_taken"}) {
-		t.Errorf("the SDK tells of the errors %q", got)
+		t.Errorf("the SDK reports the errors %q", got)
 	}
 
-	// A spoken turn: the SDK retrieves the item to learn its words.
+	// A spoken turn: the SDK retrieves the item to get its words.
 	p.untilHistory(t, "user: "+heardWords)
 	p.untilHistory(t, "assistant: "+greeting)
 	p.until(t, "items that were retrieved", "probe.has('conversation.item.retrieved')")
@@ -140,12 +139,12 @@ func TestSDK(t *testing.T) {
 	}
 	wantToolOutput(t, s.sim.Sessions()[0], "The page is dark now.")
 
-	// Of the name that is the server's the server's tool draws. The SDK runs the
-	// app's as well, which it knows, and the server refuses the second output.
+	// For the shared name the server's tool draws. The SDK also runs the app's tool of that
+	// name, and the server refuses the second output.
 	p.sdkSay(t, "Show me a chart.")
 	p.untilHistory(t, "assistant: "+drawn)
 	if got := eval[[]string](t, p, "client.errors"); !slices.Equal(got, []string{"tool_name_taken", "event_not_allowed"}) {
-		t.Errorf("the SDK tells of the errors %q", got)
+		t.Errorf("the SDK reports the errors %q", got)
 	}
 
 	sdkInterrupt(t, p, s)
@@ -162,8 +161,8 @@ func TestSDK(t *testing.T) {
 	}
 }
 
-// sdkSession checks the first session.updated that the SDK has seen: its own tool
-// is there, and nothing of the server's.
+// sdkSession checks the first session.updated that the SDK got: its own tool is there, and
+// nothing of the server's.
 func sdkSession(t *testing.T, p *tab) {
 	t.Helper()
 	type session struct {
@@ -180,7 +179,7 @@ func sdkSession(t *testing.T, p *tab) {
 	}
 }
 
-// wantToolOutput checks what the model was told by the app's tool.
+// wantToolOutput checks which outputs of the app's tool the model got.
 func wantToolOutput(t *testing.T, session *simulator.Session, want string) {
 	t.Helper()
 	var outputs []string
@@ -217,11 +216,11 @@ func sdkInterrupt(t *testing.T, p *tab, s *rig) {
 	m := messages[at]
 	if h := m.Metadata.HeardText; h == nil || *h == "" || !strings.HasPrefix(m.Parts[len(m.Parts)-1].Text, *h) || *h == m.Parts[len(m.Parts)-1].Text {
 		whole, _ := json.Marshal(m)
-		t.Errorf("not heard in part: %s", whole)
+		t.Errorf("not partly heard: %s", whole)
 	}
 }
 
-// TestSDKWithAWrongKey is told why it cannot call.
+// TestSDKWithAWrongKey gets the reason why it cannot call.
 func TestSDKWithAWrongKey(t *testing.T) {
 	t.Parallel()
 	site := otherSite(t)

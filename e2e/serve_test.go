@@ -99,7 +99,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// A server that runs holds what it holds; that is no problem.
+// A running server holds its database and port; that is not a problem.
 func TestDoctorBesideARunningServer(t *testing.T) {
 	t.Parallel()
 	environ := environment(t, "VOICEBRIDGE_UDP_PORT="+strconv.Itoa(freeUDPPort(t)))
@@ -122,7 +122,7 @@ func TestDoctorBesideARunningServer(t *testing.T) {
 	if code := s.terminate(); code != 0 {
 		t.Errorf("exit code %d: %s", code, s.stderr)
 	}
-	// Nothing of it is left: the next one has the file and the port.
+	// Doctor holds on to nothing: the next server gets the file and the port.
 	if _, report, _ = runCommand(t, environ, "doctor"); !strings.Contains(report, "ok: database: ") || strings.Contains(report, "a voicebridge runs") {
 		t.Errorf("afterwards:\n%s", report)
 	}

@@ -8,7 +8,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// write puts a settings file into a folder of the test.
+// write writes a settings file into a folder of the test.
 func write(t *testing.T, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
@@ -18,8 +18,8 @@ func write(t *testing.T, yaml string) string {
 	return path
 }
 
-// noFile is a settings file without settings, so that a test does not read what
-// lies in the working directory.
+// noFile is an empty settings file, so that a test does not read one in the working
+// directory.
 func noFile(t *testing.T) string { return write(t, "") }
 
 // environment is that of a program on an empty database, without settings.

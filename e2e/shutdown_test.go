@@ -14,9 +14,9 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// TestShutdownFinishes stops the process while the words of a spoken turn are still on
-// their way, while a call waits for its browser, and while the upstream is slow to hang
-// up. New work is refused, what was said gets its words, and the exit code is 0.
+// TestShutdownFinishes stops the process while the transcript of a spoken turn is still on
+// its way, while a call waits for its browser, and while the upstream is slow to hang up.
+// New work is refused, what was said gets its transcript, and the exit code is 0.
 func TestShutdownFinishes(t *testing.T) {
 	t.Parallel()
 	held := make(chan struct{})
@@ -30,7 +30,7 @@ func TestShutdownFinishes(t *testing.T) {
 	spoken.session.Hear()
 	spoken.next(realtime.TypeInputCommitted)
 
-	r.mine = true // its end is asked for here
+	r.mine = true // the test stops it itself
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -47,15 +47,14 @@ func TestShutdownFinishes(t *testing.T) {
 	if open := r.rows(t, "SELECT call_id FROM upstream_legs WHERE hung_up_at IS NULL"); len(open) > 0 {
 		t.Errorf("not hung up: %q", open)
 	}
-	r.start() // to read what is there
+	r.start() // to read what was saved
 	if got := r.script(t, spoken.thread); len(got) == 0 || got[0] != spokenTurn {
 		t.Errorf("thread %q", got)
 	}
 }
 
-// TestShutdownCutsOff stops the process while the upstream does not answer a hang-up
-// for longer than there is time. The exit code says so, and the next start ends what is
-// left.
+// TestShutdownCutsOff stops the process while the upstream takes longer to answer a
+// hang-up than there is time. The exit code says so, and the next start ends what is left.
 func TestShutdownCutsOff(t *testing.T) {
 	t.Parallel()
 	held := make(chan struct{})

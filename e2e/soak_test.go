@@ -13,7 +13,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// `make soak` sets these; what they are here is for every run of the tests.
+// `make soak` sets these; the defaults are for every run of the tests.
 var (
 	soakFor   = flag.Duration("soak.for", 2*time.Minute, "how long TestSoak goes on")
 	soakCalls = flag.Int("soak.calls", 6, "how many calls TestSoak holds at a time")
@@ -24,23 +24,22 @@ var (
 // interrupt.
 var soakPace = simulator.Pace{Think: 100 * time.Millisecond, Step: 20 * time.Millisecond, Transcript: 200 * time.Millisecond}
 
-// unsaved is how long before its death the program may have shown something that it
-// had not saved, on a busy machine: a transaction is given 1 s, then what it writes and
-// what waits for it go to the spool. Where something later of the same thread was saved
-// there is no such excuse.
+// unsaved is how long before it was killed the program may have shown something unsaved,
+// on a busy machine: a transaction may take 1 s before its changes, and those waiting, go
+// to the spool. If something later of the same thread was saved, there is no such excuse.
 const unsaved = 5 * time.Second
 
-// soak is a time of calls under random faults.
+// soak is a period of calls under random faults.
 type soak struct {
 	*rig
-	base   string // the program's address, which stays
+	base   string // the program's address, which stays the same
 	server *persistencetest.Server
 	seed   uint64
 	stop   chan struct{}
 
 	mu       sync.Mutex
 	deaths   []time.Time // when the program was killed
-	timeline []event     // the faults, and what came back
+	timeline []event     // the faults, and recoveries
 	faults   map[string]int
 }
 
@@ -50,13 +49,13 @@ type event struct {
 	what string
 }
 
-// TestSoak holds calls for a while: people type, speak and ask for charts, reload the
-// page, hang up and call again, on ways that lose packets and let them overtake each
-// other. Meanwhile sessions of the upstream are dropped and expire, it refuses calls,
-// the database crashes, and the program is killed. Afterwards the thread of each is
-// compared with what its caller was told: nothing is lost, doubled or out of order.
-// A failure says first what was expected and what was found; logs come last.
-// It takes longest, so it begins before the tests that are parallel and ends beside them.
+// TestSoak makes calls for a while: people type, speak and ask for charts, reload the
+// page, hang up and call again, over paths that lose and reorder packets. Meanwhile
+// upstream sessions are dropped and expire, the upstream refuses calls, the database
+// crashes, and the program is killed. Afterwards each thread is compared with what its
+// caller was told: nothing is lost, duplicated or out of order. A failure first says what
+// was expected and what was found; logs come last. It takes longest, so it begins before
+// the parallel tests and ends beside them.
 func TestSoak(t *testing.T) {
 	seed := *soakSeed
 	if seed == 0 {
@@ -80,7 +79,7 @@ func TestSoak(t *testing.T) {
 	defer stop()
 	undisturbed := make(chan struct{})
 	go func() {
-		defer close(undisturbed) // also when a fault could not be made
+		defer close(undisturbed) // even if a fault could not be made
 		s.disturb(rand.New(rand.NewPCG(seed, 0)))
 	}()
 	t.Parallel()
@@ -98,13 +97,13 @@ func TestSoak(t *testing.T) {
 	after := s.metrics()
 	t.Logf("faults %v", s.faults)
 	t.Logf("ledger: %+v", total)
-	t.Logf("heap of the process: %.1f MB at first, %.1f MB at last", before["go_memstats_heap_inuse_bytes"]/1e6, after["go_memstats_heap_inuse_bytes"]/1e6)
+	t.Logf("heap of the process: %.1f MB at the start, %.1f MB at the end", before["go_memstats_heap_inuse_bytes"]/1e6, after["go_memstats_heap_inuse_bytes"]/1e6)
 	if total.Texts == 0 || total.Answers == 0 {
 		t.Error("nothing was said or nothing was answered")
 	}
 }
 
-// disturb makes faults until the time is over.
+// disturb causes faults until the time is up.
 func (s *soak) disturb(rng *rand.Rand) {
 	end := time.After(*soakFor)
 	kinds := []struct {
@@ -143,7 +142,7 @@ func (s *soak) disturb(rng *rand.Rand) {
 	}
 }
 
-// session does something to a session of the upstream that is live.
+// session does something to a live session of the upstream.
 func (s *soak) session(do func(*simulator.Session)) func(*rand.Rand) {
 	return func(rng *rand.Rand) {
 		var live []*simulator.Session
@@ -184,21 +183,21 @@ func (s *soak) murder(rng *rand.Rand) {
 	s.note("program is back")
 }
 
-// note writes something down that happened.
+// note records an event.
 func (s *soak) note(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timeline = append(s.timeline, event{time.Now(), what})
 }
 
-// happened lists what happened in a time.
+// happened lists the events of a period.
 func (s *soak) happened(from, to time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return listed(s.timeline, from, to)
 }
 
-// listed is the events in a time, one a line.
+// listed is the events of a period, one per line.
 func listed(events []event, from, to time.Time) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -209,13 +208,13 @@ func listed(events []event, from, to time.Time) string {
 	return b.String()
 }
 
-// clock writes times as the program's log does.
+// clock formats times as the program's log does.
 func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
 
-// pass lets time pass in which a fault lasts.
+// pass waits for the duration of a fault.
 func (s *soak) pass(d time.Duration) { <-time.After(d) }
 
-// justBefore gives the moment at which the program was killed soon after another one.
+// justBefore returns the moment at which the program was killed soon after another one.
 func (s *soak) justBefore(at time.Time) (death time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +226,7 @@ func (s *soak) justBefore(at time.Time) (death time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// allOver waits until nothing goes on, neither here nor at the upstream.
+// allOver waits until nothing is going on, neither here nor at the upstream.
 func (s *soak) allOver() {
 	s.t.Helper()
 	limit := time.After(patience)
@@ -261,7 +260,7 @@ func (s *soak) allOver() {
 	}
 }
 
-// tally counts what a ledger holds.
+// tally counts the entries of a ledger.
 type tally struct{ Texts, Unconfirmed, Answers, Spoken, Charts, Messages, Calls, Reloads int }
 
 func (t *tally) add(o tally) {

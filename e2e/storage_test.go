@@ -9,9 +9,9 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestStorageAway takes the database away in the middle of a call, and gives it back. The call goes on, the
-// caller and whoever asks whether the program is ready are told, and all of it is in the thread afterwards,
-// in order.
+// TestStorageAway takes the database away in the middle of a call, and brings it back. The
+// call goes on, the caller and readiness checks are told, and afterwards everything is in
+// the thread, in order.
 func TestStorageAway(t *testing.T) {
 	t.Parallel()
 	t.Run("PostgreSQL crashes", func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// traceReceiver is a receiver of OTLP by HTTP.
+// traceReceiver is an OTLP receiver over HTTP.
 type traceReceiver struct {
 	url   string
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ func newTraceReceiver(t *testing.T) *traceReceiver {
 	return r
 }
 
-// traces are the spans by trace, by the name of the trace's root: of each the names below it.
+// traces returns, by the name of each trace's root, the names of the spans below it.
 func (r *traceReceiver) traces(t *testing.T) map[string][][]string {
 	t.Helper()
 	r.mu.Lock()
@@ -74,7 +74,7 @@ func (r *traceReceiver) traces(t *testing.T) map[string][][]string {
 		for _, s := range below[id] {
 			names[s.Name] = true
 			if string(s.ParentSpanId) != string(root.SpanId) || s.EndTimeUnixNano < s.StartTimeUnixNano {
-				t.Errorf("span %s lies wrong", s.Name)
+				t.Errorf("span %s has the wrong parent or times", s.Name)
 			}
 		}
 		out[root.Name] = append(out[root.Name], slices.Sorted(maps.Keys(names)))
@@ -82,13 +82,13 @@ func (r *traceReceiver) traces(t *testing.T) map[string][][]string {
 	return out
 }
 
-// The span of a client that types, as its request names it.
+// The client's span for a typed message, as its request names it.
 const (
 	askedTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	askedSpan  = "00f067aa0ba902b7"
 )
 
-// typeBelow types a message into a new thread, as a client that is traced does.
+// typeBelow types a message into a new thread, as a traced client does.
 func (r *rig) typeBelow(trace, span string) {
 	r.t.Helper()
 	status, body := post(r.t, r.url+"/api/threads", "{}")
@@ -112,7 +112,7 @@ func (r *rig) typeBelow(trace, span string) {
 	}
 }
 
-// below counts the spans of a trace right below a span.
+// below counts the spans of a trace directly below a span.
 func (r *traceReceiver) below(trace, span string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,8 +124,8 @@ func (r *traceReceiver) below(trace, span string) (n int) {
 	return n
 }
 
-// TestTelemetry speaks and has a tool called in a call, and looks at the figures and at
-// the traces that a receiver got.
+// TestTelemetry speaks and has a tool called in a call, and checks the metrics and the
+// traces that a receiver got.
 func TestTelemetry(t *testing.T) {
 	t.Parallel()
 	receiver := newTraceReceiver(t)
@@ -165,7 +165,7 @@ func TestTelemetry(t *testing.T) {
 			t.Errorf("%s is %v, want at least %v", name, figures[name], least)
 		}
 	}
-	// The end of the process sends what is left.
+	// The process sends the rest when it ends.
 	if code := r.terminate(); code != 0 {
 		t.Errorf("serve ended with %d", code)
 	}
@@ -174,7 +174,7 @@ func TestTelemetry(t *testing.T) {
 	}
 	traces := receiver.traces(t)
 	voice := traces["voice turn"]
-	// The first, spoken one has a commit, the second a tool before its first words.
+	// The first, spoken turn has a commit, the second has a tool before its first words.
 	slices.SortFunc(voice, func(a, b []string) int { return slices.Compare(a, b) })
 	if diff := cmp.Diff([][]string{
 		{"chat gpt-realtime-2.1", "commit", "database", "first_audio", "first_packet", "response"},

@@ -20,8 +20,8 @@ func TestTypeAndExport(t *testing.T) {
 	if status != 200 || !strings.Contains(body, "Here is your chart") || !strings.Contains(body, `"type":"tool-create_bar_chart"`) {
 		t.Fatalf("status %d, %s", status, body)
 	}
-	untilGet(t, server.url+"/metrics", `voicebridge_text_turns_total{provider="simulator",reason="stop"} 1`) // it is counted when it is over
-	// While the server runs, and after it.
+	untilGet(t, server.url+"/metrics", `voicebridge_text_turns_total{provider="simulator",reason="stop"} 1`) // counted when the turn is over
+	// While the server runs, and afterwards.
 	for range 2 {
 		for format, want := range map[string]string{"markdown": "## User · ", "json": `{"thread":{"id":"` + id, "srt": "00:00:00,000 --> "} {
 			code, out, errs := runCommand(t, environ, "export", id, "--format", format)
@@ -52,12 +52,12 @@ func TestTypeAndExport(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.db")
 	runCommand(t, environ, "export", id, "--database", "sqlite:"+missing)
 	if _, err := os.Stat(missing); err == nil {
-		t.Error("export makes a database")
+		t.Error("export creates a database")
 	}
 }
 
-// TestStopWhileATurnRuns checks that the end of the server ends the turn, that
-// its reader is told, and that what was said is saved.
+// TestStopWhileATurnRuns checks that stopping the server ends the turn, that its reader is
+// told, and that what was said is saved.
 func TestStopWhileATurnRuns(t *testing.T) {
 	t.Parallel()
 	environ := environment(t)

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// TestServeTLS asks over https, and looks at what a browser is told of TURN.
+// TestServeTLS uses https, and checks what a browser is told about TURN.
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -70,7 +70,7 @@ func TestServeTLS(t *testing.T) {
 		t.Errorf("status %d, %s, %v", res.StatusCode, body, err)
 	}
 	if strings.Contains(string(body), "shared") {
-		t.Error("the secret is told")
+		t.Error("the secret is revealed")
 	}
 	figures, err := client.Get(s.url + "/metrics")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestServeTLS(t *testing.T) {
 	if text, err := io.ReadAll(figures.Body); err != nil || !strings.Contains(string(text), `voicebridge_certificate_not_after_seconds{domain="127.0.0.1"} `) {
 		t.Errorf("the end of the certificate is not among the metrics: %v", err)
 	}
-	// Doctor finds the server that runs, by https.
+	// Doctor finds the running server over https.
 	address := strings.TrimPrefix(s.url, "https://")
 	if _, report, _ := runCommand(t, append(environ, "VOICEBRIDGE_LISTEN="+address), "doctor"); !strings.Contains(report, "ok: web address: a voicebridge runs on "+address) {
 		t.Errorf("doctor says\n%s", report)

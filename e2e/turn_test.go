@@ -9,8 +9,8 @@ import (
 	"github.com/pion/turn/v5"
 )
 
-// relay is a TURN server that takes the passwords which are made of a secret, as coturn
-// does with static-auth-secret.
+// relay is a TURN server that accepts passwords derived from a secret, as coturn does with
+// static-auth-secret.
 func relay(t *testing.T, secret string) (address string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -38,8 +38,8 @@ func relay(t *testing.T, secret string) (address string) {
 	return "turn:" + address + "?transport=udp"
 }
 
-// TestDoctorTriesTURN has doctor get a relay with a password of its own making, with the
-// secret of the server and with another.
+// TestDoctorTriesTURN has doctor allocate a relay with a password of its own making, using
+// the server's secret and another one.
 func TestDoctorTriesTURN(t *testing.T) {
 	t.Parallel()
 	address := relay(t, "canary-right")

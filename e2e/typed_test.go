@@ -12,8 +12,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestTypedAndSpoken types to a thread, calls it, types into the call, and types
-// again: each side knows what was said on the other.
+// TestTypedAndSpoken types on a thread, calls it, types into the call, and types again:
+// each side knows what was said on the other.
 func TestTypedAndSpoken(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
@@ -54,7 +54,7 @@ func TestTypedAndSpoken(t *testing.T) {
 	}
 }
 
-// typed posts JSON and reads the answer into v.
+// typed posts JSON and decodes the answer into v.
 func (r *rig) typed(t *testing.T, path, body string, status int, v any) {
 	t.Helper()
 	got, text := r.post(t, path, "application/json", body)

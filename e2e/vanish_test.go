@@ -17,9 +17,9 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// TestBrowsersLeave has browsers that go in every way, or do not read. It runs before the
-// tests that are parallel, beside nothing but the soak: a browser that is kept waiting for 9 s is lost, and beside
-// all of them a machine may take that long for what must come first.
+// TestBrowsersLeave has browsers that leave in every way, or do not read. It runs before
+// the parallel tests, beside nothing but the soak: a browser that is kept waiting for 9 s
+// counts as lost, and under load a machine may take that long for what must come first.
 func TestBrowsersLeave(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	t.Run("calls", func(t *testing.T) {
@@ -49,11 +49,11 @@ func takenOver(t *testing.T, r *rig) {
 	}
 	r.wantWords(first)
 	second.next("bridge.ready")
-	first.hangUp() // it is gone and ends nothing
+	first.hangUp() // already over: has no effect
 	hello(second)
 	replay := replayOf(t, second.session)
 	r.wantLike(t, first.thread, slices.Concat(interrupted, answered))
-	if diff := likeness([]string{"user: " + countPlease, "assistant: …"}, replay); diff != "" && len(replay) != 1 { // perhaps nothing of it was heard
+	if diff := likeness([]string{"user: " + countPlease, "assistant: …"}, replay); diff != "" && len(replay) != 1 { // perhaps none of it was heard
 		t.Errorf("replay (-want +got):\n%s", diff)
 	}
 	r.over(second, "hangup")
@@ -72,8 +72,8 @@ func tabClosed(t *testing.T, r *rig) {
 	r.wantWords(c)
 }
 
-// browserKilled has a browser that dies in the middle of an answer, and one that
-// never comes.
+// browserKilled has a browser killed in the middle of an answer, and one that never
+// connects.
 func browserKilled(t *testing.T, r *rig) {
 	killed := r.dial(t, request{apart: true})
 	absent := r.dial(t, request{absent: true})
@@ -96,8 +96,8 @@ func browserKilled(t *testing.T, r *rig) {
 	r.wantScript(t, absent.thread)
 }
 
-// A paused browser has at most 9 s until it counts as lost. What is sent in this
-// time is more than the ways to it hold.
+// A browser may be paused for at most 9 s before it counts as lost. What is sent in that
+// time is more than the buffers on the way can hold.
 const (
 	drafts    = 40
 	draftSize = 100 << 10
@@ -105,16 +105,16 @@ const (
 	factSize  = 240 << 10
 )
 
-// browserPaused has a browser that does not read for a while: drafts are left out
-// and counted, facts wait for it. A machine that takes longer for this than a browser
-// may be away makes it lost, and is asked again.
+// browserPaused has a browser that stops reading for a while: drafts are dropped and
+// counted, facts wait for it. A machine that is too slow for this loses the browser, and
+// the test tries again.
 func browserPaused(t *testing.T, r *rig) {
 	for range 3 {
 		if paused(t, r) {
 			return
 		}
 	}
-	t.Error("each browser was lost")
+	t.Error("every browser was lost")
 }
 
 // paused reports whether the browser was not lost.
@@ -162,18 +162,17 @@ func paused(t *testing.T, r *rig) bool {
 		t.Errorf("drafts %v, want some of %d in order", got, drafts)
 	}
 	if dropped := int(r.metrics()["voicebridge_drafts_dropped_total"]); dropped < drafts-len(got) {
-		t.Errorf("%d drafts were counted as dropped, %d were", dropped, drafts-len(got))
+		t.Errorf("%d drafts were counted as dropped, want %d", dropped, drafts-len(got))
 	}
 	r.over(c, "hangup")
 	r.wantScript(t, c.thread, append([]string{spokenTurn, "assistant voice completed: " + spokenAnswer}, answered...)...)
 	return true
 }
 
-// browserStalled has a browser that does not read any more, while there is more
-// to tell it than can be kept.
+// browserStalled has a browser that stops reading while there is more to send than can be
+// buffered.
 func browserStalled(t *testing.T, r *rig) {
-	// A machine that takes longer for this than a browser may be away makes it
-	// lost, and is asked again.
+	// A machine that is too slow for this loses the browser, and the test tries again.
 	for range 3 {
 		c := r.dial(t, request{apart: true})
 		c.next("bridge.ready")
@@ -229,7 +228,7 @@ func TestShutdown(t *testing.T) {
 		}
 		r.wantLeft(c, "shutdown")
 	}
-	r.start() // to read what is there
+	r.start() // to read what was saved
 	r.wantScript(t, idle.thread)
 	r.wantScript(t, early.thread)
 	r.wantLike(t, speaking.thread, interrupted)

@@ -7,7 +7,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestVoiceSettings looks at what an upstream is told of the operator's settings.
+// TestVoiceSettings checks how the operator's settings reach the upstream.
 func TestVoiceSettings(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

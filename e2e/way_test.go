@@ -12,14 +12,15 @@ import (
 	"testing"
 )
 
-// Of a hundred packets of a way so many are lost, and so many are overtaken by the next.
+// Of a hundred packets on a path, this many are lost, and this many are overtaken by the
+// next.
 const (
 	lostOf100      = 2
 	overtakenOf100 = 2
 )
 
-// way is a path between a browser and the program that is not a good one: some packets
-// are lost, and some come later than the one behind them.
+// way is a bad path between a browser and the program: some packets are lost, and some
+// arrive later than the one behind them.
 type way struct {
 	browserSide *net.UDPConn
 	programSide *net.UDPConn
@@ -32,8 +33,8 @@ type way struct {
 
 var candidatePattern = regexp.MustCompile(`(?m)^a=candidate:\S+ 1 udp \d+ (\S+) (\d+) typ host.*$`)
 
-// newWay opens a path to where an SDP answer leads, and returns the answer that leads
-// to the path instead.
+// newWay opens a path to the address in an SDP answer, and returns the answer changed to
+// lead to the path instead.
 func newWay(answer string, rng *rand.Rand) (*way, string, error) {
 	found := candidatePattern.FindStringSubmatch(answer)
 	if found == nil {
@@ -65,13 +66,13 @@ func newWay(answer string, rng *rand.Rand) (*way, string, error) {
 
 func isCandidate(line string) bool { return strings.HasPrefix(line, "a=candidate:") }
 
-// withoutCandidates makes an offer that tells no address: the browser is found by the
-// way that its packets take.
+// withoutCandidates makes an offer without addresses: the browser is found by the path
+// that its packets take.
 func withoutCandidates(sdp string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(sdp, "\r\n"), isCandidate), "\r\n")
 }
 
-// carry takes packets from one side to the other until the way is closed.
+// carry takes packets from one side to the other until the path is closed.
 func (w *way) carry(from *net.UDPConn, browser bool, write func([]byte) (int, error)) {
 	buf := make([]byte, 2048)
 	var late []byte
@@ -94,7 +95,7 @@ func (w *way) carry(from *net.UDPConn, browser bool, write func([]byte) (int, er
 		case chance < lostOf100+overtakenOf100 && late == nil:
 			late = slices.Clone(buf[:n])
 		default:
-			_, _ = write(buf[:n]) // it may be lost, too
+			_, _ = write(buf[:n]) // may be lost, too
 			if late != nil {
 				_, _ = write(late)
 				late = nil
@@ -131,6 +132,6 @@ func TestWay(t *testing.T) {
 		t.Errorf("the answer leads to %q", changed)
 	}
 	if _, _, err := newWay("v=0\r\n", nil); err == nil {
-		t.Error("an answer that leads nowhere was taken")
+		t.Error("an answer that leads nowhere was accepted")
 	}
 }
