@@ -1,7 +1,7 @@
 // Command testreport reads the output of go test -json on standard input and
-// prints what a person wants to know of it: one line a package, the output of
-// what failed, every skipped test with its reason, the counts, and once more how
-// each failure begins: whichever end of it is cut off, the reason is there. It exits
+// prints what a person wants to know: one line per package, the output of failures,
+// every skipped test with its reason, the counts, and again the beginning of each
+// failure: whichever end of the log is cut off, the reason is there. It exits
 // with 1 when a test or a build failed, when a test was skipped (a missing
 // database or browser must not pass for success), and when no test ran at all.
 package main
@@ -39,7 +39,7 @@ type event struct {
 // name is a test's full name.
 func (e event) name() string { return strings.TrimSpace(e.Package + " " + e.Test) }
 
-// report gathers what the events say.
+// report collects the events' results.
 type report struct {
 	out                     io.Writer
 	passed, failed, skipped int
@@ -92,7 +92,7 @@ func (r *report) add(e event) {
 	}
 }
 
-// endTest takes the end of one test. Its output is shown only when it failed.
+// endTest handles the end of one test. Its output is shown only if it failed.
 func (r *report) endTest(e event) {
 	output := r.running[e.name()]
 	delete(r.running, e.name())
@@ -109,7 +109,7 @@ func (r *report) endTest(e event) {
 	}
 }
 
-// endPackage takes the end of one package. A package that failed shows what it
+// endPackage handles the end of one package. A package that failed shows what it
 // printed outside of tests, and the output of tests that never ended: a panic
 // or a timeout lands there.
 func (r *report) endPackage(e event) {
@@ -145,8 +145,8 @@ const (
 	widthRepeated         = 300
 )
 
-// show prints what a test or a package wrote, without the lines that only say
-// what the report says anyway, and without the middle where that is long.
+// show prints what a test or a package wrote, without lines that repeat the report,
+// and without the middle if that is long.
 func (r *report) show(name string, output []string) {
 	var lines []string
 	for _, line := range output {

@@ -91,7 +91,7 @@ type caller struct {
 	events  []realtime.Event
 	raw     []string
 	changed chan struct{}
-	seen    int // events that next has passed
+	seen    int // number of events that next has passed
 
 	ear   *sink
 	flow  rtc.Flow
@@ -134,8 +134,8 @@ func (s *sink) counts() (packets, loud, errs int) {
 	return len(s.packets), s.loud, s.errors
 }
 
-// await waits for so many packets: on a busy machine they come after the event
-// that they have been played. It returns the counts.
+// await waits for n packets: on a busy machine they arrive after the event that says they
+// were played. It returns the counts.
 func (s *sink) await(ctx context.Context, n int) (packets, loud, errs int) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -215,8 +215,7 @@ func (c *caller) all() []realtime.Event {
 	return slices.Clone(c.events)
 }
 
-// wait returns the first event after those already passed that matches, and
-// passes all up to it.
+// wait returns the next event that matches, and passes all before it.
 func (c *caller) wait(what string, match func(realtime.Event) bool) realtime.Event {
 	c.t.Helper()
 	for {
@@ -287,7 +286,7 @@ func (c *caller) say(text string) {
 	c.send(realtime.ResponseCreate(c.id()))
 }
 
-// fails sends an event and returns the error that answers it.
+// fails sends an event and returns the error that it causes.
 func (c *caller) fails(id string, raw []byte) *realtime.Error {
 	c.t.Helper()
 	c.send(raw)
@@ -297,7 +296,7 @@ func (c *caller) fails(id string, raw []byte) *realtime.Error {
 	return e.Error
 }
 
-// speak sends user speech in real time, cut to so many frames (0: all).
+// speak sends user speech in real time, cut to the given number of frames (0: all).
 func (c *caller) speak(frames int) {
 	c.t.Helper()
 	speech, err := simulator.UserSpeech()

@@ -108,8 +108,8 @@ func TestControlHostile(t *testing.T) {
 	}
 }
 
-// TestControlOff serves no control routes unless they are asked for, and with a
-// key only to those who have it.
+// TestControlOff serves no control routes unless they are enabled, and with a key only to
+// clients that have it.
 func TestControlOff(t *testing.T) {
 	b := newBench(t, simulator.Config{})
 	if status, _ := b.control("GET", "/simulator/faults", ""); status != http.StatusNotFound {
@@ -170,7 +170,7 @@ func TestControlCalls(t *testing.T) {
 	}
 }
 
-// TestSilence sends nothing after the time, while the connection stays.
+// TestSilence sends nothing after the given time, while the connection stays up.
 func TestSilence(t *testing.T) {
 	b := newBench(t, simulator.Config{Control: true, Faults: simulator.Faults{SilenceAfter: time.Nanosecond}})
 	c := b.dial(sessionAudio)
@@ -183,7 +183,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestExpiresAt tells the length of sessions in advance and keeps to it.
+// TestExpiresAt announces the length of sessions in advance and keeps to it.
 func TestExpiresAt(t *testing.T) {
 	b := newBench(t, simulator.Config{MaxDuration: 500 * time.Millisecond})
 	before := time.Now()
@@ -205,7 +205,7 @@ func TestExpiresAt(t *testing.T) {
 	<-c.peer.Done()
 }
 
-// TestRemembers says words of the conversation when it is asked for them.
+// TestRemembers repeats words of the conversation when asked for them.
 func TestRemembers(t *testing.T) {
 	b := newBench(t, simulator.Config{})
 	c := b.dial(sessionAudio)
@@ -227,7 +227,7 @@ func TestRemembers(t *testing.T) {
 	}
 }
 
-// TestFaultsAreDocumented finds each fault, by flag, in the document.
+// TestFaultsAreDocumented finds each fault, by its flag, in docs/simulator.md.
 func TestFaultsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/simulator.md")

@@ -233,7 +233,7 @@ func TestExpiryAndDrop(t *testing.T) {
 	t.Run("hang up", func(t *testing.T) {
 		b := newBench(t, simulator.Config{})
 		c := b.dial(sessionAudio)
-		for range 2 { // the second finds no call, which is fine
+		for range 2 { // the second time finds no call, which is fine
 			if err := b.client().Hangup(b.ctx, c.ses.ID()); err != nil {
 				t.Error(err)
 			}
@@ -250,7 +250,7 @@ func TestExpiryAndDrop(t *testing.T) {
 	})
 }
 
-// ended waits for both ends to be over.
+// ended waits for both ends of the call to be over.
 func ended(t *testing.T, c *caller, why error) {
 	t.Helper()
 	for _, done := range []<-chan struct{}{c.ses.Done(), c.peer.Done()} {
@@ -272,7 +272,7 @@ func TestRecord(t *testing.T) {
 	b := newBench(t, simulator.Config{})
 	c := b.dial(`{"type":"realtime","model":"gpt-realtime","audio":{"input":{"turn_detection":null}}}`)
 	c.speak(10)
-	// Audio and events take different roads: the count is of what has come.
+	// Audio and events take different paths: the count is of what has arrived.
 	c.send(realtime.ItemCreate("one", realtime.Item{Type: realtime.ItemMessage, Role: "user", Content: []realtime.Content{{Type: realtime.ContentInputText, Text: "x"}}}, ""))
 	c.send([]byte(`{"type":"nonsense","event_id":"two"}`))
 	c.update(`{"type":"realtime"}`)

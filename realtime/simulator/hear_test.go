@@ -63,7 +63,7 @@ func TestTurnsByEnergy(t *testing.T) {
 	}
 }
 
-// TestHearsRealSpeech feeds packets as they come from a network.
+// TestHearsRealSpeech feeds packets as they arrive from a network.
 func TestHearsRealSpeech(t *testing.T) {
 	t.Parallel()
 	speech, err := UserSpeech()

@@ -13,7 +13,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// driven is a model of the test's own, and the ear of its call.
+// driven is a model controlled by the test, and the ear of its call.
 type driven struct {
 	session *simulator.Session
 	outputs chan string
@@ -31,7 +31,7 @@ func (d *driven) Respond() bool {
 	return true
 }
 
-// TestDrive has another package hear, speak and answer.
+// TestDrive has another package listen, speak and answer.
 func TestDrive(t *testing.T) {
 	d := &driven{outputs: make(chan string, 9)}
 	b := newBench(t, simulator.Config{Deaf: true, Drive: func(s *simulator.Session) (rtc.AudioSink, simulator.Model) {
@@ -67,7 +67,7 @@ func TestDrive(t *testing.T) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-c.ctx.Done():
-			t.Fatal("no sound came")
+			t.Fatal("no audio arrived")
 		}
 	}
 }

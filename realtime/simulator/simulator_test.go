@@ -68,7 +68,7 @@ func TestTypedTurn(t *testing.T) {
 	checkRTP(t, c.ear)
 }
 
-// checkRTP says that sequence numbers have no gaps and timestamps move by whole
+// checkRTP checks that sequence numbers have no gaps and timestamps advance by whole
 // frames.
 func checkRTP(t *testing.T, s *sink) {
 	t.Helper()
@@ -162,7 +162,7 @@ func TestOnlyDeclaredTools(t *testing.T) {
 
 func TestSpokenTurnAndBargeIn(t *testing.T) {
 	script := simulator.DefaultScript()
-	script.Spoken = []simulator.Reply{{Heard: "Tell me all.", Say: script.Spoken[2].Say}} // 25 s: no load makes us late
+	script.Spoken = []simulator.Reply{{Heard: "Tell me all.", Say: script.Spoken[2].Say}} // 25 s: enough even for a busy machine
 	b := newBench(t, simulator.Config{Script: script})
 	c := b.dial(sessionAudio)
 	c.speak(0)
@@ -192,7 +192,7 @@ func TestSpokenTurnAndBargeIn(t *testing.T) {
 	if cleared.ResponseID != r.ID || truncated.ItemID != r.Output[0].ID || truncated.AudioEndMS < 100 || truncated.AudioEndMS > 24_000 {
 		t.Errorf("cleared %s, truncated %s at %d ms", cleared.ResponseID, truncated.ItemID, truncated.AudioEndMS)
 	}
-	c.next(realtime.TypeInputSpeechStopped) // the stream has ended: silence all the same
+	c.next(realtime.TypeInputSpeechStopped) // the stream has ended, which counts as silence
 	c.next(realtime.TypeInputCommitted)
 	if played := c.ses.PacketsPlayed(); played != truncated.AudioEndMS/20 {
 		t.Errorf("%d packets were played for %d ms", played, truncated.AudioEndMS)

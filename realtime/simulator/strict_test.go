@@ -94,7 +94,7 @@ func TestRefusesBadEvents(t *testing.T) {
 			t.Errorf("%.40q: %+v", raw, e.Error)
 		}
 	}
-	// Nothing of all this has changed anything.
+	// None of this has changed anything.
 	e := c.update(`{"type":"realtime"}`)
 	if strings.Contains(string(e.Session), "semantic_vad") || !strings.Contains(string(e.Session), `"silence_duration_ms":400`) {
 		t.Errorf("session is %s", e.Session)
@@ -134,7 +134,7 @@ func TestUpdateMergesAllOrNothing(t *testing.T) {
 	if e := c.fails("u2", realtime.SessionUpdate("u2", json.RawMessage(`{"type":"realtime","audio":{"output":{"voice":"ash"}}}`))); e.Code != "cannot_update_voice" {
 		t.Errorf("error is %+v", e)
 	}
-	c.update(`{"type":"realtime","audio":{"output":{"voice":"cedar"}}}`) // the same voice is no change
+	c.update(`{"type":"realtime","audio":{"output":{"voice":"cedar"}}}`) // the same voice is not a change
 }
 
 func TestOneResponseAtATime(t *testing.T) {
