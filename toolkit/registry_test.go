@@ -51,7 +51,7 @@ func TestRegistryRefuses(t *testing.T) {
 		entry Entry
 		want  string
 	}{
-		"nil tool":         {Entry{Executor: ExecutorApp}, "nil tool"},
+		"no tool":          {Entry{Executor: ExecutorApp}, "no tool"},
 		"no name":          {Entry{Tool: named(""), Executor: ExecutorApp}, "name is empty"},
 		"space":            {Entry{Tool: named("a b"), Executor: ExecutorApp}, `"a b"`},
 		"dot":              {Entry{Tool: named("a.b"), Executor: ExecutorApp}, `"a.b"`},
