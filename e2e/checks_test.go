@@ -82,16 +82,22 @@ func (r *rig) over(c *caller, reason string) {
 // wantLeft is over for a call that has already ended.
 func (r *rig) wantLeft(c *caller, reason string) {
 	c.t.Helper()
-	// On a slow machine the database may learn of the end of a call after the call is over.
-	eventually(c.t, "the end of the call in the database", func() bool {
-		return len(r.rows(c.t, fmt.Sprintf("SELECT id FROM calls WHERE id = '%s' AND ended_at IS NULL", c.id))) == 0
-	})
+	r.untilSaved(c)
 	const ended = "CASE WHEN ended_at IS NULL THEN 'open' ELSE 'ended' END"
 	if got := r.rows(c.t, fmt.Sprintf("SELECT end_reason, "+ended+" FROM calls WHERE id = '%s'", c.id)); !cmp.Equal(got, []string{reason + " | ended"}) {
 		c.t.Errorf("the call's row is %q, want it ended by %s", got, reason)
 	}
 	r.nothingOpen(c.t, c.thread)
 	r.upstreamEnded(c)
+}
+
+// untilSaved waits until the end of a call is in the database, and with it all that came
+// before. On a slow machine that is after the call is over: the spool has it until then.
+func (r *rig) untilSaved(c *caller) {
+	c.t.Helper()
+	eventually(c.t, "the end of the call in the database", func() bool {
+		return len(r.rows(c.t, fmt.Sprintf("SELECT id FROM calls WHERE id = '%s' AND ended_at IS NOT NULL", c.id))) == 1
+	})
 }
 
 // upstreamEnded waits for the end of the upstream's call, which must have been hung up if

@@ -85,17 +85,20 @@ func (c *cluster) at(i int) *cluster {
 	return c
 }
 
-// next returns the process that gets a request: the next one that accepts work.
+// next returns the process that gets a request: the next one that accepts work. On a busy
+// machine none may say so in time; then all are asked again.
 func (c *cluster) next() *node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pinned >= 0 {
 		return c.nodes[c.pinned]
 	}
-	for range c.nodes {
-		c.turn = (c.turn + 1) % len(c.nodes)
-		if n := c.nodes[c.turn]; n.ready() {
-			return n
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		for range c.nodes {
+			c.turn = (c.turn + 1) % len(c.nodes)
+			if n := c.nodes[c.turn]; n.ready() {
+				return n
+			}
 		}
 	}
 	return nil

@@ -128,11 +128,12 @@ func TestUpstreamRefusesCalls(t *testing.T) {
 				if strings.Contains(body, "secret") {
 					t.Errorf("a key in %s", body)
 				}
+				// A slow database takes the end of a call after it was refused.
+				eventually(t, "a database without open calls", func() bool {
+					return len(r.rows(t, "SELECT id FROM calls WHERE ended_at IS NULL")) == 0
+				})
 				if threads := r.rows(t, "SELECT id FROM threads"); len(threads) != before {
 					t.Errorf("threads %q", threads)
-				}
-				if open := r.rows(t, "SELECT id, upstream_call_id FROM calls WHERE ended_at IS NULL"); len(open) > 0 {
-					t.Errorf("open calls %q", open)
 				}
 				if made.session != nil && !c.faults.NoLocation {
 					r.upstreamEnded(made)

@@ -88,6 +88,7 @@ func TestSimulateApart(t *testing.T) {
 		t.Errorf("the upstream was lost because of %s", reason)
 	}
 	c.hangUp()
+	r.untilSaved(c)
 	r.nothingOpen(t, c.thread)
 	r.wantLike(t, c.thread, []string{
 		"user voice completed: Hello, can you hear me?", "assistant voice completed: Hello, I am the simulator.…",

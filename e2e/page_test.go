@@ -371,7 +371,14 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 
 	p.click(t, "talk") // at once
 	p.untilLive(t)
-	first := s.rows(t, "SELECT id FROM calls ORDER BY started_at")[0]
+	first := ""
+	eventually(t, "the first call with its end", func() bool {
+		rows := s.rows(t, "SELECT id FROM calls WHERE ended_at IS NOT NULL ORDER BY started_at")
+		if len(rows) > 0 {
+			first = rows[0]
+		}
+		return len(rows) > 0
+	})
 	said := slices.DeleteFunc(s.messages(t, thread), func(m persistence.Message) bool { return m.Metadata.CallID != first })
 	wantReplay(t, s.sim.Sessions()[1], said)
 	p.click(t, "hangup")
@@ -390,6 +397,7 @@ func TestPageTakenOver(t *testing.T) {
 	p := openBrowser(t, speaksOnce(t))
 	p.visit(t, s.url)
 	p.click(t, "talk")
+	p.untilMessage(t, "user voice completed", heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))
@@ -466,6 +474,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 		p.untilOver(t)
 	}
 	p.click(t, "talk") // now it works
+	p.untilMessage(t, "user voice completed", heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))

@@ -96,6 +96,7 @@ type program struct {
 func command(t *testing.T, path string, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(path, args...)
+	cmd.Env = []string{"VOICEBRIDGE_SHUTDOWN_SECONDS=60"} // a busy machine needs more than the 10 s of the default
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)

@@ -122,7 +122,7 @@ func TestHandOff(t *testing.T) {
 	third.next(realtime.TypeAudioTranscriptDelta)
 	third.hears(50)
 	r.undisturbed(third)
-	third.hangUp()
+	r.over(third, "hangup")
 
 	again := newCaller(t, r)
 	status, body := r.post(t, reconnectPath(first), "application/sdp", again.offer())
@@ -136,7 +136,6 @@ func TestHandOff(t *testing.T) {
 	if n := received(third, realtime.TypeItemCreate); n != 3 { // two texts and one result
 		t.Errorf("the model got %d items", n)
 	}
-	r.over(third, "hangup")
 	r.quiet()
 }
 

@@ -350,7 +350,9 @@ func TestConductorTakesOver(t *testing.T) {
 		c := st.connect(t, st.key, "")
 		crowd[i] = c
 		go func() {
-			if err := <-c.ended; websocket.CloseStatus(err) == socket.StatusTaken {
+			err := <-c.ended
+			// A busy machine may not let go of a connection in time: then it is cut, without a status.
+			if status := websocket.CloseStatus(err); status == socket.StatusTaken || status == -1 {
 				gone <- c
 			}
 		}()

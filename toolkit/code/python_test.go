@@ -202,7 +202,8 @@ func TestEndlessPython(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if o := r.python(works, "print('before')\n"+code, ExitTimeout); works && o.Stdout != "before\n" {
+			o := r.forLonger(func(r *rig) Outcome { return r.python(works, "print('before')\n"+code, ExitTimeout) })
+			if works && o.Stdout != "before\n" {
 				t.Errorf("stdout %q", o.Stdout)
 			}
 		})

@@ -54,7 +54,7 @@ func (b *logBook) String() string {
 // await returns once the log has n lines with the text.
 func (b *logBook) await(t *testing.T, text string, n int) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		b.mu.Lock()
 		found, changed := strings.Count(b.text.String(), text) >= n, b.changed
