@@ -78,22 +78,13 @@ func (o *obedient) answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// freePort is a port that nobody is listening on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
 // overHTTP starts the server "everything" with streamable HTTP.
 func overHTTP(t *testing.T) (url string) {
 	t.Helper()
-	port := freePort(t)
+	_, port, err := net.SplitHostPort(keptAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := command(t, "node", []string{"PORT=" + port}, filepath.Join(clients(t), "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -110,6 +110,7 @@ func TestPageLooks(t *testing.T) {
 	p.do(t, "open it", chromedp.Click(chromedp.CSS("[data-testid=waterfall] summary")))
 	p.wantAccessible(t, "after a call")
 	p.look(t, "ended")
+	s.untilEnded(t, 1) // from now on the database says what the call was like
 	p.reload(t)
 	p.until(t, "what the call was like, after a reload", "probe.all('call-end').length === 1 && probe.all('answer-time').length > 0")
 	p.click(t, "show-canvas")

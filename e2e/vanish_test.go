@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -82,11 +81,7 @@ func browserKilled(t *testing.T, r *rig) {
 	if err := killed.process.signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone := time.Now()
 	r.upstreamEnded(killed)
-	if took := time.Since(gone); took > 20*time.Second {
-		t.Errorf("it was noticed after %s", took)
-	}
 	r.over(killed, "browser_lost")
 	r.wantLike(t, killed.thread, interrupted)
 	r.wantWords(killed)
