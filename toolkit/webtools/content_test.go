@@ -165,7 +165,7 @@ func TestWebContentLimits(t *testing.T) {
 	t.Parallel()
 	address := contentServer(t)
 	c := contentConfig(t, address)
-	c.MaxPage, c.Timeout, c.pageTimeout = 128<<10, 2*time.Minute, time.Minute
+	c.MaxPage = 128 << 10
 	router := newRouter(t, c)
 	urls := make([]string, maxURLs)
 	for i := range urls {

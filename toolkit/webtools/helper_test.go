@@ -22,10 +22,10 @@ import (
 	"voicebridge/toolkit"
 )
 
-// loopback opens 127.0.0.1 and the ports of servers to a test.
+// loopback opens 127.0.0.1 and the ports of servers to a test, which may run on a busy machine.
 func loopback(tb testing.TB, servers ...*httptest.Server) Config {
 	tb.Helper()
-	c := Config{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	c := Config{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Timeout: 2 * time.Minute, pageTimeout: time.Minute}
 	for _, s := range servers {
 		c.AllowPorts = append(c.AllowPorts, portNumber(tb, s.URL))
 	}
