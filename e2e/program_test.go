@@ -96,7 +96,6 @@ type program struct {
 func command(t *testing.T, path string, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(path, args...)
-	cmd.Env = []string{"VOICEBRIDGE_SHUTDOWN_SECONDS=60"} // a busy machine needs more than the 10 s of the default
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
@@ -107,6 +106,10 @@ func command(t *testing.T, path string, environ []string, args ...string) *exec.
 	return cmd
 }
 
+// unhurried are limits of the program within which a busy machine does what a test does
+// between two of its steps, such as loading a page while a tool runs.
+var unhurried = []string{"VOICEBRIDGE_SHUTDOWN_SECONDS=60", "VOICEBRIDGE_TOOLS__TIMEOUT_SECONDS=300", "VOICEBRIDGE_TEXT__TIMEOUT_SECONDS=300"}
+
 // voicebridge makes a process of the program under test.
 func voicebridge(t *testing.T, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
@@ -114,7 +117,7 @@ func voicebridge(t *testing.T, environ []string, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return command(t, path, environ, args...)
+	return command(t, path, slices.Concat(unhurried, environ), args...)
 }
 
 // runCommand runs a command that is expected to end by itself.
