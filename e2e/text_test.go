@@ -95,7 +95,7 @@ func TestStopWhileATurnRuns(t *testing.T) {
 		if code != 0 {
 			t.Errorf("serve ended with %d: %s", code, server.stderr)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the server does not end")
 	}
 	code, out, errs := runCommand(t, environ, "export", id)

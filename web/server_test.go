@@ -222,7 +222,7 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := conn.Write([]byte(c.request)); err != nil {

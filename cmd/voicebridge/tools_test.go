@@ -209,7 +209,7 @@ func newToolBench(t *testing.T) *toolBench {
 	}
 	cfg := config.Defaults()
 	cfg.Text.Provider, cfg.MCPConfig = config.ProviderSimulator, emptyMCP(t)
-	cfg.Tools.Code.TimeoutSeconds, cfg.Tools.Code.Python = 2, true
+	cfg.Tools.Code.TimeoutSeconds, cfg.Tools.Code.Python = 5, true
 	cfg.Tools.Web = config.WebTools{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	all, err := openTools(t.Context(), cfg, nil, nil, log)

@@ -117,7 +117,7 @@ func lines(t *testing.T) (*slog.Logger, func(text string) string) {
 	return slog.New(slog.NewTextHandler(w, nil)), func(text string) string {
 		t.Helper()
 		var seen []string
-		limit := time.After(30 * time.Second)
+		limit := time.After(2 * time.Minute)
 		for {
 			select {
 			case line := <-found:
