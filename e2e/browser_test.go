@@ -112,6 +112,7 @@ func openBrowser(t *testing.T, m microphone) *tab {
 		chromedp.ExecPath(findBrowser(t)),
 		chromedp.NoSandbox, // CI runs as root or in a container
 		chromedp.DisableGPU,
+		chromedp.WSURLReadTimeout(patience), // to start it takes long on a busy machine
 		chromedp.WindowSize(1280, 800),
 		// Machines without a network have only loopback.
 		chromedp.Flag("allow-loopback-in-peer-connection", true),

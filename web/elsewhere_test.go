@@ -49,7 +49,8 @@ func TestResumeElsewhere(t *testing.T) {
 		if got := told(t, body); got != want {
 			t.Errorf("%s: another server sends\n%s\nwant\n%s", name, got, want)
 		}
-		if !strings.HasPrefix(strings.TrimPrefix(body, ": keep-alive\n\n"), "id\ndata: ") || strings.Count(body, "\nid") > 0 {
+		// A busy machine lets some comments pass before anything is told.
+		if events := strings.ReplaceAll(body, ": keep-alive\n\n", ""); !strings.HasPrefix(events, "id\ndata: ") || strings.Count(events, "\nid") > 0 {
 			t.Errorf("%s: the client keeps an id: %s", name, body)
 		}
 	}
