@@ -9,7 +9,6 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
-	"voicebridge/realtime"
 	"voicebridge/toolkit"
 )
 
@@ -48,7 +47,7 @@ func TestImageOfATool(t *testing.T) {
 	c.next("bridge.ready")
 	c.say("Use a tool, please.")
 	c.next("bridge.tool.done")
-	c.next(realtime.TypeOutputBufferStopped)
+	c.played(2)
 	b.hangUp(c)
 	if got := shown(t, b.session(1)); !slices.Equal(got, []string{"Use a tool, please.", "(Images that s__look returned) [image]"}) {
 		t.Errorf("the model was shown %q", got)
