@@ -21,9 +21,9 @@ type closedEvent struct {
 // questions are the calls of a turn that wait for approval. Each is a row, to which any instance
 // may write the decision.
 type questions struct {
-	draft *draft
-	tell  func(persistence.Event)
-	open  []*call
+	draft   *draft
+	publish func(persistence.Event)
+	open    []*call
 }
 
 // ask makes the approval for a call. It is saved together with the call.
@@ -81,7 +81,7 @@ func (q *questions) saved(all []asked, answers []persistence.Approval) {
 		if !c.asked && slices.ContainsFunc(all, func(a asked) bool { return a.question.ID == c.ID }) {
 			c.asked = true
 			a := c.question()
-			q.tell(a.Event())
+			q.publish(a.Event())
 			e := c.event()
 			e.Input, e.Nonce = c.Part().Input, a.Nonce
 			q.draft.emit(Event{Type: EventToolApproval, Call: e})

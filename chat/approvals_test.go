@@ -195,14 +195,14 @@ func TestApprovalOnTheOtherInstance(t *testing.T) {
 			t.Fatalf("Serve() = %v", err)
 		}
 	}
-	told := make(chan persistence.Event, 100)
+	published := make(chan persistence.Event, 100)
 	ctx, cancel := context.WithCancel(one.within())
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		for e := range two.store.Watch(one.key).Events(ctx, 0) {
 			if strings.HasPrefix(string(e.Type), "bridge.") {
-				told <- e
+				published <- e
 			}
 		}
 	}()
@@ -210,7 +210,7 @@ func TestApprovalOnTheOtherInstance(t *testing.T) {
 	next := func() (e persistence.Event) {
 		t.Helper()
 		select {
-		case e = <-told:
+		case e = <-published:
 		case <-watched:
 			t.Fatal("the watch has ended")
 		}
@@ -334,11 +334,11 @@ func TestNotAsked(t *testing.T) {
 		})
 		t.Run("an answer that breaks off", func(t *testing.T) {
 			risky, ran := counted("risky")
-			heard := make(chan struct{})
+			shown := make(chan struct{})
 			provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 				if yield(calls("a", "risky", "{}")[0], nil) {
 					select {
-					case <-heard:
+					case <-shown:
 					case <-ctx.Done():
 					}
 				}
@@ -346,7 +346,7 @@ func TestNotAsked(t *testing.T) {
 			b := start(t, open(t), asks(t, provider, risky))
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			b.question(turn)
-			close(heard)
+			close(shown)
 			if r := b.wait(turn); r.Err == nil || ran.Load() != 0 || kept(t, r.Message, "a") != "no interrupted" {
 				t.Errorf("Wait() = %+v", r)
 			}

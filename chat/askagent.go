@@ -173,8 +173,8 @@ func cutWords(text string, n int) string {
 
 // askProgress turns the events of a turn into the progress of the tool.
 type askProgress struct {
-	text strings.Builder
-	told time.Time
+	text       strings.Builder
+	reportedAt time.Time
 }
 
 // askData is the data of a progress chunk.
@@ -194,10 +194,10 @@ func (p *askProgress) take(e Event) (toolkit.Chunk, bool) {
 		}
 	case EventTextDelta:
 		p.text.WriteString(e.Delta)
-		if p.text.Len() > maxSpoken || time.Since(p.told) < askEvery {
+		if p.text.Len() > maxSpoken || time.Since(p.reportedAt) < askEvery {
 			return toolkit.Chunk{}, false
 		}
-		p.told = time.Now()
+		p.reportedAt = time.Now()
 		return toolkit.Chunk{Message: "The agent is writing.", Data: toolkit.Encode(askData{Text: p.text.String()})}, true
 	case EventToolInput:
 		return toolStep(e.Call, "running", "The agent is using "+e.Call.Name+"."), true

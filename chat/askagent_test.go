@@ -79,17 +79,17 @@ assistant completed: | "Let me see. " tool-echo(x)={"n":3} | "There are three."`
 		if answer.ID != output.MessageID || answer.AskedBy() != "fc_1" || answer.Metadata.Source != persistence.SourceText || asking.AskedBy() != "" {
 			t.Errorf("the answer is %s, metadata %+v", answer.ID, answer.Metadata)
 		}
-		var told []string
+		var reported []string
 		for i, c := range progress {
 			if (c.MessageID == answer.ID) != (i == 0) {
 				t.Errorf("progress %d names the message %q", i, c.MessageID)
 			}
 			// How often a growing text is sent depends on timing.
 			if i < 2 || c.Message != "The agent is writing." {
-				told = append(told, c.Message+string(c.Data))
+				reported = append(reported, c.Message+string(c.Data))
 			}
 		}
-		checkText(t, "the progress", strings.Join(told, "\n"), `The agent is thinking.
+		checkText(t, "the progress", strings.Join(reported, "\n"), `The agent is thinking.
 The agent is writing.{"text":"Let me see. "}
 The agent is using echo.{"tool":"echo","state":"running"}
 echo: half way{"tool":"echo","state":"running"}
@@ -106,8 +106,8 @@ echo is done.{"tool":"echo","state":"done"}`)
 		if _, err := b.store.UpdateMessage(t.Context(), b.key, asking); err != nil {
 			t.Fatalf("UpdateMessage() = %v", err)
 		}
-		said := persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("Three of them.")}}
-		if _, err := b.store.AppendMessage(t.Context(), b.key, said); err != nil {
+		spoken := persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("Three of them.")}}
+		if _, err := b.store.AppendMessage(t.Context(), b.key, spoken); err != nil {
 			t.Fatalf("AppendMessage() = %v", err)
 		}
 		b.say("Thanks")
@@ -215,17 +215,17 @@ func TestAskAgentEnds(t *testing.T) {
 				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				said := make(chan struct{}, 100)
+				answered := make(chan struct{}, 100)
 				ended := make(chan toolkit.Result, 1)
 				begun := time.Now()
 				go func() {
 					ended <- toolkit.Drain(b.asker().Call(ctx, b.askCall("fc_1", "How many?")), func(c toolkit.Chunk) {
 						if strings.Contains(string(c.Data), "So far") {
-							said <- struct{}{}
+							answered <- struct{}{}
 						}
 					})
 				}()
-				<-said
+				<-answered
 				if c.stop != nil {
 					c.stop(t, b, cancel)
 				}

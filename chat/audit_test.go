@@ -91,8 +91,8 @@ func TestEveryCallHasARow(t *testing.T) {
 			cfg := asks(t, provider, auditTools()...)
 			cfg.ToolLimits.Timeout = 5 * time.Second
 			b := start(t, store, cfg)
-			var heard strings.Builder
-			watched, stop := b.watch(&heard)
+			var received strings.Builder
+			watched, stop := b.watch(&received)
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			q := b.question(turn)
 			if err := b.c.Decide(t.Context(), b.key, chat.Decision{ToolCallID: "denied", Nonce: q.Nonce, By: "anna"}); err != nil {
@@ -127,8 +127,8 @@ func TestEveryCallHasARow(t *testing.T) {
 			wantNoSecret(t, url)
 			stop()
 			<-watched
-			if strings.Contains(heard.String(), "hush") || !strings.Contains(heard.String(), "tool_progress") || !strings.Contains(heard.String(), "approval_required") {
-				t.Errorf("the watchers get\n%s", heard.String())
+			if strings.Contains(received.String(), "hush") || !strings.Contains(received.String(), "tool_progress") || !strings.Contains(received.String(), "approval_required") {
+				t.Errorf("the watchers get\n%s", received.String())
 			}
 		})
 	}

@@ -42,7 +42,7 @@ func (t *Turn) prepare(ctx context.Context) error {
 	}
 	left := func(string) bool { return false }
 	if t.req.Client != nil {
-		t.client = newClient(t.tellAsked, t.cfg.ClientTimeout)
+		t.client = newClient(t.requestTool, t.cfg.ClientTimeout)
 		if err := t.client.declare(registry, t.req.Client.Tools); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	}
 	t.draft = newDraft(meta, &t.events, t.publish)
 	t.message = t.draft.msg.ID
-	questions := &questions{draft: t.draft, tell: func(e persistence.Event) { t.cfg.Store.Publish(t.ctx, t.req.Key, e) }}
+	questions := &questions{draft: t.draft, publish: func(e persistence.Event) { t.cfg.Store.Publish(t.ctx, t.req.Key, e) }}
 	t.keeper = &keeper{
 		ctx: t.ctx, stop: t.stop, store: t.cfg.Store, key: t.req.Key, id: t.id, log: t.log,
 		draft: t.draft, questions: questions, side: &t.side, wake: make(chan struct{}, 1), keptAt: t.begun,
@@ -144,11 +144,11 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 		}
 	}
 	if t.req.says() {
-		said := t.req // the transaction may be retried
-		if said.Images, err = keepImages(b, t.req.Key.Thread, t.req.Images, t.cfg.ImageQuota); err != nil {
+		request := t.req // the transaction may be retried
+		if request.Images, err = keepImages(b, t.req.Key.Thread, t.req.Images, t.cfg.ImageQuota); err != nil {
 			return err
 		}
-		if t.user, err = b.AppendMessage(said.message(t.note)); err != nil {
+		if t.user, err = b.AppendMessage(request.message(t.note)); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ func (r ToolResult) result() toolkit.Result {
 
 // client holds the tools that the client of a turn runs, and the calls that wait for it.
 type client struct {
-	tell     func(*EventCall) // that the client must run a tool
+	request  func(*EventCall) // that the client must run a tool
 	timeout  time.Duration
 	declared map[string]bool
 
@@ -63,8 +63,8 @@ type waiting struct {
 	given    bool // answered
 }
 
-func newClient(tell func(*EventCall), timeout time.Duration) *client {
-	return &client{tell: tell, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
+func newClient(request func(*EventCall), timeout time.Duration) *client {
+	return &client{request: request, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
 }
 
 // has says whether the client has declared a tool.
@@ -109,7 +109,7 @@ func (t clientTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolk
 	}
 }
 
-// ask opens a call and tells the client of it.
+// ask opens a call and requests its result from the client.
 func (c *client) ask(call toolkit.Call) *waiting {
 	w := &waiting{answered: make(chan struct{}), call: EventCall{
 		ID: call.ID, Name: call.Name, Dynamic: true,
@@ -119,7 +119,7 @@ func (c *client) ask(call toolkit.Call) *waiting {
 	c.open[call.ID] = w
 	c.order = append(c.order, call.ID)
 	c.mu.Unlock()
-	c.tell(&w.call)
+	c.request(&w.call)
 	return w
 }
 

@@ -50,7 +50,7 @@ type TurnReport struct {
 }
 
 // DefaultContext is the built-in [ContextBuilder]: it provides the date and time and, with
-// Memories, what was said on the same subject in the owner's other threads.
+// Memories, messages on the same subject in the owner's other threads.
 type DefaultContext struct {
 	// Location is the time zone; nil means the machine's.
 	Location *time.Location
@@ -58,7 +58,7 @@ type DefaultContext struct {
 	Memories MessageSearcher
 }
 
-// MessageSearcher finds what was said in other threads; *persistence.Store implements it.
+// MessageSearcher searches the owner's other threads; *persistence.Store implements it.
 type MessageSearcher interface {
 	SearchMessages(ctx context.Context, key persistence.Key, words []string, limit int) ([]persistence.SearchHit, error)
 }

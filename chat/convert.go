@@ -59,7 +59,7 @@ type converter struct {
 func (c *converter) message(m *persistence.Message) {
 	switch m.Role {
 	case persistence.RoleUser, persistence.RoleSystem:
-		c.said(m)
+		c.input(m)
 	case persistence.RoleAssistant:
 		if string(m.Metadata.Extra[extraDiscarded]) != "true" {
 			c.lastAssistant = m
@@ -68,8 +68,8 @@ func (c *converter) message(m *persistence.Message) {
 	}
 }
 
-// said adds what a user or the operator says, unless it is empty.
-func (c *converter) said(m *persistence.Message) {
+// input adds a message of the user or the operator, unless it is empty.
+func (c *converter) input(m *persistence.Message) {
 	e := entry{Message: llm.Message{Role: llm.Role(m.Role), Content: m.Text()}, from: m}
 	for i := range m.Parts {
 		if image, ok := imageOf(&m.Parts[i]); ok && m.Role == persistence.RoleUser {
@@ -114,11 +114,11 @@ func (c *converter) step(s step, m *persistence.Message) {
 	if len(s.texts)+len(s.tools) == 0 {
 		return
 	}
-	said := entry{Message: llm.Message{Role: llm.RoleAssistant, Content: strings.Join(s.texts, "\n")}, from: m}
+	answer := entry{Message: llm.Message{Role: llm.RoleAssistant, Content: strings.Join(s.texts, "\n")}, from: m}
 	results := make([]entry, 0, len(s.tools))
 	for _, p := range s.tools {
 		call := llm.ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: toolkit.Metadata(p.Raw, c.provider)}
-		said.ToolCalls = append(said.ToolCalls, call)
+		answer.ToolCalls = append(answer.ToolCalls, call)
 		output := resultText(p)
 		result := entry{from: m, images: imagesOf(p), Message: llm.Message{
 			Role: llm.RoleTool, Content: output, ToolCallID: call.ID, ToolName: call.Name,
@@ -129,7 +129,7 @@ func (c *converter) step(s step, m *persistence.Message) {
 		}
 		results = append(results, result)
 	}
-	c.entries = append(append(c.entries, said), results...)
+	c.entries = append(append(c.entries, answer), results...)
 }
 
 // callID makes the model's call id valid for every provider; two calls with one id, for example

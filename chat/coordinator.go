@@ -153,7 +153,7 @@ func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error 
 		return ErrIdle
 	}
 	if err == nil {
-		c.others().tell(ctx, key, commandStop)
+		c.others().notify(ctx, key, commandStop)
 	}
 	return err
 }
@@ -292,7 +292,7 @@ func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decisio
 	if t != nil {
 		t.look()
 	} else {
-		c.others().tell(ctx, key, commandLook)
+		c.others().notify(ctx, key, commandLook)
 	}
 	return nil
 }

@@ -18,15 +18,15 @@
 // its end always is a saved message — completed, interrupted, or failed with
 // words that say why.
 //
-// While it runs, the text so far is told to the thread's watchers some eight times
+// While it runs, the text so far is sent to the thread's watchers some eight times
 // a second and saved once a second, beside the stream, which a slow database does not hold
 // up; each save renews the lease and is refused when the turn has lost its thread. An end that
-// falls into an outage is told at once and saved when the database is back.
+// falls into an outage is announced at once and saved when the database is back.
 // [Turn.Events] gives the same turn piece by piece to any number of readers, from
 // any event on.
 //
 // A tool of Config.ApproveTools waits for the user's yes. The question is a row that
-// is saved with the call, and told to the thread's watchers; the answer, which
+// is saved with the call, and sent to the thread's watchers; the answer, which
 // [Coordinator.Decide] writes, may come to any instance. No answer within a minute
 // is a no.
 //
@@ -64,7 +64,7 @@
 // and Turn.Events give a reconnecting app its turn where it was.
 //
 // The queue: a delivery is Coordinator.Turn with the change of the row in Opening;
-// ErrBusy leaves the row as it was. A TurnObserver hears when a thread is free
+// ErrBusy leaves the row as it was. A TurnObserver learns when a thread is free
 // again, and Result.Err says by its kind whether the next try would fail as well.
 //
 // Titles: text turns ask by themselves; whoever ends a voice call, or a turn of

@@ -13,7 +13,7 @@ import (
 
 const (
 	// tellEvery is how often the text so far is sent to the thread's watchers.
-	tellEvery = 120 * time.Millisecond
+	publishEvery = 120 * time.Millisecond
 	// saveEvery is how often it is saved.
 	saveEvery = time.Second
 	// maxAnswer limits the text of a turn, in bytes, maxReasoning the model's reasoning, and
@@ -43,11 +43,11 @@ type draft struct {
 	inStep    bool
 	failing   bool // the text being added says why the turn failed
 
-	saveAt time.Time // zero: nothing to save
-	tellAt time.Time // zero: nothing to send
-	told   time.Time
+	saveAt      time.Time // zero: nothing to save
+	publishAt   time.Time // zero: nothing to send
+	publishedAt time.Time
 	// toldBytes is how much of the text was sent.
-	toldBytes int
+	publishedBytes int
 	// shape counts all changes except additions to the last part.
 	shape int
 	saved savedDraft
@@ -176,7 +176,7 @@ func (d *draft) endBlock() {
 		end = EventReasoningEnd
 		d.msg.Parts[len(d.msg.Parts)-1] = reasoningPart(d.text.String())
 	} else {
-		d.tellText()
+		d.publishText()
 	}
 	d.emit(Event{Type: end, TextID: d.blockID})
 	d.blockID = ""
@@ -228,24 +228,24 @@ func (d *draft) changed() {
 	if d.saveAt.IsZero() {
 		d.saveAt = time.Now().Add(saveEvery)
 	}
-	if d.tellAt.IsZero() {
-		d.tellAt = d.told.Add(tellEvery)
+	if d.publishAt.IsZero() {
+		d.publishAt = d.publishedAt.Add(publishEvery)
 	}
 }
 
-// tell sends watchers what is due: the text that was added.
-func (d *draft) tell(now time.Time) {
-	if !d.tellAt.IsZero() && !now.Before(d.tellAt) {
-		d.tellAt, d.told = time.Time{}, now
-		d.tellText()
+// publishDue sends the added text to the watchers if it is time to.
+func (d *draft) publishDue(now time.Time) {
+	if !d.publishAt.IsZero() && !now.Before(d.publishAt) {
+		d.publishAt, d.publishedAt = time.Time{}, now
+		d.publishText()
 	}
 }
 
-// tellText tells what was added to the last part. Whoever follows the turn in another
-// process needs to know of which part it is.
-func (d *draft) tellText() {
-	if text, start := d.msg.Text(), d.toldBytes; len(text) > start {
-		d.toldBytes = len(text)
+// publishText sends what was added to the last part. Followers in other processes need to know
+// which part that is.
+func (d *draft) publishText() {
+	if text, start := d.msg.Text(), d.publishedBytes; len(text) > start {
+		d.publishedBytes = len(text)
 		d.publish(persistence.EventMessageDelta, persistence.Delta{ID: d.msg.ID, Start: &start, Part: new(len(d.msg.Parts) - 1), Text: text[start:]})
 	}
 }

@@ -11,11 +11,10 @@ import (
 	"voicebridge/persistence"
 )
 
-// lookAgain is how often words whose place is not known are looked for in the table.
+// lookAgain is how often the message is read again when added text does not fit what is known.
 const lookAgain = 200 * time.Millisecond
 
-// Follow finds the turn that runs on a thread in another process, so that it can be
-// followed here. ErrIdle says that none runs.
+// Follow finds the turn that runs on a thread in another process. ErrIdle means that none runs.
 func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followed, error) {
 	turn, err := c.cfg.Store.RunningTurn(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) {
@@ -34,8 +33,8 @@ func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followe
 	return &Followed{store: c.cfg.Store, key: key, id: turn.ID, message: m.ID}, nil
 }
 
-// Followed is a turn of another process, as the database and the notes to the thread's
-// watchers show it.
+// Followed is a turn of another process, as seen in the database and in what the thread's watchers
+// receive.
 type Followed struct {
 	store   *persistence.Store
 	key     persistence.Key
@@ -46,9 +45,9 @@ type Followed struct {
 // ID is the turn's id.
 func (f *Followed) ID() string { return f.id }
 
-// Events yields what happens in the turn, like [Turn.Events], but always from its
-// beginning: words that came one by one there may come together here, so the events
-// have other numbers. The error is that of ctx, or the store's.
+// Events yields the events of the turn, like [Turn.Events], but always from the beginning: deltas
+// may be merged here, so the events have other numbers than in their own process. The error is
+// that of ctx, or the store's.
 func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		next, left := 0, false
@@ -63,7 +62,7 @@ func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 	}
 }
 
-// follow tells the mirror of the message until it is finished, or the reader has left.
+// follow passes the message to the mirror until it is finished, or the reader has left.
 func (f *Followed) follow(ctx context.Context, to *mirror, left *bool) error {
 	watch := f.store.Watch(f.key)
 	defer watch.Close()
@@ -93,7 +92,7 @@ func (f *Followed) follow(ctx context.Context, to *mirror, left *bool) error {
 				to.take(m)
 			}
 		case e.Type != persistence.EventMessageDelta:
-			to.hear(e)
+			to.takeCallEvent(e)
 		}
 		if to.ended || *left {
 			return nil
@@ -102,7 +101,7 @@ func (f *Followed) follow(ctx context.Context, to *mirror, left *bool) error {
 	return nil
 }
 
-// changed takes a message of the thread that was saved.
+// changed takes a saved message of the thread.
 func (f *Followed) changed(e persistence.Event, to *mirror) {
 	var data struct {
 		Message persistence.Message `json:"message"`

@@ -52,8 +52,8 @@ func startPair(t *testing.T, cfg chat.Config) *pair {
 	return &pair{b, other}
 }
 
-// told collects what the other process reports about the running turn.
-func (p *pair) told() func() string {
+// follower collects what the other process reports about the running turn.
+func (p *pair) follower() func() string {
 	p.t.Helper()
 	f, err := p.there.Follow(p.within(), p.key)
 	if err != nil {
@@ -130,9 +130,9 @@ func (g gate) pass(ctx context.Context) {
 	}
 }
 
-// TestFollowElsewhere follows turns from another process, from the beginning or the middle
+// TestFollowInAnotherProcess follows turns from another process, from the beginning or the middle
 // of the turn, and compares what it reports with what the turn's own process does.
-func TestFollowElsewhere(t *testing.T) {
+func TestFollowInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	lines := []string{"One.\n\n", "Two\n", "three.", "\n", "Four."}
 	for name, c := range map[string]struct {
@@ -179,9 +179,9 @@ func TestFollowElsewhere(t *testing.T) {
 				t.Errorf("Follow() of nothing = %v", err)
 			}
 			turn := p.turn(chat.TurnRequest{Text: "Go"})
-			early := p.told()
+			early := p.follower()
 			<-g.reached
-			middle := p.told()
+			middle := p.follower()
 			if c.interrupted {
 				if err := p.there.Interrupt(t.Context(), p.key); err != nil {
 					t.Errorf("Interrupt() = %v", err)
@@ -203,10 +203,10 @@ func TestFollowElsewhere(t *testing.T) {
 }
 
 // check compares what another process reports of a turn with what its own process reports.
-func (p *pair) check(turn *chat.Turn, told ...func() string) {
+func (p *pair) check(turn *chat.Turn, texts ...func() string) {
 	p.t.Helper()
 	want := ordered(course(p.bench.follow(turn, 0)))
-	for _, got := range told {
+	for _, got := range texts {
 		checkText(p.t, "what another process tells", ordered(got()), want)
 	}
 }
@@ -238,9 +238,9 @@ func TestFollowApproval(t *testing.T) {
 			risky, _ := counted("risky")
 			p := startPair(t, asks(t, deltas(calls("a", "risky", `{"n":1}`), says("Done.")), risky))
 			turn := p.turn(chat.TurnRequest{Text: "Go"})
-			early := p.told()
+			early := p.follower()
 			q := p.question(turn)
-			middle := p.told()
+			middle := p.follower()
 			if err := p.there.Decide(t.Context(), p.key, chat.Decision{ToolCallID: "a", Nonce: q.Nonce, Approved: approved, By: "anna"}); err != nil {
 				t.Errorf("Decide() = %v", err)
 			}
@@ -254,7 +254,7 @@ func TestFollowApproval(t *testing.T) {
 // as they come.
 func TestFollowProgress(t *testing.T) {
 	t.Parallel()
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	slow := tool{"slow", func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 		again := time.NewTicker(20 * time.Millisecond)
 		defer again.Stop()
@@ -262,7 +262,7 @@ func TestFollowProgress(t *testing.T) {
 			select {
 			case <-again.C: // only readers that are already listening get progress
 				continue
-			case <-heard:
+			case <-received:
 				yield(result(toolkit.Result{Output: json.RawMessage(`1`)}), nil)
 			case <-ctx.Done():
 			}
@@ -302,7 +302,7 @@ func TestFollowProgress(t *testing.T) {
 		switch {
 		case e.Type == chat.EventToolProgress && progress == nil:
 			progress = e.Call
-			close(heard)
+			close(received)
 		case e.Type == chat.EventTextDelta && !opened:
 			opened = true
 			close(more) // nothing more is said until the first word has arrived
@@ -325,7 +325,7 @@ func TestFollowTheDead(t *testing.T) {
 	p := startPair(t, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	turn := p.turn(chat.TurnRequest{Text: "Go"})
 	<-g.reached
-	told := p.told()
+	text := p.follower()
 	m, err := p.store.Message(t.Context(), p.key, turn.MessageID())
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +334,7 @@ func TestFollowTheDead(t *testing.T) {
 	if _, err := p.store.UpdateMessage(t.Context(), p.key, m); err != nil {
 		t.Fatal(err)
 	}
-	if got := told(); !strings.Contains(got, fmt.Sprintf("finish  %s %s ", turn.ID(), turn.MessageID())) || !strings.Contains(got, "interrupted interrupted <nil>") {
+	if got := text(); !strings.Contains(got, fmt.Sprintf("finish  %s %s ", turn.ID(), turn.MessageID())) || !strings.Contains(got, "interrupted interrupted <nil>") {
 		t.Errorf("another process reports\n%s", got)
 	}
 	turn.Interrupt()

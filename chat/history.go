@@ -44,7 +44,7 @@ func (h HistoryConfig) withDefaults() HistoryConfig {
 	return h
 }
 
-// Messages turns what was said in a thread since its last reset, oldest first, into the messages of
+// Messages turns the messages of a thread since its last reset, oldest first, into the messages of
 // a request to that provider.
 //
 // A call and its result stay together: a call without a result gets one that says so. Interrupted

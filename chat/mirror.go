@@ -10,15 +10,15 @@ import (
 	"voicebridge/toolkit"
 )
 
-// mirror makes the events of a turn of its message, as that grows in the database and
-// as the thread's watchers hear of it. It is for a turn of another process.
+// mirror derives the events of another process's turn from its message, as it grows in the
+// database and in what the thread's watchers receive.
 type mirror struct {
 	turn    string // its id
 	message string // the id of the assistant's
-	tell    func(Event)
+	send    func(Event)
 
-	parts     []persistence.Part // that were told, as far as they were
-	told      int                // bytes of Message.Text that were told
+	parts     []persistence.Part // as far as they were sent
+	sentBytes int                // bytes of Message.Text that were sent
 	inStep    bool
 	blockID   string // of the last part while it may grow; empty for none
 	blocks    map[bool]int
@@ -29,20 +29,20 @@ type mirror struct {
 // question is what is known of the question about a call.
 type question struct {
 	nonce       string
-	told, ended bool
+	sent, ended bool
 }
 
-func newMirror(turn, message string, tell func(Event)) *mirror {
-	return &mirror{turn: turn, message: message, tell: tell, blocks: map[bool]int{}, questions: map[string]question{}}
+func newMirror(turn, message string, send func(Event)) *mirror {
+	return &mirror{turn: turn, message: message, send: send, blocks: map[bool]int{}, questions: map[string]question{}}
 }
 
 func (r *mirror) emit(e Event) {
 	e.MessageID = r.message
-	r.tell(e)
+	r.send(e)
 }
 
-// take tells what the message has that was not told. One that is older than what was
-// told adds nothing.
+// take sends what is new in the message. A message that is older than what was sent adds
+// nothing.
 func (r *mirror) take(m persistence.Message) {
 	for i, p := range m.Parts {
 		switch {
@@ -55,16 +55,16 @@ func (r *mirror) take(m persistence.Message) {
 		r.begin(p)
 	}
 	r.updateCalls(m.Parts)
-	r.told = max(r.told, len(m.Text()))
+	r.sentBytes = max(r.sentBytes, len(m.Text()))
 	if m.Metadata.Status != persistence.StatusInProgress {
 		r.finish(m)
 	}
 }
 
-// grow tells what was added to the last part. It reports false when that part is not
-// known here, or words before it are not.
+// grow sends what was added to the last part. It returns false if that part, or text before the
+// addition, is not known here.
 func (r *mirror) grow(d persistence.Delta) bool {
-	known := r.told - *d.Start
+	known := r.sentBytes - *d.Start
 	last := len(r.parts) - 1
 	switch {
 	case known >= len(d.Text):
@@ -72,12 +72,12 @@ func (r *mirror) grow(d persistence.Delta) bool {
 	case known < 0 || d.Part == nil || *d.Part != last || r.parts[last].Type != "text" || r.blockID == "":
 		return false
 	}
-	r.told = *d.Start + len(d.Text)
+	r.sentBytes = *d.Start + len(d.Text)
 	r.add(d.Text[known:], EventTextDelta)
 	return true
 }
 
-// add adds words to the last part.
+// add adds text to the last part.
 func (r *mirror) add(text string, kind EventType) {
 	if text != "" {
 		r.parts[len(r.parts)-1].Text += text
@@ -85,15 +85,15 @@ func (r *mirror) add(text string, kind EventType) {
 	}
 }
 
-// begin tells a part that is new.
+// begin sends a new part.
 func (r *mirror) begin(p persistence.Part) {
 	r.endBlock()
-	told := p
-	told.Text = ""
+	sent := p
+	sent.Text = ""
 	if p.IsTool() {
-		told.State = persistence.ToolInputAvailable
+		sent.State = persistence.ToolInputAvailable
 	}
-	r.parts = append(r.parts, told)
+	r.parts = append(r.parts, sent)
 	switch {
 	case p.IsTool():
 		r.emit(Event{Type: EventToolInput, Call: callOf(p)})
@@ -119,7 +119,7 @@ func (r *mirror) beginBlock(reasoning bool, start EventType) {
 	r.emit(Event{Type: start, TextID: r.blockID})
 }
 
-// change tells what was added to a part that was told.
+// change sends what was added to a part that was sent.
 func (r *mirror) change(i int, p persistence.Part) {
 	if i < len(r.parts)-1 || r.blockID == "" {
 		return
@@ -128,16 +128,17 @@ func (r *mirror) change(i int, p persistence.Part) {
 	if p.Type == "reasoning" {
 		text, kind = reasoningOf(p), EventReasoningDelta
 	}
-	if told := r.parts[i].Text; len(text) > len(told) {
-		r.add(text[len(told):], kind)
+	if sent := r.parts[i].Text; len(text) > len(sent) {
+		r.add(text[len(sent):], kind)
 	}
 }
 
-// updateCalls emits what has changed about calls that were emitted before. Those of a step run side by side.
+// updateCalls emits what has changed in calls that were emitted before. The calls of a step run
+// in parallel.
 func (r *mirror) updateCalls(parts []persistence.Part) {
 	for i, p := range parts {
-		if told := &r.parts[i]; p.IsTool() && told.State == persistence.ToolInputAvailable {
-			told.State = p.State
+		if sent := &r.parts[i]; p.IsTool() && sent.State == persistence.ToolInputAvailable {
+			sent.State = p.State
 			r.updateCall(p)
 		}
 	}
@@ -149,8 +150,8 @@ func (r *mirror) updateCall(p persistence.Part) {
 	if decided {
 		r.ask(p.ToolCallID, d.ID)
 	}
-	if q, asked := r.questions[p.ToolCallID]; asked && !q.told {
-		q.told = true
+	if q, asked := r.questions[p.ToolCallID]; asked && !q.sent {
+		q.sent = true
 		r.questions[p.ToolCallID] = q
 		e := callOf(p)
 		e.Nonce = q.nonce
@@ -173,10 +174,10 @@ func (r *mirror) ask(callID, nonce string) {
 	}
 }
 
-// decide tells what came of a question that was told.
+// decide sends the decision on a question that was sent.
 func (r *mirror) decide(p persistence.Part, d toolkit.Decision) {
 	q := r.questions[p.ToolCallID]
-	if !q.told || q.ended {
+	if !q.sent || q.ended {
 		return
 	}
 	q.ended = true
@@ -186,7 +187,7 @@ func (r *mirror) decide(p persistence.Part, d toolkit.Decision) {
 	r.emit(Event{Type: EventToolDecided, Call: e})
 }
 
-// toolData is the data of the events about a call that the thread's watchers hear.
+// toolData is the data of the events about a call that the thread's watchers receive.
 type toolData struct {
 	ToolCallID string          `json:"tool_call_id"`
 	Nonce      string          `json:"nonce"`
@@ -197,8 +198,8 @@ type toolData struct {
 	Data       json.RawMessage `json:"data"`
 }
 
-// hear takes an event about a call, which may be one of another message.
-func (r *mirror) hear(e persistence.Event) {
+// takeCallEvent takes an event about a call, which may belong to another message.
+func (r *mirror) takeCallEvent(e persistence.Event) {
 	var d toolData
 	if json.Unmarshal(e.Data, &d) != nil {
 		return
@@ -242,7 +243,7 @@ func (r *mirror) endStep() {
 	}
 }
 
-// finish tells the end.
+// finish sends the end.
 func (r *mirror) finish(m persistence.Message) {
 	r.endBlock()
 	r.endStep()
@@ -250,8 +251,8 @@ func (r *mirror) finish(m persistence.Message) {
 	r.emit(Event{Type: EventFinish, Result: resultOf(r.turn, m)})
 }
 
-// resultOf is what came of a turn, by its message. A turn whose process ended has not
-// said why.
+// resultOf returns the result of a turn, read from its message. If the turn's process ended, the
+// message does not say why.
 func resultOf(turn string, m persistence.Message) *Result {
 	meta := m.Metadata
 	result := &Result{TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Message: m}
@@ -260,7 +261,7 @@ func resultOf(turn string, m persistence.Message) *Result {
 		return raw != nil && json.Unmarshal(raw, into) == nil
 	}
 	read(extraProvider, &result.Provider)
-	switch said := read(extraFinish, &result.Finish); {
+	switch given := read(extraFinish, &result.Finish); {
 	case meta.Status == persistence.StatusInterrupted:
 		result.Finish = FinishInterrupted
 	case meta.Status == persistence.StatusFailed:
@@ -273,18 +274,18 @@ func resultOf(turn string, m persistence.Message) *Result {
 		result.Err = &llm.Error{
 			Kind: cmp.Or(failure.Kind, llm.KindUnavailable), Provider: result.Provider, Message: cmp.Or(failure.Message, "The answer broke off."),
 		}
-	case !said:
+	case !given:
 		result.Finish = FinishStop
 	}
 	return result
 }
 
-// callOf is a call as events tell it, of its part.
+// callOf returns the call of a part, as it appears in events.
 func callOf(p persistence.Part) *EventCall {
 	return &EventCall{ID: p.ToolCallID, Name: p.ToolName, Dynamic: p.Type == "dynamic-tool", Input: p.Input}
 }
 
-// reasoningOf is the text of a part of what the model thinks.
+// reasoningOf returns the text of a part with reasoning.
 func reasoningOf(p persistence.Part) string {
 	var part struct {
 		Text string `json:"text"`

@@ -54,17 +54,17 @@ func TestSlowDatabase(t *testing.T) {
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		release := hold(t, b)
 		begun := time.Now()
-		told := 0
+		published := 0
 		for e, err := range turn.Events(t.Context(), 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if e.Type == chat.EventTextDelta {
-				told++
+				published++
 			}
-			if told == words-50 && release != nil {
+			if published == words-50 && release != nil {
 				if took := time.Since(begun); took > (words-40)*pace {
-					t.Errorf("%d words took %v", told, took)
+					t.Errorf("%d words took %v", published, took)
 				}
 				release()
 				release = nil
@@ -85,18 +85,18 @@ func TestSlowDatabase(t *testing.T) {
 // client gets the answer, and it is saved once the database is back.
 func TestOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		said, end := make(chan struct{}), make(chan struct{})
+		answered, end := make(chan struct{}), make(chan struct{})
 		provider := &fake{name: "fake", answer: func(_ context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
 			if n == 0 {
 				yield(llm.Delta{Text: "Forty-two."}, nil)
-				close(said)
+				close(answered)
 				<-end
 			}
 			yield(llm.Delta{Text: "!", Stop: llm.StopEnd}, nil)
 		}}
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
-		<-said
+		<-answered
 		release := hold(t, b)
 		begun := time.Now()
 		close(end)

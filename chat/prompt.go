@@ -23,7 +23,7 @@ type prompt struct {
 	log      *slog.Logger
 }
 
-// build reads what was said, and puts what the request asks at the end.
+// build reads the thread, and puts what the request asks at the end.
 func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]llm.Message, error) {
 	thread, err := p.store.Replay(ctx, req.Key, maxReplay)
 	if err != nil {

@@ -68,8 +68,9 @@ func (k *keeper) write(w write) { k.pending = append(k.pending, w) }
 // look checks for the user's decisions now.
 func (k *keeper) look() { k.keptAt = time.Time{} }
 
-// waitFor calls wait until it returns true. If the turn has something to do in the meantime, wait
-// is told and returns false; whatever is due is then sent and saved. The error is errLost.
+// waitFor calls wait until it returns true. If the turn has something to do in the meantime, wake
+// is signalled and wait returns false; whatever is due is then sent and saved. The error is
+// errLost.
 func (k *keeper) waitFor(wait func(wake <-chan struct{}) bool) error {
 	for {
 		timer := time.AfterFunc(time.Until(k.next()), k.awake)
@@ -113,7 +114,7 @@ func (k *keeper) next() time.Time {
 	} else if due := k.saveDue(); !due.IsZero() && due.Before(at) {
 		at = due
 	}
-	if t := k.draft.tellAt; !t.IsZero() && t.Before(at) {
+	if t := k.draft.publishAt; !t.IsZero() && t.Before(at) {
 		at = t
 	}
 	return at
@@ -150,7 +151,7 @@ func (k *keeper) tick() error {
 		return nil //nolint:nilerr // the end saves everything
 	}
 	now := time.Now()
-	k.draft.tell(now)
+	k.draft.publishDue(now)
 	due := k.saveDue()
 	if k.job == nil && (!due.IsZero() && !now.Before(due) || !now.Before(k.keptAt.Add(keepEvery))) {
 		k.begin(now)

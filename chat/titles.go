@@ -124,19 +124,19 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 		w.cfg.Logger.Warn("no title", "thread_id", key.Thread, "error", err)
 		return
 	}
-	said := exchange(messages)
+	start := exchange(messages)
 	if thread.TitleBy == persistence.TitleByNobody {
-		for _, m := range said {
+		for _, m := range start {
 			if title := localTitle(m.Text()); m.Role == persistence.RoleUser && title != "" {
 				w.suggest(ctx, key, title, persistence.TitleByWords)
 				break
 			}
 		}
 	}
-	if !answeredOnce(said) {
+	if !answeredOnce(start) {
 		return
 	}
-	title, err := w.think(ctx, key, said)
+	title, err := w.think(ctx, key, start)
 	if err != nil {
 		w.cfg.Logger.Warn("no title", "thread_id", key.Thread, "error", err)
 		w.failed(ctx, key)
@@ -158,25 +158,25 @@ func (w *titles) failed(ctx context.Context, key persistence.Key) {
 	w.tries[key]++
 }
 
-// exchange returns the beginning of what was said.
+// exchange returns the first messages that have text.
 func exchange(messages []persistence.Message) []persistence.Message {
-	var said []persistence.Message
+	var start []persistence.Message
 	for _, m := range messages {
 		if m.Role == persistence.RoleSystem || m.Metadata.Status == persistence.StatusInProgress ||
 			strings.TrimSpace(m.Text()) == "" || m.IsNotice() {
 			continue
 		}
-		if said = append(said, m); len(said) == titleReads {
+		if start = append(start, m); len(start) == titleReads {
 			break
 		}
 	}
-	return said
+	return start
 }
 
 // answeredOnce reports whether there was a real exchange: a user's text and an answer.
-func answeredOnce(said []persistence.Message) bool {
+func answeredOnce(start []persistence.Message) bool {
 	asked := false
-	for _, m := range said {
+	for _, m := range start {
 		if m.Role == persistence.RoleUser && localTitle(m.Text()) != "" {
 			asked = true
 		}
@@ -188,9 +188,9 @@ func answeredOnce(said []persistence.Message) bool {
 }
 
 // think asks the model for a title.
-func (w *titles) think(ctx context.Context, key persistence.Key, said []persistence.Message) (string, error) {
+func (w *titles) think(ctx context.Context, key persistence.Key, start []persistence.Message) (string, error) {
 	var b strings.Builder
-	for _, m := range said {
+	for _, m := range start {
 		fmt.Fprintf(&b, "%s: %s\n", m.Role, cutRunes(strings.Join(strings.Fields(m.Text()), " "), titleReadRunes))
 	}
 	return w.cfg.title(ctx, key, TitleInstructions, b.String())

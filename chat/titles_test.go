@@ -63,14 +63,14 @@ func TestTitles(t *testing.T) {
 			yield(llm.Delta{Text: "The Bodensee.", Stop: llm.StopEnd}, nil)
 		}}
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
-		var told []string
+		var published []string
 		ctx, cancel := context.WithCancel(t.Context())
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
 			for e, err := range store.Watch(b.key).Events(ctx, -1) {
 				if err == nil && e.Type == "thread_titled" {
-					told = append(told, string(e.Data))
+					published = append(published, string(e.Data))
 				}
 			}
 		}()
@@ -94,7 +94,7 @@ func TestTitles(t *testing.T) {
 		}
 		cancel()
 		<-watched
-		checkText(t, "what was told", strings.Join(told, " "), `{"title":"What is the largest lake in…"} {"title":"Lakes of Austria"}`)
+		checkText(t, "what was told", strings.Join(published, " "), `{"title":"What is the largest lake in…"} {"title":"Lakes of Austria"}`)
 		b.stop()
 	})
 }

@@ -99,7 +99,7 @@ func (t *Turn) Deliver(r ToolResult) error { return t.client.deliver(r) }
 // Waiting lists the calls that are waiting for the client now, oldest first.
 func (t *Turn) Waiting() []EventCall { return t.client.waiting() }
 
-// tellAsked tells those who follow the turn that the client must run a tool.
-func (t *Turn) tellAsked(call *EventCall) {
+// requestTool reports to the turn's followers that the client must run a tool.
+func (t *Turn) requestTool(call *EventCall) {
 	t.events.add(Event{Type: EventToolAsked, MessageID: t.message, Call: call})
 }

@@ -40,22 +40,22 @@ func Example_tools() {
 		Tools:    []llm.Tool{{Name: "weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
 	}
 	for {
-		said := llm.Message{Role: llm.RoleAssistant}
+		answer := llm.Message{Role: llm.RoleAssistant}
 		for delta, err := range model.Stream(context.Background(), request) {
 			if err != nil {
 				panic(err)
 			}
-			said.Content += delta.Text
+			answer.Content += delta.Text
 			if delta.ToolCall != nil {
-				said.ToolCalls = append(said.ToolCalls, *delta.ToolCall)
+				answer.ToolCalls = append(answer.ToolCalls, *delta.ToolCall)
 			}
 		}
-		if len(said.ToolCalls) == 0 {
-			fmt.Println(said.Content)
+		if len(answer.ToolCalls) == 0 {
+			fmt.Println(answer.Content)
 			return
 		}
-		request.Messages = append(request.Messages, said)
-		for _, call := range said.ToolCalls {
+		request.Messages = append(request.Messages, answer)
+		for _, call := range answer.ToolCalls {
 			fmt.Println(call.Name, call.Arguments)
 			request.Messages = append(request.Messages, llm.Message{
 				Role: llm.RoleTool, ToolCallID: call.ID, ToolName: call.Name, Content: `{"celsius":-3}`,

@@ -61,7 +61,7 @@ func (v *Invocation) NeedsApproval(list Names) bool {
 	return v.known && (v.Entry.Asks || list.HasCall(v))
 }
 
-// Ask asks the user to approve the call, with a fresh random nonce.
+// Ask asks the user to approve the call, with a new random nonce.
 func (v *Invocation) Ask(nonce string, now time.Time) {
 	v.approval = &Approval{Nonce: nonce, AskedAt: now, ExpiresAt: now.Add(ApprovalTimeout)}
 }

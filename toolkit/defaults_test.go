@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// heard is a tool that answers with its arguments.
-type heard struct{ schema string }
+// recorder is a tool that answers with its arguments.
+type recorder struct{ schema string }
 
-func (h heard) Definition() Definition {
+func (h recorder) Definition() Definition {
 	return Definition{Name: "heard", Parameters: json.RawMessage(h.schema)}
 }
 
-func (heard) Call(_ context.Context, call Call) iter.Seq2[Chunk, error] {
+func (recorder) Call(_ context.Context, call Call) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		yield(Chunk{Result: &Result{Output: json.RawMessage(call.Arguments)}}, nil)
 	}
@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := NewRegistry()
-			if err := r.Add(Entry{Tool: heard{c.schema}, Executor: ExecutorMCP}); err != nil {
+			if err := r.Add(Entry{Tool: recorder{c.schema}, Executor: ExecutorMCP}); err != nil {
 				t.Fatal(err)
 			}
 			got := Drain(NewRouter(r, RouterConfig{}).Call(t.Context(), Call{Name: "heard", Arguments: c.arguments}), nil)

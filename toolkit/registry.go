@@ -44,18 +44,18 @@ func (r *Registry) Add(e Entry) error { return r.Replace(nil, []Entry{e}) }
 // Replace removes the named tools and adds the given ones in one step: completely or, if an entry
 // is rejected as by Add, not at all. Unknown names are ignored.
 func (r *Registry) Replace(remove []string, add []Entry) error {
-	fresh := make([]*registered, 0, len(add))
+	checked := make([]*registered, 0, len(add))
 	for _, e := range add {
 		t, err := register(e)
 		if err != nil {
 			return err
 		}
-		fresh = append(fresh, t)
+		checked = append(checked, t)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	added := make(map[string]*registered, len(fresh))
-	for _, t := range fresh {
+	added := make(map[string]*registered, len(checked))
+	for _, t := range checked {
 		name := t.def.Name
 		taken := added[name]
 		if old := r.tools[name]; taken == nil && old != nil && !slices.Contains(remove, name) {

@@ -132,7 +132,7 @@ func TestHostileMessagesOnTheSocket(t *testing.T) {
 	conn := open(t, url+key.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests")
 	turn := b.begin(t, key)
 	q := nextQuestion(t, conn)
-	elsewhere := open(t, url+other.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests")
+	otherSocket := open(t, url+other.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests")
 	answer := fmt.Sprintf(`{"type":"bridge.tool.approve","tool_call_id":"c1","nonce":%q}`, q.Nonce)
 	for _, c := range []struct {
 		name    string
@@ -159,7 +159,7 @@ func TestHostileMessagesOnTheSocket(t *testing.T) {
 		{"a wildcard", conn, websocket.MessageText, `{"type":"bridge.tool.approve","tool_call_id":"c1","nonce":"%' OR '1'='1"}`, "approval_not_pending"},
 		{"hostile ids", conn, websocket.MessageText, `{"type":"bridge.tool.deny","tool_call_id":"\u0000","nonce":"\ud800"}`, "approval_not_pending"},
 		{"an unknown call", conn, websocket.MessageText, fmt.Sprintf(`{"type":"bridge.tool.deny","tool_call_id":"c2","nonce":%q}`, q.Nonce), "approval_not_pending"},
-		{"another thread", elsewhere, websocket.MessageText, answer, "approval_not_pending"},
+		{"another thread", otherSocket, websocket.MessageText, answer, "approval_not_pending"},
 	} {
 		if err := c.conn.Write(within(t), c.kind, []byte(c.message)); err != nil {
 			t.Fatalf("%s: %v", c.name, err)

@@ -115,7 +115,7 @@ func TestJWTSecret(t *testing.T) {
 			r := b.do(t, "GET", "/api/config", "", as(c.token), from(fmt.Sprintf("10.0.0.%d:1", len(name))))
 			if !c.ok {
 				wantError(t, r, 401, "invalid_api_key")
-				if said := strings.Contains(r.body, "This token has expired."); said != (name == "expired") {
+				if mentioned := strings.Contains(r.body, "This token has expired."); mentioned != (name == "expired") {
 					t.Errorf("it is told %s", r.body)
 				}
 				return

@@ -309,7 +309,7 @@ func TestLocationBelowAPath(t *testing.T) {
 		tokens(c)
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
 	})
-	for name, c := range map[string]struct{ from, said, want string }{
+	for name, c := range map[string]struct{ from, lastEvent, want string }{
 		"a proxy here":        {"127.0.0.1:4000", "/voice", "/voice" + callsPath},
 		"a trusted one":       {"10.1.2.3:4000", "/apps/voice", "/apps/voice" + callsPath},
 		"a stranger":          {"192.0.2.1:4000", "/voice", callsPath},
@@ -317,7 +317,7 @@ func TestLocationBelowAPath(t *testing.T) {
 		"another server":      {"127.0.0.1:4000", "//evil.example", callsPath},
 		"a path that goes up": {"127.0.0.1:4000", "/../voice", callsPath},
 	} {
-		r := b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token-of-tests"), from(c.from), header("X-Forwarded-Prefix", c.said))
+		r := b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token-of-tests"), from(c.from), header("X-Forwarded-Prefix", c.lastEvent))
 		wantStatus(t, r, http.StatusCreated)
 		if got := r.Header.Get("Location"); !strings.HasPrefix(got, c.want+"/call-") {
 			t.Errorf("%s: Location is %q", name, got)

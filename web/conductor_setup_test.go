@@ -24,7 +24,7 @@ import (
 
 // The app's view of the envelopes.
 const (
-	toldPrefix   = "told-"
+	notePrefix   = "told-"
 	typePartial  = "assistant.speech.partial"
 	typeFinal    = "assistant.speech.final"
 	typeToolCall = "tool.call"
@@ -77,8 +77,8 @@ func (s *script) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delt
 	}
 }
 
-// heard returns the tool messages of the last request.
-func (s *script) heard() string {
+// received returns the tool messages of the last request.
+func (s *script) received() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lines []string
@@ -273,7 +273,7 @@ func (f frame) line() string {
 	case typeError:
 		return "error " + f.problem.Code
 	}
-	if strings.HasPrefix(f.call.CallID, toldPrefix) {
+	if strings.HasPrefix(f.call.CallID, notePrefix) {
 		var a struct {
 			State, Role, Text string
 			IsPartial         *bool
@@ -377,8 +377,8 @@ func (c *client) sync() {
 }
 
 // answeredLines returns the frames of a turn that is answered with one text.
-func answered(said, text string) string {
-	return fmt.Sprintf("state thinking\nappend user %q\npartial %q\n%s", said, text, ending(text))
+func answered(transcript, text string) string {
+	return fmt.Sprintf("state thinking\nappend user %q\npartial %q\n%s", transcript, text, ending(text))
 }
 
 func ending(text string) string {

@@ -28,9 +28,9 @@ func TestConductorTurns(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []scripted
 		// run is what the app does after it has said "hi".
-		run    func(c *client)
-		heard  string // by the model in its last request
-		status persistence.Status
+		run      func(c *client)
+		received string // by the model in its last request
+		status   persistence.Status
 	}{
 		"an answer": {answers: []scripted{words("Hello ", "there.")}, run: func(c *client) {
 			c.want(answered("hi", "Hello there."))
@@ -42,7 +42,7 @@ func TestConductorTurns(t *testing.T) {
 			c.want("state thinking\nappend user \"hi\"\npartial \"Wait.\"\ncall c1 look {\"at\":\"<b>\"}")
 			c.result("c1", map[string]int{"n": 1})
 			c.want(`partial "Wait.\nDone."` + "\n" + ending("Wait.\nDone."))
-		}, heard: `look c1: {"n":1}`},
+		}, received: `look c1: {"n":1}`},
 		"a failure": {answers: []scripted{failure("", llm.KindQuota)}, run: func(c *client) {
 			if f := c.want("state thinking\nappend user \"hi\"\nerror provider_quota"); f.problem.Message != "No money is left." {
 				c.t.Errorf("message %q", f.problem.Message)
@@ -82,8 +82,8 @@ func TestConductorTurns(t *testing.T) {
 			app.say("hi")
 			c.run(app)
 			app.sync()
-			if got := st.script.heard(); c.heard != "" && got != c.heard {
-				t.Errorf("the model heard %s, want %s", got, c.heard)
+			if got := st.script.received(); c.received != "" && got != c.received {
+				t.Errorf("the model heard %s, want %s", got, c.received)
 			}
 			if c.status == "" {
 				c.status = persistence.StatusCompleted
@@ -101,49 +101,49 @@ func TestConductorToolResults(t *testing.T) {
 	two := []scripted{toolCalls("", "c1", "look", "{}", "c2", "act", `{"x":1}`), words("Done.")}
 	one := []scripted{toolCalls("", "c1", "look", "{}"), words("Done.")}
 	for name, c := range map[string]struct {
-		answers []scripted
-		limit   time.Duration // time for a result
-		run     func(c *client)
-		heard   string
+		answers  []scripted
+		limit    time.Duration // time for a result
+		run      func(c *client)
+		received string
 	}{
 		"several at once, in any order": {answers: two, run: func(c *client) {
 			c.calls(opening, "call c1 look {}", `call c2 act {"x":1}`)
 			c.result("c2", "second")
 			c.result("c1", []int{1})
-		}, heard: "look c1: [1]\nact c2: second"},
+		}, received: "look c1: [1]\nact c2: second"},
 		"twice": {answers: two, run: func(c *client) {
 			c.calls(opening, "call c1 look {}", `call c2 act {"x":1}`)
 			c.result("c1", "first")
 			c.result("c1", "other")
 			c.want("error already_answered")
 			c.result("c2", true)
-		}, heard: "look c1: first\nact c2: true"},
+		}, received: "look c1: first\nact c2: true"},
 		"an error": {answers: one, run: func(c *client) {
 			c.want(opening + "call c1 look {}")
 			c.send(typeToolResult, map[string]any{"callId": "c1", "result": 1, "error": "the disk is full"})
-		}, heard: "look c1: Error: the disk is full"},
+		}, received: "look c1: Error: the disk is full"},
 		"an error that is an object": {answers: one, run: func(c *client) {
 			c.want(opening + "call c1 look {}")
 			c.send(typeToolResult, map[string]any{"callId": "c1", "error": map[string]int{"code": 7}})
-		}, heard: `look c1: Error: {"code":7}`},
+		}, received: `look c1: Error: {"code":7}`},
 		"neither result nor error": {answers: one, run: func(c *client) {
 			c.want(opening + "call c1 look {}")
 			c.send(typeToolResult, map[string]any{"callId": "c1", "error": nil})
-		}, heard: "look c1: null"},
+		}, received: "look c1: null"},
 		"too large": {answers: one, run: func(c *client) {
 			c.want(opening + "call c1 look {}")
 			c.result("c1", strings.Repeat("x", chat.MaxToolOutput))
 			c.want("error too_large")
-		}, heard: "look c1: Error: tool call \"c1\": too large: the output has 65538 bytes, the limit is 65536"},
+		}, received: "look c1: Error: tool call \"c1\": too large: the output has 65538 bytes, the limit is 65536"},
 		"unknown": {answers: one, run: func(c *client) {
 			c.want(opening + "call c1 look {}")
 			c.result("c9", 1)
 			c.want("error unknown_call")
 			c.result("c1", 1)
-		}, heard: "look c1: 1"},
+		}, received: "look c1: 1"},
 		"never": {answers: one, limit: time.Second, run: func(c *client) {
 			c.want(opening + "call c1 look {}")
-		}, heard: "look c1: Error: tool_result_timeout"},
+		}, received: "look c1: Error: tool_result_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,8 +152,8 @@ func TestConductorToolResults(t *testing.T) {
 			app.say("hi")
 			c.run(app)
 			app.want(`partial "Done."` + "\n" + ending("Done."))
-			if got := st.script.heard(); got != c.heard {
-				t.Errorf("the model heard %s, want %s", got, c.heard)
+			if got := st.script.received(); got != c.received {
+				t.Errorf("the model heard %s, want %s", got, c.received)
 			}
 			app.result("c1", "late")
 			// The app may have confirmed the end already; then the call is unknown.
@@ -258,7 +258,7 @@ func TestConductorComesBack(t *testing.T) {
 	third.want("state thinking\npartial \"Wait.\"") // the call has its answer
 	close(more)
 	third.want(`partial "Wait.\n More."` + "\n" + ending("Wait.\n More."))
-	if got := st.script.heard(); got != "look c1: found" {
+	if got := st.script.received(); got != "look c1: found" {
 		t.Errorf("the model heard %s", got)
 	}
 	if err := third.conn.Close(websocket.StatusNormalClosure, ""); err != nil {

@@ -43,7 +43,7 @@ func TestConductorGivesWayToACall(t *testing.T) {
 	close(more)
 	app.want("partial \"One. More.\"\n" + ending("One. More."))
 	for within(t).Err() == nil {
-		if _, untold := st.conductors.Session(st.key); untold == 0 {
+		if _, undelivered := st.conductors.Session(st.key); undelivered == 0 {
 			break
 		}
 		app.sync() // each round takes the time of a few messages

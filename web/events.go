@@ -118,7 +118,7 @@ func (h *threadSockets) watch(c echo.Context) error {
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = -1 // take rejects what is too large and goes on
 		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
-		return k.Run(ctx, func(ctx context.Context) error { return tell(k, watch.Events(ctx, after), hello) })
+		return k.Run(ctx, func(ctx context.Context) error { return sendEvents(k, watch.Events(ctx, after), hello) })
 	})
 }
 
@@ -134,9 +134,9 @@ func (h *threadSockets) liveCall(ctx context.Context, key persistence.Key) (*str
 	return &rec.ID, err
 }
 
-// tell writes the greeting and then the events as they come. While a client is slow, events wait in
+// sendEvents writes the greeting and then the events as they come. While a client is slow, events wait in
 // the store.
-func tell(k *socket.Socket, events iter.Seq2[persistence.Event, error], hello connectedData) error {
+func sendEvents(k *socket.Socket, events iter.Seq2[persistence.Event, error], hello connectedData) error {
 	data, err := json.Marshal(hello)
 	if err != nil {
 		return fmt.Errorf("encode greeting: %w", err)

@@ -132,8 +132,8 @@ func TestSocket(t *testing.T) {
 
 	for _, path := range []string{"/api/threads/", "/api/sessions/"} {
 		url := "ws://" + address + path + key.Thread + "/ws"
-		fresh, resumed, all := open(t, url), open(t, fmt.Sprintf("%s?after=%d", url, first.Revision)), open(t, url+"?after=0")
-		for _, conn := range []*websocket.Conn{fresh, resumed, all} {
+		later, resumed, all := open(t, url), open(t, fmt.Sprintf("%s?after=%d", url, first.Revision)), open(t, url+"?after=0")
+		for _, conn := range []*websocket.Conn{later, resumed, all} {
 			wantHello(t, conn, key.Thread, second.Revision)
 		}
 		wantMessage(t, next(t, all), "first", first.Revision)
@@ -141,11 +141,11 @@ func TestSocket(t *testing.T) {
 		wantMessage(t, next(t, resumed), "second", second.Revision)
 		// What comes next reaches all of them, and nothing in between is lost.
 		second = b.say(t, key, "third")
-		for _, conn := range []*websocket.Conn{fresh, resumed, all} {
+		for _, conn := range []*websocket.Conn{later, resumed, all} {
 			wantMessage(t, next(t, conn), "third", second.Revision)
 		}
 		// A client may send keep-alives; a flood of bytes is refused.
-		if err := fresh.Write(within(t), websocket.MessageText, []byte(`{"type":"ping"}`)); err != nil {
+		if err := later.Write(within(t), websocket.MessageText, []byte(`{"type":"ping"}`)); err != nil {
 			t.Fatal(err)
 		}
 		if err := all.Write(within(t), websocket.MessageText, make([]byte, 100*maxSocketRead)); err != nil {
@@ -153,7 +153,7 @@ func TestSocket(t *testing.T) {
 		}
 		wantRefusal(t, next(t, all), "too_large")
 		b.db.Publish(t.Context(), key, persistence.Event{Type: "call_started", Data: json.RawMessage(`{"call_id":"c"}`)})
-		for _, conn := range []*websocket.Conn{fresh, resumed, all} {
+		for _, conn := range []*websocket.Conn{later, resumed, all} {
 			if e := next(t, conn); e.Type != "call_started" || string(e.Data) != `{"call_id":"c"}` || e.Seq != 0 {
 				t.Errorf("event %+v", e)
 			}

@@ -64,12 +64,12 @@ func (l *liveCall) say(ctx context.Context, key persistence.Key, text string, im
 	m, err := l.calls.Say(ctx, key.Owner, key.Thread, text, imageIDs)
 	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {
 		if !ok {
-			return nil, errCallElsewhere
+			return nil, errCallChanging
 		}
 		return nil, nil //nolint:nilnil // it has just ended
 	}
 	if errors.Is(err, persistence.ErrNotFound) {
-		return nil, errCallElsewhere
+		return nil, errCallChanging
 	}
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ var errCallLive = &problem.Error{
 	Message: "The thread has a live call. Say it there, or hang up first.",
 }
 
-var errCallElsewhere = &problem.Error{
+var errCallChanging = &problem.Error{
 	Status: http.StatusConflict, Code: string(bridge.CodeCallActive), RetryAfter: problem.RetryFull,
 	Message: "The thread has a live call that is just starting or ending. Try again, or hang up first.",
 }

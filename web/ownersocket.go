@@ -35,11 +35,11 @@ func (h *ownerSockets) watch(c echo.Context) error {
 	defer watch.Close()
 	return h.door.upgrade(c, "connect again and read the threads", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = maxSocketRead
-		return k.Run(ctx, func(ctx context.Context) error { return tellOwner(k, owner, watch.Events(ctx)) })
+		return k.Run(ctx, func(ctx context.Context) error { return sendOwnerEvents(k, owner, watch.Events(ctx)) })
 	})
 }
 
-func tellOwner(k *socket.Socket, owner string, events func(func(persistence.Event, error) bool)) error {
+func sendOwnerEvents(k *socket.Socket, owner string, events func(func(persistence.Event, error) bool)) error {
 	hello, err := json.Marshal(map[string]string{"owner": owner})
 	if err != nil {
 		return fmt.Errorf("encode greeting: %w", err)

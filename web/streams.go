@@ -41,10 +41,9 @@ func (h *streams) routes(r router) {
 // explain puts a failure into words for the client of a stream.
 func explain(err error) string { return classify(err).Message }
 
-// resume follows the turn that runs on a thread, from its beginning or
-// from the event after a number. Without a number it is 204 when none runs; with
-// one the rest of a turn that has just ended is told. The turn of another process is
-// told from its beginning, whatever the number.
+// resume follows the turn that runs on a thread, from its beginning or from the event after a
+// number. Without a number the answer is 204 if no turn runs; with one, the rest of a turn that has
+// just ended is sent. The turn of another process is sent from its beginning in any case.
 func (h *streams) resume(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -67,7 +66,7 @@ func (h *streams) resume(c echo.Context) error {
 	case err != nil:
 		return orThread(err)
 	}
-	return h.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{unnumbered: true})
+	return h.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{unnumbered: true})
 }
 
 func hasEnded(t *chat.Turn) bool {
@@ -98,7 +97,7 @@ func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 // follow follows a turn until it ends or the client goes away, which does not affect the turn. An
 // error before the first event is an ordinary answer.
 func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error)) error {
-	return h.tell(c, key, after, func() (anyTurn, error) { return turn() }, streamForm{})
+	return h.stream(c, key, after, func() (anyTurn, error) { return turn() }, streamForm{})
 }
 
 // intoCall tells a client that wants a stream that its text went into a live
@@ -129,11 +128,11 @@ func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[
 	return func(yield func(chat.Event, error) bool) {
 		left := len(after)
 		for e, err := range events {
-			told := left > 0
+			sent := left > 0
 			if e.Type == chat.EventToolApproval && after[e.Call.ID] {
 				left--
 			}
-			if told && err == nil && e.Type != chat.EventStart && e.Type != chat.EventFinish && !answers(e, after) {
+			if sent && err == nil && e.Type != chat.EventStart && e.Type != chat.EventFinish && !answers(e, after) {
 				continue
 			}
 			if !yield(e, err) {
@@ -149,8 +148,8 @@ type anyTurn interface {
 	Events(ctx context.Context, from int) iter.Seq2[chat.Event, error]
 }
 
-// tell is follow for any turn, in a form chosen by the client.
-func (h *streams) tell(c echo.Context, key persistence.Key, after int64, turn func() (anyTurn, error), form streamForm) error {
+// stream is follow for any turn, in a form chosen by the client.
+func (h *streams) stream(c echo.Context, key persistence.Key, after int64, turn func() (anyTurn, error), form streamForm) error {
 	release, ok := h.limit.Take(key.Owner)
 	if !ok {
 		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.", problem.RetryFull)

@@ -110,7 +110,7 @@ func TestTextSession(t *testing.T) {
 	}
 	wantLines(t, decode[sessionReply](t, r).Session, want...)
 	wantLines(t, decode[sessionReply](t, b.do(t, "GET", path, "")).Session, want...)
-	if got := provider.heard(); got != "weather c1: {\"sky\":\"blue\",\"degrees\":30}\nweather c2: rain, \"cold\"" {
+	if got := provider.received(); got != "weather c1: {\"sky\":\"blue\",\"degrees\":30}\nweather c2: rain, \"cold\"" {
 		t.Errorf("the model heard %s", got)
 	}
 	// The same thread through the other API.
@@ -133,7 +133,7 @@ func TestOpenCallsAreClosedByTheNextMessage(t *testing.T) {
 	path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
 	wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"The weather?"}`), 200)
 	wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"Forget it."}`), 200)
-	if got := provider.heard(); !strings.Contains(got, "weather c1: ") {
+	if got := provider.received(); !strings.Contains(got, "weather c1: ") {
 		t.Errorf("the model heard %q", got)
 	}
 	wantError(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":"late"}]}`), 409, "already_answered")

@@ -65,7 +65,7 @@ type turnAnswer struct {
 	FinishReason chat.FinishReason    `json:"finish_reason"`
 }
 
-// post takes what a user types. In a live call it is said there; otherwise it begins a text turn.
+// post takes what a user types. It goes into the thread's live call, or else begins a text turn.
 func (h *turns) post(c echo.Context) error {
 	key, err := threadKey(c)
 	if err != nil {
@@ -94,7 +94,7 @@ func (h *turns) post(c echo.Context) error {
 	if err := h.checkImages(c.Request().Context(), key, body.ImageIDs); err != nil {
 		return err
 	}
-	if said, err := h.said(c, key, body.Content, body.ImageIDs, body.Instructions); said || err != nil {
+	if done, err := h.sayInCall(c, key, body.Content, body.ImageIDs, body.Instructions); done || err != nil {
 		return err
 	}
 	begin := func() (*chat.Turn, error) {
@@ -128,9 +128,9 @@ func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []stri
 	return nil
 }
 
-// said puts a text, with images of the thread, into the thread's live call and answers the
+// sayInCall puts a text, with images of the thread, into the thread's live call and answers the
 // request. It reports false when there is no such call.
-func (h *turns) said(c echo.Context, key persistence.Key, text string, imageIDs, instructions []string) (bool, error) {
+func (h *turns) sayInCall(c echo.Context, key persistence.Key, text string, imageIDs, instructions []string) (bool, error) {
 	answer, err := h.live.say(c.Request().Context(), key, text, imageIDs, instructions)
 	switch {
 	case err != nil || answer == nil:
@@ -162,7 +162,7 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 	}
 	text, images := last.userInput()
 	if ids, ok := last.imageIDs(key.Thread); ok && body.Trigger != triggerRegenerate {
-		if said, err := h.said(c, key, text, ids, instructions); said || err != nil {
+		if done, err := h.sayInCall(c, key, text, ids, instructions); done || err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 		turn, err = h.beginChat(c.Request().Context(), key, body, chat.TurnRequest{Key: key, Text: text, Images: images, Instructions: instructions})
 		return turn, orThread(err)
 	}
-	err = h.streams.tell(c, key, -1, begin, streamForm{inStates: inStates})
+	err = h.streams.stream(c, key, -1, begin, streamForm{inStates: inStates})
 	if turn != nil && c.Request().Context().Err() != nil {
 		turn.Interrupt()
 	}
@@ -222,7 +222,7 @@ func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.D
 	}
 	form := streamForm{inStates: true, after: answered}
 	if t := h.chat.Running(key); t != nil {
-		err := h.streams.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
+		err := h.streams.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
 		if c.Request().Context().Err() != nil {
 			t.Interrupt()
 		}
@@ -236,9 +236,9 @@ func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.D
 		return orThread(err)
 	}
 	form.unnumbered = true
-	err = h.streams.tell(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
+	err = h.streams.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
 	if ctx := c.Request().Context(); ctx.Err() != nil {
-		_ = h.chat.Interrupt(context.WithoutCancel(ctx), key) // nobody is there to be told
+		_ = h.chat.Interrupt(context.WithoutCancel(ctx), key) // nobody is there to receive an error
 	}
 	return err
 }

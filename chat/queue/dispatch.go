@@ -15,7 +15,7 @@ const maxScan = 500
 // their turns have ended. It must be called once.
 func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	q.began = time.Now()
-	q.fresh(ctx)
+	q.resumeAtStart(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { q.titles.run(ctx, turns) })
 	slots := make(chan struct{}, q.cfg.MaxParallel)
@@ -46,9 +46,9 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	return nil
 }
 
-// fresh resumes queues whose reason to pause may be gone after a restart, such as a wrong key. If
-// it is not, they pause again after one attempt.
-func (q *Queue) fresh(ctx context.Context) {
+// resumeAtStart resumes queues whose reason to pause, such as a wrong key, may be gone after a
+// restart. If it is not, they pause again after one attempt.
+func (q *Queue) resumeAtStart(ctx context.Context) {
 	for _, reason := range []string{string(llm.KindAuth), string(llm.KindQuota), string(llm.KindUnavailable), reasonInCall} {
 		keys, err := q.store.PausedQueues(ctx, reason)
 		if err != nil && ctx.Err() == nil {

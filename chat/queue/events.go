@@ -9,7 +9,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// announcer tells watchers of threads what happens to their queues.
+// announcer reports changes of queues to their threads' watchers.
 type announcer struct {
 	store    *persistence.Store
 	log      *slog.Logger
@@ -52,12 +52,12 @@ type (
 	}
 )
 
-// tellTimeout limits finding out what to send to watchers.
-const tellTimeout = 5 * time.Second
+// announceTimeout limits finding out what to send to watchers.
+const announceTimeout = 5 * time.Second
 
 // detached returns a context for what follows a saved change: it does not end with the request.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+	return context.WithTimeout(context.WithoutCancel(ctx), announceTimeout)
 }
 
 // updated reports a change of a message, with the queue's length; -1 if it is unknown.

@@ -105,12 +105,12 @@ func TestLateReport(t *testing.T) {
 	p := &provider{answer: func(context.Context, string) error {
 		return &llm.Error{Kind: llm.KindBadRequest, Message: "No."}
 	}}
-	hold, told := make(chan struct{}), make(chan struct{})
+	hold, announced := make(chan struct{}), make(chan struct{})
 	// Meanwhile the delay keeps the queue from sending again.
 	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p,
 		queue.Config{NoTitles: true, Delay: time.Hour}, observers{
 			before: []chat.TurnObserver{observer(func() { <-hold })},
-			after:  []chat.TurnObserver{observer(func() { close(told) })},
+			after:  []chat.TurnObserver{observer(func() { close(announced) })},
 		})
 	b.run()
 	w := b.watch(b.store)
@@ -121,7 +121,7 @@ func TestLateReport(t *testing.T) {
 	}
 	w.until("queue_resumed")
 	close(hold)
-	<-told
+	<-announced
 	if _, pause := b.list(); pause != nil {
 		t.Errorf("the queue is paused again: %+v", pause)
 	}

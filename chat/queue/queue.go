@@ -156,7 +156,7 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 		}
 	}
 	if err != nil {
-		q.log.Warn("queue not told of a turn", "thread_id", key.Thread, "error", err)
+		q.log.Warn("queue not updated after a turn", "thread_id", key.Thread, "error", err)
 	}
 }
 

@@ -220,10 +220,10 @@ func TestManyThreads(t *testing.T) {
 		}
 		slices.Reverse(keys)
 		// Nobody has kicked the queues: a new process finds them in the table.
-		fresh := prepare(t, b.store, p, queue.Config{NoTitles: true, MaxParallel: 1})
-		fresh.run()
+		restarted := prepare(t, b.store, p, queue.Config{NoTitles: true, MaxParallel: 1})
+		restarted.run()
 		for n, key := range keys {
-			fresh.waitFor(key, fmt.Sprintf("user completed: t%02d\nassistant completed: ok\n", threads-1-n))
+			restarted.waitFor(key, fmt.Sprintf("user completed: t%02d\nassistant completed: ok\n", threads-1-n))
 		}
 		if asked := p.seen(); len(asked) != threads || !slices.IsSortedFunc(asked, func(a, b string) int { return strings.Compare(b, a) }) {
 			t.Errorf("the threads were answered in the order %v", asked)

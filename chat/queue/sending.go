@@ -94,7 +94,7 @@ func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 	result, _ := turn.Wait(ctx) // ctx never ends
 	s.q.turns(s.job.key, false)
 	if s.back != nil {
-		s.tellBack(ctx, *s.back)
+		s.announceBack(ctx, *s.back)
 	}
 	if result.Status == persistence.StatusCompleted {
 		s.q.resume(ctx, s.job.key) // a user may have sent it while the queue was paused
@@ -286,12 +286,12 @@ func (s *sending) requeue(ctx context.Context, r persistence.Requeue) {
 		s.q.log.Warn("message not put back, its lease will end", "thread_id", s.job.key.Thread, "message_id", s.m.ID, "error", err)
 	}
 	if back {
-		s.tellBack(ctx, r)
+		s.announceBack(ctx, r)
 	}
 }
 
-// tellBack reports that the message is in its queue again.
-func (s *sending) tellBack(ctx context.Context, r persistence.Requeue) {
+// announceBack reports that the message is in its queue again.
+func (s *sending) announceBack(ctx context.Context, r persistence.Requeue) {
 	q, key := s.q, s.job.key
 	q.updated(ctx, key, actionAdded, s.m.ID)
 	if r.Pause != nil {

@@ -286,8 +286,8 @@ func (b *bench) watch(store *persistence.Store) *watcher {
 	return w
 }
 
-// told is an event of the queue in one line.
-func told(e persistence.Event) string {
+// summary is an event of the queue in one line.
+func summary(e persistence.Event) string {
 	var d struct {
 		Length int    `json:"queue_length"`
 		Action string `json:"action"`
@@ -315,8 +315,8 @@ func (w *watcher) until(last string) string {
 	for {
 		select {
 		case e := <-w.events:
-			lines = append(lines, told(e))
-			if told(e) == last {
+			lines = append(lines, summary(e))
+			if summary(e) == last {
 				return strings.Join(lines, "\n")
 			}
 		case <-w.b.within().Done():

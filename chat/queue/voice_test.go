@@ -20,7 +20,7 @@ type calls struct {
 	talking bool
 	ended   bool
 	fail    error
-	said    chan string
+	spoken  chan string
 }
 
 func (c *calls) Call(persistence.Key) (string, bool) {
@@ -50,14 +50,14 @@ func (c *calls) Deliver(ctx context.Context, key persistence.Key, m persistence.
 			return with(b)
 		})
 	}
-	c.said <- m.Text()
+	c.spoken <- m.Text()
 	return fail
 }
 
 // call puts a live call on the bench's thread.
 func (b *bench) call() *calls {
 	b.t.Helper()
-	c := &calls{store: b.store, said: make(chan string, 100)}
+	c := &calls{store: b.store, spoken: make(chan string, 100)}
 	b.voice = c
 	if err := b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}); err != nil {
 		b.t.Fatal(err)
@@ -80,7 +80,7 @@ func (b *bench) endCall(c *calls) {
 func wantSaid(t *testing.T, c *calls, want string) {
 	t.Helper()
 	select {
-	case got := <-c.said:
+	case got := <-c.spoken:
 		if got != want {
 			t.Errorf("%q was said, want %q", got, want)
 		}
@@ -118,8 +118,8 @@ func TestCall(t *testing.T) {
 		// The rest is answered in text.
 		b.endCall(c)
 		b.waitFor(b.key, "user completed: one\nuser completed: two\nuser completed: three\nassistant completed: ok\n")
-		if len(c.said) != 0 {
-			t.Errorf("%q was said after the call", <-c.said)
+		if len(c.spoken) != 0 {
+			t.Errorf("%q was said after the call", <-c.spoken)
 		}
 	})
 }

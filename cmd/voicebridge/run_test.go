@@ -279,9 +279,9 @@ func TestPageURL(t *testing.T) {
 
 func TestWaitForEndGivesUp(t *testing.T) {
 	t.Parallel()
-	told := false
-	if err := waitForEnd(make(chan error), func() { told = true }, time.Millisecond); err == nil || !told {
-		t.Errorf("err %v, told %v", err, told)
+	mentioned := false
+	if err := waitForEnd(make(chan error), func() { mentioned = true }, time.Millisecond); err == nil || !mentioned {
+		t.Errorf("err %v, told %v", err, mentioned)
 	}
 	finished := make(chan error, 1)
 	finished <- nil

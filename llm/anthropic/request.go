@@ -27,7 +27,7 @@ type body struct {
 	Stream      bool            `json:"stream"`
 }
 
-// message is one turn on the wire.
+// message is a group on the wire.
 type message struct {
 	Role    string  `json:"role"`
 	Content []block `json:"content"`
@@ -64,7 +64,7 @@ type cacheControl struct {
 
 // request writes a request.
 func (p *Provider) request(req llm.Request) body {
-	system, turns := wire.Turns(req)
+	system, groups := wire.Alternate(req)
 	out := body{Model: req.Model, MaxTokens: req.MaxTokens, Temperature: req.Temperature, TopP: req.TopP, Tools: tools(req.Tools), Stream: true}
 	if out.MaxTokens <= 0 {
 		out.MaxTokens = defaultMaxTokens
@@ -72,8 +72,8 @@ func (p *Provider) request(req llm.Request) body {
 	for _, words := range system {
 		out.System = append(out.System, text(words))
 	}
-	for _, turn := range turns {
-		out.Messages = append(out.Messages, content(turn))
+	for _, group := range groups {
+		out.Messages = append(out.Messages, content(group))
 	}
 	if last := &out.Messages[len(out.Messages)-1]; last.Role == roleAssistant {
 		trim(last)
@@ -92,13 +92,13 @@ func (p *Provider) request(req llm.Request) body {
 
 func text(words string) block { return block{Type: "text", Text: words} }
 
-// content writes one turn: the results of all calls, then images and texts, then calls.
-func content(turn wire.Turn) message {
+// content writes a group: the results of all calls, then images and texts, then calls.
+func content(group wire.Group) message {
 	out := message{Role: roleUser}
-	if turn.Model {
+	if group.Model {
 		out.Role = roleAssistant
 	}
-	for _, m := range turn.Messages {
+	for _, m := range group.Messages {
 		if m.Role == llm.RoleTool {
 			out.Content = append(out.Content, result(m))
 			continue

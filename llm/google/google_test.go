@@ -30,7 +30,7 @@ func signed(calls []llmtest.Call) []llmtest.Call {
 	return calls
 }
 
-// unsigned is a request with calls of another provider: in an earlier turn, in the current
+// unsigned is a request with calls of another provider: in an earlier exchange, in the current
 // one, and beside one of Google's.
 func unsigned(model string) llm.Request {
 	add := func(id string) llm.ToolCall { return llm.ToolCall{ID: id, Name: "add", Arguments: `{}`} }

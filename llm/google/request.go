@@ -64,7 +64,7 @@ type functionResponse struct {
 
 // request writes a request.
 func request(req llm.Request) body {
-	system, turns := wire.Turns(req)
+	system, groups := wire.Alternate(req)
 	out := body{Tools: tools(req.Tools), GenerationConfig: generationConfig{
 		MaxOutputTokens: max(0, req.MaxTokens), Temperature: req.Temperature, TopP: req.TopP,
 	}}
@@ -74,34 +74,34 @@ func request(req llm.Request) body {
 			out.SystemInstruction.Parts = append(out.SystemInstruction.Parts, part{Text: text})
 		}
 	}
-	now := 0 // where the current turn of the conversation begins
+	now := 0 // where the current exchange begins
 	names := map[string]string{}
-	for i, turn := range turns {
-		if !turn.Model && turn.Messages[len(turn.Messages)-1].Role == llm.RoleUser {
+	for i, group := range groups {
+		if !group.Model && group.Messages[len(group.Messages)-1].Role == llm.RoleUser {
 			now = i
 		}
-		for _, m := range turn.Messages {
+		for _, m := range group.Messages {
 			for _, c := range m.ToolCalls {
 				names[c.ID] = c.Name
 			}
 		}
 	}
 	third := third(req.Model)
-	for i, turn := range turns {
-		out.Contents = append(out.Contents, write(turn, names, third, third && i > now))
+	for i, group := range groups {
+		out.Contents = append(out.Contents, write(group, names, third, third && i > now))
 	}
 	return out
 }
 
-// write writes one turn. inside puts the images of a result into it; sign substitutes for a missing
+// write writes a group. inside puts the images of a result into it; sign substitutes for a missing
 // signature of a call.
-func write(turn wire.Turn, names map[string]string, inside, sign bool) content {
+func write(group wire.Group, names map[string]string, inside, sign bool) content {
 	out := content{Role: roleUser}
-	if turn.Model {
+	if group.Model {
 		out.Role = roleModel
 	}
 	var shown []part // images of results, after all of them
-	for n, m := range turn.Messages {
+	for n, m := range group.Messages {
 		if m.Role == llm.RoleTool {
 			part := result(m, names)
 			if inside { // https://ai.google.dev/gemini-api/docs/function-calling#multimodal
@@ -110,7 +110,7 @@ func write(turn wire.Turn, names map[string]string, inside, sign bool) content {
 				shown = append(shown, images(m)...)
 			}
 			out.Parts = append(out.Parts, part)
-			if n+1 == len(turn.Messages) || turn.Messages[n+1].Role != llm.RoleTool {
+			if n+1 == len(group.Messages) || group.Messages[n+1].Role != llm.RoleTool {
 				out.Parts, shown = append(out.Parts, shown...), nil
 			}
 			continue

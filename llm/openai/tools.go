@@ -72,8 +72,8 @@ func calls(asked []llm.ToolCall) []call {
 
 // pieces are calls that arrive in pieces.
 type pieces struct {
-	calls  []llm.ToolCall // in the order in which they began
-	places map[int]int    // from the API's index to the one in calls
+	calls   []llm.ToolCall // in the order in which they began
+	indexes map[int]int    // from the API's index to the one in calls
 }
 
 // add takes a piece. The API numbers calls by index and sends the id and the name with the first
@@ -81,19 +81,19 @@ type pieces struct {
 // id: so a piece begins a call if its index is new, or if it has a name and an id that differs from
 // the one at its index.
 func (s *pieces) add(d piece) {
-	if s.places == nil {
-		s.places = map[int]int{}
+	if s.indexes == nil {
+		s.indexes = map[int]int{}
 	}
-	place, known := s.places[d.Index]
-	if known && d.Function.Name != "" && d.ID != "" && s.calls[place].ID != "" && d.ID != s.calls[place].ID {
+	index, known := s.indexes[d.Index]
+	if known && d.Function.Name != "" && d.ID != "" && s.calls[index].ID != "" && d.ID != s.calls[index].ID {
 		known = false
 	}
 	if !known {
-		place = len(s.calls)
-		s.places[d.Index] = place
+		index = len(s.calls)
+		s.indexes[d.Index] = index
 		s.calls = append(s.calls, llm.ToolCall{})
 	}
-	call := &s.calls[place]
+	call := &s.calls[index]
 	if call.ID == "" {
 		call.ID = d.ID
 	}

@@ -164,19 +164,19 @@ func (p *Provider) answer(req llm.Request) reply {
 
 // afterTools says how the calls of the last step went.
 func afterTools(messages []llm.Message) reply {
-	said := map[bool]string{true: textToolFailed, false: textToolDone}
+	texts := map[bool]string{true: textToolFailed, false: textToolDone}
 	i := len(messages)
 	failed := false
 	for ; i > 0 && messages[i-1].Role == llm.RoleTool; i-- {
 		m := messages[i-1]
 		failed = failed || m.Failed
 		if strings.Contains(m.ToolName, "chart") {
-			said = map[bool]string{true: textChartFailed, false: textChartDone}
+			texts = map[bool]string{true: textChartFailed, false: textChartDone}
 		} else if m.ToolName == themeTool {
-			said[false] = textThemeDone
+			texts[false] = textThemeDone
 		}
 	}
-	return reply{text: said[failed]}
+	return reply{text: texts[failed]}
 }
 
 var contextNote = regexp.MustCompile(`(?s)^\[CONTEXT:.*?\]\s*`)

@@ -42,21 +42,21 @@ var sankeyChart = kind{
 }
 
 func checkSankey(in *sankeyInput) (figure, error) {
-	place := make(map[string]int, len(in.Nodes))
+	index := make(map[string]int, len(in.Nodes))
 	for i, n := range in.Nodes {
-		if first, ok := place[n.ID]; ok {
+		if first, ok := index[n.ID]; ok {
 			return figure{}, fmt.Errorf("nodes[%d].id %q is the same as nodes[%d].id", i, n.ID, first)
 		}
-		place[n.ID] = i
+		index[n.ID] = i
 	}
 	next := make([][]int, len(in.Nodes))
 	var flow span
 	for i, l := range in.Links {
-		source, known := place[l.Source]
+		source, known := index[l.Source]
 		if !known {
 			return figure{}, fmt.Errorf("links[%d].source %q is the id of no node", i, l.Source)
 		}
-		target, known := place[l.Target]
+		target, known := index[l.Target]
 		switch {
 		case !known:
 			return figure{}, fmt.Errorf("links[%d].target %q is the id of no node", i, l.Target)

@@ -127,17 +127,17 @@ type seriesSet struct {
 }
 
 // add takes the value of data[point].series[place].
-func (s *seriesSet) add(point, place int, name string, value float64) error {
+func (s *seriesSet) add(point, index int, name string, value float64) error {
 	i := slices.Index(s.names, name)
 	if i < 0 {
 		i = len(s.names)
 		if i == maxSeries {
-			return fmt.Errorf("data[%d].series[%d].seriesName: there are more than %d series", point, place, maxSeries)
+			return fmt.Errorf("data[%d].series[%d].seriesName: there are more than %d series", point, index, maxSeries)
 		}
 		s.names, s.totals, s.at = append(s.names, name), append(s.totals, 0), append(s.at, 0)
 	}
 	if s.at[i] == point+1 {
-		return fmt.Errorf("data[%d].series[%d].seriesName: the point has the series %q twice", point, place, name)
+		return fmt.Errorf("data[%d].series[%d].seriesName: the point has the series %q twice", point, index, name)
 	}
 	s.at[i] = point + 1
 	s.totals[i] += value

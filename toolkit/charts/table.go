@@ -37,23 +37,23 @@ var table = kind{
 }
 
 func checkTable(in *tableInput) (figure, error) {
-	place := map[string]int{}
+	index := map[string]int{}
 	headings := make([]string, len(in.Columns))
 	for i := range in.Columns {
 		c := &in.Columns[i]
 		c.Type = cmp.Or(c.Type, "string")
 		headings[i] = c.Label
-		if first, ok := place[c.Key]; ok {
+		if first, ok := index[c.Key]; ok {
 			return figure{}, fmt.Errorf("columns[%d].key %q is the same as columns[%d].key", i, c.Key, first)
 		}
-		place[c.Key] = i
+		index[c.Key] = i
 	}
 	if len(in.Data) == 0 || len(in.Columns) == 0 {
 		return figure{}, errors.New("columns and data must not be empty")
 	}
 	for i, row := range in.Data {
 		for _, key := range sortedKeys(row) {
-			if _, ok := place[key]; !ok {
+			if _, ok := index[key]; !ok {
 				return figure{}, fmt.Errorf("data[%d] has the key %q, which is the key of no column", i, key)
 			}
 			if c := row[key][0]; c == '{' || c == '[' {

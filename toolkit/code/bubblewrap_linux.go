@@ -36,15 +36,15 @@ func (s *Sandbox) bubblewrap() (string, error) {
 
 // explainBubblewrap says why a trivial program failed.
 func explainBubblewrap(o Outcome) string {
-	said, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(o.Stderr, o.Error)), "\n")
-	said = cut(said, maxErrorText)
+	message, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(o.Stderr, o.Error)), "\n")
+	message = cut(message, maxErrorText)
 	switch {
 	case strings.Contains(o.Stderr, "nknown option"):
-		return "bubblewrap is too old, version 0.8 or newer is needed (" + said + ")"
+		return "bubblewrap is too old, version 0.8 or newer is needed (" + message + ")"
 	case strings.HasPrefix(o.Stderr, "bwrap: "):
-		return "the host does not let bubblewrap make a sandbox; are unprivileged user namespaces switched off? (" + said + ")"
+		return "the host does not let bubblewrap make a sandbox; are unprivileged user namespaces switched off? (" + message + ")"
 	default:
-		return fmt.Sprintf("a test program did not work in the sandbox: %s (%s)", o.Exit, said)
+		return fmt.Sprintf("a test program did not work in the sandbox: %s (%s)", o.Exit, message)
 	}
 }
 

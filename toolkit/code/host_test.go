@@ -120,8 +120,8 @@ func TestKilledHost(t *testing.T) {
 			gone := readToEnd(pipe)
 			cmd := exec.Command(os.Args[0], hostOfPrograms, childProgram, pipe, tool)
 			cmd.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
-			said := &strings.Builder{}
-			cmd.Stderr = said
+			output := &strings.Builder{}
+			cmd.Stderr = output
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -136,7 +136,7 @@ func TestKilledHost(t *testing.T) {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 			if t.Failed() {
-				t.Fatalf("the host said %.2000s", said)
+				t.Fatalf("the host said %.2000s", output)
 			}
 			select {
 			case err := <-gone:

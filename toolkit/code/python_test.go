@@ -68,11 +68,11 @@ func TestProbePython(t *testing.T) {
 		"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "/bin/true")
 	ownGroup(cmd)
 	lessRights(cmd)
-	said, refused := cmd.CombinedOutput()
+	output, refused := cmd.CombinedOutput()
 	switch {
 	case refused != nil:
 		wantWords(t, err, "user namespaces")
-		t.Logf("this host refuses bubblewrap (%q), so no test has run Python: %v", said, err)
+		t.Logf("this host refuses bubblewrap (%q), so no test has run Python: %v", output, err)
 	case err != nil:
 		t.Errorf("bubblewrap works on this host, but the probe says: %v", err)
 	default:
@@ -106,8 +106,8 @@ func TestProbePythonSaysWhatIsMissing(t *testing.T) {
 		"too old":         "bwrap: Unknown option --disable-userns\n",
 		"did not work":    "Traceback (most recent call last):\n",
 	} {
-		if said := explainBubblewrap(Outcome{Exit: ExitCrashed, Stderr: stderr}); !strings.Contains(said, words) {
-			t.Errorf("%q is explained as %q", stderr, said)
+		if output := explainBubblewrap(Outcome{Exit: ExitCrashed, Stderr: stderr}); !strings.Contains(output, words) {
+			t.Errorf("%q is explained as %q", stderr, output)
 		}
 	}
 }

@@ -273,8 +273,8 @@ func (s *server) watch(ctx context.Context, l *link) error {
 	}
 }
 
-// refresh lists the tools again. Unchanged lists are not reported, because every call would be
-// told.
+// refresh lists the tools again. Unchanged lists are not reported, because a report reaches every
+// call.
 func (s *server) refresh(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()

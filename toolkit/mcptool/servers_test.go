@@ -78,7 +78,7 @@ func stdio(role string, env map[string]string) Server {
 
 // bench is a set of running servers, with a router over their tools.
 type bench struct {
-	told chan struct{} // a signal for each change
+	notified chan struct{} // a signal for each change
 	*Servers
 	router *toolkit.Router
 	log    *logBook
@@ -93,17 +93,17 @@ func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
 	t.Helper()
 	log := newLogBook()
 	options.Logger, options.MinBackoff, options.MaxBackoff = log.logger(), 10*time.Millisecond, 50*time.Millisecond
-	told := make(chan struct{}, 100)
-	options.Changed = func() { told <- struct{}{} }
+	notified := make(chan struct{}, 100)
+	options.Changed = func() { notified <- struct{}{} }
 	s, err := Open(Config{Servers: servers}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	run(t, s)
-	for len(told) > 0 {
-		<-told // for the first connection
+	for len(notified) > 0 {
+		<-notified // for the first connection
 	}
-	b := &bench{Servers: s, log: log, told: told, router: toolkit.NewRouter(toolkit.NewRegistry(), toolkit.RouterConfig{})}
+	b := &bench{Servers: s, log: log, notified: notified, router: toolkit.NewRouter(toolkit.NewRegistry(), toolkit.RouterConfig{})}
 	b.register(t)
 	return b
 }
@@ -393,7 +393,7 @@ func TestListChanged(t *testing.T) {
 			if result := b.call(t, "s__grow", ""); result.Failed() {
 				t.Fatal(result.Error)
 			}
-			<-b.told
+			<-b.notified
 			b.register(t)
 			if result := b.call(t, "s__grown", ""); result.Model != "new" {
 				t.Errorf("got %+v", result)
@@ -602,9 +602,9 @@ func TestToolsThatNeedTasks(t *testing.T) {
 // TestSlowServerHoldsUpNobody has a server that never answers beside one that does.
 func TestSlowServerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	told := make(chan struct{}, 10)
+	notified := make(chan struct{}, 10)
 	s, err := Open(Config{Servers: map[string]Server{"good": stdio("server", nil), "slow": stdio("stubborn", nil)}},
-		Options{ConnectTimeout: time.Hour, Changed: func() { told <- struct{}{} }})
+		Options{ConnectTimeout: time.Hour, Changed: func() { notified <- struct{}{} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -614,7 +614,7 @@ func TestSlowServerHoldsUpNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
-	<-told
+	<-notified
 	if tools := s.Tools(); len(tools) == 0 || tools[0].Server != "good" {
 		t.Errorf("tools %v", tools)
 	}

@@ -103,9 +103,9 @@ func (s service) refused(resp *http.Response, data []byte) error {
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		return refuse("%s redirects (%d) instead of answering; the operator must set its final address", s.label, resp.StatusCode)
 	}
-	said := cut(plainLine(plainText(string(data))), 200)
+	answer := cut(plainLine(plainText(string(data))), 200)
 	if s.key != "" {
-		said = strings.ReplaceAll(said, s.key, "…")
+		answer = strings.ReplaceAll(answer, s.key, "…")
 	}
-	return refuse("%s answered %d: %s", s.label, resp.StatusCode, said)
+	return refuse("%s answered %d: %s", s.label, resp.StatusCode, answer)
 }

@@ -20,11 +20,11 @@ func Client(r *http.Request, address string) string {
 	if len(last) == 0 || address != Remote(r) {
 		return name
 	}
-	said := last[len(last)-1]
-	if i := strings.LastIndexByte(said, ','); i >= 0 {
-		said = said[i+1:]
+	client := last[len(last)-1]
+	if i := strings.LastIndexByte(client, ','); i >= 0 {
+		client = client[i+1:]
 	}
-	return name + " for " + network(strings.TrimSpace(said))
+	return name + " for " + network(strings.TrimSpace(client))
 }
 
 // Remote returns the address that a request's connection comes from.

@@ -29,7 +29,7 @@ var (
 )
 
 const (
-	keysFresh    = time.Hour        // keys are refreshed after this
+	keysRefresh  = time.Hour        // keys are refreshed after this
 	keysStale    = 2 * time.Hour    // and tokens wait for a refresh after this, so that a removed key does not live on
 	keysRetry    = 30 * time.Second // minimum time between fetches, whatever keys tokens name
 	keysTimeout  = 10 * time.Second
@@ -112,7 +112,7 @@ func (k *keySet) due(missing bool) (fetch, wait bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	age := k.now().Sub(k.fetched)
-	if !missing && age <= keysFresh {
+	if !missing && age <= keysRefresh {
 		return false, false
 	}
 	wait = missing || age > keysStale

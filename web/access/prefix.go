@@ -14,8 +14,8 @@ var pathPrefix = regexp.MustCompile(`^(/[A-Za-z0-9_~][A-Za-z0-9._~-]*){1,16}$`)
 // X-Forwarded-Prefix. It is empty if the header is missing or not a path, or if the sender is
 // neither on this machine nor a trusted proxy.
 func Prefix(r *http.Request, proxies []netip.Prefix) string {
-	said := r.Header.Get("X-Forwarded-Prefix")
-	if len(said) > 256 || !pathPrefix.MatchString(said) {
+	prefix := r.Header.Get("X-Forwarded-Prefix")
+	if len(prefix) > 256 || !pathPrefix.MatchString(prefix) {
 		return ""
 	}
 	ip, err := netip.ParseAddr(Remote(r))
@@ -26,5 +26,5 @@ func Prefix(r *http.Request, proxies []netip.Prefix) string {
 	if !ip.IsLoopback() && !slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(ip) }) {
 		return ""
 	}
-	return said
+	return prefix
 }

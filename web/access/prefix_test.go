@@ -10,7 +10,7 @@ import (
 
 func TestPrefix(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ remote, said, want string }{
+	for _, tt := range []struct{ remote, header, want string }{
 		{"127.0.0.1:9", "/voice", "/voice"},
 		{"[::1]:9", "/a/b-c.d", "/a/b-c.d"},
 		{"10.1.2.3:9", "/voice", "/voice"},
@@ -30,9 +30,9 @@ func TestPrefix(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/v1/realtime/calls", nil)
 		r.RemoteAddr = tt.remote
-		r.Header.Set("X-Forwarded-Prefix", tt.said)
+		r.Header.Set("X-Forwarded-Prefix", tt.header)
 		if got := Prefix(r, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); got != tt.want {
-			t.Errorf("%s said by %s: %q, want %q", tt.said, tt.remote, got, tt.want)
+			t.Errorf("%s said by %s: %q, want %q", tt.header, tt.remote, got, tt.want)
 		}
 	}
 }

@@ -20,8 +20,8 @@ const (
 	// maxEnvelope limits one envelope from the app, in bytes: JSON may need six bytes for one of a
 	// text.
 	maxEnvelope = input.MaxBody
-	// maxUntold limits the turns that wait for an app that does not read.
-	maxUntold = 4
+	// maxUndelivered limits the turns that wait for an app that does not read.
+	maxUndelivered = 4
 )
 
 // app is one connection of an app. It reads in one goroutine and writes in another.
@@ -59,7 +59,7 @@ func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.R
 	if err := a.refuse(refused); err != nil {
 		return err
 	}
-	if !threadIsTaken(a.cfg.Explain(refused)) || a.sessions.untold(a.session) > 0 {
+	if !threadIsTaken(a.cfg.Explain(refused)) || a.sessions.undelivered(a.session) > 0 {
 		return nil
 	}
 	// The app may have shown itself as thinking, and no turn will end that.
@@ -118,21 +118,21 @@ func readEnvelope(kind websocket.MessageType, data []byte) (incoming, error) {
 
 // transcript begins a turn with what the user said.
 func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
-	var said textPayload
-	if err := input.Part("payload", payload, &said); err != nil {
+	var transcript textPayload
+	if err := input.Part("payload", payload, &transcript); err != nil {
 		return err
 	}
-	if strings.TrimSpace(said.Text) == "" {
+	if strings.TrimSpace(transcript.Text) == "" {
 		return problem.BadRequest("empty_message", "text", "The transcript is empty.")
 	}
-	if a.sessions.untold(a.session) >= maxUntold {
+	if a.sessions.undelivered(a.session) >= maxUndelivered {
 		return fmt.Errorf("begin turn: %w", chat.ErrBusy)
 	}
 	release, err := a.cfg.Admit(ctx, a.key.Owner)
 	if err != nil {
 		return err
 	}
-	begun, err := a.begin(ctx, said.Text)
+	begun, err := a.begin(ctx, transcript.Text)
 	if err != nil {
 		release()
 		return err
@@ -141,7 +141,7 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 		<-begun.Done()
 		release()
 	}()
-	a.sessions.add(a.session, newTurn(begun, a.state("thinking"), a.message("user", said.Text)))
+	a.sessions.add(a.session, newTurn(begun, a.state("thinking"), a.message("user", transcript.Text)))
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (a *app) toolResult(payload json.RawMessage) error {
 	}
 	err := a.sessions.deliver(a.session, result)
 	if errors.Is(err, chat.ErrUnknownCall) {
-		if strings.HasPrefix(in.CallID, toldPrefix) {
+		if strings.HasPrefix(in.CallID, notePrefix) {
 			return nil
 		}
 		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q is not open: it was never made, or it has timed out.", in.CallID))

@@ -24,17 +24,17 @@ func New(cfg Config) *Conductors {
 func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools, k *socket.Socket) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	a := d.app(key, tools, connection{socket: k, end: end, told: make(chan struct{}), more: make(chan struct{}, 1)})
+	a := d.app(key, tools, connection{socket: k, end: end, stopped: make(chan struct{}), more: make(chan struct{}, 1)})
 	var before *connection
 	a.session, before = d.sessions.enter(key, &a.connection)
 	k.Limit = -1 // take refuses what is too large and goes on
 	k.Take = func(kind websocket.MessageType, r io.Reader) error { return a.take(ctx, kind, r) }
 	cause := k.Run(ctx, func(ctx context.Context) error {
-		defer close(a.told)
+		defer close(a.stopped)
 		if before != nil && before.giveWay() {
 			d.sessions.acknowledge(a.session)
 		}
-		return a.tell(ctx)
+		return a.deliver(ctx)
 	})
 	d.sessions.leave(key, a.session, &a.connection)
 	return cause
@@ -52,6 +52,6 @@ func (d *Conductors) Count() int { return d.sessions.count() }
 
 // Session reports whether an app is connected to a thread's session, and how many of its turns are
 // not yet delivered to their end.
-func (d *Conductors) Session(key persistence.Key) (connected bool, untold int) {
+func (d *Conductors) Session(key persistence.Key) (connected bool, undelivered int) {
 	return d.sessions.state(key)
 }

@@ -105,14 +105,14 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 	gone := dial("/lost")
 	_ = gone.CloseNow()
 	first := d.app(key, Tools{}, connection{socket: socket.New(gone, socket.DefaultTiming(), "")})
-	told := newTurn(begun, first.state("thinking"), first.message("user", "hi"))
-	told.done = len(told.facts)
+	delivery := newTurn(begun, first.state("thinking"), first.message("user", "hi"))
+	delivery.done = len(delivery.facts)
 	for e, err := range begun.Events(ctx, 0) {
 		// What cannot be written now is sent when the app comes back.
-		_ = first.apply(ctx, told, turnStep{e, err})
+		_ = first.apply(ctx, delivery, turnStep{e, err})
 	}
 	d.sessions.mu.Lock()
-	d.sessions.all[key] = &session{leftAt: time.Now(), turns: []*turn{told}}
+	d.sessions.all[key] = &session{leftAt: time.Now(), turns: []*turn{delivery}}
 	d.sessions.mu.Unlock()
 
 	second := dial("/")
@@ -158,7 +158,7 @@ func TestTurnsAreCounted(t *testing.T) {
 		RefuseInCall: func(context.Context, persistence.Key) error { return refuse },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
-	a := d.app(key, Tools{}, connection{told: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}})
+	a := d.app(key, Tools{}, connection{stopped: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}})
 	a.session, _ = d.sessions.enter(key, &a.connection)
 	if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); err != nil {
 		t.Fatal(err)

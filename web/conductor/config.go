@@ -23,7 +23,7 @@ type Config struct {
 	RefuseInCall func(ctx context.Context, key persistence.Key) error
 	// Admit counts a turn of the owner until release is called, or returns why it is refused.
 	Admit func(ctx context.Context, owner string) (release func(), err error)
-	// Explain turns any error into what the app is told.
+	// Explain turns any error into one for the app.
 	Explain func(error) *problem.Error
 	Now     func() time.Time
 	Logger  *slog.Logger

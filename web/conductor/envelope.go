@@ -21,8 +21,8 @@ const (
 )
 
 const (
-	// toldPrefix begins the ids of calls that are told and not awaited.
-	toldPrefix = "told-"
+	// notePrefix begins the ids of calls that need no answer.
+	notePrefix = "told-"
 	// timestampLayout is RFC 3339 with milliseconds.
 	timestampLayout = "2006-01-02T15:04:05.000Z07:00"
 )
@@ -75,16 +75,16 @@ func (s *envelopes) envelope(kind string, payload any) envelope {
 
 func newEnvelopeID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// toldCall makes a call that needs no answer.
-func (s *envelopes) toldCall(name string, arguments any) envelope {
+// note makes a call that needs no answer.
+func (s *envelopes) note(name string, arguments any) envelope {
 	data, _ := json.Marshal(arguments) // maps of strings and booleans
-	return s.envelope(typeToolCall, callPayload{CallID: toldPrefix + newEnvelopeID(), Name: name, Arguments: string(data)})
+	return s.envelope(typeToolCall, callPayload{CallID: notePrefix + newEnvelopeID(), Name: name, Arguments: string(data)})
 }
 
 func (s *envelopes) state(state string) envelope {
-	return s.toldCall("convo.setState", map[string]any{"state": state})
+	return s.note("convo.setState", map[string]any{"state": state})
 }
 
 func (s *envelopes) message(role, text string) envelope {
-	return s.toldCall("convo.appendMessage", map[string]any{"role": role, "text": text, "isPartial": false})
+	return s.note("convo.appendMessage", map[string]any{"role": role, "text": text, "isPartial": false})
 }

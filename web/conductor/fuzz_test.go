@@ -25,8 +25,8 @@ func FuzzEnvelope(f *testing.F) {
 		if in.Type == "" {
 			t.Error("an envelope without a type is accepted")
 		}
-		var said textPayload
-		_ = input.Part("payload", in.Payload, &said)
+		var transcript textPayload
+		_ = input.Part("payload", in.Payload, &transcript)
 		_ = errorWords(in.Payload)
 	})
 }

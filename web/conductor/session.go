@@ -26,8 +26,8 @@ const (
 type connection struct {
 	socket *socket.Socket
 	end    context.CancelCauseFunc
-	// told is closed when nothing more is told here.
-	told chan struct{}
+	// stopped is closed when nothing more is written here.
+	stopped chan struct{}
 	// more is signalled when the session has another turn.
 	more chan struct{}
 }
@@ -37,10 +37,10 @@ type connection struct {
 func (a *connection) giveWay() (clean bool) {
 	timer := time.AfterFunc(takeOverWait, a.socket.CloseNow)
 	defer timer.Stop()
-	<-a.told
+	<-a.stopped
 	select {
 	case <-a.socket.Unread:
-		return a.socket.SaidGoodbye()
+		return a.socket.ClosedByClient()
 	case <-time.After(closeWait):
 		return false
 	}
@@ -66,7 +66,7 @@ type sessions struct {
 func (d *sessions) acknowledge(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.heard()
+	s.dropDelivered()
 }
 
 // enter makes an app the one of its session. It returns the previous one, which must go.
@@ -103,25 +103,25 @@ func (d *sessions) leave(key persistence.Key, s *session, a *connection) {
 	}
 	s.app, s.leftAt = nil, d.now()
 	// An app that closed properly has read everything before; one that vanished may not have.
-	if a.socket.SaidGoodbye() {
-		s.heard()
+	if a.socket.ClosedByClient() {
+		s.dropDelivered()
 	}
 	if len(s.turns) == 0 {
 		delete(d.all, key)
 	}
 }
 
-// heard drops the turns that were delivered to their end.
-func (s *session) heard() {
-	s.turns = slices.DeleteFunc(s.turns, func(t *turn) bool { return t.told })
+// dropDelivered drops the turns that were delivered to their end.
+func (s *session) dropDelivered() {
+	s.turns = slices.DeleteFunc(s.turns, func(t *turn) bool { return t.delivered })
 }
 
-// untold counts the turns whose end was not delivered yet.
-func (d *sessions) untold(s *session) (n int) {
+// undelivered counts the turns whose end was not delivered yet.
+func (d *sessions) undelivered(s *session) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, t := range s.turns {
-		if !t.told {
+		if !t.delivered {
 			n++
 		}
 	}
@@ -136,17 +136,17 @@ func (d *sessions) count() int {
 }
 
 // state is [Conductors.Session].
-func (d *sessions) state(key persistence.Key) (connected bool, untold int) {
+func (d *sessions) state(key persistence.Key) (connected bool, undelivered int) {
 	d.mu.Lock()
 	s := d.all[key]
 	d.mu.Unlock()
 	if s == nil {
 		return false, 0
 	}
-	untold = d.untold(s)
+	undelivered = d.undelivered(s)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return s.app != nil, untold
+	return s.app != nil, undelivered
 }
 
 // add gives a session another turn, to be delivered after those before it. An app that begins one
@@ -154,7 +154,7 @@ func (d *sessions) state(key persistence.Key) (connected bool, untold int) {
 func (d *sessions) add(s *session, t *turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.heard()
+	s.dropDelivered()
 	s.turns = append(s.turns, t)
 	if s.app != nil {
 		select {
@@ -169,7 +169,7 @@ func (d *sessions) next(s *session) *turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, t := range s.turns {
-		if !t.told {
+		if !t.delivered {
 			return t
 		}
 	}
@@ -189,14 +189,14 @@ func (d *sessions) resume(s *session) {
 func (d *sessions) finish(t *turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t.told = true
+	t.delivered = true
 }
 
 // confirm forgets a turn: the app has its end.
 func (d *sessions) confirm(s *session, t *turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.turns = slices.DeleteFunc(s.turns, func(other *turn) bool { return other == t && t.told })
+	s.turns = slices.DeleteFunc(s.turns, func(other *turn) bool { return other == t && t.delivered })
 }
 
 // deliver passes a result to the turn that asked for it.

@@ -5,11 +5,11 @@ import (
 	"voicebridge/chat"
 )
 
-// turn is a turn as delivered to an app. All but told belongs to the connection that delivers it;
-// there is one at a time.
+// turn is a turn as delivered to an app. All but delivered belongs to the connection that delivers
+// it; there is one at a time.
 type turn struct {
-	turn *chat.Turn
-	told bool // delivered to its end; guarded by the Conductors
+	turn      *chat.Turn
+	delivered bool // delivered to its end; guarded by the Conductors
 
 	facts []envelope // that must be delivered, in order
 	done  int        // how many of them are delivered
@@ -17,11 +17,11 @@ type turn struct {
 
 	next  int // the index of the next event
 	text  strings.Builder
-	fresh bool                // the text has grown since the last partial
+	grown bool                // the text has grown since the last partial
 	calls map[string]envelope // that were asked for, by id
 }
 
-// newTurn makes a turn with what the app is told first.
+// newTurn makes a turn with the envelopes that the app receives first.
 func newTurn(begun *chat.Turn, first ...envelope) *turn {
 	return &turn{turn: begun, facts: first, calls: make(map[string]envelope)}
 }
@@ -37,7 +37,7 @@ func (t *turn) running() bool {
 
 // again makes the end be delivered once more, with the same ids.
 func (t *turn) again() {
-	t.told = false
+	t.delivered = false
 	if t.end > 0 {
 		t.done = min(t.done, t.end)
 	}

@@ -70,13 +70,13 @@ func (k *Socket) CloseNow() { _ = k.conn.CloseNow() }
 
 // Run writes to the client until something ends it, closes the connection with a reason, joins its
 // goroutines and returns why it ended.
-func (k *Socket) Run(ctx context.Context, tell func(context.Context) error) error {
+func (k *Socket) Run(ctx context.Context, send func(context.Context) error) error {
 	ctx, k.end = context.WithCancelCause(ctx)
 	defer k.end(nil)
 	// Reading has its own context: ending that tears down the connection without a close frame.
 	k.Side.Go(k.read)
 	k.Side.Go(func() { k.keepAlive(ctx) })
-	err := tell(ctx)
+	err := send(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -130,7 +130,7 @@ func (k *Socket) read() {
 
 // SaidGoodbye reports whether the client closed the socket by itself, and so has read everything
 // before. Reading must have ended.
-func (k *Socket) SaidGoodbye() bool {
+func (k *Socket) ClosedByClient() bool {
 	e, ok := errors.AsType[websocket.CloseError](k.readErr)
 	return ok && e.Code != StatusTaken // that would be the echo of our own
 }

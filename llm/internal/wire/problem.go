@@ -138,8 +138,8 @@ type Failures struct {
 	Secrets []string
 }
 
-// told returns the error for what the server said in the middle of its answer.
-func (f Failures) told(ctx context.Context, p Problem) error {
+// midStream returns the error for a problem that the server reports in the middle of its answer.
+func (f Failures) midStream(ctx context.Context, p Problem) error {
 	if ctx.Err() != nil {
 		return f.cancelled(ctx)
 	}
@@ -254,14 +254,14 @@ func (f Failures) words(kind llm.ErrorKind, p Problem) string {
 
 // quote puts the server's message after ours.
 func (f Failures) quote(text string, p Problem) string {
-	said := strings.Join(strings.Fields(f.mask(p.Message)), " ")
-	if runes := []rune(said); len(runes) > maxQuote {
-		said = string(runes[:maxQuote]) + "…"
+	quote := strings.Join(strings.Fields(f.mask(p.Message)), " ")
+	if runes := []rune(quote); len(runes) > maxQuote {
+		quote = string(runes[:maxQuote]) + "…"
 	}
-	if said == "" {
+	if quote == "" {
 		return text + "."
 	}
-	return text + ": " + said
+	return text + ": " + quote
 }
 
 // mask removes secrets from a text.

@@ -94,7 +94,7 @@ func (c *Client) Stream(ctx context.Context, address string, header http.Header,
 			}
 			deltas, problem := a.Event(event)
 			if problem != nil {
-				yield(llm.Delta{}, c.told(ctx, *problem))
+				yield(llm.Delta{}, c.midStream(ctx, *problem))
 				return
 			}
 			for _, d := range deltas {

@@ -159,12 +159,12 @@ func connectToSelf(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, api.Close()) }() // ends the peers, too
-	heard := make(chan struct{})
+	answered := make(chan struct{})
 	caller, offer, err := api.Offer(ctx, rtc.Handlers{})
 	if err != nil {
 		return err
 	}
-	_, answer, err := api.Answer(ctx, offer, rtc.Handlers{Message: func([]byte) { close(heard) }})
+	_, answer, err := api.Answer(ctx, offer, rtc.Handlers{Message: func([]byte) { close(answered) }})
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func connectToSelf(ctx context.Context) (err error) {
 		return err
 	}
 	select {
-	case <-heard:
+	case <-answered:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -25,8 +25,8 @@ type Observer struct {
 // NewObserver returns an observer for a process whose calls upstream answers. traces may be nil.
 func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 	o := &Observer{metrics: m, traces: t, upstream: upstream}
-	o.voice.fresh = t.fresh
-	o.voice.ended = func(key persistence.Key, s *spoken) { t.voice(key, upstream, s) }
+	o.voice.newID = t.newID
+	o.voice.ended = func(key persistence.Key, s *voiceTurn) { t.voice(key, upstream, s) }
 	return o
 }
 

@@ -27,16 +27,16 @@ func (t *Traces) Begin(ctx context.Context) context.Context {
 	if t == nil {
 		return ctx
 	}
-	id := t.fresh(trace.SpanContextFromContext(ctx))
+	id := t.newID(trace.SpanContextFromContext(ctx))
 	return trace.ContextWithSpanContext(context.WithValue(ctx, turnKey{}, id), id.spanContext())
 }
 
-// begunAs returns the ids with which a turn began, or fresh ones.
+// begunAs returns the ids with which a turn began, or new ones.
 func (t *Traces) begunAs(ctx context.Context) traceID {
 	if id, ok := ctx.Value(turnKey{}).(traceID); ok {
 		return id
 	}
-	return t.fresh(trace.SpanContext{})
+	return t.newID(trace.SpanContext{})
 }
 
 // Write adds the headers that name the span of ctx as the parent of a request.

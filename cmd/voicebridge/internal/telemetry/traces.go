@@ -98,9 +98,9 @@ type traceID struct {
 	kept   bool              // it will be sent
 }
 
-// fresh returns the ids of a new turn below parent, which may be invalid. Whether it is sent is
+// newID returns the ids of a new turn below parent, which may be invalid. Whether it is sent is
 // decided by the parent, or else at random.
-func (t *Traces) fresh(parent trace.SpanContext) traceID {
+func (t *Traces) newID(parent trace.SpanContext) traceID {
 	if t == nil {
 		return traceID{}
 	}

@@ -25,11 +25,11 @@ const (
 // conversations groups what calls save into turns: their responses, tool calls and messages. It is
 // safe for concurrent use.
 type conversations struct {
-	fresh func(parent trace.SpanContext) traceID
-	ended func(persistence.Key, *spoken)
+	newID func(parent trace.SpanContext) traceID
+	ended func(persistence.Key, *voiceTurn)
 
 	mu   sync.Mutex
-	open map[persistence.Key]*spoken
+	open map[persistence.Key]*voiceTurn
 	// parents are the spans that asked for the calls, by the calls' threads.
 	parents map[persistence.Key]parent
 }
@@ -53,8 +53,8 @@ func (c *conversations) asked(key persistence.Key, call string, span trace.SpanC
 	c.parents[key] = parent{call, span}
 }
 
-// spoken is a turn of a call: what the user said, and everything done to answer it.
-type spoken struct {
+// voiceTurn is a turn of a call: the user's speech, and everything done to answer it.
+type voiceTurn struct {
 	trace     traceID
 	question  string // the id of the user's message
 	call      string
@@ -68,15 +68,15 @@ type spoken struct {
 
 type interval struct{ begun, ended time.Time }
 
-// news is what is new in a save, in a turn with that trace.
-type news struct {
+// additions are what a save adds to a turn with that trace.
+type additions struct {
 	trace     string
 	responses []persistence.ResponseRecord
 	stages    map[string]time.Duration
 }
 
-// saved takes what was saved, and returns what is new in it.
-func (c *conversations) saved(key persistence.Key, took interval, changes []persistence.Change) (n news) {
+// saved takes what was saved, and returns what it adds.
+func (c *conversations) saved(key persistence.Key, took interval, changes []persistence.Change) (n additions) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, change := range changes {
@@ -105,10 +105,10 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 }
 
 // turn returns the current turn; the caller holds mu.
-func (c *conversations) turn(key persistence.Key) *spoken {
+func (c *conversations) turn(key persistence.Key) *voiceTurn {
 	t := c.open[key]
 	if t == nil {
-		t = &spoken{trace: c.fresh(c.parents[key].span), responses: map[string]persistence.ResponseRecord{}, tools: map[string]persistence.ToolCall{}, stages: map[string]int64{}}
+		t = &voiceTurn{trace: c.newID(c.parents[key].span), responses: map[string]persistence.ResponseRecord{}, tools: map[string]persistence.ToolCall{}, stages: map[string]int64{}}
 		t.timer = time.AfterFunc(quiet, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *conversations) turn(key persistence.Key) *spoken {
 			}
 		})
 		if c.open == nil {
-			c.open = map[persistence.Key]*spoken{}
+			c.open = map[persistence.Key]*voiceTurn{}
 		}
 		c.open[key] = t
 	}
@@ -146,7 +146,7 @@ func (c *conversations) endAll() {
 }
 
 // message takes a message: a user's begins another turn, an answer brings its stages.
-func (c *conversations) message(key persistence.Key, m persistence.Message, n *news) {
+func (c *conversations) message(key persistence.Key, m persistence.Message, n *additions) {
 	t := c.open[key]
 	if m.Role == persistence.RoleUser {
 		if t == nil || t.question != m.ID && len(t.responses) > 0 {
@@ -175,7 +175,7 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *n
 }
 
 // response takes a response. It is new once, when it has ended.
-func (c *conversations) response(key persistence.Key, r persistence.ResponseRecord, n *news) {
+func (c *conversations) response(key persistence.Key, r persistence.ResponseRecord, n *additions) {
 	if r.FinishedAt == nil {
 		c.turn(key)
 		return
@@ -199,8 +199,8 @@ var (
 	stages     = map[string]bool{"commit": true, "response": true, "first_audio": true, "first_packet": true}
 )
 
-// begun returns when the user's turn ended, as far as that is known.
-func (s *spoken) begun(responses []persistence.ResponseRecord) time.Time {
+// begun returns when the user stopped speaking, as far as that is known.
+func (s *voiceTurn) begun(responses []persistence.ResponseRecord) time.Time {
 	at := responses[0].CreatedAt
 	for _, r := range responses {
 		if ms, ok := s.stages["response"]; ok && r.MessageID == s.message {
@@ -212,7 +212,7 @@ func (s *spoken) begun(responses []persistence.ResponseRecord) time.Time {
 }
 
 // voice makes the trace of a turn of a call.
-func (t *Traces) voice(key persistence.Key, upstream string, s *spoken) {
+func (t *Traces) voice(key persistence.Key, upstream string, s *voiceTurn) {
 	if t == nil || len(s.responses) == 0 {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 
 var call = persistence.Key{Owner: "anna", Thread: "thread-1"}
 
-func heard(id string) persistence.Change {
+func question(id string) persistence.Change {
 	return persistence.PutMessage{Message: persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("canary")}}}
 }
 
@@ -35,7 +35,7 @@ func spokenTurn(o *Observer) {
 	save := func(from, to int, changes ...persistence.Change) {
 		o.Saved(call, after(from), after(to), false, true, changes)
 	}
-	save(-5, -2, heard("q1"), persistence.PutDraft{})
+	save(-5, -2, question("q1"), persistence.PutDraft{})
 	save(205, 210, responded("r1", "", "in_progress", 200, 0))
 	save(305, 310, responded("r1", "", "completed", 200, 300), persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: after(300)}})
 	o.Saved(call, after(405), after(406), false, false, []persistence.Change{responded("r2", "a1", "completed", 410, 1500)}) // not saved
@@ -43,7 +43,7 @@ func spokenTurn(o *Observer) {
 	save(500, 501, answered("a1", map[string]int64{"commit": 60, "response": 410, "unknown": 3}))
 	save(1505, 1510, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700}))
 	save(1605, 1610, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700, "first_packet": 720}))
-	save(1700, 1701, heard("q1"), persistence.PutResponse{Response: persistence.ResponseRecord{Model: "scribe", Status: "completed", CreatedAt: after(1700), FinishedAt: new(after(1700))}})
+	save(1700, 1701, question("q1"), persistence.PutResponse{Response: persistence.ResponseRecord{Model: "scribe", Status: "completed", CreatedAt: after(1700), FinishedAt: new(after(1700))}})
 }
 
 func TestVoiceTurn(t *testing.T) {
@@ -53,7 +53,7 @@ func TestVoiceTurn(t *testing.T) {
 	if n := len(spans.GetSpans()); n != 0 {
 		t.Errorf("%d spans of a turn that goes on", n)
 	}
-	o.Saved(call, after(3000), after(3001), false, true, []persistence.Change{heard("q2")}) // the next turn begins
+	o.Saved(call, after(3000), after(3001), false, true, []persistence.Change{question("q2")}) // the next turn begins
 	got := spans.GetSpans()
 	if diff := cmp.Diff([]string{
 		"voice turn > commit 0s 60ms", "voice turn > response 60ms 410ms", "voice turn > first_audio 410ms 700ms", "voice turn > first_packet 700ms 720ms",
@@ -95,7 +95,7 @@ func TestVoiceTurnWithTool(t *testing.T) {
 	t.Parallel()
 	o, scrape, spans := setup(t)
 	save := func(at int, changes ...persistence.Change) { o.Saved(call, after(at), after(at), false, true, changes) }
-	save(-5, heard("q1"))
+	save(-5, question("q1"))
 	save(200, responded("r1", "m1", "in_progress", 200, 0), answered("m1", map[string]int64{"commit": 60, "response": 200}))
 	save(300, responded("r1", "m1", "completed", 200, 300))
 	save(410, responded("r2", "m2", "in_progress", 410, 0), answered("m2", map[string]int64{"commit": 60, "response": 200}))

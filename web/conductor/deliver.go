@@ -12,8 +12,8 @@ import (
 // wait longer: about a megabyte per second goes to one app.
 const partialEvery = 80 * time.Millisecond
 
-// tell delivers the turns of the session as they come.
-func (a *app) tell(ctx context.Context) error {
+// deliver delivers the turns of the session as they come.
+func (a *app) deliver(ctx context.Context) error {
 	a.sessions.resume(a.session)
 	for {
 		t := a.sessions.next(a.session)
@@ -49,16 +49,16 @@ func (a *app) follow(ctx context.Context, t *turn) error {
 	pace := time.NewTimer(time.Hour)
 	defer pace.Stop()
 	for {
-		if err := a.tellFacts(t); err != nil || t.end > 0 {
+		if err := a.sendFacts(t); err != nil || t.end > 0 {
 			return err
 		}
 		select {
 		case step := <-events:
-			waiting := t.fresh
+			waiting := t.grown
 			if err := a.apply(ctx, t, step); err != nil {
 				return err
 			}
-			if t.fresh && !waiting {
+			if t.grown && !waiting {
 				pace.Reset(partialEvery + time.Duration(t.text.Len())*time.Microsecond)
 			}
 		case <-pace.C:
@@ -99,7 +99,7 @@ func (a *app) pickUp(t *turn) error {
 		return err
 	}
 	if t.text.Len() > 0 {
-		t.fresh = true
+		t.grown = true
 		if err := a.partial(t); err != nil {
 			return err
 		}
@@ -122,8 +122,8 @@ func (a *app) ask(t *turn, call chat.EventCall) error {
 	return a.socket.Write(e)
 }
 
-// tellFacts delivers facts that were not yet delivered.
-func (a *app) tellFacts(t *turn) error {
+// sendFacts delivers facts that were not yet delivered.
+func (a *app) sendFacts(t *turn) error {
 	for ; t.done < len(t.facts); t.done++ {
 		if err := a.socket.Write(t.facts[t.done]); err != nil {
 			return err
@@ -134,10 +134,10 @@ func (a *app) tellFacts(t *turn) error {
 
 // partial delivers the text so far, if it has grown.
 func (a *app) partial(t *turn) error {
-	if !t.fresh {
+	if !t.grown {
 		return nil
 	}
-	t.fresh = false
+	t.grown = false
 	return a.socket.Write(a.envelope(typePartial, textPayload{t.text.String()}))
 }
 
@@ -165,7 +165,7 @@ func (a *app) apply(ctx context.Context, t *turn, step turnStep) error {
 	case chat.EventTextDelta:
 		if !e.Notice { // the text of a failure is an error
 			t.text.WriteString(e.Delta)
-			t.fresh = true
+			t.grown = true
 		}
 	case chat.EventToolAsked:
 		return a.asked(t, *e.Call)
@@ -181,7 +181,7 @@ func (a *app) asked(t *turn, call chat.EventCall) error {
 	if err := a.partial(t); err != nil {
 		return err
 	}
-	if _, told := t.calls[call.ID]; told {
+	if _, known := t.calls[call.ID]; known {
 		return nil
 	}
 	if !slices.ContainsFunc(t.turn.Waiting(), func(w chat.EventCall) bool { return w.ID == call.ID }) {
@@ -196,8 +196,8 @@ func (a *app) asked(t *turn, call chat.EventCall) error {
 func (a *app) conclude(t *turn, result chat.Result) {
 	final := a.envelope(typeFinal, textPayload{result.Text})
 	spoken := result.Err == nil && result.Finish != chat.FinishInterrupted
-	if spoken && t.fresh {
-		t.fresh = false
+	if spoken && t.grown {
+		t.grown = false
 		t.facts = append(t.facts, a.envelope(typePartial, textPayload{t.text.String()}))
 	}
 	t.end = len(t.facts)
@@ -207,7 +207,7 @@ func (a *app) conclude(t *turn, result chat.Result) {
 		t.facts = append(t.facts, a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
 	case spoken:
 		t.facts = append(t.facts, final, a.message("assistant", result.Text), a.state("speaking"),
-			a.toldCall("tts.speak", map[string]any{"text": result.Text}))
+			a.note("tts.speak", map[string]any{"text": result.Text}))
 	default:
 		t.facts = append(t.facts, final)
 		if result.Text != "" {

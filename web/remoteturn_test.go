@@ -11,20 +11,20 @@ import (
 	"voicebridge/web/access"
 )
 
-// elsewhere is a second server on the same database, with its own text turns.
-func (b *bundle) elsewhere(t *testing.T, texts chat.Config) *bundle {
+// otherProcess is a second server on the same database, with its own text turns.
+func (b *bundle) otherProcess(t *testing.T, texts chat.Config) *bundle {
 	t.Helper()
 	texts.Store = b.db
 	return b.neighbour(t, func(c *Config) { c.Chat = startChat(t, texts) })
 }
 
-// TestResumeElsewhere follows a turn through a server that does not run it.
-func TestResumeElsewhere(t *testing.T) {
+// TestResumeInAnotherProcess follows a turn through a server that does not run it.
+func TestResumeInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
 	cfg, _ := scriptedChat(held("One.", more))
 	b := setupChat(t, cfg, nil)
-	other := b.elsewhere(t, cfg)
+	other := b.otherProcess(t, cfg)
 	key := b.thread(t, access.LocalOwner)
 	here, there, stream := b.listen(t), other.listen(t), "/api/threads/"+key.Thread+"/stream"
 	wantStatus(t, other.do(t, "GET", stream, ""), 204)
@@ -43,10 +43,10 @@ func TestResumeElsewhere(t *testing.T) {
 		t.Errorf("an id without a number: status %d", status)
 	}
 	close(more)
-	want := told(t, first.rest())
+	want := streamed(t, first.rest())
 	for name, f := range followers {
 		body := f.rest()
-		if got := told(t, body); got != want {
+		if got := streamed(t, body); got != want {
 			t.Errorf("%s: another server sends\n%s\nwant\n%s", name, got, want)
 		}
 		// A busy machine lets some comments pass before anything is told.
@@ -57,8 +57,8 @@ func TestResumeElsewhere(t *testing.T) {
 	wantStatus(t, other.do(t, "GET", stream, ""), 204)
 }
 
-// told returns the chunks of a stream, with the words of a block joined.
-func told(t *testing.T, body string) string {
+// streamed returns the chunks of a stream, with the words of a block joined.
+func streamed(t *testing.T, body string) string {
 	t.Helper()
 	var out strings.Builder
 	for _, e := range parseStream(t, body) {
@@ -77,7 +77,7 @@ func TestUseChatApprovesElsewhere(t *testing.T) {
 	t.Parallel()
 	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`, "c2", "broken", `{}`), words("Done."))
 	cfg, _ := scriptedChat(words("never asked"))
-	other := b.elsewhere(t, cfg)
+	other := b.otherProcess(t, cfg)
 	key := b.thread(t, access.LocalOwner)
 	path := messagesPath(key) + "?sdk=7"
 	r := b.do(t, "POST", path, uiSaid("mine", "hello"))

@@ -13,17 +13,17 @@ import (
 // commands is how the kinds of this package's commands begin.
 const commands = "turn."
 
-// What instances ask each other for. Both are in the database already, where the turn finds
-// them when it next renews its lease: the command has it look at once.
+// What processes ask each other for. Both are already in the database, where the turn finds
+// them when it next renews its lease; the command makes it look at once.
 const (
 	commandStop = commands + "stop" // answered when the turn is saved
 	commandLook = commands + "look" // a question has its answer
 )
 
 // tellTimeout is how long another instance may take to answer.
-const tellTimeout = 5 * time.Second
+const notifyTimeout = 5 * time.Second
 
-// IsCommand says whether Coordinator.HandleCommand is for the command.
+// IsCommand reports whether Coordinator.HandleCommand is for the command.
 func IsCommand(c persistence.Command) bool { return strings.HasPrefix(c.Kind, commands) }
 
 // others are the other processes on this database.
@@ -32,10 +32,10 @@ type others struct {
 	log   *slog.Logger
 }
 
-// tell has the instance that runs the thread's turn do something now. One that does not
-// answer does it later, and one that is dead has its turn closed.
-func (o others) tell(ctx context.Context, key persistence.Key, kind string) {
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+// notify makes the process that runs the thread's turn do something now. One that does not
+// answer does it later; if it is dead, its turn is closed.
+func (o others) notify(ctx context.Context, key persistence.Key, kind string) {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	turn, err := o.store.RunningTurn(ctx, key)
 	if err != nil || turn.Instance == o.store.Instance() {
@@ -46,6 +46,6 @@ func (o others) tell(ctx context.Context, key persistence.Key, kind string) {
 		_, err = o.store.Recover(ctx)
 	}
 	if err != nil {
-		o.log.Warn("another process was not told of its turn", "kind", kind, "thread_id", key.Thread, "error", err)
+		o.log.Warn("process of the turn not notified", "kind", kind, "thread_id", key.Thread, "error", err)
 	}
 }

@@ -10,18 +10,18 @@ import (
 // user to begin.
 const opening = "(The conversation goes on.)"
 
-// Turn is what one side says before the other does.
-type Turn struct {
+// Group is the messages of one side until the other side's next one.
+type Group struct {
 	// Model means that it is the model's.
 	Model bool
 	// Messages are of the roles user, assistant and tool. None is empty.
 	Messages []llm.Message
 }
 
-// Turns writes a conversation for providers with only two roles, which alternate and begin with the
-// user. System messages at the beginning go to the system prompt; a later one, whose place matters,
-// becomes marked text in the user's turn. Empty texts are omitted, because providers refuse them.
-func Turns(req llm.Request) (system []string, turns []Turn) {
+// Alternate groups a conversation for providers with only two roles, which alternate and begin with
+// the user. System messages at the beginning go to the system prompt; a later one, whose position
+// matters, becomes marked text of the user. Empty texts are omitted, because providers refuse them.
+func Alternate(req llm.Request) (system []string, groups []Group) {
 	if req.System != "" {
 		system = append(system, req.System)
 	}
@@ -45,17 +45,17 @@ func Turns(req llm.Request) (system []string, turns []Turn) {
 			m = llm.Message{Role: llm.RoleUser, Content: "<system>\n" + m.Content + "\n</system>"}
 		}
 		model := m.Role == llm.RoleAssistant
-		if len(turns) == 0 && model {
-			turns = append(turns, Turn{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}})
+		if len(groups) == 0 && model {
+			groups = append(groups, Group{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}})
 		}
-		if n := len(turns); n > 0 && turns[n-1].Model == model {
-			turns[n-1].Messages = append(turns[n-1].Messages, m)
+		if n := len(groups); n > 0 && groups[n-1].Model == model {
+			groups[n-1].Messages = append(groups[n-1].Messages, m)
 			continue
 		}
-		turns = append(turns, Turn{Model: model, Messages: []llm.Message{m}})
+		groups = append(groups, Group{Model: model, Messages: []llm.Message{m}})
 	}
-	if len(turns) == 0 {
-		turns = []Turn{{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}}}
+	if len(groups) == 0 {
+		groups = []Group{{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}}}
 	}
-	return system, turns
+	return system, groups
 }
