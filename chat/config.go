@@ -18,11 +18,11 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultMaxToolRounds = 8
-	DefaultFirstByte     = 30 * time.Second
-	DefaultIdle          = 60 * time.Second
-	DefaultAttempts      = 3
-	DefaultClientTimeout = 30 * time.Second
+	defaultMaxToolRounds = 8
+	defaultFirstByte     = 30 * time.Second
+	defaultIdle          = 60 * time.Second
+	defaultAttempts      = 3
+	defaultClientTimeout = 30 * time.Second
 )
 
 // Config configures turns. Store and Providers are required.
@@ -99,10 +99,10 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	c.History = c.History.withDefaults()
-	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, DefaultMaxToolRounds)
-	c.FirstByte, c.Idle = cmp.Or(c.FirstByte, DefaultFirstByte), cmp.Or(c.Idle, DefaultIdle)
-	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
-	c.ClientTimeout = cmp.Or(c.ClientTimeout, DefaultClientTimeout)
+	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, defaultMaxToolRounds)
+	c.FirstByte, c.Idle = cmp.Or(c.FirstByte, defaultFirstByte), cmp.Or(c.Idle, defaultIdle)
+	c.Attempts = cmp.Or(c.Attempts, defaultAttempts)
+	c.ClientTimeout = cmp.Or(c.ClientTimeout, defaultClientTimeout)
 	if c.Context == nil {
 		c.Context = &DefaultContext{}
 	}

@@ -55,11 +55,11 @@ type DefaultContext struct {
 	// Location is the time zone; nil means the machine's.
 	Location *time.Location
 	// Memories searches other threads; nil turns this off.
-	Memories MessageSearcher
+	Memories messageSearcher
 }
 
-// MessageSearcher searches the owner's other threads; *persistence.Store implements it.
-type MessageSearcher interface {
+// messageSearcher searches the owner's other threads; *persistence.Store implements it.
+type messageSearcher interface {
 	SearchMessages(ctx context.Context, key persistence.Key, words []string, limit int) ([]persistence.SearchHit, error)
 }
 

@@ -11,9 +11,9 @@ import (
 
 // Defaults of [HistoryConfig].
 const (
-	DefaultMaxTurns        = 20
-	DefaultMaxTokens       = 8000
-	DefaultTrimChunkTokens = 1000
+	defaultMaxTurns        = 20
+	defaultMaxTokens       = 8000
+	defaultTrimChunkTokens = 1000
 )
 
 const (
@@ -35,9 +35,9 @@ type HistoryConfig struct {
 }
 
 func (h HistoryConfig) withDefaults() HistoryConfig {
-	h.MaxTurns = cmp.Or(h.MaxTurns, DefaultMaxTurns)
-	h.MaxTokens = cmp.Or(h.MaxTokens, DefaultMaxTokens)
-	h.TrimChunkTokens = cmp.Or(h.TrimChunkTokens, DefaultTrimChunkTokens)
+	h.MaxTurns = cmp.Or(h.MaxTurns, defaultMaxTurns)
+	h.MaxTokens = cmp.Or(h.MaxTokens, defaultMaxTokens)
+	h.TrimChunkTokens = cmp.Or(h.TrimChunkTokens, defaultTrimChunkTokens)
 	if h.TrimChunkTokens >= h.MaxTokens {
 		h.TrimChunkTokens = h.MaxTokens / 4
 	}

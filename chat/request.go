@@ -15,8 +15,8 @@ import (
 const (
 	// MaxText limits what a user writes in one turn, in bytes.
 	MaxText = 256 << 10
-	// MaxInstructions limits the instructions in one request.
-	MaxInstructions = 50
+	// maxInstructions limits the instructions in one request.
+	maxInstructions = 50
 )
 
 // TurnRequest is what a turn answers. Key is required, and one of Text, Instructions, Saved and
@@ -117,8 +117,8 @@ func (r *TurnRequest) validate() error {
 		}
 		size += len(i)
 	}
-	if size > MaxText || len(r.Instructions) > MaxInstructions {
-		return fmt.Errorf("%w: the text has %d bytes, the limit is %d; and at most %d instructions", ErrTooLarge, size, MaxText, MaxInstructions)
+	if size > MaxText || len(r.Instructions) > maxInstructions {
+		return fmt.Errorf("%w: the text has %d bytes, the limit is %d; and at most %d instructions", ErrTooLarge, size, MaxText, maxInstructions)
 	}
 	if r.Client != nil {
 		return r.Client.Validate()

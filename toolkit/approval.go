@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ApprovalTimeout is how long the user has to decide on a tool call.
-const ApprovalTimeout = time.Minute
+// approvalTimeout is how long the user has to decide on a tool call.
+const approvalTimeout = time.Minute
 
 // Outcome says how an approval ended, in the words of the table approvals.
 type Outcome string
@@ -63,7 +63,7 @@ func (v *Invocation) NeedsApproval(list Names) bool {
 
 // Ask asks the user to approve the call, with a new random nonce.
 func (v *Invocation) Ask(nonce string, now time.Time) {
-	v.approval = &Approval{Nonce: nonce, AskedAt: now, ExpiresAt: now.Add(ApprovalTimeout)}
+	v.approval = &Approval{Nonce: nonce, AskedAt: now, ExpiresAt: now.Add(approvalTimeout)}
 }
 
 // Approval returns the approval of the call; false if there was none.

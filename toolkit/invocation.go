@@ -127,9 +127,6 @@ func (v *Invocation) Done() bool { return !v.finishedAt.IsZero() }
 // Open reports whether the call is to have its result here: it has none, and was not left.
 func (v *Invocation) Open() bool { return !v.Done() && v.status == StatusRunning }
 
-// Status is where the call stands.
-func (v *Invocation) Status() Status { return v.status }
-
 // Result is the call's result as the model reads it.
 func (v *Invocation) Result() Result { return v.wholeResult }
 

@@ -136,8 +136,8 @@ func TestInvocationEndsOnce(t *testing.T) {
 	if a, asked := v.Approval(); !asked || a.Outcome != ApprovalInterrupted || v.Asking() || v.Answers("nonce") || v.Close(ApprovalApproved) {
 		t.Errorf("Approval() = %+v, %v", a, asked)
 	}
-	if got := v.Result().ForModel(); got != "Error: "+WhyCancelled || v.Status() != StatusCancelled || v.Open() {
-		t.Errorf("result %q, status %s", got, v.Status())
+	if got := v.Result().ForModel(); got != "Error: "+WhyCancelled || v.Record().Status != StatusCancelled || v.Open() {
+		t.Errorf("result %q, status %s", got, v.Record().Status)
 	}
 }
 

@@ -75,7 +75,7 @@ func maskWords(text string, patterns ...*regexp.Regexp) string {
 	for _, find := range patterns {
 		text = find.ReplaceAllStringFunc(text, func(all string) string {
 			g := find.FindStringSubmatch(all)
-			if !IsSecretName(g[2]) {
+			if !isSecretName(g[2]) {
 				return all
 			}
 			return g[1] + g[2] + g[3] + Masked
@@ -143,7 +143,7 @@ func (m *masker) object(secret bool) error {
 			return err
 		}
 		name, _ := key.(string)
-		if err := m.value(secret || IsSecretName(name)); err != nil {
+		if err := m.value(secret || isSecretName(name)); err != nil {
 			return err
 		}
 	}
@@ -188,8 +188,8 @@ func (m *masker) start(end int) int {
 
 var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// IsSecretName reports whether a field of this name contains a secret.
-func IsSecretName(name string) bool {
+// isSecretName reports whether a field of this name contains a secret.
+func isSecretName(name string) bool {
 	plain := separators.Replace(strings.ToLower(name))
 	for _, end := range maskedNames {
 		if strings.HasSuffix(plain, end) {

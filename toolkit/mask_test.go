@@ -79,8 +79,8 @@ func TestIsSecretName(t *testing.T) {
 		"": false, "key": false, "keys": false, "author": false, "authority": false, "max_tokens": false, "tokens": false, "secretary": false,
 		"primary_key": false, "keyboard": false, "access_key_id": false, "authenticated": false, "password_hint": false,
 	} {
-		if got := IsSecretName(name); got != want {
-			t.Errorf("IsSecretName(%q) = %v", name, got)
+		if got := isSecretName(name); got != want {
+			t.Errorf("isSecretName(%q) = %v", name, got)
 		}
 	}
 }

@@ -42,7 +42,8 @@ func NewRegistry() *Registry {
 func (r *Registry) Add(e Entry) error { return r.Replace(nil, []Entry{e}) }
 
 // Replace removes the named tools and adds the given ones in one step: completely or, if an entry
-// is rejected as by Add, not at all. Unknown names are ignored.
+// is rejected as by Add, not at all. Unknown names are ignored, and running calls of a removed tool
+// go on.
 func (r *Registry) Replace(remove []string, add []Entry) error {
 	checked := make([]*registered, 0, len(add))
 	for _, e := range add {
@@ -72,16 +73,6 @@ func (r *Registry) Replace(remove []string, add []Entry) error {
 	}
 	maps.Copy(r.tools, added)
 	return nil
-}
-
-// Remove removes the tool with that name and reports whether there was one. Its running calls go
-// on.
-func (r *Registry) Remove(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.tools[name]
-	delete(r.tools, name)
-	return ok
 }
 
 // Lookup returns the tool with that name.

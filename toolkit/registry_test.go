@@ -149,8 +149,8 @@ func TestRegistryReplaceIsAllOrNothing(t *testing.T) {
 	if r.Len() != 3 {
 		t.Errorf("got %d tools, want 3", r.Len())
 	}
-	if !r.Remove("fresh") || r.Remove("fresh") {
-		t.Error("Remove does not report what it did")
+	if err := r.Replace([]string{"fresh"}, nil); err != nil || r.Len() != 2 {
+		t.Errorf("got %v and %d tools, want 2", err, r.Len())
 	}
 }
 
@@ -160,7 +160,9 @@ func TestRegistryCloneIsIndependent(t *testing.T) {
 	mustAdd(t, r, Entry{Tool: named("a"), Executor: ExecutorApp})
 	c := r.Clone()
 	mustAdd(t, c, Entry{Tool: named("b"), Executor: ExecutorClient})
-	c.Remove("a")
+	if err := c.Replace([]string{"a"}, nil); err != nil {
+		t.Fatal(err)
+	}
 	if _, ok := r.Lookup("a"); !ok || r.Len() != 1 {
 		t.Error("a change of the clone changed the registry")
 	}
@@ -183,8 +185,9 @@ func TestRegistryConcurrentUse(t *testing.T) {
 					t.Error(result.Error)
 				}
 				r.Definitions()
-				r.Clone().Remove("stays")
-				r.Remove(name)
+				if err := errors.Join(r.Clone().Replace([]string{"stays"}, nil), r.Replace([]string{name}, nil)); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}

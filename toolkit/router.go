@@ -16,9 +16,9 @@ import (
 // Defaults of [RouterConfig].
 const (
 	DefaultTimeout      = 30 * time.Second
-	DefaultMaxArguments = 256 << 10
+	defaultMaxArguments = 256 << 10
 	DefaultMaxOutput    = 1 << 20
-	DefaultMaxModel     = 64 << 10
+	defaultMaxModel     = 64 << 10
 )
 
 // grace is how long a stopped tool may take before it is abandoned.
@@ -72,18 +72,15 @@ type Router struct {
 // NewRouter returns a router for the registry, which may change while calls run.
 func NewRouter(registry *Registry, config RouterConfig) *Router {
 	config.Timeout = cmp.Or(config.Timeout, DefaultTimeout)
-	config.MaxArguments = cmp.Or(config.MaxArguments, DefaultMaxArguments)
+	config.MaxArguments = cmp.Or(config.MaxArguments, defaultMaxArguments)
 	config.MaxOutput = cmp.Or(config.MaxOutput, DefaultMaxOutput)
-	config.MaxModel = cmp.Or(config.MaxModel, DefaultMaxModel)
+	config.MaxModel = cmp.Or(config.MaxModel, defaultMaxModel)
 	log := config.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Router{registry: registry, config: config, log: log}
 }
-
-// Registry returns the registry that names are looked up in.
-func (r *Router) Registry() *Registry { return r.registry }
 
 // ErrReused means that a call's sequence was used twice: a call runs once.
 var ErrReused = errors.New("the tool call's sequence was used before")

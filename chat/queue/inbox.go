@@ -11,10 +11,10 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultMaxParallel = 16
-	DefaultEvery       = 2 * time.Second
-	DefaultLease       = 30 * time.Second
-	DefaultMaxAttempts = 6
+	defaultMaxParallel = 16
+	defaultEvery       = 2 * time.Second
+	defaultLease       = 30 * time.Second
+	defaultMaxAttempts = 6
 )
 
 // Config configures all queues. Store is required.

@@ -25,9 +25,9 @@ func New(cfg Config) (*Queue, error) {
 	if min(int64(cfg.Delay), int64(cfg.MaxSize), int64(cfg.MaxParallel), int64(cfg.Every), int64(cfg.Lease), int64(cfg.MaxAttempts)) < 0 {
 		return nil, errors.New("queue: a number in Config is negative")
 	}
-	cfg.MaxParallel = cmp.Or(cfg.MaxParallel, DefaultMaxParallel)
-	cfg.Every, cfg.Lease = cmp.Or(cfg.Every, DefaultEvery), cmp.Or(cfg.Lease, DefaultLease)
-	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultMaxAttempts)
+	cfg.MaxParallel = cmp.Or(cfg.MaxParallel, defaultMaxParallel)
+	cfg.Every, cfg.Lease = cmp.Or(cfg.Every, defaultEvery), cmp.Or(cfg.Lease, defaultLease)
+	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, defaultMaxAttempts)
 	if cfg.OnSent == nil {
 		cfg.OnSent = func(time.Duration) {}
 	}

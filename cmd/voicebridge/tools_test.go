@@ -190,10 +190,11 @@ func webServer(t *testing.T) string {
 
 // toolBench is the real registry of a voice call, with a client tool in it.
 type toolBench struct {
-	router *toolkit.Router
-	client *clienttool.Toolkit
-	key    persistence.Key
-	web    string
+	registry *toolkit.Registry
+	router   *toolkit.Router
+	client   *clienttool.Toolkit
+	key      persistence.Key
+	web      string
 }
 
 func newToolBench(t *testing.T) *toolBench {
@@ -226,17 +227,17 @@ func newToolBench(t *testing.T) *toolBench {
 		t.Fatal(err)
 	}
 	b.key = persistence.Key{Owner: "anna", Thread: thread.ID}
-	registry, err := all.spoken(t.Context(), b.key.Owner, b.key.Thread)
+	b.registry, err = all.spoken(t.Context(), b.key.Owner, b.key.Thread)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.client = clienttool.New(registry, clienttool.Config{})
+	b.client = clienttool.New(b.registry, clienttool.Config{})
 	err = b.client.Declare([]toolkit.Definition{{Name: "changeBrowserTheme", Description: "Changes the theme.", Parameters: json.RawMessage(
 		`{"type":"object","properties":{"theme":{"type":"string","enum":["light","dark"]}},"required":["theme"],"additionalProperties":false}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.router = toolkit.NewRouter(registry, toolkit.RouterConfig{Logger: log})
+	b.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{Logger: log})
 	return b
 }
 
@@ -244,7 +245,7 @@ func newToolBench(t *testing.T) *toolBench {
 func (b *toolBench) call(t *testing.T, id, name, arguments string) toolkit.Result {
 	t.Helper()
 	arguments = strings.NewReplacer("WEB", b.web, "CLOSED", "http://127.0.0.2:9").Replace(arguments)
-	if e, ok := b.router.Registry().Lookup(name); ok && e.Executor == toolkit.ExecutorClient {
+	if e, ok := b.registry.Lookup(name); ok && e.Executor == toolkit.ExecutorClient {
 		if err := errors.Join(b.client.Expect(id), b.client.Deliver(id, `"changed"`)); err != nil {
 			t.Fatal(err)
 		}
@@ -279,13 +280,13 @@ func (b *toolBench) call(t *testing.T, id, name, arguments string) toolkit.Resul
 func TestEveryTool(t *testing.T) {
 	t.Parallel()
 	b := newToolBench(t)
-	for _, d := range b.router.Registry().Definitions() {
+	for _, d := range b.registry.Definitions() {
 		if _, ok := everyTool[d.Name]; !ok {
 			t.Errorf("the tool %s has no inputs here", d.Name)
 		}
 	}
 	for name, inputs := range everyTool {
-		if _, ok := b.router.Registry().Lookup(name); !ok {
+		if _, ok := b.registry.Lookup(name); !ok {
 			if !inputs.mayLack {
 				t.Errorf("there is no tool %s", name)
 			}

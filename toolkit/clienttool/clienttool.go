@@ -18,9 +18,9 @@ import (
 
 // Limits of what a client may declare and answer.
 const (
-	MaxTools       = 64       // tools of one session
-	MaxDeclaration = 64 << 10 // bytes of all their definitions together
-	MaxDescription = 1024     // runes of one description
+	maxTools       = 64       // tools of one session
+	maxDeclaration = 64 << 10 // bytes of all their definitions together
+	maxDescription = 1024     // runes of one description
 	MaxOutput      = 64 << 10 // bytes of one answer
 	maxOpen        = 256      // calls that wait at a time
 	maxCallID      = 256      // bytes
@@ -28,10 +28,10 @@ const (
 )
 
 var (
-	// ErrNotOpen means that an answer is for a call that is unknown or already answered.
-	ErrNotOpen = errors.New("no open tool call has this id")
-	// ErrTooLarge means that an answer exceeds [MaxOutput]. The call has then failed.
-	ErrTooLarge = errors.New("the tool output is too large")
+	// errNotOpen means that an answer is for a call that is unknown or already answered.
+	errNotOpen = errors.New("no open tool call has this id")
+	// errTooLarge means that an answer exceeds [MaxOutput]. The call has then failed.
+	errTooLarge = errors.New("the tool output is too large")
 )
 
 // Config configures a [Toolkit]. The zero value is useful.
@@ -70,8 +70,8 @@ func New(registry *toolkit.Registry, config Config) *Toolkit {
 // names, descriptions and schemas must be valid, and the name of a server tool is rejected
 // ([toolkit.ErrDuplicate]). Open calls stay open.
 func (k *Toolkit) Declare(defs []toolkit.Definition) error {
-	if len(defs) > MaxTools {
-		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), MaxTools)
+	if len(defs) > maxTools {
+		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), maxTools)
 	}
 	size := 0
 	entries := make([]toolkit.Entry, 0, len(defs))
@@ -80,11 +80,11 @@ func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 		if err := toolkit.CheckName(def.Name); err != nil {
 			return fmt.Errorf("declare tool %d: %w", i, err)
 		}
-		if n := utf8.RuneCountInString(def.Description); n > MaxDescription {
-			return fmt.Errorf("declare tool %q: the description has %d characters, the limit is %d", def.Name, n, MaxDescription)
+		if n := utf8.RuneCountInString(def.Description); n > maxDescription {
+			return fmt.Errorf("declare tool %q: the description has %d characters, the limit is %d", def.Name, n, maxDescription)
 		}
-		if size += len(def.Name) + len(def.Description) + len(def.Parameters); size > MaxDeclaration {
-			return fmt.Errorf("declare tools: together they are larger than %d bytes", MaxDeclaration)
+		if size += len(def.Name) + len(def.Description) + len(def.Parameters); size > maxDeclaration {
+			return fmt.Errorf("declare tools: together they are larger than %d bytes", maxDeclaration)
 		}
 		entries = append(entries, toolkit.Entry{Tool: &tool{def: def, toolkit: k}, Executor: toolkit.ExecutorClient})
 		names = append(names, def.Name)
@@ -135,14 +135,6 @@ func (k *Toolkit) expect(callID string) (*wait, error) {
 	return w, nil
 }
 
-// Open reports whether the call waits for the client's answer.
-func (k *Toolkit) Open(callID string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	w, ok := k.open[callID]
-	return ok && !w.isAnswered()
-}
-
 func (w *wait) isAnswered() bool {
 	select {
 	case <-w.answered:
@@ -152,18 +144,18 @@ func (w *wait) isAnswered() bool {
 	}
 }
 
-// Deliver passes the client's answer to its call. The error is [ErrNotOpen] if no such call is open
-// (unknown, answered, timed out), and wraps [ErrTooLarge] if the answer exceeds [MaxOutput]: the
+// Deliver passes the client's answer to its call. The error is [errNotOpen] if no such call is open
+// (unknown, answered, timed out), and wraps [errTooLarge] if the answer exceeds [MaxOutput]: the
 // call has then failed with that error.
 func (k *Toolkit) Deliver(callID, output string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	w, ok := k.open[callID]
 	if !ok || w.isAnswered() {
-		return ErrNotOpen
+		return errNotOpen
 	}
 	if len(output) > MaxOutput {
-		w.err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(output), MaxOutput)
+		w.err = fmt.Errorf("%w: %d bytes, the limit is %d", errTooLarge, len(output), MaxOutput)
 	} else {
 		w.output = output
 	}

@@ -31,6 +31,14 @@ func setup(t *testing.T) (*Toolkit, *toolkit.Router) {
 	return k, toolkit.NewRouter(registry, toolkit.RouterConfig{})
 }
 
+// waits reports whether the call waits for the client's answer.
+func (k *Toolkit) waits(callID string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w, ok := k.open[callID]
+	return ok && !w.isAnswered()
+}
+
 func call(id string) toolkit.Call {
 	return toolkit.Call{ID: id, Name: "changeBrowserTheme", Arguments: `{"theme":"dark"}`}
 }
@@ -50,26 +58,26 @@ func TestAnswerAfterTheToolRuns(t *testing.T) {
 		done := make(chan toolkit.Result, 1)
 		go func() { done <- toolkit.Drain(router.Call(t.Context(), call("c1")), nil) }()
 		synctest.Wait()
-		if !k.Open("c1") || k.Open("c2") {
+		if !k.waits("c1") || k.waits("c2") {
 			t.Error("Open does not say which call waits")
 		}
-		if err := k.Deliver("c2", "{}"); !errors.Is(err, ErrNotOpen) {
+		if err := k.Deliver("c2", "{}"); !errors.Is(err, errNotOpen) {
 			t.Errorf("unknown call: got %v", err)
 		}
 		if err := k.Deliver("c1", `{"ok": true}`); err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Deliver("c1", `{}`); !errors.Is(err, ErrNotOpen) {
+		if err := k.Deliver("c1", `{}`); !errors.Is(err, errNotOpen) {
 			t.Errorf("second answer: got %v", err)
 		}
 		result := <-done
 		if string(result.Output) != `{"ok": true}` || result.ForModel() != `{"ok": true}` || result.Failed() {
 			t.Errorf("got %+v", result)
 		}
-		if k.Open("c1") {
+		if k.waits("c1") {
 			t.Error("the call is still open")
 		}
-		if err := k.Deliver("c1", `{}`); !errors.Is(err, ErrNotOpen) {
+		if err := k.Deliver("c1", `{}`); !errors.Is(err, errNotOpen) {
 			t.Errorf("answer after the end: got %v", err)
 		}
 	})
@@ -83,20 +91,20 @@ func TestAnswerBeforeTheToolRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !k.Open("c1") {
+	if !k.waits("c1") {
 		t.Error("an expected call is not open")
 	}
 	if err := k.Deliver("c1", `"early"`); err != nil {
 		t.Fatal(err)
 	}
-	if k.Open("c1") {
+	if k.waits("c1") {
 		t.Error("an answered call is open")
 	}
 	if err := k.Expect("c1"); err != nil { // must not open it again
 		t.Fatal(err)
 	}
-	if err := k.Deliver("c1", `"second"`); !errors.Is(err, ErrNotOpen) {
-		t.Errorf("got %v, want ErrNotOpen", err)
+	if err := k.Deliver("c1", `"second"`); !errors.Is(err, errNotOpen) {
+		t.Errorf("got %v, want errNotOpen", err)
 	}
 	if result := toolkit.Drain(router.Call(t.Context(), call("c1")), nil); string(result.Output) != `"early"` {
 		t.Errorf("got %+v", result)
@@ -165,8 +173,8 @@ func TestTooLargeAnswerFailsTheCall(t *testing.T) {
 	if err := k.Expect("c"); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Deliver("c", strings.Repeat("x", MaxOutput+1)); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("got %v, want ErrTooLarge", err)
+	if err := k.Deliver("c", strings.Repeat("x", MaxOutput+1)); !errors.Is(err, errTooLarge) {
+		t.Errorf("got %v, want errTooLarge", err)
 	}
 	result := toolkit.Drain(router.Call(t.Context(), call("c")), nil)
 	if !strings.Contains(result.Error, "65537 bytes, the limit is 65536") {
@@ -183,15 +191,15 @@ func TestNoAnswer(t *testing.T) {
 		if took := time.Since(started); took != toolkit.DefaultTimeout || result.Error != "the client did not answer within 30s" {
 			t.Errorf("got %+v after %v", result, took)
 		}
-		if err := k.Deliver("c", "late"); !errors.Is(err, ErrNotOpen) {
-			t.Errorf("got %v, want ErrNotOpen", err)
+		if err := k.Deliver("c", "late"); !errors.Is(err, errNotOpen) {
+			t.Errorf("got %v, want errNotOpen", err)
 		}
 
 		ctx, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
 		result = toolkit.Drain(router.Call(ctx, call("d")), nil)
-		if !strings.Contains(result.Error, "ended before the client answered") || k.Open("d") {
-			t.Errorf("got %+v, open %v", result, k.Open("d"))
+		if !strings.Contains(result.Error, "ended before the client answered") || k.waits("d") {
+			t.Errorf("got %+v, open %v", result, k.waits("d"))
 		}
 	})
 }
@@ -210,8 +218,8 @@ func TestForget(t *testing.T) {
 	}
 	k.Forget("c")
 	k.Forget("never was")
-	if err := k.Deliver("c", "{}"); !errors.Is(err, ErrNotOpen) {
-		t.Errorf("got %v, want ErrNotOpen", err)
+	if err := k.Deliver("c", "{}"); !errors.Is(err, errNotOpen) {
+		t.Errorf("got %v, want errNotOpen", err)
 	}
 }
 
@@ -251,7 +259,7 @@ func TestOpenCallsAreBounded(t *testing.T) {
 
 func TestDeclareRefuses(t *testing.T) {
 	t.Parallel()
-	many := make([]toolkit.Definition, MaxTools+1)
+	many := make([]toolkit.Definition, maxTools+1)
 	for i := range many {
 		many[i] = toolkit.Definition{Name: fmt.Sprintf("t%d", i)}
 	}
@@ -306,12 +314,12 @@ func TestDeclareReplaces(t *testing.T) {
 		if err := k.Declare([]toolkit.Definition{{Name: "navigate"}, changed}); err != nil {
 			t.Fatal(err)
 		}
-		defs := router.Registry().Definitions()
+		defs := k.registry.Definitions()
 		if len(defs) != 2 || defs[0].Description != "other" || defs[1].Name != "navigate" {
 			t.Errorf("got %+v", defs)
 		}
-		if err := k.Declare(nil); err != nil || router.Registry().Len() != 0 {
-			t.Errorf("got %v and %d tools, want none", err, router.Registry().Len())
+		if err := k.Declare(nil); err != nil || k.registry.Len() != 0 {
+			t.Errorf("got %v and %d tools, want none", err, k.registry.Len())
 		}
 		// Calls that were open stay open.
 		if err := k.Deliver("c", "1"); err != nil {

@@ -24,7 +24,7 @@ const (
 	// 75 MB.
 	maxGoStack = 256 << 20
 	// maxRequest limits what the child reads: a program whose every byte is escaped.
-	maxRequest = 6*MaxCode + 4<<10
+	maxRequest = 6*maxCode + 4<<10
 
 	exitBadRequest = 3
 	exitOrphan     = 4

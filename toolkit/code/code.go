@@ -46,14 +46,14 @@ const (
 
 // Defaults of [Config], and limits on its values.
 const (
-	DefaultTimeout           = 10 * time.Second
-	DefaultMemoryBytes       = 64 << 20
-	DefaultPythonMemoryBytes = 512 << 20
-	DefaultMaxOutput         = 64 << 10
-	DefaultMaxParallel       = 4
+	defaultTimeout           = 10 * time.Second
+	defaultMemoryBytes       = 64 << 20
+	defaultPythonMemoryBytes = 512 << 20
+	defaultMaxOutput         = 64 << 10
+	defaultMaxParallel       = 4
 
-	// MaxCode limits one program, in bytes.
-	MaxCode = 256 << 10
+	// maxCode limits one program, in bytes.
+	maxCode = 256 << 10
 
 	minTimeout      = 100 * time.Millisecond
 	maxTimeout      = 10 * time.Minute
@@ -117,8 +117,8 @@ func (c Config) Validate() error {
 		c.MemoryBytes, int64(minMemory), int64(maxMemory))
 	check(c.PythonMemoryBytes >= minPythonMemory && c.PythonMemoryBytes <= maxMemory, "python memory is %d bytes, it must be %d to %d",
 		c.PythonMemoryBytes, int64(minPythonMemory), int64(maxMemory))
-	check(c.MaxOutput >= minOutput && c.MaxOutput <= DefaultMaxOutput, "max output is %d bytes, it must be %d to %d",
-		c.MaxOutput, minOutput, DefaultMaxOutput)
+	check(c.MaxOutput >= minOutput && c.MaxOutput <= defaultMaxOutput, "max output is %d bytes, it must be %d to %d",
+		c.MaxOutput, minOutput, defaultMaxOutput)
 	check(c.MaxParallel >= 1 && c.MaxParallel <= maxParallel, "max parallel is %d, it must be 1 to %d", c.MaxParallel, maxParallel)
 	// The sandbox shows /usr and nothing else of the host.
 	check(within(filepath.Clean(c.PythonPath), "/usr"), "python path %q must lie below /usr", c.PythonPath)
@@ -126,11 +126,11 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.MemoryBytes = cmp.Or(c.MemoryBytes, DefaultMemoryBytes)
-	c.PythonMemoryBytes = cmp.Or(c.PythonMemoryBytes, DefaultPythonMemoryBytes)
-	c.MaxOutput = cmp.Or(c.MaxOutput, DefaultMaxOutput)
-	c.MaxParallel = cmp.Or(c.MaxParallel, DefaultMaxParallel)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.MemoryBytes = cmp.Or(c.MemoryBytes, defaultMemoryBytes)
+	c.PythonMemoryBytes = cmp.Or(c.PythonMemoryBytes, defaultPythonMemoryBytes)
+	c.MaxOutput = cmp.Or(c.MaxOutput, defaultMaxOutput)
+	c.MaxParallel = cmp.Or(c.MaxParallel, defaultMaxParallel)
 	c.PythonPath = cmp.Or(c.PythonPath, defaultPython)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -138,8 +138,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// JavaScriptDefinition returns the model's definition of the JavaScript tool.
-func JavaScriptDefinition() toolkit.Definition {
+// javaScriptDefinition returns the model's definition of the JavaScript tool.
+func javaScriptDefinition() toolkit.Definition {
 	return definition(JavaScriptName,
 		"Run a short JavaScript program (ES2023) and get what it printed and the value of its last expression. "+
 			"Use it for exact arithmetic, dates, text and data. Top-level await works; return does not. "+
@@ -147,8 +147,8 @@ func JavaScriptDefinition() toolkit.Definition {
 		"The program. End it with the expression whose value you want, or print with console.log.")
 }
 
-// PythonDefinition returns the model's definition of the Python tool.
-func PythonDefinition() toolkit.Definition {
+// pythonDefinition returns the model's definition of the Python tool.
+func pythonDefinition() toolkit.Definition {
 	return definition(PythonName,
 		"Run a short Python 3 program and get what it printed and the value of its last expression. "+
 			"Use it for exact arithmetic, statistics, dates, text and data. Top-level await works. "+
@@ -168,7 +168,7 @@ func definition(name, description, code string) toolkit.Definition {
 		Properties           map[string]property `json:"properties"`
 		Required             []string            `json:"required"`
 		AdditionalProperties bool                `json:"additionalProperties"`
-	}{"object", map[string]property{"code": {"string", code, 1, MaxCode}}, []string{"code"}, false})
+	}{"object", map[string]property{"code": {"string", code, 1, maxCode}}, []string{"code"}, false})
 	if err != nil {
 		panic(fmt.Sprintf("code: schema of %s: %v", name, err)) // it is a constant; a test makes it
 	}
@@ -205,12 +205,12 @@ func New(config Config) (*Sandbox, error) {
 
 // JavaScript returns the tool mini-javascript-execution.
 func (s *Sandbox) JavaScript() toolkit.Tool {
-	return &tool{definition: JavaScriptDefinition(), language: "JavaScript", sandbox: s, run: s.runJavaScript}
+	return &tool{definition: javaScriptDefinition(), language: "JavaScript", sandbox: s, run: s.runJavaScript}
 }
 
 // Python returns the tool python-execution. Call [Sandbox.ProbePython] first.
 func (s *Sandbox) Python() toolkit.Tool {
-	return &tool{definition: PythonDefinition(), language: "Python", sandbox: s, run: s.runPython}
+	return &tool{definition: pythonDefinition(), language: "Python", sandbox: s, run: s.runPython}
 }
 
 // Tools probes the host and returns the tools that work on it; it logs why others do not. It starts

@@ -185,7 +185,7 @@ func tryConfined(t *testing.T) confinedReport {
 
 // reportConfined drops its privileges as a child does, and then tries to use them.
 func reportConfined(stdout io.Writer) error {
-	if err := limitSelf(request{Timeout: time.Minute, MemoryBytes: DefaultMemoryBytes}); err != nil {
+	if err := limitSelf(request{Timeout: time.Minute, MemoryBytes: defaultMemoryBytes}); err != nil {
 		return err
 	}
 	text := func(err error) string {
@@ -248,7 +248,7 @@ func TestFilterDeniesEverything(t *testing.T) {
 func TestOrphanEnds(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], javaScriptChild)
-	c, err := startChild(cmd, request{Code: `console.log("started"); for (;;);`, Timeout: time.Hour, MemoryBytes: DefaultMemoryBytes, MaxOutput: 1000, Filter: true})
+	c, err := startChild(cmd, request{Code: `console.log("started"); for (;;);`, Timeout: time.Hour, MemoryBytes: defaultMemoryBytes, MaxOutput: 1000, Filter: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -189,7 +189,7 @@ func TestInvalidUTF8(t *testing.T) {
 func TestLargestProgram(t *testing.T) {
 	t.Parallel()
 	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
-	code := strings.Repeat("1+", MaxCode/2-1) + "1"
+	code := strings.Repeat("1+", maxCode/2-1) + "1"
 	if o := r.javaScript(code); string(o.Value) != "131072" {
 		t.Errorf("got %s: %s, value %s", o.Exit, o.Error, o.Value)
 	}

@@ -107,7 +107,7 @@ func (r *rig) javaScript(code string) Outcome {
 
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
-	for _, d := range []toolkit.Definition{JavaScriptDefinition(), PythonDefinition()} {
+	for _, d := range []toolkit.Definition{javaScriptDefinition(), pythonDefinition()} {
 		if err := toolkit.CheckName(d.Name); err != nil {
 			t.Error(err)
 		}
@@ -118,7 +118,7 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s: the description has %d bytes; a client may declare 1024", d.Name, len(d.Description))
 		}
 	}
-	if JavaScriptDefinition().Name != "mini-javascript-execution" || PythonDefinition().Name != "python-execution" {
+	if javaScriptDefinition().Name != "mini-javascript-execution" || pythonDefinition().Name != "python-execution" {
 		t.Error("the names are known to models and saved threads")
 	}
 }
@@ -152,7 +152,7 @@ func TestArgumentsAreRefused(t *testing.T) {
 		"not JSON":     {`{"code":"1`, "JSON"},
 		"an array":     {`["1"]`, "object"},
 		"1 MB of code": {`{"code":"` + strings.Repeat("1+", 512<<10) + `1"}`, "code"},
-		"wide code":    {`{"code":"` + strings.Repeat("é", MaxCode-1) + `"}`, "code"},
+		"wide code":    {`{"code":"` + strings.Repeat("é", maxCode-1) + `"}`, "code"},
 	} {
 		for _, tool := range []string{JavaScriptName, PythonName} {
 			result := r.call(t.Context(), tool, c.arguments)

@@ -80,8 +80,9 @@ func stdio(role string, env map[string]string) Server {
 type bench struct {
 	notified chan struct{} // a signal for each change
 	*Servers
-	router *toolkit.Router
-	log    *logBook
+	registry *toolkit.Registry
+	router   *toolkit.Router
+	log      *logBook
 }
 
 func open(t *testing.T, servers map[string]Server) *bench {
@@ -103,7 +104,8 @@ func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
 	for len(notified) > 0 {
 		<-notified // for the first connection
 	}
-	b := &bench{Servers: s, log: log, notified: notified, router: toolkit.NewRouter(toolkit.NewRegistry(), toolkit.RouterConfig{})}
+	b := &bench{Servers: s, log: log, notified: notified, registry: toolkit.NewRegistry()}
+	b.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{})
 	b.register(t)
 	return b
 }
@@ -126,10 +128,10 @@ func run(t *testing.T, s *Servers) {
 func (b *bench) register(t *testing.T) {
 	t.Helper()
 	var old []string
-	for _, d := range b.router.Registry().Definitions() {
+	for _, d := range b.registry.Definitions() {
 		old = append(old, d.Name)
 	}
-	if err := b.router.Registry().Replace(old, b.Tools()); err != nil {
+	if err := b.registry.Replace(old, b.Tools()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -23,10 +23,10 @@ const (
 
 // Defaults of [Config].
 const (
-	DefaultTimeout       = 25 * time.Second
-	DefaultMaxBody       = 256 << 10
-	DefaultMaxPage       = 2 << 20
-	DefaultMaxConcurrent = 16
+	defaultTimeout       = 25 * time.Second
+	defaultMaxBody       = 256 << 10
+	defaultMaxPage       = 2 << 20
+	defaultMaxConcurrent = 16
 
 	defaultExaURL    = "https://api.exa.ai"
 	defaultTavilyURL = "https://api.tavily.com"
@@ -186,10 +186,10 @@ func (c Config) withDefaults() (Config, error) {
 	c.ExaURL = cmp.Or(c.ExaURL, defaultExaURL)
 	c.TavilyURL = cmp.Or(c.TavilyURL, defaultTavilyURL)
 	c.BraveURL = cmp.Or(c.BraveURL, defaultBraveURL)
-	c.Timeout, c.pageTimeout = cmp.Or(c.Timeout, DefaultTimeout), cmp.Or(c.pageTimeout, pageTimeout)
-	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
-	c.MaxPage = cmp.Or(c.MaxPage, DefaultMaxPage)
-	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, DefaultMaxConcurrent)
+	c.Timeout, c.pageTimeout = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.pageTimeout, pageTimeout)
+	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
+	c.MaxPage = cmp.Or(c.MaxPage, defaultMaxPage)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, defaultMaxConcurrent)
 	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
 	if c.resolver == nil {
 		c.resolver = net.DefaultResolver

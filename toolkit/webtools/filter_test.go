@@ -157,7 +157,7 @@ func textIn(doc *html.Node) (n int) {
 // A page whose tree is too much work is shortened at its end.
 func TestDeepPagesAreCut(t *testing.T) {
 	t.Parallel()
-	words := repeatTo(DefaultMaxPage, "some words, and more of them. ")
+	words := repeatTo(defaultMaxPage, "some words, and more of them. ")
 	for name, tc := range map[string]struct {
 		page     string
 		short    bool

@@ -174,7 +174,7 @@ func TestEndlessBodies(t *testing.T) {
 			t.Fatal(result.Error)
 		}
 		got := parse[httpOutput](t, result.Output)
-		if len(got.Body) != DefaultMaxBody || !got.Truncated || !got.OK {
+		if len(got.Body) != defaultMaxBody || !got.Truncated || !got.OK {
 			t.Errorf("%s: got %d bytes, truncated %v", path, len(got.Body), got.Truncated)
 		}
 		model := parse[httpOutput](t, []byte(result.Model))
