@@ -21,9 +21,6 @@ const BaseURL = "https://api.anthropic.com"
 // version is the API version; see https://platform.claude.com/docs/en/api/versioning.
 const version = "2023-06-01"
 
-// defaultMaxTokens limits an answer if the request does not; the API requires a limit.
-const defaultMaxTokens = 4096
-
 // Config describes the server. Its zero value is Anthropic, without a key.
 type Config struct {
 	// BaseURL is the address before /v1/messages; [BaseURL] if empty. A trailing /v1 is removed.
@@ -73,5 +70,5 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header, p.request(req), &answer{})
+	return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header, request(req, p.config.Cache), &answer{})
 }

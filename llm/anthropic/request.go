@@ -8,6 +8,9 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
+// defaultMaxTokens limits an answer if the request does not; the API requires a limit.
+const defaultMaxTokens = 4096
+
 // The roles of the API.
 const (
 	roleUser      = "user"
@@ -33,37 +36,8 @@ type message struct {
 	Content []block `json:"content"`
 }
 
-// block is a piece of a message: a text, an image, a call, or its result.
-type block struct {
-	Type string `json:"type"`
-	Text string `json:"text,omitempty"`
-
-	Source *source `json:"source,omitempty"` // of an image
-
-	ID    string          `json:"id,omitempty"` // of a call
-	Name  string          `json:"name,omitempty"`
-	Input json.RawMessage `json:"input,omitempty"`
-
-	ToolUseID string  `json:"tool_use_id,omitempty"` // of a result
-	Content   []block `json:"content,omitempty"`
-	IsError   bool    `json:"is_error,omitempty"`
-
-	CacheControl *cacheControl `json:"cache_control,omitempty"`
-}
-
-// source is an image on the wire; its data are Base64.
-type source struct {
-	Type      string `json:"type"`
-	MediaType string `json:"media_type"`
-	Data      []byte `json:"data"`
-}
-
-type cacheControl struct {
-	Type string `json:"type"`
-}
-
-// request writes a request.
-func (p *Provider) request(req llm.Request) body {
+// request writes a request; cache marks the prefix that may be cached.
+func request(req llm.Request, cache bool) body {
 	system, groups := wire.Alternate(req)
 	out := body{Model: req.Model, MaxTokens: req.MaxTokens, Temperature: req.Temperature, TopP: req.TopP, Tools: tools(req.Tools), Stream: true}
 	if out.MaxTokens <= 0 {
@@ -84,13 +58,11 @@ func (p *Provider) request(req llm.Request) body {
 			out.ToolChoice = json.RawMessage(`{"type":"none"}`)
 		}
 	}
-	if p.config.Cache && goesOn(req) {
+	if cache && goesOn(req) {
 		mark(&out)
 	}
 	return out
 }
-
-func text(words string) block { return block{Type: "text", Text: words} }
 
 // content writes a group: the results of all calls, then images and texts, then calls.
 func content(group wire.Group) message {
@@ -110,15 +82,6 @@ func content(group wire.Group) message {
 		for _, c := range m.ToolCalls {
 			out.Content = append(out.Content, call(c))
 		}
-	}
-	return out
-}
-
-// images writes the images of a message.
-func images(m llm.Message) []block {
-	var out []block
-	for _, i := range m.Images {
-		out = append(out, block{Type: "image", Source: &source{Type: "base64", MediaType: i.MediaType, Data: i.Data}})
 	}
 	return out
 }

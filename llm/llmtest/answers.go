@@ -13,26 +13,6 @@ import (
 	"voicebridge/llm"
 )
 
-// Answer is the result of a successful exchange.
-type Answer struct {
-	// Exchange is the name of its file.
-	Exchange string
-	Text     string
-	// Thinks means that reasoning comes before the text.
-	Thinks bool
-	Calls  []Call
-	// Usage is not checked if it is nil.
-	Usage *Usage
-	Stop  llm.StopReason
-}
-
-// Call is a call without what vendors generate. Its arguments are JSON without spaces. ID and
-// Metadata are not checked if they are empty.
-type Call struct{ Name, Arguments, ID, Metadata string }
-
-// Usage is a usage without the vendor's object.
-type Usage struct{ Input, Output, Cached int64 }
-
 // TwoCalls are the calls of the exchanges with two calls. The number does not
 // fit into a float64.
 func TwoCalls() []Call {

@@ -11,21 +11,6 @@ import (
 	"voicebridge/llm"
 )
 
-// Failure is the result of a failed exchange.
-type Failure struct {
-	// Exchange is the name of its file.
-	Exchange string
-	Kind     llm.ErrorKind
-	// Text is what the user has seen before.
-	Text string
-	// Status is the HTTP status; 0 within a stream.
-	Status int
-	// After is how long the vendor asks to wait.
-	After time.Duration
-	// Says is part of the message to the user.
-	Says string
-}
-
 // failures are the failed exchanges of every vendor.
 var failures = []Failure{
 	{Exchange: "cut_text", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},

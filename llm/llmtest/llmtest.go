@@ -11,39 +11,10 @@
 package llmtest
 
 import (
-	"net/http"
 	"testing"
 
 	"voicebridge/llm"
 )
-
-// Key is the providers' secret in tests.
-const Key = "sk-test-51Hx0123456789abcdefghij"
-
-// Wire is an adapter to a vendor's API.
-type Wire struct {
-	// New returns the provider, which sends to baseURL through client and has
-	// [Key] as its key.
-	New func(t *testing.T, baseURL string, client *http.Client) llm.Provider
-	// Keyless returns a provider for the vendor's own address without a key; nil if the vendor
-	// needs none. The provider must not send anything.
-	Keyless func(t *testing.T, client *http.Client) llm.Provider
-	// Label is the provider's name in messages to users.
-	Label string
-	// Path is where requests go, below the base URL; MODEL stands for the model.
-	Path string
-	// KeyHeader is the header with the key, after KeyPrefix; empty if none is sent.
-	KeyHeader, KeyPrefix string
-	// Without names the exchanges that the vendor's API cannot have, with reasons.
-	Without map[string]string
-	// Uncached means that the API does not count cached tokens.
-	Uncached bool
-	// Answers and Failures are exchanges that only this vendor has.
-	Answers  []Answer
-	Failures []Failure
-	// Requests are further requests by name.
-	Requests map[string]llm.Request
-}
 
 // Run tests an adapter. It looks for testdata in the working directory, the adapter's package.
 func Run(t *testing.T, w Wire) {

@@ -88,5 +88,5 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)
 	}
-	return p.client.Stream(ctx, p.address, header, p.request(req), &answer{})
+	return p.client.Stream(ctx, p.address, header, request(req, p.config.NumCtx), &answer{})
 }

@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"voicebridge/llm"
+
 	"voicebridge/llm/internal/wire"
 )
 
@@ -33,9 +34,9 @@ type message struct {
 }
 
 // request writes a request.
-func (p *Provider) request(req llm.Request) body {
+func request(req llm.Request, contextTokens int) body {
 	out := body{Model: req.Model, Stream: true, Tools: tools(req.Tools), Options: options{
-		NumCtx: p.config.NumCtx, NumPredict: max(0, req.MaxTokens), Temperature: req.Temperature, TopP: req.TopP,
+		NumCtx: contextTokens, NumPredict: max(0, req.MaxTokens), Temperature: req.Temperature, TopP: req.TopP,
 	}}
 	if req.System != "" {
 		out.Messages = append(out.Messages, message{Role: "system", Content: req.System})

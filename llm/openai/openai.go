@@ -66,5 +66,5 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, p.request(req), &answer{})
+	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, request(req, p.config.LegacyMaxTokens), &answer{})
 }

@@ -50,7 +50,7 @@ type imageURL struct {
 
 // request writes a request. Roles are passed on unchanged: the API has all of ours, and allows
 // system messages anywhere.
-func (p *Provider) request(req llm.Request) body {
+func request(req llm.Request, legacyMaxTokens bool) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
 		Stream: true, StreamOptions: streamOptions{IncludeUsage: true},
@@ -63,7 +63,7 @@ func (p *Provider) request(req llm.Request) body {
 			out.Messages = append(out.Messages, write(m))
 		}
 	}
-	if p.config.LegacyMaxTokens && !reasons(req.Model) {
+	if legacyMaxTokens && !reasons(req.Model) {
 		out.MaxTokens = max(0, req.MaxTokens)
 	} else {
 		out.MaxCompletionTokens = max(0, req.MaxTokens)

@@ -123,3 +123,20 @@ func failByName(s situation) (reply, bool) {
 	kind := llm.ErrorKind(strings.ToLower(s.words[1]))
 	return reply{err: &llm.Error{Kind: kind, Provider: Name, Message: "The simulator was asked to fail (" + string(kind) + ")."}}, true
 }
+
+// reply is the script's answer to a request.
+type reply struct {
+	text  string
+	calls []llm.ToolCall
+	err   error
+}
+
+// find returns the first tool whose name the function accepts.
+func find(tools []llm.Tool, accept func(name string) bool) (string, bool) {
+	for _, d := range tools {
+		if accept(d.Name) {
+			return d.Name, true
+		}
+	}
+	return "", false
+}

@@ -126,13 +126,6 @@ func count(req llm.Request, text string, calls []llm.ToolCall) *llm.Usage {
 	return u
 }
 
-// reply returns the script's answer to a request.
-type reply struct {
-	text  string
-	calls []llm.ToolCall
-	err   error
-}
-
 // answer finds the reply to the last message.
 func (p *Provider) answer(req llm.Request) reply {
 	switch req.System {
@@ -220,14 +213,4 @@ func firstWords(messages []llm.Message, limit int) string {
 		}
 	}
 	return ""
-}
-
-// find returns the first tool whose name the function accepts.
-func find(tools []llm.Tool, accept func(name string) bool) (string, bool) {
-	for _, d := range tools {
-		if accept(d.Name) {
-			return d.Name, true
-		}
-	}
-	return "", false
 }

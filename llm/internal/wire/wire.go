@@ -17,25 +17,6 @@ import (
 	"voicebridge/llm"
 )
 
-// Limits of an answer.
-const (
-	// maxAnswer limits a whole answer, in bytes.
-	maxAnswer = 64 << 20
-	// MaxEvent limits one event, or one line of it, in bytes.
-	MaxEvent = 4 << 20
-	// maxProblem limits how much of an error's body is read, in bytes.
-	maxProblem = 256 << 10
-)
-
-// Form says how a streamed answer is encoded.
-type Form int
-
-// The forms of an answer.
-const (
-	SSE    Form = iota // server-sent events with JSON data
-	NDJSON             // one JSON object per line
-)
-
 // Client sends requests to one provider's server. It is safe for concurrent use.
 type Client struct {
 	Failures
