@@ -13,18 +13,18 @@ export class ApiError extends PlainError {
   }
 }
 
-/** Asks the user for the access token; resolves to true when a session is open. */
+/** Asks the user for the access token; resolves to true once a session is open. */
 type SignIn = () => Promise<boolean>;
 
 let signIn: SignIn = async () => false;
 let onReach: (reached: boolean) => void = () => undefined;
 
-/** Sets what is told whether the server answered at all. */
+/** Sets the callback that learns whether the server answered at all. */
 export function onReachability(handler: (reached: boolean) => void): void {
   onReach = handler;
 }
 
-/** Sets what is done when the server answers 401. */
+/** Sets what to do when the server answers 401. */
 export function onUnauthorized(handler: SignIn): void {
   signIn = handler;
 }
@@ -47,12 +47,12 @@ export function socketUrlOf(path: string): URL {
   return url;
 }
 
-/** The address of a path of this server, also when the page lives under a prefix. */
+/** The address of a path of this server, even if the page is served under a prefix. */
 export function urlOf(path: string): URL {
   return new URL(path, document.baseURI);
 }
 
-/** The address of a picture or a sound that a message names: the page may live under a prefix. */
+/** The address of an image or a sound in a message: the page may be served under a prefix. */
 export const addressOf = (url: string): string => (url.startsWith('data:') ? url : urlOf(url.replace(/^\//, '')).href);
 
 /** Sends a request; on 401 it asks for the token and tries once more. */
@@ -63,7 +63,7 @@ export async function send(path: string | URL, init: RequestInit = {}): Promise<
   return response;
 }
 
-/** Sends JSON (when there is a body) and reads JSON. */
+/** Sends JSON (if there is a body) and reads JSON. */
 export async function sendJson(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Record<string, unknown>> {
   const headers: Record<string, string> = { Accept: 'application/json' };
   if (body !== undefined) headers['Content-Type'] = 'application/json';
@@ -72,7 +72,7 @@ export async function sendJson(method: string, path: string, body?: unknown, sig
   return asObject(parseJson(await response.text()));
 }
 
-/** Opens the page's session with an access token; false when it is not accepted. */
+/** Opens the page's session with an access token; false if it is not accepted. */
 export async function openSession(token: string): Promise<boolean> {
   const response = await attempt('api/session', {
     method: 'POST',

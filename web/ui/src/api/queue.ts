@@ -8,7 +8,7 @@ export async function getQueue(thread: string): Promise<Json> {
   return sendJson('GET', path(thread));
 }
 
-/** Adds a message; the same key twice adds one. */
+/** Adds a message; using the same key twice adds only one. */
 export async function addToQueue(thread: string, message: string, key: string, images: string[]): Promise<void> {
   await sendJson('POST', path(thread), { message, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) });
 }
@@ -33,7 +33,7 @@ export async function moveQueued(thread: string, id: string, direction: 'up' | '
   await sendJson('POST', item(thread, id, '/move'), { direction });
 }
 
-/** Sends one message now, by the user's hand. */
+/** Sends one message now, on the user's request. */
 export async function sendQueued(thread: string, id: string): Promise<void> {
   await sendJson('POST', item(thread, id, '/send'));
 }

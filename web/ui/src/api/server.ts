@@ -1,7 +1,7 @@
 import { asNumber, asObject, asObjects, asText, type Json } from '../base/json';
 import { sendJson } from './http';
 
-// What the server says of itself: settings, tools, models, use.
+// What the server says about itself: settings, tools, models, usage.
 
 export interface Config {
   upstream: string;
@@ -30,9 +30,9 @@ export interface OfferedTool {
   description: string;
   executor: string;
   server: string;
-  /** It asks before it runs. */
+  /** It needs approval before it runs. */
   asks: boolean;
-  /** It changed, or came, after its server was first seen, and the operator has not accepted that: is the assistant given it as it was? */
+  /** It changed or was added after its server was first seen, and the operator has not accepted that: whether the assistant gets the old version. */
   held?: 'as-it-was' | 'not-offered';
 }
 
@@ -61,13 +61,13 @@ export async function getTools(): Promise<{ tools: OfferedTool[]; servers: ToolS
     error: asText(server.error),
     tools: asNumber(server.tools, 0),
   }));
-  // A server that is not told of by itself is known by its tools.
+  // A server that is not listed itself is known by its tools.
   const names = new Set(told.map(({ name }) => name));
   const others = [...new Set(tools.map(({ server }) => server))].filter((name) => name !== '' && !names.has(name));
   return { tools, servers: [...told, ...others.map((name) => ({ name, connected: true, error: '', tools: tools.filter(({ server }) => server === name).length }))] };
 }
 
-/** The provider and the model of typed messages, as one text; empty when the server does not tell. */
+/** The provider and the model of typed messages, as one text; empty if the server does not say. */
 export async function getTextModel(): Promise<string> {
   const raw = await sendJson('GET', 'api/models');
   const text = asObject(raw.text ?? raw.default);
@@ -75,11 +75,11 @@ export async function getTextModel(): Promise<string> {
   return [provider, asText(text.model, asText(raw.model))].filter(Boolean).join(' · ');
 }
 
-/** What some answers took. */
+/** The usage of some answers. */
 export interface Figures {
   inputTokens: number;
   outputTokens: number;
-  /** In US dollars; null when no price is known. */
+  /** In US dollars; null if no price is known. */
   cost: number | null;
   unpriced: number;
 }
@@ -99,7 +99,7 @@ function readFigures(raw: Json): Figures {
   };
 }
 
-/** What the user's threads took in the last 30 days, by thread and day. */
+/** The usage of the user's threads in the last 30 days, by thread and day. */
 export async function getUsage(): Promise<{ rows: UsageRow[]; total: Figures }> {
   const raw = await sendJson('GET', 'api/usage');
   const rows = asObjects(raw.usage).map((row) => ({

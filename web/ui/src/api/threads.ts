@@ -10,12 +10,12 @@ export interface Thread {
 
 const path = (id: string) => `api/threads/${encodeURIComponent(id)}`;
 
-/** Reads a thread as the server tells it. */
+/** Reads a thread from the server's response. */
 export function readThread(raw: Json): Thread {
   return { id: asText(raw.id), title: asText(raw.title), updatedAt: asText(raw.updated_at) };
 }
 
-/** One page of threads, latest activity first; with a query those in which its words were said. */
+/** One page of threads, latest activity first; with a query, those that contain its words. */
 export async function listThreads({ cursor = '', query = '', signal }: { cursor?: string; query?: string; signal?: AbortSignal } = {}): Promise<{
   threads: Thread[];
   next: string;
@@ -39,7 +39,7 @@ export async function renameThread(id: string, title: string): Promise<Thread> {
   return readThread(await sendJson('PATCH', path(id), { title }));
 }
 
-/** Deletes a thread, also while the page is being left. */
+/** Deletes a thread, even while the page is being left. */
 export async function deleteThread(id: string): Promise<void> {
   await send(path(id), { method: 'DELETE', keepalive: true });
 }
@@ -51,12 +51,12 @@ export async function listMessages(id: string, after: number, limit = 200): Prom
   return { messages, next: asNumber(raw.next_after) ?? null };
 }
 
-/** Sends a text and returns when the server has it. The answer is not waited for: the thread's socket brings it. */
+/** Sends a text and returns when the server has it. The answer arrives later, on the thread's socket. */
 export async function postMessage(id: string, content: string, images: string[] = []): Promise<void> {
   await post(id, images.length > 0 ? { content, image_ids: images } : { content });
 }
 
-/** Has the last answer of a thread made again; the body is that of the AI SDK's useChat. */
+/** Regenerates the last answer of a thread; the body is that of the AI SDK's useChat. */
 export async function regenerate(id: string, question: Message, answerId: string): Promise<void> {
   const parts = question.parts.flatMap((part) => (part.kind === 'text' ? [{ type: 'text', text: part.text }] : []));
   const messages = [{ id: question.id, role: 'user', parts }];
@@ -76,17 +76,17 @@ export async function interrupt(id: string): Promise<void> {
   await sendJson('POST', `${path(id)}/interrupt`);
 }
 
-/** Starts a fresh context: later turns and calls do not see the earlier messages. */
+/** Resets the context: later turns and calls do not see the earlier messages. */
 export async function resetThread(id: string): Promise<void> {
   await sendJson('POST', `${path(id)}/reset`);
 }
 
-/** The address of a thread as a file. */
+/** The address for downloading a thread. */
 export function exportUrl(id: string, format: 'markdown' | 'json' | 'srt'): string {
   return urlOf(`${path(id)}/export?format=${format}`).href;
 }
 
-/** Keeps an image in a thread and returns its id there. */
+/** Saves an image in a thread and returns its id. */
 export async function uploadImage(id: string, image: Blob): Promise<string> {
   const response = await send(`${path(id)}/images`, { method: 'POST', headers: { 'Content-Type': image.type }, body: image });
   return asText(asObject(parseJson(await response.text())).image_id);

@@ -1,6 +1,6 @@
 /** An error whose message is meant for people. */
 export class PlainError extends Error {
-  /** @param code a stable word for the page's own branches */
+  /** @param code a stable word for the page's own decisions */
   constructor(
     readonly code: string,
     message: string,

@@ -1,4 +1,4 @@
-// Reading JSON that somebody else wrote: every helper accepts anything and
+// Reading untrusted JSON: every helper accepts anything and
 // returns a value of the wanted kind.
 
 export type Json = Record<string, unknown>;
@@ -24,7 +24,7 @@ export function asText(value: unknown, fallback = ''): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : fallback;
 }
 
-/** A finite number, also from a numeric string; else the fallback. */
+/** A finite number, also from a numeric string; otherwise the fallback. */
 export function asNumber(value: unknown, fallback: number): number;
 export function asNumber(value: unknown): number | undefined;
 export function asNumber(value: unknown, fallback?: number): number | undefined {
@@ -32,7 +32,7 @@ export function asNumber(value: unknown, fallback?: number): number | undefined 
   return typeof n === 'number' && Number.isFinite(n) ? n : fallback;
 }
 
-/** Parses text, or returns undefined when it is not JSON. */
+/** Parses text, or returns undefined if it is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

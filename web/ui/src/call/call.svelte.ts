@@ -21,7 +21,7 @@ import { ToolRuns } from './toolruns';
 import { sessionUpdate } from './sessionupdate';
 
 export interface Hooks {
-  /** Asked for whenever a path is looked for: passwords of TURN servers end. */
+  /** Requested again for each new path, because passwords of TURN servers expire. */
   iceServers: () => Promise<RTCIceServer[]>;
   titleOf: (threadId: string) => string;
   onPlaced: (threadId: string) => void;
@@ -43,13 +43,13 @@ export class Call {
   /** The user holds the button that opens the microphone. */
   holding = $state(false);
   step = $state<PeerStep>('none');
-  /** The browser refused to play; a click is needed. */
+  /** The browser refused to play audio; a click is needed. */
   needsTap = $state(false);
-  /** The thread whose call lives elsewhere, while the user is asked. */
+  /** The thread whose call is live elsewhere, while the user is asked. */
   takeoverOf = $state<string | null>(null);
   /** The call that this tab had before it was reloaded, while it may still wait. */
   rejoinable = $state.raw<Remembered | null>(null);
-  /** What the last call was like. */
+  /** The summary of the last call. */
   summary = $state.raw<CallSummary | null>(null);
   startedAt = $state(0);
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
@@ -73,7 +73,7 @@ export class Call {
   ) {
     const before = recall(Date.now());
     if (before) this.offerRejoin(before);
-    // Without a goodbye the server would notice a closed tab only by a timeout. A
+    // Without notice the server would detect a closed tab only by a timeout. A
     // reloaded page may come back, so it is not a hang-up.
     addEventListener('pagehide', () => this.#line?.close(false));
   }
@@ -95,7 +95,7 @@ export class Call {
     });
   }
 
-  /** Goes on here with a call that lives elsewhere, or that waits for a page that was reloaded. The model does not notice. */
+  /** Continues a call here that is live elsewhere, or that waits for a reloaded page. The model does not notice. */
   async join(threadId: string, callId: string): Promise<void> {
     this.rejoinable = null;
     await this.#open(threadId, (line) => line.join(callUrl(callId)), (thrown) => {
@@ -106,7 +106,7 @@ export class Call {
     if (this.active) this.state = { ...this.state, callId };
   }
 
-  /** Lets the user come back into a call, for as long as it may wait. */
+  /** Offers to rejoin a call, for as long as it may wait. */
   offerRejoin(before: Remembered): void {
     this.rejoinable = before;
     setTimeout(() => this.dropRejoin(before.callId), waitingMs);
@@ -143,13 +143,13 @@ export class Call {
     }
   }
 
-  /** Stops the answer that is being made or played. */
+  /** Stops the answer that is being generated or played. */
   stopTalking(): void {
     if (this.state.response !== null) this.#line?.send({ type: 'response.cancel' });
     this.#line?.send({ type: 'output_audio_buffer.clear' });
   }
 
-  /** Says a typed text, with images, in the call; throws when the call cannot take it. */
+  /** Sends a typed text with images into the call; throws if the call cannot accept it. */
   say(text: string, images: string[] = []): void {
     const eventId = crypto.randomUUID();
     const content = [...images.map((url) => ({ type: 'input_image', image_url: url })), ...(text ? [{ type: 'input_text', text }] : [])];
@@ -159,7 +159,7 @@ export class Call {
     if (!said || !this.#line?.send({ type: 'response.create' })) throw new PlainError('not_connected', t().call.notConnected);
   }
 
-  /** Answers a question of this call; false when it is not one, or there is no connection. */
+  /** Answers an approval request of this call; false if it is not one, or there is no connection. */
   answer({ toolCallId, nonce }: Approval, yes: boolean): boolean {
     if (!this.state.approvals.some((asked) => asked.toolCallId === toolCallId)) return false;
     if (!this.#line?.send({ type: yes ? 'bridge.tool.approve' : 'bridge.tool.deny', tool_call_id: toolCallId, nonce })) return false;
@@ -167,18 +167,18 @@ export class Call {
     return true;
   }
 
-  /** Stops a tool that runs; the model is told. */
+  /** Stops a running tool; the model is told. */
   stopTool(toolCallId: string): void {
     if (this.#line?.send({ type: 'bridge.tool.cancel', tool_call_id: toolCallId })) this.state = stopping(this.state, toolCallId);
   }
 
-  /** Plays the voice after a click, where the browser wanted one. */
+  /** Plays the voice after a click, where the browser requires one. */
   async play(): Promise<void> {
     void this.#context?.resume();
     this.needsTap = !(await this.#speaker.play());
   }
 
-  /** Takes over what the user has changed in the settings. */
+  /** Applies changes of the settings. */
   async applySettings(): Promise<void> {
     const { speaker, volume, microphone } = this.settings.current;
     this.#speaker.use(speaker, volume);
@@ -217,7 +217,7 @@ export class Call {
     this.hooks.onStart();
     this.muted = this.holding = this.needsTap = false;
     this.state = { ...idleCall, phase: 'permission', threadId };
-    // Made within the click, so that the browser lets it run.
+    // Created during the click, so that the browser lets it run.
     const context = new AudioContext();
     this.#context = context;
     void context.resume();
@@ -270,7 +270,7 @@ export class Call {
   #opened(): void {
     this.#tools = new ToolRuns(this.page, (event) => this.#line?.send(event));
     this.#line?.send(sessionUpdate(this.settings.current, declared()));
-    // A call that goes on was ready before.
+    // A continued call was ready before.
     if (this.state.callId !== '' && this.state.phase === 'connecting') this.#live({ ...this.state, phase: 'live' });
   }
 
@@ -325,7 +325,7 @@ export class Call {
     this.#gate();
   }
 
-  // Whether sound of the microphone goes out.
+  // Whether the microphone's audio is sent.
   #gate(): void {
     const paused = this.settings.current.halfDuplex && this.state.playing;
     this.#microphone?.open(!this.muted && !this.resting && !paused);

@@ -36,7 +36,7 @@ export function declared(): object[] {
   return Object.entries(tools).map(([name, { description, parameters }]) => ({ type: 'function', name, description, parameters }));
 }
 
-/** Whether a tool is one of this page. */
+/** Whether a tool belongs to this page. */
 export function isClientTool(name: string): boolean {
   return Object.hasOwn(tools, name);
 }

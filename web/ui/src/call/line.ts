@@ -12,17 +12,17 @@ interface Handlers {
   onEvent: (event: Json) => void;
   onAudio: (stream: MediaStream) => void;
   onStep: (step: PeerStep) => void;
-  /** The connection is gone without a word from the server, and does not come back. */
+  /** The connection was lost without notice from the server, and does not come back. */
   onLost: () => void;
 }
 
 const hangupLimitMs = 2000;
-/** A path that is lost may be back by itself after so long. */
+/** How long a lost path may take to come back by itself. */
 const weakMs = 1500;
-/** For so long the server keeps a call whose browser is lost. */
+/** How long the server keeps a call whose browser is lost. */
 const graceMs = 30_000;
 
-/** One peer connection to the server with its data channel. It finds a new path by itself when it loses the old one. */
+/** One peer connection to the server with its data channel. It finds a new path by itself if it loses the old one. */
 export class Line {
   readonly pc: RTCPeerConnection;
   readonly #channel: RTCDataChannel;
@@ -31,7 +31,7 @@ export class Line {
   #restarting = false;
   #lostAt = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  // A device that was asleep or has changed its network has another address.
+  // A device that was asleep or has changed networks has another address.
   readonly #onNetwork = () => this.#restart();
 
   constructor(
@@ -62,7 +62,7 @@ export class Line {
     await this.#take(placed.answer);
   }
 
-  /** Takes the place of another connection in a call that goes on; throws ApiError when it has ended. */
+  /** Replaces another connection of a running call; throws ApiError if the call has ended. */
   async join(location: URL): Promise<void> {
     this.handlers.onStep('asking');
     const offer = await gatheredOffer(this.pc);
@@ -78,7 +78,7 @@ export class Line {
     await sender?.replaceTrack(track);
   }
 
-  /** Sends one event; false when the channel is not open. */
+  /** Sends one event; false if the channel is not open. */
   send(event: object): boolean {
     if (this.#channel.readyState !== 'open') return false;
     this.#channel.send(JSON.stringify(event));
@@ -97,8 +97,8 @@ export class Line {
       this.pc.close();
     };
     if (!hangup || !this.#location) return drop();
-    // Told first: of a connection that is just gone the server cannot say that
-    // somebody hung up.
+    // Tell the server first: it cannot know from a lost connection that
+    // the user hung up.
     const enough = new Promise((resolve) => setTimeout(resolve, hangupLimitMs));
     void Promise.race([hangUp(this.#location), enough]).then(drop);
   }
@@ -148,7 +148,7 @@ export class Line {
     void this.#restartOn(this.#location).finally(() => (this.#restarting = false));
   }
 
-  /** Restarts ICE until the path is back, the server says that the call is over, or nobody can wait for it any more. */
+  /** Restarts ICE until the path is back, the server says that the call is over, or the server's patience has run out. */
   async #restartOn(location: URL): Promise<void> {
     for (let attempt = 0; !this.#closed; attempt++) {
       try {
@@ -159,7 +159,7 @@ export class Line {
       } catch (thrown) {
         const waits = thrown instanceof ApiError && (thrown.status === 0 || thrown.status >= 500 || thrown.status === 429);
         if (this.pc.connectionState === 'connected') return; // the old path is back
-        // A server without that route says no, too; then only the old path can come back.
+        // A server without that route refuses, too; then only the old path can come back.
         if (!waits && !isOver(thrown) && this.pc.connectionState !== 'failed') return;
         if (!waits || (this.#lostAt > 0 && Date.now() - this.#lostAt > graceMs)) return this.#lost();
       }

@@ -4,7 +4,7 @@ import { t } from '../words/language.svelte';
 
 export interface Placed {
   answer: string;
-  /** The call's address: where to hang up and to come back. */
+  /** The call's address, for hanging up and rejoining. */
   location: URL;
   threadId: string;
 }
@@ -42,14 +42,14 @@ function below(location: URL, name: string): URL {
   return url;
 }
 
-/** Offers a new way into a call that goes on. Throws ApiError with status 404 when it has ended. */
+/** Offers a new connection to a running call. Throws ApiError with status 404 when it has ended. */
 export async function comeBack(offer: string, location: URL): Promise<string> {
   return answerOf(await send(below(location, 'reconnect'), offerIn(offer)));
 }
 
-/** Ends a call on the server, also when the page is closing. Never throws. */
+/** Ends a call on the server, even while the page is closing. Never throws. */
 export async function hangUp(location: URL): Promise<void> {
-  // A call that has already ended answers 404: just as well.
+  // A call that has already ended answers 404, which is fine.
   await fetch(below(location, 'hangup'), { method: 'POST', keepalive: true, credentials: 'same-origin' }).catch(() => undefined);
 }
 
@@ -59,7 +59,7 @@ export function isCallActive(thrown: unknown): boolean {
 
 const gatheringLimitMs = 1500;
 
-/** Makes the offer with the candidates that are found within a short time. */
+/** Makes the offer with the candidates found within a short time. */
 export async function gatheredOffer(pc: RTCPeerConnection, restart = false): Promise<string> {
   await pc.setLocalDescription(await pc.createOffer({ iceRestart: restart }));
   await new Promise<void>((resolve) => {

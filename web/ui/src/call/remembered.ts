@@ -1,6 +1,6 @@
 import { asNumber, asObject, asText, parseJson } from '../base/json';
 
-/** A call of this tab, for the page that comes after a reload. */
+/** A call of this tab, for the page after a reload. */
 export interface Remembered {
   callId: string;
   threadId: string;
@@ -9,7 +9,7 @@ export interface Remembered {
 const key = 'voicebridge-call';
 const waitingMs = 60_000;
 
-/** Reads what was kept; null when there is nothing or it is too old. */
+/** Reads what was stored; null if there is nothing or it is too old. */
 export function readRemembered(text: string | null, now: number): Remembered | null {
   const raw = asObject(parseJson(text ?? ''));
   const [callId, threadId] = [asText(raw.callId), asText(raw.threadId)];
@@ -25,13 +25,13 @@ export function recall(now: number): Remembered | null {
   }
 }
 
-/** Keeps the call, and when the page is left notes the time. */
+/** Stores the call, and the time when the page is left. */
 export function remember(call: Remembered): void {
   const write = () => {
     try {
       sessionStorage.setItem(key, JSON.stringify({ ...call, at: Date.now() }));
     } catch {
-      // Without storage nobody is asked after a reload.
+      // Without storage there is no offer to rejoin after a reload.
     }
   };
   write();
@@ -44,11 +44,11 @@ export function forget(): void {
   try {
     sessionStorage.removeItem(key);
   } catch {
-    // Nothing was kept.
+    // Nothing was stored.
   }
 }
 
-// What is done when the page is left.
+// What to do when the page is left.
 const leaving = {
   now: null as (() => void) | null,
   replace(next: (() => void) | null) {

@@ -1,6 +1,6 @@
 import type { CallSettings } from '../device/settings.svelte';
 
-/** The event by which the page tells a call its tools (null: as they are) and how the user wants to speak. */
+/** The event that sets a call's client tools (null: unchanged) and how the user wants to speak. */
 export function sessionUpdate({ voice, mode, speed }: CallSettings, tools: object[] | null): object {
   const output = { ...(voice ? { voice } : {}), ...(speed === 1 ? {} : { speed }) };
   const input = mode === 'hold' ? { turn_detection: null } : {};

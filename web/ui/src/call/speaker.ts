@@ -15,13 +15,13 @@ export class Speaker {
     this.#meter = context ? meterOf(context, stream) : null;
   }
 
-  /** Plays; false when the browser wants a click first. */
+  /** Plays; false if the browser requires a click first. */
   async play(): Promise<boolean> {
     try {
       await this.#audio?.play();
       return true;
     } catch (thrown) {
-      // Any other failure means that the stream was taken away meanwhile.
+      // Any other failure means that the stream was removed meanwhile.
       return !(thrown instanceof Error && thrown.name === 'NotAllowedError');
     }
   }
@@ -30,7 +30,7 @@ export class Speaker {
   use(device: string, volume: number): void {
     if (!this.#audio) return;
     this.#audio.volume = volume;
-    // Not every browser lets a page choose; then the system's is used.
+    // Not every browser lets a page choose; then the system's default is used.
     if ('setSinkId' in this.#audio) this.#audio.setSinkId(device).catch(() => undefined);
   }
 

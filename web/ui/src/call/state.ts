@@ -2,7 +2,7 @@ import { asNumber, asObject, asText, type Json } from '../base/json';
 import { answerableUntil, type Approval, type Caption, type ToolRun } from '../message/live';
 import type { Word } from '../words/states';
 
-/** Where a call is in its life, as far as the connection goes. */
+/** Where a call is in its life, judging by the connection. */
 export type Phase = 'idle' | 'permission' | 'connecting' | 'live' | 'ended';
 
 export interface CallState {
@@ -13,15 +13,15 @@ export interface CallState {
   userSpeaking: boolean;
   /** The user's turn is over and no answer has begun. */
   waiting: boolean;
-  /** The response that is being made; null when there is none. */
+  /** The response in progress; null if there is none. */
   response: string | null;
   /** Audio of an answer is playing. */
   playing: boolean;
   /** The upstream is being replaced; the caller stays connected. */
   renewing: boolean;
-  /** What the server could not save yet, in facts; 0 when all is saved. */
+  /** How many changes the server could not save yet; 0 if everything is saved. */
   unsaved: number;
-  /** What the call took so far; null while no price is known. */
+  /** What the call has cost so far; null while no price is known. */
   cost: number | null;
   tokens: number;
   tools: ToolRun[];
@@ -49,10 +49,10 @@ export const idleCall: CallState = {
   endReason: '',
 };
 
-/** How the microphone is. */
+/** The state of the microphone. */
 export interface Microphone {
   muted: boolean;
-  /** It is open only while a button is held, and now it is not. */
+  /** It is open only while a button is held, which is not the case now. */
   resting: boolean;
 }
 
@@ -69,7 +69,7 @@ export function wordOf(call: CallState, { muted, resting }: Microphone = { muted
   return resting ? 'held' : 'listening';
 }
 
-/** The word in the few terms of the API's own events, which other programs read from the page. */
+/** The word in the terms of the API's own events, which other programs read from the page. */
 export function plainWord(word: Word): Word {
   if (word === 'muted' || word === 'held') return 'listening';
   if (word === 'tool' || word === 'approval') return 'thinking';
@@ -174,7 +174,7 @@ function reduceText(call: CallState, type: string, event: Json): CallState {
   }
 }
 
-// Captions are drafts: the newest are enough, older ones are saved by then.
+// Captions are drafts: keeping the newest is enough, older ones are saved by then.
 const keptCaptions = 40;
 
 function withCaption(
@@ -231,17 +231,17 @@ function withRun(tools: ToolRun[], id: string, event: Json, state: ToolRun['stat
   return known ? tools.map((tool) => (tool === known ? run : tool)) : [...tools, run];
 }
 
-/** Notes that the user has asked to stop a tool. */
+/** Records that the user has asked to stop a tool. */
 export function stopping(call: CallState, toolCallId: string): CallState {
   return { ...call, tools: call.tools.map((tool) => (tool.id === toolCallId ? { ...tool, stopping: true } : tool)) };
 }
 
-/** Takes an approval off the list, after it was answered. */
+/** Removes an approval from the list once it was answered. */
 export function answered(call: CallState, toolCallId: string): CallState {
   return { ...call, approvals: call.approvals.filter((approval) => approval.toolCallId !== toolCallId) };
 }
 
-/** Closes the call; the first reason is the one that counts. */
+/** Closes the call; the first reason counts. */
 export function ended(call: CallState, reason: string): CallState {
   if (call.phase === 'ended') return call;
   return { ...idleCall, phase: 'ended', callId: call.callId, threadId: call.threadId, endReason: reason };
@@ -254,7 +254,7 @@ export interface FunctionCall {
   args: string;
 }
 
-/** Reads a function call from an event; null when it holds none. */
+/** Reads a function call from an event; null if it contains none. */
 export function functionCallOf(event: Json): FunctionCall | null {
   if (event.type !== 'response.output_item.done') return null;
   const item = asObject(event.item);

@@ -1,12 +1,12 @@
 import type { CallState } from './state';
 
-/** What a call was like, told when it is over. */
+/** The summary of a call that has ended. */
 export interface CallSummary {
   callId: string;
   threadId: string;
   reason: string;
   durationMs: number;
-  /** In US dollars; null when no price is known. */
+  /** In US dollars; null if no price is known. */
   cost: number | null;
   tokens: number;
 }

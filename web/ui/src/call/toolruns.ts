@@ -3,7 +3,7 @@ import { isClientTool, runClientTool, type PageDoor } from './clienttools';
 import { functionCallOf, type CallState, type FunctionCall } from './state';
 
 /**
- * The model's calls of this page's tools. The arguments come with the model's call, the permission to
+ * The model's calls to this page's tools. The arguments come with the model's call, the permission to
  * run with the server's word; with an approval in between, the second comes long after the first.
  */
 export class ToolRuns {

@@ -48,7 +48,7 @@ function labelOf(key: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** A table as CSV (RFC 4180). What a spreadsheet would take for a formula is marked as text. */
+/** A table as CSV (RFC 4180). What a spreadsheet would read as a formula is marked as text. */
 export function csvOf({ columns, values }: Table): string {
   const quoted = (text: string) => {
     const safe = /^[=+@\t\r]|^-[^\d.]/.test(text) ? `'${text}` : text;

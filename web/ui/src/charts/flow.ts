@@ -99,7 +99,7 @@ export function sankeyOption(data: Json, look: Look): Option {
 
 const day = /^\d{4}-\d{2}-\d{2}/;
 // More than a year would shrink the cells below what can be read. The tool refuses what is longer (maxDays
-// in toolkit/charts); a thread may hold older ones.
+// in toolkit/charts); a thread may contain older ones.
 const mostDays = 372;
 
 export function calendarOption(data: Json, look: Look): Option {

@@ -14,7 +14,7 @@ export function formatShort(value: number): string {
   return Math.abs(value) >= 10_000 ? compact(value) : number(value);
 }
 
-/** The unit after a number: "%" sticks to it, words stand apart. */
+/** The unit after a number: "%" follows directly, words after a space. */
 export function withUnit(text: string, unit: string): string {
   if (unit === '') return text;
   if (/^[$€£¥]$/.test(unit)) return `${unit}${text}`;

@@ -7,12 +7,12 @@ import { usStates } from './usstates';
 
 export type MapName = 'world' | 'usa-states' | 'usa-counties';
 
-/** A region of the data with the map's id for it. */
+/** A region of the data with its id on the map. */
 export interface Region {
   code: string;
   name: string;
   value: number;
-  /** The map's own id; undefined when the map has no such region. */
+  /** The map's own id; undefined if the map has no such region. */
   id?: string;
 }
 
@@ -119,7 +119,7 @@ function mapOption(map: MapName, regions: Region[], data: Json, look: Look): Opt
       {
         type: 'map',
         map,
-        // The map's regions carry their id as name, so that data finds them.
+        // The map's regions carry their id as name, so that the data finds them.
         nameProperty: 'id',
         roam: false,
         selectedMode: false,

@@ -70,8 +70,8 @@ export interface Order {
 }
 
 /**
- * The places of the rows to show, in their order: those that hold all words of the search.
- * Equal rows stay as they were, empty cells come last both ways, numbers before texts.
+ * The indexes of the rows to show, in order: those that contain all words of the search.
+ * Equal rows keep their order, empty cells come last in both directions, numbers before texts.
  */
 export function arranged({ rows, values }: Table, order: Order | null, search: string): number[] {
   const wanted = search.toLowerCase().split(/\s+/).filter(Boolean);

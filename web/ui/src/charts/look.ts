@@ -15,7 +15,7 @@ export interface Look {
 
 const font = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
-/** The look that the page's colours give. read returns one of them by its name in app.css. */
+/** The look in the page's colours. read returns one of them by its name in app.css. */
 export function lookOf(dark: boolean, read: (name: string) => string): Look {
   return {
     dark,
@@ -58,7 +58,7 @@ export function scaleColors(name: string, look: Look): string[] {
 
 const hexColor = /^#(?:[0-9a-f]{3}|[0-9a-f]{6})$/i;
 
-/** A colour that a model gave, or the fallback when it is not a plain hex colour. */
+/** A colour that a model gave, or the fallback if it is not a plain hex colour. */
 export function safeColor(value: unknown, fallback: string): string {
   return typeof value === 'string' && hexColor.test(value) ? value : fallback;
 }

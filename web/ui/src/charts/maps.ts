@@ -19,7 +19,7 @@ async function atlas(map: MapName): Promise<{ topology: unknown; object: string 
   }
 }
 
-/** Makes a map known to the drawing library, its regions named by their id. */
+/** Registers a map with the drawing library, its regions named by their id. */
 export async function loadMap(map: MapName): Promise<void> {
   if (getMap(map)) return;
   const { topology, object } = await atlas(map);

@@ -40,7 +40,7 @@ export function pieOption(data: Json, look: Look): Option {
         radius: ['48%', '82%'],
         center: ['50%', '45%'],
         itemStyle: { borderColor: look.surface, borderWidth: 2, borderRadius: 5 },
-        // Names stand in the legend: beside the ring they would not fit a phone.
+        // The names are in the legend: beside the ring they would not fit on a phone.
         label: {
           position: 'inside',
           color: look.onSeries,

@@ -1,10 +1,10 @@
 // What the device around the page does during a call.
 
-/** Keeps the screen on until the returned function is called, where the browser can. */
+/** Keeps the screen on until the returned function is called, if the browser supports it. */
 export function keepAwake(): () => void {
   let lock: WakeLockSentinel | undefined;
   let over = false;
-  // The browser takes the lock back whenever the page is hidden.
+  // The browser releases the lock whenever the page is hidden.
   const take = () => {
     if (over || document.visibilityState !== 'visible' || !('wakeLock' in navigator)) return;
     navigator.wakeLock.request('screen').then(
@@ -12,7 +12,7 @@ export function keepAwake(): () => void {
         if (over) void got.release();
         else lock = got;
       },
-      () => undefined, // A low battery, say: the call goes on all the same.
+      () => undefined, // For example a low battery: the call goes on regardless.
     );
   };
   document.addEventListener('visibilitychange', take);
@@ -30,7 +30,7 @@ interface LockScreen {
   onHangup: () => void;
 }
 
-/** Shows the call on the lock screen until the returned function is called, where the browser can. */
+/** Shows the call on the lock screen until the returned function is called, if the browser supports it. */
 export function onLockScreen({ title, onMute, onHangup }: LockScreen): () => void {
   const session = navigator.mediaSession as MediaSession | undefined;
   if (!session) return () => undefined;

@@ -4,14 +4,14 @@ export interface Device {
   label: string;
 }
 
-/** The devices of one kind that a browser lists; those without a name are not told yet. */
+/** The devices of one kind that a browser lists; those without a name are not disclosed yet. */
 export function devicesOf(list: Pick<MediaDeviceInfo, 'kind' | 'deviceId' | 'label'>[], kind: MediaDeviceKind): Device[] {
   return list
     .filter((device) => device.kind === kind && device.deviceId !== '' && device.deviceId !== 'default' && device.label !== '')
     .map(({ deviceId, label }) => ({ id: deviceId, label }));
 }
 
-/** The microphones and loudspeakers, also as they come and go. */
+/** The microphones and loudspeakers, updated as they come and go. */
 export class Devices {
   microphones = $state.raw<Device[]>([]);
   speakers = $state.raw<Device[]>([]);
@@ -26,7 +26,7 @@ export class Devices {
           this.microphones = devicesOf(list, 'audioinput');
           this.speakers = devicesOf(list, 'audiooutput');
         },
-        () => undefined, // The system's own devices stay.
+        () => undefined, // The list stays as it was.
       );
     read();
     media.addEventListener('devicechange', read);

@@ -1,6 +1,6 @@
 /** Measures how loud a stream is. */
 export interface Meter {
-  /** The present level from 0 (silence) to 1 (as loud as speech gets). */
+  /** The current level from 0 (silence) to 1 (as loud as speech gets). */
   level(): number;
   close(): void;
 }

@@ -3,12 +3,12 @@ import { meterOf, type Meter } from './meter';
 
 const processing = { echoCancellation: true, noiseSuppression: true, autoGainControl: true };
 
-/** Opens the microphone, with errors that say what to do. One that is not there any more gives way to the system's. */
+/** Opens the microphone, with errors that say what to do. If the chosen one is gone, the system's is used. */
 export async function openMicrophone(id: string): Promise<MediaStream> {
   if (!window.isSecureContext || !navigator.mediaDevices?.getUserMedia) throw microphoneError('insecure');
   const open = (deviceId?: ConstrainDOMString) => navigator.mediaDevices.getUserMedia({ audio: { ...processing, ...(deviceId ? { deviceId } : {}) } });
   try {
-    // A promise that is not awaited here would not be caught here.
+    // Without await a rejection would not be caught here.
     return await open(id === '' ? undefined : { ideal: id });
   } catch (thrown) {
     throw microphoneError(thrown instanceof Error ? thrown.name : 'unknown');
@@ -18,7 +18,7 @@ export async function openMicrophone(id: string): Promise<MediaStream> {
 /** A microphone that is in use. */
 export class Microphone {
   readonly #meter: Meter;
-  // The meter hears also what is muted; nothing of that leaves the page.
+  // The meter also hears muted audio, which never leaves the page.
   readonly #ear: MediaStream;
 
   constructor(
@@ -40,7 +40,7 @@ export class Microphone {
     for (const track of this.stream.getAudioTracks()) track.enabled = yes;
   }
 
-  /** How loud it is, also while nothing is let through. */
+  /** How loud it is, even while muted. */
   level(): number {
     return this.#meter.level();
   }

@@ -1,11 +1,11 @@
 import { asNumber, asObject, asText, parseJson } from '../base/json';
 
-/** What the user chose for calls; kept in the browser. */
+/** The user's settings for calls, stored in the browser. */
 export interface CallSettings {
-  /** Ids of devices; empty is the system's own. */
+  /** Ids of devices; empty means the system's default. */
   microphone: string;
   speaker: string;
-  /** Empty is the server's. */
+  /** Empty means the server's. */
   voice: string;
   mode: 'hands-free' | 'hold';
   /** The microphone pauses while the assistant speaks. */
@@ -28,7 +28,7 @@ export const defaultSettings: CallSettings = {
   awake: true,
 };
 
-/** Reads settings that were kept; what is wrong with them is left out. */
+/** Reads stored settings; invalid ones are dropped. */
 export function readSettings(text: string | null): CallSettings {
   const raw = asObject(parseJson(text ?? ''));
   const between = (value: unknown, low: number, high: number) => Math.min(high, Math.max(low, asNumber(value, 1)));

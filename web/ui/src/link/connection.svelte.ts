@@ -4,7 +4,7 @@ import { goodConnection, learn, troubleOf, type Fact, type PeerStep } from './co
 const tickMs = 1000;
 const probeMs = 3000;
 
-/** The way to the server as the page shows it. */
+/** The state of the connection to the server, for display. */
 export class ConnectionWatch {
   #known = $state.raw(goodConnection);
   #now = $state(0);
@@ -14,7 +14,7 @@ export class ConnectionWatch {
   #ticking: ReturnType<typeof setInterval> | undefined;
   #probing: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param onBack is told when the server answers again */
+  /** @param onBack is called when the server answers again */
   constructor(private readonly onBack: () => void) {
     onReachability((up) => this.#learn({ of: 'server', up }));
     addEventListener('online', () => this.#learn({ of: 'network', up: true }));
@@ -23,22 +23,22 @@ export class ConnectionWatch {
 
   peer(step: PeerStep): void {
     this.#learn({ of: 'peer', step, at: Date.now() });
-    // A weak path is the first sign of a server that is gone.
+    // A weak path is the first sign of a lost server.
     if (step === 'weak') void reachable();
     clearInterval(this.#ticking);
     this.#ticking = step === 'asking' || step === 'connecting' ? setInterval(() => (this.#now = Date.now()), tickMs) : undefined;
   }
 
-  /** Notes the state of one socket; undefined forgets it. */
+  /** Records the state of one socket; undefined forgets it. */
   socket(of: unknown, up: boolean | undefined): void {
     if (up === undefined) this.#sockets.delete(of);
     else this.#sockets.set(of, up);
     this.#learn({ of: 'socket', up: [...this.#sockets.values()].every(Boolean) });
-    // A socket does not say why it broke; a request does, and at once.
+    // A socket does not say why it broke; a request does, at once.
     if (up === false) void reachable();
   }
 
-  /** Asks the server right now. */
+  /** Checks the server right now. */
   retry(): void {
     void reachable();
   }

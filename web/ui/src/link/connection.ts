@@ -1,18 +1,18 @@
-// What is known of the way to the server, put together from three sides: the browser's word on the
-// network, requests and sockets, and the call's peer connection. So that one cause is told once.
+// What is known about the connection to the server, from three sources: the browser's word on the
+// network, requests and sockets, and the call's peer connection. So one cause is reported once.
 
-/** How far the call's connection is. */
+/** How far the call's connection has got. */
 export type PeerStep = 'none' | 'asking' | 'connecting' | 'connected' | 'weak';
 
 export interface Connection {
-  /** The browser says that there is a network. */
+  /** The browser reports a network. */
   network: boolean;
   /** The last request was answered. */
   server: boolean;
-  /** The sockets of the page are open, as far as it wants any. */
+  /** All sockets that the page wants are open. */
   socket: boolean;
   peer: PeerStep;
-  /** When the peer came to its step, in milliseconds. */
+  /** When the peer reached its step, in milliseconds. */
   since: number;
 }
 
@@ -24,13 +24,13 @@ export type Fact =
   | { of: 'socket'; up: boolean }
   | { of: 'peer'; step: PeerStep; at: number };
 
-/** Takes in one fact. What is known already changes nothing. */
+/** Takes in one fact. Known facts change nothing. */
 export function learn(known: Connection, fact: Fact): Connection {
   switch (fact.of) {
     case 'network':
       return known.network === fact.up ? known : { ...known, network: fact.up };
     case 'server':
-      // Whoever answers has also a network to come by.
+      // An answer means that there is a network, too.
       if (fact.up) return known.server && known.network ? known : { ...known, server: true, network: true };
       return known.server ? { ...known, server: false } : known;
     case 'socket': {
@@ -48,7 +48,7 @@ export function learn(known: Connection, fact: Fact): Connection {
  */
 export type Trouble = 'offline' | 'away' | 'slow' | 'media' | 'weak' | 'reconnecting' | null;
 
-/** After so long a call that is not up is told as a problem. */
+/** After this long, a call that is not up is reported as a problem. */
 export const patienceMs = 10_000;
 
 export function troubleOf({ network, server, socket, peer, since }: Connection, now: number): Trouble {

@@ -7,7 +7,7 @@ interface Handlers {
   onState: (online: boolean) => void;
 }
 
-/** Follows everything of the user: threads that come, change and go, calls and turns that begin and end. */
+/** Follows everything the user owns: threads that are created, changed and deleted, calls and turns that begin and end. */
 export function followOwner({ onEvent, onState }: Handlers): Following {
   let connected = false;
   return follow({
@@ -16,14 +16,14 @@ export function followOwner({ onEvent, onState }: Handlers): Following {
     onEvent,
     onState: (online) => {
       connected ||= online;
-      // Where it never worked there is nothing to miss.
+      // If it never worked, nothing was missed.
       if (connected) onState(online);
     },
     beforeRetry: async () => connected || (await isOffered()),
   });
 }
 
-// A plain request is told that this is a WebSocket; a server without it, or with no such user, says so.
+// A plain request is told that this is a WebSocket; a server without it, or without this user, says so.
 async function isOffered(): Promise<boolean> {
   try {
     await send('api/ws');

@@ -9,7 +9,7 @@ export interface SocketEvent {
 
 interface Options {
   url: (after: number) => string;
-  /** The last sequence number that was taken in. */
+  /** The last sequence number received. */
   after: () => number;
   onEvent: (event: SocketEvent) => void;
   onState: (online: boolean) => void;
@@ -18,9 +18,9 @@ interface Options {
   open?: (url: string) => WebSocket;
 }
 
-/** A socket that is followed. */
+/** A followed socket. */
 export interface Following {
-  /** Sends one event; false when there is no connection. */
+  /** Sends one event; false if there is no connection. */
   send: (event: object) => boolean;
   stop: () => void;
 }
@@ -34,7 +34,7 @@ export function retryDelay(attempt: number, random = Math.random()): number {
   return Math.round(base * (1 - random / 4));
 }
 
-/** Reads one frame of the socket; null when it is not an event. */
+/** Reads one frame of the socket; null if it is not an event. */
 export function readEvent(frame: unknown): SocketEvent | null {
   const raw = typeof frame === 'string' ? parseJson(frame) : undefined;
   if (!isObject(raw) || asText(raw.type) === '') return null;
@@ -78,7 +78,7 @@ export function follow(options: Options): Following {
     if (goOn) connect();
   };
 
-  // A network that comes back is tried at once.
+  // When the network is back, it tries at once.
   const onOnline = () => {
     if (socket?.readyState === WebSocket.CLOSED && timer !== undefined) {
       clearTimeout(timer);

@@ -1,18 +1,18 @@
 import { asObject, asObjects, asText, isObject, parseJson, type Json } from '../base/json';
 
-// What a tool gave, as people read it.
+// A tool's output, in readable form.
 
-/** A tool's output with the text that it printed taken out of its JSON. */
+/** A tool's output, with printed text taken out of the JSON. */
 export interface Reading {
-  /** What a program printed or an MCP tool said, as it looked there. */
+  /** What a program printed or an MCP tool said, unchanged. */
   printed: string;
-  /** The rest; undefined when nothing is left. */
+  /** The rest; undefined if nothing is left. */
   rest: unknown;
 }
 
 const printedKeys = ['stdout', 'stderr', 'logs', 'text', 'markdown'];
 
-/** Reads an output: text that lies in JSON is shown as text, with its line breaks. */
+/** Reads an output: text inside JSON is shown as text, with its line breaks. */
 export function readingOf(output: unknown): Reading {
   const value = typeof output === 'string' ? (parsedObject(output) ?? output) : output;
   if (typeof value === 'string') return { printed: value, rest: undefined };
@@ -31,7 +31,7 @@ export function readingOf(output: unknown): Reading {
   return { printed: printed.filter((text) => text !== '').join('\n'), rest: Object.keys(rest).length > 0 ? rest : undefined };
 }
 
-/** An image or a sound that an MCP tool returned and the server keeps beside the thread. */
+/** An image or a sound that an MCP tool returned and the server stores beside the thread. */
 export interface Media {
   kind: 'image' | 'audio';
   url: string;
@@ -48,7 +48,7 @@ export function mediaOf(output: unknown): Media[] {
   });
 }
 
-/** Only what this server keeps: a picture elsewhere would tell its server who looks at it. */
+/** Only what this server stores: an image elsewhere would tell its server who looks at it. */
 export const isKept = (url: string): boolean => /^\/?api\/threads\/[^/]+\/images\/[^/]+$/.test(url);
 
 function isLines(value: unknown): value is string[] {
@@ -60,7 +60,7 @@ function parsedObject(text: string): unknown {
   return typeof value === 'object' && value !== null ? value : undefined;
 }
 
-/** The whole sentences at the beginning of a text that still grows, and where they end. */
+/** The complete sentences at the beginning of a growing text, and where they end. */
 export function finishedSentences(text: string, from: number): { said: string; end: number } {
   let end = from;
   for (const match of text.slice(from).matchAll(/[.!?…。！？]+["”’)\]]*(?=\s|$)|\n+/g)) end = from + match.index + match[0].length;

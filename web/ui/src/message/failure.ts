@@ -1,7 +1,7 @@
 import { t } from '../words/language.svelte';
 import type { Metadata } from './message';
 
-/** What is said below an answer that failed. Where its text is the reason, that is not said twice. */
+/** The line below a failed answer. If its text is the reason already, that is not repeated. */
 export function failureWords({ error, notice }: Metadata, text: string): string {
   const words = t().transcript;
   if (text !== '' && notice) return words.failed;

@@ -8,7 +8,7 @@ export interface Caption {
   failed: boolean;
 }
 
-/** What is known of a tool while it runs. */
+/** What is known about a tool while it runs. */
 export interface ToolRun {
   id: string;
   name: string;
@@ -18,25 +18,25 @@ export interface ToolRun {
   percent?: number;
   /** The user has asked to stop it. */
   stopping?: boolean;
-  /** When it was first heard of and when it ended, in milliseconds of the page's clock. */
+  /** When the page first heard of it and when it ended, in milliseconds of the page's clock. */
   startedAt?: number;
   endedAt?: number;
 }
 
-/** A tool that waits for the user's yes or no. */
+/** A tool that waits for the user's approval. */
 export interface Approval {
   toolCallId: string;
   name: string;
   input: unknown;
   nonce: string;
-  /** When the question lapses, in milliseconds since 1970. */
+  /** When the request expires, in milliseconds since 1970. */
   until: number;
 }
 
-/** For how long the server waits for an answer, where it does not say until when. */
+/** How long the server waits for an answer, unless it says until when. */
 export const approvalMs = 60_000;
 
-/** Until when a question can be answered. A clock that goes wrong makes the time no longer. */
+/** Until when a request can be answered. A wrong clock does not extend the time. */
 export function answerableUntil(expiresAt: unknown, now: number): number {
   const at = typeof expiresAt === 'string' ? Date.parse(expiresAt) : NaN;
   return Number.isNaN(at) ? now + approvalMs : Math.min(at, now + approvalMs);

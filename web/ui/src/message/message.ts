@@ -16,7 +16,7 @@ export interface Metadata {
   heardText?: string;
   createdAt?: string;
   model?: string;
-  /** What the answer took. */
+  /** The answer's usage. */
   tokens?: number;
   /** Named latencies in milliseconds. */
   latencyMs?: Record<string, number>;
@@ -66,7 +66,7 @@ export interface Message {
 const roles: readonly string[] = ['system', 'user', 'assistant'];
 const statuses: readonly string[] = ['in_progress', 'completed', 'interrupted', 'failed'];
 
-/** Reads one message as the server sends it; null when it has no id or role. */
+/** Reads one message as the server sends it; null if it has no id or role. */
 export function readMessage(raw: unknown): Message | null {
   if (!isObject(raw)) return null;
   const id = asText(raw.id);
@@ -119,7 +119,7 @@ function readPart(raw: unknown): Part[] {
   return [{ kind: 'unknown', type: type || 'part', raw }];
 }
 
-// What this server keeps, or what lies in the address itself.
+// Only what this server stores, or a data URL.
 function isImageAddress(url: string): boolean {
   return isKept(url) || /^data:image\/(png|jpeg|webp|gif);/.test(url);
 }

@@ -22,7 +22,7 @@ import { Search } from './search.svelte';
 import { SignIn } from './signin.svelte';
 import { ThemeChoice } from './theme.svelte';
 
-/** What is shown beside or over the thread. */
+/** The panel shown beside or over the thread. */
 export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings';
 
 /** The page's state and what the user can do with it. */
@@ -34,7 +34,7 @@ export class App {
   panel = $state<Panel>('none');
   /** Words to find in the thread that is shown. */
   finding = $state('');
-  /** Counts what was sent: the transcript then shows its end. */
+  /** Counts what was sent: with each, the transcript jumps to its end. */
   sent = $state(0);
 
   readonly drafts = new Drafts();
@@ -66,18 +66,18 @@ export class App {
 
   /** The call belongs to the thread that is shown. */
   callIsHere = $derived(this.call.active && this.call.state.threadId === this.threadId);
-  /** The thread's call lives in another window or on another device. */
+  /** The thread's call is in another window or on another device. */
   callElsewhere = $derived.by(() => {
     const live = this.open?.liveCall || this.threads.calls[this.threadId] || '';
     return live !== '' && !this.callIsHere && live !== this.call.state.callId ? live : '';
   });
-  /** A text that is sent now goes into the queue: the assistant is busy. With a call it goes into the call. */
+  /** A text sent now goes into the queue, because the assistant is busy. During a call it goes into the call. */
   willQueue = $derived(
     !this.callIsHere && this.open !== null && !this.open.liveCall && (this.open.busy || this.open.queue.waiting),
   );
-  /** The queue takes no more. */
+  /** The queue is full. */
   queueFull = $derived(this.willQueue && (this.open?.queue.full ?? false));
-  /** The questions that the user is to answer: a call's, then those of typed turns. */
+  /** The approvals that the user is asked for: a call's, then those of typed turns. */
   approvals = $derived<Approval[]>(questions(this.callIsHere ? this.call.state.approvals : [], this.open?.approvals ?? []));
 
   async begin(): Promise<void> {
@@ -112,7 +112,7 @@ export class App {
     this.#show(id);
   }
 
-  /** Opens a thread at the words that were searched for. */
+  /** Opens a thread at the words of the search. */
   find(id: string, words: string): void {
     this.select(id);
     this.finding = words;
@@ -122,7 +122,7 @@ export class App {
     await this.#try(() => this.threads.rename(id, title));
   }
 
-  /** Deletes a thread, unless the user takes it back. */
+  /** Deletes a thread, unless the user undoes it. */
   remove(id: string): void {
     if (this.call.active && this.call.state.threadId === id) this.call.hangup();
     const title = this.titleOf(id);
@@ -138,8 +138,8 @@ export class App {
   }
 
   /**
-   * Sends a typed text with images; false when it could not be sent and is to be kept. Without a thread it
-   * makes one, and tells `made` of it.
+   * Sends a typed text with images; false if it could not be sent and must be kept. Without a thread it
+   * makes one, and passes it to `made`.
    */
   async sendText(text: string, images: Blob[], made: (id: string) => void): Promise<boolean> {
     this.sending = true;
@@ -157,41 +157,41 @@ export class App {
     return done;
   }
 
-  /** Has the answer to a question made again, or answers a changed question. */
+  /** Regenerates the answer to a message, or answers an edited message. */
   async answerAgain(question: Message, answer: Message): Promise<void> {
     if (this.callIsHere) await this.#try(async () => this.call.say(textOf(question)));
     else await this.#try(() => regenerate(this.threadId, question, answer.id));
   }
 
-  /** Hangs up, and gives the focus to the button that calls again. */
+  /** Hangs up, and moves the focus to the button that calls again. */
   hangup(): void {
     this.call.hangup();
     void tick().then(() => document.querySelector<HTMLElement>('[data-testid=talk]')?.focus());
   }
 
-  /** Calls, and gives the focus to the button that hangs up. */
+  /** Calls, and moves the focus to the button that hangs up. */
   talk(): void {
     const started = this.call.start(this.threadId);
     void tick().then(() => document.querySelector<HTMLElement>('[data-testid=hangup]')?.focus());
     void started.then(() => {
-      // The call could not begin: the button is back.
+      // The call could not start: the button is back.
       if (!this.call.active && document.activeElement === document.body) document.querySelector<HTMLElement>('[data-testid=talk]')?.focus();
     });
   }
 
-  /** Places a call that does not get through once more. */
+  /** Retries a call that does not get through. */
   callAgain(): void {
     const { threadId } = this.call.state;
     this.call.hangup();
     void this.call.start(threadId, true);
   }
 
-  /** Goes on here with the call of this thread that lives elsewhere. */
+  /** Continues this thread's call here, which is live elsewhere. */
   async takeOver(): Promise<void> {
     const callId = this.callElsewhere;
     if (callId === '') return;
     await this.call.join(this.threadId, callId);
-    // A server that cannot hand a call over ends it and begins a new one.
+    // A server that cannot hand over a call ends it and starts a new one.
     if (!this.call.active && this.callElsewhere !== '') await this.call.start(this.threadId, true);
   }
 
@@ -202,7 +202,7 @@ export class App {
     await this.call.join(before.threadId, before.callId);
   }
 
-  /** Puts a text that was sent before into the box, to be changed and sent again. */
+  /** Puts a sent text into the box, to be edited and sent again. */
   edit(text: string): void {
     this.drafts.write(this.threadId, text);
     document.getElementById('textbox')?.focus();
@@ -222,7 +222,7 @@ export class App {
     if (done) this.notices.info('reset', t().menu.resetDone);
   }
 
-  /** Reads the server's settings. The page works without; the list of threads tells when the server is away. */
+  /** Reads the server's settings. The page works without them; the list of threads notices when the server is away. */
   async #iceServers(): Promise<RTCIceServer[]> {
     this.config = await getConfig().catch(() => this.config);
     return this.config?.iceServers ?? [];
@@ -253,7 +253,7 @@ export class App {
     try {
       await postMessage(threadId, text, images);
     } catch (thrown) {
-      // A turn has begun that this page had not heard of.
+      // A turn has started that this page did not know about.
       if (!(thrown instanceof ApiError && thrown.code === 'agent_busy') || !open) throw thrown;
       await open.queue.add(text, images);
     }

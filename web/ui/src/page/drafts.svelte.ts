@@ -1,4 +1,4 @@
-/** The texts that are not sent yet, one per conversation, so that switching loses nothing. */
+/** The unsent texts, one per thread, so that switching loses nothing. */
 export class Drafts {
   #texts = $state<Record<string, string>>({});
 

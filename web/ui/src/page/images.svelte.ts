@@ -1,12 +1,12 @@
 import { PlainError } from '../base/errors';
 import { t } from '../words/language.svelte';
 
-/** An image that is to be sent. */
+/** An image to be sent. */
 export interface Picture {
   id: number;
   name: string;
   file: Blob;
-  /** For showing it here. */
+  /** Its address on this page. */
   url: string;
 }
 
@@ -14,12 +14,12 @@ export const imageTypes = ['image/png', 'image/jpeg', 'image/webp', 'image/gif']
 const maxBytes = 10 * 1000 * 1000;
 const most = 8;
 
-/** The images that go with the next message. */
+/** The images of the next message. */
 export class Pictures {
   list = $state.raw<Picture[]>([]);
   #next = 1;
 
-  /** Takes the images among some files; throws what is wrong with the others. */
+  /** Adds image files; throws at the first that is not an image or is too large. */
   add(files: Iterable<File>): void {
     for (const file of files) {
       if (!imageTypes.includes(file.type)) throw new PlainError('not_image', t().composer.notImage);
@@ -38,7 +38,7 @@ export class Pictures {
   }
 }
 
-/** An image as an address that holds it, small enough for an event of a call. */
+/** An image as a data URL, small enough for an event of a call. */
 export async function dataUrlOf(image: Blob, longest = 1024): Promise<string> {
   const bitmap = await createImageBitmap(image);
   const scale = Math.min(1, longest / Math.max(bitmap.width, bitmap.height));

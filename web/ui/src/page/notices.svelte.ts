@@ -27,7 +27,7 @@ export class Notices {
     this.#add('error', code, text);
   }
 
-  /** Tells about anything that was thrown. */
+  /** Shows a notice about anything that was thrown. */
   failure(thrown: unknown): void {
     if (thrown instanceof PlainError) this.error(thrown.code, thrown.message);
     else this.error('unexpected', t().unexpected(String(thrown)));
@@ -41,12 +41,12 @@ export class Notices {
     this.list = [];
   }
 
-  /** Takes away what no longer holds. */
+  /** Removes what no longer applies. */
   clear(...codes: string[]): void {
     this.list = this.list.filter((notice) => !codes.includes(notice.code));
   }
 
-  // One cause is told once, in its newest words.
+  // One cause is shown once, in its newest words.
   #add(kind: Notice['kind'], code: string, text: string, action?: Notice['action']): number {
     const id = this.#next++;
     const others = this.list.filter((notice) => notice.code !== code);

@@ -5,7 +5,7 @@ const pauseMs = 200;
 /** The search over everything that was said. */
 export class Search {
   query = $state('');
-  /** What was found; null while nothing is searched for. */
+  /** The results; null while there is no search. */
   found = $state.raw<Thread[] | null>(null);
   looking = $state(false);
 
@@ -39,18 +39,18 @@ export class Search {
   }
 }
 
-/** The words of a query, in small letters. */
+/** The words of a query, in lower case. */
 export function wordsOf(query: string): string[] {
   return query.toLowerCase().split(/\s+/).filter(Boolean);
 }
 
-/** Whether a text has one of the words. */
+/** Whether a text contains one of the words. */
 export function hasAny(text: string, words: string[]): boolean {
   const low = text.toLowerCase();
   return words.some((word) => low.includes(word));
 }
 
-/** Whether a text has all of the words. */
+/** Whether a text contains all of the words. */
 export function hasAll(text: string, words: string[]): boolean {
   const low = text.toLowerCase();
   return words.every((word) => low.includes(word));

@@ -1,6 +1,6 @@
 import { onUnauthorized, openSession } from '../api/http';
 
-/** Asks the user for the access token when the server wants one. */
+/** Asks the user for the access token when the server requires one. */
 export class SignIn {
   asking = $state(false);
 
@@ -11,7 +11,7 @@ export class SignIn {
     onUnauthorized(() => this.#ask());
   }
 
-  /** Tries a token; false when it is not accepted. */
+  /** Tries a token; false if it is not accepted. */
   async submit(token: string): Promise<boolean> {
     const accepted = await openSession(token);
     if (accepted) this.#end(true);
@@ -23,7 +23,7 @@ export class SignIn {
   }
 
   #ask(): Promise<boolean> {
-    // Several requests may fail at once; they wait for one answer.
+    // Several requests may fail at once; they all wait for one answer.
     this.#question ??= new Promise((resolve) => {
       this.#answer = resolve;
       this.asking = true;

@@ -24,7 +24,7 @@ export class ThemeChoice {
     }
   }
 
-  /** Whether the user chose; else the system does. */
+  /** Whether the user chose; otherwise the system does. */
   get chosen(): boolean {
     return this.#chosen() !== undefined;
   }

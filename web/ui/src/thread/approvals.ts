@@ -2,9 +2,9 @@ import { asText } from '../base/json';
 import { answerableUntil, type Approval } from '../message/live';
 import type { SocketEvent } from '../link/socket';
 
-// The questions of a thread's typed turns and of its call: tools that wait for the user's yes or no.
+// The approvals that a thread's typed turns and its call wait for.
 
-/** So many questions are kept; one turn asks far fewer. */
+/** The maximum number kept; one turn asks for far fewer. */
 const most = 16;
 
 /** Applies one event of the thread's socket. Events about other things change nothing. */
@@ -12,7 +12,7 @@ export function reduceApprovals(approvals: Approval[], { type, data }: SocketEve
   const id = asText(data.tool_call_id);
   switch (type) {
     case 'connected':
-      // What is still open is asked once more right after this.
+      // Open approvals are requested again right after this.
       return approvals.length === 0 ? approvals : [];
     case 'bridge.tool.approval_required': {
       const nonce = asText(data.nonce);
@@ -31,13 +31,13 @@ function without(approvals: Approval[], id: string): Approval[] {
   return approvals.some((a) => a.toolCallId === id) ? approvals.filter((a) => a.toolCallId !== id) : approvals;
 }
 
-/** What the user is asked. A question of this page's own call comes on its data channel and on the thread's socket. */
+/** The approvals the user is asked for. One of this page's own call arrives both on its data channel and on the thread's socket. */
 export function questions(ofCall: Approval[], ofThread: Approval[]): Approval[] {
   const known = new Set(ofCall.map(({ toolCallId }) => toolCallId));
   return [...ofCall, ...ofThread.filter(({ toolCallId }) => !known.has(toolCallId))];
 }
 
-/** What the browser answers on the same socket. */
+/** What the browser sends back on the same socket. */
 export function answerTo({ toolCallId, nonce }: Approval, yes: boolean): object {
   return { type: yes ? 'bridge.tool.approve' : 'bridge.tool.deny', tool_call_id: toolCallId, nonce };
 }

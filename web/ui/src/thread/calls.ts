@@ -1,12 +1,12 @@
 import type { Message } from '../message/message';
 
-// What the calls of a thread were like, as their messages tell.
+// Facts about the calls of a thread, taken from their messages.
 
-/** The stages of an answer, as the server counts them: milliseconds since the user's turn ended. */
+/** The stages of an answer, as the server measures them: milliseconds since the user's turn ended. */
 export const stages = ['commit', 'response', 'first_audio', 'first_packet'] as const;
 export type Stage = (typeof stages)[number];
 
-/** When an answer reached its stages, in their order. */
+/** When an answer reached its stages, in order. */
 export type AnswerStages = { stage: Stage; ms: number }[];
 
 export interface PastCall {
@@ -46,12 +46,12 @@ function stagesOf({ role, metadata }: Message): AnswerStages {
   });
 }
 
-/** How long an answer took until the user was sent its first sound, or as far as it got. */
+/** How long an answer took until its first sound was sent to the user, or as far as it got. */
 export function answerMs(answer: AnswerStages): number {
   return answer.at(-1)?.ms ?? 0;
 }
 
-/** The middle of some numbers; undefined when there are none. */
+/** The median of some numbers; undefined if there are none. */
 export function median(values: number[]): number | undefined {
   return values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)];
 }

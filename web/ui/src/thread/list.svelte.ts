@@ -3,23 +3,23 @@ import { asObject, asText } from '../base/json';
 import type { SocketEvent } from '../link/socket';
 import { t } from '../words/language.svelte';
 
-/** How long a deletion can be taken back. */
+/** How long a deletion can be undone. */
 export const undoMs = 8000;
 
 /** The threads of the user, latest activity first. */
 export class ThreadList {
   #all = $state.raw<Thread[]>([]);
-  /** Threads that are deleted once nobody has taken it back. */
+  /** Threads that are deleted unless the user undoes it in time. */
   #leaving = $state.raw<Record<string, ReturnType<typeof setTimeout>>>({});
   /** Threads that were deleted while the page was open. */
   #gone = $state.raw<string[]>([]);
-  /** Where calls live, by thread. */
+  /** Live calls, by thread. */
   calls = $state.raw<Record<string, string>>({});
   loaded = $state(false);
   next = $state('');
   threads = $derived(this.#all.filter(({ id }) => !(id in this.#leaving)));
 
-  /** @param onFailure is told of a deletion that failed */
+  /** @param onFailure is called when a deletion fails */
   constructor(private readonly onFailure: (thrown: unknown) => void) {
     addEventListener('pagehide', () => Object.keys(this.#leaving).forEach((id) => void this.#delete(id)));
   }
@@ -42,7 +42,7 @@ export class ThreadList {
     return this.#all.find((thread) => thread.id === id)?.title ?? '';
   }
 
-  /** Threads that were found, as they are now: without those that are deleted, with the titles that they have. */
+  /** Search results as they are now: without deleted threads, with current titles. */
   current(found: Thread[]): Thread[] {
     return found
       .filter(({ id }) => !(id in this.#leaving) && !this.#gone.includes(id))
@@ -59,7 +59,7 @@ export class ThreadList {
     this.put(await renameThread(id, title));
   }
 
-  /** Takes a thread away; for a while restore brings it back. */
+  /** Removes a thread; for a while restore brings it back. */
   remove(id: string): void {
     if (id in this.#leaving) return;
     this.#leaving = { ...this.#leaving, [id]: setTimeout(() => void this.#delete(id), undoMs) };
@@ -70,7 +70,7 @@ export class ThreadList {
     this.#stay(id);
   }
 
-  /** Puts a thread in its place, whether it was known or not. */
+  /** Puts a thread in its place, whether it is new or not. */
   put(thread: Thread): void {
     const others = this.#all.filter(({ id }) => id !== thread.id);
     this.#all = [...others, thread].sort((a, b) => (a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : 0));
@@ -80,7 +80,7 @@ export class ThreadList {
     this.#all = this.#all.map((known) => (known.id === id ? { ...known, title } : known));
   }
 
-  /** Applies an event of the owner's socket; 'unknown' when the list is to be read again. */
+  /** Applies an event of the owner's socket; 'unknown' if the list must be read again. */
   take({ type, data }: SocketEvent): 'gone' | 'unknown' | 'done' {
     const id = asText(data.thread_id, asText(asObject(data.thread).id, asText(data.id)));
     switch (type) {

@@ -17,20 +17,20 @@ interface Hooks {
   onState: (online: boolean | undefined) => void;
 }
 
-// Numbers of a thread grow with every change of a message, so that a stretch of them holds at most as
+// A thread's number grows with every change of a message, so a range of numbers contains at most as
 // many messages.
 const stretch = 300;
 const enough = 40;
 const longestPage = 1000;
 const greetingMs = 3000;
 
-/** A thread that is shown: its newest messages, kept up to date by its socket, and earlier ones on demand. */
+/** The thread on display: its newest messages, kept up to date by its socket, and earlier ones on demand. */
 export class OpenThread {
   messages = $state.raw<Message[]>([]);
-  /** Text so far of messages in progress, by message id: as the socket told it, piece by piece. */
+  /** Text so far of messages in progress, by message id: as received from the socket, piece by piece. */
   readonly growing = new SvelteMap<string, string>();
   loaded = $state(false);
-  /** There are earlier messages than those here. */
+  /** There are earlier messages than those loaded. */
   earlier = $state(false);
   loadingEarlier = $state(false);
   online = $state(true);
@@ -66,24 +66,24 @@ export class OpenThread {
     this.hooks.onState(undefined);
   }
 
-  /** Answers a question; false when there is no connection. The server asks again on the next one. */
+  /** Answers an approval request; false if there is no connection. The server asks again on the next one. */
   answer(approval: Approval, yes: boolean): boolean {
     if (!this.#following?.send(answerTo(approval, yes))) return false;
     this.answered(approval.toolCallId);
     return true;
   }
 
-  /** A question was answered, here or in the call. */
+  /** An approval request was answered, here or in the call. */
   answered(toolCallId: string): void {
     this.approvals = this.approvals.filter((a) => a.toolCallId !== toolCallId);
   }
 
-  /** Takes a message that came by another way (the call's data channel). */
+  /** Takes in a message that arrived elsewhere (on the call's data channel). */
   take(message: Message): void {
     this.#put([message]);
   }
 
-  /** Reads the messages before the first one here. */
+  /** Reads the messages before the first one loaded. */
   loadEarlier(): Promise<void> {
     if (!this.earlier || this.#closed) return Promise.resolve();
     this.#reading ??= this.#readEarlier().finally(() => (this.#reading = undefined));
@@ -109,7 +109,7 @@ export class OpenThread {
     }
   }
 
-  /** Reads earlier messages until one passes the test; false when none does. */
+  /** Reads earlier messages until one passes the test; false if none does. */
   async reach(test: (message: Message) => boolean): Promise<boolean> {
     while (!this.#closed && !this.messages.some(test)) {
       const before = this.#from;
@@ -124,7 +124,7 @@ export class OpenThread {
       this.hooks.onThread(await getThread(this.id));
       if (this.#closed) return;
       this.#follow();
-      // Where sockets do not get through, the messages come all the same.
+      // Where sockets do not get through, the messages are read anyway.
       this.#timer = setTimeout(() => void this.#load(0), greetingMs);
     } catch (thrown) {
       this.#failed(thrown, () => this.#begin());
@@ -138,7 +138,7 @@ export class OpenThread {
     if (!this.gone) this.hooks.onFailure(thrown);
   }
 
-  /** Reads the newest messages up to the number that the socket told, or all when it told none. */
+  /** Reads the newest messages up to the number that the socket gave, or all if it gave none. */
   async #load(last: number): Promise<void> {
     if (this.#begun || this.#closed) return;
     this.#begun = true;
@@ -256,7 +256,7 @@ export class OpenThread {
   }
 }
 
-// A server or a network that is away may come back; a refusal stays one.
+// A server or a network that is away may come back; a refusal is final.
 function isPassing(thrown: unknown): boolean {
   return thrown instanceof ApiError && (thrown.status === 0 || thrown.status === 429 || thrown.status >= 500);
 }

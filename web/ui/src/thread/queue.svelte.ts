@@ -12,7 +12,7 @@ export class ThreadQueue {
   waiting = $derived(isWaiting(this.state));
 
   #reading = false;
-  // Of texts whose fate is not known: sent once more, they must not wait twice.
+  // Keys of texts whose fate is unknown: sent once more, they must not be queued twice.
   #keys = new Map<string, string>();
 
   constructor(
@@ -27,7 +27,7 @@ export class ThreadQueue {
     if (this.state.stale) void this.#read();
   }
 
-  /** Puts a text at the end; throws when the server does not take it. */
+  /** Adds a text at the end; throws if the server does not accept it. */
   async add(text: string, images: string[] = []): Promise<void> {
     const key = this.#keys.get(text) ?? crypto.randomUUID();
     this.#keys.set(text, key);
@@ -49,7 +49,7 @@ export class ThreadQueue {
   clear = () => this.#do(api.clearQueue(this.thread));
   resume = () => this.#do(api.resumeQueue(this.thread));
 
-  /** Waits for a request; false when it failed, which the user is told. */
+  /** Waits for a request; false if it failed, which the user is told. */
   async #do(request: Promise<void>): Promise<boolean> {
     try {
       await request;
@@ -67,7 +67,7 @@ export class ThreadQueue {
     return this.#read();
   }
 
-  // What happens while the list is being read makes it stale once more.
+  // An event that arrives while the list is being read makes it stale again.
   async #read(): Promise<void> {
     if (this.#reading) return;
     this.#reading = true;
@@ -78,7 +78,7 @@ export class ThreadQueue {
         if (!this.state.stale) this.state = withList(this.state, answer);
       }
     } catch (thrown) {
-      // A thread that is gone, or a server that is away, is told elsewhere.
+      // A missing thread or server is reported elsewhere.
       if (!(thrown instanceof ApiError)) this.onFailure(thrown);
     } finally {
       this.#reading = false;

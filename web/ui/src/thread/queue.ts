@@ -8,7 +8,7 @@ export interface QueuedMessage {
   id: string;
   message: string;
   title: string;
-  /** When it is to be sent, if it is to wait for a time. */
+  /** When it is to be sent, if it is scheduled. */
   scheduledAt?: string;
   state: 'queued' | 'sending';
   attempts: number;
@@ -24,20 +24,20 @@ export interface Pause {
 
 export interface Queue {
   messages: QueuedMessage[];
-  /** How many the server says there are. */
+  /** The number of messages according to the server. */
   count: number;
-  /** Messages are sent by themselves; else one by one by the user's hand. */
+  /** Messages are sent automatically; otherwise the user sends them one by one. */
   enabled: boolean;
-  /** The most that may wait; 0 is no limit. */
+  /** How many may wait; 0 means no limit. */
   maxSize: number;
   paused: Pause | null;
-  /** The server has more to tell than its events have told: the list is to be read again. */
+  /** Events are missing: the list must be read again. */
   stale: boolean;
 }
 
 export const emptyQueue: Queue = { messages: [], count: 0, enabled: true, maxSize: 0, paused: null, stale: false };
 
-/** Reads one waiting message; null when it has no id. */
+/** Reads one waiting message; null if it has no id. */
 export function readQueued(raw: unknown): QueuedMessage | null {
   const from = asObject(raw);
   const id = asText(from.id);
@@ -53,7 +53,7 @@ export function readQueued(raw: unknown): QueuedMessage | null {
   };
 }
 
-/** Takes the list as the server answers it. */
+/** Reads the list from the server's response. */
 export function withList(queue: Queue, raw: Json): Queue {
   const messages = readList(raw.messages);
   return { ...queue, messages, count: asNumber(raw.count, messages.length), paused: readPause(raw.paused), stale: false };
@@ -84,7 +84,7 @@ export function reduceQueue(queue: Queue, { type, data }: SocketEvent): Queue {
     case 'queue_reordered':
       return reordered(queue, data);
     case 'queue_paused':
-      // What was being sent waits again, and says why.
+      // The message being sent waits again, and says why.
       return { ...queue, paused: readPause(data), stale: true };
     case 'queue_resumed':
       return { ...queue, paused: null, stale: true };
@@ -108,7 +108,7 @@ function updated(queue: Queue, action: string, id: string, data: Json): Queue {
   return { ...next, count, stale: next.stale || !known || !fits(next.messages, count) };
 }
 
-// The message that is being sent may count or not.
+// The message being sent may or may not be counted.
 function fits(messages: QueuedMessage[], count: number): boolean {
   return count === messages.length || count === messages.filter((m) => m.state === 'queued').length;
 }
@@ -137,26 +137,26 @@ function change(queue: Queue, id: string, to: Partial<QueuedMessage>): QueuedMes
   return queue.messages.map((m) => (m.id === id ? { ...m, ...to } : m));
 }
 
-/** Whether no further message may wait. */
+/** Whether the queue is full. */
 export function isFull(queue: Queue): boolean {
   return queue.maxSize > 0 && Math.max(queue.count, queue.messages.length) >= queue.maxSize;
 }
 
-/** Whether what is typed now has to wait behind others. */
+/** Whether a text typed now has to wait behind others. */
 export function isWaiting(queue: Queue): boolean {
   return queue.enabled && queue.paused === null && queue.messages.length > 0;
 }
 
 const shown = 50;
 
-/** What a waiting message is called: its title, or else its beginning. */
+/** The label of a waiting message: its title, or else its beginning. */
 export function labelOf({ title, message }: QueuedMessage): string {
   const text = (title || message).trim().replace(/\s+/g, ' ');
   const letters = [...text];
   return letters.length > shown ? `${letters.slice(0, shown).join('').trimEnd()}…` : text;
 }
 
-/** Says why the queue stands still. */
+/** Says why the queue is paused. */
 export function pauseWords({ reason, message }: Pause): string {
   if (message !== '') return message;
   return reason === '' ? t().queue.paused : t().queue.pausedBecause(reason.replaceAll('_', ' '));

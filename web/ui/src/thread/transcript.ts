@@ -3,7 +3,7 @@ import { textOf, type Message, type Part } from '../message/message';
 
 /**
  * Puts messages in their place; one with a known id replaces the old one. A message that is closed
- * and unchanged stays the same object, so that nothing of it is drawn again.
+ * and unchanged stays the same object, so that it is not drawn again.
  */
 export function merged(known: Message[], incoming: Message[]): Message[] {
   if (incoming.length === 0) return known;
@@ -38,9 +38,9 @@ function inOrder(messages: Message[]): Message[] {
 export interface Entry {
   key: string;
   message: Message;
-  /** No saved message stands behind it yet. */
+  /** It has no saved message yet. */
   draft: boolean;
-  /** The message before it is of the same side and from about the same time: no header of its own. */
+  /** The message before it is from the same side and about the same time: it needs no header. */
   follows: boolean;
 }
 
@@ -69,7 +69,7 @@ export function entriesOf(messages: Message[], drafts: Message[]): Entry[] {
   return [...messages.map((m) => line(m, false)), ...drafts.map((m) => line(m, true))];
 }
 
-/** The captions for which no message stands yet, as messages without text. */
+/** The captions that have no message yet, as messages without text. */
 export function draftsOf(messages: Message[], captions: Pick<Caption, 'itemId' | 'role' | 'failed'>[]): Message[] {
   if (captions.length === 0) return [];
   const shown = new Set(messages.flatMap((m) => [m.id, m.metadata.itemId ?? m.id]));

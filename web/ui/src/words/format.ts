@@ -15,12 +15,12 @@ export function number(value: number, digits = 2): string {
   return numberFormat({ maximumFractionDigits: digits }).format(value);
 }
 
-/** A number in few letters: 12.3K. */
+/** A number in short form: 12.3K. */
 export function compact(value: number): string {
   return numberFormat({ notation: 'compact', maximumFractionDigits: 1 }).format(value);
 }
 
-/** An amount of US dollars; small ones with enough digits to be more than nothing. */
+/** An amount of US dollars; small amounts with enough digits not to read as zero. */
 export function money(usd: number): string {
   const digits = usd !== 0 && Math.abs(usd) < 0.1 ? 4 : 2;
   return numberFormat({ style: 'currency', currency: 'USD', minimumFractionDigits: 2, maximumFractionDigits: digits }).format(usd);
@@ -36,7 +36,7 @@ function dateText(iso: string | undefined, options: Intl.DateTimeFormatOptions):
   return Number.isNaN(at) ? '' : new Date(at).toLocaleString(locale(), options);
 }
 
-/** The time of day; empty for what is no time. */
+/** The time of day; empty for an invalid time. */
 export function clock(iso: string | undefined): string {
   return dateText(iso, { hour: 'numeric', minute: '2-digit' });
 }

@@ -10,7 +10,7 @@ export const languages: Record<Tag, string> = { en: 'English', de: 'Deutsch' };
 const dictionaries: Record<Tag, Words> = { en, de };
 const key = 'voicebridge-language';
 
-/** The first language of a list that the page speaks; English when there is none. */
+/** The first language of a list that the page supports; English if there is none. */
 export function bestOf(wanted: readonly string[]): Tag {
   for (const tag of wanted) {
     const base = tag.toLowerCase().split('-')[0];
@@ -42,7 +42,7 @@ class Language {
 
 export const language = new Language();
 
-/** The words of the page in its present language. */
+/** The words of the page in its current language. */
 export function t(): Words {
   return dictionaries[language.current];
 }

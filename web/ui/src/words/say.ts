@@ -8,7 +8,7 @@ export function endingWords(reason: string): string {
   return t().endings[reason] ?? t().ended(reason.replaceAll('_', ' '));
 }
 
-/** Endings that nobody asked for are told as a problem. */
+/** Endings that nobody asked for are shown as a problem. */
 export function isBadEnding(reason: string): boolean {
   return reason !== 'hangup';
 }
@@ -24,7 +24,7 @@ const benign = new Set([
   'tool_not_running', // it ended while Stop was pressed
 ]);
 
-/** Words for an error event of the data channel; null when it needs no notice. */
+/** Words for an error event of the data channel; null if it needs no notice. */
 export function errorEventWords(code: string, message: string): string | null {
   if (benign.has(code)) return null;
   return t().upstreamErrors[code] ?? t().serviceProblem(message || code);

@@ -2,12 +2,12 @@ const loud = 0.42;
 const longEnoughMs = 500;
 const shownMs = 4000;
 
-/** Notices that somebody speaks into a microphone that lets nothing through. */
+/** Detects that somebody speaks into a muted microphone. */
 export class Unheard {
   #since = 0;
   #until = 0;
 
-  /** Takes a level from 0 to 1; whether it is to be told. A single bang is not. */
+  /** Takes a level from 0 to 1, and returns whether to warn. A single bang does not count. */
   hear(level: number, now: number): boolean {
     if (level < loud) this.#since = 0;
     else this.#since ||= now;

@@ -1,4 +1,4 @@
-/** Marks the words that were searched for in the text of an element, without changing it. */
+/** Marks the words of the search in the text of an element, without changing it. */
 export function highlighted(words: string[]): (element: HTMLElement) => (() => void) | undefined {
   return (element) => {
     if (words.length === 0 || !('highlights' in CSS)) return;

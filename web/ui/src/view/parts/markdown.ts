@@ -16,14 +16,14 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
 
 const escapes: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 
-// HTML in an answer is shown as the text that it is, never as markup.
+// HTML in an answer is shown as text, never as markup.
 const marked = new Marked({ renderer: { html: ({ text }) => escaped(text) } });
 
 function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (char) => escapes[char] ?? char);
 }
 
-/** Turns a model's Markdown into HTML that holds text and links only. */
+/** Turns a model's Markdown into HTML that contains only text and links. */
 export function renderMarkdown(text: string): string {
   // Where it cannot work the sanitizer returns its input, not an error.
   if (!DOMPurify.isSupported) return escaped(text);

@@ -33,7 +33,7 @@ export function tokensOf(code: string): Token[] {
   return tokens;
 }
 
-/** Colours the programs below an element, without changing it. Returns what takes the colours away. */
+/** Colours the programs below an element, without changing it. Returns a function that removes the colours. */
 export function colour(element: Element): () => void {
   if (!('highlights' in CSS)) return () => undefined;
   const ranges: [Highlight, Range][] = [];

@@ -2,14 +2,14 @@ import { finishedSentences } from '../../message/content';
 import type { Message } from '../../message/message';
 import { isClosed } from '../../thread/transcript';
 
-/** Says to a screen reader what the assistant says: each sentence once, when it is finished. */
+/** Gives a screen reader what the assistant says: each sentence once, when it is complete. */
 export class Announcer {
   said = $state('');
   #id: string | null = null;
   #end = 0;
   #old = true;
 
-  /** Another thread is opened: what is there already is not read out. */
+  /** Another thread was opened: its existing messages are not read out. */
   begin(): void {
     this.#id = null;
     this.#end = 0;

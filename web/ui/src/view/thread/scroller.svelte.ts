@@ -3,7 +3,7 @@ import { atEnd, slack, stick, wayOf, type Stick, type StickEvent } from './stick
 
 const around = 900;
 const restMs = 250;
-/** So many of the newest lines are drawn in any case. */
+/** How many of the newest lines are always drawn. */
 const fewest = 40;
 
 function withAtLeast(slice: Slice, keys: string[], heights: Heights): Slice {
@@ -12,8 +12,8 @@ function withAtLeast(slice: Slice, keys: string[], heights: Heights): Slice {
 }
 
 /**
- * Scrolls a long list of which only a part is drawn. What the reader looks at stays where it is, whatever
- * grows or comes above it; at the end it follows.
+ * Scrolls a long list of which only a part is drawn. What the reader looks at stays in place, whatever
+ * grows or is inserted above it; at the end the list follows.
  */
 export class Scroller {
   stick = $state.raw<Stick>(atEnd);
@@ -31,14 +31,14 @@ export class Scroller {
   #rest: ReturnType<typeof setTimeout> | undefined;
   readonly #observer = typeof ResizeObserver === 'function' ? new ResizeObserver((changes) => this.#resized(changes)) : undefined;
 
-  /** What of a list is to be drawn. */
+  /** The part of a list to draw. */
   slice(keys: string[]): Slice {
     void this.#measured;
     this.#keys = keys;
     const at = this.stick.stuck || !this.#anchor ? -1 : keys.indexOf(this.#anchor.key);
     const top = at < 0 ? topOf(keys, this.#heights, keys.length) - this.#height : topOf(keys, this.#heights, at) - (this.#anchor?.offset ?? 0);
     const slice = sliceOf(keys, this.#heights, top - around, top + this.#height + around);
-    // At the end the newest lines are all there, as far as they are few.
+    // At the end all of the newest lines are drawn, up to a limit.
     return this.stick.stuck ? withAtLeast(slice, keys, this.#heights) : slice;
   }
 
@@ -55,7 +55,7 @@ export class Scroller {
       const way = wayOf(event);
       if (way) hand(way === 'up');
     });
-    // On the scroll bar, which is no element of its own.
+    // On the scroll bar, which is not an element of its own.
     on('pointerdown', (event) => event.target === box && event.offsetX >= box.clientWidth && hand(true));
     on('focusin', ({ target }) => target instanceof HTMLElement && target !== box && this.#focused(target));
     on('scroll', () => this.#scrolled(), { passive: true });
@@ -116,7 +116,7 @@ export class Scroller {
     }
     const row = this.#anchor && this.#rowOf(this.#anchor.key);
     if (!row || !this.#anchor) return;
-    // What the reader has moved since, though nobody was told yet, is to stay.
+    // Scrolling since then that was not reported yet must be kept.
     const byHand = this.stick.moving ? box.scrollTop - this.#lastTop : 0;
     const moved = this.#offset(row) + byHand - this.#anchor.offset;
     if (Math.abs(moved) <= 0.5) return;
@@ -133,7 +133,7 @@ export class Scroller {
     this.#rest = setTimeout(() => this.#do({ type: 'rest' }), restMs * 4);
   }
 
-  /** The focus of the keyboard is to be seen, also while the end grows. */
+  /** Keeps the keyboard focus in view, even while the end grows. */
   #focused(target: HTMLElement): void {
     const box = this.#box;
     if (!box || !target.matches(':focus-visible')) return;

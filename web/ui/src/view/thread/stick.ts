@@ -19,10 +19,10 @@ export type StickEvent =
   | { type: 'rest' }
   /** A thread was opened, something was sent, or the latest was asked for. */
   | { type: 'end' }
-  /** Something else is to be seen, such as a place that was searched for. */
+  /** Something else is to be shown, such as a search result. */
   | { type: 'elsewhere' };
 
-/** So near to the end counts as there, in pixels. */
+/** This close to the end counts as at the end, in pixels. */
 export const slack = 48;
 
 export function stick(known: Stick, event: StickEvent): Stick {
@@ -38,7 +38,7 @@ export function stick(known: Stick, event: StickEvent): Stick {
     case 'scroll': {
       const { top, distance } = event;
       if (!known.moving) return { ...known, top };
-      // What grows below the reader is no movement of his.
+      // Content growing below the reader does not count as scrolling.
       if (top < known.top - 1) return { ...known, top, stuck: false };
       return { ...known, top, stuck: known.stuck || distance <= slack };
     }
@@ -47,7 +47,7 @@ export function stick(known: Stick, event: StickEvent): Stick {
 
 const keys: Record<string, 'up' | 'down'> = { ArrowUp: 'up', PageUp: 'up', Home: 'up', ArrowDown: 'down', PageDown: 'down', End: 'down' };
 
-/** Which way a key moves a scroller; null when it does not. */
+/** Which way a key moves a scroller; null if it does not. */
 export function wayOf({ key, shiftKey, target }: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'target'>): 'up' | 'down' | null {
   if (target instanceof Element && target.closest('input, textarea, select, button, summary, [contenteditable]')) return null;
   return key === ' ' ? (shiftKey ? 'up' : 'down') : (keys[key] ?? null);

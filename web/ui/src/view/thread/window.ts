@@ -1,12 +1,12 @@
 // Which lines of a long list are drawn: those in view and some around it. The heights of lines that
-// were never drawn are guessed from those that were.
+// were never drawn are estimated from those that were.
 
 /** The heights of lines, by key, in pixels. */
 export class Heights {
   #known = new Map<string, number>();
   #sum = 0;
 
-  /** Notes a height; false when it was known. */
+  /** Records a height; false if it was known. */
   note(key: string, height: number): boolean {
     const before = this.#known.get(key);
     if (before !== undefined && Math.abs(before - height) < 0.5) return false;
@@ -31,7 +31,7 @@ export class Heights {
 
 export interface Slice {
   start: number;
-  /** After the last. */
+  /** The index after the last. */
   end: number;
   /** The heights of what is not drawn before and after, in pixels. */
   before: number;

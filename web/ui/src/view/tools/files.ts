@@ -1,6 +1,6 @@
 // Saving what a tool drew.
 
-/** Has the browser save a file. */
+/** Makes the browser save a file. */
 export function save(name: string, content: Blob): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(content);
@@ -9,7 +9,7 @@ export function save(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** A title as a file's name. */
+/** A title as a file name. */
 export function fileName(title: string, kind: string): string {
   const stem = title
     .normalize('NFKD')
@@ -19,7 +19,7 @@ export function fileName(title: string, kind: string): string {
   return `${stem || 'chart'}.${kind}`;
 }
 
-/** The drawing below an element as SVG with a background; null when there is none yet. */
+/** The drawing below an element as SVG with a background; null if there is none yet. */
 export function svgBelow(element: ParentNode, background: string): { text: string; width: number; height: number } | null {
   const drawn = element.querySelector('.picture svg');
   if (!(drawn instanceof SVGSVGElement)) return null;

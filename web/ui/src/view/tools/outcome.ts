@@ -2,20 +2,20 @@ import type { ToolRun } from '../../message/live';
 import type { ToolPart } from '../../message/message';
 import { t } from '../../words/language.svelte';
 
-/** How a tool call stands, in the user's words. */
+/** The state of a tool call, in words for the user. */
 export interface Outcome {
   state: 'running' | 'done' | 'failed' | 'cancelled' | 'refused';
   status: string;
-  /** Why it did not end well; empty where there is nothing to say. */
+  /** Why it did not end well; empty if there is nothing to say. */
   problem: string;
 }
 
-// The results that the server gives in the user's name speak to the model.
+// Results that the server writes for refused calls are meant for the model, not the user.
 const refusal = /^The user refused this tool call\b/;
 const lapse = /^(?:The user did not answer|No answer came|Nobody answered)\b.*/;
 const cancellation = /^The user cancelled this tool call\b/;
 
-/** Puts together what the message and the live call know of a tool call. */
+/** Combines what the message and the live call know about a tool call. */
 export function outcomeOf(part: ToolPart, run: ToolRun | undefined, closed: boolean): Outcome {
   const words = t().tool;
   const told = part.errorText || (run && run.state !== 'running' ? run.message : '');
