@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
@@ -24,6 +25,7 @@ const (
 	CodeUpstreamUnreachable Code = "upstream_unreachable"
 	CodeShuttingDown        Code = "shutting_down"
 	CodeNoCall              Code = "no_call"
+	CodeTooManyCalls        Code = "too_many_calls"
 	CodeBudget              Code = "budget_exceeded"
 	CodeStorageFull         Code = "storage_unavailable"
 	CodeBadText             Code = "bad_text"
@@ -40,7 +42,9 @@ type Error struct {
 	// CodeUpstreamRefused.
 	Status       int
 	UpstreamCode string
-	Err          error
+	// RetryAfter is how long the upstream asks to wait; 0 if it did not say.
+	RetryAfter time.Duration
+	Err        error
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
@@ -56,6 +60,8 @@ var errCallActive = &Error{
 
 var errStorageFull = &Error{Code: CodeStorageFull, Message: "The database cannot be reached, and no more changes can wait for it. Try again later."}
 
+var errUnsaved = &Error{Code: CodeStorageFull, Message: "The last call's words still wait for the database. Try again later."}
+
 // offerError returns what a client is told about an unusable SDP.
 func offerError(err error) *Error {
 	if errors.Is(err, rtc.ErrNoOpus) {
@@ -68,12 +74,15 @@ func offerError(err error) *Error {
 func dialError(err error) error {
 	if e, ok := errors.AsType[*realtime.APIError](err); ok {
 		return &Error{
-			Code: CodeUpstreamRefused, Status: e.Status, UpstreamCode: e.Code, Err: err,
+			Code: CodeUpstreamRefused, Status: e.Status, UpstreamCode: e.Code, RetryAfter: e.RetryAfter, Err: err,
 			Message: fmt.Sprintf("The upstream refused the call (%d): %s", e.Status, e.Message),
 		}
 	}
 	if errors.Is(err, persistence.ErrConflict) {
 		return errCallActive
+	}
+	if errors.Is(err, persistence.ErrQuota) {
+		return &Error{Code: CodeTooManyCalls, Message: "You have reached your limit of live calls. End one first.", Err: err}
 	}
 	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrUnavailable) {
 		return err

@@ -24,9 +24,10 @@ type setup struct {
 	call  *call
 	offer string // the browser's SDP
 	patch session.Patch
-	// fixed and mayChange come from Start.
-	fixed     bool
-	mayChange []string
+	// fixed, mayChange and ownerCalls come from Start.
+	fixed      bool
+	mayChange  []string
+	ownerCalls int
 
 	record   persistence.CallRecord
 	created  bool // the upstream has a session, and the record may be in the database
@@ -88,16 +89,7 @@ func (s *setup) dial(ctx context.Context) error {
 	}
 	l, err := s.dialer.Dial(ctx, 1, s.readHistory, func(rec persistence.UpstreamLeg) error {
 		s.record.UpstreamCallID = rec.UpstreamID
-		s.created = true
-		ended, _ := s.calls.unsaved.of(c.key)
-		return cfg.Store.Batch(ctx, c.key, func(b *persistence.Batch) error {
-			for _, call := range append(ended.calls[:len(ended.calls):len(ended.calls)], s.record) {
-				if err := b.SaveCall(call); err != nil {
-					return err
-				}
-			}
-			return b.SaveLeg(rec)
-		})
+		return s.save(ctx, rec)
 	})
 	if err != nil {
 		c.log.Warn("upstream did not accept the call", "error", err)
@@ -105,6 +97,28 @@ func (s *setup) dial(ctx context.Context) error {
 	}
 	s.up = l
 	return nil
+}
+
+// save saves the new call, if the owner may have one more.
+func (s *setup) save(ctx context.Context, rec persistence.UpstreamLeg) error {
+	key, unsaved := s.call.key, &s.calls.unsaved
+	ended, _ := unsaved.of(key)
+	s.created = true
+	err := s.calls.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
+		if err := b.RoomForCall(s.ownerCalls, unsaved.callsOf(key.Owner)...); err != nil {
+			return err
+		}
+		for _, call := range append(ended.calls[:len(ended.calls):len(ended.calls)], s.record) {
+			if err := b.SaveCall(call); err != nil {
+				return err
+			}
+		}
+		return b.SaveLeg(rec)
+	})
+	if errors.Is(err, persistence.ErrQuota) {
+		s.created = false
+	}
+	return err
 }
 
 // readHistory reads the end of the thread. By then the call's record is saved, which is not

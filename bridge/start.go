@@ -29,6 +29,8 @@ type Start struct {
 	MayChange []string
 	// Takeover ends a live call on the thread.
 	Takeover bool
+	// OwnerCalls limits the owner's live calls in all processes; 0 means no limit. It is exact.
+	OwnerCalls int
 }
 
 // Started is the result of a start.
@@ -116,7 +118,7 @@ func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch sessi
 			return "", err
 		}
 	}
-	set := setup{calls: c, call: fresh, user: start.User, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange}
+	set := setup{calls: c, call: fresh, user: start.User, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, ownerCalls: start.OwnerCalls}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

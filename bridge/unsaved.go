@@ -102,6 +102,20 @@ func (u *unsaved) of(key persistence.Key) (end unsavedEnd, ok bool) {
 	return end, ok
 }
 
+// callsOf returns the ids of an owner's calls that have ended.
+func (u *unsaved) callsOf(owner string) (ids []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key, end := range u.byKey {
+		for _, call := range end.calls {
+			if key.Owner == owner {
+				ids = append(ids, call.ID)
+			}
+		}
+	}
+	return ids
+}
+
 // saved forgets everything: the database has it.
 func (u *unsaved) saved() {
 	u.mu.Lock()

@@ -147,10 +147,12 @@ func (c *cluster) pass(w http.ResponseWriter, q *http.Request, again bool) {
 }
 
 // home returns the process that has a call.
-func (c *cluster) home(of *caller) int {
+func (c *cluster) home(of *caller) int { return c.homeOf("c.id = '" + of.id + "'") }
+
+// homeOf returns the process that has the only call of which a condition is true.
+func (c *cluster) homeOf(condition string) int {
 	c.t.Helper()
-	query := fmt.Sprintf("SELECT i.process FROM calls AS c JOIN instances AS i ON i.id = c.instance WHERE c.id = '%s'", of.id)
-	rows := c.rows(c.t, query)
+	rows := c.rows(c.t, "SELECT i.process FROM calls AS c JOIN instances AS i ON i.id = c.instance WHERE "+condition)
 	for i, n := range c.nodes {
 		if len(rows) == 1 && strings.HasPrefix(rows[0], fmt.Sprint(n.cmd.Process.Pid, " ")) {
 			return i

@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"voicebridge/persistence"
@@ -38,4 +41,51 @@ func TestBehindAPooler(t *testing.T) {
 	}
 	c.at(0)
 	c.over(second, "hangup")
+	oneOfMany(t, c)
+}
+
+// oneOfMany sets up many calls of an owner who may have one, on all processes at one moment: one of them
+// begins, and the next one when its process is gone.
+func oneOfMany(t *testing.T, c *cluster) {
+	t.Helper()
+	c.at(-1)
+	locations := make(chan string, 8)
+	var all sync.WaitGroup
+	for range cap(locations) {
+		offer := newCaller(t, c.rig).offer()
+		all.Go(func() {
+			res, err := unpooled.Post(c.url+"/v1/realtime/calls", "application/sdp", strings.NewReader(offer))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = res.Body.Close() }()
+			if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusCreated {
+				wantRefusal(t, res.StatusCode, string(body), http.StatusTooManyRequests, "too_many_calls")
+				return
+			}
+			locations <- res.Header.Get("Location")
+		})
+	}
+	all.Wait()
+	if len(locations) != 1 {
+		t.Fatalf("%d calls of an owner who may have one", len(locations))
+	}
+	id := path.Base(<-locations)
+	home := c.homeOf("c.id = '" + id + "'")
+	c.nodes[home].kill()
+	c.at(1 - home)
+	var last *caller
+	eventually(t, "room for a call when the process of the other one is gone", func() bool {
+		var status int
+		var body string
+		last, status, body = c.try(t, request{})
+		if status != http.StatusCreated {
+			wantRefusal(t, status, body, http.StatusTooManyRequests, "too_many_calls")
+		}
+		return status == http.StatusCreated
+	})
+	last.next("bridge.ready")
+	c.over(last, "hangup")
+	c.launch(home)
 }

@@ -3,6 +3,7 @@ package persistence
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,26 @@ func (s *Store) CallsElsewhere(ctx context.Context, owner string) (int, error) {
 	}
 	n, err := s.eng.read().CountCallsElsewhere(ctx, pgdb.CountCallsElsewhereParams{Instance: s.Instance(), Owner: owner})
 	return int(n), s.fail("count calls", err)
+}
+
+// RoomForCall returns ErrQuota if the owner has at least that many live calls on other threads, on any
+// instance; 0 means no limit. Until the transaction ends no other one counts them, so the batch that
+// saves a new call cannot exceed the limit. ended are calls whose end is not saved yet.
+func (b *Batch) RoomForCall(limit int, ended ...string) error {
+	if limit <= 0 {
+		return b.err
+	}
+	return b.do("count calls", func() error {
+		if err := b.q.LockOwnersCalls(b.ctx, pgdb.LockOwnersCallsParams{Owner: b.key.Owner}); err != nil {
+			return err
+		}
+		live, err := b.q.ListOwnersLiveCalls(b.ctx, pgdb.ListOwnersLiveCallsParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+		live = slices.DeleteFunc(live, func(id string) bool { return slices.Contains(ended, id) })
+		if err == nil && len(live) >= limit {
+			err = fmt.Errorf("%w: there are %d live calls", ErrQuota, len(live))
+		}
+		return err
+	})
 }
 
 // TurnsElsewhere counts the text turns of the owner that run on other instances.

@@ -437,6 +437,10 @@ func (s sqliteQueries) ListOpenTextMessages(ctx context.Context, arg pgdb.ListOp
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
+func (s sqliteQueries) ListOwnersLiveCalls(ctx context.Context, arg pgdb.ListOwnersLiveCallsParams) ([]string, error) {
+	return s.q.ListOwnersLiveCalls(ctx, sqlitedb.ListOwnersLiveCallsParams(arg))
+}
+
 func (s sqliteQueries) ListPausedQueues(ctx context.Context, arg pgdb.ListPausedQueuesParams) ([]pgdb.ListPausedQueuesRow, error) {
 	r, err := s.q.ListPausedQueues(ctx, sqlitedb.ListPausedQueuesParams(arg))
 	return rows(r, err, func(r sqlitedb.ListPausedQueuesRow) pgdb.ListPausedQueuesRow { return pgdb.ListPausedQueuesRow(r) })
@@ -473,6 +477,10 @@ func (s sqliteQueries) ListenTo(ctx context.Context, arg pgdb.ListenToParams) er
 
 func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstanceParams) (int64, error) {
 	return s.q.LockInstance(ctx, sqlitedb.LockInstanceParams(arg))
+}
+
+func (s sqliteQueries) LockOwnersCalls(ctx context.Context, arg pgdb.LockOwnersCallsParams) error {
+	return s.q.LockOwnersCalls(ctx, sqlitedb.LockOwnersCallsParams(arg))
 }
 
 func (s sqliteQueries) MessagesWithWord(ctx context.Context, arg pgdb.MessagesWithWordParams) ([]string, error) {

@@ -165,6 +165,7 @@ func (h *calls) place(ctx context.Context, start bridge.Start) (bridge.Started, 
 	if err != nil {
 		return bridge.Started{}, err
 	}
+	start.OwnerCalls = h.limits.OwnerCalls()
 	started, err := h.calls.Start(ctx, start)
 	if err != nil {
 		done("", "")

@@ -138,6 +138,8 @@ func TestStartCallPassesOnErrorsOfTheBridge(t *testing.T) {
 		"stopping":    {&bridge.Error{Code: bridge.CodeShuttingDown, Message: "m"}, 503, "shutting_down", true},
 		"refused": {&bridge.Error{Code: bridge.CodeUpstreamRefused, Status: 401, UpstreamCode: "invalid_api_key",
 			Message: "Incorrect API key provided: sk-proj-canary1234."}, 502, "invalid_api_key", false},
+		"refused for a while":    {&bridge.Error{Code: bridge.CodeUpstreamRefused, Status: 429, UpstreamCode: "rate_limit_exceeded", Message: "m", RetryAfter: 7 * time.Second}, 502, "rate_limit_exceeded", true},
+		"too many elsewhere":     {&bridge.Error{Code: bridge.CodeTooManyCalls, Message: "m"}, 429, "too_many_calls", true},
 		"refused without a code": {&bridge.Error{Code: bridge.CodeUpstreamRefused, Status: 500, Message: "m"}, 502, "upstream_refused", false},
 		"unreachable":            {fmt.Errorf("start: %w", &bridge.Error{Code: bridge.CodeUpstreamUnreachable, Message: "m"}), 502, "upstream_unreachable", false},
 		"not found":              {persistence.ErrNotFound, 404, "thread_not_found", false},

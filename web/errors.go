@@ -18,6 +18,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/web/access"
 	"voicebridge/web/problem"
 )
 
@@ -73,12 +74,14 @@ func classifyBridge(e *bridge.Error) *problem.Error {
 		out.Status = http.StatusBadRequest
 	case bridge.CodeCallActive, bridge.CodeNoCall:
 		out.Status = http.StatusConflict
+	case bridge.CodeTooManyCalls:
+		return access.ErrTooManyCalls
 	case bridge.CodeBudget:
 		out.Status = http.StatusTooManyRequests
 	case bridge.CodeShuttingDown, bridge.CodeStorageFull, bridge.CodeUnreachable:
 		out.Status, out.RetryAfter = http.StatusServiceUnavailable, problem.ErrShuttingDown.RetryAfter
 	case bridge.CodeUpstreamRefused:
-		out.Status = http.StatusBadGateway
+		out.Status, out.RetryAfter = http.StatusBadGateway, e.RetryAfter
 		if e.UpstreamCode != "" {
 			out.Code = e.UpstreamCode
 		}

@@ -20,6 +20,12 @@ SELECT count(*) FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.ended_at IS NULL AND c.instance <> @instance AND t.owner = @owner;
 
+-- ListOwnersLiveCalls lists the live calls of an owner, but not that of a thread.
+-- name: ListOwnersLiveCalls :many
+SELECT c.id FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.ended_at IS NULL AND c.thread_id <> @thread_id AND t.owner = @owner;
+
 -- CountTurnsElsewhere counts the text turns of an owner that run on other instances.
 -- name: CountTurnsElsewhere :one
 SELECT count(*) FROM turns AS u

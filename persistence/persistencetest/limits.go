@@ -1,7 +1,9 @@
 package persistencetest
 
 import (
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +47,11 @@ func (s suite) limits(t *testing.T) {
 	}
 	if strings.HasPrefix(b.url, "postgres:") {
 		s.limitsTogether(t, b)
-	} else if wait, err := b.store.TakeRate(ctx, "x", 1); err != nil || wait != 0 {
+		callsTogether(t, b.store, Open(t, b.url, persistence.Options{}))
+		return
+	}
+	callsTogether(t, b.store)
+	if wait, err := b.store.TakeRate(ctx, "x", 1); err != nil || wait != 0 {
 		t.Errorf("TakeRate() with one instance = %v, %v", wait, err)
 	}
 }
@@ -93,4 +99,60 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 			}
 		}
 	}
+}
+
+// callsTogether begins many calls of an owner at one moment, on all instances: exactly as many as are
+// allowed begin, and one that ends makes room for one.
+func callsTogether(t *testing.T, stores ...*persistence.Store) {
+	t.Helper()
+	ctx := t.Context()
+	const limit, each = 3, 8
+	begin := func(store *persistence.Store, key persistence.Key, ended ...string) error {
+		return store.Batch(ctx, key, func(w *persistence.Batch) error {
+			if err := w.RoomForCall(limit, ended...); err != nil {
+				return err
+			}
+			return w.SaveCall(persistence.CallRecord{ID: "call-" + key.Thread})
+		})
+	}
+	var mu sync.Mutex
+	var live []persistence.Key
+	var all sync.WaitGroup
+	for i := range each * len(stores) {
+		store, key := stores[i%len(stores)], newThread(t, stores[0], "carl")
+		all.Go(func() {
+			err := begin(store, key)
+			if err != nil && !errors.Is(err, persistence.ErrQuota) {
+				t.Errorf("begin call: %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				live = append(live, key)
+			}
+		})
+	}
+	all.Wait()
+	if len(live) != limit {
+		t.Fatalf("%d calls began, want %d", len(live), limit)
+	}
+	last, other := stores[len(stores)-1], newThread(t, stores[0], "carl")
+	if err := begin(last, live[0]); err != nil {
+		t.Errorf("begin the thread's own call: %v", err) // as when saving it again
+	}
+	if err := begin(last, newThread(t, stores[0], "dora")); err != nil {
+		t.Errorf("begin call of another owner: %v", err)
+	}
+	if err := begin(last, other, "call-"+live[0].Thread); err != nil {
+		t.Errorf("begin call beside one whose end is not saved yet: %v", err)
+	}
+	for _, key := range []persistence.Key{live[0], other} {
+		if err := stores[0].SaveCall(ctx, key, persistence.CallRecord{ID: "call-" + key.Thread, EndedAt: new(start), EndReason: "hangup"}); err != nil {
+			t.Fatalf("SaveCall() = %v", err)
+		}
+	}
+	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
+		t.Errorf("begin call in the place of one that has ended: %v", err)
+	}
+	wantErr(t, "begin one more call", begin(stores[0], newThread(t, stores[0], "carl")), persistence.ErrQuota)
 }

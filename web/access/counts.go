@@ -65,6 +65,9 @@ type elsewhere interface {
 	CallsElsewhere(ctx context.Context, owner string) (int, error)
 }
 
+// ErrTooManyCalls refuses a call of an owner who has as many as is allowed.
+var ErrTooManyCalls = problem.TooMany("too_many_calls", "You have reached your limit of live calls. End one first.", problem.RetryFull)
+
 // NewCallLimit returns an unused limit.
 func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallLimit {
 	return &CallLimit{
@@ -75,8 +78,8 @@ func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallL
 
 // Take reserves a place for a call that is being set up. done, called once, says which call it
 // became, or with an empty id that it became none. moving means that the call replaces a live one.
-// Calls on other instances count once they are saved: calls set up on several instances at the same
-// moment may exceed the owner's limit.
+// Calls on other instances count once they are saved: of those set up on several instances at the same
+// moment, the bridge refuses the ones that exceed the owner's limit when it saves them.
 func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done func(threadID, callID string), err error) {
 	others := 0
 	if !moving {
@@ -91,7 +94,7 @@ func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done f
 		return nil, problem.TooMany("too_many_calls", "The server has reached its limit of live calls. Try again later.", problem.RetryFull)
 	}
 	if !moving && len(l.live[owner])+l.starting[owner]+others >= l.perOwner {
-		return nil, problem.TooMany("too_many_calls", "You have reached your limit of live calls. End one first.", problem.RetryFull)
+		return nil, ErrTooManyCalls
 	}
 	l.pending++
 	l.starting[owner]++

@@ -108,7 +108,7 @@ func NewAllowances(l Limits, calls liveCalls, records Records, authenticated boo
 	l = l.withDefaults()
 	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
 	if !authenticated {
-		perOwner, socketsPerOwner = l.MaxCalls, l.MaxSockets
+		perOwner, socketsPerOwner = math.MaxInt, l.MaxSockets
 	}
 	signIns := NewRateLimit(l.SignInsPerMinute, now)
 	if !authenticated {
@@ -146,6 +146,14 @@ func (l *Allowances) SignIn(ctx context.Context, address string) error {
 		return err
 	}
 	return l.together(ctx, "sign-ins of "+address, l.limits.SignInsPerMinute)
+}
+
+// OwnerCalls is the limit of one owner's live calls in all processes; 0 means none.
+func (l *Allowances) OwnerCalls() int {
+	if l.local {
+		return 0
+	}
+	return l.limits.MaxCallsPerOwner
 }
 
 // together counts one use for all instances, or returns a 429. Each instance counts on its own

@@ -4,3 +4,7 @@ SELECT CAST(
     (SELECT coalesce(sum(pg_column_size(m.parts)), 0) FROM messages AS m JOIN threads AS t ON t.id = m.thread_id WHERE t.owner = @owner)
     + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = @owner) AS bigint
 );
+
+-- LockOwnersCalls keeps other transactions from counting the owner's calls until the end of this one.
+-- name: LockOwnersCalls :exec
+SELECT pg_advisory_xact_lock(hashtextextended('calls of ' || CAST(@owner AS text), 0));

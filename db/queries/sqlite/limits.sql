@@ -4,3 +4,7 @@ SELECT CAST(
     (SELECT coalesce(sum(length(CAST(m.parts AS blob))), 0) FROM messages AS m JOIN threads AS t ON t.id = m.thread_id WHERE t.owner = @owner)
     + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = @owner) AS bigint
 );
+
+-- LockOwnersCalls does nothing: a transaction of SQLite is alone anyway.
+-- name: LockOwnersCalls :exec
+SELECT CAST(@owner AS text);

@@ -110,6 +110,52 @@ func (q *Queries) GetRate(ctx context.Context, arg GetRateParams) (int64, error)
 	return full_at, err
 }
 
+const listOwnersLiveCalls = `-- name: ListOwnersLiveCalls :many
+SELECT c.id FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.ended_at IS NULL AND c.thread_id <> $1 AND t.owner = $2
+`
+
+type ListOwnersLiveCallsParams struct {
+	ThreadID string
+	Owner    string
+}
+
+// ListOwnersLiveCalls lists the live calls of an owner, but not that of a thread.
+func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, listOwnersLiveCalls, arg.ThreadID, arg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockOwnersCalls = `-- name: LockOwnersCalls :exec
+SELECT pg_advisory_xact_lock(hashtextextended('calls of ' || CAST($1 AS text), 0))
+`
+
+type LockOwnersCallsParams struct {
+	Owner string
+}
+
+// LockOwnersCalls keeps other transactions from counting the owner's calls until the end of this one.
+func (q *Queries) LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error {
+	_, err := q.db.Exec(ctx, lockOwnersCalls, arg.Owner)
+	return err
+}
+
 const storedBytes = `-- name: StoredBytes :one
 SELECT CAST(
     (SELECT coalesce(sum(pg_column_size(m.parts)), 0) FROM messages AS m JOIN threads AS t ON t.id = m.thread_id WHERE t.owner = $1)

@@ -151,6 +151,8 @@ type Querier interface {
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
 	// ListOpenTextMessages gives what text turns of the thread have left unfinished.
 	ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error)
+	// ListOwnersLiveCalls lists the live calls of an owner, but not that of a thread.
+	ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]string, error)
 	// ListPausedQueues is for the start of a process: of all owners, those that stand
 	// still for this reason.
 	ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error)
@@ -170,6 +172,8 @@ type Querier interface {
 	// LockInstance waits until the instance has no transaction open, and keeps it from
 	// beginning one.
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
+	// LockOwnersCalls keeps other transactions from counting the owner's calls until the end of this one.
+	LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error
 	// MessagesWithWord gives messages of the owner's other threads that have a word (in
 	// lower case): not all of a common one, but those of the threads that are in use, or
 	// were begun last.

@@ -315,6 +315,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listOpenTextMessagesStmt, err = db.PrepareContext(ctx, listOpenTextMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenTextMessages: %w", err)
 	}
+	if q.listOwnersLiveCallsStmt, err = db.PrepareContext(ctx, listOwnersLiveCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query ListOwnersLiveCalls: %w", err)
+	}
 	if q.listPausedQueuesStmt, err = db.PrepareContext(ctx, listPausedQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query ListPausedQueues: %w", err)
 	}
@@ -338,6 +341,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.lockInstanceStmt, err = db.PrepareContext(ctx, lockInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query LockInstance: %w", err)
+	}
+	if q.lockOwnersCallsStmt, err = db.PrepareContext(ctx, lockOwnersCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query LockOwnersCalls: %w", err)
 	}
 	if q.messagesWithWordStmt, err = db.PrepareContext(ctx, messagesWithWord); err != nil {
 		return nil, fmt.Errorf("error preparing query MessagesWithWord: %w", err)
@@ -919,6 +925,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listOpenTextMessagesStmt: %w", cerr)
 		}
 	}
+	if q.listOwnersLiveCallsStmt != nil {
+		if cerr := q.listOwnersLiveCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listOwnersLiveCallsStmt: %w", cerr)
+		}
+	}
 	if q.listPausedQueuesStmt != nil {
 		if cerr := q.listPausedQueuesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listPausedQueuesStmt: %w", cerr)
@@ -957,6 +968,11 @@ func (q *Queries) Close() error {
 	if q.lockInstanceStmt != nil {
 		if cerr := q.lockInstanceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lockInstanceStmt: %w", cerr)
+		}
+	}
+	if q.lockOwnersCallsStmt != nil {
+		if cerr := q.lockOwnersCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lockOwnersCallsStmt: %w", cerr)
 		}
 	}
 	if q.messagesWithWordStmt != nil {
@@ -1245,6 +1261,7 @@ type Queries struct {
 	listOpenInstancesStmt         *sql.Stmt
 	listOpenMessagesStmt          *sql.Stmt
 	listOpenTextMessagesStmt      *sql.Stmt
+	listOwnersLiveCallsStmt       *sql.Stmt
 	listPausedQueuesStmt          *sql.Stmt
 	listQueuedStmt                *sql.Stmt
 	listReplayStmt                *sql.Stmt
@@ -1253,6 +1270,7 @@ type Queries struct {
 	listWaitingToolCallsStmt      *sql.Stmt
 	listenToStmt                  *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
+	lockOwnersCallsStmt           *sql.Stmt
 	messagesWithWordStmt          *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
 	renameThreadStmt              *sql.Stmt
@@ -1386,6 +1404,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listOpenInstancesStmt:         q.listOpenInstancesStmt,
 		listOpenMessagesStmt:          q.listOpenMessagesStmt,
 		listOpenTextMessagesStmt:      q.listOpenTextMessagesStmt,
+		listOwnersLiveCallsStmt:       q.listOwnersLiveCallsStmt,
 		listPausedQueuesStmt:          q.listPausedQueuesStmt,
 		listQueuedStmt:                q.listQueuedStmt,
 		listReplayStmt:                q.listReplayStmt,
@@ -1394,6 +1413,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
 		listenToStmt:                  q.listenToStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,
+		lockOwnersCallsStmt:           q.lockOwnersCallsStmt,
 		messagesWithWordStmt:          q.messagesWithWordStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,
 		renameThreadStmt:              q.renameThreadStmt,

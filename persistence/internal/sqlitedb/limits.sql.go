@@ -110,6 +110,55 @@ func (q *Queries) GetRate(ctx context.Context, arg GetRateParams) (int64, error)
 	return full_at, err
 }
 
+const listOwnersLiveCalls = `-- name: ListOwnersLiveCalls :many
+SELECT c.id FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.ended_at IS NULL AND c.thread_id <> ?1 AND t.owner = ?2
+`
+
+type ListOwnersLiveCallsParams struct {
+	ThreadID string
+	Owner    string
+}
+
+// ListOwnersLiveCalls lists the live calls of an owner, but not that of a thread.
+func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]string, error) {
+	rows, err := q.query(ctx, q.listOwnersLiveCallsStmt, listOwnersLiveCalls, arg.ThreadID, arg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockOwnersCalls = `-- name: LockOwnersCalls :exec
+SELECT CAST(?1 AS text)
+`
+
+type LockOwnersCallsParams struct {
+	Owner string
+}
+
+// LockOwnersCalls does nothing: a transaction of SQLite is alone anyway.
+func (q *Queries) LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error {
+	_, err := q.exec(ctx, q.lockOwnersCallsStmt, lockOwnersCalls, arg.Owner)
+	return err
+}
+
 const storedBytes = `-- name: StoredBytes :one
 SELECT CAST(
     (SELECT coalesce(sum(length(CAST(m.parts AS blob))), 0) FROM messages AS m JOIN threads AS t ON t.id = m.thread_id WHERE t.owner = ?1)

@@ -151,6 +151,8 @@ type Querier interface {
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
 	// ListOpenTextMessages gives what text turns of the thread have left unfinished.
 	ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error)
+	// ListOwnersLiveCalls lists the live calls of an owner, but not that of a thread.
+	ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]string, error)
 	// ListPausedQueues is for the start of a process: of all owners, those that stand
 	// still for this reason.
 	ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error)
@@ -169,6 +171,8 @@ type Querier interface {
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
 	ListenTo(ctx context.Context, arg ListenToParams) error
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
+	// LockOwnersCalls does nothing: a transaction of SQLite is alone anyway.
+	LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error
 	// MessagesWithWord gives messages of the owner's other threads that have a word (in
 	// lower case): not all of a common one, but those of the threads that are in use, or
 	// were begun last.
