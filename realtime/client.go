@@ -28,6 +28,9 @@ const (
 	// maxMessage is the longest message of an APIError, in bytes.
 	maxMessage = 1 << 10
 
+	// maxRetryAfter bounds APIError.RetryAfter.
+	maxRetryAfter = 24 * time.Hour
+
 	defaultTimeout  = 20 * time.Second
 	hangupAttempts  = 3
 	hangupFirstWait = 250 * time.Millisecond
@@ -77,7 +80,7 @@ type APIError struct {
 	Code    string
 	Message string
 	Param   string
-	// RetryAfter is how long the server asks to wait; zero if it did not say.
+	// RetryAfter is how long the server asks to wait, up to a day; zero if it did not say.
 	RetryAfter time.Duration
 }
 
@@ -241,13 +244,13 @@ var keyPattern = regexp.MustCompile(`\b(?:sk|ek)[-_][A-Za-z0-9_*.-]{4,}`)
 // MaskKeys replaces anything in s that looks like an API key, for a log or a user.
 func MaskKeys(s string) string { return keyPattern.ReplaceAllString(s, "[key]") }
 
-// retryAfter reads the header's two forms (RFC 9110, section 10.2.3).
+// retryAfter reads the header's two forms (RFC 9110, section 10.2.3), up to maxRetryAfter.
 func retryAfter(header string, now time.Time) time.Duration {
-	if s, err := strconv.Atoi(header); err == nil && s >= 0 && s < 86400*365 {
-		return time.Duration(s) * time.Second
+	if s, err := strconv.Atoi(header); err == nil && s >= 0 {
+		return time.Duration(min(s, int(maxRetryAfter.Seconds()))) * time.Second
 	}
 	if t, err := http.ParseTime(header); err == nil {
-		return max(0, t.Sub(now))
+		return min(max(0, t.Sub(now)), maxRetryAfter)
 	}
 	return 0
 }

@@ -278,7 +278,7 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for header, want := range map[string]time.Duration{
-		"": 0, "12": 12 * time.Second, "-1": 0, "1e9": 0, "99999999999": 0, "x": 0,
+		"": 0, "12": 12 * time.Second, "-1": 0, "1e9": 0, "99999999999": 24 * time.Hour, "x": 0,
 		"Sat, 21 Nov 2026 10:01:00 GMT": time.Minute, "Sat, 21 Nov 2026 09:00:00 GMT": 0,
 	} {
 		if got := retryAfter(header, now); got != want {

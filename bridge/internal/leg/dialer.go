@@ -114,12 +114,14 @@ func (l *Session) hangUp() {
 	l.Record.HungUpAt = new(time.Now())
 }
 
-// isFatal reports whether the upstream will refuse further sessions, too.
-func isFatal(err error) bool {
-	e, ok := errors.AsType[*realtime.APIError](err)
-	if !ok {
-		return false
+// failed is the input for a dial that failed. It is fatal if the upstream will refuse further
+// sessions, too.
+func failed(gen int, err error) session.UpstreamDialFailed {
+	in := session.UpstreamDialFailed{Gen: gen, Err: err}
+	if e, ok := errors.AsType[*realtime.APIError](err); ok {
+		refusal := realtime.Error{Type: e.Type, Code: e.Code}
+		in.Fatal = refusal.Fatal() || e.Status >= 400 && e.Status < 500 && e.Status != 408 && e.Status != 409 && e.Status != 429
+		in.RetryAfter = e.RetryAfter
 	}
-	refusal := realtime.Error{Type: e.Type, Code: e.Code}
-	return refusal.Fatal() || e.Status >= 400 && e.Status < 500 && e.Status != 408 && e.Status != 409 && e.Status != 429
+	return in
 }

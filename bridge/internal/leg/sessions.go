@@ -110,7 +110,7 @@ func (s *Sessions) Add(r Dialed) []session.Input {
 	}
 	delete(s.dials, r.gen)
 	if r.err != nil {
-		return []session.Input{session.UpstreamDialFailed{Gen: r.gen, Fatal: isFatal(r.err), Err: r.err}}
+		return []session.Input{failed(r.gen, r.err)}
 	}
 	s.byGen[r.gen] = r.session
 	r.session.start(s.ctx, s.wiring.ToUser)

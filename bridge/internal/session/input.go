@@ -70,7 +70,9 @@ type (
 		Gen int
 		// Fatal means that a retry is useless.
 		Fatal bool
-		Err   error
+		// RetryAfter is how long the upstream asks to wait.
+		RetryAfter time.Duration
+		Err        error
 	}
 	// SoundSent is when the first audio of a response was sent to the caller.
 	SoundSent struct {

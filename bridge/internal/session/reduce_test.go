@@ -32,7 +32,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // input:
 //
 //	up {…}       an event of the active upstream session; up1, up2 … name a session
-//	up2 dialed   that session is set up; up2 refused, up2 fatal: setting it up fails
+//	up2 dialed   that session is set up; up2 refused, up2 fatal: setting it up fails;
+//	             "up2 refused for 12s": and the upstream asks to wait
 //	br {…}       an event of the browser; br joins: another browser takes over
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
@@ -202,6 +203,12 @@ func (c *scripted) play(line string) {
 			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 256 << 10})
 		case rest == "refused", rest == "fatal":
 			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: errors.New("503")})
+		case strings.HasPrefix(rest, "refused for "):
+			wait, err := time.ParseDuration(strings.TrimPrefix(rest, "refused for "))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			c.reduce(UpstreamDialFailed{Gen: gen, RetryAfter: wait, Err: errors.New("429")})
 		default:
 			c.reduce(UpstreamEvent{gen, []byte(rest)})
 		}

@@ -16,6 +16,8 @@ const (
 	firstRetry, lastRetry = 250 * time.Millisecond, 4 * time.Second
 	// plannedRetry is the wait after a failed planned renewal.
 	plannedRetry = 30 * time.Second
+	// maxAsked bounds the wait before a planned renewal's retry that an upstream may ask for.
+	maxAsked = 2 * time.Minute
 	// giveUpAfter is how long to try to replace a lost session.
 	giveUpAfter = 30 * time.Second
 	// maxLosses is how many losses within lossWindow a call survives.
@@ -64,7 +66,7 @@ func (s *State) renewOnTime() {
 		}
 	case s.next != nil:
 		if s.due(s.next.by) {
-			s.tryFailed("not ready in time")
+			s.tryFailed("not ready in time", 0)
 		}
 	case s.due(r.retryAt) && (s.up.gone || forced || s.quiet()):
 		r.retryAt = time.Time{}
@@ -112,7 +114,7 @@ func (s *State) dialFailed(in UpstreamDialFailed) {
 		s.giveUp(EndUpstreamRefused)
 		return
 	}
-	s.tryFailed("dial failed")
+	s.tryFailed("dial failed", in.RetryAfter)
 }
 
 // nextEvent takes an event of the session that is being prepared. The browser sees nothing of it.
@@ -149,7 +151,7 @@ func (s *State) nextError(e *realtime.Error) {
 		s.giveUp(EndUpstreamRefused)
 	case e.Fatal(), e.Code == codeSessionExpired, e.EventID == s.next.updateID, e.EventID == "" && strings.HasPrefix(e.Param, "session"):
 		s.log(slog.LevelWarn, "next session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
-		s.tryFailed(e.Code)
+		s.tryFailed(e.Code, 0)
 	default:
 		s.log(slog.LevelWarn, "replayed item refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
 	}
@@ -163,7 +165,7 @@ func (s *State) upstreamIs(gen int, state Connection) {
 	}
 	switch {
 	case u == s.next:
-		s.tryFailed("connection lost")
+		s.tryFailed("connection lost", 0)
 	case state == Closed:
 		s.lost(EndUpstreamEndedIt)
 	default:
@@ -192,15 +194,15 @@ func (s *State) lost(reason EndReason) {
 	case len(r.losses) > 1:
 		r.reason, r.tries = reason, len(r.losses)-1
 		s.notify(renewingEvent{Type: "bridge.upstream.renewing", Reason: reason})
-		s.retryLater()
+		s.retryLater(0)
 	default:
 		r.tries = 0
 		s.renew(reason)
 	}
 }
 
-// tryFailed handles a failed attempt at a renewal.
-func (s *State) tryFailed(why string) {
+// tryFailed handles a failed attempt at a renewal; asked is how long the upstream asks to wait.
+func (s *State) tryFailed(why string, asked time.Duration) {
 	r := &s.renewal
 	s.giveUpNext()
 	s.do(Count{CountRenewalFailed})
@@ -210,16 +212,18 @@ func (s *State) tryFailed(why string) {
 		s.giveUp(r.reason)
 		return
 	}
-	s.retryLater()
+	s.retryLater(asked)
 }
 
-func (s *State) retryLater() {
+// retryLater plans the next attempt. A call without an upstream does not wait longer than until it
+// would give up.
+func (s *State) retryLater(asked time.Duration) {
 	r := &s.renewal
-	wait := plannedRetry
+	wait, most := plannedRetry, maxAsked
 	if s.up.gone {
-		wait = min(firstRetry<<min(r.tries, 8), lastRetry)
+		wait, most = min(firstRetry<<min(r.tries, 8), lastRetry), r.lostAt.Add(giveUpAfter).Sub(s.now)
 	}
-	r.retryAt = s.now.Add(wait)
+	r.retryAt = s.now.Add(max(wait, min(asked, most)))
 }
 
 // detach closes what depends on the active session, which is lost or is being replaced in the
