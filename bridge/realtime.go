@@ -2,6 +2,8 @@ package bridge
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"voicebridge/bridge/internal/leg"
@@ -36,7 +38,9 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	if err != nil {
 		return nil, err
 	}
-	call, err := r.client.CreateCall(ctx, offer, d.Session)
+	client := *r.client
+	client.SafetyIdentifier = safetyIdentifier(d.Owner)
+	call, err := client.CreateCall(ctx, offer, d.Session)
 	l := &realtimeLeg{Peer: peer, id: call.ID, prefix: d.ItemPrefix}
 	if err == nil {
 		err = r.connect(ctx, l, call, d)
@@ -52,6 +56,17 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		_ = r.client.Hangup(ctx, call.ID)
 	}
 	return nil, err
+}
+
+// safetyIdentifier is what the upstream is told of an owner: the same in all calls, so that it can act
+// on one who abuses it and not on all, and nothing that names a person. Source: "Safety identifiers"
+// in OpenAI's safety best practices.
+func safetyIdentifier(owner string) string {
+	if owner == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte("voicebridge owner " + owner))
+	return hex.EncodeToString(sum[:])
 }
 
 func (r *Realtime) connect(ctx context.Context, l *realtimeLeg, call realtime.Call, d Dial) error {

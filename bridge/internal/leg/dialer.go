@@ -29,6 +29,7 @@ var ErrDialTimeout = errors.New("the upstream did not answer in time")
 type Dialer struct {
 	Upstream Upstream
 	CallID   string
+	Owner    string // of the call
 	// Creation is the session object with which sessions are created.
 	Creation   []byte
 	ItemPrefix string
@@ -55,7 +56,7 @@ type Session struct {
 func (d *Dialer) Dial(ctx context.Context, gen int, history History, created func(persistence.UpstreamLeg) error) (*Session, error) {
 	l := d.newSession(gen, nil)
 	leg, err := d.Upstream.Dial(ctx, Dial{
-		Session: d.Creation, Handlers: upstreamHandlers(gen, d.Post), History: history,
+		Session: d.Creation, Owner: d.Owner, Handlers: upstreamHandlers(gen, d.Post), History: history,
 		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen),
 		Created: func(id string) error {
 			l.Record.UpstreamID = id

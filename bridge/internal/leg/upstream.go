@@ -23,6 +23,8 @@ type Upstream interface {
 type Dial struct {
 	// Session is the session object with the fields that are fixed at creation.
 	Session []byte
+	// Owner is whose call it is. A driver tells its upstream a hash of it, if anything.
+	Owner string
 	// History provides the messages that the model should know. A driver whose upstream takes them
 	// later reads them after Created and returns them from [UpstreamLeg.Opening].
 	History History
