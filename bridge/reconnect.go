@@ -88,8 +88,9 @@ func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 	return c.freeAndSave(ctx, key)
 }
 
-// endPatience is how long Free waits until the end of a call is saved.
-const endPatience = 5 * time.Second
+// endPatience is how long Free waits until the end of a call is saved: less than proxies and clients
+// usually wait for an answer.
+const endPatience = 30 * time.Second
 
 // freeAndSave is Free for a call of this process.
 func (c *Calls) freeAndSave(ctx context.Context, key persistence.Key) error {

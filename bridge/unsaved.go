@@ -69,7 +69,7 @@ func (u *unsaved) signal() {
 	}
 }
 
-// await returns when the end of a thread is saved, or after patience. The error is that of ctx.
+// await returns when the end of a thread is saved. After patience the error is errUnsaved.
 func (u *unsaved) await(ctx context.Context, key persistence.Key, patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -87,7 +87,7 @@ func (u *unsaved) await(ctx context.Context, key persistence.Key, patience time.
 		select {
 		case <-fewer:
 		case <-timer.C:
-			return nil
+			return errUnsaved
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the end of a call: %w", context.Cause(ctx))
 		}
