@@ -72,6 +72,9 @@ type Config struct {
 	OnDraftsDropped func(n int)
 	// OnCount counts what happens to calls.
 	OnCount func(Counter)
+	// Trace returns the context in which a tool of the thread's call runs, with the span of the
+	// current turn; it may be nil and must return at once.
+	Trace func(ctx context.Context, key persistence.Key) context.Context
 	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
 	Logger *slog.Logger

@@ -36,6 +36,7 @@ type toolRunner struct {
 	client      *clienttool.Toolkit
 	approvals   approvals // nil for a call whose thread is elsewhere
 	images      *images
+	trace       func(context.Context, persistence.Key) context.Context // Config.Trace
 
 	ctx     context.Context //nolint:containedctx // of the running tools
 	endAll  context.CancelFunc
@@ -79,7 +80,11 @@ func (r *toolRunner) perform(e session.Effect) bool {
 
 // start runs a tool.
 func (r *toolRunner) start(tc toolkit.Call) {
-	ctx, cancel := context.WithCancel(r.ctx)
+	ctx := r.ctx
+	if r.trace != nil {
+		ctx = r.trace(ctx, r.key)
+	}
+	ctx, cancel := context.WithCancel(ctx)
 	r.cancels[tc.ID] = cancel
 	r.running.Go(func() {
 		defer cancel()

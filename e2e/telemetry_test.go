@@ -54,30 +54,29 @@ func newTraceReceiver(t *testing.T) *traceReceiver {
 	return r
 }
 
-// traces returns, by the name of each trace's root, the names of the spans below it.
-func (r *traceReceiver) traces(t *testing.T) map[string][][]string {
+// turns returns, by the name of each turn, the names of the spans directly below it.
+func (r *traceReceiver) turns(t *testing.T) map[string][][]string {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	roots, below := map[string]*otlp.Span{}, map[string][]*otlp.Span{}
+	turns, below := map[string]*otlp.Span{}, map[string]map[string]bool{}
 	for _, s := range r.spans {
-		id := string(s.TraceId)
-		if len(s.ParentSpanId) == 0 {
-			roots[id] = s
-			continue
+		if strings.HasSuffix(s.Name, " turn") {
+			turns[string(s.SpanId)], below[string(s.SpanId)] = s, map[string]bool{}
 		}
-		below[id] = append(below[id], s)
+	}
+	for _, s := range r.spans {
+		turn := turns[string(s.ParentSpanId)]
+		switch {
+		case turn != nil && string(turn.TraceId) == string(s.TraceId) && s.EndTimeUnixNano >= s.StartTimeUnixNano:
+			below[string(s.ParentSpanId)][s.Name] = true
+		case turns[string(s.SpanId)] == nil:
+			t.Errorf("span %s has the wrong parent or times", s.Name)
+		}
 	}
 	out := map[string][][]string{}
-	for id, root := range roots {
-		names := map[string]bool{}
-		for _, s := range below[id] {
-			names[s.Name] = true
-			if string(s.ParentSpanId) != string(root.SpanId) || s.EndTimeUnixNano < s.StartTimeUnixNano {
-				t.Errorf("span %s has the wrong parent or times", s.Name)
-			}
-		}
-		out[root.Name] = append(out[root.Name], slices.Sorted(maps.Keys(names)))
+	for id, turn := range turns {
+		out[turn.Name] = append(out[turn.Name], slices.Sorted(maps.Keys(below[id])))
 	}
 	return out
 }
@@ -112,12 +111,12 @@ func (r *rig) typeBelow(trace, span string) {
 	}
 }
 
-// below counts the spans of a trace directly below a span.
-func (r *traceReceiver) below(trace, span string) (n int) {
+// below counts the spans with a name directly below a span of a trace.
+func (r *traceReceiver) below(trace, span, name string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.spans {
-		if hex.EncodeToString(s.TraceId) == trace && hex.EncodeToString(s.ParentSpanId) == span && s.Name == "text turn" {
+		if hex.EncodeToString(s.TraceId) == trace && hex.EncodeToString(s.ParentSpanId) == span && s.Name == name {
 			n++
 		}
 	}
@@ -131,9 +130,15 @@ func TestTelemetry(t *testing.T) {
 	receiver := newTraceReceiver(t)
 	script := agentScript()
 	script.Spoken[0] = simulator.Reply{Heard: spokenWords, Say: spokenAnswer}
+	onPlease(script, "Dig a hole.", "garden__dig", "{}")
+	dug, asked := make(chan struct{}), make(chan string, 1)
+	close(dug)
 	r := newRig(t, rigConfig{
 		simulator: simulator.Config{Script: script},
-		environ:   []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator", "OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.url},
+		environ: []string{
+			"VOICEBRIDGE_TEXT_PROVIDER=simulator", "OTEL_EXPORTER_OTLP_ENDPOINT=" + receiver.url,
+			"VOICEBRIDGE_MCP_CONFIG=" + diggingTool(t, dug, func(h http.Header) { asked <- h.Get("traceparent") }),
+		},
 	})
 	c := r.dial(t, request{})
 	c.next("bridge.ready")
@@ -143,6 +148,9 @@ func TestTelemetry(t *testing.T) {
 	c.say(askChart)
 	c.answered(askChartAnswer)
 	c.heard(3)
+	c.say("Dig a hole.")
+	c.answered("It is done.")
+	c.heard(4)
 	c.hangUp()
 	r.over(c, "hangup")
 
@@ -169,20 +177,27 @@ func TestTelemetry(t *testing.T) {
 	if code := r.terminate(); code != 0 {
 		t.Errorf("serve ended with %d", code)
 	}
-	if n := receiver.below(askedTrace, askedSpan); n != 1 {
+	if n := receiver.below(askedTrace, askedSpan, "text turn"); n != 1 {
 		t.Errorf("%d spans below that of a client", n)
 	}
-	traces := receiver.traces(t)
-	voice := traces["voice turn"]
-	// The first, spoken turn has a commit, the second has a tool before its first words.
+	named := strings.Split(<-asked, "-")
+	if len(named) != 4 || receiver.below(named[1], named[2], "execute_tool garden__dig") != 1 {
+		t.Errorf("an MCP server was told of the span %q, which is not that of the tool's turn", named)
+	}
+	turns := receiver.turns(t)
+	voice := turns["voice turn"]
+	// The first, spoken turn has a commit, the others have a tool before their first words.
 	slices.SortFunc(voice, func(a, b []string) int { return slices.Compare(a, b) })
 	if diff := cmp.Diff([][]string{
 		{"chat gpt-realtime-2.1", "commit", "database", "first_audio", "first_packet", "response"},
-		{"chat gpt-realtime-2.1", "database", "execute_tool ask_agent", "first_audio", "first_packet", "response"},
+		{"chat gpt-realtime-2.1", "database", "execute_tool ask_agent", "first_audio", "first_packet", "response", "text turn"},
+		{"chat gpt-realtime-2.1", "database", "execute_tool garden__dig", "first_audio", "first_packet", "response"},
 	}, voice); diff != "" {
 		t.Errorf("spoken turns (-want +got):\n%s", diff)
 	}
-	if text := traces["text turn"]; len(text) != 1 || !slices.Contains(text[0], "execute_tool create_pie_chart") || !strings.HasPrefix(text[0][0], "chat ") {
+	text := turns["text turn"]
+	slices.SortFunc(text, func(a, b []string) int { return len(b) - len(a) })
+	if len(text) != 2 || !slices.Contains(text[0], "execute_tool create_pie_chart") || !strings.HasPrefix(text[0][0], "chat ") {
 		t.Errorf("text turns: %v", text)
 	}
 }

@@ -40,6 +40,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		ApproveTools:   a.tools.approve,
 		FillerAfter:    time.Duration(a.cfg.Tools.FillerSeconds) * time.Second,
 		OnTool:         a.observer.Tool,
+		Trace:          a.observer.SpokenTurn,
 		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,
 		RenewBefore:    time.Duration(a.cfg.Calls.RenewBeforeMinutes) * time.Minute,
 		CloseGrace:     time.Duration(a.cfg.Calls.CloseGraceSeconds) * time.Second,

@@ -124,6 +124,15 @@ func (o *Observer) CallStarted(ctx context.Context, key persistence.Key, callID 
 	o.voice.asked(key, callID, trace.SpanContextFromContext(ctx))
 }
 
+// SpokenTurn returns ctx with the span of the current turn of the thread's call. Text turns get theirs
+// from [Traces.Begin].
+func (o *Observer) SpokenTurn(ctx context.Context, key persistence.Key) context.Context {
+	if o.traces == nil {
+		return ctx
+	}
+	return trace.ContextWithSpanContext(ctx, o.voice.span(key))
+}
+
 // CallEnded counts a call that its upstream ended. The reasons are the bridge's, a closed list.
 func (o *Observer) CallEnded(reason bridge.EndReason) {
 	switch reason {

@@ -104,6 +104,13 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 	return n
 }
 
+// span returns the span of the current turn, which its first tool may begin.
+func (c *conversations) span(key persistence.Key) trace.SpanContext {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turn(key).trace.spanContext()
+}
+
 // turn returns the current turn; the caller holds mu.
 func (c *conversations) turn(key persistence.Key) *voiceTurn {
 	t := c.open[key]
