@@ -133,6 +133,7 @@ func (c *cluster) pass(w http.ResponseWriter, q *http.Request, again bool) {
 	}
 	proxy := httputil.ReverseProxy{Transport: unpooled.Transport, Rewrite: func(pr *httputil.ProxyRequest) {
 		pr.SetURL(to)
+		pr.Out.Host = pr.In.Host // the origin of a page is that of the proxy
 		if c.cookie != "" && pr.In.Header.Get("Cookie") == "" {
 			pr.Out.Header.Set("Cookie", c.cookie)
 		}
