@@ -9,6 +9,29 @@ import (
 	"time"
 )
 
+// grace is how long a stopped tool may take before it is abandoned.
+const grace = 500 * time.Millisecond
+
+// timeoutError is the cause of ctx if a call took too long.
+type timeoutError struct{ limit time.Duration }
+
+func (e timeoutError) Error() string { return fmt.Sprintf("the tool timed out after %v", e.limit) }
+
+// endedBy says why a call ended before its tool did.
+func endedBy(cause error) string {
+	if timeout, ok := errors.AsType[timeoutError](cause); ok {
+		return timeout.Error()
+	}
+	switch {
+	case errors.Is(cause, context.DeadlineExceeded):
+		return "the tool call ran out of time"
+	case errors.Is(cause, context.Canceled):
+		return "the tool call was cancelled"
+	default:
+		return "the tool call was cancelled: " + cut(cause.Error(), maxMessageRunes)
+	}
+}
+
 // execution is one run of a tool in its own goroutine.
 type execution struct {
 	chunks chan Chunk    // progress and results, unbuffered; closed by the goroutine at its end

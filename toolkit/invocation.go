@@ -1,13 +1,13 @@
 package toolkit
 
 import (
-	"bytes"
+	"crypto/subtle"
 	"encoding/json"
 	"time"
 	"unicode/utf8"
 )
 
-// Status is where a call stands, in the words of the table tool_calls.
+// Status is the state of a call, in the words of the table tool_calls.
 type Status string
 
 // The statuses of a call.
@@ -22,27 +22,27 @@ const (
 // MaxKeptArguments is how much of a call's arguments its record keeps, in bytes.
 const MaxKeptArguments = 64 << 10
 
-// maxKeptDepth is how deep JSON may nest that is kept as JSON.
+// maxKeptDepth limits the nesting of JSON that is kept as JSON.
 const maxKeptDepth = 100
 
-// What the model reads of calls that ended without their tool.
+// What the model reads as the result of calls that ended before their tool did.
 const (
-	// WhyCancelled answers a call that the user has cancelled.
+	// WhyCancelled is for a call that the user has cancelled.
 	WhyCancelled = "The user cancelled this tool call."
-	// WhyCallEnded answers a call that the end of a voice call cut off.
+	// WhyCallEnded is for a call that was cut off by the end of the voice call.
 	WhyCallEnded = "The call ended before the tool did."
 )
 
-// Invocation is one function call of a model from the moment it is read until it
-// has its result: who runs it, whether the user has to agree, and how it is kept
-// and shown. Secrets are masked in [Invocation.Record] and [Invocation.Part]; only the
-// model of the conversation reads everything ([Invocation.WholePart]).
+// Invocation is one function call of a model, from the moment it is read until it has its result:
+// what runs it, whether the user must approve it, and how it is saved and shown. Secrets are masked
+// in [Invocation.Record] and [Invocation.Part]; only the model of the conversation reads everything
+// ([Invocation.WholePart]).
 //
-// It is plain state: it knows no clock, no database and no goroutine, and a voice call and
-// a text turn use it alike. It is not safe for concurrent use.
+// It is plain state, without a clock, a database or goroutines; voice calls and text turns use it
+// alike. It is not safe for concurrent use.
 type Invocation struct {
-	// ID is that of the call's record, Call what the model wrote, Entry the tool.
-	// Of an unknown tool Entry holds the executor only: the router has the words.
+	// ID is that of the call's record, Call what the model wrote, Entry the tool. For an unknown
+	// tool Entry holds only an executor; the router explains that there is no such tool.
 	ID    string
 	Call  Call
 	Entry Entry
@@ -58,9 +58,8 @@ type Invocation struct {
 	approval            *Approval
 }
 
-// Invoke begins a call at the time now. id becomes the id of its record; room is how many bytes
-// its part has for the arguments, 0 meaning four times [MaxKeptArguments].
-// What does not fit is left out of the part, and the part says so.
+// Invoke begins a call. id becomes the id of its record; room limits the arguments in its part, in
+// bytes, 0 meaning four times [MaxKeptArguments]. The part says so if they do not fit.
 func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invocation {
 	entry, known := r.Lookup(call.Name)
 	if !known {
@@ -79,8 +78,8 @@ func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invoca
 	return v
 }
 
-// inputJSON is a call's arguments as JSON: what the model wrote, or that text as a string
-// when it is no JSON.
+// inputJSON returns a call's arguments as JSON: what the model wrote, or a string with that text if
+// it is not JSON.
 func inputJSON(arguments string, room int) json.RawMessage {
 	data := json.RawMessage(arguments)
 	if !json.Valid(data) || Depth(data) > maxKeptDepth {
@@ -92,7 +91,7 @@ func inputJSON(arguments string, room int) json.RawMessage {
 	return data
 }
 
-// keep cuts the arguments of a call to what its record keeps.
+// keep shortens the arguments of a call to what its record keeps.
 func keep(arguments string) string {
 	if len(arguments) <= MaxKeptArguments {
 		return arguments
@@ -104,8 +103,8 @@ func keep(arguments string) string {
 	return arguments[:n] + " […]"
 }
 
-// SetMetadata attaches what a language model's API wants to see again with the call, under
-// the API's name. It becomes part of the call's part.
+// SetMetadata attaches what a language model's API wants back with the call, under the provider's
+// name. It is saved in the call's part.
 func (v *Invocation) SetMetadata(provider string, data json.RawMessage) {
 	if len(data) == 0 || !json.Valid(data) {
 		return
@@ -116,7 +115,7 @@ func (v *Invocation) SetMetadata(provider string, data json.RawMessage) {
 	v.metadata[provider] = wrapMetadata(data)
 }
 
-// Metadata returns what SetMetadata attached for the provider, nil if nothing.
+// Metadata returns what SetMetadata attached for the provider, or nil.
 func (v *Invocation) Metadata(provider string) json.RawMessage {
 	return unwrapMetadata(v.metadata[provider])
 }
@@ -124,22 +123,24 @@ func (v *Invocation) Metadata(provider string) json.RawMessage {
 // Done reports whether the call has its result.
 func (v *Invocation) Done() bool { return !v.finishedAt.IsZero() }
 
-// Open reports whether the call is to have its result here: it has none, and was not left.
+// Open reports whether the call is still waiting for its result here: it has none, and was not left
+// to a client.
 func (v *Invocation) Open() bool { return !v.Done() && v.status == StatusRunning }
 
 // Result is the call's result as the model reads it.
 func (v *Invocation) Result() Result { return v.wholeResult }
 
-// Leave leaves the call to a client that will answer it in a later request.
+// Leave leaves the call to a client, which will answer it in a later request.
 func (v *Invocation) Leave() { v.status = StatusWaiting }
 
-// Finish ends the call with the result of its tool. It reports false, and changes
-// nothing, when the call has one already.
+// Finish ends the call with the result of its tool. It returns false and changes nothing if the call
+// already has a result.
 func (v *Invocation) Finish(result Result, now time.Time) bool {
 	return v.FinishMasked(result, result.Masked(), now)
 }
 
-// FinishMasked is Finish for who has masked the result already: a large one takes its time.
+// FinishMasked is Finish for callers that have already masked the result, which takes time for a
+// large one.
 func (v *Invocation) FinishMasked(result, masked Result, now time.Time) bool {
 	status := StatusDone
 	if result.Failed() {
@@ -148,8 +149,8 @@ func (v *Invocation) FinishMasked(result, masked Result, now time.Time) bool {
 	return v.finish(status, result, masked, now)
 }
 
-// Cancel ends the call because nobody is waiting for its tool; a result that the tool
-// has given nonetheless may be passed. The report is that of Finish.
+// Cancel ends the call because nobody is waiting for its tool any more; result is what the model
+// reads. It returns what Finish does.
 func (v *Invocation) Cancel(result Result, now time.Time) bool {
 	return v.finish(StatusCancelled, result, result.Masked(), now)
 }
@@ -164,13 +165,13 @@ func (v *Invocation) finish(status Status, result, masked Result, now time.Time)
 	return true
 }
 
-// Masked returns the result without secrets, as it is kept and shown.
+// Masked returns the result without secrets, as it is saved and shown.
 func (r Result) Masked() Result {
 	return Result{Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error)}
 }
 
-// Discard drops the arguments and the result of a call whose message turned out too large to
-// be saved. What is kept says so.
+// Discard replaces the arguments and the result of a call by a note, because its message is too
+// large to be saved.
 func (v *Invocation) Discard() {
 	const why = "the result is too large to keep"
 	v.input = Encode(map[string]string{"note": "too large to keep"})
@@ -179,7 +180,7 @@ func (v *Invocation) Discard() {
 	v.wholeResult = v.result
 }
 
-// Record is what the table tool_calls keeps of a call.
+// Record is a row of the table tool_calls.
 type Record struct {
 	ID         string // the record's
 	ToolCallID string // the model's id of the call
@@ -188,14 +189,14 @@ type Record struct {
 	Executor   string
 	Server     string // MCP server, else empty
 	Status     Status
-	Input      string // as the model wrote it, malformed or not
+	Input      string // as the model wrote it, perhaps malformed
 	Output     string // JSON, empty until done
 	Error      string
 	StartedAt  time.Time
 	FinishedAt *time.Time
 }
 
-// Record returns the call as it is kept.
+// Record returns the call as it is saved in its table.
 func (v *Invocation) Record() Record {
 	r := Record{
 		ID: v.ID, ToolCallID: v.Call.ID, CallID: v.Call.CallID, Name: v.Call.Name, Executor: string(v.Entry.Executor), Server: v.Entry.Server,
@@ -207,14 +208,38 @@ func (v *Invocation) Record() Record {
 	return r
 }
 
-// Encode is JSON without the escapes for HTML, over which people who read the tables would
-// stumble. It panics on a value that has no JSON.
-func Encode(v any) json.RawMessage {
-	var buf bytes.Buffer
-	e := json.NewEncoder(&buf)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("encode: " + err.Error())
+// Ask asks the user to approve the call, with a new random nonce.
+func (v *Invocation) Ask(nonce string, now time.Time) {
+	v.approval = &Approval{Nonce: nonce, AskedAt: now, ExpiresAt: now.Add(approvalTimeout)}
+}
+
+// Approval returns the approval of the call; false if there was none.
+func (v *Invocation) Approval() (Approval, bool) {
+	if v.approval == nil {
+		return Approval{}, false
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	return *v.approval, true
+}
+
+// Asking reports whether the call is waiting for approval.
+func (v *Invocation) Asking() bool { return v.approval != nil && v.approval.Outcome == ApprovalOpen }
+
+// Answers reports whether the nonce is that of the open approval.
+func (v *Invocation) Answers(nonce string) bool {
+	return v.Asking() && subtle.ConstantTimeCompare([]byte(v.approval.Nonce), []byte(nonce)) == 1
+}
+
+// Close records the outcome of the approval, and reports whether one was open.
+func (v *Invocation) Close(outcome Outcome) bool {
+	if !v.Asking() || outcome == ApprovalOpen {
+		return false
+	}
+	v.approval.Outcome = outcome
+	return true
+}
+
+// Refuse ends a call whose approval was closed without being granted.
+func (v *Invocation) Refuse(now time.Time) bool {
+	v.Close(ApprovalInterrupted)
+	return v.Finish(Result{Error: v.approval.Refusal()}, now)
 }

@@ -97,3 +97,9 @@ func (e nameEntry) matches(name string) bool {
 	}
 	return strings.HasSuffix(rest, last)
 }
+
+// NeedsApproval reports whether the user must approve the call: the list says so, or the tool
+// itself.
+func (v *Invocation) NeedsApproval(list Names) bool {
+	return v.known && (v.Entry.Asks || list.HasCall(v))
+}

@@ -16,12 +16,9 @@ const (
 	PartError  PartState = "output-error"
 )
 
-// OwnMetadata is our entry in the metadata of a part.
-const OwnMetadata = "voicebridge"
-
-// Part is how a call stands in its message, in the form of the AI SDK's tool parts.
+// Part is a call in its message, in the form of the AI SDK's tool parts.
 type Part struct {
-	// Name is the tool's, never empty. Dynamic says that it is a tool of an MCP server or a client,
+	// Name is the tool's, never empty. Dynamic means that the tool is an MCP server's or a client's,
 	// or unknown.
 	Name    string
 	Dynamic bool
@@ -35,7 +32,7 @@ type Part struct {
 	Fields json.RawMessage
 }
 
-// Part returns the call as its message keeps it.
+// Part returns the call as it is saved in its message.
 func (v *Invocation) Part() Part { return v.part(v.input, v.result) }
 
 // WholePart is [Invocation.Part] with the secrets, for the model of this conversation.
@@ -61,9 +58,9 @@ func (v *Invocation) part(input json.RawMessage, result Result) Part {
 	return p
 }
 
-// fields makes Part.Fields. The AI SDK takes the field approval (v6, ToolUIPart) of a call only
-// that was approved and is finished, and refuses a thread in which another has one. Until then, and
-// of calls that were refused, it stands in our metadata.
+// fields makes Part.Fields. The AI SDK accepts the field approval (v6, ToolUIPart) only for a call
+// that was approved and has ended, and refuses threads in which other calls have one. For those, it
+// is in our metadata.
 func (v *Invocation) fields(own map[string]any) json.RawMessage {
 	fields := map[string]any{}
 	if a := v.approval; a != nil && a.Outcome != ApprovalOpen {
@@ -90,38 +87,8 @@ func (v *Invocation) fields(own map[string]any) json.RawMessage {
 	return Encode(fields)
 }
 
-// wrappedKey holds metadata that is no object: a UIMessage has objects only.
-const wrappedKey = "value_"
-
-func wrapMetadata(data json.RawMessage) json.RawMessage {
-	if bytes.TrimSpace(data)[0] == '{' {
-		return bytes.Clone(data)
-	}
-	return Encode(map[string]json.RawMessage{wrappedKey: data})
-}
-
-// Metadata returns what [Invocation.SetMetadata] attached for the provider, from the fields of a
-// part; nil when there is nothing.
-func Metadata(fields json.RawMessage, provider string) json.RawMessage {
-	var part struct {
-		Call map[string]json.RawMessage `json:"callProviderMetadata"`
-	}
-	if fields == nil || json.Unmarshal(fields, &part) != nil {
-		return nil
-	}
-	return unwrapMetadata(part.Call[provider])
-}
-
-func unwrapMetadata(data json.RawMessage) json.RawMessage {
-	var wrapped map[string]json.RawMessage
-	if json.Unmarshal(data, &wrapped) == nil && len(wrapped) == 1 && wrapped[wrappedKey] != nil {
-		return wrapped[wrappedKey]
-	}
-	return data
-}
-
-// ResultText is what a model reads of a saved call that succeeded: the words that its tool gave for
-// the model, or else the output. The arguments are those of its part.
+// ResultText returns what a model reads of a saved call that succeeded: the text that its tool gave
+// for the model, or else the output. The arguments are those of its part.
 func ResultText(output, fields json.RawMessage) string {
 	var own struct {
 		Result *string `json:"result"`
@@ -132,8 +99,8 @@ func ResultText(output, fields json.RawMessage) string {
 	return ModelOutput(output)
 }
 
-// ModelOutput is what a model reads of an output that came without words for it. Of a chart it
-// reads the summary, not the data that the page draws from.
+// ModelOutput returns what a model reads of an output that came without a text for it. Of a chart it
+// reads the summary, not the data that the page draws.
 func ModelOutput(output json.RawMessage) string {
 	if len(output) == 0 {
 		return "{}"
@@ -162,17 +129,16 @@ func ModelOutput(output json.RawMessage) string {
 	return compact.String()
 }
 
-// Decision is what came of the question whether a call may run, as its part keeps it.
+// Decision says whether a call was allowed to run, as saved in its part.
 type Decision struct {
-	// ID is the nonce of the question.
+	// ID is the nonce of the approval.
 	ID       string `json:"id"`
 	Approved bool   `json:"approved"`
-	// Reason is empty where the user has said it.
+	// Reason is empty if the user decided.
 	Reason string `json:"reason,omitempty"`
 }
 
-// DecisionOf reads it from the fields of a part; ok is false when nobody was asked, or
-// has answered yet.
+// DecisionOf reads the decision from the fields of a part; ok is false if there is none.
 func DecisionOf(fields json.RawMessage) (d Decision, ok bool) {
 	var part, own struct {
 		Approval *Decision `json:"approval"`

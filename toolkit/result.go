@@ -1,8 +1,6 @@
 package toolkit
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -15,35 +13,6 @@ const (
 	maxMessageRunes = 500
 	maxProgressData = 64 << 10
 )
-
-// finish makes a tool's result suitable for the model, the thread and the page.
-func (r *Router) finish(result Result) Result {
-	output := result.Output
-	if !utf8.Valid(output) {
-		output = bytes.ToValidUTF8(output, []byte("\uFFFD"))
-	}
-	model := strings.ToValidUTF8(result.Model, "\uFFFD")
-	if result.Failed() {
-		if len(output) > r.config.MaxOutput || !json.Valid(output) {
-			output = nil
-		}
-		return Result{Output: output, Error: cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes)}
-	}
-	switch {
-	case len(output) > r.config.MaxOutput:
-		return Result{Error: fmt.Sprintf("the tool's result is %d bytes long, the limit is %d", len(output), r.config.MaxOutput)}
-	case len(output) == 0 && model == "":
-		output = json.RawMessage("null")
-	case len(output) == 0:
-		output, _ = json.Marshal(model) // a string can always be encoded
-	case !json.Valid(output):
-		return Result{Error: "the tool's result is not valid JSON"}
-	}
-	if text := cmp.Or(model, string(output)); len(text) > r.config.MaxModel {
-		model = cutBytes(text, r.config.MaxModel)
-	}
-	return Result{Output: output, Model: model}
-}
 
 // cutBytes shortens text to n bytes at a character boundary, and says so.
 func cutBytes(text string, n int) string {

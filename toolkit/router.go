@@ -1,8 +1,10 @@
 package toolkit
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 // Defaults of [RouterConfig].
@@ -20,9 +23,6 @@ const (
 	DefaultMaxOutput    = 1 << 20
 	defaultMaxModel     = 64 << 10
 )
-
-// grace is how long a stopped tool may take before it is abandoned.
-const grace = 500 * time.Millisecond
 
 // RouterConfig configures a [Router]. The zero value is useful.
 type RouterConfig struct {
@@ -182,11 +182,6 @@ func (r *Router) unknown(name string) string {
 	return fmt.Sprintf("there is no tool named %q; %s", cut(name, MaxName), known)
 }
 
-// timeoutError is the cause of ctx if a call took too long.
-type timeoutError struct{ limit time.Duration }
-
-func (e timeoutError) Error() string { return fmt.Sprintf("the tool timed out after %v", e.limit) }
-
 // endingOf returns the ending of a call that failed while its ctx had that cause, or none.
 func endingOf(cause error) Ending {
 	_, late := errors.AsType[timeoutError](cause)
@@ -200,17 +195,31 @@ func endingOf(cause error) Ending {
 	}
 }
 
-// endedBy says why a call ended before its tool did.
-func endedBy(cause error) string {
-	if timeout, ok := errors.AsType[timeoutError](cause); ok {
-		return timeout.Error()
+// finish makes a tool's result suitable for the model, the thread and the page.
+func (r *Router) finish(result Result) Result {
+	output := result.Output
+	if !utf8.Valid(output) {
+		output = bytes.ToValidUTF8(output, []byte("\uFFFD"))
+	}
+	model := strings.ToValidUTF8(result.Model, "\uFFFD")
+	if result.Failed() {
+		if len(output) > r.config.MaxOutput || !json.Valid(output) {
+			output = nil
+		}
+		return Result{Output: output, Error: cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes)}
 	}
 	switch {
-	case errors.Is(cause, context.DeadlineExceeded):
-		return "the tool call ran out of time"
-	case errors.Is(cause, context.Canceled):
-		return "the tool call was cancelled"
-	default:
-		return "the tool call was cancelled: " + cut(cause.Error(), maxMessageRunes)
+	case len(output) > r.config.MaxOutput:
+		return Result{Error: fmt.Sprintf("the tool's result is %d bytes long, the limit is %d", len(output), r.config.MaxOutput)}
+	case len(output) == 0 && model == "":
+		output = json.RawMessage("null")
+	case len(output) == 0:
+		output, _ = json.Marshal(model) // a string can always be encoded
+	case !json.Valid(output):
+		return Result{Error: "the tool's result is not valid JSON"}
 	}
+	if text := cmp.Or(model, string(output)); len(text) > r.config.MaxModel {
+		model = cutBytes(text, r.config.MaxModel)
+	}
+	return Result{Output: output, Model: model}
 }

@@ -6,6 +6,7 @@
 package toolkit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"iter"
@@ -111,4 +112,16 @@ type Entry struct {
 	// Unchecked means that the arguments are only checked to be a JSON object: the executor checks
 	// the rest. It is for schemas of MCP servers that our validator cannot read.
 	Unchecked bool
+}
+
+// Encode returns v as JSON without HTML escapes, so that the tables are easy to read. It panics if v
+// cannot be encoded.
+func Encode(v any) json.RawMessage {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("encode: " + err.Error())
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }

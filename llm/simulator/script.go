@@ -9,6 +9,9 @@ import (
 	"voicebridge/llm"
 )
 
+// Name is the provider's name in settings and records.
+const Name = "simulator"
+
 // What the script says.
 const (
 	textGreet       = "Hello, I am the simulator. Ask me for a chart, a theme, a tool, or a long story."

@@ -19,9 +19,6 @@ import (
 	"voicebridge/llm"
 )
 
-// Name is the provider's name in settings and records.
-const Name = "simulator"
-
 // Model is the name of its model.
 const Model = "simulator-1"
 

@@ -50,7 +50,7 @@ func explainBubblewrap(o Outcome) string {
 
 // pythonArguments are the arguments of the child that becomes bubblewrap: its limits, then
 // bubblewrap's command line.
-func pythonArguments(c Config, bwrap string) []string {
+func pythonArguments(c Config, bwrap, program string) []string {
 	arguments := []string{pythonChild, c.Timeout.String(), bwrap,
 		// Namespaces of its own, among them one without a network; none below them.
 		"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
@@ -74,7 +74,7 @@ func pythonArguments(c Config, bwrap string) []string {
 		// Bubblewrap's /dev is a folder in memory without a limit of its own.
 		"--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/home", "--remount-ro", "/", "--chdir", "/home",
-		"--", c.PythonPath, "-I", "-B", "-X", "utf8", "-c", runner,
+		"--", c.PythonPath, "-I", "-B", "-X", "utf8", "-c", program,
 		strconv.FormatInt(c.PythonMemoryBytes, 10))
 }
 

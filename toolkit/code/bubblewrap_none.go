@@ -14,7 +14,7 @@ func (s *Sandbox) bubblewrap() (string, error) {
 
 func explainBubblewrap(o Outcome) string { return o.Error }
 
-func pythonArguments(Config, string) []string { return nil }
+func pythonArguments(Config, string, string) []string { return nil }
 
 func lessRights(*exec.Cmd) {}
 

@@ -7,29 +7,11 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
-	"unicode/utf8"
 )
 
-// First arguments of a child. They look like flags, so that a program that fails to check IsChild
-// rejects them; otherwise a test binary would run all its tests, and start children of its own.
-const (
-	javaScriptChild = "--internal-javascript-child"
-	pythonChild     = "--internal-python-child"
-)
-
-const (
-	// maxGoStack limits a goroutine's stack in the child. At the allowed call depth it takes about
-	// 75 MB.
-	maxGoStack = 256 << 20
-	// maxRequest limits what the child reads: a program whose every byte is escaped.
-	maxRequest = 6*maxCode + 4<<10
-
-	exitBadRequest = 3
-	exitOrphan     = 4
-	exitUnconfined = 5
-)
+// maxRequest limits what the child reads: a program whose every byte is escaped.
+const maxRequest = 6*maxCode + 4<<10
 
 // IsChild reports whether the arguments of this process (os.Args) are those of a child of a
 // [Sandbox]. main must then call [RunChild] and nothing else.
@@ -87,52 +69,4 @@ func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
 	}
 	report.end(machine.run(r.Code))
 	return 0
-}
-
-// reporter writes the child's frames. The watchdog may end the child while the program prints.
-type reporter struct {
-	mu       sync.Mutex
-	encoder  *json.Encoder
-	began    time.Time
-	max      int
-	confined bool
-	ended    bool
-}
-
-func newReporter(stdout io.Writer, maxOutput int) *reporter {
-	encoder := json.NewEncoder(stdout)
-	encoder.SetEscapeHTML(false) // also not in values, which are JSON already
-	return &reporter{encoder: encoder, began: time.Now(), max: maxOutput}
-}
-
-func (r *reporter) print(stream, text string) {
-	// The parent stops the child at its limit; one character more is enough to tell.
-	text = head(text, r.max+utf8.UTFMax)
-	f := frame{Stdout: text}
-	if stream == "stderr" {
-		f = frame{Stderr: text}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.ended {
-		r.write(f)
-	}
-}
-
-func (r *reporter) end(e ending) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
-		return
-	}
-	r.ended = true
-	e.DurationMs = time.Since(r.began).Milliseconds()
-	e.Confined = r.confined
-	r.write(frame{End: &e})
-}
-
-func (r *reporter) write(f frame) {
-	if r.encoder.Encode(f) != nil {
-		os.Exit(exitOrphan) // nobody is reading
-	}
 }

@@ -12,33 +12,6 @@ import (
 	"time"
 )
 
-// request is what the child reads: one JSON document, after which its standard input stays open.
-// When that closes, the parent is gone, and the child ends.
-type request struct {
-	Code        string        `json:"code"`
-	Timeout     time.Duration `json:"timeout"` // nanoseconds
-	MemoryBytes int64         `json:"memoryBytes"`
-	MaxOutput   int           `json:"maxOutput"`
-	Filter      bool          `json:"filter"` // run the program only under the seccomp filter
-}
-
-// frame is what the child writes, any number of them: the program's output as it is printed, so
-// that it is not lost with the child, and finally how it ended.
-type frame struct {
-	Stdout string  `json:"stdout,omitempty"`
-	Stderr string  `json:"stderr,omitempty"`
-	End    *ending `json:"end,omitempty"`
-}
-
-type ending struct {
-	Exit       Exit            `json:"exit"`
-	Value      json.RawMessage `json:"value,omitempty"`
-	Error      string          `json:"error,omitempty"`
-	DurationMs int64           `json:"durationMs"`
-	// Confined means that the seccomp filter was active.
-	Confined bool `json:"confined"`
-}
-
 func (s *Sandbox) runJavaScript(ctx context.Context, code string) Outcome {
 	outcome, _ := s.javaScript(ctx, code, !s.unfiltered.Load())
 	return outcome

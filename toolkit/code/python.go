@@ -14,8 +14,6 @@ import (
 	"time"
 )
 
-const defaultPython = "/usr/bin/python3"
-
 // runner is the Python program that runs the model's.
 //
 //go:embed runner.py
@@ -39,7 +37,7 @@ func (s *Sandbox) runPython(ctx context.Context, code string) Outcome {
 func (s *Sandbox) python(ctx context.Context, bwrap, code string) Outcome {
 	own, stop := s.deadline(ctx)
 	defer stop(nil)
-	cmd, err := s.command(own, pythonArguments(s.config, bwrap)...)
+	cmd, err := s.command(own, pythonArguments(s.config, bwrap, runner)...)
 	if err != nil {
 		return s.notStarted(err)
 	}
@@ -181,9 +179,6 @@ func (p *pythonStreams) writer(stream *strings.Builder) io.Writer {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(data []byte) (int, error) { return f(data) }
-
-// errNoPython begins the errors of ProbePython.
-var errNoPython = errors.New("no Python on the server")
 
 // ProbePython says why Python cannot run on this host, nil if it can. It runs a small program, even
 // if PythonEnabled is not set.

@@ -11,14 +11,6 @@ import (
 	"voicebridge/toolkit"
 )
 
-// pins stores the definitions of servers' tools as first seen, or last accepted.
-type pins interface {
-	// ToolPins returns those of a server, by the server's names of the tools.
-	ToolPins(ctx context.Context, server string) (map[string]string, error)
-	// PinTools sets some of them; an empty one is removed.
-	PinTools(ctx context.Context, server string, definitions map[string]string) error
-}
-
 // pinned is the pinned definition of a tool. The exposed name is not part of it.
 type pinned struct {
 	Description string          `json:"description"`

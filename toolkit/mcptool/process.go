@@ -14,13 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const (
-	// maxMessage limits one message of a server, in bytes.
-	maxMessage = 8 << 20
-	// terminate is how long a child may take to end after each of: closing its stdin, SIGTERM,
-	// SIGKILL.
-	terminate = 2 * time.Second
-)
+// terminate is how long a child may take to end after each of: closing its stdin, SIGTERM,
+// SIGKILL.
+const terminate = 2 * time.Second
 
 // process carries a session over the stdin and stdout of a child process.
 type process struct {

@@ -168,3 +168,14 @@ func (k *keeper) keep(kind, uri, mediaType string, data []byte) (word string, in
 	piece["uri"] = uri
 	return word, replaced{fields: map[string]any{"type": "resource", "resource": piece}}
 }
+
+// cutRunes shortens text to at most n runes, with an ellipsis as the last.
+func cutRunes(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return text
+}

@@ -14,30 +14,6 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Options of [Open]. The zero value is useful.
-type Options struct {
-	// Logger logs connections, their ends, and what child processes write to stderr; nil = none.
-	Logger *slog.Logger
-	// Version is sent to the servers as the version of voicebridge.
-	Version string
-	// Pins stores the definitions of tools that have been seen, across restarts; nil keeps them in
-	// memory.
-	Pins pins
-	// Media saves the images and sounds of results; nil leaves their data in the results, where no
-	// model sees it.
-	Media media
-	// Trace adds the headers that name the span of a context to a request to a server; nil = none.
-	Trace func(context.Context, http.Header)
-	// ConnectTimeout limits one attempt to connect and list the tools; 0 = 20 s.
-	ConnectTimeout time.Duration
-	// MinBackoff and MaxBackoff are the first and the longest pause before a server is retried; 0 =
-	// 500 ms and 30 s.
-	MinBackoff, MaxBackoff time.Duration
-	// Changed is called when [Servers.Tools] has changed: a server has listed its tools,
-	// for the first time or again. It must return at once; nil = none.
-	Changed func()
-}
-
 // Servers are the configured MCP servers. All methods are safe for concurrent use.
 type Servers struct {
 	list    []*server // by name
@@ -132,26 +108,6 @@ func (s *Servers) Tools() []toolkit.Entry {
 		}
 	}
 	return entries
-}
-
-// Status is the state of one server.
-type Status struct {
-	Name      string
-	Connected bool
-	// Tools is how many tools it offers.
-	Tools int
-	// Held are the tools that are new or have changed since the server was first seen.
-	Held []Held
-	// Error says why it is not connected; it contains no secrets of the configuration.
-	Error string
-}
-
-// Held is a tool that is not offered in its current form.
-type Held struct {
-	// Tool is its current definition, with the name under which it is, or would be, offered.
-	Tool toolkit.Definition
-	// Why says why it is held, and what the operator can do, as a sentence.
-	Why string
 }
 
 // Status returns the state of all servers that are not disabled, by name.

@@ -7,6 +7,9 @@ import (
 	"sync"
 )
 
+// maxMessage limits one message of a server, in bytes.
+const maxMessage = 8 << 20
+
 // taskTools are a server's tools that run only as tasks (MCP specification 2025-11-25, tasks:
 // execution.taskSupport is "required"). A plain call of one fails, and the SDK neither runs tasks
 // nor says which tools need one; so this is read from what the server sends.

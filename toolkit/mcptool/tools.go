@@ -1,7 +1,6 @@
 package mcptool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,25 +14,9 @@ import (
 
 // Limits on what one server may offer.
 const (
-	maxTools       = 128
 	maxDescription = 1024     // runes
 	maxSchema      = 32 << 10 // bytes
 )
-
-// tool is a tool of a server. It stays usable across reconnections.
-type tool struct {
-	server    *server
-	remote    string // its name on the server
-	def       toolkit.Definition
-	asks      bool // it has changed since it was pinned
-	unchecked bool // our validator cannot read the schema; the server checks the arguments itself
-}
-
-// equal reports whether users see no difference between two versions of a tool.
-func (t *tool) equal(other *tool) bool {
-	return t.remote == other.remote && t.asks == other.asks && t.unchecked == other.unchecked && t.def.Name == other.def.Name &&
-		t.def.Description == other.def.Description && bytes.Equal(t.def.Parameters, other.def.Parameters)
-}
 
 // list asks the server for its tools and returns those that are allowed and valid.
 func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
@@ -113,15 +96,4 @@ func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
 		made.unchecked = true
 	}
 	return made, nil
-}
-
-// cutRunes shortens text to at most n runes, with an ellipsis as the last.
-func cutRunes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	if runes := []rune(text); len(runes) > n {
-		return string(runes[:n-1]) + "…"
-	}
-	return text
 }

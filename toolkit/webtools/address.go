@@ -21,14 +21,6 @@ const (
 	maxHost = 253 // RFC 1035, section 2.3.4
 )
 
-// refusal says why the guard blocks a request, in words for the model. It does not contain the
-// address to which a name resolved: a private network's names are nobody's business.
-type refusal struct{ reason string }
-
-func (r *refusal) Error() string { return r.reason }
-
-func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
-
 // closed are public addresses that are nevertheless special.
 var closed = []netip.Prefix{
 	// Metadata and agent endpoint on Azure: a public address that each virtual machine reaches

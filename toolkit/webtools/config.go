@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// pageTimeout limits fetching one page, so that a slow one leaves time for the rest.
+const pageTimeout = 12 * time.Second
+
 // Names of the search services, as in [Config.Provider].
 const (
 	ProviderSearXNG = "searxng"

@@ -21,8 +21,6 @@ const (
 	maxPageURL    = 2 << 10
 	// reserve is the part of the call's time that is kept for the pages already read.
 	reserve = time.Second
-	// pageTimeout limits fetching one page, so that a slow one leaves time for the rest.
-	pageTimeout = 12 * time.Second
 )
 
 const contentSchema = `{"type":"object","properties":{

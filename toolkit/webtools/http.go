@@ -11,10 +11,7 @@ import (
 
 const (
 	defaultHTTPTimeout = 10 * time.Second
-	// maxModelOutput limits what the model receives of a result, in bytes: a router's limit is 64
-	// KiB, and a long text is slow to listen to.
-	maxModelOutput = 48 << 10
-	maxReason      = 100
+	maxReason          = 100
 )
 
 // httpSchema is completed with the default and the longest timeout. A longer one is accepted and
@@ -154,34 +151,4 @@ func describe(resp *response) string {
 		size = fmt.Sprintf("more than %d bytes", len(resp.body))
 	}
 	return fmt.Sprintf("[binary: %s, %s]", mediaType(resp.header, resp.body), size)
-}
-
-// forModel makes a result of the whole output and, if that is too long for a model, of a shortened
-// one. shorten is called first for 0 bytes of text, and then for the remaining bytes divided by
-// texts.
-func forModel(whole any, texts int, shorten func(room int) any) *toolkit.Result {
-	result := &toolkit.Result{Output: toolkit.Encode(whole)}
-	if len(result.Output) > maxModelOutput {
-		room := maxModelOutput - len(toolkit.Encode(shorten(0)))
-		result.Model = string(toolkit.Encode(shorten(max(0, room) / max(1, texts))))
-	}
-	return result
-}
-
-// fitBytes shortens text so that it takes at most n bytes in a JSON string, without quotes.
-func fitBytes(text string, n int) string {
-	for i, r := range text {
-		switch {
-		case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t':
-			n -= 2
-		case r == '\u2028' || r == '\u2029':
-			n -= 6
-		default:
-			n -= len(string(r))
-		}
-		if n < 0 {
-			return text[:i]
-		}
-	}
-	return text
 }

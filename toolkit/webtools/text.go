@@ -2,8 +2,10 @@ package webtools
 
 import (
 	"bytes"
+	"html"
 	"mime"
 	"net/http"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -123,4 +125,12 @@ func cutBytes(text string, n int) string {
 		n--
 	}
 	return text[:n]
+}
+
+// tag matches what services put into texts to make words bold.
+var tag = regexp.MustCompile(`</?[A-Za-z][^<>]{0,200}>`)
+
+// plainText removes markup from a text.
+func plainText(text string) string {
+	return strings.TrimSpace(clean(html.UnescapeString(tag.ReplaceAllString(text, ""))))
 }

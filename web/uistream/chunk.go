@@ -8,8 +8,7 @@ import (
 	"voicebridge/chat"
 )
 
-// Chunk is one Chunk of the UI message stream; its reader refuses keys that the
-// Chunk's type does not have.
+// Chunk is one chunk of the UI message stream; readers refuse keys that its type does not have.
 type Chunk struct {
 	Type       string          `json:"type"`
 	MessageID  string          `json:"messageId,omitempty"`
@@ -29,7 +28,7 @@ type Chunk struct {
 	FinishReason string `json:"finishReason,omitempty"`
 }
 
-// progressData is the data of a data-tool-progress Chunk.
+// progressData is the data of a data-tool-progress chunk.
 type progressData struct {
 	ToolCallID string          `json:"toolCallId"`
 	ToolName   string          `json:"toolName"`
@@ -38,8 +37,8 @@ type progressData struct {
 	Data       json.RawMessage `json:"data,omitempty"`
 }
 
-// approvalData is the data of a data-tool-approval Chunk: the question with its
-// nonce, or what came of it.
+// approvalData is the data of a data-tool-approval chunk: the question with its nonce, or the
+// decision.
 type approvalData struct {
 	ToolCallID string          `json:"toolCallId"`
 	ToolName   string          `json:"toolName"`
@@ -51,9 +50,19 @@ type approvalData struct {
 
 var null = json.RawMessage("null")
 
-// chunksOf gives the chunks of one event of a turn; none for an event that is
-// not for this client.
-func (w *Writer) chunksOf(e chat.Event) []Chunk {
+// translator turns a turn's events into chunks.
+type translator struct {
+	// explain puts a failure into words for the client.
+	explain func(error) string
+	// inStates means that approvals are states of a tool's part; asked, that the user is being
+	// asked and the stream is about to end.
+	inStates, asked bool
+	// denied are the calls that the user has refused, in a stream that asks in states.
+	denied map[string]bool
+}
+
+// chunksOf returns the chunks of an event, none if it is not for this client.
+func (t *translator) chunksOf(e chat.Event) []Chunk {
 	switch e.Type {
 	case chat.EventStart:
 		return []Chunk{{Type: "start", MessageID: e.MessageID}}
@@ -74,17 +83,17 @@ func (w *Writer) chunksOf(e chat.Event) []Chunk {
 	case chat.EventToolInput:
 		return []Chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
 	case chat.EventToolApproval:
-		if w.inStates {
-			w.asked = true
+		if t.inStates {
+			t.asked = true
 			return []Chunk{{Type: "tool-approval-request", ApprovalID: e.Call.Nonce, ToolCallID: e.Call.ID}}
 		}
 		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Nonce: e.Call.Nonce}
 		return []Chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolDecided:
-		if w.inStates {
-			w.asked = false // somebody has answered meanwhile, perhaps elsewhere
+		if t.inStates {
+			t.asked = false // somebody has answered meanwhile
 			if !e.Call.Approved && e.Call.Reason == "" {
-				w.denied[e.Call.ID] = true
+				t.denied[e.Call.ID] = true
 			}
 			return nil
 		}
@@ -94,7 +103,7 @@ func (w *Writer) chunksOf(e chat.Event) []Chunk {
 		d := progressData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Message: e.Call.Message, Percent: e.Call.Percent, Data: e.Call.Data}
 		return []Chunk{{Type: "data-tool-progress", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolOutput:
-		if w.denied[e.Call.ID] {
+		if t.denied[e.Call.ID] {
 			return []Chunk{{Type: "tool-output-denied", ToolCallID: e.Call.ID}}
 		}
 		if e.Call.Error != "" {
@@ -104,19 +113,19 @@ func (w *Writer) chunksOf(e chat.Event) []Chunk {
 	case chat.EventStepFinish:
 		return []Chunk{{Type: "finish-step"}}
 	case chat.EventFinish:
-		return w.lastChunks(e.Result)
+		return t.lastChunks(e.Result)
 	default:
 		return nil
 	}
 }
 
-// lastChunks end a stream. The metadata are those of the saved message, so that
-// what was streamed equals what is read later.
-func (w *Writer) lastChunks(r *chat.Result) []Chunk {
+// lastChunks returns the chunks that end a stream. The metadata are those of the saved message, so
+// that the stream equals what is read later.
+func (t *translator) lastChunks(r *chat.Result) []Chunk {
 	var out []Chunk
 	switch {
 	case r.Err != nil:
-		text := w.explain(r.Err)
+		text := t.explain(r.Err)
 		out = append(out, Chunk{Type: "error", ErrorText: &text})
 	case r.Finish == chat.FinishInterrupted:
 		out = append(out, Chunk{Type: "abort"})

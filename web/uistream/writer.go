@@ -19,8 +19,8 @@ const MediaType = "text/event-stream"
 // Header names the protocol.
 const Header = "X-Vercel-Ai-Ui-Message-Stream"
 
-// openSoon is how long the first event may take before the stream is opened
-// without it: until then a failure can be an ordinary answer.
+// openSoon is how long the first event may take before the stream is opened without it; until then
+// a failure can be an ordinary answer.
 const openSoon = 100 * time.Millisecond
 
 // Timing holds the timings of a stream, which tests shorten.
@@ -39,32 +39,24 @@ type Writer struct {
 	out    http.ResponseWriter
 	timing Timing
 	turnID string
-	// explain puts a failure into words for the client.
-	explain func(error) string
-	begun   bool // the headers are sent
-	// inStates has approvals as states of a tool's part; asked says that the user is
-	// asked now, and the stream about to end.
-	inStates, asked bool
-	// denied are the calls that the user has refused, in a stream that asks in states.
-	denied map[string]bool
+	begun  bool // the headers are sent
+	translator
 }
 
-// askSoon is how long the stream goes on after a question, for others of the same step.
+// askSoon is how long the stream goes on after a question, for other questions of the same step.
 const askSoon = 250 * time.Millisecond
 
-// AskInStates has the stream ask for approvals as the AI SDK does from version 6 on: as
-// a state of the tool's part, at which the stream ends. The client sends the answer
-// with its next request.
+// AskInStates makes the stream ask for approvals as the AI SDK does from version 6 on: by a state of
+// the tool's part, at which the stream ends. The client sends the answer with its next request.
 func (w *Writer) AskInStates() { w.inStates, w.denied = true, map[string]bool{} }
 
-// New returns a writer of the events of a turn; explain puts a failure into words
-// for the client. Without a turn's id, the events have no ids.
+// New returns a writer for the events of a turn; explain puts a failure into words for the client.
+// Without a turn's id, the events have no ids.
 func New(out http.ResponseWriter, timing Timing, turnID string, explain func(error) string) *Writer {
-	return &Writer{out: out, timing: timing, turnID: turnID, explain: explain}
+	return &Writer{out: out, timing: timing, turnID: turnID, translator: translator{explain: explain}}
 }
 
-// Begun reports whether anything was sent: from then on a failure cannot be an
-// ordinary answer.
+// Begun reports whether anything was sent: from then on a failure cannot be an ordinary answer.
 func (w *Writer) Begun() bool { return w.begun }
 
 type eventOrError struct {
@@ -72,8 +64,8 @@ type eventOrError struct {
 	err   error
 }
 
-// Follow writes the events as they come, and comments while none come. It joins
-// the goroutine that reads them; stop ends that.
+// Follow writes the events as they come, and comments while none come. Before it returns, it calls
+// stop, which must end the sequence, and waits for the goroutine that reads it.
 func (w *Writer) Follow(events iter.Seq2[chat.Event, error], stop func()) error {
 	next, joined, left := make(chan eventOrError), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -137,9 +129,8 @@ func (w *Writer) broken(err error) error {
 	return err
 }
 
-// event writes the chunks of an event. The id that a client may come back with
-// stands at the last of them. Without one, the client forgets the id that it had of
-// another stream.
+// event writes the chunks of an event. The last one carries the id with which a client may resume.
+// Without a turn's id, the client is made to forget the id of an earlier stream.
 func (w *Writer) event(e chat.Event) error {
 	chunks := w.chunksOf(e)
 	switch {
@@ -156,7 +147,7 @@ func (w *Writer) event(e chat.Event) error {
 	return w.Write(w.turnID+":"+strconv.Itoa(e.Index), chunks...)
 }
 
-// Write sends chunks; the last of them carries the id, when there is one.
+// Write sends chunks; the last one carries the id, if there is one.
 func (w *Writer) Write(id string, chunks ...Chunk) error {
 	var buf bytes.Buffer
 	for i, c := range chunks {

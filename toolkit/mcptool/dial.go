@@ -1,0 +1,84 @@
+package mcptool
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// oldProtocol is the latest MCP version whose handshake contains nothing that an older server does
+// not know.
+const oldProtocol = "2025-11-25"
+
+// dial connects over a carrier.
+func (s *server) dial(ctx context.Context, over carrier) (*link, error) {
+	l := &link{gone: make(chan struct{}), transport: over}
+	transport, err := l.transport.connect()
+	if err != nil {
+		return nil, err
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "voicebridge", Version: s.options.Version}, s.clientOptions(l))
+	session, err := client.Connect(ctx, transport, s.sessionOptions())
+	if err != nil {
+		l.transport.stop()
+		return nil, l.transport.explain(fmt.Errorf("connect: %w", err))
+	}
+	l.session = session
+	l.open, l.cancel = context.WithCancelCause(context.Background())
+	go func() {
+		l.ended = session.Wait()
+		close(l.gone)
+	}()
+	return l, nil
+}
+
+// carrierOf returns the carrier for the server's type.
+func (s *server) carrierOf() carrier {
+	switch s.config.Type {
+	case TypeStdio:
+		return &process{config: s.config, log: s.log, secrets: s.secrets, tasks: &s.tasks}
+	default:
+		return &remote{config: s.config, tasks: &s.tasks, trace: s.options.Trace}
+	}
+}
+
+// reach connects over the server's transport, and falls back to SSE for an HTTP server that knows
+// only that (MCP specification 2025-11-25, transports, backwards compatibility).
+func (s *server) reach(ctx context.Context) (*link, error) {
+	over := s.carrierOf()
+	l, err := s.dial(ctx, over)
+	r, ok := over.(*remote)
+	if err == nil || !ok || s.config.Type != TypeHTTP || !r.refused.Load() {
+		return l, err
+	}
+	older := s.config
+	older.Type = TypeSSE
+	l, sseErr := s.dial(ctx, &remote{config: older, tasks: &s.tasks, trace: s.options.Trace})
+	if sseErr != nil {
+		return nil, err
+	}
+	s.log.Info("MCP server speaks the older transport", "type", TypeSSE)
+	return l, nil
+}
+
+func (s *server) sessionOptions() *mcp.ClientSessionOptions {
+	if s.old {
+		return &mcp.ClientSessionOptions{ProtocolVersion: oldProtocol}
+	}
+	return nil
+}
+
+// clientOptions are the options of the SDK's client for one connection.
+func (s *server) clientOptions(l *link) *mcp.ClientOptions {
+	return &mcp.ClientOptions{
+		// nil would advertise roots, which nobody here serves.
+		Capabilities: &mcp.ClientCapabilities{},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			notify(s.changed)
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			l.progress.deliver(r.Params)
+		},
+	}
+}

@@ -1,0 +1,189 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// connect makes one attempt. On success the connection and its tools are in place.
+func (s *server) connect(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	l, err := s.reach(ctx)
+	if err == nil {
+		var offer []*tool
+		if offer, err = s.list(ctx, l); err == nil {
+			s.mu.Lock()
+			s.link, s.offer, s.err = l, offer, nil
+			s.mu.Unlock()
+			s.log.Info("MCP server connected", "type", s.config.Type, "tools", len(offer))
+			if s.closing.Err() != nil { // Close came first
+				s.disconnect(errClosed)
+			}
+			return true
+		}
+		l.close(err)
+	}
+	// The newer handshake begins with a request that old servers may not answer.
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.old = !s.old
+	}
+	s.mu.Lock()
+	s.err = err
+	s.mu.Unlock()
+	s.log.Warn("MCP server not connected", "type", s.config.Type, "error", s.explain(err))
+	return false
+}
+
+// disconnect closes the connection, if there is one.
+func (s *server) disconnect(why error) {
+	s.mu.Lock()
+	l := s.link
+	if l != nil {
+		s.link, s.err = nil, why
+	}
+	s.mu.Unlock()
+	if l != nil {
+		l.close(why)
+	}
+}
+
+// run connects, closes tried after the first attempt, and keeps the server connected until ctx ends
+// or all servers are closed.
+func (s *server) run(ctx context.Context, tried func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = s.options.MinBackoff, s.options.MaxBackoff
+	wait.Reset()
+	connected := time.Now()
+	if s.connect(ctx) {
+		s.options.Changed()
+	}
+	tried()
+	for ctx.Err() == nil {
+		if l, _ := s.current(); l != nil {
+			why := s.watch(ctx, l)
+			if ctx.Err() != nil {
+				return
+			}
+			s.log.Warn("MCP server lost", "error", s.explain(why))
+			s.disconnect(why)
+			// A server that dies at once each time is not restarted without a pause.
+			if time.Since(connected) > s.options.MaxBackoff {
+				wait.Reset()
+			}
+		}
+		timer := time.NewTimer(wait.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		if s.connect(ctx) {
+			connected = time.Now()
+			s.options.Changed()
+		}
+	}
+}
+
+// refreshPause is the minimum time between two listings of a server's tools, however often they
+// change.
+const refreshPause = time.Second
+
+// watch returns why the connection ended, or nil if ctx did.
+func (s *server) watch(ctx context.Context, l *link) error {
+	var listed time.Time
+	var due <-chan time.Time // nil when the tools need not be listed
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.gone:
+			return l.why()
+		case <-s.changed:
+			if due == nil {
+				due = time.After(refreshPause - time.Since(listed))
+			}
+		case <-due:
+			due = nil
+			if err := s.refresh(ctx, l); err != nil {
+				s.log.Warn("MCP tools not listed again", "error", s.explain(err))
+				notify(s.suspect)
+			}
+			listed = time.Now()
+		case <-s.suspect:
+			if err := s.probe(ctx, l); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
+// refresh lists the tools again. Unchanged lists are not reported, because a report reaches every
+// call.
+func (s *server) refresh(ctx context.Context, l *link) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
+	defer cancel()
+	offer, err := ask(ctx, func() ([]*tool, error) { return s.list(ctx, l) })
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	same := s.link != l || slices.EqualFunc(s.offer, offer, (*tool).equal)
+	if !same {
+		s.offer = offer
+	}
+	s.mu.Unlock()
+	if same {
+		return nil
+	}
+	s.options.Changed()
+	s.log.Info("MCP tools changed", "tools", len(offer))
+	return nil
+}
+
+// probe asks the server for a sign of life. Even an error is one.
+func (s *server) probe(ctx context.Context, l *link) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
+	defer cancel()
+	_, err := ask(ctx, func() (struct{}, error) { return struct{}{}, l.session.Ping(ctx, nil) })
+	if err == nil || isAnswer(err) {
+		return nil
+	}
+	select {
+	case <-l.gone:
+		return l.why()
+	case <-time.After(moment):
+	}
+	return fmt.Errorf("it does not answer: %w", err)
+}
+
+// ask waits for the result of a request, but no longer than ctx. The request itself may wait
+// longer: it hangs in a write to a child that does not read, until the connection is closed.
+func ask[T any](ctx context.Context, request func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		value, err := request()
+		results <- result{value, err}
+	}()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
