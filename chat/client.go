@@ -17,7 +17,7 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// noClientResult is what a model is told about a call that the client did not answer.
+// noClientResult is what a model reads as the result of a call that the client did not answer.
 const noClientResult = "tool_result_timeout"
 
 // MaxToolOutput limits one result that a client delivers, in bytes.
@@ -89,8 +89,8 @@ type clientTool struct {
 
 func (t clientTool) Definition() toolkit.Definition { return t.def }
 
-// Timeout implements [toolkit.Timeouter]: a little more than our own, whose words
-// the model is to read.
+// Timeout implements [toolkit.Timeouter]: a little more than our own, whose message the model should
+// read.
 func (t clientTool) Timeout() time.Duration { return t.c.timeout + 5*time.Second }
 
 // Call asks the client and waits for its answer.

@@ -20,7 +20,7 @@ const (
 	commandLook = commands + "look" // a question has its answer
 )
 
-// tellTimeout is how long another instance may take to answer.
+// notifyTimeout is how long another instance may take to answer.
 const notifyTimeout = 5 * time.Second
 
 // IsCommand reports whether Coordinator.HandleCommand is for the command.

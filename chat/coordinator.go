@@ -119,8 +119,8 @@ func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, erro
 }
 
 // Asked finds the user's message that should be answered again: the one with the id, or the one
-// that the message with the id answers; without an id, the last one. ErrEmpty means that the user
-// has said nothing.
+// that the message with the id answers; without an id, the last one. ErrEmpty means that there is
+// none.
 func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID string) (string, error) {
 	thread, err := c.cfg.Store.Replay(ctx, key, maxReplay)
 	if err != nil {
@@ -138,8 +138,9 @@ func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID 
 	return "", fmt.Errorf("find message: %w", ErrEmpty)
 }
 
-// Interrupt stops the turn that is running on a thread, on any instance. For a turn elsewhere it
-// waits some seconds until that is saved. The text so far is kept. ErrIdle means that none is running.
+// Interrupt stops the turn that is running on a thread, on any instance. If that is another one, it
+// waits some seconds until the turn is saved. The text so far is kept. ErrIdle means that none is
+// running.
 func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error {
 	c.mu.Lock()
 	t := c.turns[key]
@@ -158,11 +159,11 @@ func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error 
 	return err
 }
 
-// others are the processes that may have a turn which this one has not.
+// others returns the other processes, which may run a turn that this one does not.
 func (c *Coordinator) others() others { return others{c.cfg.Store, c.log} }
 
-// HandleCommand carries out what another instance asks for of a turn of this one. It is
-// for persistence.Store.HandleCommands.
+// HandleCommand carries out another instance's command about a turn of this one. It is for
+// persistence.Store.HandleCommands.
 func (c *Coordinator) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
 	c.mu.Lock()
 	t := c.turns[command.Key]

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// tellEvery is how often the text so far is sent to the thread's watchers.
+	// publishEvery is how often the text so far is sent to the thread's watchers.
 	publishEvery = 120 * time.Millisecond
 	// saveEvery is how often it is saved.
 	saveEvery = time.Second
@@ -46,7 +46,7 @@ type draft struct {
 	saveAt      time.Time // zero: nothing to save
 	publishAt   time.Time // zero: nothing to send
 	publishedAt time.Time
-	// toldBytes is how much of the text was sent.
+	// publishedBytes is how much of the text was sent.
 	publishedBytes int
 	// shape counts all changes except additions to the last part.
 	shape int

@@ -4,7 +4,7 @@
 //
 // There is one file for each noun, with a handler that has its own dependencies and
 // registers its own routes; [newServer] puts them together. Handlers are thin: they
-// check what came in, call the bridge, the chat or the store, and return an error,
+// check the request, call the bridge, the chat or the store, and return an error,
 // which [classify] turns into a status and a body in one place.
 //
 // A request passes, from outside to inside: recovery, request id and log,

@@ -26,7 +26,7 @@ import (
 // it.
 const statusClientClosed = 499
 
-// classify turns any error into what the client is told. It is the only place that maps failures to
+// classify turns any error into one for the client. It is the only place that maps failures to
 // statuses.
 func classify(err error) *problem.Error {
 	if e, ok := errors.AsType[*problem.Error](err); ok {

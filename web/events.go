@@ -134,8 +134,8 @@ func (h *threadSockets) liveCall(ctx context.Context, key persistence.Key) (*str
 	return &rec.ID, err
 }
 
-// sendEvents writes the greeting and then the events as they come. While a client is slow, events wait in
-// the store.
+// sendEvents writes the greeting and then the events as they come. While a client is slow, events
+// wait in the store.
 func sendEvents(k *socket.Socket, events iter.Seq2[persistence.Event, error], hello connectedData) error {
 	data, err := json.Marshal(hello)
 	if err != nil {

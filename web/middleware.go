@@ -64,7 +64,7 @@ func (p *pipeline) use(e *echo.Echo) {
 	)
 }
 
-// readTrace has what a request begins belong to the trace that it names.
+// readTrace puts what a request begins into the trace that the request names.
 func (p *pipeline) readTrace(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

@@ -79,7 +79,7 @@ func hasEnded(t *chat.Turn) bool {
 }
 
 // resumePoint reads ?after=N, or the header with which a browser's EventSource reconnects, whose
-// value is an id written by writeEvent.
+// value is an id written by uistream.Writer.
 func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 	last := c.Request().Header.Get("Last-Event-ID")
 	if c.QueryParam("after") != "" || last == "" {
@@ -100,8 +100,8 @@ func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn 
 	return h.stream(c, key, after, func() (anyTurn, error) { return turn() }, streamForm{})
 }
 
-// intoCall tells a client that wants a stream that its text went into a live
-// call: a stream without a message, since the answer is spoken.
+// intoCall reports to a client that wants a stream that its text went into a live call: by a stream
+// without a message, since the answer is spoken.
 func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
 	w := uistream.New(c.Response(), h.timing, "", explain)
 	err := w.Write("", uistream.Chunk{Type: "start"}, uistream.Chunk{Type: "data-said", Data: answer, Transient: true}, uistream.Chunk{Type: "finish"})

@@ -129,7 +129,7 @@ func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []stri
 }
 
 // sayInCall puts a text, with images of the thread, into the thread's live call and answers the
-// request. It reports false when there is no such call.
+// request. It returns false if there is no such call.
 func (h *turns) sayInCall(c echo.Context, key persistence.Key, text string, imageIDs, instructions []string) (bool, error) {
 	answer, err := h.live.say(c.Request().Context(), key, text, imageIDs, instructions)
 	switch {

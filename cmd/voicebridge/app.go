@@ -47,7 +47,7 @@ type app struct {
 	closers []func() error
 }
 
-// onClose registers close, which f.close calls before closing what was opened earlier.
+// onClose registers close, which a.close calls before closing what was opened earlier.
 func (a *app) onClose(f func() error) { a.closers = append(a.closers, f) }
 
 func (a *app) close() error {

@@ -210,7 +210,7 @@ func (a *app) recoverOthers(ctx context.Context) error {
 	}
 }
 
-// refreshTools tells live calls when tools have been added or removed.
+// refreshTools updates live calls when tools have been added or removed.
 func (a *app) refreshTools(ctx context.Context) error {
 	for {
 		select {

@@ -50,7 +50,7 @@ func BodyIsHere(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Time{})
 }
 
-// BodyError returns what a client is told about a body that could not be read.
+// BodyError returns the client's error for a body that could not be read.
 func BodyError(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return err

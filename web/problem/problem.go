@@ -1,4 +1,4 @@
-// Package problem holds what clients are told about failures: a status, a code for programs and a
+// Package problem describes failures to clients: a status, a code for programs and a
 // sentence for people.
 package problem
 
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Error is a failure as told to a client.
+// Error is a failure as reported to a client.
 type Error struct {
 	Status  int
 	Code    string

@@ -128,7 +128,7 @@ func (k *Socket) read() {
 	}
 }
 
-// SaidGoodbye reports whether the client closed the socket by itself, and so has read everything
+// ClosedByClient reports whether the client closed the socket by itself, and so has read everything
 // before. Reading must have ended.
 func (k *Socket) ClosedByClient() bool {
 	e, ok := errors.AsType[websocket.CloseError](k.readErr)

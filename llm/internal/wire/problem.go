@@ -219,7 +219,7 @@ func (f Failures) fail(kind llm.ErrorKind, message string, err error) *llm.Error
 	return e
 }
 
-// words tells a user what has happened.
+// words says what has happened, for a user.
 func (f Failures) words(kind llm.ErrorKind, p Problem) string {
 	switch kind {
 	case llm.KindAuth:

@@ -90,7 +90,7 @@ func (c *Config) VoiceCost(u realtime.Usage) *float64 {
 	return nil
 }
 
-// TranscriptionCost returns the cost of transcribing a user's turn, nil if unknown or unknown for
+// TranscriptionCost returns the cost of transcribing a user's speech, nil if unknown or unknown for
 // the unit of the usage.
 func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
 	p, ok := c.Price(c.Realtime.TranscriptionModel)

@@ -152,7 +152,7 @@ func (c *conversations) endAll() {
 	}
 }
 
-// message takes a message: a user's begins another turn, an answer brings its stages.
+// message takes a message: a user's begins a new turn, an answer has stages.
 func (c *conversations) message(key persistence.Key, m persistence.Message, n *additions) {
 	t := c.open[key]
 	if m.Role == persistence.RoleUser {

@@ -2,7 +2,7 @@ import type { Message } from '../message/message';
 
 // Facts about the calls of a thread, taken from their messages.
 
-/** The stages of an answer, as the server measures them: milliseconds since the user's turn ended. */
+/** The stages of an answer, as the server measures them: milliseconds since the user stopped speaking. */
 export const stages = ['commit', 'response', 'first_audio', 'first_packet'] as const;
 export type Stage = (typeof stages)[number];
 
