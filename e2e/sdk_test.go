@@ -208,12 +208,15 @@ func sdkInterrupt(t *testing.T, p *tab, s *rig) {
 	p.sdkSay(t, "Hello")
 	p.until(t, "an answer after the interruption", "client.history().findLast((line) => line.startsWith('assistant: '))?.startsWith('assistant: Good to see you again.')")
 	thread := s.rows(t, "SELECT id FROM threads")[0]
-	messages := s.messages(t, thread)
-	at := slices.IndexFunc(messages, func(m persistence.Message) bool { return m.Metadata.Status == persistence.StatusInterrupted })
-	if at < 0 {
-		t.Fatal("no message was interrupted")
-	}
-	m := messages[at]
+	var m persistence.Message
+	eventually(t, "a message that was interrupted", func() bool {
+		messages := s.messages(t, thread)
+		at := slices.IndexFunc(messages, func(m persistence.Message) bool { return m.Metadata.Status == persistence.StatusInterrupted })
+		if at >= 0 {
+			m = messages[at]
+		}
+		return at >= 0
+	})
 	if h := m.Metadata.HeardText; h == nil || *h == "" || !strings.HasPrefix(m.Parts[len(m.Parts)-1].Text, *h) || *h == m.Parts[len(m.Parts)-1].Text {
 		whole, _ := json.Marshal(m)
 		t.Errorf("not partly heard: %s", whole)
