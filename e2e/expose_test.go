@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,7 +44,7 @@ func TestExposeItSafely(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	// The shell's end stops what it has started.
-	commands := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.ReplaceAll(script.String(), "127.0.0.1:8080", freeAddress(t))
+	commands := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.ReplaceAll(script.String(), "127.0.0.1:8080", keptAddress(t))
 	cmd := exec.CommandContext(ctx, "bash", "-c", commands)
 	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -64,15 +63,4 @@ func TestExposeItSafely(t *testing.T) {
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("statuses %v, want %v\n%s", got, want, logged.String())
 	}
-}
-
-// freeAddress returns an address that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
