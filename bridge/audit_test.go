@@ -52,7 +52,7 @@ func (l *auditLog) CommitOne(ctx context.Context, o session.Change) ([]persisten
 	return l.Commit(ctx, []session.Change{o})
 }
 
-func (l *auditLog) Heard(persistence.Key) bool { return true }
+func (l *auditLog) Watched(persistence.Key) bool { return true }
 
 func (l *auditLog) Publish(_ context.Context, _ persistence.Key, e persistence.Event) {
 	l.mu.Lock()

@@ -32,14 +32,14 @@ func (b budgets) run(ctx context.Context) {
 	for {
 		select {
 		case <-next.C:
-			b.tell(ctx)
+			b.report(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (b budgets) tell(ctx context.Context) {
+func (b budgets) report(ctx context.Context) {
 	calls := make(map[string][]*call)
 	for _, c := range b.live() {
 		calls[c.key.Owner] = append(calls[c.key.Owner], c)

@@ -59,8 +59,8 @@ type call struct {
 // publisher passes events to the watchers of a thread; *persistence.Store implements it.
 type publisher interface {
 	Publish(ctx context.Context, key persistence.Key, e persistence.Event)
-	// Heard reports whether anybody listens.
-	Heard(key persistence.Key) bool
+	// Watched reports whether anybody is watching.
+	Watched(key persistence.Key) bool
 }
 
 func newCall(id string, key persistence.Key, log *slog.Logger) *call {

@@ -250,7 +250,7 @@ func TestCallAgainAtOnce(t *testing.T) {
 	}})
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")
-	b.session(1).Hear()
+	b.session(1).SimulateSpeech()
 	first.next(realtime.TypeInputCommitted)
 	impatient, leave := context.WithCancel(b.ctx)
 	leave()
@@ -466,7 +466,7 @@ func TestLateAndOdd(t *testing.T) {
 				c.next(realtime.TypeError)
 				want = "user text failed: lost?\n"
 			}
-			b.session(1).Hear()
+			b.session(1).SimulateSpeech()
 			c.next(realtime.TypeOutputBufferStopped)
 			b.hangUp(c)
 			want += "user voice completed: Hello, can you hear me?\nassistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n"

@@ -226,12 +226,12 @@ func (c *Calls) RefreshTools(ctx context.Context) {
 
 // reserve claims the thread for a new call. It waits for a call that is ending, and on takeover it
 // ends one that is not.
-func (c *Calls) reserve(ctx context.Context, fresh *call, takeover bool) error {
+func (c *Calls) reserve(ctx context.Context, incoming *call, takeover bool) error {
 	for {
 		c.mu.Lock()
-		old := c.live[fresh.key]
+		old := c.live[incoming.key]
 		if old == nil {
-			c.live[fresh.key] = fresh
+			c.live[incoming.key] = incoming
 			c.mu.Unlock()
 			return nil
 		}

@@ -20,9 +20,9 @@ func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) 
 	var r reply
 	err := c.carryOut(ctx, command, q, &r)
 	if e, ok := errors.AsType[*Error](err); ok {
-		told := *e
-		told.Err = nil
-		r.Error, err = &told, nil
+		sent := *e
+		sent.Err = nil
+		r.Error, err = &sent, nil
 	} else if errors.Is(err, persistence.ErrNotFound) {
 		r.Missing, err = true, nil
 	}

@@ -37,7 +37,7 @@ func (h hangUps) run(ctx context.Context) {
 	next := time.NewTicker(hangUpEvery)
 	defer next.Stop()
 	for {
-		for h.some(ctx) == hangUpBatch {
+		for h.batch(ctx) == hangUpBatch {
 		}
 		select {
 		case <-next.C:
@@ -47,8 +47,8 @@ func (h hangUps) run(ctx context.Context) {
 	}
 }
 
-// some hangs up some sessions and returns how many there were.
-func (h hangUps) some(ctx context.Context) int {
+// batch hangs up some sessions and returns how many there were.
+func (h hangUps) batch(ctx context.Context) int {
 	legs, err := h.rest.LegsToHangUp(ctx, h.upstream.Name(), hangUpBatch)
 	if err != nil {
 		if ctx.Err() == nil {

@@ -154,7 +154,7 @@ func (u *fakeUpstream) HangUp(context.Context, string) error {
 type fakeThread struct{}
 
 func (fakeThread) Publish(context.Context, persistence.Key, persistence.Event) {}
-func (fakeThread) Heard(persistence.Key) bool                                  { return true }
+func (fakeThread) Watched(persistence.Key) bool                                { return true }
 
 // diaryLog is a thread that records the call's end.
 type diaryLog struct {

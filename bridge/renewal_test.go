@@ -56,11 +56,11 @@ func (f *threadFold) place(c session.SaveMessage) {
 	id := c.Message.ID
 	known := slices.Contains(f.ids, id)
 	switch at := c.Place; {
-	case known != (at.How == session.PlaceKept):
-		f.breaches = append(f.breaches, fmt.Sprintf("message %s is placed %d, known %t", id, at.How, known))
-	case at.How == session.PlaceLast, at.How == session.PlaceAfter && at.After == "" && len(f.ids) == 0:
+	case known != (at.How == persistence.PlaceKept):
+		f.breaches = append(f.breaches, fmt.Sprintf("message %s is placed %q, known %t", id, at.How, known))
+	case at.How == persistence.PlaceLast, at.How == persistence.PlaceAfter && at.After == "" && len(f.ids) == 0:
 		f.ids = append(f.ids, id)
-	case at.How == session.PlaceAfter:
+	case at.How == persistence.PlaceAfter:
 		i := slices.Index(f.ids, at.After)
 		if i < 0 {
 			f.breaches = append(f.breaches, fmt.Sprintf("message %s after the unknown %q", id, at.After))

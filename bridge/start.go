@@ -61,8 +61,8 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	if err != nil {
 		return Started{}, err
 	}
-	fresh := newCall(persistence.NewID(), key, c.log)
-	answer, err := c.place(ctx, fresh, start, patch)
+	incoming := newCall(persistence.NewID(), key, c.log)
+	answer, err := c.connect(ctx, incoming, start, patch)
 	if err != nil && created {
 		// Nobody has seen it: an empty thread would only be in the way.
 		err = errors.Join(err, c.cfg.Store.DeleteThread(context.WithoutCancel(ctx), key))
@@ -70,7 +70,7 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	if err != nil {
 		return Started{}, err
 	}
-	return Started{CallID: fresh.id, ThreadID: key.Thread, Answer: answer}, nil
+	return Started{CallID: incoming.id, ThreadID: key.Thread, Answer: answer}, nil
 }
 
 // check rejects a request that cannot become a call, before anything is made for it.
@@ -103,31 +103,31 @@ func (c *Calls) thread(ctx context.Context, start Start) (key persistence.Key, c
 	return key, err == nil, err
 }
 
-// place reserves the thread, sets up the call and hands it over to Run.
-func (c *Calls) place(ctx context.Context, fresh *call, start Start, patch session.Patch) (answer string, err error) {
-	if err := c.reserve(ctx, fresh, start.Takeover); err != nil {
+// connect reserves the thread, sets up the call and hands it over to Run.
+func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch session.Patch) (answer string, err error) {
+	if err := c.reserve(ctx, incoming, start.Takeover); err != nil {
 		return "", err
 	}
 	defer func() {
 		if err != nil {
-			c.release(fresh)
+			c.release(incoming)
 		}
 	}()
 	if start.ThreadID != "" {
-		if err := c.others().clear(ctx, fresh.key, start.Takeover); err != nil {
+		if err := c.others().clear(ctx, incoming.key, start.Takeover); err != nil {
 			return "", err
 		}
 	}
-	set := setup{calls: c, call: fresh, user: start.User, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, ownerCalls: start.OwnerCalls}
+	set := setup{calls: c, call: incoming, user: start.User, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, ownerCalls: start.OwnerCalls}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err
 	}
 	c.mu.Lock()
-	c.byID[fresh.id] = fresh
+	c.byID[incoming.id] = incoming
 	c.mu.Unlock()
 	select {
-	case c.admit <- func() { c.runOne(fresh, s) }:
+	case c.admit <- func() { c.runOne(incoming, s) }:
 		return answer, nil
 	case <-c.ending:
 		set.undo()

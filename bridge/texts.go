@@ -134,10 +134,10 @@ func (c *Calls) interruptHere(ctx context.Context, key persistence.Key) (stopped
 	if live == nil {
 		return false, nil
 	}
-	told := make(chan bool, 1)
-	live.post(session.Interrupt{Stopped: told})
+	reply := make(chan bool, 1)
+	live.post(session.Interrupt{Stopped: reply})
 	select {
-	case stopped = <-told:
+	case stopped = <-reply:
 		return stopped, nil
 	case <-live.quit:
 		return false, nil
@@ -164,6 +164,6 @@ func (c *Calls) Forget(ctx context.Context, key persistence.Key) error {
 // forgetHere is Forget for a call of this process.
 func (c *Calls) forgetHere(key persistence.Key) {
 	if live := c.find(key); live != nil {
-		live.post(session.FreshStart{})
+		live.post(session.ContextReset{})
 	}
 }

@@ -113,15 +113,15 @@ func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	r.asking.Store(e.CallID, look)
 	r.running.Go(func() {
 		defer r.asking.Delete(e.CallID)
-		pause, told := firstLook, false
+		pause, posted := firstLook, false
 		for time.Now().Before(e.ExpiresAt) {
 			a, err := r.approvals.Approval(ctx, r.key, e.ID)
-			if open := a.Outcome == persistence.ApprovalOpen; err == nil && !(open && told) {
+			if open := a.Outcome == persistence.ApprovalOpen; err == nil && !(open && posted) {
 				r.post(session.ApprovalSaved{Approval: a})
 				if !open {
 					return
 				}
-				told = true
+				posted = true
 			}
 			timer := time.NewTimer(pause)
 			select {

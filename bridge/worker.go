@@ -16,27 +16,25 @@ import (
 	"voicebridge/toolkit"
 )
 
-// saveTimeout is how long an ended call keeps its thread for all to be saved.
+// saveTimeout is how long an ended call keeps its thread while the last changes are saved.
 const saveTimeout = 10 * time.Second
 
-// worker is the loop of a call: it owns the state and does what the state wants done.
+// worker is the loop of a call: it owns the state and carries out its effects.
 type worker struct {
 	*call
 	ctx     context.Context //nolint:containedctx // it ends with the call
 	state   *session.State
-	toUp    rtc.Switch     // what the caller says
-	toUser  rtc.Switch     // what the model says
-	leaving sync.WaitGroup // browser legs that end
+	toUp    rtc.Switch     // the caller's audio
+	toUser  rtc.Switch     // the model's audio
+	leaving sync.WaitGroup // browser legs that are ending
 	over    EndReason
-	failed  EndReason // the next input
+	failed  EndReason // why the call must end, as the next input
 }
 
-// run is the call's life after both legs are there. It blocks, joins everything it has
-// started, and returns why the call ended. Only the writer may go on, when the database
-// is away.
+// run runs the call once both legs exist. It blocks, joins everything that it started, and returns
+// why the call ended. Only the writer may go on, while the database is unavailable.
 func (c *call) run(s *session.State) (EndReason, writer.Running) {
-	// A call ends by its own rules and not with a context: what was said is saved
-	// first.
+	// A call ends by its own rules and not with a context: what was said is saved first.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	writing := c.writer.Start()
@@ -71,7 +69,7 @@ func (w *worker) startBrowser(b *leg.Browser) {
 	b.Start(w.ctx, &w.toUp, &w.fromUser)
 }
 
-// join lets another connection take the browser's place. The one before is told.
+// join makes another connection the browser's and notifies the previous one.
 func (w *worker) join(b *leg.Browser) session.Input {
 	old := w.browser.Load()
 	old.Push(session.EndedEvent(EndTakenOver), false)
@@ -166,8 +164,8 @@ func (w *worker) abort() {
 	w.performAll(w.state.Abort(time.Now()))
 }
 
-// performAll does what one input has led to. What it changes in the thread is
-// saved together: a tool call is never shown without its record.
+// performAll carries out the effects of one input. Its changes of the thread are saved together: a
+// tool call is never shown without its record.
 func (w *worker) performAll(effects []session.Effect) {
 	var changes []session.Change
 	for _, e := range effects {
@@ -224,8 +222,8 @@ func (w *worker) perform(e session.Effect) {
 }
 
 func (w *worker) publish(e session.Publish) {
-	if e.Kind == persistence.EventMessageDelta && !w.thread.Heard(w.key) {
-		return // who comes later reads the message first
+	if e.Kind == persistence.EventMessageDelta && !w.thread.Watched(w.key) {
+		return // later watchers read the message first
 	}
 	event := persistence.Event{Type: e.Kind, Data: toolkit.Encode(e.Data)}
 	if e.Kind == session.CallEnded {
@@ -249,7 +247,7 @@ func (w *worker) check(ok bool, reason EndReason) {
 	}
 }
 
-// openGate lets the caller's audio through, or ends all audio.
+// openGate lets the caller's audio through, or stops all audio.
 func (w *worker) openGate(open bool) {
 	w.up.Gate(open)
 	if open {

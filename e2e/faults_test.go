@@ -176,7 +176,7 @@ func hello(c *caller) {
 
 // hearTurn has a spoken turn answered, to its last sound.
 func hearTurn(c *caller) {
-	c.session.Hear()
+	c.session.SimulateSpeech()
 	c.next(realtime.TypeOutputBufferStopped)
 }
 
@@ -274,7 +274,7 @@ var failures = map[string]failure{
 	"transcripts are later than the call": {
 		faults: simulator.Faults{Transcripts: simulator.TranscriptLate},
 		act: func(c *caller) {
-			c.session.Hear()
+			c.session.SimulateSpeech()
 			c.saved("answer", says(persistence.RoleAssistant, spokenAnswer))
 		}, thread: []string{"user voice …", "assistant voice …: " + spokenAnswer},
 	},

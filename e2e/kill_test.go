@@ -80,7 +80,7 @@ var killPoints = map[string]killPoint{
 	"before the words of the user": {
 		pace: simulator.Pace{Think: time.Hour, Step: 5 * time.Millisecond, Transcript: time.Hour},
 		act: func(_ *testing.T, c *caller) {
-			c.session.Hear()
+			c.session.SimulateSpeech()
 			c.saved("spoken turn", func(m persistence.Message) bool {
 				return m.Role == persistence.RoleUser && m.Metadata.Source == persistence.SourceVoice && m.Metadata.Status == persistence.StatusInProgress
 			})
@@ -195,7 +195,7 @@ func (c *caller) finishTurns(slowly bool) {
 	if slowly {
 		c.speak()
 	} else {
-		c.session.Hear()
+		c.session.SimulateSpeech()
 	}
 	c.saved("answer to speech", says(persistence.RoleAssistant, spokenAnswer))
 	c.say(chartPlease)

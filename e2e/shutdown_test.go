@@ -27,7 +27,7 @@ func TestShutdownFinishes(t *testing.T) {
 	spoken.next("bridge.ready")
 	away.next("bridge.ready")
 	away.away()
-	spoken.session.Hear()
+	spoken.session.SimulateSpeech()
 	spoken.next(realtime.TypeInputCommitted)
 
 	r.mine = true // the test stops it itself

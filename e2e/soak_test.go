@@ -113,7 +113,7 @@ func (s *soak) disturb(rng *rand.Rand) {
 	}{
 		{"session dropped", 8, s.session((*simulator.Session).Drop)},
 		{"session expired", 8, s.session((*simulator.Session).Expire)},
-		{"somebody speaks", 16, s.session((*simulator.Session).Hear)},
+		{"somebody speaks", 16, s.session((*simulator.Session).SimulateSpeech)},
 		{"upstream refuses", 3, s.refuse},
 		{"database crashed", 2, s.crash},
 		{"program killed", 2, s.murder},

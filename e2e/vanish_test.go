@@ -127,7 +127,7 @@ func paused(t *testing.T, r *rig) bool {
 		c.session.Inject(fmt.Appendf(nil, `{"type":"response.hologram.done","n":%d}`, i))
 	}
 	// A turn that is in the thread came after all of them.
-	c.session.Hear()
+	c.session.SimulateSpeech()
 	lost := false
 	eventually(t, "an answer that is saved", func() bool {
 		lost = len(r.rows(t, fmt.Sprintf("SELECT id FROM calls WHERE id = '%s' AND ended_at IS NOT NULL", c.id))) > 0
@@ -175,7 +175,7 @@ func browserStalled(t *testing.T, r *rig) {
 		if err := c.process.signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		c.session.Hear()
+		c.session.SimulateSpeech()
 		fact := fmt.Appendf(nil, `{"type":"response.hologram.done","pad":%q}`, strings.Repeat("x", factSize))
 		for range facts {
 			c.session.Inject(fact)
@@ -212,7 +212,7 @@ func TestShutdown(t *testing.T) {
 	waiting.say(waitPlease)
 	waiting.next("bridge.tool.started")
 	inAnswer(speaking)
-	hearing.session.Hear()
+	hearing.session.SimulateSpeech()
 	hearing.next(realtime.TypeInputCommitted)
 	early.next(realtime.TypeSessionCreated)
 	if code := r.terminate(); code != 0 {

@@ -115,7 +115,7 @@ func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err er
 			break
 		}
 		// Its owner may use the id again: first what it had has to be gone.
-		if err := s.erase(ctx, key.Thread, never); err != nil {
+		if err := s.erase(ctx, key.Thread, neverStop); err != nil {
 			return false, s.fail("ensure thread", err)
 		}
 	}

@@ -96,7 +96,7 @@ func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 		return none, err
 	}
 	if claim.InCall && head.SentAt != nil {
-		if head, found, err = b.unsaid(); err != nil || !found {
+		if head, found, err = b.firstUnsent(); err != nil || !found {
 			return none, err
 		}
 	}
@@ -107,8 +107,8 @@ func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 	return head, nil
 }
 
-// unsaid returns the first due row that is not in the thread yet.
-func (b *Batch) unsaid() (row pgdb.QueuedMessage, found bool, err error) {
+// firstUnsent returns the first due row that is not in the thread yet.
+func (b *Batch) firstUnsent() (row pgdb.QueuedMessage, found bool, err error) {
 	rows, err := b.due(now(), maxQueueRows)
 	for _, r := range rows {
 		if r.SentAt == nil {

@@ -59,14 +59,14 @@ func TestNothingIsSentToNobody(t *testing.T) {
 	for range 100 {
 		draft(key)
 	}
-	if n := persistence.Sent(a); n != 0 || a.Heard(key) {
-		t.Errorf("%d notes were sent, though nobody watches (heard: %t)", n, a.Heard(key))
+	if n := persistence.Sent(a); n != 0 || a.Watched(key) {
+		t.Errorf("%d notes were sent, though nobody watches (heard: %t)", n, a.Watched(key))
 	}
 	say(t, a, key, "1")
 	there := pull(t, b, key)
 	want(t, there, "message 1")
-	untilHeard(t, a, b, key)
-	if !a.Heard(key) {
+	untilWatched(t, a, b, key)
+	if !a.Watched(key) {
 		t.Error("b does not get the event")
 	}
 	draft(key)

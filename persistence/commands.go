@@ -69,7 +69,7 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	if c.Instance == s.Instance() {
 		signal(s.hub.commands)
 	} else {
-		s.eng.tell(note{Type: noteCommand, To: c.Instance})
+		s.eng.notify(note{Type: noteCommand, To: c.Instance})
 	}
 	return s.awaitAnswer(ctx, c, answered)
 }
@@ -212,5 +212,5 @@ func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Con
 		return
 	}
 	s.hub.answered(c.ID)
-	s.eng.tell(note{Type: noteAnswer, To: c.ID})
+	s.eng.notify(note{Type: noteAnswer, To: c.ID})
 }

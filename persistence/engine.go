@@ -22,7 +22,7 @@ type engine interface {
 	// compact removes deleted words from the search index (with half only if they are half of it),
 	// and scrub deleted data from the files beside the database. Both return errMore when something
 	// is left.
-	compact(ctx context.Context, half bool, stop enough) error
+	compact(ctx context.Context, half bool, stop stopFunc) error
 	scrub(ctx context.Context) error
 	// problem classifies an error of the driver.
 	problem(err error) problem
@@ -32,15 +32,15 @@ type engine interface {
 	close() error
 }
 
-// notes are what the instances of one database tell each other.
+// notes are messages between the instances of one database.
 type notes interface {
-	// follow begins to send others what they listen to and, if listen, to receive it. errNoNotes
-	// means that nothing will arrive.
+	// follow starts sending notes that others listen to and, if listen is set, receiving them.
+	// errNoNotes means that none will arrive.
 	follow(ctx context.Context, l *lease, listen bool) error
-	// tell sends a note to other instances, without waiting.
-	tell(n note)
-	// heard reports whether another instance may want what happens in the thread.
-	heard(key Key) bool
+	// notify sends a note to other instances, without waiting.
+	notify(n note)
+	// watchedElsewhere reports whether the thread may have watchers on another instance.
+	watchedElsewhere(key Key) bool
 }
 
 // problem is what a driver's error means to a caller.

@@ -11,22 +11,21 @@ import (
 )
 
 const (
-	// mostPiece is the most rows that a transaction deletes: others write in between.
+	// mostPiece is the largest number of rows deleted in one transaction: others write in between.
 	// Pieces grow and shrink until one takes about pieceTime.
 	mostPiece = 200
 	pieceTime = 20 * time.Millisecond
-	// eraseNow is how long DeleteThread erases what it has deleted, before it leaves
-	// the rest to those who serve.
+	// eraseNow is how long DeleteThread spends on erasing before it leaves the rest to a serving
+	// process.
 	eraseNow = 250 * time.Millisecond
-	// expirePiece is how many threads Expire looks up at once.
+	// expirePiece is how many threads Expire lists at once.
 	expirePiece = 100
 )
 
-// DeleteThread deletes the thread and everything in it. From then on it is gone for
-// everybody, and its watches end with ErrNotFound. A short thread is erased from the
-// tables when this returns; of a long one a process that serves erases the rest
-// afterwards, also when this process ends. Of upstream legs that may still run the ids
-// stay until they are hung up.
+// DeleteThread deletes the thread and everything in it. From then on nobody can read it, and its
+// watches end with ErrNotFound. The rows of a short thread have been erased when this returns; the
+// rest of a long one is erased afterwards by a serving process, even if this process ends. The ids
+// of upstream legs that may still be running are kept until those are hung up.
 func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		if err := q.DeleteLegs(ctx, pgdb.DeleteLegsParams{ThreadID: key.Thread, Owner: key.Owner}); err != nil {
@@ -39,21 +38,21 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	}
 	s.storedLess(key.Owner)
 	s.hub.gone(key)
-	s.eng.tell(note{Type: noteGone, Key: key})
-	// Whoever asked may go away; what has begun is finished. Others are told when a short thread is
-	// erased, too, as whoever asked is.
+	s.eng.notify(note{Type: noteGone, Key: key})
+	// What has begun is finished even if the caller gives up. The owner's watchers are notified
+	// when the caller is: a short thread is erased by then.
 	ctx = context.WithoutCancel(ctx)
 	err = s.eraseSoon(ctx, key.Thread)
 	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
 	return s.fail("delete thread", err)
 }
 
-// eraseSoon erases a deleted thread: at once where nobody would do so afterwards.
+// eraseSoon erases a deleted thread: all of it if no serving process would do so later.
 func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 	serving, began := s.serving.Load(), time.Now()
 	err := s.erase(ctx, thread, func(time.Duration) bool { return serving && time.Since(began) > eraseNow })
 	if err == nil && !serving {
-		err = s.eng.compact(ctx, false, never)
+		err = s.eng.compact(ctx, false, neverStop)
 	}
 	if err == nil {
 		err = s.eng.scrub(ctx)
@@ -61,23 +60,23 @@ func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 	if serving {
 		s.sweepSoon()
 	}
-	// What is left is gone for everybody, and the sweep goes on.
+	// Nobody can read what is left, and the sweep goes on.
 	if errors.Is(err, errMore) {
 		return nil
 	}
 	return err
 }
 
-// errMore says that something is left to be erased.
+// errMore means that something is left to be erased.
 var errMore = errors.New("more is to be erased")
 
-// enough is asked after each piece of work, which took so long, whether to stop.
-type enough func(took time.Duration) bool
+// stopFunc is called after each piece of work with its duration, and reports whether to stop.
+type stopFunc func(took time.Duration) bool
 
-func never(time.Duration) bool { return false }
+func neverStop(time.Duration) bool { return false }
 
-// erasable is what a thread consists of, in the order in which it is erased, and how many
-// rows to begin with: images are large.
+// erasable lists the parts of a thread in the order in which they are erased, with the number of
+// rows in the first piece: images are large.
 var erasable = []struct {
 	first int64
 	erase func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error)
@@ -102,9 +101,9 @@ var erasable = []struct {
 	}},
 }
 
-// erase deletes the rows of a thread that belongs to nobody, piece by piece. It is errMore
-// when it was told to stop before the end.
-func (s *Store) erase(ctx context.Context, thread string, stop enough) error {
+// erase deletes the rows of a thread without an owner, piece by piece. It returns errMore if it was
+// stopped before the end.
+func (s *Store) erase(ctx context.Context, thread string, stop stopFunc) error {
 	if err := s.write(ctx, func(q queries) error {
 		_, err := q.EraseDrafts(ctx, pgdb.EraseDraftsParams{ThreadID: thread})
 		return err
@@ -116,7 +115,7 @@ func (s *Store) erase(ctx context.Context, thread string, stop enough) error {
 			var began time.Time
 			var erased int64
 			if err := s.write(ctx, func(q queries) error {
-				began = time.Now() // it has waited for others until now
+				began = time.Now() // not counting the wait for other writers
 				held, err := q.HoldErased(ctx, pgdb.HoldErasedParams{ID: thread, UpdatedAt: dbtype.At(began)})
 				if err != nil || held == 0 { // another process was faster
 					return err
@@ -136,7 +135,7 @@ func (s *Store) erase(ctx context.Context, thread string, stop enough) error {
 	return s.write(ctx, func(q queries) error { return q.EraseThread(ctx, pgdb.EraseThreadParams{ID: thread}) })
 }
 
-// nextPiece is how much to do at once after so much took so long.
+// nextPiece returns the size of the next piece, given how long the last one took.
 func nextPiece(size int64, took time.Duration) int64 {
 	switch {
 	case took > pieceTime:
@@ -147,8 +146,8 @@ func nextPiece(size int64, took time.Duration) int64 {
 	return size
 }
 
-// Expire erases the threads of all owners in which nothing was said since a time,
-// unless a call or a turn runs on them, and returns how many there were.
+// Expire deletes the threads of all owners that have not been used since before, except those with
+// a live call or a running turn, and returns how many there were.
 func (s *Store) Expire(ctx context.Context, before time.Time) (erased int, err error) {
 	if y := before.UTC().Year(); y < 1 || y > 9999 {
 		return 0, fmt.Errorf("expire threads: %w time", ErrInvalid)

@@ -8,14 +8,14 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// healEvery is how often a watch that has missed text looks for it in the table.
-const healEvery = 200 * time.Millisecond
+// rereadEvery is how often a watch that has missed text looks for it in the table.
+const rereadEvery = 200 * time.Millisecond
 
 // growth tracks the text of messages in progress that a watcher has got, so that it gets only what
 // is added.
 type growth struct {
-	texts  map[string][]byte // by message
-	healAt time.Time         // not before
+	texts    map[string][]byte // by message
+	rereadAt time.Time         // not before
 }
 
 // Delta is the data of EventMessageDelta as published: what was added to a message in progress.
@@ -42,21 +42,21 @@ func (v *view) catchUp(ctx context.Context) error {
 		return err
 	}
 	for _, m := range messages {
-		if _, told := v.grow.texts[m.ID]; told || m.Metadata.Status != StatusInProgress || m.Revision > v.seen {
+		if _, sent := v.grow.texts[m.ID]; sent || m.Metadata.Status != StatusInProgress || m.Revision > v.seen {
 			continue
 		}
 		e := messageEvent(m)
 		e.Seq = 0
-		v.tellMessage(e, m)
+		v.sendMessage(e, m)
 	}
 	return nil
 }
 
-// tellMessage sends a saved message. One that is still in progress may hold less than the watcher
+// sendMessage sends a saved message. One that is still in progress may hold less than the watcher
 // has; the rest is sent again.
-func (v *view) tellMessage(e Event, m Message) {
+func (v *view) sendMessage(e Event, m Message) {
 	known := v.grow.texts[m.ID]
-	v.tell(e)
+	v.send(e)
 	if m.Metadata.Status != StatusInProgress {
 		delete(v.grow.texts, m.ID)
 		return
@@ -79,39 +79,39 @@ func (v *view) add(id, text string, part *int) {
 	}
 	start := len(v.grow.texts[id])
 	v.grow.texts[id] = append(v.grow.texts[id], text...)
-	v.tell(Event{Type: EventMessageDelta, Data: data, Delta: &Delta{ID: id, Start: &start, Part: part, Text: text}})
+	v.send(Event{Type: EventMessageDelta, Data: data, Delta: &Delta{ID: id, Start: &start, Part: part, Text: text}})
 }
 
-// tellDelta sends what was added to a message that the watcher knows. If something before it was
-// missed, it is looked up in the table, which has it soon.
-func (v *view) tellDelta(ctx context.Context, e Event) {
+// sendDelta sends text added to a message that the watcher knows. If text before it was missed, the
+// table has it soon and is read.
+func (v *view) sendDelta(ctx context.Context, e Event) {
 	var d Delta
 	if json.Unmarshal(e.Data, &d) != nil {
 		return
 	}
 	if d.Start == nil {
-		v.tell(e) // it does not say where the text belongs
+		v.send(e) // it does not say where the text belongs
 		return
 	}
 	if _, known := v.grow.texts[d.ID]; !known {
 		return // it comes with the message
 	}
 	if *d.Start > len(v.grow.texts[d.ID]) {
-		v.heal(ctx, d.ID)
+		v.rereadText(ctx, d.ID)
 	}
 	if known := len(v.grow.texts[d.ID]) - *d.Start; known >= 0 && known < len(d.Text) {
 		v.add(d.ID, d.Text[known:], d.Part)
 	}
 }
 
-// heal sends text of a message that is in the table but that the watcher lacks. While the database
-// is unavailable, the text waits.
-func (v *view) heal(ctx context.Context, id string) {
+// rereadText sends text of a message that the table has and the watcher lacks. While the database is
+// unavailable, the text waits.
+func (v *view) rereadText(ctx context.Context, id string) {
 	now := time.Now()
-	if now.Before(v.grow.healAt) {
+	if now.Before(v.grow.rereadAt) {
 		return
 	}
-	v.grow.healAt = now.Add(healEvery)
+	v.grow.rereadAt = now.Add(rereadEvery)
 	m, err := v.s.Message(ctx, v.key, id)
 	if err != nil || m.Metadata.Status != StatusInProgress {
 		return

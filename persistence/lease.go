@@ -31,21 +31,21 @@ type lease struct {
 	// host and process are thisProcess.
 	host, process string
 
-	mu       sync.Mutex
-	instance string
-	fenced   chan struct{} // closed when others have fenced this instance
-	looked   time.Time     // the last successful check
-	seen     map[string]sighting
-	// others is set if other instances are alive; heard is what they listen to.
-	others bool
-	heard  shardSet
+	mu        sync.Mutex
+	instance  string
+	fenced    chan struct{} // closed when others have fenced this instance
+	checkedAt time.Time     // the last successful check
+	seen      map[string]sighting
+	// others is set if other instances are alive; watched are the shards that they listen to.
+	others  bool
+	watched shardSet
 }
 
 // sighting is when an instance was first seen with this number of heartbeats.
 type sighting struct {
-	beats int64
-	since time.Time
-	ended bool // it said so, or its process is gone
+	beats     int64
+	firstSeen time.Time
+	ended     bool // it said so, or its process is gone
 }
 
 func newLease(opts Options) *lease {
@@ -91,28 +91,28 @@ func (l *lease) renew(instance string) {
 	l.instance, l.fenced = instance, make(chan struct{})
 }
 
-// look takes in the table's content at a time.
+// look takes the rows of all instances, as read at that time.
 func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// An instance that was away itself cannot tell who is dead: perhaps all lost the database. What
 	// it saw last may be up to two heartbeats older than that.
-	if at.Sub(l.looked) > max(l.deadAfter-2*l.every, 2*l.every) {
+	if at.Sub(l.checkedAt) > max(l.deadAfter-2*l.every, 2*l.every) {
 		l.seen = nil
 	}
-	l.looked = at
+	l.checkedAt = at
 	seen := make(map[string]sighting, len(rows))
-	l.others, l.heard = false, 0
+	l.others, l.watched = false, 0
 	for _, r := range rows {
 		s, known := l.seen[r.ID]
 		if !known || s.beats != r.Beats {
-			s = sighting{beats: r.Beats, since: at}
+			s = sighting{beats: r.Beats, firstSeen: at}
 		}
 		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == l.host && processGone(r.Process)
 		seen[r.ID] = s
 		if !s.ended && r.ID != l.instance {
 			l.others = true
-			l.heard |= shardSet(r.Shards) //nolint:gosec // bits
+			l.watched |= shardSet(r.Shards) //nolint:gosec // bits
 		}
 	}
 	l.seen = seen
@@ -122,7 +122,7 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 func (l *lease) listens(n note) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return n.forAll() && l.others || l.heard.has(shardOf(n.Key.Thread))
+	return n.forAll() && l.others || l.watched.has(shardOf(n.Key.Thread))
 }
 
 // dead reports whether the instance may be fenced, and at which heartbeat. One without a row never
@@ -134,7 +134,7 @@ func (l *lease) dead(instance string) (beats int64, dead bool) {
 	if !known || s.ended {
 		return s.beats, true
 	}
-	return s.beats, l.looked.Sub(s.since) >= l.deadAfter
+	return s.beats, l.checkedAt.Sub(s.firstSeen) >= l.deadAfter
 }
 
 // join creates the row of this instance.

@@ -15,57 +15,57 @@ import (
 )
 
 const (
-	// lineTestEvery is how often the connection for notifications is tested.
-	lineTestEvery = 10 * time.Second
+	// listenTestEvery is how often the connection for notifications is tested.
+	listenTestEvery = 10 * time.Second
 	// maxReconnect is the longest pause between attempts to reconnect.
 	maxReconnect = 15 * time.Second
 	// pooledTimeout is how long a note may take behind a pooler, which probably passes none on.
 	pooledTimeout = time.Second
-	// freshFor is how long others may take to learn what an instance listens to.
-	freshFor = time.Second
+	// recentFor is how long others may take to learn what an instance listens to.
+	recentFor = time.Second
 )
 
-// line is the connection, outside the pool, on which an instance listens.
-type line struct {
+// listener is the connection, outside the pool, on which an instance listens.
+type listener struct {
 	conn *pgx.Conn
-	// heard are the shards that it listens to. fresh are so new that, until that time, others may
-	// not have known.
-	heard, fresh shardSet
-	until        time.Time
+	// shards are those that it listens to. recent are the latest of them, of which other instances
+	// may not know until recentUntil.
+	shards, recent shardSet
+	recentUntil    time.Time
 }
 
 // errNoNotes means that notifications do not arrive, as behind a pooler that gives every
 // transaction another connection.
 var errNoNotes = errors.New("notifications do not come back")
 
-// follow opens the line and keeps it open until close.
+// follow opens the listener and keeps it open until close.
 func (e *postgresEngine) follow(ctx context.Context, l *lease, listen bool) error {
 	e.lease.Store(l)
 	if !listen {
 		return errNoNotes
 	}
-	line, err := e.listen(ctx)
+	conn, err := e.listen(ctx)
 	if err != nil {
 		return err
 	}
-	e.running.Go(func() { e.keepFollowing(e.life, line) })
+	e.running.Go(func() { e.keepFollowing(e.life, conn) })
 	return nil
 }
 
-func (e *postgresEngine) listen(ctx context.Context) (*line, error) {
+func (e *postgresEngine) listen(ctx context.Context) (*listener, error) {
 	conn, err := pgx.ConnectConfig(ctx, e.pool.Config().ConnConfig)
 	if err != nil {
 		return nil, postgresOpenError(e.pool.Config().ConnConfig, err)
 	}
-	l := &line{conn: conn}
-	if err := e.tryLine(ctx, l); err != nil {
+	l := &listener{conn: conn}
+	if err := e.tryListen(ctx, l); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
-// tryLine listens, and tests whether a note sent on another connection arrives.
-func (e *postgresEngine) tryLine(ctx context.Context, l *line) error {
+// tryListen listens, and tests whether a note sent on another connection arrives.
+func (e *postgresEngine) tryListen(ctx context.Context, l *listener) error {
 	if _, err := l.conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (e *postgresEngine) tryLine(ctx context.Context, l *line) error {
 		case err == nil && n.Payload == payload:
 			return nil
 		case err == nil:
-			e.hear(n.Payload)
+			e.handleNote(n.Payload)
 		case ctx.Err() == nil && waitCtx.Err() != nil:
 			return errNoNotes
 		default:
@@ -94,15 +94,15 @@ func (e *postgresEngine) tryLine(ctx context.Context, l *line) error {
 	}
 }
 
-func (l *line) close() error {
+func (l *listener) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return l.conn.Close(ctx)
 }
 
-// keepFollowing passes on the notes of other instances until ctx ends. If the line breaks it opens
-// a new one; what was missed in between is in the table.
-func (e *postgresEngine) keepFollowing(ctx context.Context, l *line) {
+// keepFollowing passes on the notes of other instances until ctx ends. If the connection breaks it
+// opens a new one; what was missed in between is in the table.
+func (e *postgresEngine) keepFollowing(ctx context.Context, l *listener) {
 	pause := backoff.NewExponentialBackOff()
 	pause.MaxInterval = maxReconnect
 	for {
@@ -133,10 +133,10 @@ func (e *postgresEngine) keepFollowing(ctx context.Context, l *line) {
 }
 
 // receive passes on notes until the connection fails, and tests it now and then.
-func (e *postgresEngine) receive(ctx context.Context, l *line) error {
+func (e *postgresEngine) receive(ctx context.Context, l *listener) error {
 	tested := time.Now()
 	for {
-		if err := e.tune(ctx, l); err != nil {
+		if err := e.subscribe(ctx, l); err != nil {
 			return err
 		}
 		wait := e.testEvery - time.Since(tested)
@@ -147,22 +147,22 @@ func (e *postgresEngine) receive(ctx context.Context, l *line) error {
 			tested = time.Now()
 			continue
 		}
-		if l.fresh != 0 {
-			wait = min(wait, time.Until(l.until))
+		if l.recent != 0 {
+			wait = min(wait, time.Until(l.recentUntil))
 		}
-		n, quiet, err := e.hearOne(ctx, l, wait)
+		n, quiet, err := e.waitForNote(ctx, l, wait)
 		switch {
 		case err == nil:
-			e.hear(n.Payload)
+			e.handleNote(n.Payload)
 		case ctx.Err() != nil || !quiet || l.conn.IsClosed():
 			return err
 		}
 	}
 }
 
-// hearOne waits for a note. quiet means that none came in time, or that the watched shards have
+// waitForNote waits for a note. quiet means that none came in time, or that the watched shards have
 // changed.
-func (e *postgresEngine) hearOne(ctx context.Context, l *line, wait time.Duration) (n *pgconn.Notification, quiet bool, err error) {
+func (e *postgresEngine) waitForNote(ctx context.Context, l *listener, wait time.Duration) (n *pgconn.Notification, quiet bool, err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, wait)
 	var waking sync.WaitGroup
 	waking.Go(func() {
@@ -179,21 +179,21 @@ func (e *postgresEngine) hearOne(ctx context.Context, l *line, wait time.Duratio
 	return n, quiet, err
 }
 
-// tune listens to the watched shards and tells others so. What others saved before they knew is
-// looked up.
-func (e *postgresEngine) tune(ctx context.Context, l *line) error {
-	if l.fresh != 0 && !time.Now().Before(l.until) {
-		e.hub.hintShards(l.fresh)
-		l.fresh = 0
+// subscribe listens to the shards that are watched and notifies other instances. What they saved
+// before they knew is read from the table.
+func (e *postgresEngine) subscribe(ctx context.Context, l *listener) error {
+	if l.recent != 0 && !time.Now().Before(l.recentUntil) {
+		e.hub.hintShards(l.recent)
+		l.recent = 0
 	}
 	watched := e.hub.watchedShards()
-	missing := watched.minus(l.heard)
+	missing := watched.minus(l.shards)
 	if missing == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	for _, shard := range l.heard.minus(watched).list() {
+	for _, shard := range l.shards.minus(watched).list() {
 		if _, err := l.conn.Exec(ctx, "UNLISTEN "+shardChannel(shard)); err != nil {
 			return err
 		}
@@ -208,18 +208,18 @@ func (e *postgresEngine) tune(ctx context.Context, l *line) error {
 		return err
 	}
 	e.outbox.put(note{Type: noteShards})
-	l.heard, l.fresh, l.until = watched, l.fresh|missing, time.Now().Add(freshFor)
+	l.shards, l.recent, l.recentUntil = watched, l.recent|missing, time.Now().Add(recentFor)
 	e.hub.hintShards(missing)
 	return nil
 }
 
-func (e *postgresEngine) test(ctx context.Context, l *line) error {
+func (e *postgresEngine) test(ctx context.Context, l *listener) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	return l.conn.Ping(ctx)
 }
 
-func (e *postgresEngine) hear(payload string) {
+func (e *postgresEngine) handleNote(payload string) {
 	var n note
 	if err := json.Unmarshal([]byte(payload), &n); err != nil {
 		e.log.Debug("notification not understood", "error", err)

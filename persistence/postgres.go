@@ -33,7 +33,7 @@ type postgresEngine struct {
 	hub    *hub
 	log    *slog.Logger
 	outbox *outbox
-	// testEvery is lineTestEvery.
+	// testEvery is listenTestEvery.
 	testEvery time.Duration
 	// lease is set while this process serves.
 	lease atomic.Pointer[lease]
@@ -65,7 +65,7 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 		pool.Close()
 		return nil, postgresOpenError(cfg.ConnConfig, err)
 	}
-	e := &postgresEngine{pool: pool, reads: reads, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: lineTestEvery}
+	e := &postgresEngine{pool: pool, reads: reads, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: listenTestEvery}
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.outbox = newOutbox(e.origin, log, func() { h.dropped.Add(1) }, e.send)
 	e.running.Go(func() { e.outbox.run(e.life) })
@@ -151,16 +151,16 @@ func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) erro
 
 func (e *postgresEngine) lock() error { return nil }
 
-// tell sends nothing that nobody listens to. A process that does not serve cannot know, and sends
+// notify sends nothing that nobody listens to. A process that does not serve cannot know, and sends
 // everything.
-func (e *postgresEngine) tell(n note) {
+func (e *postgresEngine) notify(n note) {
 	if l := e.lease.Load(); l != nil && !l.listens(n) {
 		return
 	}
 	e.outbox.put(n)
 }
 
-func (e *postgresEngine) heard(key Key) bool {
+func (e *postgresEngine) watchedElsewhere(key Key) bool {
 	l := e.lease.Load()
 	return l == nil || l.listens(note{Key: key})
 }
@@ -169,7 +169,7 @@ func (e *postgresEngine) heard(key Key) bool {
 func (e *postgresEngine) scrub(context.Context) error { return nil }
 
 // compact does nothing: vacuum cleans the index, too.
-func (e *postgresEngine) compact(context.Context, bool, enough) error { return nil }
+func (e *postgresEngine) compact(context.Context, bool, stopFunc) error { return nil }
 
 func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	channels, payloads := make([]string, len(letters)), make([]string, len(letters))

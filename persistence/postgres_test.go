@@ -78,8 +78,8 @@ func pull(t *testing.T, s *persistence.Store, key persistence.Key) func() string
 // marker is the type of the events that pull skips.
 const marker = "marker"
 
-// untilHeard waits until what one store publishes reaches another.
-func untilHeard(t *testing.T, from, to *persistence.Store, key persistence.Key) {
+// untilWatched waits until what one store publishes reaches another.
+func untilWatched(t *testing.T, from, to *persistence.Store, key persistence.Key) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	var publishing sync.WaitGroup
@@ -124,7 +124,7 @@ func TestInstancesNotifyEachOther(t *testing.T) {
 	want(t, here, "message 1")
 	say(t, a, key, "2")
 	want(t, there, "message 2")
-	untilHeard(t, a, b, key)
+	untilWatched(t, a, b, key)
 	// The same event twice is delivered twice; one that is too large stays in this process.
 	large := json.RawMessage(`"` + strings.Repeat("x", 8000) + `"`)
 	for _, data := range []string{`{"n":1}`, `{"n":1}`, string(large), `{"n":"\u0000'"}`} {
@@ -177,7 +177,7 @@ func TestLineBreaks(t *testing.T) {
 	want(t, there, "message 2")
 	say(t, a, key, "3")
 	want(t, there, "message 3")
-	untilHeard(t, a, b, key) // the connection is back
+	untilWatched(t, a, b, key) // the connection is back
 	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 0 {
 		t.Errorf("Recover() = %v, %v, though the other is alive", calls, err)
 	}
@@ -211,7 +211,7 @@ func TestQuietLine(t *testing.T) {
 	say(t, a, key, "1")
 	there := pull(t, b, key)
 	want(t, there, "message 1")
-	untilHeard(t, a, b, key)
+	untilWatched(t, a, b, key)
 	for i := range 50 {
 		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: fmt.Appendf(nil, "%d", i)})
 		want(t, there, fmt.Sprint("draft ", i))

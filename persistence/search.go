@@ -19,8 +19,8 @@ const (
 	maxCandidates = 250
 )
 
-// having says which threads may have all words of a query.
-type having struct {
+// wordMatches says which threads may have all words of a query.
+type wordMatches struct {
 	// ids are those with all rare words; empty where there is no rare word.
 	ids []string
 	// common are the words that ListThreads still looks for.
@@ -29,12 +29,12 @@ type having struct {
 	none bool
 }
 
-func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (h having, err error) {
+func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (h wordMatches, err error) {
 	rare := false
 	for _, word := range words {
 		ids, err := s.eng.read().ThreadsWithWord(ctx, pgdb.ThreadsWithWordParams{Owner: owner, Word: word, MaxRows: commonWord})
 		if err != nil {
-			return having{}, err
+			return wordMatches{}, err
 		}
 		slices.Sort(ids)
 		if len(ids) > 0 && ids[0] == "" {
@@ -48,7 +48,7 @@ func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (
 			})
 		}
 		if rare, h.ids = true, ids; len(ids) == 0 {
-			return having{none: true}, nil
+			return wordMatches{none: true}, nil
 		}
 	}
 	return h, nil

@@ -123,9 +123,9 @@ func (e *sqliteEngine) lock() error {
 	return nil
 }
 
-func (e *sqliteEngine) tell(note) {}
+func (e *sqliteEngine) notify(note) {}
 
-func (e *sqliteEngine) heard(Key) bool { return false }
+func (e *sqliteEngine) watchedElsewhere(Key) bool { return false }
 
 func (e *sqliteEngine) problem(err error) problem {
 	se, ok := errors.AsType[*sqlite.Error](err)

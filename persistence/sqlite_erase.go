@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// fewWords is how many deleted messages the search index may always forget in one piece.
+	// fewWords is how many deleted messages the search index always removes in one piece.
 	fewWords = 2000
-	// mergePages is how many pages of the index are merged after a piece that was deleted.
+	// mergePages is how many pages of the index are merged after each deleted piece.
 	mergePages = 64
-	// automerge is FTS5's own number of parts of the index that are merged by whoever writes.
+	// automerge is FTS5's default for how many segments of the index make a writer merge them.
 	automerge = 4
 )
 
-// compact writes the search index anew without what was deleted. FTS5 keeps words that are
-// deleted, and notes beside them that they are. Its pieces are measured in pages that it writes,
-// so one in which everything was deleted would have no end: whoever deletes much asks for halves
-// in between, to compact the index as soon as half of its messages are deleted. Meanwhile others who
-// write merge nothing: that would take them long.
-func (e *sqliteEngine) compact(ctx context.Context, half bool, stop enough) error {
+// compact rewrites the search index without the deleted words, which FTS5 otherwise keeps and only
+// marks. A piece of this work is measured in pages written, so a piece in which everything is deleted
+// would have no end. Therefore whoever deletes much calls compact with half in between: it rewrites
+// the index as soon as half of its messages are deleted. Meanwhile other writers merge nothing,
+// because that would take them long.
+func (e *sqliteEngine) compact(ctx context.Context, half bool, stop stopFunc) error {
 	e.compacting.Lock()
 	defer e.compacting.Unlock()
 	var deleted int64
@@ -44,8 +44,8 @@ func (e *sqliteEngine) compact(ctx context.Context, half bool, stop enough) erro
 	return e.mergeByWriters(ctx, automerge)
 }
 
-// mergeByWriters sets how many parts of the index there must be for whoever writes to merge them; 0
-// is never. It is kept in the database: a start after a crash sets it again.
+// mergeByWriters sets how many segments of the index make a writer merge them; 0 means never. The
+// database keeps the value, so a start after a crash sets it again.
 func (e *sqliteEngine) mergeByWriters(ctx context.Context, parts int64) error {
 	if e.merged != nil && *e.merged == parts {
 		return nil
@@ -57,7 +57,7 @@ func (e *sqliteEngine) mergeByWriters(ctx context.Context, parts int64) error {
 	return err
 }
 
-// halfDeleted does after a deleted piece what others would have to do when they write, and reports
+// halfDeleted does what other writers would otherwise have to do after a deleted piece, and reports
 // whether half of the index is deleted.
 func (e *sqliteEngine) halfDeleted(ctx context.Context, deleted int64) (bool, error) {
 	if err := e.checkpoint(ctx); err != nil {
@@ -75,16 +75,16 @@ func (e *sqliteEngine) halfDeleted(ctx context.Context, deleted int64) (bool, er
 	return deleted >= max(fewWords, e.indexed/2), nil
 }
 
-// rewrite writes the index anew, and notes that so many messages are no longer in it.
-func (e *sqliteEngine) rewrite(ctx context.Context, deleted int64, stop enough) error {
-	e.indexed = 0 // it is counted again
+// rewrite rewrites the index, and records that the deleted messages are no longer in it.
+func (e *sqliteEngine) rewrite(ctx context.Context, deleted int64, stop stopFunc) error {
+	e.indexed = 0 // to be counted again
 	for first, pages := true, int64(16); ; first = false {
 		began, done, err := e.merge(ctx, first, pages)
 		if err != nil {
 			return err
 		}
 		if done {
-			// What was deleted meanwhile is for the next time.
+			// What was deleted meanwhile is left to the next time.
 			_, err := e.writer.ExecContext(ctx, "UPDATE message_index_deleted SET amount = amount - ?", deleted)
 			return err
 		}
@@ -96,8 +96,8 @@ func (e *sqliteEngine) rewrite(ctx context.Context, deleted int64, stop enough) 
 	}
 }
 
-// merge writes some pages of the index anew and says when it began to, and whether that
-// was the end. The first one includes all pages that there are.
+// merge rewrites some pages of the index, and returns when it began and whether the index is done.
+// The first call includes all existing pages.
 func (e *sqliteEngine) merge(ctx context.Context, first bool, pages int64) (began time.Time, done bool, err error) {
 	tx, err := e.writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -119,7 +119,7 @@ func (e *sqliteEngine) merge(ctx context.Context, first bool, pages int64) (bega
 	if err != nil {
 		return began, false, err
 	}
-	return began, after-before < 2, tx.Commit() // as FTS5's documentation tells the end
+	return began, after-before < 2, tx.Commit() // the end, according to FTS5's documentation
 }
 
 func changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
@@ -127,11 +127,10 @@ func changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
 	return n, err
 }
 
-// scrub removes what was deleted from the write-ahead log, too. In the file itself
-// secure_delete has written zeros over it. It is errMore while somebody reads what the log
-// still has.
+// scrub removes deleted data from the write-ahead log; in the database file, secure_delete has
+// overwritten it with zeros. It returns errMore while somebody is reading from the log.
 func (e *sqliteEngine) scrub(ctx context.Context) error {
-	// Most of it goes beside those who write.
+	// Most of the log can be copied without blocking writers.
 	if err := e.checkpoint(ctx); err != nil {
 		return err
 	}
@@ -140,7 +139,7 @@ func (e *sqliteEngine) scrub(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // it goes back to the pool
-	// Nobody shall wait long for those who read.
+	// Writers must not wait long for readers.
 	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout(20)"); err != nil {
 		return err
 	}
@@ -156,7 +155,7 @@ func (e *sqliteEngine) scrub(ctx context.Context) error {
 	return err
 }
 
-// checkpoint copies the write-ahead log to the file, as far as that keeps nobody waiting.
+// checkpoint copies the write-ahead log to the file, as far as possible without blocking anybody.
 func (e *sqliteEngine) checkpoint(ctx context.Context) error {
 	_, err := e.reader.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 	return err

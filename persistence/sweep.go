@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// sweepAgain is when to try again what has failed.
+	// sweepAgain is the pause after a failure.
 	sweepAgain = 10 * time.Second
-	// compactShare is how much of the time may go into writing the search index anew.
+	// compactShare limits rewriting the search index to one part in this many of the time.
 	compactShare = 20
 )
 
@@ -18,16 +18,16 @@ const (
 func (s *Store) sweepSoon() {
 	select {
 	case s.unswept <- struct{}{}:
-	default: // it has been told
+	default: // it is awake already
 	}
 }
 
-// sweep erases what is left of deleted threads, beginning with what a former process left,
-// until ctx ends.
+// sweep erases what is left of deleted threads, including those of earlier processes, until ctx
+// ends.
 func (s *Store) sweep(ctx context.Context) {
 	again := time.NewTimer(0)
 	defer again.Stop()
-	var rested time.Time // when the index may be written anew
+	var rested time.Time // when the index may be rewritten
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,8 +55,8 @@ func (s *Store) sweep(ctx context.Context) {
 	}
 }
 
-// halfOf leaves half of the time to others, and stops when ctx ends.
-func halfOf(ctx context.Context) enough {
+// halfOf pauses after each piece for as long as it took, and stops when ctx ends.
+func halfOf(ctx context.Context) stopFunc {
 	return func(took time.Duration) bool {
 		select {
 		case <-ctx.Done():
@@ -67,7 +67,7 @@ func halfOf(ctx context.Context) enough {
 	}
 }
 
-// eraseLeft erases the threads that belong to nobody.
+// eraseLeft erases the threads without an owner.
 func (s *Store) eraseLeft(ctx context.Context) error {
 	for {
 		left, err := s.eng.read().ListErased(ctx)

@@ -36,13 +36,13 @@ func (s *Store) Publish(ctx context.Context, key Key, e Event) {
 	}
 	e.Data = bytes.ToValidUTF8(e.Data, []byte("\ufffd"))
 	s.hub.draft(key, e)
-	s.eng.tell(note{Type: string(e.Type), Key: key, Data: e.Data})
+	s.eng.notify(note{Type: string(e.Type), Key: key, Data: e.Data})
 	s.passOn(ctx, key, e)
 }
 
-// Heard reports whether anybody may listen to the thread now, here or on another instance. What
-// only listeners get need not be made, or published, for nobody.
-func (s *Store) Heard(key Key) bool { return s.hub.watched(key) || s.eng.heard(key) }
+// Watched reports whether anybody may be watching the thread now, here or on another instance. Events
+// that only current watchers get need not be published otherwise.
+func (s *Store) Watched(key Key) bool { return s.hub.watched(key) || s.eng.watchedElsewhere(key) }
 
 // announce notifies the watchers of a transaction's changes.
 func (s *Store) announce(key Key, n changeSet) {
@@ -61,7 +61,7 @@ func (s *Store) announce(key Key, n changeSet) {
 		}
 		s.hub.commit(key, c)
 	}
-	s.eng.tell(note{Type: string(EventMessage), Key: key, Seq: n.next})
+	s.eng.notify(note{Type: string(EventMessage), Key: key, Seq: n.next})
 }
 
 func messageEvent(m Message) Event {
@@ -177,7 +177,7 @@ func (v *view) ask(ctx context.Context) error {
 	for _, a := range open {
 		if !v.asked[a.ToolCallID] {
 			v.asked[a.ToolCallID] = true
-			v.tell(a.Event())
+			v.send(a.Event())
 		}
 	}
 	return nil
@@ -203,10 +203,10 @@ func (v *view) step(ctx context.Context, behind bool) error {
 		case v.done:
 			return nil
 		case i.commit == nil && i.draft.Type == EventMessageDelta:
-			v.tellDelta(ctx, i.draft)
+			v.sendDelta(ctx, i.draft)
 		case i.commit == nil:
 			v.noteAsked(i.draft)
-			v.tell(i.draft)
+			v.send(i.draft)
 		case i.commit.prev > v.seen:
 			// An earlier commit was overtaken: the table has both, in order.
 			if err := v.read(ctx); err != nil {
@@ -215,7 +215,7 @@ func (v *view) step(ctx context.Context, behind bool) error {
 		default:
 			for n, e := range i.commit.events {
 				if e.Seq > v.seen {
-					v.tellMessage(e, i.commit.messages[n])
+					v.sendMessage(e, i.commit.messages[n])
 				}
 			}
 			v.seen = max(v.seen, i.commit.next)
@@ -241,7 +241,7 @@ func (v *view) read(ctx context.Context) error {
 			return err
 		}
 		for _, m := range messages {
-			v.tellMessage(messageEvent(m), m)
+			v.sendMessage(messageEvent(m), m)
 			// A number becomes visible only after all smaller ones.
 			v.seen = m.Revision
 		}
@@ -252,7 +252,7 @@ func (v *view) read(ctx context.Context) error {
 	return nil
 }
 
-func (v *view) tell(e Event) {
+func (v *view) send(e Event) {
 	if !v.done {
 		v.done = !v.yield(e, nil)
 	}

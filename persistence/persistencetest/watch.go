@@ -131,8 +131,8 @@ func (s suite) watchFromEnd(t *testing.T) {
 		}
 	}
 	watch := b.store.Watch(b.key)
-	if !b.store.Heard(b.key) {
-		t.Error("Heard() = false, though somebody watches")
+	if !b.store.Watched(b.key) {
+		t.Error("Watched() = false, though somebody watches")
 	}
 	watch.Close()
 	watch.Close() // has no effect

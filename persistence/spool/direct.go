@@ -8,15 +8,15 @@ import (
 	"voicebridge/persistence"
 )
 
-// Direct saves like a [Writer], for a process that cannot have a file: what the database
-// does not take is safe nowhere.
+// Direct replaces a [Writer] in a process that cannot have a file: changes that the database does
+// not accept are not kept.
 type Direct struct {
 	Store  store
 	Logger *slog.Logger
 }
 
-// Commit saves changes of a thread in the database. After an error none is saved, and
-// they may be tried again.
+// Commit saves changes of a thread in the database. After an error none is saved, and they may be
+// retried.
 func (d Direct) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (Result, error) {
 	groups := []persistence.ThreadChanges{{Key: key, Changes: changes}}
 	applied, err := d.Store.ApplyAll(ctx, groups)
@@ -27,8 +27,8 @@ func (d Direct) Commit(ctx context.Context, key persistence.Key, changes []persi
 	return Result{Applied: applied[0]}, nil
 }
 
-// Pending is 0: nothing waits.
+// Pending returns 0: nothing waits.
 func (Direct) Pending() int { return 0 }
 
-// Full is false: there is nothing that could be.
+// Full returns false: there is no file.
 func (Direct) Full() bool { return false }

@@ -1,11 +1,11 @@
-// Package spool writes what calls say to the database and, while that is unavailable, to a file, so
-// that nothing is lost even if the process is killed.
+// Package spool writes the changes of calls to the database and, while that is unavailable, to a
+// file, so that nothing is lost even if the process is killed.
 //
 // A Writer groups the changes of all calls into few transactions. If the database does not accept
-// them, or not soon, they go to the file, which is synced to disk before Commit returns; then all
-// changes do, until the database has taken the whole file in order. The file belongs to one
-// process; Recover brings a dead one's into the database. Changes may be applied twice, with the
-// effect of once.
+// them, or not soon, they go to the file, which is synced to disk before Commit returns. So do all
+// later changes, until the file has been written to the database, in order. The file belongs to one
+// process; Recover writes those of dead processes to the database. Applying a change twice has the
+// effect of applying it once.
 package spool
 
 import (
@@ -46,38 +46,37 @@ type store interface {
 // Config are the settings of a Writer. Store and Dir are required.
 type Config struct {
 	Store store
-	// Dir is the folder of the file. It should be on a disk that outlives the
-	// process; several processes may share it.
+	// Dir is the folder of the file. It should be on a disk that outlives the process; several
+	// processes may share it.
 	Dir string
-	// Limit is the size of the file in bytes; 0 is 256 MiB. What does not fit is
-	// ErrFull.
+	// Limit is the largest size of the file in bytes; 0 means 256 MiB. Changes that do not fit
+	// fail with ErrFull.
 	Limit int64
-	// Timeout is how long one transaction may take; 0 is 5 s.
+	// Timeout is how long one transaction may take; 0 means 5 s.
 	Timeout time.Duration
-	// Slow is how long a transaction may take before its changes go to the file as
-	// well, so that a process that is killed then has lost none; 0 is 1 s.
+	// Slow is how long a transaction may take before its changes are also written to the file, so
+	// that none are lost if the process is killed then; 0 means 1 s.
 	Slow time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Saved is told, one call after the other, of messages that were in the file
-	// and are in the database now. It must not wait. nil is allowed.
+	// Saved is called, never concurrently, with messages that were in the file and are now in the
+	// database. It must not block; it may be nil.
 	Saved func(key persistence.Key, messages []persistence.Message)
-	// Delayed is told how many changes wait in the file once the database has not
-	// taken them: whenever that grows, and with 0 when all are in the database. It
-	// must not wait. nil is allowed.
+	// Delayed is called with the number of changes waiting in the file after the database has
+	// failed: whenever that grows, and with 0 once all are in the database. It must not block; it
+	// may be nil.
 	Delayed func(pending int)
 }
 
-// Writer is the only writer of what the calls of this process say. All methods may
-// be used by many goroutines.
+// Writer writes the changes of all calls of this process. Its methods are safe for concurrent use.
 type Writer struct {
 	cfg  Config
 	file *file
 
-	// chunk is how much of the file goes into one transaction. It shrinks when that
-	// fails: a slow database takes little at a time.
+	// chunk is how many bytes of the file go into one transaction. It shrinks when that fails,
+	// since a slow database may manage less.
 	chunk int
-	// away says that the database did not take what is in the file when it was asked.
+	// away means that the last attempt to write to the database failed.
 	away bool
 
 	pending atomic.Int64
@@ -89,7 +88,7 @@ type Writer struct {
 	waiting []*request
 }
 
-// request is one Commit that waits.
+// request is a Commit that is waiting.
 type request struct {
 	changes persistence.ThreadChanges
 	done    chan struct{} // closed when result and err are set
@@ -97,10 +96,10 @@ type request struct {
 	err     error
 }
 
-// Result is what came of a Commit.
+// Result is the result of a Commit.
 type Result struct {
 	persistence.Applied
-	// Spooled says that the changes are safe in the file; Applied is empty.
+	// Spooled means that the changes are safe in the file; Applied is empty.
 	Spooled bool
 }
 
@@ -125,17 +124,15 @@ func New(cfg Config) (*Writer, error) {
 	return &Writer{cfg: cfg, file: f, chunk: batchBytes, stopped: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
 }
 
-// Pending is how many changes wait in the file.
+// Pending returns how many changes are waiting in the file.
 func (w *Writer) Pending() int { return int(w.pending.Load()) }
 
-// Full says that the file took no more when it was last asked: new calls should
-// be refused.
+// Full reports whether the last changes did not fit into the file: new calls should be refused.
 func (w *Writer) Full() bool { return w.full.Load() }
 
-// Commit saves changes of a thread, all of them or none, and returns when they are
-// in the database or in the file. Changes of one thread keep the order in which
-// their Commits began. ErrFull, and any other error, says that they are in
-// neither and may be tried again; after that of ctx they may be saved or not.
+// Commit saves changes of a thread, all or none, and returns when they are in the database or in
+// the file. Changes of one thread keep the order in which their Commits began. After an error, such
+// as ErrFull, they are in neither and may be retried; after ctx's error they may have been saved.
 func (w *Writer) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (Result, error) {
 	r := &request{changes: persistence.ThreadChanges{Key: key, Changes: changes}, done: make(chan struct{})}
 	w.mu.Lock()
@@ -160,14 +157,14 @@ func (w *Writer) Commit(ctx context.Context, key persistence.Key, changes []pers
 	}
 }
 
-// Run writes until ctx ends. Then it tries once more to empty the file; what
-// remains is there for Recover at the next start. It may be called once.
+// Run writes until ctx ends. Then it tries once more to empty the file, and leaves the rest to
+// Recover at the next start. It must be called once.
 func (w *Writer) Run(ctx context.Context) error {
 	defer close(w.stopped)
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = firstPause, maxPause
-	var retry <-chan time.Time // while the file is not empty
-	var running *drain         // while the database is asked
+	var retry <-chan time.Time // set during the pause after a failed attempt
+	var running *drain         // the current attempt
 	for {
 		if w.file.pending > 0 && running == nil && retry == nil {
 			running = w.drain()
@@ -192,7 +189,7 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 }
 
-// take gives the requests that wait, up to what one transaction should hold.
+// take removes and returns waiting requests, as many as one transaction should hold.
 func (w *Writer) take() []*request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,8 +205,8 @@ func (w *Writer) take() []*request {
 	return taken
 }
 
-// serve answers all requests that wait. While the file is brought into the database,
-// or away says that this takes nothing, they go to the file. It returns what runs then.
+// serve answers all waiting requests. While the file is not empty, or if away means that the
+// database is unavailable, they go to the file. It returns the attempt that is running then.
 func (w *Writer) serve(running *drain, away bool) *drain {
 	for requests := w.take(); len(requests) > 0; requests = w.take() {
 		var err error
@@ -226,9 +223,9 @@ func (w *Writer) serve(running *drain, away bool) *drain {
 	return running
 }
 
-// save writes requests to the database, or to the file when that is away. When it is
-// slow they go to the file as well, and the transaction that still runs is returned:
-// it brings into the database what is now in the file.
+// save writes requests to the database, or to the file if that fails. If the database is slow they
+// also go to the file, and the transaction that is still running is returned: it writes to the
+// database what is now in the file.
 func (w *Writer) save(requests []*request) (*drain, error) {
 	d := &drain{groups: make([]persistence.ThreadChanges, len(requests)), done: make(chan struct{})}
 	for i, r := range requests {
@@ -257,7 +254,7 @@ func (w *Writer) save(requests []*request) (*drain, error) {
 	return nil, nil
 }
 
-// apply has a time limit of its own: that a call ends does not undo what it said.
+// apply has its own time limit, because the changes must be saved even if their call ends.
 func (w *Writer) apply(groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.Timeout)
 	defer cancel()
@@ -295,17 +292,17 @@ func (w *Writer) report() {
 	}
 }
 
-// drain is one attempt to bring the head of the file into the database.
+// drain is one attempt to write the head of the file to the database.
 type drain struct {
 	groups []persistence.ThreadChanges
-	next   int64 // offset in the file behind them
+	next   int64 // offset in the file after the groups
 
-	done    chan struct{} // closed when the rest is set
+	done    chan struct{} // closed when applied and err are set
 	applied []persistence.Applied
 	err     error
 }
 
-// over is closed when the attempt has ended; of none, it never is.
+// over returns a channel that is closed when the attempt has ended; never, if d is nil.
 func (d *drain) over() <-chan struct{} {
 	if d == nil {
 		return nil
@@ -329,7 +326,7 @@ func (w *Writer) run(d *drain) {
 	close(d.done)
 }
 
-// drained takes the end of an attempt.
+// drained handles the end of an attempt.
 func (w *Writer) drained(d *drain) error {
 	if d.err != nil {
 		w.chunk = max(w.chunk/4, 1)
@@ -357,7 +354,7 @@ func (w *Writer) drained(d *drain) error {
 	return err
 }
 
-// end joins what runs and tries once more.
+// end joins the running attempt and tries once more.
 func (w *Writer) end(running *drain) error {
 	if running != nil {
 		<-running.done

@@ -81,7 +81,7 @@ func (c *chooser) speakAbout(outputs []*item) answer {
 				failed = reply.Failed
 			}
 		}
-		if tellsError(out.output) {
+		if reportsError(out.output) {
 			return answer{say: c.fill(failed)}
 		}
 		say = then
@@ -89,8 +89,8 @@ func (c *chooser) speakAbout(outputs []*item) answer {
 	return answer{say: c.fill(say)}
 }
 
-// tellsError recognises the forms in which tools report failures to a model.
-func tellsError(output string) bool {
+// reportsError recognises the forms in which tools report failures to a model.
+func reportsError(output string) bool {
 	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(output)), "error") {
 		return true
 	}

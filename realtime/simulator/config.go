@@ -40,10 +40,10 @@ type Config struct {
 	// MaxSessions limits open sessions; zero means 1000. More get HTTP status 429.
 	MaxSessions int
 	// Deaf counts the caller's audio without decoding it, so that a load test
-	// measures others and not this package.
+	// measures its clients and not this package.
 	Deaf bool
 	// Drive, if set, is called for each session before it runs. Its sink takes the caller's audio
-	// in place of the simulator's ear; its model answers. Either may be nil.
+	// in place of the simulator's speech detection; its model answers. Either may be nil.
 	Drive func(*Session) (rtc.AudioSink, Model)
 	// Logger may be nil.
 	Logger *slog.Logger

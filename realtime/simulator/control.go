@@ -17,7 +17,7 @@ var disturbances = map[string]func(*Session){
 	"expire":  (*Session).Expire,
 	"drop":    (*Session).Drop,
 	"silence": (*Session).Silence,
-	"speak":   (*Session).Hear,
+	"speak":   (*Session).SimulateSpeech,
 }
 
 // controlRoutes serves what docs/simulator.md describes. Pages of other origins are kept out;
@@ -32,7 +32,7 @@ func (s *Server) controlRoutes() http.Handler {
 	})
 	mux.HandleFunc("GET /simulator/calls", s.showCalls)
 	mux.HandleFunc("POST /simulator/calls/{id}/inject", s.inject)
-	mux.HandleFunc("POST /simulator/calls/{id}/{action}", s.disturb)
+	mux.HandleFunc("POST /simulator/calls/{id}/{action}", s.disrupt)
 	authorized := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := s.authorize(w, r); ok {
 			r.Body = http.MaxBytesReader(w, r.Body, maxControl)
@@ -122,7 +122,7 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request) []*Session {
 	return found
 }
 
-func (s *Server) disturb(w http.ResponseWriter, r *http.Request) {
+func (s *Server) disrupt(w http.ResponseWriter, r *http.Request) {
 	action, ok := disturbances[r.PathValue("action")]
 	if !ok {
 		writeError(w, http.StatusNotFound, refuse("", "", "Use expire, drop, silence, speak or inject."))

@@ -22,7 +22,7 @@ type item struct {
 
 	spoken bool   // the user said it
 	words  string // the script's idea of the text
-	reply  *Reply // chosen for a spoken turn
+	reply  *Reply // chosen for an utterance
 
 	audioMS int64 // length of an assistant item's audio
 }

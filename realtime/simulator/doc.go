@@ -8,8 +8,8 @@
 // before it has been heard, and speech over it interrupts it.
 //
 // What it can't do: it has no model. It hears that you speak, not what you say: Opus is decoded and
-// speech is found by its energy, and the transcript of a spoken turn is the next one of a script.
-// It chooses its answers by regular expressions over typed text and by a rotation for spoken turns,
+// speech is found by its energy, and the transcript of an utterance is the next one of a script.
+// It chooses its answers by regular expressions over typed text and by a rotation for utterances,
 // its voice is a handful of clips, synthesised by gen.sh, and a text that has no clip of its own is
 // spoken with the sound of another. Token counts are estimates, remote MCP servers that a session
 // declares are kept but never called, and a response outside the conversation counts as the active
@@ -21,8 +21,8 @@
 // (Config.Control). Each Session records what it received and sent, and tests can wait for it.
 //
 // One goroutine owns each session and its parts (Session.run); HTTP handlers, Pion's callbacks and
-// the hearing goroutine post closures to its mailbox:
+// the goroutine that takes the caller's audio post closures to its mailbox:
 //
 //	client events → Session → items, responder, player, listener → wire → client
-//	caller's sound → ear → listener → responder → player → wire → caller
+//	caller's audio → detector → listener → responder → player → wire → caller
 package simulator

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TranscriptFault is a fault of the transcripts of spoken turns.
+// TranscriptFault is a fault of the transcriptions of utterances.
 type TranscriptFault string
 
 // The faults of transcripts.

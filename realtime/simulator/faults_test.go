@@ -25,7 +25,7 @@ func TestBargeInWhileGenerating(t *testing.T) {
 	for range 3 {
 		c.next(realtime.TypeAudioTranscriptDelta)
 	}
-	c.ses.Hear()
+	c.ses.SimulateSpeech()
 	c.next(realtime.TypeInputSpeechStarted)
 	order := []string{
 		realtime.TypeOutputAudioDone, realtime.TypeAudioTranscriptDone, realtime.TypeContentPartDone, realtime.TypeOutputItemDone,
@@ -54,7 +54,7 @@ func TestNoInterruptResponse(t *testing.T) {
 	c := b.dial(`{"type":"realtime","model":"gpt-realtime","audio":{"input":{"turn_detection":{"type":"server_vad","interrupt_response":false}}}}`)
 	c.say("tell me a long story")
 	c.next(realtime.TypeAudioTranscriptDelta)
-	c.ses.Hear()
+	c.ses.SimulateSpeech()
 	c.next(realtime.TypeInputCommitted)
 	if e := c.next(realtime.TypeError); e.Error.Code != "conversation_already_has_active_response" {
 		t.Errorf("error is %+v", e.Error)
@@ -87,7 +87,7 @@ func TestTranscriptFaults(t *testing.T) {
 		c := b.dial(sessionAudio)
 		var ids []string
 		for range 2 {
-			c.ses.Hear()
+			c.ses.SimulateSpeech()
 			ids = append(ids, c.next(realtime.TypeInputCommitted).ItemID)
 			c.next(realtime.TypeResponseDone)
 		}
@@ -138,7 +138,7 @@ func TestOddEvents(t *testing.T) {
 	}})
 	c := b.dial(sessionAudio)
 	c.next(realtime.TypeConversationCreated)
-	c.ses.Hear()
+	c.ses.SimulateSpeech()
 	user := c.next(realtime.TypeInputCommitted).ItemID
 	assistant := c.wait("assistant item", func(e realtime.Event) bool {
 		if e.Type != realtime.TypeItemAdded || e.Malformed != nil {

@@ -12,8 +12,8 @@ type Script struct {
 	Typed []Rule
 	// Otherwise answers typed text that no rule matches.
 	Otherwise Reply
-	// Spoken answers spoken turns in rotation, because the simulator does not know the words. Each
-	// Heard is the transcript of its turn.
+	// Spoken answers utterances in rotation, because the simulator does not know the words. Each
+	// Heard is the transcript of its utterance.
 	Spoken []Reply
 }
 
@@ -27,7 +27,7 @@ type Rule struct {
 // this one, and {everything} for all turns before it, including those of a replayed history: so a
 // call shows what its model knows.
 type Reply struct {
-	Heard string // the transcript of a spoken turn
+	Heard string // the transcript of an utterance
 	Say   string // said before the calls; may be empty if there are calls
 	Calls []Call // made together in one response
 	Then  string // said once all outputs are there
@@ -109,7 +109,7 @@ const (
 		`{"label":"East","value":140},{"label":"West","value":125}],"unit":"Thousand euros"}`
 )
 
-// DefaultScript is the script for newcomers. Spoken turns: a greeting, a chart, a long answer to
+// DefaultScript is the script for newcomers. Utterances: a greeting, a chart, a long answer to
 // interrupt, a client tool, an MCP tool. Typed text asks for the same things by name.
 func DefaultScript() *Script {
 	bar := Call{Name: "create_bar_chart", Arguments: barArguments}

@@ -18,7 +18,7 @@ func TestSpokenRotation(t *testing.T) {
 		{"Hello, I am the simulator.", ""}, {"Let me draw that for you.", "create_bar_chart"}, {"Let me tell you how a call travels.", ""},
 		{"", "changeBrowserTheme"}, {"I will ask the tool", "files__read"}, {"Hello, I am the simulator.", ""},
 	} {
-		c.ses.Hear()
+		c.ses.SimulateSpeech()
 		r := response(t, c.next(realtime.TypeResponseDone))
 		var says, calls string
 		for _, it := range r.Output {

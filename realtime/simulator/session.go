@@ -29,8 +29,8 @@ var (
 // Session is one call. Its exported methods are safe for concurrent use.
 //
 // It passes what the client sends to its parts: the conversation's items, the responder, which
-// generates, the player, which is heard, and the listener, which hears. They send through the wire
-// and wait with the clock, and all belong to the goroutine of run.
+// generates answers, the player, which plays them, and the listener, which detects speech. They send
+// through the wire and wait with the clock, and all belong to the goroutine of run.
 type Session struct {
 	id       string
 	began    time.Time
@@ -67,18 +67,18 @@ func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, 
 	}
 	s.log = cfg.Logger.With("call_id", s.id)
 	s.early.Store(-1)
-	ear, err := newEar(cfg.Deaf, func(h heard) {
+	detector, err := newDetector(cfg.Deaf, func(h speechEvent) {
 		s.mail.post(func() {
 			if s.opened {
-				s.listener.hearing(h)
+				s.listener.speechEvent(h)
 			}
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	ear.configure(set.turns)
-	s.sound = ear
+	detector.configure(set.turnDetection)
+	s.sound = detector
 	s.wire = wire{end: func(err error) { s.end(err) }, log: s.log, duplicate: faults.DuplicateEvents}
 	s.items = items{wire: &s.wire, rejected: faults.RejectItems}
 	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle, continuous: cfg.Continuous}
@@ -88,7 +88,7 @@ func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, 
 		begins: s.listener.disarmIdle, quiet: s.listener.armIdle,
 	}
 	s.listener = listener{
-		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, responder: &s.responder, ear: ear,
+		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, responder: &s.responder, detector: detector,
 		script: cfg.Script, pace: cfg.Pace, faults: faults,
 	}
 	return s, nil
@@ -129,7 +129,7 @@ func (s *Session) WaitForSent(ctx context.Context, match func(realtime.Event) bo
 }
 
 // AudioPackets returns how many RTP packets came from the caller.
-func (s *Session) AudioPackets() int64 { return s.listener.ear.packets.Load() }
+func (s *Session) AudioPackets() int64 { return s.listener.detector.packets.Load() }
 
 // PacketsBeforeUpdate returns how many of them had come when the first session.update was accepted,
 // all of them if there was none.
@@ -155,9 +155,9 @@ func (s *Session) Silence() { s.mail.post(func() { s.wire.silent = true }) }
 // Inject sends bytes as if they were an event, whatever they are.
 func (s *Session) Inject(raw []byte) { s.mail.post(func() { s.wire.raw(raw) }) }
 
-// Hear makes the session behave as if the user had spoken and stopped: tests that
-// are not about audio need no audio.
-func (s *Session) Hear() { s.mail.post(s.listener.pretend) }
+// SimulateSpeech makes the session behave as if the user had spoken and stopped: tests that are not
+// about audio need no audio.
+func (s *Session) SimulateSpeech() { s.mail.post(s.listener.simulateSpeech) }
 
 // run owns the session until it ends, and joins what it started.
 func (s *Session) run(parent context.Context) {

@@ -59,15 +59,15 @@ var turnSchemas = map[string]fields{
 type settings struct {
 	shown object
 
-	modality   string // audio or text
-	transcribe bool
-	turns      *turns // nil: manual
-	tools      []tool
-	choice     any // tool_choice
+	modality      string // audio or text
+	transcribe    bool
+	turnDetection *turnDetection // nil: push to talk
+	tools         []tool
+	choice        any // tool_choice
 }
 
-// turns is the turn detection in force.
-type turns struct {
+// turnDetection is the turn detection in force.
+type turnDetection struct {
 	threshold float64
 	prefixMS  int64
 	silenceMS int64
@@ -161,10 +161,10 @@ func (s *settings) derive() {
 	audio := s.shown["audio"].(object)
 	input := audio["input"].(object)
 	s.transcribe = input["transcription"] != nil
-	s.turns = nil
+	s.turnDetection = nil
 	if td, ok := input["turn_detection"].(object); ok {
-		td = mergeObjects(turnDefaults(td), td)
-		s.turns = readTurns(td)
+		td = mergeObjects(turnDetectionDefaults(td), td)
+		s.turnDetection = readTurnDetection(td)
 		s.shown = mergeObjects(s.shown, object{"audio": object{"input": object{"turn_detection": td}}}, "audio", "input")
 	}
 	s.choice = s.shown["tool_choice"]
@@ -186,7 +186,7 @@ func readTools(v any) []tool {
 	return tools
 }
 
-func turnDefaults(td object) object {
+func turnDetectionDefaults(td object) object {
 	d := object{"create_response": true, "interrupt_response": true}
 	if td["type"] == "semantic_vad" {
 		d["eagerness"] = "auto"
@@ -197,7 +197,7 @@ func turnDefaults(td object) object {
 	return d
 }
 
-func readTurns(td object) *turns {
+func readTurnDetection(td object) *turnDetection {
 	number := func(name string, or float64) float64 {
 		n, ok := td[name].(json.Number)
 		if !ok {
@@ -214,7 +214,7 @@ func readTurns(td object) *turns {
 		// It does not understand meaning: eagerness is a length of silence.
 		silence = map[any]float64{"low": 1500, "medium": 800, "auto": 800, "high": 400}[td["eagerness"]]
 	}
-	return &turns{
+	return &turnDetection{
 		threshold: number("threshold", 0.5), prefixMS: int64(number("prefix_padding_ms", 300)),
 		silenceMS: int64(silence), idleMS: int64(number("idle_timeout_ms", 0)),
 		create: td["create_response"] == true, interrupt: td["interrupt_response"] == true,

@@ -45,7 +45,7 @@ func NewBrowser(gen int, peer BrowserPeer, log *slog.Logger, onDrop func(int)) *
 func (b *Browser) Start(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) {
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.sent = task.Go(func() { b.out.run(ctx, b.Peer) })
-	b.pumped = task.Go(func() { pumped(b.log, "browser", b.Peer.Forward(ctx, dst, flow)) })
+	b.pumped = task.Go(func() { logPumpEnd(b.log, "browser", b.Peer.Forward(ctx, dst, flow)) })
 }
 
 // Push sends an event. It returns false if so much is waiting that the browser must be given up;

@@ -80,7 +80,7 @@ func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
 func (l *Session) start(ctx context.Context, dst rtc.AudioSink) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.sent = task.Go(func() { l.out.run(ctx, l.Leg) })
-	l.pumped = task.Go(func() { pumped(l.dialer.Log, "upstream", l.Leg.Forward(ctx, dst, &l.flow)) })
+	l.pumped = task.Go(func() { logPumpEnd(l.dialer.Log, "upstream", l.Leg.Forward(ctx, dst, &l.flow)) })
 }
 
 // end ends a started session and joins its goroutines. It begins with the session itself, whatever

@@ -62,8 +62,8 @@ func connection(state rtc.State) session.Connection {
 	}
 }
 
-// pumped logs why a leg's audio is no longer forwarded, unless the leg has ended.
-func pumped(log *slog.Logger, from string, err error) {
+// logPumpEnd logs why a leg's audio is no longer forwarded, unless the leg has ended.
+func logPumpEnd(log *slog.Logger, from string, err error) {
 	if err != nil && !errors.Is(err, rtc.ErrClosed) && !errors.Is(err, context.Canceled) {
 		log.Error("audio no longer forwarded", "leg", from, "error", err)
 	}

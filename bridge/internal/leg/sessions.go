@@ -41,8 +41,8 @@ type Sessions struct {
 	dials map[int]context.CancelFunc
 	early map[int][]session.Input // from sessions whose dial has not returned
 
-	heard   int           // the active generation
-	silent  bool          // no session may be heard
+	audible int           // the active generation
+	muted   bool          // no session may be heard
 	release func()        // stops releasing held audio
 	down    atomic.Uint64 // audio packets of the ended sessions
 }
@@ -60,7 +60,7 @@ func NewSessions(ctx context.Context, wiring Wiring, first *Session) *Sessions {
 	s := &Sessions{
 		Dialed: dialed, ctx: ctx, dialer: first.dialer, wiring: wiring, dialed: dialed, over: make(chan struct{}),
 		byGen: map[int]*Session{first.Gen: first}, dials: make(map[int]context.CancelFunc), early: make(map[int][]session.Input),
-		heard: first.Gen,
+		audible: first.Gen,
 	}
 	wiring.FromUser.Set(first.Leg)
 	first.start(ctx, wiring.ToUser)
@@ -190,12 +190,12 @@ func (s *Sessions) Switch(gen int) {
 	for _, l := range s.byGen {
 		l.flow.Shut()
 	}
-	s.heard = gen
+	s.audible = gen
 	l := s.byGen[gen]
 	if l == nil {
 		return
 	}
-	if !s.silent {
+	if !s.muted {
 		l.flow.Open()
 	}
 	s.stopRelease()
@@ -253,12 +253,12 @@ func (s *Sessions) EndAll(reason session.EndReason) {
 
 // Gate lets the active session's audio through, or stops all audio.
 func (s *Sessions) Gate(open bool) {
-	s.silent = !open
+	s.muted = !open
 	for gen, l := range s.byGen {
 		switch {
 		case !open:
 			l.flow.Shut()
-		case gen == s.heard:
+		case gen == s.audible:
 			l.flow.Open()
 		}
 	}

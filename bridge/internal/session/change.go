@@ -16,7 +16,7 @@ type (
 	// it is not nil.
 	SaveMessage struct {
 		Message persistence.Message
-		Place   Place
+		Place   persistence.Place
 		With    func(*persistence.Batch) error
 	}
 	// SaveDraft writes text added to a message in progress, which was saved before.
@@ -31,22 +31,6 @@ type (
 	SaveResponse struct{ Response persistence.ResponseRecord }
 	// SaveCall writes the record of the call.
 	SaveCall struct{ Call persistence.CallRecord }
-)
-
-// Place says where a message stands in its thread.
-type Place struct {
-	How   Placing
-	After string // for PlaceAfter: the message before it, empty for the first place
-}
-
-// Placing says how to place a message.
-type Placing int
-
-// The ways to place a message.
-const (
-	PlaceKept  Placing = iota // it is already in the thread
-	PlaceLast                 // it is new and goes to the end
-	PlaceAfter                // it is new and goes right after another
 )
 
 // Key implements [Change].

@@ -74,17 +74,17 @@ type Config struct {
 
 // Timeouts and intervals of a call.
 const (
-	SetupTimeout      = 20 * time.Second        // from dialling to a ready session
-	transcriptTimeout = 10 * time.Second        // for the transcript of a spoken turn
-	drainTimeout      = 2 * time.Second         // for the last transcripts when a call ends
-	takeoverDrain     = 300 * time.Millisecond  // somebody is waiting for the thread
-	flushEvery        = 650 * time.Millisecond  // between saves of partial text
-	publishEvery      = 120 * time.Millisecond  // between publications of partial text
-	createTimeout     = 10 * time.Second        // for the upstream's reply to response.create
-	updateTimeout     = 10 * time.Second        // for its reply to session.update in a live call
-	speechTimeout     = 60 * time.Second        // the longest wait for the user to finish
-	autoResponseWait  = 1500 * time.Millisecond // for the response to a spoken turn to begin
-	asksAfter         = 2 * time.Second         // for a client to ask for the answer that it already has
+	SetupTimeout         = 20 * time.Second        // from dialling to a ready session
+	transcriptionTimeout = 10 * time.Second        // for the transcription of an utterance
+	drainTimeout         = 2 * time.Second         // for the last transcriptions when a call ends
+	takeoverDrain        = 300 * time.Millisecond  // somebody is waiting for the thread
+	flushEvery           = 650 * time.Millisecond  // between saves of partial text
+	publishEvery         = 120 * time.Millisecond  // between publications of partial text
+	createTimeout        = 10 * time.Second        // for the upstream's reply to response.create
+	updateTimeout        = 10 * time.Second        // for its reply to session.update in a live call
+	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
+	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
+	asksAfter            = 2 * time.Second         // for a client to ask for the answer that it already has
 )
 
 // Limits on what a call holds.

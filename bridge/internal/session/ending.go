@@ -50,11 +50,11 @@ func (s *State) keepHeld() {
 		}
 		isUser := it.Type == realtime.ItemMessage && it.Role == string(persistence.RoleUser)
 		if text, _ := it.text(); isUser && (text != "" || len(e.Images) > 0) && len(text) <= MaxInputText {
-			item := s.script.item(s.nextItemID())
-			m := s.script.newMessage(item, persistence.RoleUser, persistence.SourceText)
+			item := s.transcript.item(s.nextItemID())
+			m := s.transcript.newMessage(item, persistence.RoleUser, persistence.SourceText)
 			m.setText(0, text)
 			m.show(e.Images)
-			s.script.writeRefused(m)
+			s.transcript.writeRefused(m)
 			s.refuse(ev.EventID, "call_ended", "The call ended before the text could be said. It is saved in the thread.", "")
 		}
 	}
@@ -63,21 +63,21 @@ func (s *State) keepHeld() {
 // closeOpen closes what is open. goesOn means that the call does not end: a text that the upstream
 // has not acknowledged is kept for the next session.
 func (s *State) closeOpen(goesOn bool) {
-	for _, m := range s.script.messages {
+	for _, m := range s.transcript.messages {
 		switch {
 		case !m.placed && m.open() && m.text() == "":
 			continue // announced and never begun
 		case !m.placed && m.with != nil && !goesOn:
 			continue // whoever has it says it elsewhere
 		case !m.placed:
-			s.script.write(m)
+			s.transcript.write(m)
 		case !m.open():
-			s.script.writeRest(m)
+			s.transcript.writeRest(m)
 			continue
 		case m.role == persistence.RoleAssistant:
 			s.playback.interrupt(m, s.playback.heard(m))
 		}
-		s.script.closeMessage(m, persistence.StatusFailed)
+		s.transcript.closeMessage(m, persistence.StatusFailed)
 	}
 }
 

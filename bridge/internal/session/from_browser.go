@@ -42,7 +42,7 @@ func (s *State) browser(in BrowserEvent) {
 	}
 	switch ev.Type {
 	case realtime.TypeSessionUpdate:
-		s.settings.asks(ev.EventID, ev.Session, s.playback.started)
+		s.settings.request(ev.EventID, ev.Session, s.playback.started)
 	case realtime.TypeItemRetrieve:
 		s.retrieve(ev)
 	default:
@@ -181,7 +181,7 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 		s.refuse(ev.EventID, "text_too_long", fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), "item.content")
 	case ev.PreviousItemID != "":
 		s.refuse(ev.EventID, codeNotAllowed, "Text can only be added at the end.", "previous_item_id")
-	case it.ID != "" && (!validItemID(it.ID) || s.script.items[it.ID] != nil):
+	case it.ID != "" && (!validItemID(it.ID) || s.transcript.items[it.ID] != nil):
 		s.refuse(ev.EventID, "invalid_value", "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", "item.id")
 	default:
 		s.answers.clientAsks = false
@@ -197,12 +197,12 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 // typed sends a text upstream. Its message is written once the upstream has it, because only then
 // is its place known.
 func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
-	it := s.script.item(itemID)
+	it := s.transcript.item(itemID)
 	it.raw = realtime.Item{
 		ID: itemID, Type: realtime.ItemMessage, Role: string(persistence.RoleUser),
 		Content: []realtime.Content{{Type: realtime.ContentInputText, Text: in.Text}},
 	}
-	m := s.script.newMessage(it, persistence.RoleUser, persistence.SourceText)
+	m := s.transcript.newMessage(it, persistence.RoleUser, persistence.SourceText)
 	m.id, m.with, m.meta.Extra = in.MessageID, in.With, in.Extra
 	m.setText(0, in.Text)
 	m.show(in.Images)
@@ -243,7 +243,7 @@ func contentOf(in ServerText) []realtime.Content {
 // refused, the text is sent without them.
 func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
 	s.answers.drop(sent.itemID)
-	it := s.script.items[sent.itemID]
+	it := s.transcript.items[sent.itemID]
 	open := it != nil && it.message != nil && !it.message.placed
 	if open && sent.images && it.message.text() != "" && s.listening() {
 		s.log(slog.LevelWarn, "images refused by the upstream", "code", e.Code, "error", e.Message)
@@ -253,7 +253,7 @@ func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
 		return
 	}
 	if open {
-		s.script.writeRefused(it.message)
+		s.transcript.writeRefused(it.message)
 	}
 	s.sendError(*e, sent.clientOf())
 }
@@ -272,7 +272,7 @@ func validItemID(id string) bool {
 // retrieve answers conversation.item.retrieve for items of this call: the upstream would include
 // their audio.
 func (s *State) retrieve(ev realtime.Event) {
-	it := s.script.items[ev.ItemID]
+	it := s.transcript.items[ev.ItemID]
 	if it == nil || it.seeded || it.raw.Type == "" {
 		s.refuse(ev.EventID, "item_retrieve_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
 		return

@@ -23,8 +23,8 @@ func (s *State) outputEvent(ev realtime.Event) {
 		if m := s.answers.messageOf(&ev); m != nil {
 			s.firstText(m)
 			if m.grows() && ev.Delta != "" {
-				s.script.grow(m, ev.ContentIndex, ev.Delta)
-				s.playback.reheard(m)
+				s.transcript.grow(m, ev.ContentIndex, ev.Delta)
+				s.playback.updateHeardText(m)
 				s.playback.firstWords(m.response)
 			}
 		}
@@ -85,7 +85,7 @@ func (s *State) outputItem(ev realtime.Event) {
 		s.outputDone(&raw, r, false)
 		return
 	}
-	it := s.script.item(raw.ID)
+	it := s.transcript.item(raw.ID)
 	it.know(raw)
 	if raw.Type == realtime.ItemMessage && !it.seeded {
 		// Written with the first words or once its place is known.
@@ -100,12 +100,12 @@ func (s *State) wholeText(ev realtime.Event, text string) {
 		return
 	}
 	if m.open() && m.at(ev.ContentIndex) == text {
-		s.script.flush(m) // saved in pieces, and whole once it is closed
+		s.transcript.flush(m) // saved in pieces, and whole once it is closed
 		return
 	}
 	m.setText(ev.ContentIndex, text)
-	s.playback.reheard(m)
-	s.script.write(m)
+	s.playback.updateHeardText(m)
+	s.transcript.write(m)
 }
 
 // firstText records when a response's first words came.

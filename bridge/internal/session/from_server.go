@@ -30,7 +30,7 @@ func (s *State) written(messages []persistence.Message) {
 	if s.phase >= draining {
 		return
 	}
-	switch added := s.script.memory.merge(messages); {
+	switch added := s.transcript.memory.merge(messages); {
 	case len(added) == 0:
 	case s.phase == starting:
 		s.held.written = append(s.held.written, added...)
@@ -44,14 +44,14 @@ func (s *State) written(messages []persistence.Message) {
 func (s *State) deliveredAgain(m *message, in ServerText) {
 	m.with = in.With
 	if m.placed {
-		s.script.write(m)
+		s.transcript.write(m)
 	}
 }
 
 // interruptTurn stops the turn: the answer, the rest of its audio, and its tools. Unanswered
 // requests are withdrawn.
 func (s *State) interruptTurn(in Interrupt) {
-	stopped := s.phase == live && (s.turn || s.playback.playing != "")
+	stopped := s.phase == live && (s.busy || s.playback.playing != "")
 	s.do(Answer{in.Stopped, stopped})
 	if !stopped {
 		return
@@ -70,14 +70,14 @@ func (s *State) forget() {
 	if s.phase >= draining {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.script.items)) {
-		if it := s.script.items[id]; s.forgettable(it) {
+	for _, id := range slices.Sorted(maps.Keys(s.transcript.items)) {
+		if it := s.transcript.items[id]; s.forgettable(it) {
 			s.deleteItem(it)
 		}
 	}
 	s.up.forgot = true
-	s.script.memory.forget(func(m *message) bool { return !m.item.forgotten })
-	s.script.rebase()
+	s.transcript.memory.forget(func(m *message) bool { return !m.item.forgotten })
+	s.transcript.rebase()
 }
 
 // forgettable reports whether an item is finished and part of the conversation.

@@ -77,7 +77,7 @@ func (s *State) event(ev realtime.Event) []byte {
 	case realtime.TypeItemDone:
 		return visibleIf(s.itemDone(&ev), ev)
 	case realtime.TypeItemDeleted:
-		if it := s.script.items[ev.ItemID]; it != nil && it.forgotten {
+		if it := s.transcript.items[ev.ItemID]; it != nil && it.forgotten {
 			return nil
 		}
 	case realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
@@ -149,21 +149,21 @@ func (s *State) inputEvent(ev realtime.Event) {
 		q.speechTill = s.now
 	case realtime.TypeTranscriptionDelta:
 		if m := s.userMessage(ev.ItemID); m != nil {
-			s.awaitWords(m)
-			s.script.grow(m, ev.ContentIndex, ev.Delta)
+			s.awaitTranscription(m)
+			s.transcript.grow(m, ev.ContentIndex, ev.Delta)
 		}
 	case realtime.TypeTranscriptionCompleted:
 		m := s.userMessage(ev.ItemID)
-		s.words(m, ev.Transcript)
+		s.transcribedAs(m, ev.Transcript)
 		s.transcribed(m, ev)
 	case realtime.TypeTranscriptionFailed:
-		s.wordsFailed(ev)
+		s.transcriptionFailed(ev)
 	case realtime.TypeItemTruncated:
 		s.playback.truncated(&ev)
 	}
 }
 
-// committed takes the end of a spoken turn.
+// committed takes the end of an utterance.
 func (s *State) committed(ev realtime.Event) {
 	q := s.answers
 	q.rounds = 0
@@ -174,11 +174,11 @@ func (s *State) committed(ev realtime.Event) {
 	if ev.ItemID == "" {
 		return
 	}
-	it := s.script.item(ev.ItemID)
+	it := s.transcript.item(ev.ItemID)
 	it.link(&ev)
 	if !it.seeded {
-		s.spokenTurn(it)
-		s.awaitWords(it.message)
+		s.newUtterance(it)
+		s.awaitTranscription(it.message)
 	}
 }
 
@@ -202,7 +202,7 @@ func (s *State) transcribed(m *message, ev realtime.Event) {
 	}
 }
 
-func (s *State) wordsFailed(ev realtime.Event) {
+func (s *State) transcriptionFailed(ev realtime.Event) {
 	m := s.userMessage(ev.ItemID)
 	if m == nil {
 		return
@@ -210,7 +210,7 @@ func (s *State) wordsFailed(ev realtime.Event) {
 	if ev.Error != nil {
 		s.log(slog.LevelInfo, "transcription failed", "code", ev.Error.Code, "error", ev.Error.Message)
 	}
-	s.script.closeMessage(m, persistence.StatusFailed)
+	s.transcript.closeMessage(m, persistence.StatusFailed)
 }
 
 // upstreamError takes an error event. Errors about the bridge's own events stay here; those about

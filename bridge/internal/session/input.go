@@ -108,8 +108,8 @@ type (
 	Written struct{ Messages []persistence.Message }
 	// Interrupt stops the turn, and reports whether there was one.
 	Interrupt struct{ Stopped chan<- bool }
-	// FreshStart makes the model forget what was said.
-	FreshStart struct{}
+	// ContextReset makes the model forget what was said.
+	ContextReset struct{}
 	// NewTools replaces the server's tools.
 	NewTools struct{ Entries []toolkit.Entry }
 	// StorageDelayed says how many changes are waiting for the database; 0 means none.
@@ -141,7 +141,7 @@ func (ApprovalSaved) isInput()      {}
 func (ServerText) isInput()         {}
 func (Written) isInput()            {}
 func (Interrupt) isInput()          {}
-func (FreshStart) isInput()         {}
+func (ContextReset) isInput()       {}
 func (NewTools) isInput()           {}
 func (StorageDelayed) isInput()     {}
 func (OwnerSpent) isInput()         {}

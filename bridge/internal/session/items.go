@@ -15,7 +15,7 @@ func (s *State) itemAdded(ev *realtime.Event) bool {
 	if err != nil || raw.ID == "" {
 		return true
 	}
-	it := s.script.item(raw.ID)
+	it := s.transcript.item(raw.ID)
 	it.know(raw)
 	it.link(ev)
 	if it.seeded {
@@ -32,7 +32,7 @@ func (s *State) itemAdded(ev *realtime.Event) bool {
 	case raw.Role == string(persistence.RoleAssistant):
 		m := s.answers.message(it, "")
 		if !m.placed {
-			s.script.write(m)
+			s.transcript.write(m)
 		}
 	}
 	return true
@@ -51,70 +51,70 @@ func (s *State) itemDone(ev *realtime.Event) bool {
 func (s *State) userItem(it *item, raw realtime.Item) {
 	if m := it.message; m != nil {
 		if !m.placed {
-			s.script.write(m) // typed: the upstream has it now, and so its place is known
+			s.transcript.write(m) // typed: the upstream has it now, and so its place is known
 		}
 		return
 	}
 	for _, c := range raw.Content {
 		if c.Type == realtime.ContentInputAudio {
-			s.spokenTurn(it)
+			s.newUtterance(it)
 			if c.Transcript != "" {
-				s.words(it.message, c.Transcript)
+				s.transcribedAs(it.message, c.Transcript)
 			}
 			return
 		}
 	}
-	m := s.script.newMessage(it, persistence.RoleUser, persistence.SourceText)
+	m := s.transcript.newMessage(it, persistence.RoleUser, persistence.SourceText)
 	m.setText(0, raw.Text())
 	m.meta.Status = persistence.StatusCompleted
-	s.script.write(m)
+	s.transcript.write(m)
 }
 
-// spokenTurn makes the message of a spoken turn. Its transcript comes later.
-func (s *State) spokenTurn(it *item) {
+// newUtterance makes the message of an utterance. Its transcription comes later.
+func (s *State) newUtterance(it *item) {
 	if it.message != nil {
 		return
 	}
-	m := s.script.newMessage(it, persistence.RoleUser, persistence.SourceVoice)
-	s.awaitWords(m)
+	m := s.transcript.newMessage(it, persistence.RoleUser, persistence.SourceVoice)
+	s.awaitTranscription(m)
 	s.record.Turns++
-	s.script.write(m)
+	s.transcript.write(m)
 }
 
-// awaitWords starts waiting for the transcript of a spoken turn. Parts may come while the user is
-// still speaking.
-func (s *State) awaitWords(m *message) {
+// awaitTranscription starts waiting for the transcription of an utterance. Parts may come while the
+// user is still speaking.
+func (s *State) awaitTranscription(m *message) {
 	if m.open() && m.role == persistence.RoleUser {
-		m.wordsBy = s.now.Add(transcriptTimeout)
+		m.transcriptionBy = s.now.Add(transcriptionTimeout)
 	}
 }
 
-// words completes a spoken turn, even one that was given up.
-func (s *State) words(m *message, text string) {
+// transcribedAs completes an utterance, even one whose transcription was given up.
+func (s *State) transcribedAs(m *message, text string) {
 	if m == nil || m.role != persistence.RoleUser || m.meta.Status == persistence.StatusCompleted {
 		return
 	}
-	m.texts = []words{newWords("")}
+	m.texts = []growingText{newGrowingText("")}
 	m.setText(0, strings.TrimSpace(text))
-	m.wordsBy = time.Time{}
+	m.transcriptionBy = time.Time{}
 	m.meta.Status = persistence.StatusCompleted
-	s.script.write(m)
+	s.transcript.write(m)
 	if m.text() != "" {
 		s.guard.active()
 	}
 }
 
-// userMessage finds the message of a transcription event. A turn that was never announced is
-// created.
+// userMessage finds the message of a transcription event. For an utterance that was never announced
+// it makes one.
 func (s *State) userMessage(itemID string) *message {
 	if itemID == "" {
 		return nil
 	}
-	it := s.script.item(itemID)
+	it := s.transcript.item(itemID)
 	if it.seeded {
 		return nil
 	}
-	s.spokenTurn(it)
+	s.newUtterance(it)
 	return it.message
 }
 
@@ -124,7 +124,7 @@ func (s *State) outputDone(raw *realtime.Item, r *response, done bool) {
 	if raw.ID == "" {
 		return
 	}
-	it := s.script.item(raw.ID)
+	it := s.transcript.item(raw.ID)
 	if it.seeded {
 		return
 	}
@@ -136,15 +136,15 @@ func (s *State) outputDone(raw *realtime.Item, r *response, done bool) {
 	case raw.Type == realtime.ItemMessage && raw.Role == string(persistence.RoleAssistant):
 		m := s.answers.message(it, responseID(r))
 		if m.takes(m.text(), raw.Text()) {
-			m.texts = []words{newWords("")}
+			m.texts = []growingText{newGrowingText("")}
 			m.setText(0, raw.Text())
-			s.playback.reheard(m)
+			s.playback.updateHeardText(m)
 			if !m.open() {
-				s.script.write(m)
+				s.transcript.write(m)
 			}
 		}
 		if completed {
-			s.script.closeMessage(m, persistence.StatusCompleted)
+			s.transcript.closeMessage(m, persistence.StatusCompleted)
 		}
 	}
 }
@@ -155,20 +155,20 @@ func (s *State) closeMessages(r *response, done *realtime.Response) {
 		if m == r.messages[0] && done.Usage != nil && len(done.Usage.Raw) > 0 {
 			m.meta.Usage = done.Usage.Raw
 			if !m.open() {
-				s.script.write(m)
+				s.transcript.write(m)
 			}
 		}
 		if !m.open() {
-			s.script.writeRest(m)
+			s.transcript.writeRest(m)
 			continue
 		}
 		switch done.Status {
 		case realtime.ResponseCancelled:
 			s.playback.interrupt(m, s.playback.heard(m))
 		case realtime.ResponseFailed:
-			s.script.closeMessage(m, persistence.StatusFailed)
+			s.transcript.closeMessage(m, persistence.StatusFailed)
 		default:
-			s.script.closeMessage(m, persistence.StatusCompleted)
+			s.transcript.closeMessage(m, persistence.StatusCompleted)
 		}
 	}
 }

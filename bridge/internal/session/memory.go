@@ -51,11 +51,11 @@ func (m *memory) merge(messages []persistence.Message) (added []persistence.Mess
 }
 
 // add adds a message of the call at its place.
-func (m *memory) add(msg *message, at Place) {
+func (m *memory) add(msg *message, at persistence.Place) {
 	e, i := entry{id: msg.id, mine: msg}, len(m.entries)
-	if at.How == PlaceAfter && at.After == "" {
+	if at.How == persistence.PlaceAfter && at.After == "" {
 		i = 0
-	} else if at.How == PlaceAfter {
+	} else if at.How == persistence.PlaceAfter {
 		// Messages after an unknown one are the newest.
 		if n := slices.IndexFunc(m.entries, func(e entry) bool { return e.id == at.After || e.mine.ends(at.After) }); n >= 0 {
 			i = n + 1
@@ -101,9 +101,9 @@ func (m *memory) newest() string {
 	return e.id
 }
 
-// since returns the messages that are not among those told.
-func (m *memory) since(told map[string]bool) []persistence.Message {
-	return slices.DeleteFunc(m.last(), func(msg persistence.Message) bool { return told[msg.ID] })
+// missing returns the last messages without those that were sent.
+func (m *memory) missing(sent map[string]bool) []persistence.Message {
+	return slices.DeleteFunc(m.last(), func(msg persistence.Message) bool { return sent[msg.ID] })
 }
 
 // message returns the entry for a model: without calls that have no result yet. ok is false if

@@ -15,21 +15,21 @@ type message struct {
 	id    string
 	role  persistence.Role
 	meta  persistence.Metadata
-	texts []words            // by content index
+	texts []growingText      // by content index
 	files []persistence.Part // images in a user's text
 	tools []persistence.Part
 	// placed means that the message is in the thread, or on its way there.
 	placed bool
 	// flushAt and publishAt are when partial text is saved and published; zero if there is none.
 	flushAt, publishAt time.Time
-	// written is the text as last saved, told as last published; pieces means that added text can
-	// be saved by itself.
-	written, told string
-	pieces        bool
+	// written is the text as last saved, published as last published; pieces means that added text
+	// can be saved by itself.
+	written, published string
+	pieces             bool
 	// exact means that the upstream has said how much was played.
 	exact bool
-	// wordsBy is when to give up on the transcript of a spoken turn.
-	wordsBy time.Time
+	// transcriptionBy is when to give up on the transcription of an utterance.
+	transcriptionBy time.Time
 	// response is the response of an assistant's message.
 	response *response
 	// with is written when the message is first saved.
@@ -61,17 +61,17 @@ func (m *message) text() string {
 	return strings.Join(texts, "\n")
 }
 
-// words are growing text: adding to it does not copy what is there.
-type words struct{ b *strings.Builder }
+// growingText is text to which pieces are added without copying what is there.
+type growingText struct{ b *strings.Builder }
 
-func newWords(text string) words {
-	w := words{new(strings.Builder)}
+func newGrowingText(text string) growingText {
+	w := growingText{new(strings.Builder)}
 	w.b.WriteString(text)
 	return w
 }
 
 // String returns the current text.
-func (w words) String() string { return w.b.String() }
+func (w growingText) String() string { return w.b.String() }
 
 func (m *message) open() bool { return m.meta.Status == persistence.StatusInProgress }
 
@@ -135,12 +135,12 @@ func (m *message) setText(index int, text string) {
 		return
 	}
 	for len(m.texts) <= index {
-		m.texts = append(m.texts, newWords(""))
+		m.texts = append(m.texts, newGrowingText(""))
 	}
 	if len(text) > maxMessageText {
 		text = strings.ToValidUTF8(text[:maxMessageText], "")
 	}
-	m.texts[index] = newWords(withoutNUL(text))
+	m.texts[index] = newGrowingText(withoutNUL(text))
 }
 
 // item is an entry of the conversation.

@@ -46,7 +46,7 @@ func TestOrderOfTheDriver(t *testing.T) {
 		c.play(`up {"type":"conversation.item.added",` + line + `,"type":"message","role":"user","content":[{"type":"input_text","text":"` + id + `"}]}}`)
 	}
 	var got []string
-	for _, e := range c.s.script.memory.entries {
+	for _, e := range c.s.transcript.memory.entries {
 		got = append(got, e.mine.text())
 	}
 	if !slices.Equal(got, []string{"i0", "i1", "i3", "i4", "i5", "i6"}) {

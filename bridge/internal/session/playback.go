@@ -24,29 +24,29 @@ const (
 // those words; what was heard is estimated from the time.
 type playback struct {
 	*line
-	script  *transcript
-	answers *responses
+	transcript *transcript
+	answers    *responses
 
 	started bool // the model has produced audio in this call
-	// told means that the upstream reports when audio begins and ends. Otherwise an answer is
+	// reported means that the upstream reports when audio begins and ends. Otherwise an answer is
 	// assumed to play from its first words on, at the usual rate.
-	told    bool
-	guessed bool // playing and since are estimates
-	rate    float64
-	playing string    // the response that is being played
-	since   time.Time // its first audio
+	reported  bool
+	guessed   bool // playing and startedAt are estimates
+	rate      float64
+	playing   string    // the response that is being played
+	startedAt time.Time // of its first audio
 }
 
 // audioStarted takes output_audio_buffer.started.
 func (p *playback) audioStarted(responseID string) {
-	p.started, p.told = true, true
+	p.started, p.reported = true, true
 	if p.guessed {
 		p.reset()
 	}
-	if p.playing == responseID && !p.since.IsZero() {
+	if p.playing == responseID && !p.startedAt.IsZero() {
 		return
 	}
-	p.playing, p.since = responseID, p.now
+	p.playing, p.startedAt = responseID, p.now
 	r := p.answers.of(responseID)
 	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
 		return
@@ -60,7 +60,7 @@ func (p *playback) audioStarted(responseID string) {
 // reached records a stage of an answer.
 func (p *playback) reached(r *response, stage string, at time.Time) {
 	if m := r.stage(stage, at); m != nil && !m.open() {
-		p.script.write(m) // otherwise it comes with the words
+		p.transcript.write(m) // otherwise it comes with the words
 	}
 }
 
@@ -76,8 +76,8 @@ func (p *playback) audioStopped(responseID string) {
 	if p.isOther(responseID) {
 		return
 	}
-	if r := p.answers.byID[responseID]; r != nil && p.playing == responseID && !p.since.IsZero() {
-		if took := p.now.Sub(p.since); took >= minCalibrate {
+	if r := p.answers.byID[responseID]; r != nil && p.playing == responseID && !p.startedAt.IsZero() {
+		if took := p.now.Sub(p.startedAt); took >= minCalibrate {
 			rate := float64(letters(r)) / took.Seconds()
 			p.rate = min(max(rate, minRate), maxRate)
 		}
@@ -85,14 +85,14 @@ func (p *playback) audioStopped(responseID string) {
 	p.reset()
 }
 
-func (p *playback) reset() { p.playing, p.since, p.guessed = "", time.Time{}, false }
+func (p *playback) reset() { p.playing, p.startedAt, p.guessed = "", time.Time{}, false }
 
 // firstWords records the first words of an answer, if the upstream reports no more than that.
 func (p *playback) firstWords(r *response) {
-	if p.told || r == nil || p.playing == r.id {
+	if p.reported || r == nil || p.playing == r.id {
 		return
 	}
-	p.playing, p.since, p.guessed, p.started = r.id, p.now, true, true
+	p.playing, p.startedAt, p.guessed, p.started = r.id, p.now, true, true
 }
 
 // guessedEnd returns when an answer with an estimated beginning has been played; zero while it is
@@ -102,7 +102,7 @@ func (p *playback) guessedEnd() time.Time {
 	if !p.guessed || r == nil || !r.done {
 		return time.Time{}
 	}
-	at := p.since
+	at := p.startedAt
 	for _, m := range r.messages {
 		at = at.Add(p.length(m))
 	}
@@ -151,7 +151,7 @@ func (p *playback) audioCleared(responseID string) {
 // reports whether any was not heard to its end.
 func (p *playback) cutOff(responseID string) (unheard bool) {
 	r := p.answers.byID[responseID]
-	if r == nil || p.playing != responseID || p.since.IsZero() {
+	if r == nil || p.playing != responseID || p.startedAt.IsZero() {
 		return false
 	}
 	for _, m := range r.messages {
@@ -170,7 +170,7 @@ func (p *playback) cutOff(responseID string) (unheard bool) {
 
 // truncated takes conversation.item.truncated, which says exactly how much was played.
 func (p *playback) truncated(ev *realtime.Event) {
-	it := p.script.items[ev.ItemID]
+	it := p.transcript.items[ev.ItemID]
 	if it == nil || it.message == nil || it.message.role != persistence.RoleAssistant {
 		return
 	}
@@ -194,11 +194,11 @@ func (p *playback) interrupt(m *message, heard time.Duration) {
 	}
 	m.meta.Status = persistence.StatusInterrupted
 	m.meta.HeardText, m.meta.AudioEndMS = &text, &ms
-	p.script.write(m)
+	p.transcript.write(m)
 }
 
-// reheard cuts the heard text of an interrupted message again, after words were added to it.
-func (p *playback) reheard(m *message) {
+// updateHeardText cuts the heard text of an interrupted message again, after words were added to it.
+func (p *playback) updateHeardText(m *message) {
 	if m.open() || m.meta.AudioEndMS == nil {
 		return
 	}
@@ -213,10 +213,10 @@ func (p *playback) length(m *message) time.Duration {
 
 // heard estimates how much of the message's audio has been played.
 func (p *playback) heard(m *message) time.Duration {
-	if m.response == nil || p.playing != m.response.id || p.since.IsZero() {
+	if m.response == nil || p.playing != m.response.id || p.startedAt.IsZero() {
 		return 0
 	}
-	left := p.now.Sub(p.since)
+	left := p.now.Sub(p.startedAt)
 	for _, o := range m.response.messages {
 		if o == m {
 			break

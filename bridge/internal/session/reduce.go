@@ -15,12 +15,12 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
 	s := &State{delivered: make(map[string]*message), line: l, known: make(owners), browserLeg: browserLeg{gen: 1}}
-	script := newTranscript(l)
-	s.script = &script
-	answers := newResponses(l, s.script)
+	transcript := newTranscript(l)
+	s.transcript = &transcript
+	answers := newResponses(l, s.transcript)
 	s.answers = &answers
-	s.playback = &playback{line: l, script: s.script, answers: s.answers, rate: defaultRate}
-	s.tools = &tools{line: l, script: s.script, answers: s.answers, registry: registry, byID: make(map[string]*toolRun)}
+	s.playback = &playback{line: l, transcript: s.transcript, answers: s.answers, rate: defaultRate}
+	s.tools = &tools{line: l, transcript: s.transcript, answers: s.answers, registry: registry, byID: make(map[string]*toolRun)}
 	s.guard = newGuard(c)
 	s.settings = &settings{line: l, registry: registry, client: client}
 	if cfg.MaxDuration > 0 {
@@ -88,7 +88,7 @@ func (s *State) apply(in Input) {
 		s.written(in.Messages)
 	case Interrupt:
 		s.interruptTurn(in)
-	case FreshStart:
+	case ContextReset:
 		s.forget()
 	case NewTools:
 		s.settings.replaceTools(in.Entries)
@@ -110,7 +110,7 @@ func (s *State) apply(in Input) {
 
 // Deadline is when the state needs a Tick; zero means never.
 func (s *State) Deadline() time.Time {
-	at := until(s.drainBy, s.script.deadline())
+	at := until(s.drainBy, s.transcript.deadline())
 	at = until(at, s.answers.deadline())
 	at = until(at, s.settings.deadline())
 	at = until(at, s.tools.deadline())
@@ -138,7 +138,7 @@ func (s *State) onTime() {
 	case s.phase < draining && s.due(s.browserLeg.by):
 		s.end(s.browserLeg.why)
 	}
-	s.script.onTime()
+	s.transcript.onTime()
 	if s.due(s.answers.activeBy) {
 		s.responseLost()
 	}
@@ -147,7 +147,7 @@ func (s *State) onTime() {
 	s.settings.onTime()
 	s.tools.onTime(s.playback.playing == "")
 	s.renewOnTime()
-	if s.phase == draining && (s.due(s.drainBy) || !s.script.awaitsWords()) {
+	if s.phase == draining && (s.due(s.drainBy) || !s.transcript.awaitsTranscription()) {
 		s.finish()
 	}
 }

@@ -259,7 +259,7 @@ func (c *scripted) play(line string) {
 	case verb == "interrupt":
 		c.reduce(Interrupt{})
 	case verb == "forget":
-		c.reduce(FreshStart{})
+		c.reduce(ContextReset{})
 	case verb == "stop":
 		c.reduce(Stop{EndReason(rest)})
 	default:
@@ -410,11 +410,11 @@ func showChange(o Change) string {
 		m := o.Message
 		text := fmt.Sprintf("message %s %s %s %s", m.ID, m.Role, m.Metadata.Source, m.Metadata.Status)
 		switch o.Place.How {
-		case PlaceLast:
+		case persistence.PlaceLast:
 			text += " last"
-		case PlaceAfter:
+		case persistence.PlaceAfter:
 			text += fmt.Sprintf(" after %q", o.Place.After)
-		case PlaceKept:
+		case persistence.PlaceKept:
 		}
 		parts, err := json.Marshal(m.Parts)
 		if err != nil {

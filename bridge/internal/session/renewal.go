@@ -49,7 +49,7 @@ func (s *State) renewalDeadline() time.Time {
 // quiet reports whether nothing would be lost if the upstream were replaced now.
 func (s *State) quiet() bool {
 	return s.listening() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
-		!s.tools.running() && !s.script.awaitsWords() && s.settings.inFlight == nil
+		!s.tools.running() && !s.transcript.awaitsTranscription() && s.settings.inFlight == nil
 }
 
 // renewOnTime carries out the due steps of a renewal.
@@ -88,10 +88,10 @@ func (s *State) dial() {
 	s.renewal.gen = max(s.renewal.gen, s.up.gen) + 1
 	u := s.newUpstream(s.renewal.gen)
 	s.next = u
-	history := s.script.memory.last()
-	s.renewal.told = make(map[string]bool)
+	history := s.transcript.memory.last()
+	s.renewal.replayed = make(map[string]bool)
 	for _, m := range history {
-		s.renewal.told[m.ID] = true
+		s.renewal.replayed[m.ID] = true
 	}
 	s.renewal.open = s.tools.unfinished()
 	s.do(Dial{Gen: u.gen, History: history})
@@ -136,7 +136,7 @@ func (s *State) nextEvent(ev realtime.Event) {
 		}
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta:
 		if raw, err := realtime.DecodeItem(ev.Item); err == nil && u.isSeed(raw.ID) {
-			s.script.items[raw.ID] = &item{id: raw.ID, gen: u.gen, seeded: true, raw: raw}
+			s.transcript.items[raw.ID] = &item{id: raw.ID, gen: u.gen, seeded: true, raw: raw}
 		}
 	case realtime.TypeError:
 		s.nextError(ev.Error)
@@ -230,9 +230,9 @@ func (s *State) retryLater(asked time.Duration) {
 // middle of something. The question that it was answering is asked again.
 func (s *State) detach(why EndReason) {
 	q := s.answers
-	s.renewal.unheard = s.script.awaitsWords() || !q.speechTill.IsZero()
+	s.renewal.unheard = s.transcript.awaitsTranscription() || !q.speechTill.IsZero()
 	if !q.replyTill.IsZero() {
-		s.askAgain() // a spoken turn that nobody has begun to answer
+		s.askAgain() // an utterance that nobody has begun to answer
 	}
 	making, playing := q.active, s.playback.playing
 	s.closeAnswer(making, true)
@@ -242,7 +242,7 @@ func (s *State) detach(why EndReason) {
 	s.playback.reset()
 	q.closeAll(string(why))
 	s.closeOpen(true)
-	s.settings.left()
+	s.settings.takeBack()
 	s.up.gone = true
 }
 
@@ -277,11 +277,11 @@ func (s *State) switchOver() {
 		s.detach(r.reason)
 		old.gone = false // it hangs up below
 	}
-	s.script.rebase()
+	s.transcript.rebase()
 	s.up, s.next = s.next, nil
 	s.catchUp()
-	s.answers.moved()
-	s.settings.moved()
+	s.answers.switched()
+	s.settings.switched()
 	s.do(Switch{s.up.gen})
 	if !old.gone {
 		old.gone = true
@@ -300,17 +300,17 @@ func (s *State) switchOver() {
 	s.flushHeld()
 }
 
-// catchUp tells the new session what has happened since its history was read.
+// catchUp sends the new session what was said after its history was read.
 func (s *State) catchUp() {
-	if since := s.script.memory.since(s.renewal.told); len(since) > 0 {
-		s.do(Append{Gen: s.up.gen, Messages: since})
+	if missing := s.transcript.memory.missing(s.renewal.replayed); len(missing) > 0 {
+		s.do(Append{Gen: s.up.gen, Messages: missing})
 	}
 	for _, run := range s.renewal.open {
-		if run.Done() && s.renewal.told[run.message.id] {
+		if run.Done() && s.renewal.replayed[run.message.id] {
 			s.tools.sendOutput(run, s.nextItemID())
 		}
 	}
-	s.script.messages = openOnly(s.script.messages)
+	s.transcript.messages = openOnly(s.transcript.messages)
 }
 
 // openOnly drops the messages that can no longer change.

@@ -77,7 +77,7 @@ func (q *responses) handOn(r *response) {
 // The stages of an answer, as saved in the latency of its first message: in milliseconds since the
 // end of the user's turn, spoken or typed.
 const (
-	stageCommit      = "commit"       // the upstream has committed the spoken turn
+	stageCommit      = "commit"       // the upstream has committed the utterance
 	stageResponse    = "response"     // it has begun to answer
 	stageFirstAudio  = "first_audio"  // it has begun to speak
 	stageFirstPacket = "first_packet" // the first audio was sent to the caller
@@ -155,7 +155,7 @@ func (q *responses) message(it *item, responseID string) *message {
 	if it.message != nil {
 		return it.message
 	}
-	m := q.script.newMessage(it, persistence.RoleAssistant, persistence.SourceVoice)
+	m := q.transcript.newMessage(it, persistence.RoleAssistant, persistence.SourceVoice)
 	if r := q.of(responseID); r != nil {
 		m.response = r
 		if len(r.messages) == 0 {
@@ -174,7 +174,7 @@ func (q *responses) messageOf(ev *realtime.Event) *message {
 	if ev.ItemID == "" {
 		return nil
 	}
-	it := q.script.item(ev.ItemID)
+	it := q.transcript.item(ev.ItemID)
 	if it.seeded || (it.raw.Type != "" && it.raw.Type != realtime.ItemMessage) {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 // it began. When the conversation is quiet, one response.create covers all remaining needs.
 type responses struct {
 	*line
-	script *transcript
+	transcript *transcript
 
 	needs  []need
 	byID   map[string]*response
@@ -29,7 +29,7 @@ type responses struct {
 	last   *creation // the previous one, whose refusal may still come
 	// blockedTill is set if the upstream has a response that we do not know about.
 	blockedTill time.Time
-	// replyTill is set while the upstream is about to answer a spoken turn by itself.
+	// replyTill is set while the upstream is about to answer an utterance by itself.
 	replyTill time.Time
 	// speechTill is set while the user speaks.
 	speechTill time.Time
@@ -81,8 +81,8 @@ func (c *creation) has(n need) bool {
 	return c != nil && slices.ContainsFunc(c.needs, func(o need) bool { return o.id == n.id })
 }
 
-func newResponses(l *line, script *transcript) responses {
-	return responses{line: l, script: script, byID: make(map[string]*response)}
+func newResponses(l *line, transcript *transcript) responses {
+	return responses{line: l, transcript: transcript, byID: make(map[string]*response)}
 }
 
 func (q *responses) deadline() time.Time {
@@ -127,9 +127,9 @@ func (q *responses) unanswered() {
 	}
 }
 
-// ripe reports whether an answer to the need can be requested: the tool calls of its response are
+// answerable reports whether an answer to the need can be requested: the tool calls of its response are
 // all answered and the response is done.
-func (q *responses) ripe(n need) bool {
+func (q *responses) answerable(n need) bool {
 	r := q.byID[n.batch]
 	return r == nil || (r.done && r.open == 0)
 }
@@ -144,7 +144,7 @@ func (q *responses) need(n need) { q.needs = append(q.needs, n) }
 
 // askForAnswer sends the response.create that is due, if any.
 func (q *responses) askForAnswer() {
-	if !q.listening() || q.away || q.busy() || !slices.ContainsFunc(q.needs, q.ripe) {
+	if !q.listening() || q.away || q.busy() || !slices.ContainsFunc(q.needs, q.answerable) {
 		return
 	}
 	id := q.up.eventID(sentEvent{kind: sentCreate})
@@ -281,8 +281,8 @@ func (q *responses) letAsk(onItsWay bool) {
 	}
 }
 
-// moved moves the needs to another upstream session, which knows everything that needs an answer.
-func (q *responses) moved() {
+// switched moves the needs to another upstream session, which knows everything that needs an answer.
+func (q *responses) switched() {
 	q.active, q.create, q.last, q.typed = "", nil, nil, ""
 	q.activeBy, q.blockedTill, q.replyTill, q.speechTill = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	for i := range q.needs {

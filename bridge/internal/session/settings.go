@@ -37,7 +37,7 @@ type settings struct {
 	// created and last are the session.created and the latest session.updated, as the client may
 	// see them.
 	created, last []byte
-	// noReply means that the upstream does not answer spoken turns by itself.
+	// noReply means that the upstream does not answer utterances by itself.
 	noReply bool
 }
 
@@ -66,9 +66,9 @@ func (c *settings) onTime() {
 	c.sendNext()
 }
 
-// asks takes a client's session.update. spoken means that the model has produced audio, which locks
+// request takes a client's session.update. spoken means that the model has produced audio, which locks
 // its voice.
-func (c *settings) asks(clientID string, raw json.RawMessage, spoken bool) {
+func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
 	p, err := ReadPatch(raw, c.Session.AllowClientInstructions || c.Fixed)
 	if err != nil {
 		c.refuse(clientID, "invalid_value", err.Error(), "session")
@@ -165,8 +165,8 @@ func (c *settings) configureNext(u *upstream) {
 	u.send(realtime.SessionUpdate(u.updateID, (&update{first: true, patch: c.effective}).object(&c.Session, c.registry)))
 }
 
-// left takes back the update that the previous session has not answered.
-func (c *settings) left() {
+// takeBack takes back the update that the previous session has not answered.
+func (c *settings) takeBack() {
 	u := c.inFlight
 	if u == nil {
 		return
@@ -176,8 +176,8 @@ func (c *settings) left() {
 	c.next, c.asked, c.inFlight = again, c.asked || u.asked, nil
 }
 
-// moved continues with another session. What has changed since it was configured is sent again.
-func (c *settings) moved() {
+// switched continues with another session. What has changed since it was configured is sent again.
+func (c *settings) switched() {
 	c.last = c.redact(c.up.updated)
 	c.noReply = !answersTurns(c.up.updated.Session)
 	if c.up.settings != c.revision {
@@ -262,15 +262,15 @@ func voiceOf(session json.RawMessage) string {
 	return clip(name)
 }
 
-// answersTurns reports whether the upstream answers spoken turns by itself. It does unless the
-// session says otherwise.
+// answersTurns reports whether the upstream answers utterances by itself. It does unless the session
+// says otherwise.
 func answersTurns(session json.RawMessage) bool {
 	turns := realtime.Member(session, "audio", "input", "turn_detection")
 	if turns == nil {
 		return true
 	}
 	if notNull(turns) == nil {
-		return false // no turns at all
+		return false // push to talk
 	}
 	var t struct {
 		CreateResponse *bool `json:"create_response"`

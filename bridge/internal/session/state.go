@@ -10,14 +10,14 @@ import (
 // State is everything that is known about a call, and its rules. Only the call's loop uses it.
 type State struct {
 	*line
-	known    owners
-	script   *transcript
-	answers  *responses
-	playback *playback
-	tools    *tools
-	settings *settings
-	guard    *guard
-	renewal  renewal
+	known      owners
+	transcript *transcript
+	answers    *responses
+	playback   *playback
+	tools      *tools
+	settings   *settings
+	guard      *guard
+	renewal    renewal
 	// next is the upstream session that will replace the active one; nil if there is none.
 	next *upstream
 
@@ -26,7 +26,7 @@ type State struct {
 	drainBy    time.Time
 	browserLeg browserLeg
 	delayed    bool // the browser knows that the database is unavailable
-	turn       bool // watchers know that a turn is going on
+	busy       bool // watchers know that a turn is in progress
 	held       held
 	delivered  map[string]*message // texts from elsewhere, by message id
 }
@@ -46,10 +46,10 @@ func (s *State) Record() persistence.CallRecord { return s.record }
 // EndOfThread returns the thread's last messages for a model, and the id of the newest, empty if
 // the thread is.
 func (s *State) EndOfThread() (history []persistence.Message, last string) {
-	return s.script.memory.last(), cmp.Or(s.script.memory.newest(), s.LastMessage)
+	return s.transcript.memory.last(), cmp.Or(s.transcript.memory.newest(), s.LastMessage)
 }
 
-// Turns returns how often the user has spoken or typed.
+// Turns returns the number of the user's turns: utterances and typed texts.
 func (s *State) Turns() int64 { return s.record.Turns }
 
 // The events about turns for the thread's watchers.
@@ -64,10 +64,10 @@ const (
 func (s *State) publishTurn() {
 	q := s.answers
 	busy := s.phase == live && (q.active != "" || q.create != nil || len(q.needs) > 0 || s.tools.running())
-	if busy == s.turn {
+	if busy == s.busy {
 		return
 	}
-	s.turn = busy
+	s.busy = busy
 	kind := TurnFinished
 	if busy {
 		kind = TurnStarted
@@ -96,10 +96,10 @@ type renewal struct {
 	// planAt is when to renew, forceAt when the renewal may interrupt.
 	planAt, forceAt time.Time
 	gen             int // the newest generation
-	// told are the messages that the next session knows from its history; open are the tool calls
-	// that had no result then.
-	told map[string]bool
-	open []*toolRun
+	// replayed are the messages that the next session knows from its history; open are the tool
+	// calls that had no result then.
+	replayed map[string]bool
+	open     []*toolRun
 	// unheard means that some of what the caller said is lost.
 	unheard bool
 }

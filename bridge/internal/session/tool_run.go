@@ -15,9 +15,9 @@ import (
 // tools are the model's function calls.
 type tools struct {
 	*line
-	script   *transcript
-	answers  *responses
-	registry *toolkit.Registry
+	transcript *transcript
+	answers    *responses
+	registry   *toolkit.Registry
 
 	byID map[string]*toolRun // by the call's id
 	open []*toolRun          // those that may not be done yet
@@ -39,8 +39,8 @@ type toolRun struct {
 	// early is the client's answer if it came before the user's approval: some clients run a
 	// function as soon as they see the call.
 	early *string
-	// closedTold means that the thread's watchers know that the approval is closed.
-	closedTold bool
+	// closePublished means that the thread's watchers know that the approval is closed.
+	closedPublished bool
 
 	// fillerAt is when the voice says that the tool is still running; zero means never.
 	fillerAt time.Time
@@ -96,7 +96,7 @@ func (t *tools) update(run *toolRun) {
 	if len(p.Output) > 0 && partsSize(run.message.parts()) > maxParts {
 		run.message.tools[run.part].Output = encode(map[string]any{"omitted": true, "bytes": len(p.Output)})
 	}
-	t.script.write(run.message)
+	t.transcript.write(run.message)
 }
 
 func (r *toolRun) event(kind string) toolEvent {
@@ -250,10 +250,10 @@ func (t *tools) question(run *toolRun, a toolkit.Approval) *persistence.Approval
 // publishClosed tells the thread's watchers, once, that an approval is closed.
 func (t *tools) publishClosed(run *toolRun) {
 	a, asked := run.Approval()
-	if !asked || run.Asking() || run.closedTold {
+	if !asked || run.Asking() || run.closedPublished {
 		return
 	}
-	run.closedTold = true
+	run.closedPublished = true
 	t.do(Publish{"bridge.tool.approval_closed", closedEvent{run.Call.ID, a.Approved(), a.Reason()}})
 }
 

@@ -69,7 +69,7 @@ func (t *tools) show(it *item, run *toolRun) {
 // progressed takes a tool's progress.
 func (t *tools) progressed(callID string, c toolkit.Chunk) {
 	if c.MessageID != "" {
-		t.script.anchor(c.MessageID)
+		t.transcript.anchor(c.MessageID)
 	}
 	run := t.byID[callID]
 	if run == nil || run.Done() {

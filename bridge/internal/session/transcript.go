@@ -28,30 +28,30 @@ func (t *transcript) deadline() time.Time {
 	for _, m := range t.growing {
 		at = until(at, m.flushAt)
 		at = until(at, m.publishAt)
-		at = until(at, m.wordsBy)
+		at = until(at, m.transcriptionBy)
 	}
 	return at
 }
 
-// awaitsWords reports whether the transcript of a spoken turn may still come.
-func (t *transcript) awaitsWords() bool {
-	return slices.ContainsFunc(t.growing, func(m *message) bool { return !m.wordsBy.IsZero() })
+// awaitsTranscription reports whether the transcription of an utterance may still come.
+func (t *transcript) awaitsTranscription() bool {
+	return slices.ContainsFunc(t.growing, func(m *message) bool { return !m.transcriptionBy.IsZero() })
 }
 
 func (t *transcript) onTime() {
 	for _, m := range t.growing {
-		if t.due(m.wordsBy) {
+		if t.due(m.transcriptionBy) {
 			t.closeMessage(m, persistence.StatusFailed)
 		}
 		if t.due(m.publishAt) {
-			t.tell(m)
+			t.publish(m)
 		}
 		if t.due(m.flushAt) {
 			t.flush(m)
 		}
 	}
 	t.growing = slices.DeleteFunc(t.growing, func(m *message) bool {
-		return !m.grows() && m.flushAt.IsZero() && m.publishAt.IsZero() && m.wordsBy.IsZero()
+		return !m.grows() && m.flushAt.IsZero() && m.publishAt.IsZero() && m.transcriptionBy.IsZero()
 	})
 }
 
@@ -67,7 +67,7 @@ func (t *transcript) item(id string) *item {
 
 // newMessage makes the message of an item.
 func (t *transcript) newMessage(it *item, role persistence.Role, source persistence.Source) *message {
-	m := &message{item: it, id: t.NewID(), role: role, texts: []words{newWords("")}, meta: persistence.Metadata{
+	m := &message{item: it, id: t.NewID(), role: role, texts: []growingText{newGrowingText("")}, meta: persistence.Metadata{
 		Source: source, Status: persistence.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
 	}}
 	if role == persistence.RoleAssistant {
@@ -81,11 +81,11 @@ func (t *transcript) newMessage(it *item, role persistence.Role, source persiste
 
 // write saves the current message.
 func (t *transcript) write(m *message) {
-	at := Place{How: PlaceKept}
+	at := persistence.Place{How: persistence.PlaceKept}
 	if !m.placed {
 		at = t.placeOf(m.item)
 		m.placed = true
-		if t.tail == nil || at.How != PlaceAfter || at.After == t.tail.message.end() {
+		if t.tail == nil || at.How != persistence.PlaceAfter || at.After == t.tail.message.end() {
 			t.tail = m.item // the others were written late, between two messages
 		}
 		t.memory.add(m, at)
@@ -114,15 +114,15 @@ func (t *transcript) flush(m *message) {
 	}
 }
 
-// tell publishes what was added. Replaced text, and the text of a closed message, is published when
+// publish publishes the text that was added. Replaced text, and the text of a closed message, is published when
 // it is saved.
-func (t *transcript) tell(m *message) {
+func (t *transcript) publish(m *message) {
 	m.publishAt = time.Time{}
-	text, start := m.text(), len(m.told)
-	if m.open() && len(text) > start && strings.HasPrefix(text, m.told) {
+	text, start := m.text(), len(m.published)
+	if m.open() && len(text) > start && strings.HasPrefix(text, m.published) {
 		t.do(Publish{persistence.EventMessageDelta, persistence.Delta{ID: m.id, Start: &start, Text: text[start:]}})
 	}
-	m.told = text
+	m.published = text
 }
 
 // writeRest saves text added to a message that is closed.
@@ -133,29 +133,29 @@ func (t *transcript) writeRest(m *message) {
 }
 
 // placeOf follows the chain of items back to the nearest one that is shown.
-func (t *transcript) placeOf(it *item) Place {
+func (t *transcript) placeOf(it *item) persistence.Place {
 	for range len(t.items) + 1 {
 		if !it.linked {
-			return Place{How: PlaceLast}
+			return persistence.Place{How: persistence.PlaceLast}
 		}
 		if it.prev == "" {
-			return Place{How: PlaceAfter, After: t.LastMessage}
+			return persistence.Place{How: persistence.PlaceAfter, After: t.LastMessage}
 		}
 		prev := t.items[it.prev]
 		switch {
 		case prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)):
-			return Place{How: PlaceAfter, After: t.LastMessage}
+			return persistence.Place{How: persistence.PlaceAfter, After: t.LastMessage}
 		case prev == nil:
 			// It will come, and will then be placed before this one.
-			return Place{How: PlaceLast}
+			return persistence.Place{How: persistence.PlaceLast}
 		case prev.seeded && !prev.linked:
-			return Place{How: PlaceAfter, After: t.LastMessage}
+			return persistence.Place{How: persistence.PlaceAfter, After: t.LastMessage}
 		case prev.message != nil && prev.message.placed:
-			return Place{How: PlaceAfter, After: prev.message.end()}
+			return persistence.Place{How: persistence.PlaceAfter, After: prev.message.end()}
 		}
 		it = prev
 	}
-	return Place{How: PlaceLast} // the chain is circular
+	return persistence.Place{How: persistence.PlaceLast} // the chain is circular
 }
 
 // rebase begins a new chain of items: what comes next may be the first item of a conversation, but
@@ -207,13 +207,13 @@ func (t *transcript) grow(m *message, index int, delta string) {
 	case m.publishAt.IsZero():
 		m.publishAt = t.now.Add(publishEvery)
 	case t.now.Add(publishEvery / 4).After(m.publishAt):
-		t.tell(m)
+		t.publish(m)
 	}
 }
 
 // closeMessage ends a message in progress and saves it.
 func (t *transcript) closeMessage(m *message, status persistence.Status) {
-	m.wordsBy = time.Time{}
+	m.transcriptionBy = time.Time{}
 	if !m.open() {
 		return
 	}

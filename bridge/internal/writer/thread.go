@@ -10,17 +10,17 @@ import (
 	"voicebridge/persistence/spool"
 )
 
-// Committer saves what calls say, in the database or, while that is away, where it
-// outlives this process; *spool.Writer is one.
+// Committer saves the changes of calls, in the database or, while that is unavailable, where they
+// outlive this process; *spool.Writer implements it.
 type Committer interface {
 	Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error)
-	// Full says that no more can wait.
+	// Full reports whether no more changes can wait.
 	Full() bool
-	// Pending is how many changes wait for the database.
+	// Pending returns how many changes are waiting for the database.
 	Pending() int
 }
 
-// To is where the thread of key is written; without a committer, straight to the store.
+// To returns the Log of a thread; without a committer it writes directly to the store.
 func To(store *persistence.Store, key persistence.Key, c Committer) Log {
 	direct := storeLog{store, key}
 	if c == nil {
@@ -29,7 +29,7 @@ func To(store *persistence.Store, key persistence.Key, c Committer) Log {
 	return spoolLog{direct, c}
 }
 
-// spoolLog is the Log of a committer.
+// spoolLog is a Log that writes through a committer.
 type spoolLog struct {
 	storeLog
 	writer Committer
@@ -51,14 +51,13 @@ func (l spoolLog) Commit(ctx context.Context, changes []session.Change) ([]persi
 	if err != nil {
 		return nil, fmt.Errorf("save changes: %w", err)
 	}
-	return result.Messages, nil // of those in the file SavedLater is told
+	return result.Messages, nil // those that had to wait are passed to SavedLater
 }
 
-// errWaits says that changes which belong to a transaction of somebody else have to
-// wait: in the spool are some that come before them.
+// errWaits means that changes that bypass the committer must wait for earlier ones in its spool.
 var errWaits = errors.New("earlier changes wait for the database")
 
-// direct saves changes together with what somebody else writes, past the committer.
+// direct saves changes together with what SaveMessage.With writes, without the committer.
 func (l spoolLog) direct(ctx context.Context, changes []session.Change) ([]persistence.Message, error) {
 	if l.writer.Pending() > 0 {
 		return nil, errWaits
@@ -66,17 +65,14 @@ func (l spoolLog) direct(ctx context.Context, changes []session.Change) ([]persi
 	return l.storeLog.Commit(ctx, changes)
 }
 
-// putOf is a change as data, nil for one that is more than that.
+// putOf returns a change as data; nil if it includes a function.
 func putOf(c session.Change) persistence.Change {
 	switch c := c.(type) {
 	case session.SaveMessage:
 		if c.With != nil {
 			return nil
 		}
-		how := map[session.Placing]persistence.Placing{
-			session.PlaceKept: persistence.PlaceKept, session.PlaceLast: persistence.PlaceLast, session.PlaceAfter: persistence.PlaceAfter,
-		}[c.Place.How]
-		return persistence.PutMessage{Message: c.Message, Place: persistence.Place{How: how, After: c.Place.After}}
+		return persistence.PutMessage{Message: c.Message, Place: c.Place}
 	case session.SaveDraft:
 		return persistence.PutDraft{Draft: c.Draft}
 	case session.SaveTool:
@@ -91,7 +87,7 @@ func putOf(c session.Change) persistence.Change {
 	return nil
 }
 
-// SaveLeg is the change of the record of an upstream session.
+// SaveLeg writes the record of an upstream session.
 type SaveLeg struct{ Leg persistence.UpstreamLeg }
 
 // Key implements [session.Change].
@@ -100,7 +96,7 @@ func (c SaveLeg) Key() string { return fmt.Sprintf("leg %d", c.Leg.Generation) }
 // Size implements [session.Change].
 func (SaveLeg) Size() int { return 512 }
 
-// storeLog is the Log of a real store.
+// storeLog is a Log that writes to the store.
 type storeLog struct {
 	store *persistence.Store
 	key   persistence.Key
@@ -127,9 +123,9 @@ func (l storeLog) CommitOne(ctx context.Context, o session.Change) ([]persistenc
 	if !ok || err == nil || !permanent(err) {
 		return saved, err
 	}
-	// The message before it is gone, or an earlier try has saved it after all.
-	for _, how := range []session.Placing{session.PlaceLast, session.PlaceKept} {
-		m.Place = session.Place{How: how}
+	// Its predecessor is gone, or an earlier attempt has saved it after all.
+	for _, how := range []persistence.Placing{persistence.PlaceLast, persistence.PlaceKept} {
+		m.Place = persistence.Place{How: how}
 		if saved, next := l.Commit(ctx, []session.Change{m}); next == nil {
 			return saved, nil
 		}
@@ -165,9 +161,9 @@ func apply(b *persistence.Batch, o session.Change) ([]persistence.Message, error
 
 func applyMessage(b *persistence.Batch, o session.SaveMessage) (persistence.Message, error) {
 	switch o.Place.How {
-	case session.PlaceLast:
+	case persistence.PlaceLast:
 		return b.AppendMessage(o.Message)
-	case session.PlaceAfter:
+	case persistence.PlaceAfter:
 		return b.InsertMessage(o.Message, o.Place.After)
 	default:
 		return b.UpdateMessage(o.Message)

@@ -48,14 +48,14 @@ func TestQueuedTextWaits(t *testing.T) {
 	earlier := &waiting{asked: make(chan struct{}, 1)}
 	earlier.pending.Store(1)
 	sent := false
-	queued := textOp("queued", "second", session.PlaceLast).(session.SaveMessage)
+	queued := textOp("queued", "second", persistence.PlaceLast).(session.SaveMessage)
 	queued.With = func(*persistence.Batch) error { sent = true; return nil }
 	w := New(To(store, key, earlier), quiet(), func(persistence.Message) {})
 	done := task.Go(func() { w.Run(t.Context()) })
 	w.Push(queued)
 	<-earlier.asked
 	<-earlier.asked // a second try: the first did not save it
-	first := textOp("first", "first", session.PlaceLast).(session.SaveMessage)
+	first := textOp("first", "first", persistence.PlaceLast).(session.SaveMessage)
 	if _, err := store.AppendMessage(t.Context(), key, first.Message); err != nil {
 		t.Fatal(err)
 	}

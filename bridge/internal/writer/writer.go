@@ -1,5 +1,5 @@
-// Package writer saves what a call says in its thread, in order and without ever making
-// the call wait: in the database or, while that is away, where a [Committer] keeps it.
+// Package writer saves a call's changes to its thread, in order and without ever making the call
+// wait: in the database or, while that is unavailable, where a [Committer] keeps them.
 package writer
 
 import (
@@ -19,57 +19,56 @@ import (
 	"voicebridge/persistence"
 )
 
-// CommitTimeout is the limit of one try to save something.
+// CommitTimeout limits one attempt to save changes.
 const CommitTimeout = 10 * time.Second
 
 // Limits of a writer.
 const (
-	maxWaiting = 16 << 20        // waiting bytes above which the thread counts as lost
-	lastTry    = 5 * time.Second // for what is still not saved when the process ends
-	// Words that were added to messages in progress, and answers that begin, wait for the
-	// next multiple of this, where those of all calls meet: they are written in one
-	// transaction. What else a call says takes them along at once.
+	maxWaiting = 16 << 20        // unsaved bytes above which the thread counts as lost
+	lastTry    = 5 * time.Second // for what is still unsaved when the process ends
+	// Text added to messages in progress, and responses that begin, are written at multiples of
+	// this interval, so that those of all calls go into one transaction. Any other change of the
+	// call takes them along at once.
 	gather = 250 * time.Millisecond
 )
 
 // Log is where a call's thread is written.
 type Log interface {
-	// Commit saves all ops, or none and returns an error. It returns the messages
-	// as they are saved.
+	// Commit saves all ops or, with an error, none. It returns the messages as saved.
 	Commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error)
-	// CommitOne saves one session.Change as well as it can: what is there already is
-	// changed; what has lost its place goes to the end.
+	// CommitOne saves one change as well as possible: a message that already exists is updated;
+	// one whose predecessor is gone goes to the end.
 	CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error)
 }
 
-// Writer writes what a call says to its thread, in order and without ever
-// making the loop wait. While the database is away it keeps everything, up to a
-// limit, and only the last of several changes to one thing.
+// Writer saves a call's changes to its thread, in order and without ever making the loop wait.
+// While the database is unavailable it keeps them all, up to a limit, merging those of the same
+// record.
 type Writer struct {
 	thread Log
 	log    *slog.Logger
-	// saved is told of each message that was saved.
+	// saved is called with each saved message.
 	saved func(persistence.Message)
 
 	mu      sync.Mutex
 	waiting []session.Change
 	index   map[string]int // by key into waiting
 	bytes   int
-	urgent  bool // something waits that must not be gathered
+	urgent  bool // a waiting change must be written at once
 	closed  bool
 	wake    chan struct{}
 }
 
-// New returns a writer to thread. saved is told of each message that was saved.
+// New returns a writer to thread. saved is called with each saved message.
 func New(thread Log, log *slog.Logger, saved func(persistence.Message)) *Writer {
 	return &Writer{thread: thread, log: log, saved: saved, index: make(map[string]int), wake: make(chan struct{}, 1)}
 }
 
-// Push adds ops that are saved together or not at all. It reports false, and adds
-// none, when too much waits.
+// Push adds ops, which are saved together or not at all. It returns false, and adds none, if too
+// much is waiting.
 func (w *Writer) Push(ops ...session.Change) bool { return w.add(maxWaiting, ops) }
 
-// PushLast adds what a call says at its end, which has room always.
+// PushLast adds the last changes of a call, whatever is waiting.
 func (w *Writer) PushLast(ops ...session.Change) { w.add(math.MaxInt, ops) }
 
 func (w *Writer) add(limit int, ops []session.Change) bool {
@@ -90,8 +89,7 @@ func (w *Writer) add(limit int, ops []session.Change) bool {
 	return true
 }
 
-// mayWait reports whether a change is the middle or the beginning of something whose rest is
-// about to follow.
+// mayWait reports whether a change belongs to something unfinished, of which more will follow.
 func mayWait(o session.Change) bool {
 	switch o := o.(type) {
 	case session.SaveDraft:
@@ -102,12 +100,12 @@ func mayWait(o session.Change) bool {
 	return false
 }
 
-// add puts one session.Change in its place. w.mu is held.
+// put adds a change, or merges it into a waiting one. w.mu is held.
 func (w *Writer) put(o session.Change) {
 	key := o.Key()
 	switch c := o.(type) {
 	case session.SaveDraft:
-		// Of a message that waits itself, it is a part.
+		// If the whole message is waiting, the draft becomes part of it.
 		if i, ok := w.index[session.SaveMessage{Message: persistence.Message{ID: c.MessageID}}.Key()]; ok {
 			m, ok := grown(w.waiting[i], c)
 			if ok {
@@ -117,7 +115,7 @@ func (w *Writer) put(o session.Change) {
 			return
 		}
 	case session.SaveMessage:
-		// It says what the draft that waits does.
+		// The message includes a waiting draft.
 		if i, ok := w.index[session.SaveDraft{Draft: persistence.Draft{MessageID: c.Message.ID}}.Key()]; ok {
 			w.bytes += o.Size() - w.waiting[i].Size()
 			delete(w.index, w.waiting[i].Key())
@@ -135,7 +133,8 @@ func (w *Writer) put(o session.Change) {
 	w.bytes += o.Size()
 }
 
-// grown is a message that waits, with what was added to it.
+// grown returns a waiting message with the draft added to it; false if it contains the draft
+// already.
 func grown(waiting session.Change, d session.SaveDraft) (session.Change, bool) {
 	c, ok := waiting.(session.SaveMessage)
 	for i := len(c.Message.Parts) - 1; ok && i >= 0; i-- {
@@ -144,7 +143,7 @@ func grown(waiting session.Change, d session.SaveDraft) (session.Change, bool) {
 			continue
 		}
 		if len(p.Text) != d.Start {
-			return nil, false // it is there already
+			return nil, false
 		}
 		c.Message.Parts = slices.Clone(c.Message.Parts)
 		c.Message.Parts[i].Text += d.Text
@@ -153,7 +152,8 @@ func grown(waiting session.Change, d session.SaveDraft) (session.Change, bool) {
 	return nil, false
 }
 
-// merge replaces an session.Change that waits. A message that is new stays so.
+// merge returns what replaces a waiting change when a later one has the same key. A new message
+// keeps its place.
 func merge(old, later session.Change) session.Change {
 	o, ok := old.(session.SaveMessage)
 	n, also := later.(session.SaveMessage)
@@ -165,7 +165,7 @@ func merge(old, later session.Change) session.Change {
 		return n
 	}
 	if d, ok := old.(session.SaveDraft); ok {
-		// The later one continues it.
+		// A draft that continues the waiting one is appended to it.
 		if n, also := later.(session.SaveDraft); also && n.Start == d.Start+len(d.Text) {
 			d.Text += n.Text
 			return d
@@ -181,7 +181,7 @@ func (w *Writer) signal() {
 	}
 }
 
-// Close lets Run end when all is saved.
+// Close lets Run end once everything is saved.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,8 +198,8 @@ func (w *Writer) next() (ops []session.Change, last bool) {
 	return ops, w.closed
 }
 
-// gathering is how long the changes that wait still may, zero when one of them may not
-// or nothing does.
+// gathering returns how long the waiting changes may still wait: zero if one of them is urgent, or
+// there are none.
 func (w *Writer) gathering() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +210,7 @@ func (w *Writer) gathering() time.Duration {
 	return now.Truncate(gather).Add(gather).Sub(now)
 }
 
-// gather waits while what waits may.
+// gather returns when the waiting changes must be written.
 func (w *Writer) gather(ctx context.Context) {
 	pause := w.gathering()
 	if pause == 0 {
@@ -232,8 +232,8 @@ func (w *Writer) gather(ctx context.Context) {
 	}
 }
 
-// Run saves what is pushed until the writer is closed and all is saved, or ctx
-// ends. It returns how many ops were not saved.
+// Run saves what is pushed until the writer is closed and everything is saved, or ctx ends. It
+// returns how many changes were not saved.
 func (w *Writer) Run(ctx context.Context) (lost int) {
 	for {
 		w.gather(ctx)
@@ -256,14 +256,14 @@ func (w *Writer) Run(ctx context.Context) (lost int) {
 	}
 }
 
-// Running is a writer that runs by itself, and may outlive its call.
+// Running is a writer that runs in the background and may outlive its call.
 type Running struct {
-	done   <-chan struct{} // closed when all is saved, or given up
+	done   <-chan struct{} // closed when everything is saved, or given up
 	giveUp context.CancelFunc
 	lost   *atomic.Int64 // changes that were not saved
 }
 
-// Start runs the writer until it is closed and all is saved; Join waits for it.
+// Start runs the writer until it is closed and everything is saved; Join waits for that.
 func (w *Writer) Start() Running {
 	ctx, cancel := context.WithCancel(context.Background())
 	lost := new(atomic.Int64)
@@ -275,10 +275,10 @@ func (w *Writer) Start() Running {
 	})}
 }
 
-// Done is closed when all is saved, or given up.
+// Done is closed when everything is saved, or given up.
 func (r Running) Done() <-chan struct{} { return r.done }
 
-// IsDone says that all is saved, or given up.
+// IsDone reports whether everything is saved, or given up.
 func (r Running) IsDone() bool {
 	select {
 	case <-r.done:
@@ -288,8 +288,8 @@ func (r Running) IsDone() bool {
 	}
 }
 
-// Join returns when all is saved, or soon after ending is closed, and how many
-// changes were not saved.
+// Join waits until everything is saved, or for a short time after ending is closed, and returns how
+// many changes were not saved.
 func (r Running) Join(ending <-chan struct{}) (lost int64) {
 	defer r.giveUp()
 	select {
@@ -302,8 +302,8 @@ func (r Running) Join(ending <-chan struct{}) (lost int64) {
 	return r.lost.Load()
 }
 
-// save tries until the ops are saved. Ops that can never be saved are given up,
-// one by one, so that they do not take others with them.
+// save tries until the ops are saved. If one of them can never be saved, they are saved one by one,
+// and only that one is given up.
 func (w *Writer) save(ctx context.Context, ops []session.Change) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 2*time.Second
@@ -330,11 +330,11 @@ func (w *Writer) try(ctx context.Context, ops []session.Change) error {
 	ctx, cancel := context.WithTimeout(ctx, CommitTimeout)
 	defer cancel()
 	saved, err := w.thread.Commit(ctx, ops)
-	w.tell(saved, err)
+	w.notify(saved, err)
 	return err
 }
 
-func (w *Writer) tell(saved []persistence.Message, err error) {
+func (w *Writer) notify(saved []persistence.Message, err error) {
 	if err != nil {
 		return
 	}
@@ -346,7 +346,7 @@ func (w *Writer) tell(saved []persistence.Message, err error) {
 func (w *Writer) oneByOne(ctx context.Context, ops []session.Change) error {
 	for _, o := range ops {
 		saved, err := w.thread.CommitOne(ctx, o)
-		w.tell(saved, err)
+		w.notify(saved, err)
 		switch {
 		case err == nil:
 		case permanent(err):
@@ -367,7 +367,7 @@ func indexOf(ops []session.Change, o session.Change) int {
 	return 0
 }
 
-// permanent says that trying again is pointless.
+// permanent reports whether a retry is useless.
 func permanent(err error) bool {
 	return errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrInvalid) ||
 		errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrClosed)

@@ -22,8 +22,8 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func textOp(id, text string, how session.Placing) session.Change {
-	return session.SaveMessage{Place: session.Place{How: how}, Message: persistence.Message{
+func textOp(id, text string, how persistence.Placing) session.Change {
+	return session.SaveMessage{Place: persistence.Place{How: how}, Message: persistence.Message{
 		ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)},
 	}}
 }
@@ -51,7 +51,7 @@ func TestWriter(t *testing.T) {
 	}{
 		{
 			name: "changes of one thing are saved once, and a new one stays new",
-			ops:  []session.Change{textOp("a", "H", session.PlaceLast), callOp(""), textOp("b", "x", session.PlaceLast), textOp("a", "Hello", session.PlaceKept), callOp("hangup")},
+			ops:  []session.Change{textOp("a", "H", persistence.PlaceLast), callOp(""), textOp("b", "x", persistence.PlaceLast), textOp("a", "Hello", persistence.PlaceKept), callOp("hangup")},
 			want: []string{
 				`message a user   last [{"type":"text","text":"Hello"}]`,
 				`call ended=false hangup`,
@@ -67,8 +67,8 @@ func TestWriter(t *testing.T) {
 		{
 			name: "a waiting message absorbs the words added to it, and those added before",
 			ops: []session.Change{
-				textOp("a", "H", session.PlaceLast), draftOp("a", 1, "i"), draftOp("a", 1, "i"), draftOp("a", 2, "!"),
-				draftOp("b", 3, "no"), textOp("b", "Yes", session.PlaceKept), draftOp("b", 3, "!"),
+				textOp("a", "H", persistence.PlaceLast), draftOp("a", 1, "i"), draftOp("a", 1, "i"), draftOp("a", 2, "!"),
+				draftOp("b", 3, "no"), textOp("b", "Yes", persistence.PlaceKept), draftOp("b", 3, "!"),
 			},
 			want:  []string{`message a user   last [{"type":"text","text":"Hi!"}]`, `message b user   [{"type":"text","text":"Yes!"}]`},
 			saved: 2,
@@ -76,21 +76,21 @@ func TestWriter(t *testing.T) {
 		{
 			name:  "a database that is away for a while loses nothing",
 			errs:  []error{away, away, context.DeadlineExceeded, away},
-			ops:   []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast)},
+			ops:   []session.Change{textOp("a", "H", persistence.PlaceLast), textOp("b", "x", persistence.PlaceLast)},
 			want:  []string{`message a user   last [{"type":"text","text":"H"}]`, `message b user   last [{"type":"text","text":"x"}]`},
 			saved: 2,
 		},
 		{
 			name:   "a change that can never be saved takes no other with it",
 			poison: "message b",
-			ops:    []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast), textOp("c", "y", session.PlaceLast)},
+			ops:    []session.Change{textOp("a", "H", persistence.PlaceLast), textOp("b", "x", persistence.PlaceLast), textOp("c", "y", persistence.PlaceLast)},
 			want:   []string{`message a user   last [{"type":"text","text":"H"}]`, `message c user   last [{"type":"text","text":"y"}]`},
 			saved:  2,
 		},
 		{
 			name:   "a database that stays away is reported at the end",
 			errs:   slices.Repeat([]error{away}, 1000),
-			ops:    []session.Change{textOp("a", "H", session.PlaceLast), textOp("b", "x", session.PlaceLast)},
+			ops:    []session.Change{textOp("a", "H", persistence.PlaceLast), textOp("b", "x", persistence.PlaceLast)},
 			lost:   2,
 			giveUp: true,
 		},
@@ -132,7 +132,7 @@ func TestWriterKeepsTogether(t *testing.T) {
 	done := task.Go(func() { j.Run(t.Context()) })
 	for i := range 200 {
 		tool := session.SaveTool{Call: persistence.ToolCall{ID: fmt.Sprint(i), ToolCallID: fmt.Sprint(i)}}
-		if !j.Push(textOp(fmt.Sprint(i), "x", session.PlaceLast), tool) {
+		if !j.Push(textOp(fmt.Sprint(i), "x", persistence.PlaceLast), tool) {
 			t.Fatal("full")
 		}
 	}
@@ -159,7 +159,7 @@ func TestWriterFollows(t *testing.T) {
 		j := New(&log, quiet(), func(persistence.Message) {})
 		done := task.Go(func() { j.Run(t.Context()) })
 		for i := range 5 {
-			j.Push(textOp(fmt.Sprint(i), "x", session.PlaceLast))
+			j.Push(textOp(fmt.Sprint(i), "x", persistence.PlaceLast))
 			synctest.Wait()
 			if len(log.Saved) != i+1 {
 				t.Fatalf("%d saved after %d", len(log.Saved), i+1)
@@ -175,7 +175,7 @@ func TestWriterIsBounded(t *testing.T) {
 	j := New(&writertest.Log{}, quiet(), func(persistence.Message) {})
 	text := strings.Repeat("x", 1<<20)
 	n := 0
-	for j.Push(textOp(fmt.Sprint(n), text, session.PlaceLast)) {
+	for j.Push(textOp(fmt.Sprint(n), text, persistence.PlaceLast)) {
 		n++
 	}
 	if n != maxWaiting>>20-1 {

@@ -1,4 +1,4 @@
-// Package writertest has a thread that fails when a test wants it to.
+// Package writertest provides a writer.Log that fails on demand.
 package writertest
 
 import (
@@ -13,13 +13,13 @@ import (
 	"voicebridge/persistence"
 )
 
-// Log is a thread that fails as often as it is told, then keeps what is saved.
+// Log returns the errors in Errs, then records what is saved.
 type Log struct {
 	mu      sync.Mutex
-	Errs    []error    // of the next commits
+	Errs    []error    // results of the next commits
 	Poison  string     // the key of an op that can never be saved
-	Commits [][]string // a line for each change
-	Saved   []string   // all of them
+	Commits [][]string // one line per change
+	Saved   []string   // the lines of all commits
 }
 
 // Commit implements writer.Log.
@@ -47,7 +47,7 @@ func (l *Log) Commit(_ context.Context, ops []session.Change) ([]persistence.Mes
 	return saved, nil
 }
 
-// Away makes the log fail from now on, until it is back.
+// Away makes all commits fail, until it is called with false.
 func (l *Log) Away(away bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *Log) CommitOne(ctx context.Context, o session.Change) ([]persistence.Me
 	return l.Commit(ctx, []session.Change{o})
 }
 
-// show is a change in one line.
+// show returns a change as one line.
 func show(c session.Change) string {
 	switch c := c.(type) {
 	case session.SaveMessage:
@@ -71,7 +71,7 @@ func show(c session.Change) string {
 		if err != nil {
 			return err.Error()
 		}
-		how := map[session.Placing]string{session.PlaceLast: " last", session.PlaceAfter: fmt.Sprintf(" after %q", c.Place.After)}[c.Place.How]
+		how := map[persistence.Placing]string{persistence.PlaceLast: " last", persistence.PlaceAfter: fmt.Sprintf(" after %q", c.Place.After)}[c.Place.How]
 		return fmt.Sprintf("message %s %s %s %s%s %s", m.ID, m.Role, m.Metadata.Source, m.Metadata.Status, how, parts)
 	case session.SaveDraft:
 		return fmt.Sprintf("draft %s %d %q", c.MessageID, c.Start, c.Text)

@@ -13,10 +13,10 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-func newTestEar(t *testing.T, set *turns) (*ear, *[]heard) {
+func newTestEar(t *testing.T, set *turnDetection) (*detector, *[]speechEvent) {
 	t.Helper()
-	var events []heard
-	e, err := newEar(false, func(h heard) { h.cycle = 0; events = append(events, h) })
+	var events []speechEvent
+	e, err := newDetector(false, func(h speechEvent) { h.cycle = 0; events = append(events, h) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,28 +35,28 @@ func TestTurnsByEnergy(t *testing.T) {
 		threshold float64
 		prefix    int64
 		in        []stretch
-		want      []heard
+		want      []speechEvent
 	}{
 		"silence":        {0.5, 300, []stretch{{quiet, 5000}}, nil},
 		"a click":        {0.5, 300, []stretch{{quiet, 1000}, {loud, 40}, {quiet, 2000}}, nil},
-		"one turn":       {0.5, 300, []stretch{{quiet, 1000}, {loud, 1000}, {quiet, 1000}}, []heard{{started: true, atMS: 700}, {atMS: 2500}}},
-		"from the start": {0.5, 300, []stretch{{loud, 200}, {quiet, 600}}, []heard{{started: true}, {atMS: 700}}},
-		"a pause":        {0.5, 0, []stretch{{loud, 500}, {quiet, 480}, {loud, 500}, {quiet, 500}}, []heard{{started: true}, {atMS: 1980}}},
-		"two turns":      {0.5, 0, []stretch{{loud, 500}, {quiet, 600}, {loud, 500}, {quiet, 500}}, []heard{{started: true}, {atMS: 1000}, {started: true, atMS: 1100}, {atMS: 2100}}},
-		"soft goes on":   {0.5, 0, []stretch{{loud, 500}, {soft, 2000}, {quiet, 500}}, []heard{{started: true}, {atMS: 3000}}},
+		"one turn":       {0.5, 300, []stretch{{quiet, 1000}, {loud, 1000}, {quiet, 1000}}, []speechEvent{{started: true, atMS: 700}, {atMS: 2500}}},
+		"from the start": {0.5, 300, []stretch{{loud, 200}, {quiet, 600}}, []speechEvent{{started: true}, {atMS: 700}}},
+		"a pause":        {0.5, 0, []stretch{{loud, 500}, {quiet, 480}, {loud, 500}, {quiet, 500}}, []speechEvent{{started: true}, {atMS: 1980}}},
+		"two turns":      {0.5, 0, []stretch{{loud, 500}, {quiet, 600}, {loud, 500}, {quiet, 500}}, []speechEvent{{started: true}, {atMS: 1000}, {started: true, atMS: 1100}, {atMS: 2100}}},
+		"soft goes on":   {0.5, 0, []stretch{{loud, 500}, {soft, 2000}, {quiet, 500}}, []speechEvent{{started: true}, {atMS: 3000}}},
 		"soft alone":     {0.5, 0, []stretch{{soft, 3000}}, nil},
-		"sensitive":      {0.2, 0, []stretch{{soft, 1000}, {quiet, 500}}, []heard{{started: true}, {atMS: 1500}}},
+		"sensitive":      {0.2, 0, []stretch{{soft, 1000}, {quiet, 500}}, []speechEvent{{started: true}, {atMS: 1500}}},
 		"deaf ears":      {1, 0, []stretch{{-35, 3000}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, events := newTestEar(t, &turns{threshold: tt.threshold, prefixMS: tt.prefix, silenceMS: 500})
+			e, events := newTestEar(t, &turnDetection{threshold: tt.threshold, prefixMS: tt.prefix, silenceMS: 500})
 			for _, s := range tt.in {
 				for range s.ms / frameMS {
 					e.feed(s.level, frameMS)
 				}
 			}
-			if diff := cmp.Diff(tt.want, *events, cmp.AllowUnexported(heard{})); diff != "" {
+			if diff := cmp.Diff(tt.want, *events, cmp.AllowUnexported(speechEvent{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -113,7 +113,7 @@ func TestHearsRealSpeech(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, events := newTestEar(t, &turns{threshold: 0.5, prefixMS: 300, silenceMS: 500})
+			e, events := newTestEar(t, &turnDetection{threshold: 0.5, prefixMS: 300, silenceMS: 500})
 			tt.packets(func(ts uint32, payload []byte) {
 				if err := e.WriteRTP(&rtp.Packet{Header: rtp.Header{Timestamp: ts}, Payload: payload}); err != nil {
 					t.Error(err)
@@ -128,7 +128,7 @@ func TestHearsRealSpeech(t *testing.T) {
 
 func TestStarvedSpeechEnds(t *testing.T) {
 	t.Parallel()
-	e, events := newTestEar(t, &turns{threshold: 0.5, silenceMS: 500})
+	e, events := newTestEar(t, &turnDetection{threshold: 0.5, silenceMS: 500})
 	for range 10 {
 		e.feed(-20, frameMS)
 	}
@@ -147,7 +147,7 @@ func TestStarvedSpeechEnds(t *testing.T) {
 
 func TestResetVoidsWhatWasHeard(t *testing.T) {
 	t.Parallel()
-	e, _ := newTestEar(t, &turns{threshold: 0.5, silenceMS: 500})
+	e, _ := newTestEar(t, &turnDetection{threshold: 0.5, silenceMS: 500})
 	cycle := e.cycle
 	e.configure(nil)
 	if e.current(cycle) {

@@ -22,25 +22,24 @@ const (
 	maxGapMS = 10_000
 )
 
-// heard is what the ear reports to the session.
-type heard struct {
+// speechEvent is what the detector reports to the session.
+type speechEvent struct {
 	started bool // otherwise stopped
 	atMS    int64
-	// cycle is the ear's count of resets: what was heard before one is void.
+	// cycle counts the detector's resets, which void earlier events.
 	cycle int
 }
 
-// ear hears the caller: it decodes the packets and finds speech by its energy.
-// WriteRTP runs on the goroutine that forwards the caller's audio, all else on
-// the session's.
-type ear struct {
+// detector decodes the caller's packets and detects speech by its energy. WriteRTP runs on the
+// goroutine that forwards the caller's audio, everything else on the session's.
+type detector struct {
 	packets atomic.Int64
-	tell    func(heard)
+	report  func(speechEvent)
 	decoder *rtc.Decoder // nil: does not decode
 
 	mu       sync.Mutex
 	pcm      []int16
-	set      *turns
+	set      *turnDetection
 	onDB     float64
 	first    bool
 	lastTS   uint32
@@ -53,8 +52,8 @@ type ear struct {
 	cycle    int
 }
 
-func newEar(deaf bool, tell func(heard)) (*ear, error) {
-	e := &ear{tell: tell, first: true}
+func newDetector(deaf bool, report func(speechEvent)) (*detector, error) {
+	e := &detector{report: report, first: true}
 	if deaf {
 		return e, nil
 	}
@@ -66,8 +65,8 @@ func newEar(deaf bool, tell func(heard)) (*ear, error) {
 	return e, nil
 }
 
-// configure sets the turn detection (nil: manual) and forgets speech in progress.
-func (e *ear) configure(t *turns) {
+// configure sets the turn detection (nil: push to talk) and forgets speech in progress.
+func (e *detector) configure(t *turnDetection) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.set = t
@@ -78,19 +77,19 @@ func (e *ear) configure(t *turns) {
 	}
 }
 
-func (e *ear) reset() {
+func (e *detector) reset() {
 	e.cycle++
 	e.run, e.speaking, e.bufferMS = 0, false, 0
 }
 
-func (e *ear) clear() {
+func (e *detector) clear() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reset()
 }
 
 // commit empties the buffer and returns how much audio was in it, in ms.
-func (e *ear) commit() int64 {
+func (e *detector) commit() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ms := e.bufferMS
@@ -98,22 +97,22 @@ func (e *ear) commit() int64 {
 	return ms
 }
 
-// current reports whether what was heard in that cycle still counts.
-func (e *ear) current(cycle int) bool {
+// current reports whether events of that cycle still count.
+func (e *detector) current(cycle int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.cycle == cycle
 }
 
-// position returns how much audio has been heard, in ms.
-func (e *ear) position() int64 {
+// position returns how much audio has come, in ms.
+func (e *detector) position() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ms
 }
 
-// WriteRTP hears one packet.
-func (e *ear) WriteRTP(p *rtp.Packet) error {
+// WriteRTP takes one packet.
+func (e *detector) WriteRTP(p *rtp.Packet) error {
 	e.packets.Add(1)
 	if e.decoder == nil {
 		return nil
@@ -126,7 +125,7 @@ func (e *ear) WriteRTP(p *rtp.Packet) error {
 	} else {
 		gap := int64(int32(p.Timestamp-e.lastTS)) / 48
 		if gap < 0 {
-			return nil // late: its place already counted as silence
+			return nil // late: already counted as silence
 		}
 		if gap > maxGapMS {
 			gap = 0
@@ -152,7 +151,7 @@ const starvedAfter = time.Second
 
 // starved ends speech whose stream has stopped: a muted caller sends nothing at all. It reports
 // whether speech goes on.
-func (e *ear) starved(now time.Time) bool {
+func (e *detector) starved(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.speaking {
@@ -165,7 +164,7 @@ func (e *ear) starved(now time.Time) bool {
 }
 
 // feed advances the stream by ms at one level.
-func (e *ear) feed(level float64, ms int64) {
+func (e *detector) feed(level float64, ms int64) {
 	e.ms += ms
 	if e.set == nil {
 		e.bufferMS += ms
@@ -184,14 +183,14 @@ func (e *ear) feed(level float64, ms int64) {
 	case e.speaking:
 		if e.ms-e.voiceMS >= e.set.silenceMS {
 			e.speaking, e.run, e.bufferMS = false, 0, 0
-			e.tell(heard{atMS: e.ms, cycle: e.cycle})
+			e.report(speechEvent{atMS: e.ms, cycle: e.cycle})
 		}
 	case loud:
 		if e.run += ms; e.run >= onsetMS {
 			e.speaking = true
 			start := max(0, e.ms-e.run-e.set.prefixMS)
 			e.bufferMS = e.ms - start
-			e.tell(heard{started: true, atMS: start, cycle: e.cycle})
+			e.report(speechEvent{started: true, atMS: start, cycle: e.cycle})
 		}
 	default:
 		e.run = max(0, e.run-ms)

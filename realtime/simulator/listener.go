@@ -7,7 +7,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// listener turns what the caller says into turns.
+// listener turns the caller's audio into utterances: user items with their transcriptions.
 type listener struct {
 	wire      *wire
 	clock     *clock
@@ -15,21 +15,21 @@ type listener struct {
 	items     *items
 	player    *player
 	responder *responder
-	ear       *ear
+	detector  *detector
 	script    *Script
 	pace      Pace
 	faults    Faults
 
-	turns    int      // spoken so far: they rotate in the script
-	userItem string   // the future item of the speech in progress
-	speaking bool     // the user is speaking
-	idle     int      // generation of the idle timer
-	heldBack []func() // transcripts held back for the next one
+	utterances int      // so far: they rotate in the script
+	userItem   string   // the future item of the speech in progress
+	speaking   bool     // the user is speaking
+	idle       int      // generation of the idle timer
+	heldBack   []func() // transcriptions held back until the next one
 }
 
-// hearing takes reports of the ear.
-func (l *listener) hearing(h heard) {
-	if l.set.turns == nil || !l.ear.current(h.cycle) {
+// speechEvent takes an event of the detector.
+func (l *listener) speechEvent(h speechEvent) {
+	if l.set.turnDetection == nil || !l.detector.current(h.cycle) {
 		return
 	}
 	if h.started {
@@ -43,7 +43,7 @@ func (l *listener) hearing(h heard) {
 // watchSpeech ends speech whose packets no longer come.
 func (l *listener) watchSpeech() {
 	l.clock.after(100*time.Millisecond, func() {
-		if l.ear.starved(time.Now()) {
+		if l.detector.starved(time.Now()) {
 			l.watchSpeech()
 		}
 	})
@@ -54,7 +54,7 @@ func (l *listener) speechStarted(atMS int64) {
 	l.idle++
 	l.userItem = newID("item_")
 	l.wire.emit(object{"type": realtime.TypeInputSpeechStarted, "item_id": l.userItem, "audio_start_ms": atMS})
-	if t := l.set.turns; t == nil || !t.interrupt {
+	if t := l.set.turnDetection; t == nil || !t.interrupt {
 		return
 	}
 	if l.responder.active != nil && !l.responder.active.aside {
@@ -67,7 +67,7 @@ func (l *listener) speechStopped(atMS int64) {
 	l.speaking = false
 	l.wire.emit(object{"type": realtime.TypeInputSpeechStopped, "item_id": l.userItem, "audio_end_ms": atMS})
 	l.commit(l.userItem)
-	if l.set.turns == nil || !l.set.turns.create {
+	if l.set.turnDetection == nil || !l.set.turnDetection.create {
 		return
 	}
 	if l.responder.active != nil {
@@ -79,8 +79,8 @@ func (l *listener) speechStopped(atMS int64) {
 
 // commitInput answers input_audio_buffer.commit.
 func (l *listener) commitInput() *realtime.Error {
-	if l.ear.decoder != nil {
-		if ms := l.ear.commit(); ms < minCommitMS {
+	if l.detector.decoder != nil {
+		if ms := l.detector.commit(); ms < minCommitMS {
 			return refuse("input_audio_buffer_commit_empty", "",
 				"Error committing input audio buffer: buffer too small. Expected at least %dms of audio, but buffer only has %d.00ms of audio.", minCommitMS, ms)
 		}
@@ -95,8 +95,8 @@ func (l *listener) commitInput() *realtime.Error {
 
 // commit makes a user item of the audio that was heard.
 func (l *listener) commit(id string) {
-	reply := &l.script.Spoken[l.turns%len(l.script.Spoken)]
-	l.turns++
+	reply := &l.script.Spoken[l.utterances%len(l.script.Spoken)]
+	l.utterances++
 	it := &item{
 		id: id, kind: realtime.ItemMessage, role: "user", status: "completed", spoken: true,
 		words: reply.Heard, reply: reply,
@@ -119,7 +119,7 @@ func (l *listener) commit(id string) {
 	}
 }
 
-// transcribe sends the transcript of a spoken turn, asynchronously.
+// transcribe sends the transcription of an utterance, asynchronously.
 func (l *listener) transcribe(it *item) {
 	send := func() { l.sendTranscript(it) }
 	switch l.faults.Transcripts {
@@ -167,9 +167,9 @@ func (l *listener) sendTranscript(it *item) {
 	})
 }
 
-// pretend behaves as if the user had spoken and stopped.
-func (l *listener) pretend() {
-	at := l.ear.position()
+// simulateSpeech behaves as if the user had spoken and stopped.
+func (l *listener) simulateSpeech() {
+	at := l.detector.position()
 	l.speechStarted(at)
 	l.speechStopped(at + 1000)
 }
@@ -177,12 +177,12 @@ func (l *listener) pretend() {
 // configure adopts the turn detection of the settings.
 func (l *listener) configure() {
 	l.speaking = false
-	l.ear.configure(l.set.turns)
+	l.detector.configure(l.set.turnDetection)
 }
 
 // clear answers input_audio_buffer.clear.
 func (l *listener) clear() {
-	l.ear.clear()
+	l.detector.clear()
 	l.speaking = false
 	l.wire.emit(object{"type": realtime.TypeInputCleared})
 }
@@ -193,7 +193,7 @@ func (l *listener) disarmIdle() { l.idle++ }
 // armIdle starts waiting for a silent caller (idle_timeout_ms).
 func (l *listener) armIdle() {
 	l.idle++
-	t := l.set.turns
+	t := l.set.turnDetection
 	if t == nil || t.idleMS == 0 {
 		return
 	}
@@ -202,7 +202,7 @@ func (l *listener) armIdle() {
 		if l.idle != mine || l.speaking || l.responder.active != nil || l.player.active() {
 			return
 		}
-		at := l.ear.position()
+		at := l.detector.position()
 		id := newID("item_")
 		l.wire.emit(object{
 			"type": realtime.TypeInputTimeoutTriggered, "item_id": id, "audio_start_ms": max(0, at-t.idleMS), "audio_end_ms": at,
