@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -64,6 +65,18 @@ func TestOpenWithoutATable(t *testing.T) {
 	persistencetest.Rows(t, url, "DROP TABLE queue_pauses")
 	if _, err := persistence.Open(t.Context(), url, persistence.Options{}); err == nil || !strings.Contains(err.Error(), "queue_pauses") {
 		t.Errorf("Open() = %v", err)
+	}
+}
+
+// SQLite before 3.44, such as Debian 12's sqlite3, refuses to read anything from a file with
+// an aggregate that has an ORDER BY of its own.
+func TestOlderSQLiteReadsTheFile(t *testing.T) {
+	t.Parallel()
+	ordered := regexp.MustCompile(`(?i)group_concat\([^()]*\border by\b`)
+	for _, row := range persistencetest.Rows(t, persistencetest.SQLiteURL(t), "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL") {
+		if ordered.MatchString(row[1]) {
+			t.Errorf("%s has an ordered aggregate", row[0])
+		}
 	}
 }
 
