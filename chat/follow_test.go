@@ -326,9 +326,15 @@ func TestFollowTheDead(t *testing.T) {
 	turn := p.turn(chat.TurnRequest{Text: "Go"})
 	<-g.reached
 	text := p.follower()
-	m, err := p.store.Message(t.Context(), p.key, turn.MessageID())
-	if err != nil {
-		t.Fatal(err)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	var m persistence.Message
+	for m.Text() != "I was" { // when the turn saves that, it is in progress again
+		<-again.C
+		var err error
+		if m, err = p.store.Message(p.within(), p.key, turn.MessageID()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	m.Metadata.Status = persistence.StatusInterrupted // as recovery does it, without further events
 	if _, err := p.store.UpdateMessage(t.Context(), p.key, m); err != nil {
