@@ -2,6 +2,7 @@ package persistence_test
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,8 +11,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestReadmeQueries runs the queries of the README: those after sqlite3 on SQLite, those
-// after psql on PostgreSQL.
+// TestReadmeQueries runs the queries of the README in the programs that it names: sqlite3 and
+// psql of the distribution, which may be older than our drivers.
 func TestReadmeQueries(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
@@ -22,8 +23,18 @@ func TestReadmeQueries(t *testing.T) {
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks of SQL, want one for sqlite3 and one for psql", len(blocks))
 	}
-	for i, url := range []func(testing.TB) string{persistencetest.SQLiteURL, persistencetest.PostgresURL} {
-		url := url(t)
+	for i, engine := range []struct {
+		url     func(testing.TB) string
+		program func(url, query string) *exec.Cmd
+	}{
+		{persistencetest.SQLiteURL, func(url, query string) *exec.Cmd {
+			return exec.CommandContext(t.Context(), "sqlite3", "-readonly", "-bail", strings.TrimPrefix(url, "sqlite:"), query)
+		}},
+		{persistencetest.PostgresURL, func(url, query string) *exec.Cmd {
+			return exec.CommandContext(t.Context(), "psql", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--command="+query, url)
+		}},
+	} {
+		url := engine.url(t)
 		store := persistencetest.Open(t, url, persistence.Options{})
 		if _, err := store.CreateThread(t.Context(), "anna", ""); err != nil {
 			t.Fatal(err)
@@ -33,7 +44,9 @@ func TestReadmeQueries(t *testing.T) {
 			if query = strings.TrimSpace(query); query == "" {
 				continue
 			}
-			persistencetest.Rows(t, url, query) // fails the test if the query fails
+			if out, err := engine.program(url, query).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", query, err, out)
+			}
 			for _, view := range []string{"conversation_transcript", "tool_call_log", "call_summary"} {
 				views[view] = views[view] || strings.Contains(query, view)
 			}
