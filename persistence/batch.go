@@ -128,11 +128,10 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
 	key := b.key
 	after := int64(0)
 	if afterID != "" {
-		prev, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: afterID, ThreadID: key.Thread, Owner: key.Owner})
-		if err != nil {
+		var err error
+		if after, err = b.q.MessageSeq(b.ctx, pgdb.MessageSeqParams{ID: afterID, ThreadID: key.Thread, Owner: key.Owner}); err != nil {
 			return 0, err
 		}
-		after = prev.Seq
 	}
 	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -1,6 +1,7 @@
 package persistence_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -59,4 +60,38 @@ func appendGroups(b *testing.B, store *persistence.Store, size, n int) time.Dura
 		}
 	}
 	return time.Since(start) / time.Duration(n*size)
+}
+
+// BenchmarkPlaceAfter puts messages after one of 100 bytes and after one of 20 KB, which must make
+// no difference.
+func BenchmarkPlaceAfter(b *testing.B) {
+	for name, size := range map[string]int{"100 B": 100, "20 KB": 20 << 10} {
+		b.Run(name, func(b *testing.B) {
+			store := persistencetest.Open(b, persistencetest.SQLiteURL(b), persistence.Options{})
+			thread, err := store.CreateThread(b.Context(), "bench", "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			key := persistence.Key{Owner: "bench", Thread: thread.ID}
+			message := func(size int) persistence.Message {
+				return persistence.Message{
+					ID: persistence.NewID(), Role: persistence.RoleAssistant,
+					Parts: []persistence.Part{persistence.TextPart(strings.Repeat("x", size))},
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				before, err := store.AppendMessage(b.Context(), key, message(size))
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				put := persistence.PutMessage{Message: message(10), Place: persistence.Place{How: persistence.PlaceAfter, After: before.ID}}
+				if _, err := store.Apply(b.Context(), key, []persistence.Change{put}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -221,7 +221,7 @@ func (b *Batch) placeNew(t pgdb.Thread, at Place) (int64, error) {
 
 // has reports whether the message is in the thread.
 func (b *Batch) has(id string) (bool, error) {
-	_, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+	_, err := b.q.MessageSeq(b.ctx, pgdb.MessageSeqParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

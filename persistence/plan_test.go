@@ -22,6 +22,7 @@ var plans = map[string]string{
 	"FirstMessageAfter": "messages_by_seq",
 	"LastMessage":       "messages_by_seq",
 	"GetMessage":        "messages_pkey",
+	"MessageSeq":        "messages_pkey",
 	"SearchMessages":    "messages_pkey",
 	"MessagesWithWord":  "messages_by_words",
 	"GetLiveCall":       "calls_live",

@@ -483,6 +483,10 @@ func (s sqliteQueries) LockOwnersCalls(ctx context.Context, arg pgdb.LockOwnersC
 	return s.q.LockOwnersCalls(ctx, sqlitedb.LockOwnersCallsParams(arg))
 }
 
+func (s sqliteQueries) MessageSeq(ctx context.Context, arg pgdb.MessageSeqParams) (int64, error) {
+	return s.q.MessageSeq(ctx, sqlitedb.MessageSeqParams(arg))
+}
+
 func (s sqliteQueries) MessagesWithWord(ctx context.Context, arg pgdb.MessagesWithWordParams) ([]string, error) {
 	return s.q.MessagesWithWord(ctx, sqlitedb.MessagesWithWordParams(arg))
 }

@@ -27,6 +27,12 @@ SELECT m.* FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id
 WHERE m.id = @id AND m.thread_id = @thread_id AND t.owner = @owner;
 
+-- MessageSeq gives a message's number, without reading its text.
+-- name: MessageSeq :one
+SELECT m.seq FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.id = @id AND m.thread_id = @thread_id AND t.owner = @owner;
+
 -- name: ListMessages :many
 SELECT m.* FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id

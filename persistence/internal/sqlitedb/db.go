@@ -345,6 +345,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lockOwnersCallsStmt, err = db.PrepareContext(ctx, lockOwnersCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query LockOwnersCalls: %w", err)
 	}
+	if q.messageSeqStmt, err = db.PrepareContext(ctx, messageSeq); err != nil {
+		return nil, fmt.Errorf("error preparing query MessageSeq: %w", err)
+	}
 	if q.messagesWithWordStmt, err = db.PrepareContext(ctx, messagesWithWord); err != nil {
 		return nil, fmt.Errorf("error preparing query MessagesWithWord: %w", err)
 	}
@@ -975,6 +978,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lockOwnersCallsStmt: %w", cerr)
 		}
 	}
+	if q.messageSeqStmt != nil {
+		if cerr := q.messageSeqStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing messageSeqStmt: %w", cerr)
+		}
+	}
 	if q.messagesWithWordStmt != nil {
 		if cerr := q.messagesWithWordStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing messagesWithWordStmt: %w", cerr)
@@ -1271,6 +1279,7 @@ type Queries struct {
 	listenToStmt                  *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
 	lockOwnersCallsStmt           *sql.Stmt
+	messageSeqStmt                *sql.Stmt
 	messagesWithWordStmt          *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
 	renameThreadStmt              *sql.Stmt
@@ -1414,6 +1423,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listenToStmt:                  q.listenToStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,
 		lockOwnersCallsStmt:           q.lockOwnersCallsStmt,
+		messageSeqStmt:                q.messageSeqStmt,
 		messagesWithWordStmt:          q.messagesWithWordStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,
 		renameThreadStmt:              q.renameThreadStmt,

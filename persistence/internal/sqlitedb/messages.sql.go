@@ -381,6 +381,26 @@ func (q *Queries) ListReplay(ctx context.Context, arg ListReplayParams) ([]Messa
 	return items, nil
 }
 
+const messageSeq = `-- name: MessageSeq :one
+SELECT m.seq FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.id = ?1 AND m.thread_id = ?2 AND t.owner = ?3
+`
+
+type MessageSeqParams struct {
+	ID       string
+	ThreadID string
+	Owner    string
+}
+
+// MessageSeq gives a message's number, without reading its text.
+func (q *Queries) MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error) {
+	row := q.queryRow(ctx, q.messageSeqStmt, messageSeq, arg.ID, arg.ThreadID, arg.Owner)
+	var seq int64
+	err := row.Scan(&seq)
+	return seq, err
+}
+
 const shiftMessages = `-- name: ShiftMessages :many
 UPDATE messages SET seq = seq + CAST(?1 AS bigint), revision = seq + CAST(?1 AS bigint)
 WHERE messages.seq >= ?2

@@ -173,6 +173,8 @@ type Querier interface {
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
 	// LockOwnersCalls does nothing: a transaction of SQLite is alone anyway.
 	LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error
+	// MessageSeq gives a message's number, without reading its text.
+	MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error)
 	// MessagesWithWord gives messages of the owner's other threads that have a word (in
 	// lower case): not all of a common one, but those of the threads that are in use, or
 	// were begun last.
