@@ -34,7 +34,7 @@ type upstream struct {
 	expires time.Time
 	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
-	// updated is the latest session.updated.
+	// updated is the latest session.updated of a session that is being prepared.
 	updated realtime.Event
 	// updateID is the id of the session.update for a session that is being prepared.
 	updateID string
