@@ -84,7 +84,9 @@ func (w *worker) loop() EndReason {
 	var armed time.Time
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	one := make([]session.Input, 1)
 	for {
+		one[0] = nil // it may hold a large event
 		// Most events leave the deadline where it is.
 		if at := w.state.Deadline(); !at.Equal(armed) {
 			timer.Reset(untilDeadline(at))
@@ -97,7 +99,7 @@ func (w *worker) loop() EndReason {
 				continue
 			}
 			w.browserEnds(in)
-			inputs = []session.Input{in}
+			one[0], inputs = in, one
 		case b := <-w.joined:
 			inputs = []session.Input{w.join(b)}
 		case r := <-w.up.Dialed:

@@ -12,9 +12,12 @@ import (
 // browser sees it.
 func (s *State) itemAdded(ev *realtime.Event) bool {
 	raw, err := realtime.DecodeItem(ev.Item)
-	if err != nil || raw.ID == "" {
-		return true
-	}
+	return err != nil || raw.ID == "" || s.itemKnown(ev, raw)
+}
+
+// itemKnown takes what such an event, or conversation.item.done, says about an item, and reports
+// whether the browser sees it.
+func (s *State) itemKnown(ev *realtime.Event, raw realtime.Item) bool {
 	it := s.transcript.item(raw.ID)
 	it.know(raw)
 	it.link(ev)
@@ -40,8 +43,12 @@ func (s *State) itemAdded(ev *realtime.Event) bool {
 
 // itemDone takes conversation.item.done.
 func (s *State) itemDone(ev *realtime.Event) bool {
-	visible := s.itemAdded(ev)
-	if raw, err := realtime.DecodeItem(ev.Item); err == nil && visible {
+	raw, err := realtime.DecodeItem(ev.Item)
+	if err != nil || raw.ID == "" {
+		return true
+	}
+	visible := s.itemKnown(ev, raw)
+	if visible {
 		s.outputDone(&raw, nil, false)
 	}
 	return visible

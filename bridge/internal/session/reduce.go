@@ -29,9 +29,11 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	return s
 }
 
-// Reduce takes what happened and returns what to do. It does no I/O and knows no time but now.
+// Reduce takes what happened and returns what to do, in a slice that is valid until the next call. It does no I/O and
+// knows no time but now.
 func (s *State) Reduce(now time.Time, in Input) []Effect {
-	s.now, s.effects = now, nil
+	clear(s.effects) // they may hold large events
+	s.now, s.effects = now, s.effects[:0]
 	if s.phase == ended {
 		return nil
 	}
