@@ -18,6 +18,8 @@ type (
 		Message persistence.Message
 		Place   persistence.Place
 		With    func(*persistence.Batch) error
+		// Continues means that the end of its response, which often adds to it, follows soon.
+		Continues bool
 	}
 	// SaveDraft writes text added to a message in progress, which was saved before.
 	SaveDraft struct{ persistence.Draft }

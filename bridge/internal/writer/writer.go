@@ -26,9 +26,9 @@ const CommitTimeout = 10 * time.Second
 const (
 	maxWaiting = 16 << 20        // unsaved bytes above which the thread counts as lost
 	lastTry    = 5 * time.Second // for what is still unsaved when the process ends
-	// Text added to messages in progress, and responses that begin, are written at multiples of
-	// this interval, so that those of all calls go into one transaction. Any other change of the
-	// call takes them along at once.
+	// Text added to messages in progress, responses that begin, and messages whose response is
+	// about to end are written at multiples of this interval, so that those of all calls go into
+	// one transaction. Any other change of the call takes them along at once.
 	gather = 250 * time.Millisecond
 )
 
@@ -94,6 +94,8 @@ func mayWait(o session.Change) bool {
 	switch o := o.(type) {
 	case session.SaveDraft:
 		return true
+	case session.SaveMessage:
+		return o.Continues
 	case session.SaveResponse:
 		return o.Response.FinishedAt == nil
 	}

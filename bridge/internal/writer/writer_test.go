@@ -225,6 +225,42 @@ func TestDraftsGather(t *testing.T) {
 	})
 }
 
+// TestAnswerIsSavedOnce ends an answer and, soon after, its response with what it cost: both are
+// written together, and the message once.
+func TestAnswerIsSavedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &writertest.Log{}
+		w := New(log, quiet(), func(persistence.Message) {})
+		running := w.Start()
+		time.Sleep(time.Until(time.Now().Truncate(gather).Add(gather + time.Millisecond)))
+		answer := textOp("answer", "words", persistence.PlaceKept).(session.SaveMessage)
+		answer.Continues = true
+		w.Push(answer)
+		time.Sleep(gather / 10)
+		synctest.Wait()
+		if len(log.Saved) != 0 {
+			t.Errorf("saved before its response has ended: %v", log.Saved)
+		}
+		answer.Continues, answer.Message.Metadata.Usage = false, []byte(`{"total_tokens":1}`)
+		w.Push(answer, responseOp(new(time.Now())))
+		synctest.Wait()
+		if len(log.Saved) != 2 {
+			t.Errorf("%d changes saved: %v", len(log.Saved), log.Saved)
+		}
+		// A response that goes on does not keep it.
+		answer.Continues = true
+		w.Push(answer)
+		time.Sleep(gather)
+		synctest.Wait()
+		if len(log.Saved) != 3 {
+			t.Errorf("%d changes saved: %v", len(log.Saved), log.Saved)
+		}
+		w.Close()
+		running.Join(nil)
+	})
+}
+
 // commitFunc is a thread that receives commits.
 type commitFunc func()
 
