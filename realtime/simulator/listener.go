@@ -110,13 +110,22 @@ func (l *listener) commit(id string) {
 		l.wire.emit(object{"type": realtime.TypeItemDone, "previous_item_id": previous, "item": it.shown()})
 	}
 	if l.faults.ItemsOutOfOrder {
-		l.clock.after(l.pace.Think+4*l.pace.Step, announce)
+		l.clock.after(l.pace.Think+4*l.pace.Step, func() { l.afterAnswer(announce) })
 	} else {
 		announce()
 	}
 	if l.set.transcribe {
 		l.transcribe(it)
 	}
+}
+
+// afterAnswer calls announce once the response in progress, if there is one, has an item.
+func (l *listener) afterAnswer(announce func()) {
+	if r := l.responder.active; r != nil && !r.aside && len(r.items) == 0 {
+		l.clock.after(l.pace.Step, func() { l.afterAnswer(announce) })
+		return
+	}
+	announce()
 }
 
 // transcribe sends the transcription of an utterance, asynchronously.
