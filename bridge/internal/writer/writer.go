@@ -26,10 +26,12 @@ const CommitTimeout = 10 * time.Second
 const (
 	maxWaiting = 16 << 20        // unsaved bytes above which the thread counts as lost
 	lastTry    = 5 * time.Second // for what is still unsaved when the process ends
-	// Text added to messages in progress, responses that begin, and messages whose response is
-	// about to end are written at multiples of this interval, so that those of all calls go into
-	// one transaction. Any other change of the call takes them along at once.
+	// Text added to messages in progress, and responses that begin, are written at multiples of
+	// this interval, so that those of all calls go into one transaction. Any other change of the
+	// call takes them along at once.
 	gather = 250 * time.Millisecond
+	// A finished message whose response is about to end waits for it this long.
+	moment = 20 * time.Millisecond
 )
 
 // Log is where a call's thread is written.
@@ -54,7 +56,7 @@ type Writer struct {
 	waiting []session.Change
 	index   map[string]int // by key into waiting
 	bytes   int
-	urgent  bool // a waiting change must be written at once
+	due     time.Time // when what is waiting must be written at the latest
 	closed  bool
 	wake    chan struct{}
 }
@@ -82,24 +84,32 @@ func (w *Writer) add(limit int, ops []session.Change) bool {
 		return false
 	}
 	for _, o := range ops {
+		due := dueAt(o, time.Now())
+		if len(w.waiting) == 0 || due.Before(w.due) {
+			w.due = due
+		}
 		w.put(o)
-		w.urgent = w.urgent || !mayWait(o)
 	}
 	w.signal()
 	return true
 }
 
-// mayWait reports whether a change belongs to something unfinished, of which more will follow.
-func mayWait(o session.Change) bool {
+// dueAt returns when a change that is made now must be written: later if it belongs to something
+// unfinished, of which more will follow.
+func dueAt(o session.Change, now time.Time) time.Time {
 	switch o := o.(type) {
 	case session.SaveDraft:
-		return true
+		return now.Truncate(gather).Add(gather)
 	case session.SaveMessage:
-		return o.Continues
+		if o.Continues {
+			return now.Add(moment)
+		}
 	case session.SaveResponse:
-		return o.Response.FinishedAt == nil
+		if o.Response.FinishedAt == nil {
+			return now.Truncate(gather).Add(gather)
+		}
 	}
-	return false
+	return now
 }
 
 // put adds a change, or merges it into a waiting one. w.mu is held.
@@ -195,41 +205,37 @@ func (w *Writer) next() (ops []session.Change, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ops, w.waiting = w.waiting, nil
-	w.bytes, w.urgent = 0, false
+	w.bytes = 0
 	clear(w.index)
 	return ops, w.closed
 }
 
-// gathering returns how long the waiting changes may still wait: zero if one of them is urgent, or
-// there are none.
+// gathering returns how long the waiting changes may still wait, which is not positive if they must
+// be written now, or there are none.
 func (w *Writer) gathering() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.waiting) == 0 || w.urgent || w.closed {
+	if len(w.waiting) == 0 || w.closed {
 		return 0
 	}
-	now := time.Now()
-	return now.Truncate(gather).Add(gather).Sub(now)
+	return time.Until(w.due)
 }
 
 // gather returns when the waiting changes must be written.
 func (w *Writer) gather(ctx context.Context) {
 	pause := w.gathering()
-	if pause == 0 {
+	if pause <= 0 {
 		return
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	for {
+	for ; pause > 0; pause = w.gathering() {
+		timer.Reset(pause)
 		select {
 		case <-timer.C:
-			return
 		case <-ctx.Done():
 			return
 		case <-w.wake:
-			if w.gathering() == 0 {
-				return
-			}
 		}
 	}
 }

@@ -233,11 +233,10 @@ func TestAnswerIsSavedOnce(t *testing.T) {
 		log := &writertest.Log{}
 		w := New(log, quiet(), func(persistence.Message) {})
 		running := w.Start()
-		time.Sleep(time.Until(time.Now().Truncate(gather).Add(gather + time.Millisecond)))
 		answer := textOp("answer", "words", persistence.PlaceKept).(session.SaveMessage)
 		answer.Continues = true
 		w.Push(answer)
-		time.Sleep(gather / 10)
+		time.Sleep(moment / 2)
 		synctest.Wait()
 		if len(log.Saved) != 0 {
 			t.Errorf("saved before its response has ended: %v", log.Saved)
@@ -248,12 +247,12 @@ func TestAnswerIsSavedOnce(t *testing.T) {
 		if len(log.Saved) != 2 {
 			t.Errorf("%d changes saved: %v", len(log.Saved), log.Saved)
 		}
-		// A response that goes on does not keep it.
+		// A response that goes on does not keep it, nor do words that may wait longer.
 		answer.Continues = true
-		w.Push(answer)
-		time.Sleep(gather)
+		w.Push(responseOp(nil), answer)
+		time.Sleep(moment)
 		synctest.Wait()
-		if len(log.Saved) != 3 {
+		if len(log.Saved) != 4 {
 			t.Errorf("%d changes saved: %v", len(log.Saved), log.Saved)
 		}
 		w.Close()
