@@ -73,8 +73,8 @@ type Config struct {
 	// OnCount counts what happens to calls.
 	OnCount func(Counter)
 	// Trace returns the context in which a tool of the thread's call runs, with the span of the
-	// current turn; it may be nil and must return at once.
-	Trace func(ctx context.Context, key persistence.Key) context.Context
+	// turn that answers a message, which may not be saved yet; it may be nil and must return at once.
+	Trace func(ctx context.Context, key persistence.Key, question string) context.Context
 	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
 	Logger *slog.Logger

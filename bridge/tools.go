@@ -36,7 +36,7 @@ type toolRunner struct {
 	client      *clienttool.Toolkit
 	approvals   approvals // nil for a call whose thread is elsewhere
 	images      *images
-	trace       func(context.Context, persistence.Key) context.Context // Config.Trace
+	trace       func(ctx context.Context, key persistence.Key, question string) context.Context // Config.Trace
 
 	ctx     context.Context //nolint:containedctx // of the running tools
 	endAll  context.CancelFunc
@@ -61,7 +61,7 @@ func (r *toolRunner) perform(e session.Effect) bool {
 	case session.AwaitApproval:
 		r.awaitApproval(e)
 	case session.StartTool:
-		r.start(e.Call)
+		r.start(e.Call, e.Question)
 	case session.DeliverTool:
 		if err := r.client.Deliver(e.CallID, e.Output); err != nil {
 			r.log.Info("client's tool output refused", "tool_call_id", e.CallID, "error", err)
@@ -78,11 +78,11 @@ func (r *toolRunner) perform(e session.Effect) bool {
 	return true
 }
 
-// start runs a tool.
-func (r *toolRunner) start(tc toolkit.Call) {
+// start runs a tool that helps to answer a message.
+func (r *toolRunner) start(tc toolkit.Call, question string) {
 	ctx := r.ctx
 	if r.trace != nil {
-		ctx = r.trace(ctx, r.key)
+		ctx = r.trace(ctx, r.key, question)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r.cancels[tc.ID] = cancel

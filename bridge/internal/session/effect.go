@@ -67,8 +67,12 @@ type (
 		CallID, ID string
 		ExpiresAt  time.Time
 	}
-	// StartTool runs a tool.
-	StartTool struct{ Call toolkit.Call }
+	// StartTool runs a tool. Question is the id of the user's message that it helps to answer,
+	// empty if there is none.
+	StartTool struct {
+		Call     toolkit.Call
+		Question string
+	}
 	// CancelTool ends a running tool.
 	CancelTool struct{ CallID string }
 	// CancelTools ends all running tools.

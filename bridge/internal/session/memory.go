@@ -101,6 +101,19 @@ func (m *memory) newest() string {
 	return e.id
 }
 
+// question returns the id of the user's last message before another message, empty if none is known.
+func (m *memory) question(before *message) (id string) {
+	for _, e := range m.entries {
+		switch {
+		case e.mine != nil && e.mine == before:
+			return id
+		case e.mine != nil && e.mine.role == persistence.RoleUser, e.old != nil && e.old.Role == persistence.RoleUser:
+			id = e.id
+		}
+	}
+	return id
+}
+
 // missing returns the last messages without those that were sent.
 func (m *memory) missing(sent map[string]bool) []persistence.Message {
 	return slices.DeleteFunc(m.last(), func(msg persistence.Message) bool { return sent[msg.ID] })

@@ -58,7 +58,7 @@ func (t *tools) start(run *toolRun) {
 	e.Input = run.message.tools[run.part].Input
 	t.notify(e)
 	t.watch(e)
-	t.do(StartTool{run.Call})
+	t.do(StartTool{run.Call, t.transcript.memory.question(run.message)})
 	if run.early != nil {
 		t.do(DeliverTool{run.Call.ID, *run.early})
 	}

@@ -124,13 +124,13 @@ func (o *Observer) CallStarted(ctx context.Context, key persistence.Key, callID 
 	o.voice.asked(key, callID, trace.SpanContextFromContext(ctx))
 }
 
-// SpokenTurn returns ctx with the span of the current turn of the thread's call. Text turns get theirs
-// from [Traces.Begin].
-func (o *Observer) SpokenTurn(ctx context.Context, key persistence.Key) context.Context {
+// SpokenTurn returns ctx with the span of the turn in which the thread's call answers a message of the
+// user. Text turns get theirs from [Traces.Begin].
+func (o *Observer) SpokenTurn(ctx context.Context, key persistence.Key, question string) context.Context {
 	if o.traces == nil {
 		return ctx
 	}
-	return trace.ContextWithSpanContext(ctx, o.voice.span(key))
+	return trace.ContextWithSpanContext(ctx, o.voice.span(key, question))
 }
 
 // CallEnded counts a call that its upstream ended. The reasons are the bridge's, a closed list.

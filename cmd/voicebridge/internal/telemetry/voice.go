@@ -30,6 +30,8 @@ type conversations struct {
 
 	mu   sync.Mutex
 	open map[persistence.Key]*voiceTurn
+	// next are turns whose traces are known before the user's message is saved.
+	next map[persistence.Key]nextTurn
 	// parents are the spans that asked for the calls, by the calls' threads.
 	parents map[persistence.Key]parent
 }
@@ -38,6 +40,12 @@ type conversations struct {
 type parent struct {
 	call string
 	span trace.SpanContext
+}
+
+// nextTurn is a turn in which a tool runs before the message is saved that the turn answers.
+type nextTurn struct {
+	question string
+	trace    traceID
 }
 
 // asked records which span asked for a call.
@@ -57,6 +65,7 @@ func (c *conversations) asked(key persistence.Key, call string, span trace.SpanC
 type voiceTurn struct {
 	trace     traceID
 	question  string // the id of the user's message
+	previous  string // that of the turn before: its tools may still begin
 	call      string
 	message   string                                // the id of the first answer that has stages
 	stages    map[string]int64                      // of the answer, in milliseconds
@@ -92,6 +101,7 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 		case persistence.PutCall:
 			if change.Call.EndedAt != nil {
 				c.end(key)
+				delete(c.next, key)
 				if c.parents[key].call == change.Call.ID {
 					delete(c.parents, key)
 				}
@@ -104,11 +114,21 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 	return n
 }
 
-// span returns the span of the current turn, which its first tool may begin.
-func (c *conversations) span(key persistence.Key) trace.SpanContext {
+// span returns the span of the turn that answers a message of the user. Its first tool may run before
+// anything of it is saved.
+func (c *conversations) span(key persistence.Key, question string) trace.SpanContext {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.turn(key).trace.spanContext()
+	if t := c.open[key]; question == "" || t == nil || question == t.question || question == t.previous || len(t.responses) == 0 {
+		return c.turn(key).trace.spanContext()
+	}
+	if c.next == nil {
+		c.next = map[persistence.Key]nextTurn{}
+	}
+	if c.next[key].question != question {
+		c.next[key] = nextTurn{question, c.newID(c.parents[key].span)}
+	}
+	return c.next[key].trace.spanContext()
 }
 
 // turn returns the current turn; the caller holds mu.
@@ -158,7 +178,15 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *a
 	if m.Role == persistence.RoleUser {
 		if t == nil || t.question != m.ID && len(t.responses) > 0 {
 			c.end(key)
+			previous := t
 			t = c.turn(key)
+			if previous != nil {
+				t.previous = previous.question
+			}
+			if next := c.next[key]; next.question == m.ID {
+				t.trace = next.trace
+			}
+			delete(c.next, key)
 		}
 		t.question = m.ID
 		return

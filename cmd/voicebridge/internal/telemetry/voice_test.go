@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace"
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
@@ -116,6 +117,36 @@ func TestVoiceTurnWithTool(t *testing.T) {
 	text := scrape("")
 	for _, stage := range []string{"commit", "response", "first_audio", "first_packet"} {
 		want(t, text, `voicebridge_answer_latency_seconds_count{kind="voice",stage="`+stage+`"} 1`)
+	}
+}
+
+// TestSpokenTurnOfATool checks which turn a tool gets: that which answers its question, though the
+// question may not be saved yet.
+func TestSpokenTurnOfATool(t *testing.T) {
+	t.Parallel()
+	o, _, spans := setup(t)
+	save := func(at int, changes ...persistence.Change) { o.Saved(call, after(at), after(at), false, true, changes) }
+	ask := func(question string) string {
+		return trace.SpanContextFromContext(o.SpokenTurn(t.Context(), call, question)).SpanID().String()
+	}
+	first := ask("q1") // before anything is saved
+	save(0, question("q1"))
+	save(300, responded("r1", "a1", "completed", 200, 300))
+	again := ask("q1")
+	second := ask("q2") // while the turn before is open
+	save(400, question("q2"))
+	late := ask("q1")
+	save(900, responded("r2", "a2", "completed", 500, 900))
+	unknown := ask("")
+	o.Close()
+	var turns []string
+	for _, s := range spans.GetSpans() {
+		if s.Name == "voice turn" {
+			turns = append(turns, s.SpanContext.SpanID().String())
+		}
+	}
+	if diff := cmp.Diff([]string{first, second}, turns); diff != "" || again != first || late != second || unknown != second {
+		t.Errorf("turns (-of tools +sent):\n%s\nthe first again %s, late %s, without a question %s", diff, again, late, unknown)
 	}
 }
 
