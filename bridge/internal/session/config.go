@@ -84,16 +84,16 @@ const (
 	updateTimeout        = 10 * time.Second        // for its reply to session.update in a live call
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
-	asksAfter            = 2 * time.Second         // for a client to ask for the answer that it already has
+	clientCreateWait     = 2 * time.Second         // for a client to ask for the answer that it already has
 )
 
 // Limits on what a call holds.
 const (
-	maxHeldEvents  = 64       // browser events waiting for the session
-	maxHeldBytes   = 1 << 20  // of those events
-	maxMessageText = 1 << 20  // bytes of one message's text
-	maxSent        = 1024     // own events whose errors can still be attributed
-	MaxInputText   = 32 << 10 // bytes of typed text
+	maxBacklogEvents = 64       // browser events waiting for the session
+	maxBacklogBytes  = 1 << 20  // of those events
+	maxMessageText   = 1 << 20  // bytes of one message's text
+	maxSent          = 1024     // own events whose errors can still be attributed
+	MaxInputText     = 32 << 10 // bytes of typed text
 )
 
 // CancelToolName is the tool by which the model cancels tools when the user says so. Its calls are

@@ -30,7 +30,7 @@ func (s *State) startDraining(reason EndReason) {
 	if s.answers.active != "" {
 		s.up.cancel("")
 	}
-	s.keepHeld()
+	s.saveBacklog()
 	s.phase = draining
 	s.giveUpNext()
 	s.do(Gate{Open: false})
@@ -39,9 +39,9 @@ func (s *State) startDraining(reason EndReason) {
 	s.tools.end()
 }
 
-// keepHeld saves the texts that were waiting for a session, and tells whoever typed them.
-func (s *State) keepHeld() {
-	events, _ := s.held.take()
+// saveBacklog saves the texts that were waiting for a session, and tells whoever typed them.
+func (s *State) saveBacklog() {
+	events, _ := s.backlog.take()
 	for _, e := range events {
 		ev, err := realtime.Decode(e.Data)
 		var it clientItem

@@ -47,7 +47,7 @@ func (s *State) browser(in BrowserEvent) {
 		s.retrieve(ev)
 	default:
 		if !s.listening() && !s.isForTool(ev) {
-			s.hold(ev, in)
+			s.postpone(ev, in)
 			return
 		}
 		s.allow(ev, in)
@@ -78,9 +78,9 @@ func (s *State) isForTool(ev realtime.Event) bool {
 	return strings.HasPrefix(ev.Type, "bridge.tool.")
 }
 
-// hold keeps an event until the session is ready.
-func (s *State) hold(ev realtime.Event, in BrowserEvent) {
-	if !s.held.add(in) {
+// postpone keeps an event until the session is ready.
+func (s *State) postpone(ev realtime.Event, in BrowserEvent) {
+	if !s.backlog.add(in) {
 		s.refuse(ev.EventID, "too_many_events", "The session is not ready yet, and no more events can be held for it.", "")
 	}
 }
@@ -102,7 +102,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case realtime.TypeOutputBufferClear:
 		s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
 	case realtime.TypeInputCommit:
-		s.answers.clientAsks = false
+		s.answers.clientCreate = false
 		s.up.send(realtime.InputAudioBufferCommit(s.forClient(ev)))
 	case realtime.TypeInputClear:
 		s.up.send(realtime.InputAudioBufferClear(s.forClient(ev)))
@@ -184,7 +184,7 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 	case it.ID != "" && (!validItemID(it.ID) || s.transcript.items[it.ID] != nil):
 		s.refuse(ev.EventID, "invalid_value", "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", "item.id")
 	default:
-		s.answers.clientAsks = false
+		s.answers.clientCreate = false
 		id := it.ID
 		if id == "" {
 			id = s.nextItemID()
@@ -217,7 +217,7 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 		return
 	}
 	s.record.Turns++
-	s.guard.active()
+	s.limiter.active()
 	s.answers.rounds = 0
 	s.answers.ask(s.now)
 	s.up.send(event)

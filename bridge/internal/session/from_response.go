@@ -64,12 +64,12 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 		s.outputDone(&done.Output[i], r, done.Status == realtime.ResponseCompleted)
 	}
 	s.answers.over(r)
-	s.answers.letAsk(s.tools.onItsWay())
+	s.answers.awaitClientCreate(s.tools.onItsWay())
 	s.closeMessages(r, done)
 	s.answers.close(r, done)
 	s.answers.handOn(r)
-	s.guard.active()
-	if s.guard.charge(r.record.CostUSD) {
+	s.limiter.active()
+	if s.limiter.charge(r.record.CostUSD) {
 		s.end(EndBudget)
 	}
 }

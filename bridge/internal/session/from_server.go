@@ -17,7 +17,7 @@ func (s *State) say(in ServerText) {
 		return
 	}
 	if !s.listening() {
-		s.held.texts = append(s.held.texts, in)
+		s.backlog.texts = append(s.backlog.texts, in)
 		return
 	}
 	itemID := s.nextItemID()
@@ -33,7 +33,7 @@ func (s *State) written(messages []persistence.Message) {
 	switch added := s.transcript.memory.merge(messages); {
 	case len(added) == 0:
 	case s.phase == starting:
-		s.held.written = append(s.held.written, added...)
+		s.backlog.written = append(s.backlog.written, added...)
 	case !s.up.gone: // else the next session is told
 		s.do(Append{Gen: s.up.gen, Messages: added})
 	}
@@ -100,12 +100,12 @@ func (s *State) forgettable(it *item) bool {
 	return true
 }
 
-// flushHeld handles what was waiting for a session.
-func (s *State) flushHeld() {
-	if written := s.held.written; len(written) > 0 {
+// flushBacklog handles what was waiting for a session.
+func (s *State) flushBacklog() {
+	if written := s.backlog.written; len(written) > 0 {
 		s.do(Append{Gen: s.up.gen, Messages: written})
 	}
-	events, texts := s.held.take()
+	events, texts := s.backlog.take()
 	for _, e := range events {
 		s.browser(e)
 	}

@@ -135,7 +135,7 @@ func (s *State) inputEvent(ev realtime.Event) {
 	q := s.answers
 	switch ev.Type {
 	case realtime.TypeInputSpeechStarted:
-		q.speechTill, q.clientAsks = s.now.Add(speechTimeout), false
+		q.speechTill, q.clientCreate = s.now.Add(speechTimeout), false
 		s.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
 		q.asked, q.reached = s.now, nil
@@ -197,7 +197,7 @@ func (s *State) transcribed(m *message, ev realtime.Event) {
 		rec.CostUSD = s.TranscriptionCost(usage)
 	}
 	s.save(SaveResponse{rec})
-	if s.guard.charge(rec.CostUSD) {
+	if s.limiter.charge(rec.CostUSD) {
 		s.end(EndBudget)
 	}
 }

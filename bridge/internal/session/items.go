@@ -107,7 +107,7 @@ func (s *State) transcribedAs(m *message, text string) {
 	m.meta.Status = persistence.StatusCompleted
 	s.transcript.write(m)
 	if m.text() != "" {
-		s.guard.active()
+		s.limiter.active()
 	}
 }
 

@@ -37,8 +37,8 @@ type message struct {
 	// after is the id of a message that follows this one and has no item: a text that the upstream
 	// refused, or one written by a tool.
 	after string
-	// again means that the answer is asked for again: the model does not get this beginning of it.
-	again bool
+	// retried means that the answer is asked for again: the model does not get this beginning of it.
+	retried bool
 }
 
 // of returns the response that the message belongs to, nil if unknown.

@@ -21,7 +21,7 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	s.answers = &answers
 	s.playback = &playback{line: l, transcript: s.transcript, answers: s.answers, rate: defaultRate}
 	s.tools = &tools{line: l, transcript: s.transcript, answers: s.answers, registry: registry, byID: make(map[string]*toolRun)}
-	s.guard = newGuard(c)
+	s.limiter = newLimiter(c)
 	s.settings = &settings{line: l, registry: registry, client: client}
 	if cfg.MaxDuration > 0 {
 		s.endBy = now.Add(cfg.MaxDuration)
@@ -97,7 +97,7 @@ func (s *State) apply(in Input) {
 	case StorageDelayed:
 		s.storage(in.Pending)
 	case OwnerSpent:
-		if s.guard.ownerSpent(in) {
+		if s.limiter.ownerSpent(in) {
 			s.end(EndBudget)
 		}
 	case Stop:
@@ -121,7 +121,7 @@ func (s *State) Deadline() time.Time {
 	if s.phase < draining {
 		at = until(at, s.endBy)
 		at = until(at, s.browserLeg.by)
-		at = until(at, s.guard.idleAt())
+		at = until(at, s.limiter.idleAt())
 	}
 	if s.phase < live {
 		at = until(at, s.up.by)
@@ -135,7 +135,7 @@ func (s *State) onTime() {
 		s.end(EndUpstreamSetup)
 	case s.due(s.endBy):
 		s.end(EndMaxDuration)
-	case s.phase < draining && s.due(s.guard.idleAt()):
+	case s.phase < draining && s.due(s.limiter.idleAt()):
 		s.idle()
 	case s.phase < draining && s.due(s.browserLeg.by):
 		s.end(s.browserLeg.why)
@@ -157,7 +157,7 @@ func (s *State) onTime() {
 // idle ends the call unless something is going on.
 func (s *State) idle() {
 	if s.answers.active != "" || s.playback.playing != "" || s.tools.running() {
-		s.guard.active()
+		s.limiter.active()
 		return
 	}
 	s.end(EndIdle)

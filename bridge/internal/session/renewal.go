@@ -232,7 +232,7 @@ func (s *State) detach(why EndReason) {
 	q := s.answers
 	s.renewal.unheard = s.transcript.awaitsTranscription() || !q.speechTill.IsZero()
 	if !q.replyTill.IsZero() {
-		s.askAgain() // an utterance that nobody has begun to answer
+		s.retryAnswer() // an utterance that nobody has begun to answer
 	}
 	making, playing := q.active, s.playback.playing
 	s.closeAnswer(making, true)
@@ -246,8 +246,8 @@ func (s *State) detach(why EndReason) {
 	s.up.gone = true
 }
 
-// askAgain asks the next session for an answer, if it knows the question.
-func (s *State) askAgain() {
+// retryAnswer asks the next session for an answer, if it knows the question.
+func (s *State) retryAnswer() {
 	n := need{id: "again"}
 	if !s.renewal.unheard && !slices.ContainsFunc(s.answers.needs, func(o need) bool { return o.id == n.id }) {
 		s.answers.need(n)
@@ -265,9 +265,9 @@ func (s *State) closeAnswer(id string, making bool) {
 		return // the outputs of its tools are answered
 	}
 	for _, m := range r.messages {
-		m.again = true
+		m.retried = true
 	}
-	s.askAgain()
+	s.retryAnswer()
 }
 
 // switchOver lets the next session replace the active one.
@@ -297,7 +297,7 @@ func (s *State) switchOver() {
 	s.do(Count{counter})
 	*r = renewal{losses: r.losses, gen: r.gen}
 	s.schedule()
-	s.flushHeld()
+	s.flushBacklog()
 }
 
 // catchUp sends the new session what was said after its history was read.

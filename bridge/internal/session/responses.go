@@ -45,11 +45,11 @@ type responses struct {
 	// typed is the client's latest text that the upstream has not acknowledged. A response.create
 	// from the client asks for its answer: a response that began before the text does not count.
 	typed string
-	// clientAsks means that the client has answered a tool call. Its next response.create asks for
-	// what the bridge does by itself. That may come even after the answer; asksTill is set once the
-	// answer is there.
-	clientAsks bool
-	asksTill   time.Time
+	// clientCreate means that the client has answered a tool call. Its next response.create asks for
+	// what the bridge does by itself. That may come even after the answer; clientCreateTill is set
+	// once the answer is there.
+	clientCreate     bool
+	clientCreateTill time.Time
 }
 
 type need struct {
@@ -88,7 +88,7 @@ func newResponses(l *line, transcript *transcript) responses {
 func (q *responses) deadline() time.Time {
 	at := until(q.blockedTill, q.replyTill)
 	at = until(at, q.speechTill)
-	at = until(at, q.asksTill)
+	at = until(at, q.clientCreateTill)
 	at = until(at, q.activeBy)
 	if q.create != nil {
 		at = until(at, q.create.by)
@@ -102,8 +102,8 @@ func (q *responses) onTime() {
 			*t = time.Time{}
 		}
 	}
-	if q.due(q.asksTill) {
-		q.asksTill, q.clientAsks = time.Time{}, false
+	if q.due(q.clientCreateTill) {
+		q.clientCreateTill, q.clientCreate = time.Time{}, false
 	}
 	if q.create != nil && q.due(q.create.by) {
 		q.unanswered()
@@ -258,8 +258,8 @@ const codeActiveResponse = "conversation_already_has_active_response"
 
 // clientWantsAnswer takes a client's response.create.
 func (q *responses) clientWantsAnswer(response map[string]json.RawMessage) {
-	if q.clientAsks {
-		q.clientAsks = false
+	if q.clientCreate {
+		q.clientCreate = false
 		return
 	}
 	i := slices.IndexFunc(q.needs, func(n need) bool { return n.id == q.typed })
@@ -272,12 +272,12 @@ func (q *responses) clientWantsAnswer(response map[string]json.RawMessage) {
 	}
 }
 
-// letAsk starts the period in which a client may ask for the answer to its tool call that is
-// already there; onItsWay means that a client's answer has not yet left its tool. A client that
-// leaves this to the bridge may ask for another answer later.
-func (q *responses) letAsk(onItsWay bool) {
-	if q.clientAsks && q.active == "" && q.create == nil && len(q.needs) == 0 && !onItsWay {
-		q.asksTill = q.now.Add(asksAfter)
+// awaitClientCreate starts the period in which a client may ask for the answer to its tool call
+// that is already there; onItsWay means that a client's answer has not yet left its tool. A client
+// that leaves this to the bridge may ask for another answer later.
+func (q *responses) awaitClientCreate(onItsWay bool) {
+	if q.clientCreate && q.active == "" && q.create == nil && len(q.needs) == 0 && !onItsWay {
+		q.clientCreateTill = q.now.Add(clientCreateWait)
 	}
 }
 

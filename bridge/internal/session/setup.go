@@ -26,9 +26,9 @@ func (s *State) ready() {
 	}
 	s.saveCall()
 	s.sendReady()
-	s.guard.active()
+	s.limiter.active()
 	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
-	s.flushHeld()
+	s.flushBacklog()
 }
 
 func (s *State) sendReady() {

@@ -16,7 +16,7 @@ type State struct {
 	playback   *playback
 	tools      *tools
 	settings   *settings
-	guard      *guard
+	limiter    *limiter
 	renewal    renewal
 	// next is the upstream session that will replace the active one; nil if there is none.
 	next *upstream
@@ -27,7 +27,7 @@ type State struct {
 	browserLeg browserLeg
 	delayed    bool // the browser knows that the database is unavailable
 	busy       bool // watchers know that a turn is in progress
-	held       held
+	backlog    backlog
 	delivered  map[string]*message // texts from elsewhere, by message id
 }
 

@@ -172,7 +172,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	if run != nil && run.Entry.Executor == toolkit.ExecutorClient {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
-		t.answers.clientAsks, t.answers.asksTill = true, time.Time{}
+		t.answers.clientCreate, t.answers.clientCreateTill = true, time.Time{}
 	}
 	switch {
 	case run == nil || run.Entry.Executor != toolkit.ExecutorClient:
@@ -191,7 +191,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 			t.do(DeliverTool{callID, output})
 		}
 	}
-	t.answers.letAsk(t.onItsWay())
+	t.answers.awaitClientCreate(t.onItsWay())
 }
 
 // onItsWay reports whether a client's answer has not yet left its tool.

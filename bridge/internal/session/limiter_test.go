@@ -9,8 +9,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// guarded is a live call with limits.
-func guarded(t *testing.T, limits Limits) *scripted {
+// limited is a live call with limits.
+func limited(t *testing.T, limits Limits) *scripted {
 	t.Helper()
 	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Limits: limits})}
 	c.s.Cost = func(realtime.Usage) *float64 { return new(0.25) }
@@ -40,7 +40,7 @@ func TestBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := guarded(t, tt.limits)
+			c := limited(t, tt.limits)
 			n := 0
 			for ; n < 20 && !c.s.Ending(); n++ {
 				c.answers(fmt.Sprintf("r%d", n))
@@ -62,7 +62,7 @@ func TestBudget(t *testing.T) {
 // speech does not keep it alive.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	c := guarded(t, Limits{Idle: 10 * time.Minute})
+	c := limited(t, Limits{Idle: 10 * time.Minute})
 	c.pass("9m")
 	c.play(`br {"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}}`)
 	c.pass("9m")
@@ -83,7 +83,7 @@ func TestIdle(t *testing.T) {
 // TestToolRounds makes the model answer in words after the allowed number of tool rounds.
 func TestToolRounds(t *testing.T) {
 	t.Parallel()
-	c := guarded(t, Limits{ToolRounds: 2})
+	c := limited(t, Limits{ToolRounds: 2})
 	for n := range 3 {
 		c.play(fmt.Sprintf(`up {"type":"response.created","response":{"id":"r%d"}}`, n))
 		c.play(fmt.Sprintf(`up {"type":"response.output_item.done","response_id":"r%[1]d","item":{"id":"i%[1]d","type":"function_call","status":"completed","call_id":"c%[1]d","name":"create_bar_chart","arguments":"{}"}}`, n))
@@ -99,14 +99,14 @@ func TestToolRounds(t *testing.T) {
 // again with each day.
 func TestBudgetOfTheDayIsShared(t *testing.T) {
 	t.Parallel()
-	c := guarded(t, Limits{OwnerDayUSD: 10, OwnerSpentUSD: 2, WarnPercent: 80})
+	c := limited(t, Limits{OwnerDayUSD: 10, OwnerSpentUSD: 2, WarnPercent: 80})
 	spent := func(day string, usd float64) {
 		t.Helper()
 		c.reduce(OwnerSpent{Day: day, USD: usd})
 	}
 	c.answers("r1") // 2.25
 	spent("2026-01-01", 2)
-	if got := c.s.guard.day.total(c.s.guard.spent); got != 2.25 {
+	if got := c.s.limiter.day.total(c.s.limiter.spent); got != 2.25 {
 		t.Errorf("%v spent before the response is saved", got)
 	}
 	spent("2026-01-01", 8)
@@ -115,7 +115,7 @@ func TestBudgetOfTheDayIsShared(t *testing.T) {
 	}
 	spent("2026-01-02", 0.5)
 	c.answers("r2")
-	if got := c.s.guard.day.total(c.s.guard.spent); got != 0.5 {
+	if got := c.s.limiter.day.total(c.s.limiter.spent); got != 0.5 {
 		t.Errorf("%v spent on the next day", got)
 	}
 	spent("2026-01-02", 9)

@@ -2,8 +2,8 @@ package session
 
 import "time"
 
-// guard keeps a call within its limits.
-type guard struct {
+// limiter keeps a call within its limits.
+type limiter struct {
 	*core
 	limits   Limits
 	spent    float64
@@ -12,22 +12,22 @@ type guard struct {
 	activeAt time.Time
 }
 
-func newGuard(c *core) *guard {
-	return &guard{
+func newLimiter(c *core) *limiter {
+	return &limiter{
 		core: c, limits: c.Limits, day: ownerDay{read: c.Limits.OwnerSpentUSD, others: c.Limits.OwnerSpentUSD},
 		warned: make(map[string]bool), activeAt: c.now,
 	}
 }
 
 // active records that something is going on.
-func (g *guard) active() { g.activeAt = g.now }
+func (l *limiter) active() { l.activeAt = l.now }
 
 // idleAt is when the call ends for being idle; zero means never.
-func (g *guard) idleAt() time.Time {
-	if g.limits.Idle <= 0 || g.phase != live {
+func (l *limiter) idleAt() time.Time {
+	if l.limits.Idle <= 0 || l.phase != live {
 		return time.Time{}
 	}
-	return g.activeAt.Add(g.limits.Idle)
+	return l.activeAt.Add(l.limits.Idle)
 }
 
 // ownerDay is what the owner has spent in one day, in this call and elsewhere.
@@ -42,22 +42,22 @@ type ownerDay struct {
 func (d ownerDay) total(call float64) float64 { return max(d.read, d.others+call-d.before) }
 
 // ownerSpent takes the owner's spending on a day, as read from the database.
-func (g *guard) ownerSpent(in OwnerSpent) (over bool) {
-	if g.day.date != "" && g.day.date != in.Day {
-		g.day = ownerDay{before: g.spent}
-		delete(g.warned, scopeOwnerDay)
+func (l *limiter) ownerSpent(in OwnerSpent) (over bool) {
+	if l.day.date != "" && l.day.date != in.Day {
+		l.day = ownerDay{before: l.spent}
+		delete(l.warned, scopeOwnerDay)
 	}
-	g.day.date, g.day.read = in.Day, in.USD
-	return g.check()
+	l.day.date, l.day.read = in.Day, in.USD
+	return l.check()
 }
 
 // charge adds a cost, and reports whether a budget is used up.
-func (g *guard) charge(cost *float64) (over bool) {
+func (l *limiter) charge(cost *float64) (over bool) {
 	if cost == nil {
 		return false
 	}
-	g.spent += *cost
-	return g.check()
+	l.spent += *cost
+	return l.check()
 }
 
 // The scopes of a budget.
@@ -67,17 +67,17 @@ const (
 )
 
 // check warns once for each budget, and reports whether one is used up.
-func (g *guard) check() (over bool) {
+func (l *limiter) check() (over bool) {
 	for _, b := range []struct {
 		scope        string
 		spent, limit float64
-	}{{scopeCall, g.spent, g.limits.CallUSD}, {scopeOwnerDay, g.day.total(g.spent), g.limits.OwnerDayUSD}} {
+	}{{scopeCall, l.spent, l.limits.CallUSD}, {scopeOwnerDay, l.day.total(l.spent), l.limits.OwnerDayUSD}} {
 		if b.limit <= 0 {
 			continue
 		}
-		if b.spent >= b.limit*float64(g.limits.WarnPercent)/100 && !g.warned[b.scope] {
-			g.warned[b.scope] = true
-			g.notify(budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit})
+		if b.spent >= b.limit*float64(l.limits.WarnPercent)/100 && !l.warned[b.scope] {
+			l.warned[b.scope] = true
+			l.notify(budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit})
 		}
 		over = over || b.spent >= b.limit
 	}

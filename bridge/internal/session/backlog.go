@@ -8,8 +8,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// held is what waits for a ready session: events of the browser, and texts from elsewhere.
-type held struct {
+// backlog is what waits for a ready session: events of the browser, and texts from elsewhere.
+type backlog struct {
 	events []BrowserEvent
 	bytes  int
 	texts  []ServerText
@@ -18,19 +18,19 @@ type held struct {
 }
 
 // add keeps an event, if there is room for it.
-func (h *held) add(e BrowserEvent) bool {
-	if len(h.events) >= maxHeldEvents || h.bytes+len(e.Data) > maxHeldBytes {
+func (b *backlog) add(e BrowserEvent) bool {
+	if len(b.events) >= maxBacklogEvents || b.bytes+len(e.Data) > maxBacklogBytes {
 		return false
 	}
-	h.events = append(h.events, e)
-	h.bytes += len(e.Data)
+	b.events = append(b.events, e)
+	b.bytes += len(e.Data)
 	return true
 }
 
 // take removes and returns what is waiting.
-func (h *held) take() (events []BrowserEvent, texts []ServerText) {
-	events, texts = h.events, h.texts
-	*h = held{}
+func (b *backlog) take() (events []BrowserEvent, texts []ServerText) {
+	events, texts = b.events, b.texts
+	*b = backlog{}
 	return events, texts
 }
 
