@@ -75,7 +75,7 @@ func (s *State) closeOpen(goesOn bool) {
 			s.transcript.writeRest(m)
 			continue
 		case m.role == persistence.RoleAssistant:
-			s.playback.interrupt(m, s.playback.heard(m))
+			s.playback.interrupt(m, s.playback.played(m))
 		}
 		s.transcript.closeMessage(m, persistence.StatusFailed)
 	}

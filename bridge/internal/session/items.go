@@ -171,7 +171,7 @@ func (s *State) closeMessages(r *response, done *realtime.Response) {
 		}
 		switch done.Status {
 		case realtime.ResponseCancelled:
-			s.playback.interrupt(m, s.playback.heard(m))
+			s.playback.interrupt(m, s.playback.played(m))
 		case realtime.ResponseFailed:
 			s.transcript.closeMessage(m, persistence.StatusFailed)
 		default:

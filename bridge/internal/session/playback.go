@@ -147,9 +147,9 @@ func (p *playback) audioCleared(responseID string) {
 	p.reset()
 }
 
-// cutOff closes the messages of the response that is being played with what was heard of each. It
-// reports whether any was not heard to its end.
-func (p *playback) cutOff(responseID string) (unheard bool) {
+// cutOff closes the messages of the response that is being played with what was played of each. It
+// reports whether any was not played to its end.
+func (p *playback) cutOff(responseID string) (incomplete bool) {
 	r := p.answers.byID[responseID]
 	if r == nil || p.playing != responseID || p.startedAt.IsZero() {
 		return false
@@ -158,14 +158,14 @@ func (p *playback) cutOff(responseID string) (unheard bool) {
 		if m.exact {
 			continue
 		}
-		heard := p.heard(m)
-		if heard >= p.length(m) && !m.open() {
+		played := p.played(m)
+		if played >= p.length(m) && !m.open() {
 			continue // played to its end
 		}
-		p.interrupt(m, heard)
-		unheard = true
+		p.interrupt(m, played)
+		incomplete = true
 	}
-	return unheard
+	return incomplete
 }
 
 // truncated takes conversation.item.truncated, which says exactly how much was played.
@@ -179,12 +179,12 @@ func (p *playback) truncated(ev *realtime.Event) {
 }
 
 // interrupt closes a message as interrupted after that much audio.
-func (p *playback) interrupt(m *message, heard time.Duration) {
+func (p *playback) interrupt(m *message, played time.Duration) {
 	if m.meta.Status == persistence.StatusFailed {
 		return
 	}
-	text := p.cut(m.text(), heard)
-	ms := heard.Milliseconds()
+	text := p.cut(m.text(), played)
+	ms := played.Milliseconds()
 	same := m.meta.Status == persistence.StatusInterrupted && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS == ms
 	if same {
 		return
@@ -211,8 +211,8 @@ func (p *playback) length(m *message) time.Duration {
 	return time.Duration(float64(utf8.RuneCountInString(m.text())) / p.rate * float64(time.Second))
 }
 
-// heard estimates how much of the message's audio has been played.
-func (p *playback) heard(m *message) time.Duration {
+// played estimates how much of the message's audio has been played.
+func (p *playback) played(m *message) time.Duration {
 	if m.response == nil || p.playing != m.response.id || p.startedAt.IsZero() {
 		return 0
 	}
@@ -227,9 +227,9 @@ func (p *playback) heard(m *message) time.Duration {
 }
 
 // cut returns the beginning of text that is spoken in that time, up to a whole word.
-func (p *playback) cut(text string, heard time.Duration) string {
+func (p *playback) cut(text string, played time.Duration) string {
 	runes := []rune(text)
-	n := int(math.Round(heard.Seconds() * p.rate))
+	n := int(math.Round(played.Seconds() * p.rate))
 	if n >= len(runes) {
 		return text
 	}

@@ -98,11 +98,11 @@ func section(a *txtar.Archive, name string) string {
 
 // scripted is a call in a transcript.
 type scripted struct {
-	t    *testing.T
-	s    *State
-	now  time.Time
-	out  strings.Builder
-	said int
+	t     *testing.T
+	s     *State
+	now   time.Time
+	out   strings.Builder
+	texts int // put into the call so far
 	// thread is what the thread holds that is not of the call.
 	thread []persistence.Message
 }
@@ -248,8 +248,8 @@ func (c *scripted) play(line string) {
 		}
 		c.reduce(NewTools{entries})
 	case verb == "say":
-		c.said++
-		c.reduce(ServerText{MessageID: fmt.Sprintf("said-%d", c.said), Text: rest})
+		c.texts++
+		c.reduce(ServerText{MessageID: fmt.Sprintf("said-%d", c.texts), Text: rest})
 	case verb == "deliver":
 		c.reduce(ServerText{MessageID: "queued-1", Text: rest, With: func(*persistence.Batch) error { return nil }})
 	case verb == "typed":

@@ -230,7 +230,7 @@ func (s *State) retryLater(asked time.Duration) {
 // middle of something. The question that it was answering is asked again.
 func (s *State) detach(why EndReason) {
 	q := s.answers
-	s.renewal.unheard = s.transcript.awaitsTranscription() || !q.speechTill.IsZero()
+	s.renewal.speechLost = s.transcript.awaitsTranscription() || !q.speechTill.IsZero()
 	if !q.replyTill.IsZero() {
 		s.retryAnswer() // an utterance that nobody has begun to answer
 	}
@@ -249,7 +249,7 @@ func (s *State) detach(why EndReason) {
 // retryAnswer asks the next session for an answer, if it knows the question.
 func (s *State) retryAnswer() {
 	n := need{id: "again"}
-	if !s.renewal.unheard && !slices.ContainsFunc(s.answers.needs, func(o need) bool { return o.id == n.id }) {
+	if !s.renewal.speechLost && !slices.ContainsFunc(s.answers.needs, func(o need) bool { return o.id == n.id }) {
 		s.answers.need(n)
 	}
 }
@@ -260,8 +260,8 @@ func (s *State) closeAnswer(id string, making bool) {
 	if r == nil {
 		return
 	}
-	unheard := s.playback.cutOff(id)
-	if !making && !unheard || r.tools > 0 {
+	incomplete := s.playback.cutOff(id)
+	if !making && !incomplete || r.tools > 0 {
 		return // the outputs of its tools are answered
 	}
 	for _, m := range r.messages {
@@ -293,7 +293,7 @@ func (s *State) switchOver() {
 	if !r.lostAt.IsZero() {
 		gap, counter = s.now.Sub(r.lostAt), CountRenewedLost
 	}
-	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.unheard})
+	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.speechLost})
 	s.do(Count{counter})
 	*r = renewal{losses: r.losses, gen: r.gen}
 	s.schedule()

@@ -100,8 +100,8 @@ type renewal struct {
 	// calls that had no result then.
 	replayed map[string]bool
 	open     []*toolRun
-	// unheard means that some of what the caller said is lost.
-	unheard bool
+	// speechLost means that some of what the caller said is lost.
+	speechLost bool
 }
 
 // session finds the upstream session of that generation, nil if it is over.
