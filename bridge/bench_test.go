@@ -46,9 +46,9 @@ type bench struct {
 	calls *bridge.Calls
 	stop  func() // ends Run and waits for it
 
-	mu   sync.Mutex
-	ends []bridge.EndReason
-	told map[persistence.Key]int // turns reported
+	mu    sync.Mutex
+	ends  []bridge.EndReason
+	turns map[persistence.Key]int // reported
 }
 
 type benchConfig struct {
@@ -100,11 +100,11 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	cfg.bridge.Upstream = bridge.NewRealtime("simulator", b.api, client)
 	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log
-	b.told = make(map[persistence.Key]int)
+	b.turns = make(map[persistence.Key]int)
 	cfg.bridge.OnTurn = func(key persistence.Key) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.told[key]++
+		b.turns[key]++
 	}
 	cfg.bridge.OnEnd = func(_ persistence.Key, r bridge.EndReason) {
 		b.mu.Lock()
@@ -189,16 +189,16 @@ type browser struct {
 	seen    int
 	closed  bool
 	flow    rtc.Flow
-	heard   int
+	packets int
 	pumped  chan error
 	spoken  uint32
 }
 
-// WriteRTP counts what the caller hears.
+// WriteRTP counts the packets that the caller receives.
 func (c *browser) WriteRTP(*rtp.Packet) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard++
+	c.packets++
 	c.signal()
 	return nil
 }
@@ -395,10 +395,10 @@ func (c *browser) types() []string {
 	return types
 }
 
-// waitHeard waits until the caller has heard n packets.
-func (c *browser) waitHeard(n int) {
+// waitPackets waits until the caller has received n packets.
+func (c *browser) waitPackets(n int) {
 	c.t.Helper()
-	c.until(fmt.Sprintf("packet %d of sound", n), func() bool { return c.heard >= n })
+	c.until(fmt.Sprintf("packet %d of sound", n), func() bool { return c.packets >= n })
 }
 
 // speak sends the recorded question once, as a microphone would.

@@ -48,7 +48,7 @@ func TestCall(t *testing.T) {
 		c.next("bridge.ready")
 		c.speak()
 		c.next(realtime.TypeOutputBufferStopped)
-		c.waitHeard(50)
+		c.waitPackets(50)
 		c.say("Show me a chart")
 		c.next("bridge.tool.done")
 		c.played(3)
@@ -94,8 +94,8 @@ func TestCall(t *testing.T) {
 		b.stop() // the browser learns of the end before OnEnd is called
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if hangups := []bridge.EndReason{bridge.EndHangup, bridge.EndHangup}; b.told[c.key()] < 2 || !slices.Equal(b.ends, hangups) {
-			t.Errorf("%d turns reported, ends %q", b.told[c.key()], b.ends)
+		if hangups := []bridge.EndReason{bridge.EndHangup, bridge.EndHangup}; b.turns[c.key()] < 2 || !slices.Equal(b.ends, hangups) {
+			t.Errorf("%d turns reported, ends %q", b.turns[c.key()], b.ends)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestBargeIn(t *testing.T) {
 	c.next("bridge.ready")
 	c.say("Tell me a long story")
 	c.next(realtime.TypeOutputBufferStarted)
-	c.waitHeard(60) // more than a second of audio
+	c.waitPackets(60) // more than a second of audio
 	c.speak()
 	c.next(realtime.TypeOutputBufferCleared)
 	c.next(realtime.TypeOutputBufferStopped)
@@ -163,16 +163,16 @@ func TestBargeIn(t *testing.T) {
 	if story.Metadata.Status != persistence.StatusInterrupted || story.Metadata.HeardText == nil || story.Metadata.AudioEndMS == nil {
 		t.Fatalf("the story: %+v", story.Metadata)
 	}
-	heard, ms := *story.Metadata.HeardText, *story.Metadata.AudioEndMS
-	if heard == "" || heard == story.Text() || !strings.HasPrefix(story.Text(), heard) || ms < 1000 || !strings.HasSuffix(story.Text(), "best wishes.") {
-		t.Errorf("heard %q, %d ms, of %q", heard, ms, story.Text())
+	heardText, ms := *story.Metadata.HeardText, *story.Metadata.AudioEndMS
+	if heardText == "" || heardText == story.Text() || !strings.HasPrefix(story.Text(), heardText) || ms < 1000 || !strings.HasSuffix(story.Text(), "best wishes.") {
+		t.Errorf("heard %q, %d ms, of %q", heardText, ms, story.Text())
 	}
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	again.next("bridge.ready")
 	b.hangUp(again)
 	for _, r := range b.session(2).Received() {
-		if item, err := realtime.DecodeItem(r.Event.Item); err == nil && item.Role == "assistant" && strings.HasPrefix(story.Text(), item.Text()) && item.Text() != heard {
-			t.Errorf("replayed %q, heard %q", item.Text(), heard)
+		if item, err := realtime.DecodeItem(r.Event.Item); err == nil && item.Role == "assistant" && strings.HasPrefix(story.Text(), item.Text()) && item.Text() != heardText {
+			t.Errorf("replayed %q, heard %q", item.Text(), heardText)
 		}
 	}
 }

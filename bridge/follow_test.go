@@ -58,16 +58,16 @@ func TestTextTurnEnds(t *testing.T) {
 	c.say("What did I say before?")
 	c.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(c)
-	var told []string
+	var received []string
 	for _, r := range session.Received() {
 		for _, words := range []string{"How tall", "About", "What did I"} {
 			if strings.Contains(string(r.Event.Raw), words) {
-				told = append(told, words)
+				received = append(received, words)
 			}
 		}
 	}
-	if got := strings.Join(told, ", "); got != "How tall, About, What did I" {
-		t.Errorf("the model was told: %s", got)
+	if got := strings.Join(received, ", "); got != "How tall, About, What did I" {
+		t.Errorf("the model received: %s", got)
 	}
 	if all := b.messages(key); len(all) != 4 || all[1].ID != "answer" {
 		t.Errorf("thread:\n%s", b.script(key))
@@ -94,7 +94,7 @@ func TestEndOfTheLastCall(t *testing.T) {
 		if err := w.SaveCall(call); err != nil {
 			return err
 		}
-		_, err := w.AppendMessage(said("first", call.ID, "The first words."))
+		_, err := w.AppendMessage(callMessage("first", call.ID, "The first words."))
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestEndOfTheLastCall(t *testing.T) {
 	save = func() {
 		call.EndedAt, call.EndReason = new(time.Now()), string(bridge.EndHangup)
 		if _, err := b.store.Apply(b.ctx, key, []persistence.Change{
-			persistence.PutMessage{Message: said("last", call.ID, "The last words."), Place: persistence.Place{How: persistence.PlaceAfter, After: "first"}},
+			persistence.PutMessage{Message: callMessage("last", call.ID, "The last words."), Place: persistence.Place{How: persistence.PlaceAfter, After: "first"}},
 			persistence.PutCall{Call: call},
 		}); err != nil {
 			t.Errorf("save the end of the last call: %v", err)
@@ -117,24 +117,24 @@ func TestEndOfTheLastCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.hangUp(c)
-	var told []string
+	var received []string
 	for _, r := range session.Received() {
 		for _, words := range []string{"The first", "The last", "The next"} {
 			if strings.Contains(string(r.Event.Raw), words) {
-				told = append(told, words)
+				received = append(received, words)
 			}
 		}
 	}
-	if got := strings.Join(told, ", "); got != "The first, The last, The next" {
-		t.Errorf("the model was told: %s", got)
+	if got := strings.Join(received, ", "); got != "The first, The last, The next" {
+		t.Errorf("the model received: %s", got)
 	}
 	if all := b.messages(key); len(all) != 4 || all[1].ID != "last" {
 		t.Errorf("thread:\n%s", b.script(key))
 	}
 }
 
-// said is a message of a call.
-func said(id, callID, words string) persistence.Message {
+// callMessage is a message of a call.
+func callMessage(id, callID, words string) persistence.Message {
 	m := persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(words)}}
 	m.Metadata.Source, m.Metadata.Status, m.Metadata.CallID = persistence.SourceText, persistence.StatusCompleted, callID
 	return m

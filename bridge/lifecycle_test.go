@@ -47,13 +47,13 @@ func (d *diary) add(format string, args ...any) {
 
 // fakeLeg is a leg without a network.
 type fakeLeg struct {
-	name    string
-	diary   *diary
-	stalled chan struct{} // if not nil, Send waits for it
-	talks   bool          // a packet comes every 20 ms
-	heard   atomic.Int64  // packets
-	closed  chan struct{}
-	once    sync.Once
+	name     string
+	diary    *diary
+	stalled  chan struct{} // if not nil, Send waits for it
+	talks    bool          // a packet comes every 20 ms
+	received atomic.Int64  // packets
+	closed   chan struct{}
+	once     sync.Once
 
 	mu   sync.Mutex
 	sent []string
@@ -67,7 +67,7 @@ func (l *fakeLeg) Order(ev realtime.Event) (string, bool)          { return ev.P
 func (l *fakeLeg) ID() string                                      { return "rtc_1" }
 func (l *fakeLeg) Opening() [][]byte                               { return nil }
 func (l *fakeLeg) Append([]persistence.Message) [][]byte           { return nil }
-func (l *fakeLeg) WriteRTP(*rtp.Packet) error                      { l.heard.Add(1); return nil }
+func (l *fakeLeg) WriteRTP(*rtp.Packet) error                      { l.received.Add(1); return nil }
 func (l *fakeLeg) Restart(context.Context, string) (string, error) { return "", rtc.ErrOtherPeer }
 func (l *fakeLeg) MaxMessageSize() int                             { return 64 << 10 }
 
@@ -453,9 +453,9 @@ func TestLossGrace(t *testing.T) {
 		state := func(s session.Connection) { b.call.post(session.BrowserState{Gen: 1, State: s}) }
 		packets := func(d time.Duration) int64 {
 			synctest.Wait()
-			before := b.up.heard.Load()
+			before := b.up.received.Load()
 			time.Sleep(d) // virtual
-			return b.up.heard.Load() - before
+			return b.up.received.Load() - before
 		}
 		if n := packets(time.Second); n != 0 {
 			t.Errorf("%d packets before the call is ready", n)

@@ -39,7 +39,7 @@ func TestReload(t *testing.T) {
 	first.next("bridge.ready")
 	first.say("Tell me a long story")
 	first.next(realtime.TypeOutputBufferStarted)
-	first.waitHeard(20)
+	first.waitPackets(20)
 	first.leave()
 	b.untilWaiting(first)
 
@@ -48,7 +48,7 @@ func TestReload(t *testing.T) {
 	second.next(realtime.TypeSessionUpdated)
 	second.next("bridge.ready")
 	second.next(realtime.TypeOutputBufferStarted)
-	second.waitHeard(20)
+	second.waitPackets(20)
 	if stopped, err := b.calls.Interrupt(b.ctx, second.key()); !stopped || err != nil {
 		t.Errorf("Interrupt() = %v, %v", stopped, err)
 	}

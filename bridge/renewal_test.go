@@ -167,10 +167,10 @@ func (r *renewed) check() {
 		case m.Role == persistence.RoleUser:
 			users = append(users, m.Text())
 		case m.Metadata.Status == persistence.StatusCompleted && strings.HasPrefix(m.Text(), "You said: "):
-			said := strings.Split(strings.TrimPrefix(m.Text(), "You said: "), "; ")
-			answered[said[len(said)-1]]++
-			if want := users[max(0, len(users)-8):]; len(said) < len(want) || !slices.Equal(said[len(said)-len(want):], want) {
-				t.Errorf("message %d: the model knows %q, the user said %q", i, said, want)
+			utterances := strings.Split(strings.TrimPrefix(m.Text(), "You said: "), "; ")
+			answered[utterances[len(utterances)-1]]++
+			if want := users[max(0, len(users)-8):]; len(utterances) < len(want) || !slices.Equal(utterances[len(utterances)-len(want):], want) {
+				t.Errorf("message %d: the model knows %q, the user said %q", i, utterances, want)
 			}
 		}
 	}

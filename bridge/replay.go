@@ -67,7 +67,7 @@ type history struct {
 }
 
 func (h *history) message(m *persistence.Message) {
-	heard := persistence.Heard(m)
+	heardText := persistence.NewHeardText(m)
 	var contents []realtime.Content
 	flush := func() {
 		h.contents(m.Role, contents)
@@ -77,7 +77,7 @@ func (h *history) message(m *persistence.Message) {
 		p := &m.Parts[i]
 		switch name, isTool := toolName(p); {
 		case p.Type == "text":
-			if t := heard.Next(p.Text); strings.TrimSpace(t) != "" {
+			if t := heardText.Next(p.Text); strings.TrimSpace(t) != "" {
 				contents = append(contents, realtime.Content{Text: t})
 			}
 		case m.Role == persistence.RoleUser && p.Type == "file":

@@ -26,7 +26,7 @@ func text(s string) persistence.Part { return persistence.Part{Type: "text", Tex
 
 func TestReplayItems(t *testing.T) {
 	t.Parallel()
-	heard := func(s string) persistence.Metadata {
+	interrupted := func(s string) persistence.Metadata {
 		return persistence.Metadata{Status: persistence.StatusInterrupted, HeardText: &s}
 	}
 	msg := func(id, role, kind string, words ...string) realtime.Item {
@@ -97,12 +97,12 @@ func TestReplayItems(t *testing.T) {
 			},
 		},
 		"heard a part": {
-			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two three. "), text("Four five.")}, Metadata: heard("One two three. Four")}},
+			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two three. "), text("Four five.")}, Metadata: interrupted("One two three. Four")}},
 			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "One two three.", "Four")},
 		},
-		"heard nothing": {[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two."), {Type: "tool-x", ToolCallID: "c"}}, Metadata: heard("")}}, []realtime.Item{call("i1", "c", "x", "{}"), output("i2", "c", noResult)}},
+		"heard nothing": {[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two."), {Type: "tool-x", ToolCallID: "c"}}, Metadata: interrupted("")}}, []realtime.Item{call("i1", "c", "x", "{}"), output("i2", "c", noResult)}},
 		"heard otherwise": {
-			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two three."), text("Four.")}, Metadata: heard("one, two")}},
+			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two three."), text("Four.")}, Metadata: interrupted("one, two")}},
 			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "one, two")},
 		},
 		"interrupted text turn": {

@@ -58,14 +58,14 @@ func TestSlowDatabase(t *testing.T) {
 	if !slices.Equal(got, words) || len(b.messages(c.key())) != 2*len(words) {
 		t.Errorf("thread:\n%s", b.script(c.key()))
 	}
-	var told []string
+	var received []string
 	for _, r := range b.session(3).Received() {
 		if item, err := realtime.DecodeItem(r.Event.Item); err == nil && item.Role == "user" {
-			told = append(told, item.Text())
+			received = append(received, item.Text())
 		}
 	}
-	if !slices.Equal(told, words) {
-		t.Errorf("the last model was told %q", told)
+	if !slices.Equal(received, words) {
+		t.Errorf("the last model received %q", received)
 	}
 	// Nothing counts as live or unsaved any more.
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})

@@ -14,13 +14,13 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// TestOwnerToldUpstream checks that the upstream can tell owners apart, and does not learn who they
+// TestSafetyIdentifier checks that the upstream can tell owners apart, and does not learn who they
 // are.
-func TestOwnerToldUpstream(t *testing.T) {
+func TestSafetyIdentifier(t *testing.T) {
 	t.Parallel()
-	told := make(chan string, 1)
+	identifiers := make(chan string, 1)
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		told <- r.Header.Get("OpenAI-Safety-Identifier")
+		identifiers <- r.Header.Get("OpenAI-Safety-Identifier")
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	t.Cleanup(ts.Close)
@@ -35,14 +35,14 @@ func TestOwnerToldUpstream(t *testing.T) {
 		if _, err := upstream.Dial(t.Context(), bridge.Dial{Owner: owner}); err == nil {
 			t.Fatal("Dial() went well")
 		}
-		return <-told
+		return <-identifiers
 	}
 	ada, again, bert := ask("ada@example.org"), ask("ada@example.org"), ask("bert@example.org")
 	if ada == "" || len(ada) > 64 || ada != again || ada == bert || strings.Contains(ada, "ada") {
-		t.Errorf("the upstream was told %q, %q and %q", ada, again, bert)
+		t.Errorf("the upstream received %q, %q and %q", ada, again, bert)
 	}
 	if nobody := ask(""); nobody != "" {
-		t.Errorf("of nobody the upstream was told %q", nobody)
+		t.Errorf("for nobody the upstream received %q", nobody)
 	}
 }
 

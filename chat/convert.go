@@ -86,7 +86,7 @@ func (c *converter) input(m *persistence.Message) {
 }
 
 func (c *converter) assistant(m *persistence.Message) {
-	heard := persistence.Heard(m)
+	heardText := persistence.NewHeardText(m)
 	var s step
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; {
@@ -94,7 +94,7 @@ func (c *converter) assistant(m *persistence.Message) {
 			c.step(s, m)
 			s = step{}
 		case p.Type == "text":
-			if text := heard.Next(p.Text); strings.TrimSpace(text) != "" && !m.IsNotice() {
+			if text := heardText.Next(p.Text); strings.TrimSpace(text) != "" && !m.IsNotice() {
 				s.texts = append(s.texts, text)
 			}
 		case p.IsTool():

@@ -9,8 +9,8 @@ type HeardText struct {
 	left        string
 }
 
-// Heard begins with the first part of a message.
-func Heard(m *Message) *HeardText {
+// NewHeardText begins with the first part of a message.
+func NewHeardText(m *Message) *HeardText {
 	if m.Role != RoleAssistant || m.Metadata.HeardText == nil {
 		return &HeardText{}
 	}
