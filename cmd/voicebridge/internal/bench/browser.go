@@ -52,7 +52,7 @@ func dial(ctx context.Context, api *rtc.API, client *realtime.Client, m *measure
 	b := &browser{client: client, readyType: readyType, ear: ear{m: m, way: downward}}
 	b.opened.init()
 	b.ready.init()
-	b.ear.heard.init()
+	b.ear.started.init()
 	b.alive, b.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	peer, offer, err := api.Offer(ctx, rtc.Handlers{Open: b.opened.mark, Message: b.message, State: b.state})
 	if err != nil {
@@ -91,7 +91,7 @@ func (b *browser) message(raw []byte) {
 	case event.Type == b.readyType:
 		b.ready.mark()
 	case event.Type == realtime.TypeAudioTranscriptDelta:
-		b.ear.m.heardWords(event.Delta)
+		b.ear.m.receiveWords(event.Delta)
 	case event.Type == realtime.TypeError && event.Error != nil:
 		b.say(event.Error.Error())
 	case event.Type == typeBridgeEnded:

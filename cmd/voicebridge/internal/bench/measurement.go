@@ -131,9 +131,9 @@ func (v *voice) send() *window {
 
 // ear is the sink at the end of one stream.
 type ear struct {
-	m     *measurement
-	way   way
-	heard moment // the first packet
+	m       *measurement
+	way     way
+	started moment // the first packet
 
 	// The rest belongs to the stream's one reader.
 	voice uint32
@@ -151,7 +151,7 @@ func (e *ear) WriteRTP(packet *rtp.Packet) error {
 		e.m.wrong[e.way].Add(1)
 		return nil
 	}
-	e.heard.mark()
+	e.started.mark()
 	w := e.m.at(s.sent)
 	inOrder := s.sequence > e.last
 	if inOrder {
@@ -184,8 +184,8 @@ func (t *moment) mark() {
 	})
 }
 
-// heardWords takes an event with the model's words at the browser.
-func (m *measurement) heardWords(delta string) {
+// receiveWords takes an event with the model's words at the browser.
+func (m *measurement) receiveWords(delta string) {
 	sent, ok := readMoment(delta)
 	if !ok {
 		return

@@ -67,7 +67,7 @@ func (s *sink) WriteRTP(p *rtp.Packet) error {
 
 func newEar(m *measurement, way way) *ear {
 	e := &ear{m: m, way: way}
-	e.heard.init()
+	e.started.init()
 	return e
 }
 
@@ -165,14 +165,14 @@ func TestEarTellsDisorderAndStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-e.heard.done:
-		t.Error("noise was heard")
+	case <-e.started.done:
+		t.Error("noise was taken for the first packet")
 	default:
 	}
 	for _, s := range []stamp{{5, 1, 0}, {5, 3, 0}, {5, 2, 0}, {5, 3, 0}, {6, 4, 0}, {5, 4, 0}, {5, 5, -1}} {
 		hear(s)
 	}
-	<-e.heard.done
+	<-e.started.done
 	w := m.window.Load()
 	if got, n := m.paths(w), w.ways[downward].latency.count(); got.Down.Wrong != 2 || got.Down.Disordered != 2 || n != 5 || got.Up != (Path{}) {
 		t.Errorf("%+v, %d counted", got, n)

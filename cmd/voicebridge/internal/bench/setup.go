@@ -68,13 +68,13 @@ func (r *rig) setUp(s *stages, counts bool) error {
 	if err != nil {
 		return err
 	}
-	err = b.await(r.alive, &b.ear.heard)
+	err = b.await(r.alive, &b.ear.started)
 	if err := errors.Join(err, b.hangUp(r.alive)); err != nil || !counts {
 		return err
 	}
 	s.answer.record(b.answered.Sub(b.began))
 	s.channel.record(b.opened.at.Sub(b.began))
-	s.sound.record(b.ear.heard.at.Sub(b.began))
+	s.sound.record(b.ear.started.at.Sub(b.began))
 	s.ready.record(b.ready.at.Sub(b.began))
 	return nil
 }

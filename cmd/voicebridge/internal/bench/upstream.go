@@ -71,7 +71,7 @@ func (u *upstream) drive(s *simulator.Session) (rtc.AudioSink, simulator.Model) 
 	defer u.mu.Unlock()
 	u.made++
 	c := &upstreamCall{session: s, ear: ear{m: u.m, way: upward}}
-	c.ear.heard.init()
+	c.ear.started.init()
 	c.voice = newVoice(u.m, downward, u.made, s)
 	u.calls = append(u.standingLocked(), c)
 	if u.trickle > 0 {

@@ -23,7 +23,7 @@ type narrator struct {
 	first int
 
 	answers, events int
-	said            strings.Builder
+	transcript      strings.Builder
 }
 
 func (n *narrator) item() string     { return fmt.Sprintf("item_%s_%d", n.name, n.answers) }
@@ -35,7 +35,7 @@ func (n *narrator) say(at int64) {
 		n.begin()
 	}
 	text := putMoment(at, n.size)
-	n.said.WriteString(text)
+	n.transcript.WriteString(text)
 	if w := n.m.at(at); w != nil {
 		w.words.sent.Add(1)
 	}
@@ -73,20 +73,20 @@ func (n *narrator) end() {
 	item := n.shown("completed")
 	n.of.Emit(object{
 		"type": realtime.TypeAudioTranscriptDone, "response_id": n.response(), "item_id": n.item(),
-		"output_index": 0, "content_index": 0, "transcript": n.said.String(),
+		"output_index": 0, "content_index": 0, "transcript": n.transcript.String(),
 	})
 	n.of.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": n.response(), "output_index": 0, "item": item})
 	n.of.Emit(object{"type": realtime.TypeItemDone, "item": item})
 	n.respond(realtime.TypeResponseDone, realtime.ResponseCompleted, []any{item})
 	n.of.Emit(object{"type": realtime.TypeOutputBufferStopped, "response_id": n.response()})
 	n.events = 0
-	n.said.Reset()
+	n.transcript.Reset()
 }
 
 func (n *narrator) shown(status string) object {
 	content := []any{}
 	if status == "completed" {
-		content = append(content, object{"type": "output_audio", "transcript": n.said.String()})
+		content = append(content, object{"type": "output_audio", "transcript": n.transcript.String()})
 	}
 	return object{
 		"id": n.item(), "object": "realtime.item", "type": realtime.ItemMessage, "role": "assistant", "status": status, "content": content,
@@ -161,14 +161,14 @@ func measureWords(ctx context.Context, c Config, n, size int) (row Words, err er
 		return row, r.explain(err)
 	}
 	speaking, hush := context.WithCancel(t.alive)
-	said := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
-		defer close(said)
+		defer close(ended)
 		t.narrate(speaking, c.Events, size)
 	}()
 	with, err := t.measure(t.alive, c)
 	hush()
-	<-said
+	<-ended
 	if err != nil {
 		return row, r.explain(err)
 	}

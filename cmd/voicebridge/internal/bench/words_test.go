@@ -25,30 +25,30 @@ func TestNarratorTellsWholeAnswers(t *testing.T) {
 	}
 	n.end()
 	n.end() // nothing is being told
-	var said, whole string
+	var deltas, whole string
 	kinds := map[string]int{}
 	for _, e := range stage.events {
 		kind, _ := e["type"].(string)
 		kinds[kind]++
 		if delta, ok := e["delta"].(string); ok {
-			said += delta
+			deltas += delta
 			if len(delta) != 80 {
 				t.Fatalf("%q", delta)
 			}
-			m.heardWords(delta)
+			m.receiveWords(delta)
 		}
 		if transcript, ok := e["transcript"].(string); ok {
 			whole += transcript
 		}
 	}
-	if said != whole || kinds["response.created"] != 2 || kinds["response.done"] != 2 || kinds["conversation.item.added"] != 2 {
+	if deltas != whole || kinds["response.created"] != 2 || kinds["response.done"] != 2 || kinds["conversation.item.added"] != 2 {
 		t.Errorf("%v", kinds)
 	}
 	if p := w.words.path(0); p.Sent != answerEvents+1 || p.Lost != 0 {
 		t.Errorf("%+v", p)
 	}
 	for _, bad := range []string{"", "words", " not-a-num", strings.Repeat("x", 20)} {
-		m.heardWords(bad)
+		m.receiveWords(bad)
 	}
 	if p := w.words.path(0); p.Lost != 0 {
 		t.Errorf("%+v", p)
