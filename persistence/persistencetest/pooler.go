@@ -57,9 +57,9 @@ func NewPooler(t testing.TB) *Pooler {
 			t.Fatal(err)
 		}
 	}
-	var said strings.Builder
+	var stderr strings.Builder
 	cmd := exec.Command(bin, filepath.Join(dir, "pgbouncer.ini"))
-	cmd.Dir, cmd.SysProcAttr, cmd.Stderr = dir, attr, &said
+	cmd.Dir, cmd.SysProcAttr, cmd.Stderr = dir, attr, &stderr
 	attr.Pdeathsig = 0 // it follows a thread, which may end before the test
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start PgBouncer: %v", err)
@@ -80,7 +80,7 @@ func NewPooler(t testing.TB) *Pooler {
 		}
 		select {
 		case <-ended:
-			t.Fatalf("start PgBouncer: it ended: %s", said.String())
+			t.Fatalf("start PgBouncer: it ended: %s", stderr.String())
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(until) {

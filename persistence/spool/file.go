@@ -18,8 +18,8 @@ import (
 
 const (
 	suffix = ".spool"
-	// fresh is the suffix of a file that is not locked yet.
-	fresh = ".new"
+	// tempSuffix is the suffix of a file that is not locked yet.
+	tempSuffix = ".new"
 	// headBytes are the length and checksum before each record.
 	headBytes = 8
 	// reserve is how much disk space is allocated ahead of need, in bytes.
@@ -66,11 +66,11 @@ func create(dir, instance string, limit int64) (*file, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(dir, "*"+fresh) // readable by this user only: it holds conversations
+	f, err := os.CreateTemp(dir, "*"+tempSuffix) // readable by this user only: it holds conversations
 	if err != nil {
 		return nil, err
 	}
-	s := &file{f: f, path: strings.TrimSuffix(f.Name(), fresh) + suffix, instance: instance, limit: limit}
+	s := &file{f: f, path: strings.TrimSuffix(f.Name(), tempSuffix) + suffix, instance: instance, limit: limit}
 	err = filelock.Lock(f)
 	if err == nil {
 		reserveDisk(f, reserve)
