@@ -40,7 +40,7 @@ func agentScript() *simulator.Script {
 			rule(askTwice, "Tell me a long story.", "Tell me another long story."), rule(askLong, "Tell me a long story."),
 		},
 		Otherwise: simulator.Reply{Say: "Well."},
-		Spoken:    []simulator.Reply{{Heard: spokenWords, Say: spokenAnswer}},
+		Spoken:    []simulator.Reply{{Transcript: spokenWords, Say: spokenAnswer}},
 	}
 }
 

@@ -211,7 +211,7 @@ func rigScript() *simulator.Script {
 			{Match: regexp.MustCompile("^Echo: "), Reply: simulator.Reply{Say: "Yes."}},
 		},
 		Otherwise: simulator.Reply{Say: "Well."},
-		Spoken:    []simulator.Reply{{Heard: spokenWords, Say: spokenAnswer}, {Heard: secondWords, Say: secondAnswer}},
+		Spoken:    []simulator.Reply{{Transcript: spokenWords, Say: spokenAnswer}, {Transcript: secondWords, Say: secondAnswer}},
 	}
 }
 

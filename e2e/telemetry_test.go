@@ -129,7 +129,7 @@ func TestTelemetry(t *testing.T) {
 	t.Parallel()
 	receiver := newTraceReceiver(t)
 	script := agentScript()
-	script.Spoken[0] = simulator.Reply{Heard: spokenWords, Say: spokenAnswer}
+	script.Spoken[0] = simulator.Reply{Transcript: spokenWords, Say: spokenAnswer}
 	onPlease(script, "Dig a hole.", "garden__dig", "{}")
 	dug, asked := make(chan struct{}), make(chan string, 1)
 	close(dug)

@@ -139,7 +139,7 @@ func TestVanish(t *testing.T) {
 	b.rec.waitState(t, StateClosed)
 }
 
-// hostilePackets are packets that a stranger may send to a media port.
+// hostilePackets are packets that anybody may send to a media port.
 func hostilePackets(random *rand.Rand, ufrag string) [][]byte {
 	noise := make([]byte, 1+random.IntN(1400))
 	for i := range noise {

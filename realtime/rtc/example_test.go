@@ -25,8 +25,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	heard := make(chan string, 1)
-	_, answer, err := api.Answer(ctx, offer, rtc.Handlers{Message: func(data []byte) { heard <- string(data) }})
+	received := make(chan string, 1)
+	_, answer, err := api.Answer(ctx, offer, rtc.Handlers{Message: func(data []byte) { received <- string(data) }})
 	if err != nil {
 		panic(err)
 	}
@@ -37,7 +37,7 @@ func Example() {
 	if err := caller.Send(ctx, []byte(`{"type":"response.create"}`)); err != nil {
 		panic(err)
 	}
-	fmt.Println(<-heard)
+	fmt.Println(<-received)
 	// Output: {"type":"response.create"}
 }
 

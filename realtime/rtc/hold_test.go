@@ -217,9 +217,9 @@ func TestDownlinkSwitch(t *testing.T) {
 		run(func() { _ = upstream.offerer.Forward(ctx, browser.answerer, &flows[i]) })
 	}
 	got := newCollector()
-	var heard Flow
-	heard.Open()
-	run(func() { _ = browser.offerer.Forward(ctx, got, &heard) })
+	var received Flow
+	received.Open()
+	run(func() { _ = browser.offerer.Forward(ctx, got, &received) })
 	flows[0].Open()
 	last := got.next(t)
 	for round := range 6 {

@@ -14,20 +14,20 @@ const (
 // renumber shifts sequence numbers so that a splice leaves no gap that looks like loss. Loss and reordering on either
 // side of it are kept. The zero value shifts nothing.
 type renumber struct {
-	shift    uint16
-	last     uint16 // highest number given out
-	first    uint16 // the first number after the splice
-	recent   uint16 // packets since the splice, up to window
-	started  bool
-	spliced  bool // the next packet follows the last one given out
-	stranger bool // and comes from a source other than the current one
+	shift     uint16
+	last      uint16 // highest number given out
+	first     uint16 // the first number after the splice
+	recent    uint16 // packets since the splice, up to window
+	started   bool
+	spliced   bool // the next packet follows the last one given out
+	newSource bool // and comes from a source other than the current one
 }
 
 // hold notes that a packet of the source is not sent, so that the next one takes its number.
 func (r *renumber) hold() { r.spliced = true }
 
 // restart notes that another source takes over.
-func (r *renumber) restart() { r.spliced, r.stranger = true, true }
+func (r *renumber) restart() { r.spliced, r.newSource = true, true }
 
 // next returns the number to send a packet under, or false if the packet is too late because it precedes a past splice.
 func (r *renumber) next(sequence uint16) (uint16, bool) {
@@ -36,7 +36,7 @@ func (r *renumber) next(sequence uint16) (uint16, bool) {
 		r.started, r.last = true, sequence
 		r.begin(sequence)
 	case r.spliced:
-		if before := r.last - r.shift; !r.stranger && before-sequence < window {
+		if before := r.last - r.shift; !r.newSource && before-sequence < window {
 			return 0, false
 		}
 		r.shift = r.last + 1 - sequence
@@ -56,7 +56,7 @@ func (r *renumber) next(sequence uint16) (uint16, bool) {
 }
 
 func (r *renumber) begin(sequence uint16) {
-	r.first, r.recent, r.spliced, r.stranger = sequence, 0, false, false
+	r.first, r.recent, r.spliced, r.newSource = sequence, 0, false, false
 }
 
 // newer compares sequence numbers that may have wrapped (RFC 1982).

@@ -87,10 +87,10 @@ func TestSenderStats(t *testing.T) {
 }
 
 // TestReportsOfTheRemote gives a peer RTCP of all kinds. Only the time of the sender
-// reports about the sound that is heard is kept, and nothing piles up.
+// reports about the current source is kept, and nothing piles up.
 func TestReportsOfTheRemote(t *testing.T) {
 	t.Parallel()
-	const heard, other = 7, 8
+	const current, other = 7, 8
 	marshal := func(p rtcp.Packet) []byte {
 		b, err := p.Marshal()
 		if err != nil {
@@ -99,7 +99,7 @@ func TestReportsOfTheRemote(t *testing.T) {
 		return b
 	}
 	sr := func(ssrc uint32) []byte {
-		return marshal(&rtcp.SenderReport{SSRC: ssrc, NTPTime: 0x1122334455667788, Reports: []rtcp.ReceptionReport{{SSRC: heard}}})
+		return marshal(&rtcp.SenderReport{SSRC: ssrc, NTPTime: 0x1122334455667788, Reports: []rtcp.ReceptionReport{{SSRC: current}}})
 	}
 	for _, test := range []struct {
 		name   string
@@ -107,18 +107,18 @@ func TestReportsOfTheRemote(t *testing.T) {
 		packet []byte
 		kept   bool
 	}{
-		{"of the sound", heard, sr(heard), true},
+		{"of the sound", current, sr(current), true},
 		{"of another source", other, sr(other), false},
-		{"of another source, about the sound", heard, sr(other), false},
-		{"receiver report", heard, marshal(&rtcp.ReceiverReport{SSRC: heard}), false},
-		{"cut off", heard, sr(heard)[:12], false},
-		{"empty", heard, nil, false},
-		{"noise", heard, []byte("\xff\x00\xff\x00\xff\x00"), false},
+		{"of another source, about the sound", current, sr(other), false},
+		{"receiver report", current, marshal(&rtcp.ReceiverReport{SSRC: current}), false},
+		{"cut off", current, sr(current)[:12], false},
+		{"empty", current, nil, false},
+		{"noise", current, []byte("\xff\x00\xff\x00\xff\x00"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := new(Peer)
-			p.in.stats.count(header{ssrc: heard}, time.Now())
+			p.in.stats.count(header{ssrc: current}, time.Now())
 			b := p.buffer(packetio.RTCPBufferPacket, test.source)
 			if n, err := b.Write(test.packet); n != len(test.packet) || err != nil {
 				t.Errorf("Write() = %d, %v", n, err)
@@ -134,7 +134,7 @@ func TestReportsOfTheRemote(t *testing.T) {
 			}
 		})
 	}
-	unread := new(Peer).buffer(packetio.RTPBufferPacket, heard)
+	unread := new(Peer).buffer(packetio.RTPBufferPacket, current)
 	for range 1 << 10 {
 		if _, err := unread.Write(make([]byte, 1000)); errors.Is(err, packetio.ErrFull) {
 			return

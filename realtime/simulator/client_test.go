@@ -93,7 +93,7 @@ type caller struct {
 	changed chan struct{}
 	seen    int // number of events that next has passed
 
-	ear   *sink
+	sink  *sink
 	flow  rtc.Flow
 	audio chan error
 	ids   atomic.Int64
@@ -161,7 +161,7 @@ func (b *bench) dial(session string) *caller {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c := &caller{t: b.t, ctx: b.ctx, ear: &sink{dec: dec, pcm: make([]int16, rtc.MaxFrame)}, audio: make(chan error, 1)}
+	c := &caller{t: b.t, ctx: b.ctx, sink: &sink{dec: dec, pcm: make([]int16, rtc.MaxFrame)}, audio: make(chan error, 1)}
 	c.flow.Open()
 	peer, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{Message: c.message})
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *bench) dial(session string) *caller {
 	if err := peer.Accept(b.ctx, call.Answer); err != nil {
 		b.t.Fatal(err)
 	}
-	go func() { c.audio <- peer.Forward(b.ctx, c.ear, &c.flow) }()
+	go func() { c.audio <- peer.Forward(b.ctx, c.sink, &c.flow) }()
 	b.t.Cleanup(func() {
 		if err := peer.Close(); err != nil {
 			b.t.Errorf("close caller: %v", err)

@@ -130,16 +130,16 @@ const maxEverything = 4000
 
 // everything returns what the user has said before the latest turn, oldest first.
 func (c *conversation) everything() string {
-	var said []string
+	var texts []string
 	for _, it := range c.items {
 		if it.kind == realtime.ItemMessage && it.role == "user" && it.words != "" {
-			said = append(said, it.words)
+			texts = append(texts, it.words)
 		}
 	}
-	if len(said) < 2 {
+	if len(texts) < 2 {
 		return "nothing yet"
 	}
-	text := strings.Join(said[:len(said)-1], " / ")
+	text := strings.Join(texts[:len(texts)-1], " / ")
 	return text[max(0, len(text)-maxEverything):]
 }
 

@@ -13,7 +13,7 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-func newTestEar(t *testing.T, set *turnDetection) (*detector, *[]speechEvent) {
+func newTestDetector(t *testing.T, set *turnDetection) (*detector, *[]speechEvent) {
 	t.Helper()
 	var events []speechEvent
 	e, err := newDetector(false, func(h speechEvent) { h.cycle = 0; events = append(events, h) })
@@ -50,7 +50,7 @@ func TestTurnsByEnergy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, events := newTestEar(t, &turnDetection{threshold: tt.threshold, prefixMS: tt.prefix, silenceMS: 500})
+			e, events := newTestDetector(t, &turnDetection{threshold: tt.threshold, prefixMS: tt.prefix, silenceMS: 500})
 			for _, s := range tt.in {
 				for range s.ms / frameMS {
 					e.feed(s.level, frameMS)
@@ -113,7 +113,7 @@ func TestHearsRealSpeech(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, events := newTestEar(t, &turnDetection{threshold: 0.5, prefixMS: 300, silenceMS: 500})
+			e, events := newTestDetector(t, &turnDetection{threshold: 0.5, prefixMS: 300, silenceMS: 500})
 			tt.packets(func(ts uint32, payload []byte) {
 				if err := e.WriteRTP(&rtp.Packet{Header: rtp.Header{Timestamp: ts}, Payload: payload}); err != nil {
 					t.Error(err)
@@ -128,7 +128,7 @@ func TestHearsRealSpeech(t *testing.T) {
 
 func TestStarvedSpeechEnds(t *testing.T) {
 	t.Parallel()
-	e, events := newTestEar(t, &turnDetection{threshold: 0.5, silenceMS: 500})
+	e, events := newTestDetector(t, &turnDetection{threshold: 0.5, silenceMS: 500})
 	for range 10 {
 		e.feed(-20, frameMS)
 	}
@@ -145,9 +145,9 @@ func TestStarvedSpeechEnds(t *testing.T) {
 	}
 }
 
-func TestResetVoidsWhatWasHeard(t *testing.T) {
+func TestConfigureDiscardsSpeech(t *testing.T) {
 	t.Parallel()
-	e, _ := newTestEar(t, &turnDetection{threshold: 0.5, silenceMS: 500})
+	e, _ := newTestDetector(t, &turnDetection{threshold: 0.5, silenceMS: 500})
 	cycle := e.cycle
 	e.configure(nil)
 	if e.current(cycle) {

@@ -99,7 +99,7 @@ func (l *listener) commit(id string) {
 	l.utterances++
 	it := &item{
 		id: id, kind: realtime.ItemMessage, role: "user", status: "completed", spoken: true,
-		words: reply.Heard, reply: reply,
+		words: reply.Transcript, reply: reply,
 		content: []object{{"type": realtime.ContentInputAudio, "transcript": nil}},
 	}
 	l.items.append(it)

@@ -13,14 +13,14 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// driven is a model controlled by the test, and the ear of its call.
+// driven is a model controlled by the test, and the sink of the audio of its call.
 type driven struct {
 	session *simulator.Session
 	outputs chan string
-	heard   atomic.Int64
+	packets atomic.Int64
 }
 
-func (d *driven) WriteRTP(*rtp.Packet) error { d.heard.Add(1); return nil }
+func (d *driven) WriteRTP(*rtp.Packet) error { d.packets.Add(1); return nil }
 
 func (d *driven) Output(callID, output string) { d.outputs <- callID + ": " + output }
 
@@ -57,7 +57,7 @@ func TestDrive(t *testing.T) {
 	if got := <-settings; got != "gpt-realtime-2.1" {
 		t.Errorf("model %v", got)
 	}
-	for packets := 0; packets == 0 || d.heard.Load() == 0; packets, _, _ = c.ear.counts() {
+	for packets := 0; packets == 0 || d.packets.Load() == 0; packets, _, _ = c.sink.counts() {
 		c.packet([]byte{0xf8, 0xff, 0xfe})
 		if err := d.session.WriteRTP(&rtp.Packet{
 			Header: rtp.Header{Version: 2, SSRC: 9, SequenceNumber: c.seq, Timestamp: c.mic}, Payload: []byte{0xf8, 0xff, 0xfe},

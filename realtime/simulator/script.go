@@ -27,10 +27,10 @@ type Rule struct {
 // this one, and {everything} for all turns before it, including those of a replayed history: so a
 // call shows what its model knows.
 type Reply struct {
-	Heard string // the transcript of an utterance
-	Say   string // said before the calls; may be empty if there are calls
-	Calls []Call // made together in one response
-	Then  string // said once all outputs are there
+	Transcript string // of an utterance
+	Say        string // said before the calls; may be empty if there are calls
+	Calls      []Call // made together in one response
+	Then       string // said once all outputs are there
 	// Failed is said instead of Then if an output reports an error.
 	Failed string
 	// Else is the answer if the session lacks some of the tools.
@@ -129,8 +129,8 @@ func DefaultScript() *Script {
 		Say: textToolWait, Calls: []Call{{Name: "*__*"}},
 		Then: textToolDone, Failed: textToolFailed, Else: plainAgain,
 	}
-	heard := func(words string, r Reply) Reply {
-		r.Heard = words
+	spoken := func(words string, r Reply) Reply {
+		r.Transcript = words
 		return r
 	}
 	return &Script{
@@ -150,11 +150,11 @@ func DefaultScript() *Script {
 		},
 		Otherwise: Reply{Say: textTyped},
 		Spoken: []Reply{
-			heard("Hello, can you hear me?", Reply{Say: textGreet}),
-			heard("Can you show me the sales of this year as a chart?", chart),
-			heard("Tell me how a call travels.", Reply{Say: textLong}),
-			heard("Please make the page dark.", theme("dark")),
-			heard("Ask the tool that I have connected.", tool),
+			spoken("Hello, can you hear me?", Reply{Say: textGreet}),
+			spoken("Can you show me the sales of this year as a chart?", chart),
+			spoken("Tell me how a call travels.", Reply{Say: textLong}),
+			spoken("Please make the page dark.", theme("dark")),
+			spoken("Ask the tool that I have connected.", tool),
 		},
 	}
 }

@@ -61,11 +61,11 @@ func TestTypedTurn(t *testing.T) {
 		t.Errorf("%d deltas of %q", deltas, text.String())
 	}
 	sent := int(c.ses.PacketsPlayed())
-	packets, loud, errs := c.ear.await(c.ctx, sent*9/10)
+	packets, loud, errs := c.sink.await(c.ctx, sent*9/10)
 	if packets < sent*9/10 || sent < 150 || loud < packets/3 || errs != 0 {
 		t.Errorf("heard %d packets of %d, %d loud, %d errors", packets, sent, loud, errs)
 	}
-	checkRTP(t, c.ear)
+	checkRTP(t, c.sink)
 }
 
 // checkRTP checks that sequence numbers have no gaps and timestamps advance by whole
@@ -134,7 +134,7 @@ func TestParallelToolRound(t *testing.T) {
 	c.next(realtime.TypeOutputBufferStopped)
 	c.next(realtime.TypeOutputBufferStarted)
 	c.next(realtime.TypeOutputBufferStopped)
-	checkRTP(t, c.ear)
+	checkRTP(t, c.sink)
 }
 
 func TestOnlyDeclaredTools(t *testing.T) {
@@ -162,7 +162,7 @@ func TestOnlyDeclaredTools(t *testing.T) {
 
 func TestSpokenTurnAndBargeIn(t *testing.T) {
 	script := simulator.DefaultScript()
-	script.Spoken = []simulator.Reply{{Heard: "Tell me all.", Say: script.Spoken[2].Say}} // 25 s: enough even for a busy machine
+	script.Spoken = []simulator.Reply{{Transcript: "Tell me all.", Say: script.Spoken[2].Say}} // 25 s: enough even for a busy machine
 	b := newBench(t, simulator.Config{Script: script})
 	c := b.dial(sessionAudio)
 	c.speak(0)
@@ -202,5 +202,5 @@ func TestSpokenTurnAndBargeIn(t *testing.T) {
 	if it := item(t, c.next(realtime.TypeItemRetrieved)); it.Text() != "" {
 		t.Errorf("truncated item still says %q", it.Text())
 	}
-	checkRTP(t, c.ear)
+	checkRTP(t, c.sink)
 }

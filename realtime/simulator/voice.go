@@ -80,7 +80,7 @@ func (v *voice) say(text string) [][]byte {
 		if i := strings.IndexAny(rest, ".!?"); i >= 0 {
 			sentence = rest[:i+1]
 		}
-		frames = append(frames, v.mumble(sentence)...)
+		frames = append(frames, v.placeholder(sentence)...)
 		rest = rest[len(sentence):]
 	}
 	return frames
@@ -95,9 +95,9 @@ func (v *voice) prefix(text string) (clip, bool) {
 	return clip{}, false
 }
 
-// mumble returns sound of the right length for a sentence that was never recorded; the same
+// placeholder returns sound of the right length for a sentence that was never recorded; the same
 // sentence always sounds the same.
-func (v *voice) mumble(sentence string) [][]byte {
+func (v *voice) placeholder(sentence string) [][]byte {
 	h := fnv.New32a()
 	h.Write([]byte(sentence))
 	next := int(h.Sum32() % uint32(len(v.clips)))
