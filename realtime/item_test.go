@@ -139,7 +139,7 @@ func TestBuilders(t *testing.T) {
 			SessionUpdate("e", Session{
 				Type: "realtime", Instructions: &words, OutputModalities: []string{"audio"}, Tools: []Tool{},
 				Audio: &Audio{Input: &AudioInput{
-					TurnDetection: Value(TurnDetection{Type: "server_vad", CreateResponse: &no}), Transcription: Null[Transcription](),
+					TurnDetection: nullable(TurnDetection{Type: "server_vad", CreateResponse: &no}), Transcription: Null[Transcription](),
 				}},
 			}),
 			`{"type":"session.update","event_id":"e","session":{"type":"realtime","instructions":"Say \"hi\" & <smile>","output_modalities":["audio"],"audio":{"input":{"transcription":null,"turn_detection":{"type":"server_vad","create_response":false}}},"tools":[]}}`,
@@ -166,12 +166,15 @@ func TestBuilders(t *testing.T) {
 	}
 }
 
+// nullable returns a Nullable that holds v.
+func nullable[T any](v T) Nullable[T] { return Nullable[T]{Value: v, Set: true, Valid: true} }
+
 func TestNullable(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]Nullable[Transcription]{
 		`{}`:                              {},
 		`{"transcription":null}`:          Null[Transcription](),
-		`{"transcription":{"model":"m"}}`: Value(Transcription{Model: "m"}),
+		`{"transcription":{"model":"m"}}`: nullable(Transcription{Model: "m"}),
 	} {
 		var in AudioInput
 		if err := json.Unmarshal([]byte(raw), &in); err != nil {

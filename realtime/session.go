@@ -84,9 +84,6 @@ type Nullable[T any] struct {
 // Null returns an explicit null.
 func Null[T any]() Nullable[T] { return Nullable[T]{Set: true} }
 
-// Value returns a Nullable that holds v.
-func Value[T any](v T) Nullable[T] { return Nullable[T]{Value: v, Set: true, Valid: true} }
-
 // IsZero lets omitzero leave out a field that is not set.
 func (n Nullable[T]) IsZero() bool { return !n.Set }
 

@@ -33,17 +33,17 @@ var (
 
 // Limits on what a remote peer may send, in bytes.
 const (
-	// MaxOfferSize is the largest offer that Answer reads.
-	MaxOfferSize = 64 << 10
-	// MaxAnswerSize is the largest answer that Accept reads.
-	MaxAnswerSize = 256 << 10
-	// DefaultMaxMessageSize is what a browser leg accepts and announces if Config.MaxMessageSize is 0. Chrome announces
+	// maxOfferSize is the largest offer that Answer reads.
+	maxOfferSize = 64 << 10
+	// maxAnswerSize is the largest answer that Accept reads.
+	maxAnswerSize = 256 << 10
+	// defaultMaxMessageSize is what a browser leg accepts and announces if Config.MaxMessageSize is 0. Chrome announces
 	// the same.
-	DefaultMaxMessageSize = 256 << 10
-	// HighWater is the buffered amount above which Send waits.
-	HighWater = 1 << 20
+	defaultMaxMessageSize = 256 << 10
+	// highWater is the buffered amount above which Send waits.
+	highWater = 1 << 20
 
-	lowWater          = HighWater / 2
+	lowWater          = highWater / 2
 	receiveBufferSize = 1 << 20
 	// maxUpstreamMessage limits messages from an upstream, which echoes the session with all its tools. A message must
 	// fit into the receive window with room to spare.
@@ -138,7 +138,7 @@ func New(cfg Config) (*API, error) {
 		return nil, fmt.Errorf("check rtc config: %w", err)
 	}
 	if cfg.MaxMessageSize == 0 {
-		cfg.MaxMessageSize = DefaultMaxMessageSize
+		cfg.MaxMessageSize = defaultMaxMessageSize
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -51,8 +51,8 @@ func (s *Switch) WriteRTP(packet *rtp.Packet) error {
 type Flow struct {
 	open atomic.Bool
 
-	// Packets and Bytes (of payload) count what was let through.
-	Packets, Bytes atomic.Uint64
+	// Packets counts what was let through.
+	Packets atomic.Uint64
 	// Gated counts packets that were dropped because the gate was shut.
 	Gated atomic.Uint64
 	// Errors counts packets that could not be read or that the sink rejected.
@@ -91,9 +91,8 @@ func (f *Flow) Shut() { f.open.Store(false) }
 func (f *Flow) IsOpen() bool { return f.open.Load() }
 
 // count records that a packet was let through at time now; last is when the one before it was.
-func (f *Flow) count(payload int, last, now time.Time) {
+func (f *Flow) count(last, now time.Time) {
 	f.Packets.Add(1)
-	f.Bytes.Add(uint64(payload)) // never negative
 	if now.Sub(last) > pause {
 		f.resumed.Store(now.UnixNano())
 	}
@@ -265,7 +264,7 @@ func (r *relay) pass(b []byte) error {
 	case err != nil:
 		r.flow.Errors.Add(1)
 	default:
-		r.flow.count(len(payload), r.last, now)
+		r.flow.count(r.last, now)
 		r.last = now
 	}
 	return nil

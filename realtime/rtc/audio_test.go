@@ -303,8 +303,8 @@ func TestFlowFirst(t *testing.T) {
 	t.Parallel()
 	var f Flow
 	begin := time.Unix(1_000, 0)
-	f.count(80, time.Time{}, begin)
-	f.count(80, begin, begin.Add(20*time.Millisecond))
+	f.count(time.Time{}, begin)
+	f.count(begin, begin.Add(20*time.Millisecond))
 	if got := <-f.First(begin.Add(-time.Second)); !got.Equal(begin) {
 		t.Errorf("a sound that has begun: %v", got)
 	}
@@ -315,7 +315,7 @@ func TestFlowFirst(t *testing.T) {
 	}
 	last := begin.Add(20 * time.Millisecond)
 	for range 3 {
-		f.count(80, last, last.Add(20*time.Millisecond))
+		f.count(last, last.Add(20*time.Millisecond))
 		last = last.Add(20 * time.Millisecond)
 	}
 	if got := <-first; !got.Equal(begin.Add(40 * time.Millisecond)) {

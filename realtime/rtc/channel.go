@@ -195,7 +195,7 @@ func (c *channel) open() *datachannel.DataChannel {
 }
 
 // Send sends one text message, after those sent before. It blocks until the data channel is open
-// and its buffered amount is below HighWater. Errors: ErrTooLarge if data is larger than
+// and its buffered amount is below 1 MiB. Errors: ErrTooLarge if data is larger than
 // MaxMessageSize (the channel stays usable), ErrClosed, or ctx's cause.
 func (p *Peer) Send(ctx context.Context, data []byte) error {
 	if err := p.send(ctx, data); err != nil {
@@ -221,7 +221,7 @@ func (p *Peer) send(ctx context.Context, data []byte) error {
 		return ErrClosed
 	}
 	stream := c.open()
-	for stream.BufferedAmount() >= HighWater {
+	for stream.BufferedAmount() >= highWater {
 		if err := p.await(ctx, c.low); err != nil {
 			return err
 		}
@@ -230,12 +230,12 @@ func (p *Peer) send(ctx context.Context, data []byte) error {
 }
 
 // TrySend sends one text message if that need not wait: no other is being sent, the data channel
-// is open and its buffered amount below HighWater. If it reports false nothing was sent, and
+// is open and its buffered amount below 1 MiB. If it reports false nothing was sent, and
 // Send tells why, or waits.
 func (p *Peer) TrySend(data []byte) bool {
 	c := &p.channel
 	stream := c.open()
-	if stream == nil || len(data) > p.MaxMessageSize() || stream.BufferedAmount() >= HighWater {
+	if stream == nil || len(data) > p.MaxMessageSize() || stream.BufferedAmount() >= highWater {
 		return false
 	}
 	select {

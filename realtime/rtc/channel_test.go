@@ -48,7 +48,7 @@ func TestMessageSizes(t *testing.T) {
 			t.Errorf("%d bytes: %d bytes came, or others", tt.size, len(got))
 		}
 	}
-	if n := p.offerer.MaxMessageSize(); n != DefaultMaxMessageSize {
+	if n := p.offerer.MaxMessageSize(); n != defaultMaxMessageSize {
 		t.Errorf("limit %d", n)
 	}
 	if state := State(p.answerer.state.Load()); state != StateConnected {
@@ -85,7 +85,7 @@ func TestTrySend(t *testing.T) {
 		data []byte
 		want bool
 	}{
-		{"an event", []byte("2"), true}, {"nothing", nil, true}, {"too large", randomBytes(DefaultMaxMessageSize + 1), false}, {"another", []byte("3"), true},
+		{"an event", []byte("2"), true}, {"nothing", nil, true}, {"too large", randomBytes(defaultMaxMessageSize + 1), false}, {"another", []byte("3"), true},
 	} {
 		if p.offerer.TrySend(tt.data) != tt.want {
 			t.Errorf("%s: not %t", tt.name, tt.want)
@@ -192,7 +192,7 @@ func TestBackPressure(t *testing.T) {
 			return offerer.Send(short, message)
 		}
 		err := send()
-		for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && buffered(offerer) < HighWater {
+		for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && buffered(offerer) < highWater {
 			err = send() // not open yet, or a slow machine
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -203,7 +203,7 @@ func TestBackPressure(t *testing.T) {
 		}
 	}
 	// At most the sender's high water and the receiver's window are waiting.
-	if n := buffered(offerer); n < HighWater || n > HighWater+receiveBufferSize {
+	if n := buffered(offerer); n < highWater || n > highWater+receiveBufferSize {
 		t.Errorf("buffered %d bytes after %d messages", n, sent)
 	}
 	close(gate)

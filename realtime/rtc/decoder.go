@@ -8,9 +8,6 @@ import (
 	"github.com/pion/opus"
 )
 
-// SampleRate of a Decoder, in samples per second, one channel.
-const SampleRate = opusClockRate
-
 // MaxFrame is the largest number of samples that one Opus packet holds:
 // 120 ms at 48 kHz (RFC 6716, 2.1.4).
 const MaxFrame = 5760
@@ -22,7 +19,7 @@ type Decoder struct{ opus opus.Decoder }
 
 // NewDecoder makes a Decoder, which takes about 200 KB.
 func NewDecoder() (*Decoder, error) {
-	d, err := opus.NewDecoderWithOutput(SampleRate, 1)
+	d, err := opus.NewDecoderWithOutput(opusClockRate, 1)
 	if err != nil {
 		return nil, fmt.Errorf("make opus decoder: %w", err)
 	}

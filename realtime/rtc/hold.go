@@ -11,8 +11,8 @@ import (
 
 // Limits of what a Switch holds.
 const (
-	// HoldTime is how much sound a Switch holds.
-	HoldTime = 5 * time.Second
+	// holdTime is how much sound a Switch holds.
+	holdTime = 5 * time.Second
 	// holdPackets and holdBytes are for sources that send more than a voice does.
 	holdPackets = 1000
 	holdBytes   = 256 << 10
@@ -94,7 +94,7 @@ func (h *hold) WriteRTP(packet *rtp.Packet) error {
 	kept.Payload = append([]byte(nil), packet.Payload...)
 	h.packets = append(h.packets, kept)
 	h.bytes += len(kept.Payload)
-	for len(h.packets) > holdPackets || h.bytes > holdBytes || now.Sub(h.packets[0].at) >= HoldTime {
+	for len(h.packets) > holdPackets || h.bytes > holdBytes || now.Sub(h.packets[0].at) >= holdTime {
 		h.takeOldest()
 		h.held.Dropped++
 	}

@@ -20,7 +20,7 @@ import (
 // The browser has 9 s to connect before the peer is StateFailed, and may offer again whenever the connection is lost:
 // see Restart. Start Forward at once, with its gate shut: audio that nobody reads would pile up.
 func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, string, error) {
-	remote, err := checkSDP(offer, MaxOfferSize)
+	remote, err := checkSDP(offer, maxOfferSize)
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
@@ -47,7 +47,7 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 // either, unless the peer has ended), ErrClosed (too late: the browser needs a new peer connection), and the cause of
 // ctx's end.
 func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
-	remote, err := checkSDP(offer, MaxOfferSize)
+	remote, err := checkSDP(offer, maxOfferSize)
 	if err != nil {
 		return "", fmt.Errorf("read offer: %w", err)
 	}
@@ -164,7 +164,7 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 		return fmt.Errorf("read answer: %w", ErrClosed)
 	default:
 	}
-	remote, err := checkSDP(answer, MaxAnswerSize)
+	remote, err := checkSDP(answer, maxAnswerSize)
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}

@@ -62,8 +62,8 @@ func TestLoopback(t *testing.T) {
 		if !bytes.Equal(first.Payload, []byte{0xf8, 0xff, 0xfe}) {
 			t.Errorf("%s: payload %x", dir.name, first.Payload)
 		}
-		if flow.Packets.Load() < 10 || flow.Bytes.Load() != 3*flow.Packets.Load() {
-			t.Errorf("%s: flow counts %d packets, %d bytes", dir.name, flow.Packets.Load(), flow.Bytes.Load())
+		if n := flow.Packets.Load(); n < 10 {
+			t.Errorf("%s: flow counts %d packets", dir.name, n)
 		}
 	}
 

@@ -260,7 +260,7 @@ func TestRestartRefused(t *testing.T) {
 		{"no sound", strings.ReplaceAll(own, "m=audio 9", "m=audio 0"), ErrNoOpus},
 		{"rubbish", "v=0\r\nrubbish", ErrBadSDP},
 		{"nothing", "", ErrBadSDP},
-		{"too large", own + strings.Repeat("a=x\r\n", MaxOfferSize/5), ErrBadSDP},
+		{"too large", own + strings.Repeat("a=x\r\n", maxOfferSize/5), ErrBadSDP},
 	} {
 		if _, err := b.peer.Restart(testContext(t), tt.offer); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)

@@ -44,7 +44,7 @@ func (d remoteDescription) continues(before remoteDescription) error {
 
 // CheckOffer returns ErrBadSDP or ErrNoOpus if Answer could not take the offer. It makes no peer.
 func CheckOffer(offer string) error {
-	if _, err := checkSDP(offer, MaxOfferSize); err != nil {
+	if _, err := checkSDP(offer, maxOfferSize); err != nil {
 		return fmt.Errorf("read offer: %w", err)
 	}
 	return nil

@@ -137,7 +137,7 @@ var badSDPs = []struct {
 	{"version only", func(string) string { return "v=0" }, ErrBadSDP},
 	{"session only", func(string) string { return "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\n" }, ErrNoOpus},
 	{"half", func(s string) string { return s[:len(s)/8] }, ErrBadSDP},
-	{"too large", func(s string) string { return s + strings.Repeat("a=x:y\r\n", MaxAnswerSize/7) }, ErrBadSDP},
+	{"too large", func(s string) string { return s + strings.Repeat("a=x:y\r\n", maxAnswerSize/7) }, ErrBadSDP},
 	{"no fingerprint", func(s string) string { return without(s, "a=fingerprint") }, ErrBadSDP},
 	{"short fingerprint", func(s string) string {
 		return strings.ReplaceAll(s, "a=fingerprint:sha-256 ", "a=fingerprint:sha-256 AB:CD\r\na=x:")
@@ -227,7 +227,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(readSDP(f, name))
 	}
 	for _, bad := range badSDPs {
-		if text := bad.edit(readSDP(f, "chrome_offer.sdp")); len(text) < MaxOfferSize {
+		if text := bad.edit(readSDP(f, "chrome_offer.sdp")); len(text) < maxOfferSize {
 			f.Add(text)
 		}
 	}

@@ -16,7 +16,7 @@ const maxControl = 64 << 10
 var disturbances = map[string]func(*Session){
 	"expire":  (*Session).Expire,
 	"drop":    (*Session).Drop,
-	"silence": (*Session).Silence,
+	"silence": (*Session).silence,
 	"speak":   (*Session).SimulateSpeech,
 }
 

@@ -149,8 +149,8 @@ func (s *Session) Expire() { s.mail.post(s.expire) }
 // Drop ends the session without an event.
 func (s *Session) Drop() { s.mail.post(func() { s.end(ErrDropped) }) }
 
-// Silence stops sending events and audio; the connection stays.
-func (s *Session) Silence() { s.mail.post(func() { s.wire.silent = true }) }
+// silence stops sending events and audio; the connection stays.
+func (s *Session) silence() { s.mail.post(func() { s.wire.silent = true }) }
 
 // Inject sends bytes as if they were an event, whatever they are.
 func (s *Session) Inject(raw []byte) { s.mail.post(func() { s.wire.raw(raw) }) }
