@@ -74,7 +74,7 @@ type Config struct {
 
 // Timeouts and intervals of a call.
 const (
-	SetupTimeout         = 20 * time.Second        // from dialling to a ready session
+	setupTimeout         = 20 * time.Second        // from dialling to a ready session
 	transcriptionTimeout = 10 * time.Second        // for the transcription of an utterance
 	drainTimeout         = 2 * time.Second         // for the last transcriptions when a call ends
 	takeoverDrain        = 300 * time.Millisecond  // somebody is waiting for the thread

@@ -52,7 +52,7 @@ func (l *line) listening() bool { return l.phase == live && !l.up.gone }
 
 func (c *core) newUpstream(gen int) *upstream {
 	return &upstream{
-		core: c, gen: gen, limit: c.UpstreamLimit, by: c.now.Add(SetupTimeout), sent: make(map[string]sentEvent),
+		core: c, gen: gen, limit: c.UpstreamLimit, by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
 		names: names{gen: gen},
 	}
 }
