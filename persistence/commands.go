@@ -31,8 +31,8 @@ type Command struct {
 	Key      Key
 	Kind     string          // what to do, as agreed between both sides
 	Body     json.RawMessage // its arguments; may be nil
-	// ExpiresAt is when the sender stops waiting. Ask fills it in.
-	ExpiresAt time.Time
+	// expiresAt is when the sender stops waiting.
+	expiresAt time.Time
 }
 
 // CommandError is a command's failure on the other instance.
@@ -53,13 +53,13 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 		return nil, err
 	}
 	deadline, _ := ctx.Deadline()
-	c.ID, c.ExpiresAt = NewID(), now().Add(time.Until(deadline))
+	c.ID, c.expiresAt = NewID(), now().Add(time.Until(deadline))
 	answered := s.hub.await(c.ID)
 	defer s.hub.forget(c.ID)
 	err := s.write(ctx, func(q queries) error {
 		return q.SaveCommand(ctx, pgdb.SaveCommandParams{
 			ID: c.ID, Instance: c.Instance, Owner: c.Key.Owner, ThreadID: c.Key.Thread, Kind: cleanText(c.Kind),
-			Body: cleanText(string(c.Body)), CreatedAt: dbtype.At(now()), ExpiresAt: dbtype.At(c.ExpiresAt),
+			Body: cleanText(string(c.Body)), CreatedAt: dbtype.At(now()), ExpiresAt: dbtype.At(c.expiresAt),
 		})
 	})
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 		if n == 0 {
 			continue
 		}
-		c := Command{ID: r.ID, Instance: r.Instance, Key: Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind, ExpiresAt: r.ExpiresAt.Time}
+		c := Command{ID: r.ID, Instance: r.Instance, Key: Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind, expiresAt: r.ExpiresAt.Time}
 		if r.Body != "" {
 			c.Body = json.RawMessage(r.Body)
 		}
@@ -183,7 +183,7 @@ func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 
 // handle carries out one command within its time. A failure of one does not end others.
 func (s *Store) handle(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) (reply json.RawMessage, err error) {
-	ctx, cancel := context.WithDeadline(ctx, c.ExpiresAt)
+	ctx, cancel := context.WithDeadline(ctx, c.expiresAt)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {

@@ -11,7 +11,6 @@ import (
 	_ "image/png"
 	"slices"
 	"strings"
-	"time"
 
 	_ "golang.org/x/image/webp" // likewise
 
@@ -34,7 +33,6 @@ type Image struct {
 	MediaType     string // one of ImageTypes or SoundTypes
 	Width, Height int    // in pixels; 0 for a sound
 	Data          []byte
-	CreatedAt     time.Time
 }
 
 // ImageTypes are the media types of images.
@@ -126,7 +124,7 @@ func saveImage(ctx context.Context, q queries, key Key, i Image, quota int64) (I
 	if err := i.check(); err != nil {
 		return Image{}, err
 	}
-	i.ID, i.CreatedAt = NewID(), dbtype.At(now()).Time
+	i.ID = NewID()
 	if quota > 0 {
 		stored, err := q.StoredImages(ctx, pgdb.StoredImagesParams{Owner: key.Owner})
 		if err != nil {
@@ -138,7 +136,7 @@ func saveImage(ctx context.Context, q queries, key Key, i Image, quota int64) (I
 	}
 	_, err := q.SaveImage(ctx, pgdb.SaveImageParams{
 		ID: i.ID, ThreadID: key.Thread, Owner: key.Owner, MediaType: i.MediaType, Width: int64(i.Width), Height: int64(i.Height),
-		Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(i.CreatedAt),
+		Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(now()),
 	})
 	return i, err
 }
@@ -152,7 +150,5 @@ func (s *Store) Image(ctx context.Context, key Key, id string) (Image, error) {
 	if err != nil {
 		return Image{}, s.fail("read image", err)
 	}
-	return Image{
-		ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data, CreatedAt: r.CreatedAt.Time,
-	}, nil
+	return Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}, nil
 }

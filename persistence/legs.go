@@ -35,10 +35,8 @@ type UpstreamLeg struct {
 	// ThreadID may name a deleted thread.
 	Owner    string
 	ThreadID string
-	// Attempts counts how often LegsToHangUp has returned it, and NextTryAt is when it will next.
-	// They are read-only.
-	Attempts  int
-	NextTryAt *time.Time
+	// Attempts counts how often LegsToHangUp has returned it. It is read-only.
+	Attempts int
 }
 
 // SaveLeg writes the record of an upstream leg, or its changes. Once it has ended or is hung up,
@@ -94,9 +92,8 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 	err = s.write(ctx, func(q queries) error {
 		claimed = nil
 		for _, r := range due {
-			next := new(dbtype.At(at.Add(legPause(r.Attempts))))
 			n, err := q.ClaimLeg(ctx, pgdb.ClaimLegParams{
-				CallID: r.CallID, Generation: r.Generation, Attempts: r.Attempts, NextTryAt: next,
+				CallID: r.CallID, Generation: r.Generation, Attempts: r.Attempts, NextTryAt: new(dbtype.At(at.Add(legPause(r.Attempts)))),
 			})
 			if err != nil {
 				return err
@@ -104,7 +101,7 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 			if n == 0 {
 				continue
 			}
-			r.Attempts, r.NextTryAt = r.Attempts+1, next
+			r.Attempts++
 			claimed = append(claimed, legFromRow(r, ""))
 		}
 		return nil
@@ -145,6 +142,6 @@ func legFromRow(r pgdb.UpstreamLeg, owner string) UpstreamLeg {
 	return UpstreamLeg{
 		CallID: r.CallID, Generation: r.Generation, Upstream: r.Upstream, UpstreamID: r.UpstreamID,
 		StartedAt: r.StartedAt.Time, EndedAt: r.EndedAt.Ptr(), Reason: r.Reason, HungUpAt: r.HungUpAt.Ptr(),
-		Owner: owner, ThreadID: r.ThreadID, Attempts: int(r.Attempts), NextTryAt: r.NextTryAt.Ptr(),
+		Owner: owner, ThreadID: r.ThreadID, Attempts: int(r.Attempts),
 	}
 }
