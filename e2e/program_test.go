@@ -233,15 +233,11 @@ func (p *program) finish() {
 	}
 }
 
-// isBad reports whether no process may log such a line. A slow database may take the end of
-// a call when the thread is deleted already: that is lost because it is not found.
+// isBad reports whether no process may log such a line.
 func isBad(line string) bool {
-	for _, bad := range []string{"DATA RACE", "panic:", "call broken", "call not saved"} {
-		if strings.Contains(line, bad) {
-			return true
-		}
-	}
-	return strings.Contains(line, "thread lost") && !strings.Contains(line, persistence.ErrNotFound.Error())
+	return slices.ContainsFunc([]string{"DATA RACE", "panic:", "call broken", "call not saved", "thread lost"}, func(bad string) bool {
+		return strings.Contains(line, bad)
+	})
 }
 
 // gist is the end of a log without successful requests, each line shortened.

@@ -242,6 +242,8 @@ type Applied struct {
 	Messages []Message
 	// Lost are the changes that the database will never accept.
 	Lost []LostChange
+	// Deleted means that some were lost and the thread does not exist, so nobody misses them.
+	Deleted bool
 }
 
 // LostChange is a change that was given up: its thread is gone, or it breaks a rule.
@@ -288,6 +290,10 @@ func (s *Store) ApplyAll(ctx context.Context, groups []ThreadChanges) ([]Applied
 			default:
 				return nil, err
 			}
+		}
+		if len(applied[i].Lost) > 0 {
+			_, err := s.thread(ctx, g.Key)
+			applied[i].Deleted = s.isMissing(err)
 		}
 	}
 	return applied, nil

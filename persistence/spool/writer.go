@@ -381,7 +381,12 @@ func (w *Writer) end(running *drain) error {
 func logLost(log *slog.Logger, groups []persistence.ThreadChanges, applied []persistence.Applied) {
 	for i, a := range applied {
 		for _, l := range a.Lost {
-			log.Error("change of a thread lost", "thread_id", groups[i].Key.Thread, "what", l.Change.Subject(), "error", l.Err)
+			log := log.With("thread_id", groups[i].Key.Thread, "what", l.Change.Subject(), "error", l.Err)
+			if a.Deleted {
+				log.Info("change of a deleted thread dropped")
+			} else {
+				log.Error("change of a thread lost")
+			}
 		}
 	}
 }
