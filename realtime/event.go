@@ -8,19 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the deepest nesting of objects and arrays that Decode accepts. Real events nest about ten deep, for a
-// tool's JSON schema inside a session.
-const maxDepth = 64
-
-// The errors of Decode, which returns no others.
-var (
-	// ErrNotJSON means that the bytes are not one JSON object in valid UTF-8.
-	ErrNotJSON = errors.New("event is not a JSON object")
-	// ErrNoType means that the object has no string "type".
-	ErrNoType = errors.New("event has no type")
-	// ErrTooDeep means that objects and arrays nest more than 64 deep.
-	ErrTooDeep = errors.New("event is nested too deeply")
-)
+// ErrNoType means that the object has no string "type".
+var ErrNoType = errors.New("event has no type")
 
 // Event is one event of either direction: the union of the fields in use, each zero where the event has none. Raw holds
 // the original bytes, which a relay forwards instead of re-encoding the Event.
@@ -194,8 +183,6 @@ func (d *decoder) keep(key, val []byte) {
 		d.wrong |= 1 << field
 	}
 }
-
-func isNull(val []byte) bool { return val[0] == 'n' }
 
 func setString(dst *string, val []byte) bool {
 	*dst = ""

@@ -3,9 +3,22 @@ package realtime
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
+)
+
+// maxDepth is the deepest nesting of objects and arrays that Decode accepts. Real events nest about ten deep, for a
+// tool's JSON schema inside a session.
+const maxDepth = 64
+
+// The errors of Decode, besides ErrNoType.
+var (
+	// ErrNotJSON means that the bytes are not one JSON object in valid UTF-8.
+	ErrNotJSON = errors.New("event is not a JSON object")
+	// ErrTooDeep means that objects and arrays nest more than 64 deep.
+	ErrTooDeep = errors.New("event is nested too deeply")
 )
 
 // scanner checks JSON text (RFC 8259) from left to right and finds where each value ends. It does not allocate.
@@ -296,6 +309,9 @@ func (s *scanner) number() error {
 	}
 	return nil
 }
+
+// isNull reports whether a value, which the scanner has checked, is null.
+func isNull(val []byte) bool { return val[0] == 'n' }
 
 // hex4 reads four hexadecimal digits. It returns -1 if there are none.
 func hex4(b []byte) rune {

@@ -3,6 +3,7 @@ package rtc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -128,36 +129,14 @@ type API struct {
 
 	mu     sync.Mutex
 	closed bool
-	peers  map[*Peer]struct{}
-}
-
-// New makes an API with a DTLS certificate of its own, which lives as long as the process, and binds Config.UDPPort if
-// it is set. Errors name the wrong setting or the port that is taken.
-func New(cfg Config) (*API, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("check rtc config: %w", err)
-	}
-	if cfg.MaxMessageSize == 0 {
-		cfg.MaxMessageSize = defaultMaxMessageSize
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	a := &API{
-		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[*Peer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: new(network),
-		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
-	}
-	if err := a.build(cfg); err != nil {
-		return nil, err
-	}
-	return a, nil
+	peers  map[io.Closer]struct{}
 }
 
 // Close ends all peers, joins them and frees the shared port. It is idempotent.
 func (a *API) Close() error {
 	a.mu.Lock()
 	a.closed = true
-	peers := make([]*Peer, 0, len(a.peers))
+	peers := make([]io.Closer, 0, len(a.peers))
 	for p := range a.peers {
 		peers = append(peers, p)
 	}
@@ -177,18 +156,18 @@ func (a *API) Close() error {
 	return errors.Join(errs...)
 }
 
-func (a *API) add(p *Peer) error {
+func (a *API) add(peer io.Closer) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return ErrClosed
 	}
-	a.peers[p] = struct{}{}
+	a.peers[peer] = struct{}{}
 	return nil
 }
 
-func (a *API) remove(p *Peer) {
+func (a *API) remove(peer io.Closer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.peers, p)
+	delete(a.peers, peer)
 }

@@ -2,13 +2,13 @@ package rtc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
 )
 
@@ -112,54 +112,24 @@ type Peer struct {
 	out     outbound
 }
 
-// legKind is what all peers of one kind have in common.
-type legKind struct {
-	name       string
-	settings   webrtc.SettingEngine
-	config     webrtc.Configuration
-	maxMessage int
-	restarts   bool
+// inbound is the remote's audio.
+type inbound struct {
+	// tracks holds the newest track that Forward has not taken yet.
+	tracks  chan *webrtc.TrackRemote
+	reading atomic.Bool
+	track   *webrtc.TrackRemote // of the one Forward that runs
+	source  uint32              // names the track among all of the API's
+	stats   receiverStats
 }
 
-// newPeer makes the peer connection with its audio track; negotiation follows.
-func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
-	config := kind.config
-	config.Certificates = []webrtc.Certificate{a.cert}
-	config.BundlePolicy = webrtc.BundlePolicyMaxBundle
-	p := &Peer{
-		api: a, log: a.log.With("leg", kind.name), h: h, maxMessage: kind.maxMessage, restarts: kind.restarts,
-		done: make(chan struct{}), changed: make(chan struct{}, 1), closed: make(chan struct{}),
-	}
-	p.channel.init()
-	p.in.init()
-	kind.settings.BufferFactory = p.buffer
-	pion, err := newPionAPI(kind.settings)
-	if err != nil {
-		return nil, err
-	}
-	pc, err := pion.NewPeerConnection(config)
-	if err != nil {
-		return nil, fmt.Errorf("make peer connection: %w", err)
-	}
-	track, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "audio", "voicebridge")
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make audio track: %w", err), pc.Close())
-	}
-	_, err = pc.AddTransceiverFromTrack(track, webrtc.RTPTransceiverInit{
-		Direction: webrtc.RTPTransceiverDirectionSendrecv,
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("add audio track: %w", err), pc.Close())
-	}
-	p.pc, p.track = pc, track
-	if err := a.add(p); err != nil {
-		return nil, errors.Join(err, pc.Close())
-	}
-	pc.OnConnectionStateChange(func(webrtc.PeerConnectionState) { p.signal() })
-	pc.OnTrack(p.onTrack)
-	pc.OnDataChannel(p.onDataChannel)
-	p.goroutines.Go(p.watch)
-	return p, nil
+func (in *inbound) init() { in.tracks = make(chan *webrtc.TrackRemote, 1) }
+
+// outbound is the audio to the remote.
+type outbound struct {
+	turn   sync.Mutex // only tried, never waited for
+	splice splice
+	packet rtp.Packet // reused, so that a packet costs no allocation
+	stats  senderStats
 }
 
 func (p *Peer) signal() {
@@ -175,56 +145,6 @@ func (p *Peer) end(why State) {
 		p.final.Store(int32(why))
 		close(p.done)
 	})
-}
-
-// watch is the peer's own goroutine. It reports states in order and sends RTCP reports.
-func (p *Peer) watch() {
-	reports := time.NewTicker(reportEvery)
-	defer reports.Stop()
-	for {
-		select {
-		case <-p.done:
-			p.last()
-			return
-		case <-p.changed:
-			p.follow(p.pc.ConnectionState())
-		case now := <-reports.C:
-			p.report(now)
-			p.checkStall()
-		}
-	}
-}
-
-// last reports how the peer ended, unless Close does.
-func (p *Peer) last() {
-	if State(p.final.Load()) == StateFailed {
-		p.tell(StateFailed)
-		return
-	}
-	if !p.closing.Load() {
-		p.channel.awaitRead() // the remote is gone, so the reader ends
-	}
-	if !p.closing.Load() {
-		p.tellClosed()
-	}
-}
-
-// follow adopts a state of Pion's connection.
-func (p *Peer) follow(state webrtc.PeerConnectionState) {
-	switch state {
-	case webrtc.PeerConnectionStateConnected:
-		p.tell(StateConnected)
-	case webrtc.PeerConnectionStateDisconnected:
-		p.tell(StateDisconnected)
-	case webrtc.PeerConnectionStateFailed:
-		if p.restarts && p.pc.SCTP().Transport().State() != webrtc.DTLSTransportStateFailed {
-			p.tell(StateFailed)
-			return
-		}
-		p.end(StateFailed)
-	case webrtc.PeerConnectionStateClosed:
-		p.end(StateClosed)
-	}
 }
 
 func (p *Peer) tell(s State) {
@@ -295,4 +215,21 @@ func (p *Peer) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushCap)
 	defer cancel()
 	p.channel.flush(ctx, p.done)
+}
+
+// await waits for ready, unless ctx or the peer ends first.
+func (p *Peer) await(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-p.done:
+		return ErrClosed
+	default:
+	}
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.done:
+		return ErrClosed
+	}
 }

@@ -6,14 +6,10 @@ import (
 	"time"
 
 	"github.com/pion/rtcp"
-	"github.com/pion/transport/v4/packetio"
 )
 
 // reportEvery is the time between two RTCP reports (RFC 3550, 6.2: 5 s).
 const reportEvery = 5 * time.Second
-
-// maxUnread is how many bytes of a source's audio wait for Forward, some 10 s; what arrives then is dropped.
-const maxUnread = 64 << 10
 
 // ntpEpoch is 1970 in seconds since 1900.
 const ntpEpoch = 2208988800
@@ -120,33 +116,6 @@ func (s *senderStats) count(payload int, timestamp uint32, now time.Time) {
 	s.packets.Store(s.packets.Load() + 1)
 }
 
-// report sends a sender report while audio goes out, otherwise a receiver report. Browsers derive their round-trip time
-// and our loss from it.
-func (p *Peer) report(now time.Time) {
-	if State(p.state.Load()) != StateConnected {
-		return
-	}
-	senders := p.pc.GetSenders()
-	if len(senders) == 0 {
-		return
-	}
-	encodings := senders[0].GetParameters().Encodings
-	if len(encodings) == 0 {
-		return
-	}
-	var receptions []rtcp.ReceptionReport
-	if r, ok := p.in.stats.report(now); ok {
-		receptions = append(receptions, r)
-	}
-	packet := p.out.stats.report(uint32(encodings[0].SSRC), receptions, now)
-	if packet == nil {
-		return
-	}
-	if err := p.pc.WriteRTCP([]rtcp.Packet{packet}); err != nil {
-		p.log.Debug("RTCP report not sent", "error", err)
-	}
-}
-
 func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now time.Time) rtcp.Packet {
 	at := s.at.Load()
 	since := time.Duration(now.UnixNano() - at)
@@ -164,17 +133,6 @@ func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now
 		return nil
 	}
 	return &rtcp.ReceiverReport{SSRC: ssrc, Reports: receptions}
-}
-
-// buffer makes what takes the packets of one source of the remote: audio waits for Forward, and RTCP is read as it
-// arrives.
-func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWriteCloser {
-	if kind == packetio.RTCPBufferPacket {
-		return reports{source, &p.in.stats}
-	}
-	b := packetio.NewBuffer()
-	b.SetLimitSize(maxUnread)
-	return b
 }
 
 // reports takes the RTCP of one source of the remote. It keeps nothing but the time of sender reports: a buffer would

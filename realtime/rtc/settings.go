@@ -6,6 +6,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"fmt"
+	"io"
+	"log/slog"
 	"time"
 
 	"github.com/pion/ice/v4"
@@ -34,6 +36,28 @@ func opusCapability() webrtc.RTPCodecCapability {
 	return webrtc.RTPCodecCapability{
 		MimeType: webrtc.MimeTypeOpus, ClockRate: opusClockRate, Channels: 2, SDPFmtpLine: opusFormat,
 	}
+}
+
+// New makes an API with a DTLS certificate of its own, which lives as long as the process, and binds Config.UDPPort if
+// it is set. Errors name the wrong setting or the port that is taken.
+func New(cfg Config) (*API, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("check rtc config: %w", err)
+	}
+	if cfg.MaxMessageSize == 0 {
+		cfg.MaxMessageSize = defaultMaxMessageSize
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &API{
+		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: new(network),
+		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+	}
+	if err := a.build(cfg); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // build makes the certificate, the shared port and the settings of each kind of leg.

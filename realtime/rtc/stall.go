@@ -44,12 +44,3 @@ func (s *stall) stuck(received, sent uint64) bool {
 	s.suspect = mark
 	return again
 }
-
-// checkStall ends the peer if its channel is blocked.
-func (p *Peer) checkStall() {
-	stats := p.pc.SCTP().Stats()
-	if p.channel.stall.stuck(stats.BytesReceived, stats.BytesSent) {
-		p.log.Warn("data channel blocked by a message above the receive window, peer ended", "window", receiveBufferSize)
-		p.end(StateFailed)
-	}
-}

@@ -231,3 +231,15 @@ func isFunction(at string, o object) *realtime.Error {
 func notNameRune(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
+
+var turnSchemas = map[string]fields{
+	"server_vad": {
+		"type": isString, "threshold": isNumber(0, 1), "prefix_padding_ms": isNumber(0, 10_000),
+		"silence_duration_ms": isNumber(0, 10_000), "idle_timeout_ms": nullable(isNumber(5000, 30_000)),
+		"create_response": isBool, "interrupt_response": isBool,
+	},
+	"semantic_vad": {
+		"type": isString, "eagerness": isOneOf("low", "medium", "high", "auto"),
+		"create_response": isBool, "interrupt_response": isBool,
+	},
+}

@@ -60,3 +60,10 @@ func (c *clock) fire(now time.Time) bool {
 	heap.Pop(&c.timers).(timer).f()
 	return true
 }
+
+// Pace is how fast a session thinks. Zero fields mean the defaults.
+type Pace struct {
+	Think      time.Duration // from the turn's end to the first output; 150 ms
+	Step       time.Duration // between two deltas of about three words; 30 ms
+	Transcript time.Duration // from the turn's end to its transcript; 250 ms
+}

@@ -42,11 +42,6 @@ func (s *Server) controlRoutes() http.Handler {
 	return http.NewCrossOriginProtection().Handler(authorized)
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client may be gone
-}
-
 // faultsState is the faults of new calls.
 type faultsState struct {
 	Faults Faults `json:"faults"`
@@ -80,13 +75,6 @@ func (s *Server) changeFaults(w http.ResponseWriter, r *http.Request) {
 	}
 	s.setFaults(faults, calls)
 	s.showFaults(w, r)
-}
-
-// setFaults sets the faults of future calls; calls 0 means all of them.
-func (s *Server) setFaults(faults Faults, calls int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults, s.faulty, s.limited = faults, calls, calls != 0
 }
 
 func (s *Server) showCalls(w http.ResponseWriter, _ *http.Request) {

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,20 +8,38 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"strings"
 	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
 
-const (
-	maxBody         = 1 << 20 // bytes of a request
-	maxSecrets      = 1000
-	defaultModel    = "gpt-realtime-2.1"
-	secretLifetime  = 600 // seconds
-	answerTypeOfSDP = "application/sdp"
-)
+const answerTypeOfSDP = "application/sdp"
+
+// New makes a Server. Its errors are about the Config, or from the peer API.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("check simulator config: %w", err)
+	}
+	cfg.defaults()
+	v, err := loadVoice()
+	if err != nil {
+		return nil, fmt.Errorf("load voice: %w", err)
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, voice: v, api: cfg.API,
+		running: make(chan struct{}), secrets: make(map[string]secret),
+	}
+	if s.api == nil {
+		if s.api, err = rtc.New(rtc.Config{Loopback: true, Logger: cfg.Logger}); err != nil {
+			return nil, fmt.Errorf("make peer API: %w", err)
+		}
+		s.ownAPI = true
+	}
+	s.setFaults(cfg.Faults, cfg.FaultyCalls)
+	s.routes()
+	return s, nil
+}
 
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
@@ -41,43 +58,6 @@ func (s *Server) routes() {
 // /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets, and below
 // /simulator what Config.Control allows.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
-func writeError(w http.ResponseWriter, status int, e *realtime.Error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	body := object{"error": object{"message": e.Message, "type": e.Type, "param": orNull(e.Param), "code": orNull(e.Code)}}
-	if err := json.NewEncoder(w).Encode(body); err != nil {
-		return // the client is gone
-	}
-}
-
-func orNull(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
-// authorize accepts the configured key or an ephemeral one, whose session it returns.
-func (s *Server) authorize(w http.ResponseWriter, r *http.Request) (session object, ok bool) {
-	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	s.mu.Lock()
-	sec, ephemeral := s.secrets[token]
-	s.mu.Unlock()
-	switch {
-	case ephemeral && time.Now().Before(sec.expires):
-		return sec.session, true
-	case s.cfg.APIKey == "" && !strings.HasPrefix(token, "ek_"):
-		return nil, true
-	case found && token == s.cfg.APIKey:
-		return nil, true
-	case !found:
-		writeError(w, http.StatusUnauthorized, refuse("", "", "Missing bearer authentication in header"))
-	default:
-		writeError(w, http.StatusUnauthorized, refuse("invalid_api_key", "", "Incorrect API key provided."))
-	}
-	return nil, false
-}
 
 func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
 	select {
@@ -221,26 +201,6 @@ func readForm(form *multipart.Reader) (offer string, session object, err error) 
 	return offer, session, nil
 }
 
-// newSettings checks the session of a creation.
-func (s *Server) newSettings(session object) (*settings, *realtime.Error) {
-	model := defaultModel
-	if session != nil {
-		if name, ok := session["model"].(string); ok {
-			model = name
-		} else if session["model"] == nil {
-			return nil, refuse("missing_required_parameter", "session.model", "You must provide a model parameter.")
-		}
-	}
-	if !s.cfg.knowsModel(model) {
-		return nil, refuse("model_not_found", "session.model", "The model '%s' does not exist or you do not have access to it.", model)
-	}
-	set := newSettings(model)
-	if session == nil {
-		return set, nil
-	}
-	return set, set.update(session, false, false)
-}
-
 func (s *Server) hangup(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.authorize(w, r); !ok {
 		return
@@ -252,66 +212,4 @@ func (s *Server) hangup(w http.ResponseWriter, r *http.Request) {
 	}
 	ses.mail.post(func() { ses.end(ErrHungUp) })
 	w.WriteHeader(http.StatusOK)
-}
-
-func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
-	if _, ok := s.authorize(w, r); !ok {
-		return
-	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "The body is too large."))
-		return
-	}
-	body, err := readObject(raw)
-	if err != nil && len(raw) > 0 {
-		writeError(w, http.StatusBadRequest, refuse("invalid_json", "", "The body is not a JSON object."))
-		return
-	}
-	session, _ := body["session"].(object)
-	set, refusal := s.newSettings(session)
-	if refusal == nil {
-		refusal = fields{
-			"session": isAny,
-			"expires_after": isObject(fields{
-				"anchor": isOneOf("created_at"), "seconds": isNumber(10, 7200),
-			}),
-		}.of("", body)
-	}
-	if refusal != nil {
-		writeError(w, http.StatusBadRequest, refusal)
-		return
-	}
-	seconds := int64(secretLifetime)
-	if n, ok := lookup(body, "expires_after", "seconds"); ok {
-		if v, err := n.(json.Number).Int64(); err == nil {
-			seconds = v
-		}
-	}
-	value := newID("ek_")
-	expires := time.Now().Add(time.Duration(seconds) * time.Second)
-	if !s.keepSecret(value, secret{expires: expires, session: session}) {
-		writeError(w, http.StatusTooManyRequests, refuse("rate_limit_exceeded", "", "Too many client secrets are open."))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(object{"value": value, "expires_at": expires.Unix(), "session": set.shown}); err != nil {
-		return // the client is gone
-	}
-}
-
-// keepSecret stores a secret and drops expired ones.
-func (s *Server) keepSecret(value string, sec secret) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for v, old := range s.secrets {
-		if time.Now().After(old.expires) {
-			delete(s.secrets, v)
-		}
-	}
-	if len(s.secrets) >= maxSecrets {
-		return false
-	}
-	s.secrets[value] = sec
-	return true
 }

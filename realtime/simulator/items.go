@@ -2,6 +2,16 @@ package simulator
 
 import "voicebridge/realtime"
 
+// Model answers in place of the Script, for measurements with the simulator. Its methods run on the
+// session's goroutine and must not block.
+type Model interface {
+	// Output takes the output of a function call, after the client was told about its item; also a
+	// rejected one, before the client is told about that.
+	Output(callID, output string)
+	// Respond answers response.create; false leaves that to the Script.
+	Respond() bool
+}
+
 // items is the conversation as the client sees and edits it.
 type items struct {
 	conversation

@@ -220,22 +220,3 @@ func (l *listener) armIdle() {
 		l.responder.start(nil)
 	})
 }
-
-// chunks cuts a text into pieces of about three words; together they are the text.
-func chunks(text string) []string {
-	var out []string
-	start, words := 0, 0
-	for i, r := range text {
-		if r != ' ' {
-			continue
-		}
-		if words++; words == 3 {
-			out = append(out, text[start:i])
-			start, words = i, 0
-		}
-	}
-	if start < len(text) {
-		out = append(out, text[start:])
-	}
-	return out
-}

@@ -8,16 +8,6 @@ import (
 	"voicebridge/realtime"
 )
 
-// Model answers in place of the Script, for measurements with the simulator. Its methods run on the
-// session's goroutine and must not block.
-type Model interface {
-	// Output takes the output of a function call, after the client was told about its item; also a
-	// rejected one, before the client is told about that.
-	Output(callID, output string)
-	// Respond answers response.create; false leaves that to the Script.
-	Respond() bool
-}
-
 // Do soon runs f on the session's goroutine, unless the session has ended. Emit, AddCall, Forget,
 // After and Settings are for such functions and for a Model.
 func (s *Session) Do(f func()) { s.mail.post(f) }

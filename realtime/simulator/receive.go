@@ -3,6 +3,7 @@ package simulator
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"voicebridge/realtime"
 )
@@ -183,4 +184,38 @@ func lookup(o object, path ...string) (any, bool) {
 	}
 	v, ok := o[path[len(path)-1]]
 	return v, ok
+}
+
+// open starts the session when it is connected.
+func (s *Session) open() {
+	s.opened = true
+	if s.player.continuous {
+		s.player.resume(time.Now())
+	}
+	s.wire.emit(object{"type": realtime.TypeSessionCreated, "session": s.set.shown})
+	if s.faults.ConversationEvent {
+		s.wire.emit(object{"type": realtime.TypeConversationCreated, "conversation": object{"id": s.responder.conversationID, "object": "realtime.conversation"}})
+	}
+	s.clock.after(s.maxDuration, s.expire)
+	if d := s.faults.ExpireAfter; d > 0 {
+		s.clock.after(d, s.expire)
+	}
+	if d := s.faults.DropAfter; d > 0 {
+		s.clock.after(d, func() { s.end(ErrDropped) })
+	}
+	if d := s.faults.SilenceAfter; d > 0 {
+		s.clock.after(d, func() { s.wire.silent = true })
+	}
+	for _, raw := range s.pending {
+		s.receive(raw)
+	}
+	s.pending = nil
+}
+
+func (s *Session) message(raw []byte) {
+	if !s.opened {
+		s.pending = append(s.pending, raw)
+		return
+	}
+	s.receive(raw)
 }

@@ -11,11 +11,16 @@ import (
 	"sync"
 	"time"
 
+	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
 
-// maxEnded is how many ended sessions are kept for Sessions.
-const maxEnded = 256
+const (
+	// maxEnded is how many ended sessions are kept for Sessions.
+	maxEnded     = 256
+	maxBody      = 1 << 20 // bytes of a request
+	defaultModel = "gpt-realtime-2.1"
+)
 
 // Server is the simulated Realtime API: an http.Handler, and Run, which owns the
 // sessions.
@@ -46,31 +51,6 @@ type Server struct {
 type secret struct {
 	expires time.Time
 	session object
-}
-
-// New makes a Server. Its errors are about the Config, or from the peer API.
-func New(cfg Config) (*Server, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("check simulator config: %w", err)
-	}
-	cfg.defaults()
-	v, err := loadVoice()
-	if err != nil {
-		return nil, fmt.Errorf("load voice: %w", err)
-	}
-	s := &Server{
-		cfg: cfg, log: cfg.Logger, voice: v, api: cfg.API,
-		running: make(chan struct{}), secrets: make(map[string]secret),
-	}
-	if s.api == nil {
-		if s.api, err = rtc.New(rtc.Config{Loopback: true, Logger: cfg.Logger}); err != nil {
-			return nil, fmt.Errorf("make peer API: %w", err)
-		}
-		s.ownAPI = true
-	}
-	s.setFaults(cfg.Faults, cfg.FaultyCalls)
-	s.routes()
-	return s, nil
 }
 
 // Run accepts calls until ctx ends, then ends all sessions and joins them. It must be called once;
@@ -242,4 +222,65 @@ func (s *Server) find(id string) *Session {
 		}
 	}
 	return nil
+}
+
+// newSession puts the parts together. The peer is still missing.
+func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, error) {
+	s := &Session{
+		id: newID("rtc_"), began: time.Now(), maxDuration: cfg.MaxDuration, faults: faults, mail: newMailbox(), done: make(chan struct{}), set: set,
+	}
+	s.log = cfg.Logger.With("call_id", s.id)
+	s.early.Store(-1)
+	detector, err := newDetector(cfg.Deaf, func(h speechEvent) {
+		s.mail.post(func() {
+			if s.opened {
+				s.listener.speechEvent(h)
+			}
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	detector.configure(set.turnDetection)
+	s.sound = detector
+	s.wire = wire{end: func(err error) { s.end(err) }, log: s.log, duplicate: faults.DuplicateEvents}
+	s.items = items{wire: &s.wire, rejected: faults.RejectItems}
+	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle, continuous: cfg.Continuous}
+	s.responder = responder{
+		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, voice: v, pace: cfg.Pace, faults: faults,
+		conversationID: newID("conv_"), chooser: chooser{script: cfg.Script, items: &s.items, follow: make(map[string]*Reply)},
+		begins: s.listener.disarmIdle, quiet: s.listener.armIdle,
+	}
+	s.listener = listener{
+		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, responder: &s.responder, detector: detector,
+		script: cfg.Script, pace: cfg.Pace, faults: faults,
+	}
+	return s, nil
+}
+
+// setFaults sets the faults of future calls; calls 0 means all of them.
+func (s *Server) setFaults(faults Faults, calls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults, s.faulty, s.limited = faults, calls, calls != 0
+}
+
+// newSettings checks the session of a creation.
+func (s *Server) newSettings(session object) (*settings, *realtime.Error) {
+	model := defaultModel
+	if session != nil {
+		if name, ok := session["model"].(string); ok {
+			model = name
+		} else if session["model"] == nil {
+			return nil, refuse("missing_required_parameter", "session.model", "You must provide a model parameter.")
+		}
+	}
+	if !s.cfg.knowsModel(model) {
+		return nil, refuse("model_not_found", "session.model", "The model '%s' does not exist or you do not have access to it.", model)
+	}
+	set := newSettings(model)
+	if session == nil {
+		return set, nil
+	}
+	return set, set.update(session, false, false)
 }

@@ -32,16 +32,16 @@ var (
 // generates answers, the player, which plays them, and the listener, which detects speech. They send
 // through the wire and wait with the clock, and all belong to the goroutine of run.
 type Session struct {
-	id       string
-	began    time.Time
-	log      *slog.Logger
-	cfg      *Config
-	faults   Faults
-	mail     *mailbox
-	received record
-	done     chan struct{}
-	err      error // valid when done is closed
-	early    atomic.Int64
+	id          string
+	began       time.Time
+	log         *slog.Logger
+	maxDuration time.Duration
+	faults      Faults
+	mail        *mailbox
+	received    record
+	done        chan struct{}
+	err         error // valid when done is closed
+	early       atomic.Int64
 
 	sound     rtc.AudioSink // takes the caller's audio
 	wire      wire
@@ -58,40 +58,6 @@ type Session struct {
 	pending [][]byte // came before the channel was open
 	updated bool     // a session.update was accepted
 	refused int      // session.updates
-}
-
-// newSession puts the parts together. The peer is still missing.
-func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, error) {
-	s := &Session{
-		id: newID("rtc_"), began: time.Now(), cfg: cfg, faults: faults, mail: newMailbox(), done: make(chan struct{}), set: set,
-	}
-	s.log = cfg.Logger.With("call_id", s.id)
-	s.early.Store(-1)
-	detector, err := newDetector(cfg.Deaf, func(h speechEvent) {
-		s.mail.post(func() {
-			if s.opened {
-				s.listener.speechEvent(h)
-			}
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	detector.configure(set.turnDetection)
-	s.sound = detector
-	s.wire = wire{end: func(err error) { s.end(err) }, log: s.log, duplicate: faults.DuplicateEvents}
-	s.items = items{wire: &s.wire, rejected: faults.RejectItems}
-	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle, continuous: cfg.Continuous}
-	s.responder = responder{
-		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, voice: v, pace: cfg.Pace, faults: faults,
-		conversationID: newID("conv_"), chooser: chooser{script: cfg.Script, items: &s.items, follow: make(map[string]*Reply)},
-		begins: s.listener.disarmIdle, quiet: s.listener.armIdle,
-	}
-	s.listener = listener{
-		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, responder: &s.responder, detector: detector,
-		script: cfg.Script, pace: cfg.Pace, faults: faults,
-	}
-	return s, nil
 }
 
 // ID returns the call's id as in Location.
@@ -216,44 +182,10 @@ func (s *Session) loop() error {
 	}
 }
 
-// open starts the session when it is connected.
-func (s *Session) open() {
-	s.opened = true
-	if s.player.continuous {
-		s.player.resume(time.Now())
-	}
-	s.wire.emit(object{"type": realtime.TypeSessionCreated, "session": s.set.shown})
-	if s.faults.ConversationEvent {
-		s.wire.emit(object{"type": realtime.TypeConversationCreated, "conversation": object{"id": s.responder.conversationID, "object": "realtime.conversation"}})
-	}
-	s.clock.after(s.cfg.MaxDuration, s.expire)
-	if d := s.faults.ExpireAfter; d > 0 {
-		s.clock.after(d, s.expire)
-	}
-	if d := s.faults.DropAfter; d > 0 {
-		s.clock.after(d, func() { s.end(ErrDropped) })
-	}
-	if d := s.faults.SilenceAfter; d > 0 {
-		s.clock.after(d, func() { s.wire.silent = true })
-	}
-	for _, raw := range s.pending {
-		s.receive(raw)
-	}
-	s.pending = nil
-}
-
-func (s *Session) message(raw []byte) {
-	if !s.opened {
-		s.pending = append(s.pending, raw)
-		return
-	}
-	s.receive(raw)
-}
-
 func (s *Session) expire() {
 	s.wire.emit(object{"type": realtime.TypeError, "error": realtime.Error{
 		Type: "invalid_request_error", Code: "session_expired",
-		Message: fmt.Sprintf("Your session hit the maximum duration of %d minutes.", int(s.cfg.MaxDuration.Minutes())),
+		Message: fmt.Sprintf("Your session hit the maximum duration of %d minutes.", int(s.maxDuration.Minutes())),
 	}})
 	s.end(ErrExpired)
 }

@@ -42,18 +42,6 @@ var audioSchema = fields{
 	}),
 }
 
-var turnSchemas = map[string]fields{
-	"server_vad": {
-		"type": isString, "threshold": isNumber(0, 1), "prefix_padding_ms": isNumber(0, 10_000),
-		"silence_duration_ms": isNumber(0, 10_000), "idle_timeout_ms": nullable(isNumber(5000, 30_000)),
-		"create_response": isBool, "interrupt_response": isBool,
-	},
-	"semantic_vad": {
-		"type": isString, "eagerness": isOneOf("low", "medium", "high", "auto"),
-		"create_response": isBool, "interrupt_response": isBool,
-	},
-}
-
 // settings is the effective configuration of a session: the JSON object as shown, and the parts
 // that the simulator acts on.
 type settings struct {

@@ -12,9 +12,8 @@ import (
 //go:generate ./gen.sh
 
 const (
-	frameSamples = 960 // 20 ms at 48 kHz
-	frameLength  = 20 * time.Millisecond
-	frameMS      = 20
+	frameLength = 20 * time.Millisecond
+	frameMS     = 20
 	// wordFrames is how long a word takes in a text that has no clip: 320 ms.
 	wordFrames = 16
 )

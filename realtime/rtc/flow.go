@@ -1,0 +1,97 @@
+package rtc
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/pion/rtp"
+)
+
+// AudioSink takes a stream of Opus packets. It must not keep the packet or its payload. Peer and Switch are AudioSinks.
+type AudioSink interface {
+	WriteRTP(packet *rtp.Packet) error
+}
+
+// Switch is an AudioSink that passes packets on to another one, which can be changed while packets flow. With none set,
+// it drops them.
+type Switch struct{ sink atomic.Pointer[AudioSink] }
+
+// Set sends all following packets to sink; nil drops them.
+func (s *Switch) Set(sink AudioSink) {
+	if sink == nil {
+		s.sink.Store(nil)
+		return
+	}
+	s.sink.Store(&sink)
+}
+
+// WriteRTP implements AudioSink. A closed sink is not an error: a Switch outlives its sinks.
+func (s *Switch) WriteRTP(packet *rtp.Packet) error {
+	sink := s.sink.Load()
+	if sink == nil {
+		return nil
+	}
+	if err := (*sink).WriteRTP(packet); err != nil && !errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Flow is the gate and the counters of one direction of audio. The zero value
+// is shut. It is safe for concurrent use.
+type Flow struct {
+	open atomic.Bool
+
+	// Packets counts what was let through.
+	Packets atomic.Uint64
+	// Gated counts packets that were dropped because the gate was shut.
+	Gated atomic.Uint64
+	// Errors counts packets that could not be read or that the sink rejected.
+	Errors atomic.Uint64
+
+	resumed atomic.Int64 // Unix ns of the first packet let through after a pause
+	next    atomic.Pointer[chan time.Time]
+}
+
+// pause is the shortest gap between packets that separates two stretches of sound.
+const pause = 100 * time.Millisecond
+
+// First sends the time at which the first stretch of sound after since was let through: the time of its first packet,
+// or of the next packet if sound has been flowing all along. If First is called again before that, the earlier channel
+// is closed without a value.
+func (f *Flow) First(since time.Time) <-chan time.Time {
+	first := make(chan time.Time, 1)
+	if at := f.resumed.Load(); at >= since.UnixNano() {
+		first <- time.Unix(0, at)
+		return first
+	}
+	if old := f.next.Swap(&first); old != nil {
+		close(*old)
+	}
+	return first
+}
+
+// Open lets packets through from now on.
+func (f *Flow) Open() { f.open.Store(true) }
+
+// Shut drops packets from now on. Numbering continues after the next Open without a gap, so that the pause shows as a
+// step in time but not as loss.
+func (f *Flow) Shut() { f.open.Store(false) }
+
+// IsOpen reports whether packets are let through.
+func (f *Flow) IsOpen() bool { return f.open.Load() }
+
+// count records that a packet was let through at time now; last is when the one before it was.
+func (f *Flow) count(last, now time.Time) {
+	f.Packets.Add(1)
+	if now.Sub(last) > pause {
+		f.resumed.Store(now.UnixNano())
+	}
+	if f.next.Load() == nil {
+		return
+	}
+	if first := f.next.Swap(nil); first != nil {
+		*first <- now // never blocks: it is buffered
+	}
+}

@@ -1,0 +1,97 @@
+package simulator
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	maxSecrets     = 1000
+	secretLifetime = 600 // seconds
+)
+
+func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
+	if _, ok := s.authorize(w, r); !ok {
+		return
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "The body is too large."))
+		return
+	}
+	body, err := readObject(raw)
+	if err != nil && len(raw) > 0 {
+		writeError(w, http.StatusBadRequest, refuse("invalid_json", "", "The body is not a JSON object."))
+		return
+	}
+	session, _ := body["session"].(object)
+	set, refusal := s.newSettings(session)
+	if refusal == nil {
+		refusal = fields{
+			"session": isAny,
+			"expires_after": isObject(fields{
+				"anchor": isOneOf("created_at"), "seconds": isNumber(10, 7200),
+			}),
+		}.of("", body)
+	}
+	if refusal != nil {
+		writeError(w, http.StatusBadRequest, refusal)
+		return
+	}
+	seconds := int64(secretLifetime)
+	if n, ok := lookup(body, "expires_after", "seconds"); ok {
+		if v, err := n.(json.Number).Int64(); err == nil {
+			seconds = v
+		}
+	}
+	value := newID("ek_")
+	expires := time.Now().Add(time.Duration(seconds) * time.Second)
+	if !s.keepSecret(value, secret{expires: expires, session: session}) {
+		writeError(w, http.StatusTooManyRequests, refuse("rate_limit_exceeded", "", "Too many client secrets are open."))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(object{"value": value, "expires_at": expires.Unix(), "session": set.shown}); err != nil {
+		return // the client is gone
+	}
+}
+
+// keepSecret stores a secret and drops expired ones.
+func (s *Server) keepSecret(value string, sec secret) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for v, old := range s.secrets {
+		if time.Now().After(old.expires) {
+			delete(s.secrets, v)
+		}
+	}
+	if len(s.secrets) >= maxSecrets {
+		return false
+	}
+	s.secrets[value] = sec
+	return true
+}
+
+// authorize accepts the configured key or an ephemeral one, whose session it returns.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) (session object, ok bool) {
+	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	s.mu.Lock()
+	sec, ephemeral := s.secrets[token]
+	s.mu.Unlock()
+	switch {
+	case ephemeral && time.Now().Before(sec.expires):
+		return sec.session, true
+	case s.cfg.APIKey == "" && !strings.HasPrefix(token, "ek_"):
+		return nil, true
+	case found && token == s.cfg.APIKey:
+		return nil, true
+	case !found:
+		writeError(w, http.StatusUnauthorized, refuse("", "", "Missing bearer authentication in header"))
+	default:
+		writeError(w, http.StatusUnauthorized, refuse("invalid_api_key", "", "Incorrect API key provided."))
+	}
+	return nil, false
+}
