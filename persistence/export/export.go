@@ -154,13 +154,3 @@ func encode(v any) (string, error) {
 	}
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
-
-// puts writes texts one after the other.
-func puts(w *bufio.Writer, texts ...string) error {
-	for _, t := range texts {
-		if _, err := w.WriteString(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}

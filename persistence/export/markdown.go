@@ -12,18 +12,6 @@ import (
 	"voicebridge/persistence"
 )
 
-// people are the names of the roles.
-var people = map[persistence.Role]string{
-	persistence.RoleUser: "User", persistence.RoleAssistant: "Assistant", persistence.RoleSystem: "Instructions",
-}
-
-func person(r persistence.Role) string {
-	if name, ok := people[r]; ok {
-		return name
-	}
-	return string(r)
-}
-
 func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
 	title := strings.Join(strings.Fields(thread.Title), " ")
 	if title == "" {

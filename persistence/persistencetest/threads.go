@@ -1,26 +1,14 @@
 package persistencetest
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/persistence"
 )
-
-var sameJSON = cmp.Comparer(func(a, b json.RawMessage) bool {
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return string(a) == string(b)
-	}
-	return reflect.DeepEqual(x, y)
-})
 
 func (s suite) threads(t *testing.T) {
 	b := s.setup(t)
