@@ -25,7 +25,7 @@ import (
 // upwards limits the arrows between a package's files that point back up, for all packages
 // of a folder together. A file points at another if it names something that the other
 // declares. The numbers may only fall: whoever lowers one updates it here.
-var upwards = map[string]int{"bridge": 0, "chat": 0, "cmd": 0, "llm": 0, "toolkit": 0, "web": 0}
+var upwards = map[string]int{"bridge": 0, "chat": 0, "cmd": 0, "llm": 0, "persistence": 11, "realtime": 0, "toolkit": 0, "web": 0}
 
 // arrow is a file of a package that names something of another one.
 type arrow struct{ from, to string }
@@ -63,17 +63,20 @@ func listExports(t *testing.T, rooms []string) []listed {
 	}
 }
 
-// fileArrows are the arrows between the files of one package, each once.
+// fileArrows are the arrows between the files of one package, each once. What is generated
+// nobody reads from the top.
 func fileArrows(t *testing.T, p listed, exports map[string]string) []arrow {
 	t.Helper()
 	fset := token.NewFileSet()
 	var files []*ast.File
+	generated := map[string]bool{}
 	for _, name := range p.GoFiles {
-		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, f)
+		generated[name] = ast.IsGenerated(f)
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
@@ -87,7 +90,7 @@ func fileArrows(t *testing.T, p listed, exports map[string]string) []arrow {
 			continue
 		}
 		from, to := filepath.Base(fset.File(ident.Pos()).Name()), filepath.Base(fset.File(object.Pos()).Name())
-		if from != to {
+		if from != to && !generated[from] {
 			found[arrow{from, to}] = true
 		}
 	}

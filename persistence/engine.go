@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"context"
+	"time"
 
 	"voicebridge/persistence/internal/pgdb"
 )
@@ -67,3 +68,8 @@ func rows[From, To any](from []From, err error, convert func(From) To) ([]To, er
 	}
 	return to, nil
 }
+
+// stopFunc is called after each piece of work with its duration, and reports whether to stop.
+type stopFunc func(took time.Duration) bool
+
+func neverStop(time.Duration) bool { return false }

@@ -70,11 +70,6 @@ func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 // errMore means that something is left to be erased.
 var errMore = errors.New("more is to be erased")
 
-// stopFunc is called after each piece of work with its duration, and reports whether to stop.
-type stopFunc func(took time.Duration) bool
-
-func neverStop(time.Duration) bool { return false }
-
 // erasable lists the parts of a thread in the order in which they are erased, with the number of
 // rows in the first piece: images are large.
 var erasable = []struct {

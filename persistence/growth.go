@@ -18,18 +18,6 @@ type growth struct {
 	rereadAt time.Time         // not before
 }
 
-// Delta is the data of EventMessageDelta as published: what was added to a message in progress.
-// Watchers get it without Start and Part.
-type Delta struct {
-	ID string `json:"id"` // of the message
-	// Start is how many bytes the message's text, Message.Text, had before.
-	Start *int `json:"start,omitempty"`
-	// Part is the index of the message's part that grew, if whoever published it has said
-	// so and the text is of no other part.
-	Part *int   `json:"part,omitempty"`
-	Text string `json:"text"`
-}
-
 // catchUp sends the messages in progress, with what was added since they were last saved whole.
 // Their events have no number, because nothing was saved.
 func (v *view) catchUp(ctx context.Context) error {

@@ -3,12 +3,14 @@ package persistence
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
 	_ "image/gif" // for their headers
 	_ "image/jpeg"
 	_ "image/png"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -151,4 +153,10 @@ func (s *Store) Image(ctx context.Context, key Key, id string) (Image, error) {
 		return Image{}, s.fail("read image", err)
 	}
 	return Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}, nil
+}
+
+// ImagePart is the part of an image of the thread: {"type":"file","mediaType","url"}.
+func ImagePart(thread string, i Image) Part {
+	raw, _ := json.Marshal(map[string]string{"type": partFile, "mediaType": i.MediaType, "url": ImagePath(thread) + url.PathEscape(i.ID)})
+	return Part{Type: partFile, Raw: raw}
 }

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// listenTestEvery is how often the connection for notifications is tested.
-	listenTestEvery = 10 * time.Second
 	// maxReconnect is the longest pause between attempts to reconnect.
 	maxReconnect = 15 * time.Second
 	// pooledTimeout is how long a note may take behind a pooler, which probably passes none on.

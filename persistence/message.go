@@ -165,3 +165,12 @@ func (m *Metadata) UnmarshalJSON(data []byte) error {
 func validID(s string) bool {
 	return s != "" && len(s) <= MaxIDBytes && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }
+
+// check returns an error if the key cannot name a thread, which the database would report less
+// clearly.
+func (k Key) check() error {
+	if !validID(k.Owner) || !validID(k.Thread) {
+		return ErrNotFound
+	}
+	return nil
+}

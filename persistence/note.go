@@ -9,8 +9,6 @@ import (
 )
 
 const (
-	// channel is what all instances listen to; a shard's channel has its number appended.
-	channel = "voicebridge"
 	// maxPayload is below the 8,000 bytes at which PostgreSQL refuses a NOTIFY.
 	maxPayload = 7900
 	// maxNotes limits what waits to be sent.

@@ -35,12 +35,6 @@ func DynamicToolPart(name string) Part { return Part{Type: partDynamic, ToolName
 // ImagePath is the path at which clients read the images of a thread.
 func ImagePath(thread string) string { return "/api/threads/" + thread + "/images/" }
 
-// ImagePart is the part of an image of the thread: {"type":"file","mediaType","url"}.
-func ImagePart(thread string, i Image) Part {
-	raw, _ := json.Marshal(map[string]string{"type": partFile, "mediaType": i.MediaType, "url": ImagePath(thread) + url.PathEscape(i.ID)})
-	return Part{Type: partFile, Raw: raw}
-}
-
 // ImageID returns the id of the thread's image that the part shows; ok is false for other parts.
 func (p Part) ImageID(thread string) (id string, ok bool) {
 	var file struct{ MediaType, URL string }

@@ -22,8 +22,12 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// maxPool limits Options.MaxConns.
-const maxPool = 10_000
+const (
+	// maxPool limits Options.MaxConns.
+	maxPool = 10_000
+	// listenTestEvery is how often the connection for notifications is tested.
+	listenTestEvery = 10 * time.Second
+)
 
 type postgresEngine struct {
 	pool   *pgxpool.Pool // for writing

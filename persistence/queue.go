@@ -27,46 +27,6 @@ var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // ErrQueueFull means that a queue holds as many messages as it may.
 var ErrQueueFull = errors.New("queue is full")
 
-// QueueState is where a queued message stands.
-type QueueState string
-
-// The states of a queued message.
-const (
-	QueueWaiting QueueState = "queued"
-	QueueSending QueueState = "sending"
-	// QueueAnswering is a message of the thread whose turn has not ended. If the turn is lost, it
-	// needs another one.
-	QueueAnswering QueueState = "answering"
-	QueueSent      QueueState = "sent" // it is a message of the thread
-)
-
-// Waits reports whether the message is in the queue from its user's point of view.
-func (s QueueState) Waits() bool { return s == QueueWaiting || s == QueueSending }
-
-// QueuedMessage is a message that waits until the thread is free.
-type QueuedMessage struct {
-	ID    string // q-<unix seconds>-<8 hex>
-	State QueueState
-	Text  string
-	Title string
-	// ImageIDs are ids that the client knows; they are stored unchanged.
-	ImageIDs []string
-	ClientID string
-	// IdempotencyKey makes it harmless to add the same message twice; empty for none.
-	IdempotencyKey string
-	// MessageID is the message's id in the thread.
-	MessageID string
-	// Attempts counts how often the message was taken to be sent. With the process it identifies
-	// the sender.
-	Attempts int
-	// Error says why the last attempt failed.
-	Error       string
-	QueuedAt    time.Time
-	ScheduledAt *time.Time // not before this time; nil means as soon as possible
-	NotBefore   *time.Time // when a failed message may be retried
-	SentAt      *time.Time // when it became a message of the thread
-}
-
 // QueuePause says why a queue is paused.
 type QueuePause struct {
 	Reason  string // for programs

@@ -9,13 +9,6 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-const (
-	// reasonProcessEnded is the end reason of a call that its process left open.
-	reasonProcessEnded = "process_ended"
-	// errorProcessEnded is the result of a tool call that its process left open.
-	errorProcessEnded = "process ended"
-)
-
 // errAlive means that the instance has sent a heartbeat.
 var errAlive = errors.New("instance is alive")
 
@@ -172,21 +165,4 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 		}
 	}
 	return nil
-}
-
-// closed returns the message as its process would have left it at an orderly end.
-func closed(m Message) Message {
-	switch {
-	case m.Metadata.Status != StatusInProgress:
-	case m.Role == RoleAssistant:
-		m.Metadata.Status = StatusInterrupted
-	default:
-		m.Metadata.Status = StatusFailed
-	}
-	for i, p := range m.Parts {
-		if p.IsTool() && p.State == ToolInputAvailable {
-			m.Parts[i].State, m.Parts[i].ErrorText = ToolOutputError, errorProcessEnded
-		}
-	}
-	return m
 }

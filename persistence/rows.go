@@ -155,22 +155,6 @@ func newQueuedID(at time.Time) string {
 	return fmt.Sprintf("q-%d-%s", at.Unix(), hex.EncodeToString(random[:]))
 }
 
-func queuedToRow(key Key, m QueuedMessage) (pgdb.InsertQueuedParams, error) {
-	at := now()
-	images, err := json.Marshal(append([]string{}, m.ImageIDs...))
-	if err != nil {
-		return pgdb.InsertQueuedParams{}, fmt.Errorf("%w image_ids: %w", ErrInvalid, err)
-	}
-	row := pgdb.InsertQueuedParams{
-		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: cleanText(m.Text), ImageIds: cleanJSON(images),
-		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: NewID(),
-	}
-	if m.IdempotencyKey != "" {
-		row.IdempotencyKey = &m.IdempotencyKey
-	}
-	return row, nil
-}
-
 // queuedFromRow returns the query's error, if any.
 func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
 	if err != nil {
@@ -188,4 +172,20 @@ func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
 		return QueuedMessage{}, fmt.Errorf("read queued message %s: %w", r.ID, err)
 	}
 	return m, nil
+}
+
+func queuedToRow(key Key, m QueuedMessage) (pgdb.InsertQueuedParams, error) {
+	at := now()
+	images, err := json.Marshal(append([]string{}, m.ImageIDs...))
+	if err != nil {
+		return pgdb.InsertQueuedParams{}, fmt.Errorf("%w image_ids: %w", ErrInvalid, err)
+	}
+	row := pgdb.InsertQueuedParams{
+		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: cleanText(m.Text), ImageIds: cleanJSON(images),
+		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: NewID(),
+	}
+	if m.IdempotencyKey != "" {
+		row.IdempotencyKey = &m.IdempotencyKey
+	}
+	return row, nil
 }

@@ -17,6 +17,9 @@ const (
 	commonWord = 100
 	// maxCandidates is how many messages with a word SearchMessages ranks.
 	maxCandidates = 250
+
+	maxQueryBytes = 1000
+	maxQueryWords = 16
 )
 
 // wordMatches says which threads may have all words of a query.

@@ -10,6 +10,9 @@ import (
 // else.
 const shards = 64
 
+// channel is what all instances listen to; a shard's channel has its number appended.
+const channel = "voicebridge"
+
 // shardOf returns the shard of a thread's changes.
 func shardOf(thread string) int {
 	h := fnv.New32a()

@@ -14,18 +14,7 @@ import (
 const (
 	defaultThreads = 50
 	maxThreads     = 200
-	maxQueryBytes  = 1000
-	maxQueryWords  = 16
 )
-
-// check returns an error if the key cannot name a thread, which the database would report less
-// clearly.
-func (k Key) check() error {
-	if !validID(k.Owner) || !validID(k.Thread) {
-		return ErrNotFound
-	}
-	return nil
-}
 
 // CreateThread makes an empty thread. A title that is too long is ErrInvalid.
 func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, error) {

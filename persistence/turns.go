@@ -245,3 +245,27 @@ func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
 	}
 	return TextSession{Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time}, nil
 }
+
+const (
+	// reasonProcessEnded is the end reason of a call that its process left open.
+	reasonProcessEnded = "process_ended"
+	// errorProcessEnded is the result of a tool call that its process left open.
+	errorProcessEnded = "process ended"
+)
+
+// closed returns the message as its process would have left it at an orderly end.
+func closed(m Message) Message {
+	switch {
+	case m.Metadata.Status != StatusInProgress:
+	case m.Role == RoleAssistant:
+		m.Metadata.Status = StatusInterrupted
+	default:
+		m.Metadata.Status = StatusFailed
+	}
+	for i, p := range m.Parts {
+		if p.IsTool() && p.State == ToolInputAvailable {
+			m.Parts[i].State, m.Parts[i].ErrorText = ToolOutputError, errorProcessEnded
+		}
+	}
+	return m
+}

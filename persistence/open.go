@@ -1,0 +1,110 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Open opens the database that url names, sqlite:PATH or postgres://…, and brings its schema up to
+// date unless told not to. Its errors say what to do and never contain a password.
+func Open(ctx context.Context, url string, opts Options) (*Store, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Instance == "" {
+		opts.Instance = NewID()
+	}
+	if opts.OnWrite == nil {
+		opts.OnWrite = func(time.Duration, bool) {}
+	}
+	if !validID(opts.Instance) {
+		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+	}
+	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, onWrite: opts.OnWrite, closed: make(chan struct{}), unswept: make(chan struct{}, 1)}
+	if err := s.openEngine(ctx, url, opts); err != nil {
+		return nil, err
+	}
+	if !opts.NoMigrate {
+		if err := s.eng.migrate(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("migrate database: %w", err), s.Close())
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) openEngine(ctx context.Context, url string, opts Options) error {
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		e, err := openSQLite(ctx, path)
+		if err != nil {
+			return err
+		}
+		s.eng = e
+		return nil
+	}
+	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
+		e, err := openPostgres(ctx, url, opts.MaxConns, s.hub, s.log)
+		if err != nil {
+			return err
+		}
+		s.eng, s.shared, s.pooled = e, true, e.pooled
+		s.poll.Store(int64(pollEvery))
+		return nil
+	}
+	return errors.New("open database: DATABASE_URL must be sqlite:PATH or postgres://user:password@host/name")
+}
+
+// Migrate brings the schema of the database up to date and closes it again.
+func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
+	s, err := Open(ctx, url, Options{Logger: logger})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// Serve marks this process as serving the database, until Close, and brings the schema up to date.
+// With SQLite it must be the only one; otherwise it fails. With PostgreSQL it sends heartbeats and
+// follows the other instances.
+func (s *Store) Serve(ctx context.Context) error {
+	if s.serving.Load() {
+		return nil
+	}
+	if err := s.eng.lock(); err != nil {
+		return err
+	}
+	if err := s.eng.migrate(ctx); err != nil {
+		return fmt.Errorf("migrate database: %w", err)
+	}
+	if err := s.join(ctx, s.lease.id()); err != nil {
+		return fmt.Errorf("serve database: %w", err)
+	}
+	s.serving.Store(true)
+	s.background(s.sweep)
+	if !s.shared {
+		return nil
+	}
+	if err := s.look(ctx); err != nil {
+		return fmt.Errorf("serve database: %w", err)
+	}
+	if err := s.follow(ctx); err != nil {
+		return fmt.Errorf("serve database: %w", err)
+	}
+	s.background(s.keepBeating)
+	return nil
+}
+
+// follow begins to receive notes of other instances. If no notifications arrive, it polls the
+// database more often instead.
+func (s *Store) follow(ctx context.Context) error {
+	err := s.eng.follow(ctx, s.lease, !s.noListen)
+	if !errors.Is(err, errNoNotes) {
+		return err
+	}
+	s.poll.Store(int64(pollFast))
+	s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: the database is polled twice a second instead")
+	return nil
+}
