@@ -115,11 +115,14 @@ func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Mes
 	if row.Context, err = place(thread); err != nil {
 		return Message{}, err
 	}
-	saved, err := b.saved(b.q.InsertMessage(b.ctx, row))
-	if errors.Is(err, sql.ErrNoRows) {
+	n, err := b.q.InsertMessage(b.ctx, row)
+	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: the id is taken", ErrConflict)
 	}
-	return saved, err
+	if err != nil {
+		return Message{}, err
+	}
+	return b.saved(m, row, row.Seq)
 }
 
 // makeRoom renumbers the messages after the message afterID so that they follow the newest number,
@@ -186,7 +189,7 @@ func (b *Batch) update(m Message) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	return b.change(row)
+	return b.change(m, row)
 }
 
 // row checks a message and prepares it for the table.
@@ -203,7 +206,7 @@ func (b *Batch) row(m Message) (pgdb.InsertMessageParams, error) {
 }
 
 // change draws a number for a message's change and saves it.
-func (b *Batch) change(row pgdb.InsertMessageParams) (Message, error) {
+func (b *Batch) change(m Message, row pgdb.InsertMessageParams) (Message, error) {
 	thread, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 1})
 	if err != nil {
 		return Message{}, err
@@ -211,15 +214,18 @@ func (b *Batch) change(row pgdb.InsertMessageParams) (Message, error) {
 	if err := b.q.DeleteDrafts(b.ctx, pgdb.DeleteDraftsParams{MessageID: row.ID}); err != nil {
 		return Message{}, err
 	}
-	return b.saved(b.q.UpdateMessage(b.ctx, messageChange(row, b.changed.drawn(thread, 1))))
-}
-
-// saved converts the written row for the caller and the watchers.
-func (b *Batch) saved(row pgdb.Message, err error) (Message, error) {
+	revision := b.changed.drawn(thread, 1)
+	kept, err := b.q.UpdateMessage(b.ctx, messageChange(row, revision))
 	if err != nil {
 		return Message{}, err
 	}
-	m, err := messageFromRow(row)
+	row.Seq, row.Role, row.CreatedAt = kept.Seq, kept.Role, kept.CreatedAt
+	return b.saved(m, row, revision)
+}
+
+// saved returns the message that was written, for the caller and the watchers.
+func (b *Batch) saved(m Message, row pgdb.InsertMessageParams, revision int64) (Message, error) {
+	m, err := writtenMessage(m, row, revision)
 	if err != nil {
 		return Message{}, err
 	}

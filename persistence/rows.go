@@ -19,10 +19,16 @@ func threadFromRow(r pgdb.Thread) Thread {
 }
 
 func messageFromRow(r pgdb.Message) (Message, error) {
-	m := Message{ID: r.ID, Role: Role(r.Role), Seq: r.Seq, Revision: r.Revision}
-	if err := json.Unmarshal(r.Parts, &m.Parts); err != nil {
+	var parts []Part
+	if err := json.Unmarshal(r.Parts, &parts); err != nil {
 		return Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
 	}
+	return messageOf(r, parts)
+}
+
+// messageOf is messageFromRow with the parts already read.
+func messageOf(r pgdb.Message, parts []Part) (Message, error) {
+	m := Message{ID: r.ID, Role: Role(r.Role), Parts: parts, Seq: r.Seq, Revision: r.Revision}
 	if err := json.Unmarshal(r.Metadata, &m.Metadata); err != nil {
 		return Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
 	}
@@ -31,6 +37,30 @@ func messageFromRow(r pgdb.Message) (Message, error) {
 	d.Model, d.Voice, d.HeardText, d.AudioEndMS = r.Model, r.Voice, r.HeardText, r.AudioEndMs
 	d.CreatedAt, d.Seq = r.CreatedAt.Time, r.Seq
 	return m, nil
+}
+
+// writtenMessage returns what a reader would get of m, which was written as p. A text that nothing
+// was removed from is not decoded again.
+func writtenMessage(m Message, p pgdb.InsertMessageParams, revision int64) (Message, error) {
+	row := pgdb.Message{
+		ID: p.ID, Role: p.Role, Seq: p.Seq, Revision: revision, Source: p.Source, Status: p.Status, Parts: p.Parts, Metadata: p.Metadata,
+		CallID: p.CallID, ItemID: p.ItemID, Model: p.Model, Voice: p.Voice, HeardText: p.HeardText, CreatedAt: p.CreatedAt,
+	}
+	if p.AudioEndMs != nil {
+		row.AudioEndMs = new(*p.AudioEndMs) // the caller may change its own
+	}
+	parts := make([]Part, len(m.Parts))
+	for i, part := range m.Parts {
+		plain := part.Type == partStep || part.Type == partText && cleanText(part.Text) == part.Text
+		if !plain || part.Raw != nil {
+			return messageFromRow(row)
+		}
+		parts[i] = Part{Type: part.Type}
+		if part.Type == partText {
+			parts[i].Text = part.Text
+		}
+	}
+	return messageOf(row, parts)
 }
 
 // messageToRow converts a validated message. Callers set Seq and Context; created_at defaults to

@@ -319,9 +319,8 @@ func (s sqliteQueries) InsertAccessToken(ctx context.Context, arg pgdb.InsertAcc
 	return s.q.InsertAccessToken(ctx, sqlitedb.InsertAccessTokenParams(arg))
 }
 
-func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (pgdb.Message, error) {
-	r, err := s.q.InsertMessage(ctx, sqlitedb.InsertMessageParams(arg))
-	return pgdb.Message(r), err
+func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (int64, error) {
+	return s.q.InsertMessage(ctx, sqlitedb.InsertMessageParams(arg))
 }
 
 func (s sqliteQueries) InsertQueued(ctx context.Context, arg pgdb.InsertQueuedParams) (pgdb.QueuedMessage, error) {
@@ -602,9 +601,9 @@ func (s sqliteQueries) TrimAccessTokens(ctx context.Context, arg pgdb.TrimAccess
 	return s.q.TrimAccessTokens(ctx, sqlitedb.TrimAccessTokensParams(arg))
 }
 
-func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessageParams) (pgdb.Message, error) {
+func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessageParams) (pgdb.UpdateMessageRow, error) {
 	r, err := s.q.UpdateMessage(ctx, sqlitedb.UpdateMessageParams(arg))
-	return pgdb.Message(r), err
+	return pgdb.UpdateMessageRow(r), err
 }
 
 func (s sqliteQueries) UsageByDay(ctx context.Context, arg pgdb.UsageByDayParams) ([]pgdb.UsageByDayRow, error) {

@@ -2,8 +2,8 @@
 // or in PostgreSQL, and notifies watchers of changes. Every request names an owner; another owner's
 // thread is ErrNotFound.
 //
-// A Store is safe for concurrent use. What it returns was read from the database: it is what was
-// saved.
+// A Store is safe for concurrent use. It returns what was saved, which may differ from what it got:
+// characters that a database cannot store are missing.
 package persistence
 
 import (

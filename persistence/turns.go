@@ -71,9 +71,10 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 		return err
 	}
 	// It was checked on arrival, and may have grown a little beyond the limit.
-	change, err := messageToRow(b.key, closed(m), b.instance, now())
+	m = closed(m)
+	change, err := messageToRow(b.key, m, b.instance, now())
 	if err == nil {
-		_, err = b.change(change)
+		_, err = b.change(m, change)
 	}
 	return err
 }

@@ -1,7 +1,7 @@
 -- The thread is looked up together with its owner: for a stranger the value is
--- NULL, which the column refuses. Of an id that is taken no row comes back: an
+-- NULL, which the column refuses. For an id that is taken no row is written: an
 -- error would end a transaction of PostgreSQL.
--- name: InsertMessage :one
+-- name: InsertMessage :execrows
 INSERT INTO messages (
     id, thread_id, seq, revision, context, role, source, status, text, search_text, parts, metadata,
     call_id, item_id, model, voice, heard_text, audio_end_ms, instance, created_at, updated_at
@@ -10,9 +10,9 @@ INSERT INTO messages (
     @seq, @seq, @context, @role, @source, @status, @text, @search_text, @parts, @metadata,
     @call_id, @item_id, @model, @voice, @heard_text, @audio_end_ms, @instance, @created_at, @updated_at
 )
-ON CONFLICT (id) DO NOTHING
-RETURNING *;
+ON CONFLICT (id) DO NOTHING;
 
+-- UpdateMessage gives back what it leaves as it is.
 -- name: UpdateMessage :one
 UPDATE messages SET
     revision = @revision, source = @source, status = @status, text = @text, search_text = @search_text,
@@ -20,7 +20,7 @@ UPDATE messages SET
     heard_text = @heard_text, audio_end_ms = @audio_end_ms, instance = @instance, updated_at = @updated_at
 WHERE messages.id = @id
     AND messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
-RETURNING *;
+RETURNING messages.seq, messages.role, messages.created_at;
 
 -- name: GetMessage :one
 SELECT m.* FROM messages AS m

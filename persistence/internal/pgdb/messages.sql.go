@@ -78,7 +78,7 @@ func (q *Queries) GetMessage(ctx context.Context, arg GetMessageParams) (Message
 	return i, err
 }
 
-const insertMessage = `-- name: InsertMessage :one
+const insertMessage = `-- name: InsertMessage :execrows
 INSERT INTO messages (
     id, thread_id, seq, revision, context, role, source, status, text, search_text, parts, metadata,
     call_id, item_id, model, voice, heard_text, audio_end_ms, instance, created_at, updated_at
@@ -88,7 +88,6 @@ INSERT INTO messages (
     $13, $14, $15, $16, $17, $18, $19, $20, $21
 )
 ON CONFLICT (id) DO NOTHING
-RETURNING id, thread_id, seq, revision, context, role, source, status, text, parts, metadata, call_id, item_id, model, voice, heard_text, audio_end_ms, instance, created_at, updated_at, search_text
 `
 
 type InsertMessageParams struct {
@@ -116,10 +115,10 @@ type InsertMessageParams struct {
 }
 
 // The thread is looked up together with its owner: for a stranger the value is
-// NULL, which the column refuses. Of an id that is taken no row comes back: an
+// NULL, which the column refuses. For an id that is taken no row is written: an
 // error would end a transaction of PostgreSQL.
-func (q *Queries) InsertMessage(ctx context.Context, arg InsertMessageParams) (Message, error) {
-	row := q.db.QueryRow(ctx, insertMessage,
+func (q *Queries) InsertMessage(ctx context.Context, arg InsertMessageParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertMessage,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -142,31 +141,10 @@ func (q *Queries) InsertMessage(ctx context.Context, arg InsertMessageParams) (M
 		arg.CreatedAt,
 		arg.UpdatedAt,
 	)
-	var i Message
-	err := row.Scan(
-		&i.ID,
-		&i.ThreadID,
-		&i.Seq,
-		&i.Revision,
-		&i.Context,
-		&i.Role,
-		&i.Source,
-		&i.Status,
-		&i.Text,
-		&i.Parts,
-		&i.Metadata,
-		&i.CallID,
-		&i.ItemID,
-		&i.Model,
-		&i.Voice,
-		&i.HeardText,
-		&i.AudioEndMs,
-		&i.Instance,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SearchText,
-	)
-	return i, err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const lastMessage = `-- name: LastMessage :one
@@ -461,7 +439,7 @@ UPDATE messages SET
     heard_text = $12, audio_end_ms = $13, instance = $14, updated_at = $15
 WHERE messages.id = $16
     AND messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = $17 AND t.owner = $18)
-RETURNING id, thread_id, seq, revision, context, role, source, status, text, parts, metadata, call_id, item_id, model, voice, heard_text, audio_end_ms, instance, created_at, updated_at, search_text
+RETURNING messages.seq, messages.role, messages.created_at
 `
 
 type UpdateMessageParams struct {
@@ -485,7 +463,14 @@ type UpdateMessageParams struct {
 	Owner      string
 }
 
-func (q *Queries) UpdateMessage(ctx context.Context, arg UpdateMessageParams) (Message, error) {
+type UpdateMessageRow struct {
+	Seq       int64
+	Role      string
+	CreatedAt dbtype.Time
+}
+
+// UpdateMessage gives back what it leaves as it is.
+func (q *Queries) UpdateMessage(ctx context.Context, arg UpdateMessageParams) (UpdateMessageRow, error) {
 	row := q.db.QueryRow(ctx, updateMessage,
 		arg.Revision,
 		arg.Source,
@@ -506,29 +491,7 @@ func (q *Queries) UpdateMessage(ctx context.Context, arg UpdateMessageParams) (M
 		arg.ThreadID,
 		arg.Owner,
 	)
-	var i Message
-	err := row.Scan(
-		&i.ID,
-		&i.ThreadID,
-		&i.Seq,
-		&i.Revision,
-		&i.Context,
-		&i.Role,
-		&i.Source,
-		&i.Status,
-		&i.Text,
-		&i.Parts,
-		&i.Metadata,
-		&i.CallID,
-		&i.ItemID,
-		&i.Model,
-		&i.Voice,
-		&i.HeardText,
-		&i.AudioEndMs,
-		&i.Instance,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SearchText,
-	)
+	var i UpdateMessageRow
+	err := row.Scan(&i.Seq, &i.Role, &i.CreatedAt)
 	return i, err
 }

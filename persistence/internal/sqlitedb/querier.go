@@ -106,9 +106,9 @@ type Querier interface {
 	HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error)
 	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
 	// The thread is looked up together with its owner: for a stranger the value is
-	// NULL, which the column refuses. Of an id that is taken no row comes back: an
+	// NULL, which the column refuses. For an id that is taken no row is written: an
 	// error would end a transaction of PostgreSQL.
-	InsertMessage(ctx context.Context, arg InsertMessageParams) (Message, error)
+	InsertMessage(ctx context.Context, arg InsertMessageParams) (int64, error)
 	// InsertQueued adds a row of the owner's thread, whose row the caller holds.
 	InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error)
 	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
@@ -230,7 +230,8 @@ type Querier interface {
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	// TrimAccessTokens keeps the newest.
 	TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error
-	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (Message, error)
+	// UpdateMessage gives back what it leaves as it is.
+	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (UpdateMessageRow, error)
 	// UsageByDay sums what the owner's responses took, by thread and UTC day, the
 	// latest day first. priced counts the responses whose cost is known, unpriced
 	// those that used tokens at a price that nobody has said.
