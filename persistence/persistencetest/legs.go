@@ -105,8 +105,8 @@ func (s suite) hangUp(t *testing.T) {
 	foreign := leg("old", 5, &ago, nil)
 	foreign.Upstream = "other"
 	saveLegs(t, b,
-		leg("live", 1, &ago, nil), // ended, but its call failed to hang it up
-		leg("live", 2, new(time.Now()), nil),
+		leg("live", 1, &ago, nil),                           // ended, but its call failed to hang it up
+		leg("live", 2, new(time.Now().Add(time.Hour)), nil), // its call has time to hang it up, however slow this test is
 		leg("live", 3, nil, nil),
 		leg("old", 1, &ago, &ago),
 		leg("old", 2, nil, nil), // the end of its call was saved, but not its own
