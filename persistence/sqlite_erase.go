@@ -11,8 +11,9 @@ const (
 	fewWords = 2000
 	// mergePages is how many pages of the index are merged after each deleted piece.
 	mergePages = 64
-	// automerge is FTS5's default for how many segments of the index make a writer merge them.
-	automerge = 4
+	// automerge is how many segments of the index make a writer merge them. With FTS5's default, 4,
+	// writers take 8 to 13 % longer; with 12 a search of long messages takes half as long again.
+	automerge = 8
 )
 
 // compact rewrites the search index without the deleted words, which FTS5 otherwise keeps and only
