@@ -576,7 +576,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestToolsThatNeedTasks(t *testing.T) {
 	t.Parallel()
 	want := []string{"s__either", "s__plain"}
-	b := openWith(t, map[string]Server{"s": stdio("tasks", nil)}, Options{ConnectTimeout: time.Minute})
+	b := openWith(t, map[string]Server{"s": stdio("tasks", nil)}, Options{ConnectTimeout: 3 * time.Second})
 	b.log.await(t, `msg="MCP server connected"`, 1)
 	if got := b.names(); !slices.Equal(got, want) {
 		t.Errorf("over stdio: %q", got)
