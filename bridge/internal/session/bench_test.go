@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"voicebridge/toolkit"
-	"voicebridge/toolkit/charts"
 )
 
 // BenchmarkAnswer feeds the state answers of 256 pieces of text, 20 a second. It reports
@@ -49,21 +46,4 @@ func BenchmarkAnswer(b *testing.B) {
 			}
 		})
 	}
-}
-
-// BenchmarkConfigure makes the session.update of a new call with the charts as its tools.
-func BenchmarkConfigure(b *testing.B) {
-	s := newTestState(b, Config{})
-	registry := toolkit.NewRegistry()
-	for _, tool := range charts.Tools() {
-		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	bytes := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		bytes = len((&update{eventID: "vb_1", first: true}).event(&s.Session, registry))
-	}
-	b.ReportMetric(float64(bytes), "B-sent/op")
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
 	"voicebridge/realtime"
@@ -18,23 +17,16 @@ func (d Defaults) Creation() ([]byte, error) {
 	})
 }
 
-// sessionObject is the session in a session.update without its tools, which stand between the two
-// halves. Parts that come from a client are passed on unchanged.
+// sessionObject is the session in a session.update. Parts that come from a client are passed on
+// unchanged.
 type sessionObject struct {
-	sessionHead
-	sessionTail
-}
-
-type sessionHead struct {
-	Type         string        `json:"type"`
-	Instructions *string       `json:"instructions,omitempty"`
-	Audio        *sessionAudio `json:"audio,omitempty"`
-}
-
-type sessionTail struct {
-	ToolChoice string          `json:"tool_choice,omitempty"`
-	MaxTokens  json.RawMessage `json:"max_output_tokens,omitempty"`
-	Modalities json.RawMessage `json:"output_modalities,omitempty"`
+	Type         string          `json:"type"`
+	Instructions *string         `json:"instructions,omitempty"`
+	Audio        *sessionAudio   `json:"audio,omitempty"`
+	Tools        []realtime.Tool `json:"tools,omitzero"`
+	ToolChoice   string          `json:"tool_choice,omitempty"`
+	MaxTokens    json.RawMessage `json:"max_output_tokens,omitempty"`
+	Modalities   json.RawMessage `json:"output_modalities,omitempty"`
 }
 
 type sessionAudio struct {
@@ -53,30 +45,12 @@ type sessionOutput struct {
 	Speed json.RawMessage `json:"speed,omitempty"`
 }
 
-// event returns the session.update with the operator's settings and the call's tools. These are
-// most of it, and are copied as they are.
-func (u *update) event(d *Defaults, tools *toolkit.Registry) []byte {
-	session := u.object(d)
-	event := realtime.SessionUpdate(u.eventID, session)
-	if !u.first && !u.patch.hasTools {
-		return event
-	}
-	at := len(event) - len("}}")
-	if tail := encode(session.sessionTail); len(tail) > len("{}") {
-		at -= len(tail) - len("{}") + len(",")
-	}
-	return slices.Concat(event[:at], []byte(`,"tools":`), toolsJSON(tools.Definitions()), event[at:])
-}
-
-// object returns the session of the update, with the operator's settings.
-func (u *update) object(d *Defaults) sessionObject {
+// object returns the session of the update, with the operator's settings and the call's tools.
+func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	w := u.patch
 	in := sessionInput{Noise: w.noise, Transcription: d.transcription(w.transcription), Turns: w.turns}
 	out := sessionOutput{Voice: w.voice, Speed: w.speed}
-	o := sessionObject{
-		sessionHead: sessionHead{Type: "realtime", Instructions: w.instructions},
-		sessionTail: sessionTail{MaxTokens: w.maxTokens, Modalities: w.modalities},
-	}
+	o := sessionObject{Type: "realtime", Instructions: w.instructions, MaxTokens: w.maxTokens, Modalities: w.modalities}
 	if u.first {
 		if o.Instructions == nil {
 			o.Instructions = &d.Instructions
@@ -100,6 +74,9 @@ func (u *update) object(d *Defaults) sessionObject {
 	}
 	if u.noVoice {
 		out.Voice = nil
+	}
+	if u.first || w.hasTools {
+		o.Tools = definitions(tools)
 	}
 	o.Audio = audioOf(in, out)
 	return o
@@ -135,12 +112,12 @@ func (d *Defaults) transcription(raw json.RawMessage) json.RawMessage {
 	return encode(fields)
 }
 
-func toolsJSON(definitions []toolkit.Definition) json.RawMessage {
-	tools := make([]realtime.Tool, 0, len(definitions))
-	for _, d := range definitions {
+func definitions(r *toolkit.Registry) []realtime.Tool {
+	tools := []realtime.Tool{}
+	for _, d := range r.Definitions() {
 		tools = append(tools, realtime.Tool{Type: "function", Name: d.Name, Description: d.Description, Parameters: d.Parameters})
 	}
-	return realtime.EncodeTools(tools)
+	return tools
 }
 
 // update is a session.update that the upstream has not answered yet.

@@ -162,7 +162,7 @@ func (c *settings) configure() {
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
-	u.send((&update{eventID: u.updateID, first: true, patch: c.effective}).event(&c.Session, c.registry))
+	u.send(realtime.SessionUpdate(u.updateID, (&update{first: true, patch: c.effective}).object(&c.Session, c.registry)))
 }
 
 // takeBack takes back the update that the previous session has not answered.
@@ -195,7 +195,7 @@ func (c *settings) sendUpdate(u *update) {
 		c.declare(u)
 	}
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked})
-	event := u.event(&c.Session, c.registry)
+	event := realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry))
 	if len(event) > c.up.limit {
 		// What the client asks for is left out. Without the server's tools and instructions it
 		// would be another model.
