@@ -99,7 +99,7 @@ export class App {
       await this.threads.load();
       this.notices.clear('network');
     } catch (thrown) {
-      this.notices.failure(thrown);
+      this.#notRead(thrown);
     }
   }
 
@@ -228,6 +228,11 @@ export class App {
     return this.config?.iceServers ?? [];
   }
 
+  // The top bar says that the server is away, and what the page reads unasked is read again later.
+  #notRead(thrown: unknown): void {
+    if (!(thrown instanceof ApiError && thrown.status === 0)) this.notices.failure(thrown);
+  }
+
   async #try(run: () => Promise<void>): Promise<boolean> {
     try {
       await run();
@@ -288,6 +293,7 @@ export class App {
     const open: OpenThread | null = id
       ? new OpenThread(id, {
           onFailure: (thrown) => this.notices.failure(thrown),
+          onNotRead: (thrown) => this.#notRead(thrown),
           onThread: (thread) => this.threads.put(thread),
           onChanged: (title) => (title ? this.threads.titled(id, title) : void this.refresh()),
           onState: (online) => this.connection.socket(id, online),

@@ -10,7 +10,10 @@ import { ThreadQueue } from './queue.svelte';
 import { isClosed, merged } from './transcript';
 
 interface Hooks {
+  /** Something that the user asked for failed. */
   onFailure: (thrown: unknown) => void;
+  /** The thread could not be read. */
+  onNotRead: (thrown: unknown) => void;
   onThread: (thread: Thread) => void;
   /** The thread's title or activity changed. */
   onChanged: (title?: string) => void;
@@ -135,7 +138,7 @@ export class OpenThread {
     if (this.#closed) return;
     this.gone = thrown instanceof ApiError && thrown.status === 404;
     if (isPassing(thrown)) this.#timer = setTimeout(() => void again(), 3000);
-    if (!this.gone) this.hooks.onFailure(thrown);
+    if (!this.gone) this.hooks.onNotRead(thrown);
   }
 
   /** Reads the newest messages up to the number that the socket gave, or all if it gave none. */
