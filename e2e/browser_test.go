@@ -42,7 +42,7 @@ func speaksOnce(t *testing.T) microphone {
 		t.Fatalf("%s is not a WAV file", voice)
 	}
 	bytesPerSecond := int(binary.LittleEndian.Uint32(wav[28:]))
-	silence := make([]byte, 4*bytesPerSecond)
+	silence := make([]byte, 8*bytesPerSecond)
 	out := bytes.Join([][]byte{wav[:at+8], silence, wav[at+8:]}, nil)
 	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
 	binary.LittleEndian.PutUint32(out[at+4:], uint32(len(out)-at-8))
@@ -206,7 +206,23 @@ func keep(t *testing.T, name string, content []byte) {
 
 func (p *tab) do(t *testing.T, what string, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
+	for i, step := range steps {
+		steps[i] = insistent(step)
+	}
 	run(t, p, what, chromedp.Steps(steps...))
+}
+
+// insistent repeats a step if the page replaced the element between the moment at which the step
+// found it and that at which it used it.
+func insistent(step chromedp.Action[chromedp.Void]) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		for {
+			v, err := step(ctx, target)
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "Could not find node with given id") {
+				return v, err
+			}
+		}
+	}
 }
 
 // run takes longer than patience only if the browser does not respond.

@@ -46,8 +46,17 @@ var (
 var killPoints = map[string]killPoint{
 	"before the first word": {
 		pace: simulator.Pace{Think: time.Second, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond},
-		act: func(_ *testing.T, c *caller) {
+		act: func(t *testing.T, c *caller) {
+			said := len(c.session.Sent())
 			c.say(countPlease)
+			if _, err := c.session.WaitForSent(t.Context(), func(ev realtime.Event) bool {
+				said--
+				return said < 0 && ev.Type == realtime.TypeResponseCreated
+			}); err != nil {
+				t.Fatal(err)
+			}
+			dead := c.rig.ended
+			c.session.Do(func() { <-dead }) // so that the first word does not come, however long the rest takes
 			c.next(realtime.TypeResponseCreated)
 			c.saved("text", says(persistence.RoleUser, countPlease))
 		},
