@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,21 @@ const voice = "../realtime/simulator/testdata/user.wav"
 // microphone is the file that Chromium uses as its microphone.
 type microphone string
 
+// silent hears nothing, for tests in which nobody speaks.
+func silent(t *testing.T) microphone {
+	t.Helper()
+	return recorded(t, func(_, silence []byte) []byte { return silence })
+}
+
 // speaksOnce says the words once, some time after it was opened, so that even a slow
 // machine has connected the call by then. After that it is silent.
 func speaksOnce(t *testing.T) microphone {
+	t.Helper()
+	return recorded(t, func(words, silence []byte) []byte { return slices.Concat(silence, words) }) + "%noloop"
+}
+
+// recorded is a file made of the samples of the words and of eight seconds of silence.
+func recorded(t *testing.T, samples func(words, silence []byte) []byte) microphone {
 	t.Helper()
 	wav, err := os.ReadFile(voice)
 	if err != nil {
@@ -42,15 +55,14 @@ func speaksOnce(t *testing.T) microphone {
 		t.Fatalf("%s is not a WAV file", voice)
 	}
 	bytesPerSecond := int(binary.LittleEndian.Uint32(wav[28:]))
-	silence := make([]byte, 8*bytesPerSecond)
-	out := bytes.Join([][]byte{wav[:at+8], silence, wav[at+8:]}, nil)
+	out := slices.Concat(wav[:at+8], samples(wav[at+8:], make([]byte, 8*bytesPerSecond)))
 	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
 	binary.LittleEndian.PutUint32(out[at+4:], uint32(len(out)-at-8))
-	path := filepath.Join(t.TempDir(), "once.wav")
+	path := filepath.Join(t.TempDir(), "microphone.wav")
 	if err := os.WriteFile(path, out, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return microphone(path + "%noloop")
+	return microphone(path)
 }
 
 // speaksOnAndOn alternates three seconds of words and three of silence.

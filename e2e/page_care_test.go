@@ -177,7 +177,7 @@ func TestPageLongThread(t *testing.T) {
 	t.Parallel()
 	database, thread := longThread(t, 2000)
 	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, silent(t))
 	p.do(t, "watch the layout", chromedp.Navigate("about:blank"))
 	p.visit(t, s.url+"/#/t/"+thread)
 	const end = "((b) => b.scrollHeight - b.scrollTop - b.clientHeight < 2)(document.getElementById('transcript'))"
@@ -235,7 +235,7 @@ func TestPageVeryLongThread(t *testing.T) {
 	t.Parallel()
 	database, thread := longThread(t, 10_000)
 	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, silent(t))
 	began := time.Now()
 	p.visit(t, s.url+"/#/t/"+thread)
 	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 9999')")

@@ -32,7 +32,7 @@ const device = `(() => {
 func TestPageDevice(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, silent(t))
 	p.visit(t, s.url)
 	p.do(t, "watch the device", chromedp.Evaluate[chromedp.Void](device))
 	errs := run(t, p, "ask whether it can be installed", chromedp.Action[page.GetInstallabilityErrorsResult](
@@ -43,12 +43,13 @@ func TestPageDevice(t *testing.T) {
 		t.Errorf("the page cannot be installed: %s", e.ErrorID)
 	}
 	p.click(t, "talk")
-	p.untilLiveAndMute(t)
+	p.untilLive(t)
 	p.until(t, "a screen that stays on", "probe.locks === 1")
 	p.until(t, "the call on the lock screen", "navigator.mediaSession.metadata?.artist === 'voicebridge' && navigator.mediaSession.playbackState === 'playing'")
+	p.do(t, "mute from the lock screen", chromedp.Evaluate[chromedp.Void]("(probe.actions.togglemicrophone(), undefined)"))
+	p.until(t, "a muted microphone", "probe.all('call-state')[0].dataset.word === 'muted'")
 	p.do(t, "unmute from the lock screen", chromedp.Evaluate[chromedp.Void]("(probe.actions.togglemicrophone(), undefined)"))
 	p.until(t, "an open microphone", "probe.all('call-state')[0].dataset.word !== 'muted'")
-	p.do(t, "mute from the lock screen", chromedp.Evaluate[chromedp.Void]("(probe.actions.togglemicrophone(), undefined)"))
 	p.untilSilent(t)
 
 	p.click(t, "take-photo")

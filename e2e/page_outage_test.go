@@ -15,10 +15,10 @@ import (
 func TestPageServerAway(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, silent(t))
 	p.visit(t, s.url)
 	p.click(t, "talk")
-	p.untilLiveAndMute(t)
+	p.untilLive(t)
 	p.say(t, "Remember me.")
 	p.untilMessage(t, "user text completed", "Remember me.")
 	// What the page reads unasked when the server dies fails too, and that is no news.
@@ -43,7 +43,7 @@ func TestPageServerAway(t *testing.T) {
 	p.untilOver(t)
 	p.untilMessage(t, "user text completed", "Remember me.")
 	p.click(t, "talk")
-	p.untilLiveAndMute(t)
+	p.untilLive(t)
 	p.say(t, "Are you back?")
 	p.untilMessage(t, "user text completed", "Are you back?")
 	p.click(t, "hangup")
@@ -64,7 +64,7 @@ const later = "((now) => { Date.now = () => now() + 10_000; })(Date.now.bind(Dat
 func TestPageMediaBlocked(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, silent(t))
 	p.visit(t, s.url)
 	p.do(t, "block the sound", chromedp.Evaluate[chromedp.Void](noPath))
 	p.click(t, "talk")

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -70,7 +69,7 @@ func digging(t *testing.T) (s *rig, p *tab, dug func()) {
 	cfg := speaking(greets)
 	onPlease(cfg.Script, "Dig a hole.", "garden__dig", "{}")
 	s = serveWith(t, persistencetest.SQLiteURL(t), cfg, append(slices.Clone(waiting), "VOICEBRIDGE_MCP_CONFIG="+diggingTool(t, end, func(http.Header) {}))...)
-	return s, openBrowser(t, speaksOnce(t)), dug
+	return s, openBrowser(t, silent(t)), dug
 }
 
 const diggingCard = `document.querySelector('[data-testid=tool-card][data-tool=garden__dig]')`
@@ -78,7 +77,7 @@ const diggingCard = `document.querySelector('[data-testid=tool-card][data-tool=g
 func (p *tab) dig(t *testing.T) {
 	t.Helper()
 	p.click(t, "talk")
-	p.untilLiveAndMute(t)
+	p.untilLive(t)
 	p.say(t, "Dig a hole.")
 	p.until(t, "a tool that runs", diggingCard+`?.dataset.state === 'running'`)
 }
@@ -104,11 +103,8 @@ func (p *tab) dugOnce(t *testing.T, s *rig) {
 	if n := len(s.sim.Sessions()); n != 1 {
 		t.Errorf("%d upstream sessions", n)
 	}
-	said := slices.DeleteFunc(s.messages(t, thread), func(m persistence.Message) bool {
-		return m.Metadata.Source == persistence.SourceVoice && m.Role == persistence.RoleUser || strings.Contains(m.Text(), greeting)
-	})
 	var lines []string
-	for _, m := range said {
+	for _, m := range s.messages(t, thread) {
 		lines = append(lines, fmt.Sprintf("%s %s: %s", m.Role, m.Metadata.Status, m.Text()))
 	}
 	if want := []string{"user completed: Dig a hole.", "assistant completed: ", "assistant completed: It is done."}; !slices.Equal(lines, want) {
@@ -222,7 +218,7 @@ func TestPageKeepsItsCall(t *testing.T) {
 	other.visit(t, s.url+eval[string](t, p, "location.hash"))
 	other.until(t, "the call of the first browser", "probe.all('take-over').length === 1")
 	other.click(t, "take-over")
-	other.untilLiveAndMute(t)
+	other.untilLive(t)
 	p.untilOver(t)
 	other.until(t, "the tool that runs on", diggingCard+`?.dataset.state === 'running'`)
 	dug()

@@ -85,10 +85,10 @@ func TestPageStopsATool(t *testing.T) {
 	mcp, gone := slowTool(t)
 	s := serveWith(t, persistencetest.SQLiteURL(t), cfg, "VOICEBRIDGE_MCP_CONFIG="+mcp,
 		"VOICEBRIDGE_CONFIG="+write(t, "tools: {approve: [changeBrowserTheme]}\n"))
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, silent(t))
 	p.visit(t, s.url)
 	p.click(t, "talk")
-	p.untilLiveAndMute(t)
+	p.untilLive(t)
 	p.say(t, "Dig a hole.")
 	const card = `document.querySelector('[data-testid=tool-card][data-tool=garden__dig]')`
 	p.until(t, "how far the tool is", card+`?.dataset.state === 'running' && ['Three metres deep', '38 %'].every((w) => `+card+`.innerText.includes(w))`)

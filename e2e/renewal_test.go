@@ -300,7 +300,7 @@ func TestSuddenRenewals(t *testing.T) {
 // and after losses. Its connection never leaves the state "connected".
 func TestPageThroughRenewals(t *testing.T) {
 	t.Parallel()
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, silent(t))
 	for _, kind := range []struct {
 		name   string
 		length time.Duration // of a session
@@ -315,7 +315,7 @@ func TestPageThroughRenewals(t *testing.T) {
 		for call := range (*renewals + callRenewals - 1) / callRenewals {
 			p.do(t, "forget what was", chromedp.Evaluate[chromedp.Void]("(probe.events.length = probe.states.length = 0, undefined)"))
 			p.click(t, "talk")
-			p.untilLiveAndMute(t)
+			p.untilLive(t)
 			for i := range min(callRenewals, *renewals-call*callRenewals) {
 				word := fmt.Sprintf("Echo: %d-%d", call, i)
 				typed = append(typed, word, recallPlease)

@@ -228,7 +228,7 @@ func TestSDKWithAWrongKey(t *testing.T) {
 	t.Parallel()
 	site := otherSite(t)
 	s := serveWith(t, persistencetest.SQLiteURL(t), simulator.Config{}, "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, silent(t))
 	p.visit(t, site.URL)
 	eval[any](t, p, sdkClient)
 	got := eval[string](t, p, fmt.Sprintf("client.connect(%q, 'ek_wrong').then(() => 'connected', (error) => error.message)", s.url))
