@@ -36,6 +36,7 @@ type call struct {
 	firstBrowser *leg.Browser
 	up           *leg.Sessions               // used by the loop
 	browser      atomic.Pointer[leg.Browser] // the newest one
+	handOver     sync.Mutex                  // held while it is replaced, until it has got its session
 	fromUser     rtc.Flow                    // the gate of the caller's audio
 	// joining is held while a browser reconnects; it guards browserGen, the newest generation.
 	joining    sync.Mutex
@@ -111,11 +112,18 @@ func (c *call) order(gen int, ev realtime.Event) (before string, known bool) {
 // saved is called with each message once it is in the thread.
 func (c *call) saved(m persistence.Message) {
 	c.acks.saved(m)
-	browser := c.browser.Load()
-	if browser == nil {
-		return // still being set up: it will read the thread itself
-	}
-	if !browser.Push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress) {
+	if !c.show(m) {
 		c.stop(EndBrowserStalled)
 	}
+}
+
+// show sends a saved message to the browser. It returns false if the browser must be given up.
+func (c *call) show(m persistence.Message) bool {
+	c.handOver.Lock()
+	defer c.handOver.Unlock()
+	browser := c.browser.Load()
+	if browser == nil {
+		return true // still being set up: it will read the thread itself
+	}
+	return browser.Push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress)
 }

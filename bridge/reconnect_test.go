@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 )
@@ -89,6 +90,39 @@ func TestHandOff(t *testing.T) {
 	if _, err := b.calls.Reconnect(b.ctx, owner, first.CallID, offer); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("reconnect after the end: %v", err)
 	}
+}
+
+// TestSessionComesFirst moves a call from browser to browser while messages are saved.
+func TestSessionComesFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), waits)
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	draft := persistence.Message{ID: "m", Metadata: persistence.Metadata{Status: persistence.StatusInProgress}}
+	for range 5 {
+		joined := make(chan struct{})
+		saving := task.Go(func() {
+			for {
+				select {
+				case <-joined:
+					return
+				default:
+					bridge.Saved(b.calls, owner, c.CallID, draft)
+				}
+			}
+		})
+		next := b.rejoin(c)
+		close(joined)
+		<-saving
+		next.next("bridge.ready")
+		next.mu.Lock()
+		if got := next.events[0].Type; got != realtime.TypeSessionCreated {
+			t.Errorf("the browser got %s first", got)
+		}
+		next.mu.Unlock()
+		c = next
+	}
+	b.hangUp(c)
 }
 
 // TestWaitingCallYields has a call without a browser make room for a new call and for a

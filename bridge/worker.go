@@ -69,13 +69,16 @@ func (w *worker) startBrowser(b *leg.Browser) {
 	b.Start(w.ctx, &w.toUp, &w.fromUser)
 }
 
-// join makes another connection the browser's and notifies the previous one.
-func (w *worker) join(b *leg.Browser) session.Input {
+// join makes another connection the browser's and notifies the previous one. Nothing reaches the
+// new one before its session, not even a message that is saved at this moment.
+func (w *worker) join(b *leg.Browser) (reason EndReason, over bool) {
+	w.handOver.Lock()
+	defer w.handOver.Unlock()
 	old := w.browser.Load()
 	old.Push(session.EndedEvent(EndTakenOver), false)
 	w.startBrowser(b)
 	w.leaving.Go(old.End)
-	return session.BrowserJoined{Gen: b.Gen, Limit: b.Peer.MaxMessageSize()}
+	return w.step(session.BrowserJoined{Gen: b.Gen, Limit: b.Peer.MaxMessageSize()})
 }
 
 // loop owns the state until the call ends.
@@ -101,7 +104,9 @@ func (w *worker) loop() EndReason {
 			w.browserEnds(in)
 			one[0], inputs = in, one
 		case b := <-w.joined:
-			inputs = []session.Input{w.join(b)}
+			if reason, over := w.join(b); over {
+				return reason
+			}
 		case r := <-w.up.Dialed:
 			inputs = w.up.Add(r)
 		case <-timer.C:
