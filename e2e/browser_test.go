@@ -36,11 +36,13 @@ func silent(t *testing.T) microphone {
 	return recorded(t, func(_, silence []byte) []byte { return silence })
 }
 
-// speaksOnce says the words once, some time after it was opened, so that even a slow
-// machine has connected the call by then. After that it is silent.
-func speaksOnce(t *testing.T) microphone {
+// speaks says the words when the call can be expected to be up, and again every minute, for a
+// machine on which it was not. Whoever wants them once mutes it after the first time.
+func speaks(t *testing.T) microphone {
 	t.Helper()
-	return recorded(t, func(words, silence []byte) []byte { return slices.Concat(silence, words) }) + "%noloop"
+	return recorded(t, func(words, silence []byte) []byte {
+		return slices.Concat(silence, words, bytes.Repeat(silence, 6))
+	})
 }
 
 // recorded is a file made of the samples of the words and of eight seconds of silence.
@@ -347,6 +349,13 @@ func (p *tab) until(t *testing.T, what, expression string) {
 func (p *tab) untilMessage(t *testing.T, want, words string) {
 	t.Helper()
 	p.until(t, "the message "+want+": "+words, fmt.Sprintf("probe.message(%q, %q)", want, words))
+}
+
+// heardOnce waits until the spoken words are saved, and mutes the microphone.
+func (p *tab) heardOnce(t *testing.T, words string) {
+	t.Helper()
+	p.untilMessage(t, "user voice completed", words)
+	p.click(t, "mute")
 }
 
 // untilNotice waits for a notice with a code and words.

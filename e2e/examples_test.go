@@ -44,7 +44,7 @@ func TestExamplePage(t *testing.T) {
 	site := httptest.NewServer(http.FileServer(http.Dir("../examples")))
 	t.Cleanup(site.Close)
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, site.URL+"/page.html?server="+s.url)
 	p.do(t, "press Talk", chromedp.Click(chromedp.CSS("#talk")))
 	for _, words := range []string{"(the call is ready)", "You: " + heardWords, "It: " + greeting} {

@@ -73,7 +73,7 @@ func TestPageLooks(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.until(t, "an empty page", "probe.all('empty').length === 1")
 	if n := eval[int](t, p, firstLoad); n == 0 || n >= 150_000 {

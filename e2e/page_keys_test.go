@@ -67,7 +67,7 @@ func TestPageByKeyboard(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.until(t, "an empty page", "probe.all('empty').length === 1")
 	p.press(t, "Tab", 9)
@@ -174,7 +174,7 @@ func TestPageForScreenReaders(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.until(t, "an empty page", "probe.all('empty').length === 1")
 	p.wantTree(t, "empty", "RootWebArea", "link Skip to the message box", "complementary Conversations", "navigation Conversations", "button New conversation",

@@ -15,10 +15,10 @@ func TestPageOnManyMachines(t *testing.T) {
 	cfg := speaking(greets)
 	cfg.Pace = simulator.Pace{Think: quick.Think, Step: quick.Step, Transcript: quick.Transcript}
 	c := newCluster(t, 3, rigConfig{database: persistencetest.PostgresURL(t), simulator: cfg, environ: waiting})
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, c.url)
 	p.click(t, "talk")
-	p.untilMessage(t, "user voice completed", heardWords)
+	p.heardOnce(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	p.say(t, chartWords)

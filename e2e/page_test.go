@@ -56,14 +56,14 @@ const drawnChart = `[data-testid=chart][data-chart-type=bar] .picture[data-drawn
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.until(t, "an empty page", "probe.all('empty').length === 1 && probe.all('message').length === 0")
 
 	p.click(t, "talk")
 	p.untilLive(t)
 	p.until(t, "the meter of the microphone", "probe.level('you') > 0.05")
-	p.untilMessage(t, "user voice completed", heardWords)
+	p.heardOnce(t, heardWords)
 	p.until(t, "the meter of the answer", "probe.level('assistant') > 0.05")
 	p.until(t, "audio that was heard", "probe.heard().then((h) => h.packets > 20 && h.energy > 0)")
 	p.until(t, "an audio element that plays", "(({ paused, currentTime }) => !paused && currentTime > 0)(probe.all('remote-audio')[0])")
@@ -240,10 +240,10 @@ func wantTranscript(t *testing.T, s *rig, thread string, first []persistence.Mes
 func TestPageOnPostgres(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.PostgresURL(t), speaking(draws))
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.click(t, "talk")
-	p.untilMessage(t, "user voice completed", askedAloud)
+	p.heardOnce(t, askedAloud)
 	p.do(t, "rename the conversation", chromedp.Click(byID("rename-thread")), chromedp.SendKeys(byID("rename-input"), "Sales of this year"))
 	p.enter(t)
 	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
@@ -275,7 +275,7 @@ func TestPageOnPostgres(t *testing.T) {
 func TestPageTyped(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.say(t, "Show me a chart")
 	p.untilMessage(t, "user text completed", "Show me a chart")
@@ -394,10 +394,10 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 func TestPageTakenOver(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.click(t, "talk")
-	p.untilMessage(t, "user voice completed", heardWords)
+	p.heardOnce(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))
@@ -466,7 +466,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 		return failures[call-1].faults
 	}
 	s := serveWith(t, persistencetest.SQLiteURL(t), cfg)
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	for _, f := range failures {
 		p.click(t, "talk")
@@ -474,7 +474,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 		p.untilOver(t)
 	}
 	p.click(t, "talk") // now it works
-	p.untilMessage(t, "user voice completed", heardWords)
+	p.heardOnce(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))

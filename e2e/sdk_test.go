@@ -107,7 +107,7 @@ func TestSDK(t *testing.T) {
 	t.Parallel()
 	site := otherSite(t)
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
-	p := openBrowser(t, speaksOnce(t))
+	p := openBrowser(t, speaks(t))
 	p.visit(t, site.URL)
 	eval[any](t, p, sdkClient)
 
