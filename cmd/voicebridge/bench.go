@@ -20,16 +20,16 @@ type benchCommand struct {
 	Seconds    int    `help:"Seconds to measure for each number of calls, without and with the bridge (${default})." default:"10" placeholder:"N"`
 	Setups     int    `help:"Calls to set up one after the other, without and with the bridge; 0 leaves it out (${default})." default:"25" placeholder:"N"`
 	Tools      int    `help:"Tools to run at once in one call while its latency is measured, on one call and on the first larger number of --calls; 0 leaves it out (${default})." default:"8" placeholder:"N"`
-	Events     int    `help:"Events of the model's words a second in each call, beside the sound, each number of calls without and with them; 0 leaves it out (${default})." default:"0" placeholder:"N"`
+	Events     int    `help:"Events per second that carry the model's words in each call, alongside the audio; each number of calls is measured without and with them; 0 leaves it out (${default})." default:"0" placeholder:"N"`
 	EventBytes []int  `help:"Bytes of text in such an event, one round for each (${default})." default:"10,80" placeholder:"N"`
-	NoLoad     bool   `help:"Leave out the rounds with sound alone."`
-	Relay      bool   `help:"Measure a bare relay in place of the bridge: it passes sound and events on and does nothing else."`
-	Against    string `help:"Compare with the figures of this file, which --json wrote: of the bare relay, or of another version." placeholder:"FILE" type:"existingfile"`
+	NoLoad     bool   `help:"Leave out the rounds with audio only."`
+	Relay      bool   `help:"Measure a bare relay in place of the bridge: it passes on audio and events and does nothing else."`
+	Against    string `help:"Compare with the figures in this file, which --json wrote for the bare relay or another version." placeholder:"FILE" type:"existingfile"`
 	Database   string `help:"Database for the bridge, made for this purpose; by default, a SQLite file that is thrown away." placeholder:"URL"`
 	JSON       string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
 }
 
-// Run measures and prints the report, even after a failure.
+// Run measures and prints the report; after a failure, the part that was measured.
 func (b *benchCommand) Run(p *process) error {
 	if _, err := p.alone("bench"); err != nil {
 		return err

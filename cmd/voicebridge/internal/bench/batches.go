@@ -13,7 +13,7 @@ import (
 )
 
 // holdEvery selects the batches that end their response only after all outputs are there, and
-// holding is how long after: the model is still speaking, and nobody may ask for the next response
+// holding is how long after: the response is still in progress, and nobody may ask for the next one
 // before it ends.
 const (
 	holdEvery = 4
@@ -33,23 +33,23 @@ const callPrefix = "call_"
 // response.create, after its response.done and its last output. Only the session's goroutine uses
 // it, except for answered and finished.
 type batches struct {
-	of   stage
-	uses []use // the tools that calls use in turn
-	size int   // calls per batch
+	session upstreamSession
+	uses    []use // the tools that calls use in turn
+	size    int   // calls per batch
 	// fail is called with the first broken rule. Nothing is requested after that.
 	fail func(error)
 	took histogram // from the first event of a batch to its response.create
 
-	batch     uint64 // from 1
-	began     time.Time
-	response  string // the response of the batch
-	responses int    // made so far
-	made      []any  // its function calls
-	asked     uint64 // calls made so far
-	missing   map[string]string
-	speaking  bool // response.done has not been sent yet
-	last      bool // this batch is the last one
-	failed    bool
+	batch      uint64 // from 1
+	began      time.Time
+	response   string // the response of the batch
+	responses  int    // made so far
+	made       []any  // its function calls
+	asked      uint64 // calls made so far
+	missing    map[string]string
+	responding bool // response.done has not been sent yet
+	last       bool // this batch is the last one
+	failed     bool
 
 	// answered counts the calls that have their output.
 	answered atomic.Uint64
@@ -57,25 +57,26 @@ type batches struct {
 	finished chan struct{}
 }
 
-// stage is what the model speaks through; *simulator.Session is one.
-type stage interface {
+// upstreamSession is the upstream's end of a call, through which the model sends its events;
+// *simulator.Session is one.
+type upstreamSession interface {
 	Emit(event map[string]any)
 	AddCall(id, callID, name string)
 	Forget()
 }
 
-func newBatches(of stage, uses []use, size int, fail func(error)) *batches {
-	return &batches{of: of, uses: uses, size: size, fail: fail, missing: map[string]string{}, finished: make(chan struct{})}
+func newBatches(session upstreamSession, uses []use, size int, fail func(error)) *batches {
+	return &batches{session: session, uses: uses, size: size, fail: fail, missing: map[string]string{}, finished: make(chan struct{})}
 }
 
 // next begins a batch.
 func (b *batches) next() {
 	// The earlier batches are answered; a long run must not grow with them.
-	b.of.Forget()
+	b.session.Forget()
 	b.batch++
 	b.began = time.Now()
 	b.newResponse()
-	b.speaking = true
+	b.responding = true
 	b.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress)
 	for i := range b.size {
 		u := b.useOf(i)
@@ -87,8 +88,8 @@ func (b *batches) next() {
 			"call_id": callID, "name": u.name, "arguments": text(u.arguments(markOf(callID))),
 		}
 		b.made = append(b.made, call)
-		b.of.AddCall(id, callID, u.name)
-		b.of.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": b.response, "output_index": i, "item": call})
+		b.session.AddCall(id, callID, u.name)
+		b.session.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": b.response, "output_index": i, "item": call})
 	}
 	if b.batch%holdEvery != 0 {
 		b.done()
@@ -99,11 +100,11 @@ func (b *batches) next() {
 func (b *batches) useOf(i int) use { return b.uses[i%len(b.uses)] }
 
 // held reports whether done ends the response of the batch, after the holding time.
-func (b *batches) held() bool { return b.speaking && len(b.missing) == 0 && !b.failed }
+func (b *batches) held() bool { return b.responding && len(b.missing) == 0 && !b.failed }
 
 // done ends the response of the batch.
 func (b *batches) done() {
-	b.speaking = false
+	b.responding = false
 	b.respond(realtime.TypeResponseDone, realtime.ResponseCompleted)
 }
 
@@ -113,7 +114,7 @@ func (b *batches) newResponse() {
 }
 
 func (b *batches) respond(kind, status string) {
-	b.of.Emit(object{"type": kind, "response": object{
+	b.session.Emit(object{"type": kind, "response": object{
 		"object": "realtime.response", "id": b.response, "status": status, "output": b.made,
 	}})
 }
@@ -149,7 +150,7 @@ func (b *batches) create() {
 	case len(b.missing) > 0:
 		b.broken("there is a response.create while batch %d has %d of %d outputs: it comes too early, or twice for the batch before",
 			b.batch, b.size-len(b.missing), b.size)
-	case b.speaking:
+	case b.responding:
 		b.broken("there is a response.create before the response.done of batch %d", b.batch)
 	}
 	if b.failed {

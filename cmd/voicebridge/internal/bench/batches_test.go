@@ -14,7 +14,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// model is a model that uses tools, with the bridge's part of the exchange. It is the stage of its
+// model is a model that uses tools, with the bridge's part of the exchange. It is the session of its
 // batches.
 type model struct {
 	t        *testing.T
@@ -30,17 +30,17 @@ func newModel(t *testing.T, size int) *model {
 	return m
 }
 
-// Emit implements stage.
+// Emit implements upstreamSession.
 func (m *model) Emit(event map[string]any) { m.events = append(m.events, event) }
 
-// AddCall implements stage.
+// AddCall implements upstreamSession.
 func (m *model) AddCall(id, callID, name string) {
 	m.Emit(object{"type": realtime.TypeItemAdded, "item": object{
 		"id": id, "type": realtime.ItemFunctionCall, "status": realtime.ResponseInProgress, "call_id": callID, "name": name,
 	}})
 }
 
-// Forget implements stage.
+// Forget implements upstreamSession.
 func (m *model) Forget() {}
 
 // lines returns one line for each new event.
@@ -257,12 +257,12 @@ func TestArgumentsAreJSON(t *testing.T) {
 	}
 }
 
-// openToolTalk makes a call without a bridge; its caller declares the tools, and the test plays the
-// bridge.
-func openToolTalk(t *testing.T) (*talk, func(event []byte)) {
+// openToolTraffic makes a call without a bridge; its caller declares the tools, and the test plays
+// the bridge.
+func openToolTraffic(t *testing.T) (*traffic, func(event []byte)) {
 	t.Helper()
 	r := openDirect(t, 0)
-	k, err := r.talk(1)
+	k, err := r.startTraffic(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func openToolTalk(t *testing.T) (*talk, func(event []byte)) {
 }
 
 // await waits until everything sent has reached the upstream's end of a call.
-func await(t *testing.T, k *talk, there func(*upstreamCall) bool) {
+func await(t *testing.T, k *traffic, there func(*upstreamCall) bool) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -303,7 +303,7 @@ func await(t *testing.T, k *talk, there func(*upstreamCall) bool) {
 
 func TestToolsOfACall(t *testing.T) {
 	t.Parallel()
-	k, send := openToolTalk(t)
+	k, send := openToolTraffic(t)
 	for _, callID := range []string{"call_1", "call_2"} {
 		send(realtime.FunctionCallOutput("", "", callID, success(callID)))
 	}
@@ -327,7 +327,7 @@ func TestToolsOfACall(t *testing.T) {
 
 func TestABrokenRuleEndsTheMeasurement(t *testing.T) {
 	t.Parallel()
-	k, send := openToolTalk(t)
+	k, send := openToolTraffic(t)
 	send(realtime.FunctionCallOutput("", "", "call_9", "{}"))
 	<-k.alive.Done()
 	for name, err := range map[string]error{"stop": k.stopTools(connectTimeout), "start": k.startTools(1)} {

@@ -94,7 +94,7 @@ tools: {code: {max_parallel: %[2]d}}
 	return first, nil
 }
 
-// await waits until it has printed its address.
+// await waits until the bridge has printed its address.
 func (b *bridge) await(ctx context.Context, first *firstLine) error {
 	limit := time.NewTimer(startTimeout)
 	defer limit.Stop()
@@ -115,7 +115,7 @@ func (b *bridge) await(ctx context.Context, first *firstLine) error {
 
 var errBridgeEnded = errors.New("the bridge has ended")
 
-// died returns an error with its last output. It must have ended.
+// died returns an error with the last output of the bridge, which must have ended.
 func (b *bridge) died() error {
 	how := "exit status 0"
 	if b.err != nil {

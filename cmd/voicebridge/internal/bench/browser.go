@@ -23,17 +23,17 @@ var offeredSession = []byte(`{"type":"realtime","model":"` + offeredModel + `"}`
 
 const offeredModel = "load"
 
-// browser is the caller's end of one call. It makes the offer, as a page does; where the offer goes
-// decides whether the call passes through a bridge.
+// browser is the caller's end of one call. It makes the offer, as a page does; whether the call
+// passes through a bridge depends on where the offer goes.
 type browser struct {
 	client *realtime.Client
-	// readyType is the type of the event after which the caller is heard.
+	// readyType is the type of the event after which the caller's audio reaches the upstream.
 	readyType string
 
-	peer  *rtc.Peer
-	id    string // id of the call
-	voice *voice
-	ear   ear
+	peer     *rtc.Peer
+	id       string // id of the call
+	sender   *sender
+	receiver receiver
 
 	began, answered time.Time
 	opened, ready   moment
@@ -44,22 +44,22 @@ type browser struct {
 	all   sync.WaitGroup
 
 	mu     sync.Mutex
-	reason string // what the other side said last
+	reason string // the last error or end that the other side reported
 }
 
 // dial makes a call and returns it once answered. hangUp must be called.
 func dial(ctx context.Context, api *rtc.API, client *realtime.Client, m *measurement, readyType string, number uint32) (*browser, error) {
-	b := &browser{client: client, readyType: readyType, ear: ear{m: m, way: downward}}
+	b := &browser{client: client, readyType: readyType, receiver: receiver{m: m, way: downward}}
 	b.opened.init()
 	b.ready.init()
-	b.ear.started.init()
+	b.receiver.started.init()
 	b.alive, b.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	peer, offer, err := api.Offer(ctx, rtc.Handlers{Open: b.opened.mark, Message: b.message, State: b.state})
 	if err != nil {
 		return nil, err
 	}
 	b.peer = peer
-	b.voice = newVoice(m, upward, number, peer)
+	b.sender = newSender(m, upward, number, peer)
 	if err := b.connect(ctx, offer); err != nil {
 		return nil, errors.Join(err, b.hangUp(ctx))
 	}
@@ -79,7 +79,7 @@ func (b *browser) connect(ctx context.Context, offer string) error {
 	}
 	flow := new(rtc.Flow)
 	flow.Open()
-	b.all.Go(func() { _ = b.peer.Forward(b.alive, &b.ear, flow) }) // it ends with the call
+	b.all.Go(func() { _ = b.peer.Forward(b.alive, &b.receiver, flow) }) // it ends with the call
 	return nil
 }
 
@@ -87,22 +87,22 @@ func (b *browser) message(raw []byte) {
 	event, err := realtime.Decode(raw)
 	switch {
 	case err != nil:
-		b.say("an event that cannot be read")
+		b.setReason("an event that cannot be read")
 	case event.Type == b.readyType:
 		b.ready.mark()
 	case event.Type == realtime.TypeAudioTranscriptDelta:
-		b.ear.m.receiveWords(event.Delta)
+		b.receiver.m.receiveWords(event.Delta)
 	case event.Type == realtime.TypeError && event.Error != nil:
-		b.say(event.Error.Error())
+		b.setReason(event.Error.Error())
 	case event.Type == typeBridgeEnded:
 		var ended struct{ Reason string }
 		if json.Unmarshal(raw, &ended) == nil {
-			b.say("the bridge ended the call: " + ended.Reason)
+			b.setReason("the bridge ended the call: " + ended.Reason)
 		}
 	}
 }
 
-func (b *browser) say(reason string) {
+func (b *browser) setReason(reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reason = reason
@@ -157,7 +157,7 @@ func (b *browser) hangUp(ctx context.Context) error {
 var errHungUp = errors.New("hung up")
 
 const (
-	// connectTimeout bounds how long a call may take to be up.
+	// connectTimeout bounds how long it may take to set up a call.
 	connectTimeout = 30 * time.Second
 	// closeTimeout bounds how long running requests may take at the end.
 	closeTimeout = 10 * time.Second

@@ -16,18 +16,18 @@ const (
 	maxTools   = 64
 )
 
-// Limits on the model's words.
+// Limits on the events with the model's words.
 const (
 	// answerEvents is how many events make up one answer.
 	answerEvents = 256
 	// stampBytes is how many bytes of each event hold the time of sending.
 	stampBytes = 10
-	// maxEvents and maxEventBytes bound the words of one call.
+	// maxEvents per second and maxEventBytes are limits for one call.
 	maxEvents     = 200
 	maxEventBytes = 1000
 )
 
-// defaultEventBytes are text sizes of an event: about a word, and about a sentence.
+// defaultEventBytes are the text sizes of an event: about a word, and about a sentence.
 var defaultEventBytes = []int{10, 80}
 
 const (
@@ -50,12 +50,12 @@ type Config struct {
 	// Tools is how many tools run at once in one call while latency is measured, in rounds with one
 	// call and with the first larger number of Calls; 0 skips them. Up to 64.
 	Tools int
-	// Events is how many events per second carry each model's words, beside the sound; 0 skips the
-	// rounds with words. Up to 200.
+	// Events is how many events per second carry each model's words, alongside the audio; 0 skips
+	// the rounds with words. Up to 200.
 	Events int
 	// EventBytes are the text sizes of an event, one round each; empty means 10 and 80.
 	EventBytes []int
-	// NoLoad skips the rounds without words.
+	// NoLoad skips the rounds with audio only.
 	NoLoad bool
 	// Bridge says how to start the bridge.
 	Bridge Command

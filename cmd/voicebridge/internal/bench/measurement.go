@@ -40,9 +40,9 @@ type window struct {
 	from, to int64
 	ends     time.Time
 	ways     [ways]direction
-	// words are the events with the model's words, at the browser.
+	// words are the events with the model's words.
 	words direction
-	// late is how far behind its schedule the generator was.
+	// late is how far the generator was behind its schedule.
 	late histogram
 }
 
@@ -65,7 +65,8 @@ func (m *measurement) open(d time.Duration) *window {
 		from := m.now() + int64(lead)
 		w := &window{from: from, to: from + int64(d), ends: m.epoch.Add(time.Duration(from) + d)}
 		m.window.Store(w)
-		// On a busy machine it may be too late: packets of the window were sent before it was there.
+		// On a busy machine it may be too late: packets that belong in the window were sent before it
+		// was stored.
 		if m.now() < from {
 			return w
 		}
@@ -93,8 +94,8 @@ func (d *direction) lost() int64 {
 	return int64(d.sent.Load()) - int64(d.latency.count()) // far below 2^63
 }
 
-// voice sends the packets of one stream. It is not safe for concurrent use.
-type voice struct {
+// sender sends the packets of one stream. It is not safe for concurrent use.
+type sender struct {
 	m     *measurement
 	way   way
 	to    rtc.AudioSink
@@ -105,13 +106,13 @@ type voice struct {
 	payload [payloadSize]byte
 }
 
-func newVoice(m *measurement, way way, id uint32, to rtc.AudioSink) *voice {
-	return &voice{m: m, way: way, to: to, stamp: stamp{voice: id}}
+func newSender(m *measurement, way way, id uint32, to rtc.AudioSink) *sender {
+	return &sender{m: m, way: way, to: to, stamp: stamp{stream: id}}
 }
 
-// send sends the next packet and returns the window in which it counts, or nil. A packet that
-// cannot be sent counts as lost; whether the call is still up is checked elsewhere.
-func (v *voice) send() *window {
+// send sends the next packet and returns the window in which the packet counts, or nil. A packet
+// that cannot be sent counts as lost; whether the call is still up is checked elsewhere.
+func (v *sender) send() *window {
 	v.stamp.sequence++
 	v.stamp.sent = v.m.now()
 	v.stamp.put(v.payload[:])
@@ -120,7 +121,7 @@ func (v *voice) send() *window {
 		w.ways[v.way].sent.Add(1)
 	}
 	v.packet.Header = rtp.Header{
-		Version: 2, SSRC: v.stamp.voice,
+		Version: 2, SSRC: v.stamp.stream,
 		SequenceNumber: uint16(v.stamp.sequence),           // wraps as in RTP
 		Timestamp:      uint32(v.stamp.sequence) * samples, // wraps as in RTP
 	}
@@ -129,25 +130,25 @@ func (v *voice) send() *window {
 	return w
 }
 
-// ear is the sink at the end of one stream.
-type ear struct {
+// receiver is the sink at the end of one stream.
+type receiver struct {
 	m       *measurement
 	way     way
 	started moment // the first packet
 
 	// The rest belongs to the stream's one reader.
-	voice uint32
-	last  uint64
+	stream uint32
+	last   uint64
 }
 
 // WriteRTP implements [rtc.AudioSink].
-func (e *ear) WriteRTP(packet *rtp.Packet) error {
+func (e *receiver) WriteRTP(packet *rtp.Packet) error {
 	now := e.m.now()
 	s, ok := readStamp(packet.Payload)
 	if ok && e.last == 0 {
-		e.voice = s.voice
+		e.stream = s.stream
 	}
-	if !ok || s.voice != e.voice {
+	if !ok || s.stream != e.stream {
 		e.m.wrong[e.way].Add(1)
 		return nil
 	}
@@ -186,7 +187,7 @@ func (t *moment) mark() {
 
 // receiveWords takes an event with the model's words at the browser.
 func (m *measurement) receiveWords(delta string) {
-	sent, ok := readMoment(delta)
+	sent, ok := readTime(delta)
 	if !ok {
 		return
 	}

@@ -44,13 +44,13 @@ func TestStampOfOthers(t *testing.T) {
 	}
 }
 
-// sink keeps the packets of one voice.
+// sink keeps the packets of one sender.
 type sink struct {
-	mu   sync.Mutex
-	got  []rtp.Packet
-	at   []time.Time
-	ear  *ear
-	drop func(n int) bool
+	mu       sync.Mutex
+	got      []rtp.Packet
+	at       []time.Time
+	receiver *receiver
+	drop     func(n int) bool
 }
 
 func (s *sink) WriteRTP(p *rtp.Packet) error {
@@ -59,46 +59,46 @@ func (s *sink) WriteRTP(p *rtp.Packet) error {
 	kept := *p
 	kept.Payload = append([]byte(nil), p.Payload...)
 	s.got, s.at = append(s.got, kept), append(s.at, time.Now())
-	if s.ear != nil && (s.drop == nil || !s.drop(len(s.got))) {
-		return s.ear.WriteRTP(p)
+	if s.receiver != nil && (s.drop == nil || !s.drop(len(s.got))) {
+		return s.receiver.WriteRTP(p)
 	}
 	return nil
 }
 
-func newEar(m *measurement, way way) *ear {
-	e := &ear{m: m, way: way}
+func newReceiver(m *measurement, way way) *receiver {
+	e := &receiver{m: m, way: way}
 	e.started.init()
 	return e
 }
 
-func TestSpeakKeepsTheSchedule(t *testing.T) {
+func TestSendingKeepsTheSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasurement()
 		sinks := make([]*sink, 7)
-		var voices []*voice
+		var senders []*sender
 		for i := range sinks {
 			sinks[i] = &sink{}
-			voices = append(voices, newVoice(m, upward, uint32(i+1), sinks[i]))
+			senders = append(senders, newSender(m, upward, uint32(i+1), sinks[i]))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*frame-time.Nanosecond)
 		defer cancel()
-		speak(ctx, m, voices)
+		sendAll(ctx, m, senders)
 		starts := map[time.Time]bool{}
 		for i, s := range sinks {
 			if len(s.got) != 20 {
-				t.Fatalf("voice %d sent %d packets", i, len(s.got))
+				t.Fatalf("sender %d sent %d packets", i, len(s.got))
 			}
 			starts[s.at[0]] = true
 			for n := 1; n < len(s.got); n++ {
 				a, b := s.got[n-1], s.got[n]
 				if s.at[n].Sub(s.at[n-1]) != frame || b.SequenceNumber != a.SequenceNumber+1 || b.Timestamp != a.Timestamp+samples || b.SSRC != a.SSRC {
-					t.Fatalf("voice %d: %v after %v, %s later", i, b, a, s.at[n].Sub(s.at[n-1]))
+					t.Fatalf("sender %d: %v after %v, %s later", i, b, a, s.at[n].Sub(s.at[n-1]))
 				}
 			}
 		}
 		if len(starts) != len(sinks) {
-			t.Errorf("%d voices start at %d times", len(sinks), len(starts))
+			t.Errorf("%d senders start at %d times", len(sinks), len(starts))
 		}
 	})
 }
@@ -106,13 +106,13 @@ func TestSpeakKeepsTheSchedule(t *testing.T) {
 func TestSpreadIsEven(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 3, 100, 400} {
-		voices := make([]*voice, n)
-		for i := range voices {
-			voices[i] = &voice{}
+		senders := make([]*sender, n)
+		for i := range senders {
+			senders[i] = &sender{}
 		}
-		spread(voices)
+		spread(senders)
 		tenths := make([]int, 10)
-		for _, v := range voices {
+		for _, v := range senders {
 			if v.phase < 0 || v.phase >= frame {
 				t.Fatalf("phase %s", v.phase)
 			}
@@ -120,7 +120,7 @@ func TestSpreadIsEven(t *testing.T) {
 		}
 		for i, got := range tenths {
 			if fair := n / 10; got > fair+3 || got < fair-3 {
-				t.Errorf("%d voices: %d in tenth %d of the frame", n, got, i)
+				t.Errorf("%d senders: %d in tenth %d of the frame", n, got, i)
 			}
 		}
 	}
@@ -130,11 +130,11 @@ func TestOnlyTheWindowCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasurement()
-		lossy := &sink{ear: newEar(m, upward), drop: func(n int) bool { return n%10 == 0 }}
-		voices := []*voice{newVoice(m, upward, 1, lossy)}
+		lossy := &sink{receiver: newReceiver(m, upward), drop: func(n int) bool { return n%10 == 0 }}
+		senders := []*sender{newSender(m, upward, 1, lossy)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { speak(ctx, m, voices) })
+		wg.Go(func() { sendAll(ctx, m, senders) })
 		time.Sleep(time.Second)
 		w := m.open(2 * time.Second)
 		if err := wait(ctx, w.ends.Add(time.Second)); err != nil {
@@ -149,12 +149,12 @@ func TestOnlyTheWindowCounts(t *testing.T) {
 	})
 }
 
-func TestEarTellsDisorderAndStrangers(t *testing.T) {
+func TestReceiverTellsDisorderAndStrangers(t *testing.T) {
 	t.Parallel()
 	m := newMeasurement()
 	m.window.Store(&window{from: 0, to: math.MaxInt64})
-	e := newEar(m, downward)
-	hear := func(s stamp) {
+	e := newReceiver(m, downward)
+	receive := func(s stamp) {
 		payload := make([]byte, payloadSize)
 		s.put(payload)
 		if err := e.WriteRTP(&rtp.Packet{Payload: payload}); err != nil {
@@ -170,7 +170,7 @@ func TestEarTellsDisorderAndStrangers(t *testing.T) {
 	default:
 	}
 	for _, s := range []stamp{{5, 1, 0}, {5, 3, 0}, {5, 2, 0}, {5, 3, 0}, {6, 4, 0}, {5, 4, 0}, {5, 5, -1}} {
-		hear(s)
+		receive(s)
 	}
 	<-e.started.done
 	w := m.window.Load()

@@ -18,7 +18,7 @@ import (
 const maxOffer = 1 << 20
 
 // Relay serves a bare relay until ctx ends: for each call that it gets it makes a second one, and
-// does nothing but pass on sound and events. It is the baseline for the bridge. It prints its
+// does nothing but pass on audio and events. It is the baseline for the bridge. It prints its
 // address to out; upstream is the base URL of the API.
 func Relay(ctx context.Context, listen, upstream string, out io.Writer) error {
 	quiet := slog.New(slog.DiscardHandler)

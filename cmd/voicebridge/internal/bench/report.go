@@ -50,8 +50,8 @@ type SetUp struct {
 	Channel Stage `json:"data_channel_open"`
 	// Sound is the time until the upstream's first packet reached the browser.
 	Sound Stage `json:"first_audio_at_browser"`
-	// Ready is the time until the caller is heard: session.created without the bridge, bridge.ready
-	// with it.
+	// Ready is the time until the caller's audio reaches the upstream: session.created without the
+	// bridge, bridge.ready with it.
 	Ready Stage `json:"ready"`
 	// BridgeCPU is the bridge's processor time in ms to set up and end one call; nil where the
 	// system does not report it.
@@ -100,8 +100,8 @@ type Paths struct {
 	Down Path `json:"down"`
 }
 
-// Path is what happened to the packets of one direction. Latencies are one-way, in µs, precise to 1
-// %.
+// Path is what happened to the packets of one direction. Latencies are one-way, in µs, precise to
+// 1 %.
 type Path struct {
 	P50  float64 `json:"p50_us"`
 	P99  float64 `json:"p99_us"`
@@ -251,7 +251,7 @@ func machine() Machine {
 }
 
 // Words is one round with words: the same calls, first without and then with events that carry the
-// model's words beside the sound.
+// model's words alongside the audio.
 type Words struct {
 	Calls           int `json:"calls"`
 	EventsPerSecond int `json:"events_per_second_per_call"`
@@ -346,8 +346,7 @@ type Half struct {
 	OthersCPU *float64 `json:"others_cpu_percent"`
 }
 
-// Compared compares the halves, for the calls through the bridge and for the one
-// beside them.
+// Compared compares the halves, for the calls through the bridge and for the one beside them.
 type Compared struct {
 	Calls  Ways `json:"calls"`
 	Beside Ways `json:"beside"`

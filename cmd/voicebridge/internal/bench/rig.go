@@ -28,8 +28,8 @@ type rig struct {
 	end   context.CancelCauseFunc
 }
 
-// openRig makes a rig, with a bridge if command is set. trickle makes the upstream's calls speak on
-// their own. close must be called.
+// openRig makes a rig for that many calls, with a bridge if command is set. trickle, if not 0, is how
+// often each of the upstream's calls sends a packet by itself. close must be called.
 func openRig(ctx context.Context, command *Command, calls int, trickle time.Duration) (*rig, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	api, err := rtc.New(rtc.Config{Loopback: true, Logger: quiet})
@@ -59,15 +59,15 @@ func (r *rig) watch() {
 	r.end(r.bridge.died())
 }
 
-// lastWords is how long to wait for the bridge to end after one of its calls has failed.
-const lastWords = time.Second
+// exitWait is how long to wait for the bridge to end after one of its calls has failed.
+const exitWait = time.Second
 
 // explain adds the bridge's output to an error.
 func (r *rig) explain(err error) error {
 	if err == nil || r.bridge == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBridgeEnded) {
 		return err
 	}
-	timer := time.NewTimer(lastWords)
+	timer := time.NewTimer(exitWait)
 	defer timer.Stop()
 	select {
 	case <-r.bridge.exited:
@@ -93,7 +93,7 @@ func (r *rig) close() error {
 	return errors.Join(errs...)
 }
 
-// readyType returns the type of the event after which the caller is heard.
+// readyType returns the type of the event after which the caller's audio reaches the upstream.
 func (r *rig) readyType() string {
 	if r.bridge != nil && !r.bare {
 		return typeBridgeReady
@@ -149,9 +149,9 @@ func hangUpAll(ctx context.Context, all []*browser) error {
 	return g.Wait()
 }
 
-// whole returns a context that ends, with its cause, when one of the calls or the rig ends, and a
-// function that ends it with another cause.
-func (r *rig) whole(all []*browser) (context.Context, func(cause error)) {
+// watchCalls returns a context that ends, with its cause, when one of the calls or the rig ends, and
+// a function that ends it with another cause.
+func (r *rig) watchCalls(all []*browser) (context.Context, func(cause error)) {
 	ctx, end := context.WithCancelCause(r.alive)
 	stops := make([]func() bool, 0, len(all))
 	for i, b := range all {

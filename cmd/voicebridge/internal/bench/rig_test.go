@@ -74,9 +74,9 @@ func TestALostCallEndsTheMeasurement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := r.whole(browsers)
+	ctx, end := r.watchCalls(browsers)
 	defer end(nil)
-	r.up.standing()[0].session.Drop()
+	r.up.live()[0].session.Drop()
 	err = wait(ctx, time.Now().Add(time.Hour))
 	if err == nil || !strings.Contains(err.Error(), "of 2 ended while it was measured: connection closed") {
 		t.Errorf("%v", err)
@@ -116,7 +116,7 @@ func TestBrowserTellsWhyItsCallEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := r.up.standing()[0].session
+	call := r.up.live()[0].session
 	for _, event := range []string{
 		"{", `{"type":"response.done"}`, string(realtime.ErrorEvent("e", realtime.Error{Code: "rate_limit_exceeded", Message: "slow"})),
 		`{"type":"bridge.ended","reason":"upstream_lost"}`, `{"type":"test.done"}`,
@@ -191,7 +191,7 @@ func TestABridgeThatDiesEndsTheMeasurement(t *testing.T) {
 	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := r.whole(nil)
+	ctx, end := r.watchCalls(nil)
 	defer end(nil)
 	if err := wait(ctx, time.Now().Add(time.Hour)); !errors.Is(err, errBridgeEnded) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("%v", err)

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// trickle is how often the upstream speaks while set-up is measured. With 20 ms frames the
-	// first sound would wait for the next frame, which would hide the differences of interest.
+	// trickle is how often the upstream sends a packet while set-up is measured. At one packet each
+	// 20 ms, waiting for the first would hide the differences of interest.
 	trickle = 2 * time.Millisecond
-	// practice is how many uncounted calls come first: they load code and open the connections that
-	// HTTP keeps.
-	practice = 2
+	// warmUpCalls is how many uncounted calls come first: they load code and open the connections
+	// that HTTP keeps.
+	warmUpCalls = 2
 )
 
 // stages are the times of set-ups, with or without the bridge.
@@ -35,7 +35,7 @@ func measureSetUp(ctx context.Context, c Config) (out SetUp, err error) {
 	var without, with stages
 	var cpu time.Duration
 	known := true
-	for i := -practice; i < c.SetUps; i++ {
+	for i := -warmUpCalls; i < c.SetUps; i++ {
 		if err := direct.setUp(&without, i >= 0); err != nil {
 			return out, fmt.Errorf("without the bridge: %w", err)
 		}
@@ -68,13 +68,13 @@ func (r *rig) setUp(s *stages, counts bool) error {
 	if err != nil {
 		return err
 	}
-	err = b.await(r.alive, &b.ear.started)
+	err = b.await(r.alive, &b.receiver.started)
 	if err := errors.Join(err, b.hangUp(r.alive)); err != nil || !counts {
 		return err
 	}
 	s.answer.record(b.answered.Sub(b.began))
 	s.channel.record(b.opened.at.Sub(b.began))
-	s.sound.record(b.ear.started.at.Sub(b.began))
+	s.sound.record(b.receiver.started.at.Sub(b.began))
 	s.ready.record(b.ready.at.Sub(b.began))
 	return nil
 }

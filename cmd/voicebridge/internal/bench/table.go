@@ -128,11 +128,11 @@ func (r Report) writeUse(w io.Writer) {
 	})
 	for _, l := range r.Load {
 		if l.Bridge == nil {
-			fmt.Fprintln(w, "- CPU and memory are "+unknown+": only Linux tells them.")
+			fmt.Fprintln(w, "- CPU and memory are "+unknown+": only Linux reports them.")
 			break
 		}
 	}
-	fmt.Fprintln(w, "Idle is before the first call; with few calls, memory per call holds what the first call loads.")
+	fmt.Fprintln(w, "Idle is before the first call; with few calls, memory per call includes what the first call loads.")
 	columns(w, fmt.Sprintf("Set-up of all calls, %d at a time: seconds until all are ready", atOnce), func(t io.Writer) {
 		fmt.Fprintln(t, "calls\tdirect\tbridged\tdirect per s\tbridged per s\t")
 		for _, l := range r.Load {
@@ -149,7 +149,7 @@ func orDash(v *float64) string {
 }
 
 func (a Against) write(w io.Writer) {
-	columns(w, "Beside "+a.Of, func(t io.Writer) {
+	columns(w, "Compared with "+a.Of, func(t io.Writer) {
 		fmt.Fprintln(t, "\tthis\tother\tratio\t")
 		for _, f := range a.Figures {
 			fmt.Fprintf(t, "%s\t%.3g\t%.3g\t%.2f\t\n", f.Name, f.This, f.Other, f.Ratio)
@@ -158,7 +158,7 @@ func (a Against) write(w io.Writer) {
 }
 
 func (r Report) writeWords(w io.Writer) {
-	columns(w, "With the model's words as events beside the sound; CPU in % of one core per call, latencies in µs", func(t io.Writer) {
+	columns(w, "With the model's words as events alongside the audio; CPU in % of one core per call, latencies in µs", func(t io.Writer) {
 		fmt.Fprintln(t, "calls\tevents/s\tbytes\tCPU\tCPU\tCPU µs\taudio up p99\taudio up p99\tdown p99\tdown p99\tp99 ratio\tevent\tevent\tevents\tlost\t")
 		fmt.Fprintln(t, "\tper call\t\twithout\twith\tper event\twithout\twith\twithout\twith\tup, down\tp50\tp99\t\t\t")
 		for _, v := range r.Words {
@@ -185,7 +185,7 @@ func (r Report) writeTools(w io.Writer) {
 		batch = append(batch, fmt.Sprintf("%d %s", first.Batch[name], name))
 	}
 	title := fmt.Sprintf("One-way latency in µs through the bridge while %d tools run at once in one call (%s), on %d cores;\n"+
-		"beside: a call at the same time through another bridge, which runs no tools and feels only that the cores are busy",
+		"beside: a call at the same time through another bridge, which runs no tools and is affected only by busy cores",
 		first.AtOnce, strings.Join(batch, ", "), r.Machine.Cores)
 	columns(w, title, func(t io.Writer) {
 		fmt.Fprintln(t, "calls\t\twithout\t\twith\t\tadded\t\tratio\t\tpackets\tlost\tlost\tout of\t")

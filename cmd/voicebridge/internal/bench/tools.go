@@ -25,12 +25,12 @@ func measureTools(ctx context.Context, c Config, n int) (row Tools, err error) {
 		return row, err
 	}
 	defer func() { err = errors.Join(err, other.close()) }()
-	beside, err := other.talk(1)
+	beside, err := other.startTraffic(1)
 	if err != nil {
 		return row, other.explain(err)
 	}
 	defer func() { err = errors.Join(err, beside.stop()) }()
-	t, err := tools.talk(n)
+	t, err := tools.startTraffic(n)
 	if err != nil {
 		return row, tools.explain(err)
 	}
@@ -55,7 +55,7 @@ func measureTools(ctx context.Context, c Config, n int) (row Tools, err error) {
 }
 
 // half measures the calls, and at the same time the one beside them.
-func (t *talk) half(c Config, beside *talk) (h Half, err error) {
+func (t *traffic) half(c Config, beside *traffic) (h Half, err error) {
 	ctx, end := context.WithCancelCause(t.alive)
 	defer end(nil)
 	stop := context.AfterFunc(beside.alive, func() {
@@ -82,9 +82,9 @@ func (t *talk) half(c Config, beside *talk) (h Half, err error) {
 	return h, nil
 }
 
-// startTools lets the model of one call use tools from now on, size at once. A broken rule ends the
+// startTools lets the model of one call use tools from now on, atOnce at a time. A broken rule ends the
 // calls.
-func (t *talk) startTools(atOnce int) error {
+func (t *traffic) startTools(atOnce int) error {
 	call := t.calls[0]
 	var b *batches
 	err := call.order(t.alive, func() {
@@ -106,14 +106,14 @@ func (t *talk) startTools(atOnce int) error {
 	return nil
 }
 
-// stopTools waits until the running batch is answered, for at most patience, and then a while
-// longer to catch anything superfluous.
-func (t *talk) stopTools(patience time.Duration) error {
+// stopTools waits until the running batch is answered, for at most timeout, and then a while longer
+// for anything superfluous.
+func (t *traffic) stopTools(timeout time.Duration) error {
 	call, b := t.calls[0], t.batches
 	if err := call.order(t.alive, func() { b.last = true }); err != nil {
 		return err
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(timeout)
 	defer limit.Stop()
 	select {
 	case <-b.finished:
@@ -124,5 +124,5 @@ func (t *talk) stopTools(patience time.Duration) error {
 	}
 	var overdue error
 	err := call.order(t.alive, func() { overdue = b.overdue() })
-	return errors.Join(err, fmt.Errorf("after %s: %w", patience, overdue))
+	return errors.Join(err, fmt.Errorf("after %s: %w", timeout, overdue))
 }

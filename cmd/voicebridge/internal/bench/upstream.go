@@ -14,10 +14,10 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// upstream is a simulator whose calls hear and send the benchmark's packets.
+// upstream is a simulator whose calls receive and send the benchmark's packets.
 type upstream struct {
 	m *measurement
-	// trickle, if set, makes each call speak by itself, one packet per trickle.
+	// trickle, if set, is how often each call sends a packet by itself.
 	trickle time.Duration
 
 	url string // base URL, to which /realtime/calls is added
@@ -70,24 +70,24 @@ func (u *upstream) drive(s *simulator.Session) (rtc.AudioSink, simulator.Model) 
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.made++
-	c := &upstreamCall{session: s, ear: ear{m: u.m, way: upward}}
-	c.ear.started.init()
-	c.voice = newVoice(u.m, downward, u.made, s)
-	u.calls = append(u.standingLocked(), c)
+	c := &upstreamCall{session: s, receiver: receiver{m: u.m, way: upward}}
+	c.receiver.started.init()
+	c.sender = newSender(u.m, downward, u.made, s)
+	u.calls = append(u.liveLocked(), c)
 	if u.trickle > 0 {
 		u.all.Go(func() { c.trickle(u.trickle) })
 	}
-	return &c.ear, c
+	return &c.receiver, c
 }
 
-// standing returns the calls that have not ended.
-func (u *upstream) standing() []*upstreamCall {
+// live returns the calls that have not ended.
+func (u *upstream) live() []*upstreamCall {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.standingLocked()
+	return u.liveLocked()
 }
 
-func (u *upstream) standingLocked() []*upstreamCall {
+func (u *upstream) liveLocked() []*upstreamCall {
 	var out []*upstreamCall
 	for _, c := range u.calls {
 		if c.session.Err() == nil {
@@ -99,9 +99,9 @@ func (u *upstream) standingLocked() []*upstreamCall {
 
 // upstreamCall is one call at the upstream's end, and its model.
 type upstreamCall struct {
-	session *simulator.Session
-	voice   *voice
-	ear     ear
+	session  *simulator.Session
+	sender   *sender
+	receiver receiver
 
 	batches *batches // of the session's goroutine; nil: the model uses no tools
 }
@@ -148,14 +148,14 @@ func (c *upstreamCall) order(ctx context.Context, f func()) error {
 	}
 }
 
-// trickle speaks until the call ends. Nothing is sent before it is connected.
+// trickle sends packets until the call ends. Nothing is sent before it is connected.
 func (c *upstreamCall) trickle(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			c.voice.send()
+			c.sender.send()
 		case <-c.session.Done():
 			return
 		}

@@ -12,13 +12,13 @@ import (
 	"voicebridge/realtime"
 )
 
-// narrator is a model that never stops speaking: its answers are told word by word in events. It
-// belongs to the session's goroutine.
-type narrator struct {
-	of   stage
-	m    *measurement
-	size int    // bytes of text per event
-	name string // of the call, to make ids unique
+// transcriptSender is a model that never stops speaking: it sends the transcripts of its answers in
+// events. It belongs to the session's goroutine.
+type transcriptSender struct {
+	session upstreamSession
+	m       *measurement
+	size    int    // bytes of text per event
+	name    string // of the call, to make ids unique
 	// first is how many events the first answer has; 0 means as many as the others.
 	first int
 
@@ -26,20 +26,20 @@ type narrator struct {
 	transcript      strings.Builder
 }
 
-func (n *narrator) item() string     { return fmt.Sprintf("item_%s_%d", n.name, n.answers) }
-func (n *narrator) response() string { return fmt.Sprintf("resp_%s_%d", n.name, n.answers) }
+func (n *transcriptSender) item() string     { return fmt.Sprintf("item_%s_%d", n.name, n.answers) }
+func (n *transcriptSender) response() string { return fmt.Sprintf("resp_%s_%d", n.name, n.answers) }
 
-// say sends the next words, which were due at a moment.
-func (n *narrator) say(at int64) {
+// send sends the next event, stamped with a time of the measurement's clock.
+func (n *transcriptSender) send(at int64) {
 	if n.events == 0 {
 		n.begin()
 	}
-	text := putMoment(at, n.size)
+	text := timedText(at, n.size)
 	n.transcript.WriteString(text)
 	if w := n.m.at(at); w != nil {
 		w.words.sent.Add(1)
 	}
-	n.of.Emit(object{
+	n.session.Emit(object{
 		"type": realtime.TypeAudioTranscriptDelta, "response_id": n.response(), "item_id": n.item(),
 		"output_index": 0, "content_index": 0, "delta": text,
 	})
@@ -52,7 +52,7 @@ func (n *narrator) say(at int64) {
 	}
 }
 
-func (n *narrator) begin() {
+func (n *transcriptSender) begin() {
 	var previous any
 	if n.answers > 0 {
 		previous = n.item()
@@ -60,30 +60,30 @@ func (n *narrator) begin() {
 	n.answers++
 	item := n.shown("in_progress")
 	n.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress, []any{})
-	n.of.Emit(object{"type": realtime.TypeOutputItemAdded, "response_id": n.response(), "output_index": 0, "item": item})
-	n.of.Emit(object{"type": realtime.TypeItemAdded, "previous_item_id": previous, "item": item})
-	n.of.Emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": n.response()})
+	n.session.Emit(object{"type": realtime.TypeOutputItemAdded, "response_id": n.response(), "output_index": 0, "item": item})
+	n.session.Emit(object{"type": realtime.TypeItemAdded, "previous_item_id": previous, "item": item})
+	n.session.Emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": n.response()})
 }
 
 // end ends the current answer, if any.
-func (n *narrator) end() {
+func (n *transcriptSender) end() {
 	if n.events == 0 {
 		return
 	}
 	item := n.shown("completed")
-	n.of.Emit(object{
+	n.session.Emit(object{
 		"type": realtime.TypeAudioTranscriptDone, "response_id": n.response(), "item_id": n.item(),
 		"output_index": 0, "content_index": 0, "transcript": n.transcript.String(),
 	})
-	n.of.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": n.response(), "output_index": 0, "item": item})
-	n.of.Emit(object{"type": realtime.TypeItemDone, "item": item})
+	n.session.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": n.response(), "output_index": 0, "item": item})
+	n.session.Emit(object{"type": realtime.TypeItemDone, "item": item})
 	n.respond(realtime.TypeResponseDone, realtime.ResponseCompleted, []any{item})
-	n.of.Emit(object{"type": realtime.TypeOutputBufferStopped, "response_id": n.response()})
+	n.session.Emit(object{"type": realtime.TypeOutputBufferStopped, "response_id": n.response()})
 	n.events = 0
 	n.transcript.Reset()
 }
 
-func (n *narrator) shown(status string) object {
+func (n *transcriptSender) shown(status string) object {
 	content := []any{}
 	if status == "completed" {
 		content = append(content, object{"type": "output_audio", "transcript": n.transcript.String()})
@@ -93,30 +93,30 @@ func (n *narrator) shown(status string) object {
 	}
 }
 
-func (n *narrator) respond(kind, status string, output []any) {
-	n.of.Emit(object{"type": kind, "response": object{
+func (n *transcriptSender) respond(kind, status string, output []any) {
+	n.session.Emit(object{"type": kind, "response": object{
 		"object": "realtime.response", "id": n.response(), "status": status, "output": output,
 	}})
 }
 
-// narrate makes the models of all calls speak, a number of events per second each, until ctx ends,
-// on a schedule that waits for nobody. Then it ends their answers.
-func (t *talk) narrate(ctx context.Context, perSecond, size int) {
-	narrators := make([]*narrator, len(t.calls))
+// sendTranscripts makes the models of all calls send events, perSecond each with size bytes of text,
+// on a fixed schedule until ctx ends. Then it ends their answers.
+func (t *traffic) sendTranscripts(ctx context.Context, perSecond, size int) {
+	senders := make([]*transcriptSender, len(t.calls))
 	for i, c := range t.calls {
-		// The end of an answer repeats all of it, several times. People do not end their turns at
-		// the same moment, so the calls' answers must not either.
+		// The end of an answer repeats its whole transcript several times. Real answers do not end
+		// at the same moment, so these must not either.
 		first := 1 + i*answerEvents/len(t.calls)
-		narrators[i] = &narrator{of: c.session, m: t.rig.m, size: size, name: fmt.Sprintf("%d_%d", i, size), first: first}
+		senders[i] = &transcriptSender{session: c.session, m: t.rig.m, size: size, name: fmt.Sprintf("%d_%d", i, size), first: first}
 	}
 	every := time.Second / time.Duration(perSecond)
 	var wg sync.WaitGroup
-	for first := range min(len(t.calls), narratorGroups) {
+	for first := range min(len(t.calls), transcriptGroups) {
 		wg.Go(func() {
 			timer := time.NewTimer(time.Hour)
 			defer timer.Stop()
 			for start := t.rig.m.now(); ctx.Err() == nil; start += int64(every) {
-				for i := first; i < len(t.calls); i += narratorGroups {
+				for i := first; i < len(t.calls); i += transcriptGroups {
 					due := start + int64(every)*int64(i)/int64(len(t.calls))
 					if wait := due - t.rig.m.now(); wait > 0 {
 						timer.Reset(time.Duration(wait))
@@ -127,29 +127,28 @@ func (t *talk) narrate(ctx context.Context, perSecond, size int) {
 						}
 					}
 					at := t.rig.m.now()
-					t.calls[i].session.Do(func() { narrators[i].say(at) })
+					t.calls[i].session.Do(func() { senders[i].send(at) })
 				}
 			}
 		})
 	}
 	wg.Wait()
-	for i, n := range narrators {
+	for i, n := range senders {
 		t.calls[i].session.Do(n.end)
 	}
 }
 
-// narratorGroups is how many goroutines send the words.
-const narratorGroups = 2
+// transcriptGroups is how many goroutines send the events.
+const transcriptGroups = 2
 
-// measureWords is one round: n calls through the bridge, first without words, then
-// with them.
+// measureWords is one round: n calls through the bridge, first without words, then with them.
 func measureWords(ctx context.Context, c Config, n, size int) (row Words, err error) {
 	r, err := openRig(ctx, &c.Bridge, n, 0)
 	if err != nil {
 		return row, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	t, err := r.talk(n)
+	t, err := r.startTraffic(n)
 	if err != nil {
 		return row, r.explain(err)
 	}
@@ -160,14 +159,14 @@ func measureWords(ctx context.Context, c Config, n, size int) (row Words, err er
 	if err != nil {
 		return row, r.explain(err)
 	}
-	speaking, hush := context.WithCancel(t.alive)
+	sending, stop := context.WithCancel(t.alive)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		t.narrate(speaking, c.Events, size)
+		t.sendTranscripts(sending, c.Events, size)
 	}()
 	with, err := t.measure(t.alive, c)
-	hush()
+	stop()
 	<-ended
 	if err != nil {
 		return row, r.explain(err)

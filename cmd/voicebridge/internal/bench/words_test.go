@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// recorder is a stage that keeps what is emitted.
+// recorder is an upstream session that keeps what is emitted.
 type recorder struct{ events []map[string]any }
 
 func (r *recorder) Emit(event map[string]any) { r.events = append(r.events, event) }
 func (*recorder) AddCall(_, _, _ string)      {}
 func (*recorder) Forget()                     {}
 
-func TestNarratorTellsWholeAnswers(t *testing.T) {
+func TestWholeTranscriptsAreSent(t *testing.T) {
 	t.Parallel()
-	stage := &recorder{}
+	session := &recorder{}
 	m := newMeasurement()
 	w := m.open(time.Hour)
-	n := &narrator{of: stage, m: m, size: 80, name: "1"}
+	n := &transcriptSender{session: session, m: m, size: 80, name: "1"}
 	for i := range answerEvents + 1 {
-		n.say(w.from + int64(i))
+		n.send(w.from + int64(i))
 	}
 	n.end()
-	n.end() // nothing is being told
+	n.end() // nothing is being sent
 	var deltas, whole string
 	kinds := map[string]int{}
-	for _, e := range stage.events {
+	for _, e := range session.events {
 		kind, _ := e["type"].(string)
 		kinds[kind]++
 		if delta, ok := e["delta"].(string); ok {
@@ -57,14 +57,14 @@ func TestNarratorTellsWholeAnswers(t *testing.T) {
 
 func TestFirstAnswerIsShorter(t *testing.T) {
 	t.Parallel()
-	stage := &recorder{}
+	session := &recorder{}
 	m := newMeasurement()
-	n := &narrator{of: stage, m: m, size: 10, name: "1", first: 3}
+	n := &transcriptSender{session: session, m: m, size: 10, name: "1", first: 3}
 	for i := range 3 + answerEvents {
-		n.say(int64(i))
+		n.send(int64(i))
 	}
 	var lengths []int
-	for _, e := range stage.events {
+	for _, e := range session.events {
 		if transcript, ok := e["transcript"].(string); ok {
 			lengths = append(lengths, len(transcript)/10)
 		}

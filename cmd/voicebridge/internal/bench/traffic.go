@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// talk is a set of calls that are up and whose ends both speak.
-type talk struct {
+// traffic is a set of calls that are up and whose ends both send.
+type traffic struct {
 	rig      *rig
 	browsers []*browser
 	calls    []*upstreamCall // the upstream's ends, in another order
@@ -18,49 +18,49 @@ type talk struct {
 	alive context.Context
 	end   func(cause error)
 
-	hush   context.CancelFunc
-	silent chan struct{} // closed when no voice is speaking
+	stopSending context.CancelFunc
+	sent        chan struct{} // closed when nothing more is sent
 
 	batches *batches // of the call whose model uses tools; may be nil
 }
 
-// talk makes n calls and makes both ends of each speak. stop must be called.
-func (r *rig) talk(n int) (*talk, error) {
+// startTraffic makes n calls and makes both ends of each send. stop must be called.
+func (r *rig) startTraffic(n int) (*traffic, error) {
 	began := time.Now()
 	browsers, err := r.dialAll(r.alive, n)
 	if err != nil {
 		return nil, err
 	}
-	t := &talk{rig: r, browsers: browsers, calls: r.up.standing(), setUp: time.Since(began), silent: make(chan struct{})}
+	t := &traffic{rig: r, browsers: browsers, calls: r.up.live(), setUp: time.Since(began), sent: make(chan struct{})}
 	if len(t.calls) != n {
 		err := fmt.Errorf("the upstream has %d calls, the browsers %d", len(t.calls), n)
 		return nil, errors.Join(err, hangUpAll(r.alive, browsers))
 	}
-	voices := make([]*voice, 0, 2*n)
+	senders := make([]*sender, 0, 2*n)
 	for i, b := range browsers {
-		voices = append(voices, b.voice, t.calls[i].voice)
+		senders = append(senders, b.sender, t.calls[i].sender)
 	}
-	t.alive, t.end = r.whole(browsers)
-	var speaking context.Context
-	speaking, t.hush = context.WithCancel(t.alive)
+	t.alive, t.end = r.watchCalls(browsers)
+	var sending context.Context
+	sending, t.stopSending = context.WithCancel(t.alive)
 	go func() {
-		defer close(t.silent)
-		speak(speaking, r.m, voices)
+		defer close(t.sent)
+		sendAll(sending, r.m, senders)
 	}()
 	return t, nil
 }
 
 // stop ends the calls and joins everything.
-func (t *talk) stop() error {
-	t.hush()
-	<-t.silent
+func (t *traffic) stop() error {
+	t.stopSending()
+	<-t.sent
 	t.end(nil)
 	return hangUpAll(t.rig.alive, t.browsers)
 }
 
-// flow makes n calls, makes both ends speak, and measures.
+// flow makes n calls, makes both ends send, and measures.
 func (r *rig) flow(c Config, n int) (f flow, err error) {
-	t, err := r.talk(n)
+	t, err := r.startTraffic(n)
 	if err != nil {
 		return f, err
 	}
@@ -83,7 +83,7 @@ type flow struct {
 
 // measure counts packets for the duration, after the warm-up. ctx must end when one of the calls
 // ends.
-func (t *talk) measure(ctx context.Context, c Config) (f flow, err error) {
+func (t *traffic) measure(ctx context.Context, c Config) (f flow, err error) {
 	f.setUp = t.setUp
 	if err := wait(ctx, time.Now().Add(c.WarmUp)); err != nil {
 		return f, err
@@ -113,7 +113,7 @@ type reading struct {
 	answered             uint64
 }
 
-func (t *talk) read() reading {
+func (t *traffic) read() reading {
 	out := reading{noBridge: errNoUsage}
 	if b := t.rig.bridge; b != nil {
 		out.bridge, out.noBridge = readUsage(b.pid)
