@@ -110,7 +110,7 @@ func TestDoctorBesideARunningServer(t *testing.T) {
 	}
 	for _, want := range []string{
 		"ok: database: ", "which a running voicebridge uses, can be opened and has its tables", "ok: web address: a voicebridge runs on ",
-		"ok: media (UDP): port ", "by the voicebridge that runs",
+		"ok: media (UDP): port ", "by the running voicebridge",
 	} {
 		if !strings.Contains(report, want) {
 			t.Errorf("no %q in\n%s", want, report)

@@ -27,27 +27,28 @@ type app struct {
 	// instance is the id of this process.
 	instance string
 
-	traces    *telemetry.Traces // nil when there are none
-	observer  *telemetry.Observer
-	operators net.Listener // nil if off
+	traces   *telemetry.Traces // nil when there are none
+	observer *telemetry.Observer
 
 	store  *persistence.Store
 	spool  *spool.Writer // nil if no file can be made
 	media  *rtc.API
 	tools  *tools
 	up     *upstream
-	inbox  *queue.Queue
+	queue  *queue.Queue
 	texts  *chat.Coordinator
 	calls  *bridge.Calls
 	server *web.Server
-	ln     net.Listener
-	// certificate is for https; nil without.
+	// operators is the port for metrics and profiles; nil if off.
+	operators net.Listener
+	ln        net.Listener
+	// certificate is for https; nil without it.
 	certificate *certificate.Source
 
 	closers []func() error
 }
 
-// onClose registers close, which a.close calls before closing what was opened earlier.
+// onClose registers f, which close calls before the functions registered earlier.
 func (a *app) onClose(f func() error) { a.closers = append(a.closers, f) }
 
 func (a *app) close() error {

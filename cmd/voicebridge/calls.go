@@ -9,7 +9,8 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// mediaConfig lets media use loopback if the page or the upstream is on this machine.
+// mediaConfig returns the settings of media, which may use loopback if the page or the upstream is on
+// this machine.
 func (a *app) mediaConfig() rtc.Config {
 	cfg := &a.cfg
 	out := rtc.Config{
@@ -54,12 +55,12 @@ func (a *app) bridgeConfig() bridge.Config {
 		},
 		OnTurn: func(key persistence.Key) {
 			a.texts.Talked(key) // spoken threads get titles, too
-			a.inbox.Spoke(key)
+			a.queue.Spoke(key)
 		},
 		OnEnd: func(key persistence.Key, reason bridge.EndReason) {
 			a.metrics.CallEnded(string(reason))
 			a.observer.CallEnded(reason)
-			a.inbox.CallEnded(key)
+			a.queue.CallEnded(key)
 		},
 		OnCount:         func(c bridge.Counter) { a.metrics.CallEvent(string(c)) },
 		OnDraftsDropped: a.metrics.DraftsDropped,
@@ -68,7 +69,7 @@ func (a *app) bridgeConfig() bridge.Config {
 	}
 }
 
-// committer is what saves what calls say: the spool, if there is one.
+// committer returns what saves the changes of calls: the spool, if there is one.
 func (a *app) committer() committer {
 	if a.spool != nil {
 		return a.spool

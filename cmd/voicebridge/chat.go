@@ -22,8 +22,8 @@ import (
 	"voicebridge/web"
 )
 
-// simulatorPace is how fast the simulator writes: as fast as a model, so that users can watch and
-// interrupt an answer.
+// simulatorPace is the simulator's pause before each word, which makes it about as fast as a model, so
+// that users can watch and interrupt an answer.
 const simulatorPace = 30 * time.Millisecond
 
 // shownTextModels lists the text models that clients may choose from.
@@ -35,7 +35,7 @@ func shownTextModels(c *config.Config) []web.Model {
 	return out
 }
 
-// openProvider makes the provider with a name.
+// openProvider makes the provider with that name.
 func openProvider(c *config.Config, name string, client *http.Client) (llm.Provider, error) {
 	s := &c.Secrets
 	switch name {

@@ -10,21 +10,21 @@ import (
 
 // The garbage collector lets the heap grow by a percentage of what is alive before it collects
 // again (GOGC). With 100 %, Go's default, half of the memory of many calls is room for garbage,
-// also when hardly any is made, as while only audio flows. So the percentage follows what is
+// even while only audio flows and hardly any garbage is made. So the percentage follows what is
 // allocated, within bounds.
 const (
-	// collectEvery is the time between two collections that the room should last for. A collection
-	// takes some 50 ms with 100 calls: too little of that time for p99 of the audio.
+	// collectEvery is how long the room should last between two collections. A collection takes some
+	// 50 ms with 100 calls: too small a share of that time to affect the audio's p99.
 	collectEvery = 10 * time.Second
-	// leastRoom in bytes is not worth a collection. The room also grows by no more than that every
-	// paceEvery: a burst of new calls would fill it with what they need only to begin, between what
-	// they keep, and the heap would never be small again.
+	// leastRoom is the room, in bytes, below which a collection is not worthwhile. The room also
+	// grows by no more than that every paceEvery: otherwise a burst of new calls would mix what they
+	// need only at the start with what they keep, and the heap would never be small again.
 	leastRoom = 8 << 20
-	// mostRoom is what a busy program gets, or as much as is alive if that is more, as with Go's
-	// default: words at 20 events a second in each of 50 calls fill it in some 5 s.
+	// mostRoom, in bytes, is what a busy program gets, or as much as is alive if that is more, as
+	// with Go's default: transcripts at 20 events a second in each of 50 calls fill it in some 5 s.
 	mostRoom  = 64 << 20
 	paceEvery = time.Second
-	// calmPaces is how long less must be allocated before the room shrinks.
+	// calmPaces is how many times paceEvery less must be allocated before the room shrinks.
 	calmPaces = 5
 )
 
@@ -42,7 +42,7 @@ func paceCollections(ctx context.Context) {
 	for {
 		allocated, alive := heapNow()
 		shrinks := p.look(allocated, alive)
-		// Setting it stops the program for a moment.
+		// Setting the percentage stops the program for a moment.
 		if wanted := p.percent(alive); wanted > percent*5/4 || wanted < percent*4/5 {
 			percent = wanted
 			debug.SetGCPercent(percent)
@@ -68,7 +68,7 @@ func heapNow() (allocated, alive uint64) {
 	return s[0].Value.Uint64(), s[1].Value.Uint64() + s[2].Value.Uint64() + s[3].Value.Uint64()
 }
 
-// pace is how much is allocated, and the room that follows from it, in bytes.
+// pace is how much is allocated, and the room that results from it, in bytes.
 type pace struct {
 	room      uint64
 	allocated uint64 // until the last look
@@ -76,7 +76,8 @@ type pace struct {
 	calmRoom  uint64 // the most of these
 }
 
-// look sets the room, every paceEvery. It reports whether it has become much smaller.
+// look sets the room; it is called every paceEvery. It reports whether the room has become much
+// smaller.
 func (p *pace) look(allocated, alive uint64) (shrinks bool) {
 	made := allocated - p.allocated
 	p.allocated = allocated

@@ -28,7 +28,7 @@ func (e *exportCommand) Run(p *process) (err error) {
 		return err
 	}
 	address := cfg.Secrets.DatabaseURL.Reveal()
-	// Opening the database would create it.
+	// Opening the database would create its file.
 	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("there is no database %s (choose another with --database or DATABASE_URL)", path)

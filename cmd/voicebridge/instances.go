@@ -24,7 +24,7 @@ const (
 func (a *app) handleCommand(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
 	switch {
 	case queue.IsCommand(c):
-		return a.inbox.HandleCommand(ctx, c)
+		return a.queue.HandleCommand(ctx, c)
 	case chat.IsCommand(c):
 		return a.texts.HandleCommand(ctx, c)
 	}
@@ -60,7 +60,7 @@ func (a *app) rejoin(ctx context.Context) {
 			return
 		}
 		if ctx.Err() == nil {
-			a.log.Warn("could not begin again", "error", err)
+			a.log.Warn("could not rejoin the other processes", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,5 +1,5 @@
-// Command voicebridge puts a WebRTC peer between a browser and a realtime voice
-// model and keeps every conversation in SQL.
+// Command voicebridge puts a WebRTC peer between a browser and a realtime voice model and keeps every
+// conversation in SQL.
 package main
 
 import (

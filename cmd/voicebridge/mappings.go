@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// mapping is a part of the address space.
+// mapping is a range of the address space: its first address and its length in bytes.
 type mapping struct{ start, size uintptr }
 
-// mappingsOf picks the mappings of a file that are not writable from a table as in proc(5):
-// "address-address perms offset dev inode path".
+// mappingsOf returns the read-only mappings of a file from a table such as /proc/self/maps, whose lines
+// are "address-address perms offset dev inode path" (proc(5)).
 func mappingsOf(table, file string) (found []mapping) {
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)

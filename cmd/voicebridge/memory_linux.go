@@ -2,7 +2,8 @@ package main
 
 import "syscall"
 
-// releasePages unmaps the pages of a file's mapping. Pages that the kernel refuses to unmap stay.
+// releasePages drops the resident pages of a file's mapping, except for those that the kernel refuses
+// to drop.
 func releasePages(m mapping) {
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.size, syscall.MADV_DONTNEED)
 }

@@ -34,8 +34,8 @@ type process struct {
 	stderr  io.Writer
 }
 
-// globalFlags are the flags of every command. Flags that are settings are pointers:
-// nil leaves the setting to the environment, the file and the defaults.
+// globalFlags are the flags of every command. Flags that are settings are pointers: nil leaves the
+// setting to the environment, the file and the defaults.
 type globalFlags struct {
 	Config    string  `help:"Settings file (environment VOICEBRIDGE_CONFIG; voicebridge.yaml if it exists)." placeholder:"FILE"`
 	LogLevel  *string `help:"debug, info, warn or error." placeholder:"LEVEL"`
@@ -66,8 +66,8 @@ func (p *process) load(flags map[string]any) (config.Config, *slog.Logger, error
 	return cfg, newLogger(cfg.Log, p.stderr), nil
 }
 
-// alone makes the logger of a command that reads no other settings. It rejects a settings file,
-// which would be ignored.
+// alone makes the logger of a command that reads no other settings. It rejects --config, which would
+// be ignored.
 func (p *process) alone(command string) (*slog.Logger, error) {
 	if p.flags.Config != "" {
 		return nil, fmt.Errorf("--config: %s reads no settings file: leave it out", command)

@@ -23,12 +23,10 @@ import (
 	"voicebridge/web/access"
 )
 
-// recoverEvery is how often to look for dead neighbours, which count as dead after some seconds of
-// silence.
+// recoverEvery is how often to look for processes that have died.
 const recoverEvery = 5 * time.Second
 
-// serve opens everything, from the database to the listener, and runs it until
-// ctx ends.
+// serve opens everything, from the database to the listener, and runs it until ctx ends.
 func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writer) (err error) {
 	a := &app{cfg: cfg, log: log, metrics: web.NewMetrics(), instance: persistence.NewID()}
 	defer func() { err = errors.Join(err, a.close()) }()
@@ -93,7 +91,7 @@ func (a *app) openTools(ctx context.Context) (err error) {
 		return err
 	}
 	a.onClose(a.tools.close)
-	_, err = a.tools.registry(ctx, "", "") // contradictory tools stop the start
+	_, err = a.tools.registry(ctx, "", "") // invalid tools prevent the start
 	return err
 }
 
@@ -109,7 +107,7 @@ func (a *app) openUpstream(ctx context.Context) (err error) {
 }
 
 func (a *app) openTexts(context.Context) (err error) {
-	a.texts, err = openChat(a.cfg, a.store, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.inbox}, a.observer.Tool, a.traces, a.log)
+	a.texts, err = openChat(a.cfg, a.store, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.queue}, a.observer.Tool, a.traces, a.log)
 	return err
 }
 
@@ -167,7 +165,7 @@ func (a *app) run(ctx context.Context) error {
 		var above errgroup.Group
 		above.Go(func() error { return a.calls.Run(ctx) })
 		above.Go(func() error { return a.texts.Run(ctx) })
-		above.Go(func() error { return a.inbox.Run(ctx, a.texts, a.calls) })
+		above.Go(func() error { return a.queue.Run(ctx, a.texts, a.calls) })
 		return above.Wait()
 	})
 	g.Go(func() error { return a.server.Run(under, a.ln) })
@@ -222,8 +220,7 @@ func (a *app) refreshTools(ctx context.Context) error {
 	}
 }
 
-// waitForEnd gives calls the time limit to end, and then the same time again to everything below
-// them.
+// waitForEnd gives calls the time limit to end, and then everything below them as long again.
 func waitForEnd(finished <-chan error, endUnder func(), limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

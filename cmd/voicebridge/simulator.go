@@ -14,7 +14,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// ended returns a context that has ended, to close in order what was opened but not started.
+// ended returns a context that has ended. Run with it only closes what was opened.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

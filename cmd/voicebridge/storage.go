@@ -10,8 +10,8 @@ import (
 	"voicebridge/persistence/spool"
 )
 
-// openSpool opens the file in which calls wait for the database, after saving what dead processes
-// left in theirs.
+// openSpool opens the file in which changes of calls wait for the database, after saving what dead
+// processes left in theirs.
 func (a *app) openSpool(ctx context.Context, address string) (err error) {
 	dir := spoolDir(address)
 	if err := spool.Recover(ctx, dir, a.store, a.log); err != nil {

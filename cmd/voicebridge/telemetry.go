@@ -13,7 +13,7 @@ import (
 	"voicebridge/persistence/spool"
 )
 
-// lastTraces is how long the process waits at its end for traces to be sent.
+// lastTraces is how long a stopping process waits for its last traces to be sent.
 const lastTraces = 3 * time.Second
 
 // openTelemetry makes metrics and traces.
@@ -84,14 +84,14 @@ func (a *app) serveOperators(ctx context.Context) error {
 	return telemetry.Serve(ctx, a.operators, a.metrics.Handler(), a.log)
 }
 
-// committer saves what calls say; *spool.Writer and spool.Direct do.
+// committer saves the changes of calls; *spool.Writer and spool.Direct implement it.
 type committer interface {
 	Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error)
 	Full() bool
 	Pending() int
 }
 
-// timedWriter measures how long it takes until what calls say is durable.
+// timedWriter measures how long it takes until the changes of calls are durable.
 type timedWriter struct {
 	committer
 

@@ -22,7 +22,7 @@ import (
 // tools are the server's tools: the permanent ones, and those of MCP servers, which come and go.
 type tools struct {
 	own []toolkit.Entry
-	// agent is the tool by which a voice call asks the text side; may be nil.
+	// agent is the tool by which a voice call requests a text turn; may be nil.
 	agent toolkit.Tool
 	mcp   *mcptool.Servers // nil when none is configured
 	pick  config.Tools
@@ -33,8 +33,7 @@ type tools struct {
 	changed chan struct{}
 }
 
-// openTools makes the server's own tools. run connects to the MCP servers. close
-// must be called.
+// openTools makes the server's own tools. run connects to the MCP servers. close must be called.
 func openTools(ctx context.Context, cfg config.Config, store *persistence.Store, traces *telemetry.Traces, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
 	if err := t.readLists(); err != nil {
@@ -223,8 +222,8 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 	return r, nil
 }
 
-// spoken returns the tools of a new voice call: those of every turn, and the agent that answers by
-// text.
+// spoken returns the tools of a new voice call: those of every turn, and the one that requests a text
+// turn.
 func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
 	r, err := t.registry(ctx, owner, threadID)
 	if err != nil || t.agent == nil || !t.picked(t.agent.Definition().Name) {

@@ -84,7 +84,7 @@ func (u *upstream) run(ctx context.Context) error {
 	return serveSimulator(ctx, u.sim, u.ln, u.log)
 }
 
-// needsLoopback reports whether the upstream is on this machine, so that media need loopback
+// needsLoopback reports whether the upstream is on this machine, so that media needs loopback
 // addresses.
 func needsLoopback(cfg config.Config) bool {
 	if cfg.Driver() == config.UpstreamSimulator {

@@ -12,7 +12,7 @@ import (
 func (a *app) webConfig() web.Config {
 	l := a.cfg.Limits
 	return web.Config{
-		Calls: tracedCalls{a.calls, a.observer}, Chat: a.texts, Queue: a.inbox, Store: a.store, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
+		Calls: tracedCalls{a.calls, a.observer}, Chat: a.texts, Queue: a.queue, Store: a.store, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
 		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: a.cfg.Realtime.Model, Voice: a.cfg.Realtime.Voice},
 		TextModels:     shownTextModels(&a.cfg),
 		Auth:           a.cfg.Auth(),

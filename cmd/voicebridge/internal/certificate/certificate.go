@@ -23,27 +23,27 @@ import (
 type Config struct {
 	// CertFile and KeyFile are PEM files, reloaded when they change.
 	CertFile, KeyFile string
-	// Domains get certificates from the ACME directory Directory; empty means Let's Encrypt. Using
-	// it means agreeing to its terms. It is told Email, unless empty.
+	// Domains get certificates from the authority whose ACME directory is at Directory; empty means
+	// Let's Encrypt. Using it means agreeing to its terms. Email, if set, is sent to it.
 	Domains          []string
 	Directory, Email string
 	// Folder keeps the account's key and the certificates.
 	Folder string
 	// HTTPListen is the address that answers the authority by HTTP and redirects browsers to https.
-	// If empty, only TLS answers it (RFC 8737).
+	// If it is empty, the authority is answered within TLS only (RFC 8737).
 	HTTPListen string
 	Logger     *slog.Logger
 
 	client *http.Client // asks the authority; nil is the usual one
 }
 
-// Pauses between attempts to get a certificate: authorities limit failures.
+// Pauses between attempts to get a certificate, because authorities limit failures.
 const (
 	firstPause = time.Minute
 	maxPause   = time.Hour
 )
 
-// Source has the certificates of a server. It is safe for concurrent use.
+// Source provides the certificates of a server. It is safe for concurrent use.
 type Source struct {
 	cfg     Config
 	get     func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -54,7 +54,7 @@ type Source struct {
 	obtained sync.Map // domains that have a certificate
 }
 
-// Open reads the files, or prepares to ask the authority, which Run does.
+// Open reads the files, or prepares to get certificates from the authority, which Run does.
 func Open(ctx context.Context, cfg Config) (*Source, error) {
 	if len(cfg.Domains) == 0 {
 		f, err := openFiles(cfg.CertFile, cfg.KeyFile, cfg.Logger)
@@ -114,7 +114,7 @@ func (s *Source) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// hello is how a current browser asks, so that the certificate has an elliptic curve.
+// hello is what a current browser sends, so that the certificate has an elliptic-curve key.
 func hello(domain string) *tls.ClientHelloInfo {
 	return &tls.ClientHelloInfo{
 		ServerName: domain, SupportedVersions: []uint16{tls.VersionTLS13}, CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256},
@@ -143,8 +143,8 @@ func (s *Source) obtain(ctx context.Context, domain string) {
 	}
 }
 
-// Ends returns when the certificates end, by domain; one in files is under the first name in it.
-// Domains that have none yet are left out. A nil Source has none.
+// Ends returns when the certificates expire, by domain; the one from files is under the first name in
+// it. Domains without a certificate are left out. A nil Source has none.
 func (s *Source) Ends() map[string]time.Time {
 	out := map[string]time.Time{}
 	switch {
@@ -154,7 +154,7 @@ func (s *Source) Ends() map[string]time.Time {
 			out[name(c)] = ends(c)
 		}
 	default:
-		s.obtained.Range(func(domain, _ any) bool { // asking for another one would ask the authority
+		s.obtained.Range(func(domain, _ any) bool { // for any other domain the manager would ask the authority
 			if c, err := s.manager.GetCertificate(hello(domain.(string))); err == nil {
 				out[domain.(string)] = ends(c)
 			}
@@ -180,7 +180,7 @@ func name(c *tls.Certificate) string {
 func ends(c *tls.Certificate) time.Time {
 	leaf := c.Leaf
 	if leaf == nil && len(c.Certificate) > 0 {
-		leaf, _ = x509.ParseCertificate(c.Certificate[0]) // it was made from it
+		leaf, _ = x509.ParseCertificate(c.Certificate[0]) // nil if that fails
 	}
 	if leaf == nil {
 		return time.Time{}

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// variables are those whose name is not derived from the path of their key. All others are
+// variables are those whose names are not derived from the path of their key. All others are
 // VOICEBRIDGE_ and the path in capitals, its parts joined by two underscores.
 var variables = map[string]string{
 	"OPENAI_BASE_URL":                          "openai_base_url",

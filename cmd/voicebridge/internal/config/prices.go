@@ -9,7 +9,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// or returns the price p, or else if p is nil.
+// or returns the price p, or otherwise if p is nil.
 func or(p *float64, otherwise float64) float64 {
 	if p == nil {
 		return otherwise
@@ -17,14 +17,14 @@ func or(p *float64, otherwise float64) float64 {
 	return *p
 }
 
-// text is the cost of a text request.
+// text returns the cost of a text request in US dollars.
 func (p Price) text(u llm.Usage) float64 {
 	return p.sum(realtime.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cached: u.CachedTokens, CachedText: u.CachedTokens,
 	})
 }
 
-// sum is the cost of a response. Tokens not marked as audio count as text.
+// sum returns the cost of a response in US dollars. Tokens not marked as audio count as text.
 func (p Price) sum(u realtime.Usage) float64 {
 	audio := or(p.AudioInput, p.Input)
 	cachedText := max(u.Cached-u.CachedAudio, 0)
@@ -82,7 +82,7 @@ func (c *Config) Price(model string) (p Price, ok bool) {
 	return Price{}, false
 }
 
-// VoiceCost returns the cost of a voice model's response, nil if unknown.
+// VoiceCost returns the cost of a voice model's response in US dollars, nil if unknown.
 func (c *Config) VoiceCost(u realtime.Usage) *float64 {
 	if p, ok := c.Price(c.Realtime.Model); ok {
 		return new(p.sum(u))
@@ -90,8 +90,8 @@ func (c *Config) VoiceCost(u realtime.Usage) *float64 {
 	return nil
 }
 
-// TranscriptionCost returns the cost of transcribing a user's speech, nil if unknown or unknown for
-// the unit of the usage.
+// TranscriptionCost returns the cost of transcribing a user's speech in US dollars; nil if there is no
+// price, or none for the unit in which the usage is given.
 func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
 	p, ok := c.Price(c.Realtime.TranscriptionModel)
 	switch {
@@ -108,7 +108,7 @@ func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
 	return new(u.Seconds / 60 * *p.Minute)
 }
 
-// TextCost returns the cost of a text turn's request, nil if unknown.
+// TextCost returns the cost of a text turn's request in US dollars, nil if unknown.
 func (c *Config) TextCost(_, model string, u llm.Usage) *float64 {
 	if p, ok := c.Price(model); ok {
 		return new(p.text(u))

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// secretKey matches keys of the file that ask for a secret.
+// secretKey matches keys whose values are secrets.
 var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|password|passwd|credentials?)$`)
 
-// secretNames are the variables for secrets that have one.
+// secretNames are the environment variables that hold the secret values of keys.
 var secretNames = map[string]string{
 	"openai_api_key": "OPENAI_API_KEY", "anthropic_api_key": "ANTHROPIC_API_KEY", "gemini_api_key": "GEMINI_API_KEY", "ollama_api_key": "OLLAMA_API_KEY",
 	"exa_api_key": "EXA_API_KEY", "tavily_api_key": "TAVILY_API_KEY", "brave_api_key": "BRAVE_API_KEY",

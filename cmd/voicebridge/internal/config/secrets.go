@@ -185,5 +185,5 @@ func checkICEServers(servers []web.ICEServer) error {
 	return nil
 }
 
-// headerName is a name of a header.
+// headerName matches the name of a header.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.1

@@ -15,13 +15,13 @@ import (
 	"voicebridge/persistence"
 )
 
-// databasePatience is how long a database may take to answer.
-const databasePatience = 10 * time.Second
+// databaseTimeout is how long the database may take to answer.
+const databaseTimeout = 10 * time.Second
 
 const aboutDatabase = "database"
 
 func (d *doctor) database(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, databasePatience)
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	address := d.cfg.Secrets.DatabaseURL.Reveal()
 	path, isFile := strings.CutPrefix(address, "sqlite:")
@@ -36,7 +36,7 @@ func (d *doctor) database(ctx context.Context) {
 			d.say(warning, aboutDatabase, "other users of this machine can read %s, which holds conversations: chmod 600 %s", path, path)
 		}
 	} else if u, err := url.Parse(address); err == nil {
-		name = "PostgreSQL at " + cmp.Or(u.Host, u.Query().Get("host"), "its usual place")
+		name = "PostgreSQL at " + cmp.Or(u.Host, u.Query().Get("host"), "its default address")
 	}
 	store, err := persistence.Open(ctx, address, persistence.Options{NoMigrate: true})
 	if err != nil {
@@ -73,13 +73,13 @@ func (d *doctor) database(ctx context.Context) {
 // newFile reports whether a start could create the database file.
 func (d *doctor) newFile(path string) {
 	if err := canWrite(filepath.Dir(path)); err != nil {
-		d.say(problem, aboutDatabase, "%s does not exist and cannot be created: choose a writable place with DATABASE_URL (%v)", path, err)
+		d.say(problem, aboutDatabase, "%s does not exist and cannot be created: choose another path with DATABASE_URL (%v)", path, err)
 		return
 	}
 	d.say(fine, aboutDatabase, "%s does not exist yet: the first start creates it", path)
 }
 
-// canWrite reports whether a folder can be written, or created if it does not exist.
+// canWrite returns why a folder cannot be written, or created if it does not exist; nil if it can.
 func canWrite(folder string) error {
 	for {
 		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(folder) == folder {

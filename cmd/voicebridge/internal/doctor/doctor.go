@@ -1,5 +1,5 @@
-// Package doctor checks what a start of the server would find, and says in plain words what works,
-// what does not, and what to do.
+// Package doctor checks whether the server could start and work here, and says in plain words what
+// works, what does not, and what to do.
 package doctor
 
 import (

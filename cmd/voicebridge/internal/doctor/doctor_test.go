@@ -32,7 +32,7 @@ func TestJudgeModels(t *testing.T) {
 		{"sk-1", 200, ``, "problem: "},
 		{"sk-1", 401, `{"error":{"message":"\nok: forged"}}`, "problem: voice model: https://x/v1 refuses the key"},
 		{"sk-1", 403, ``, "problem: voice model: https://x/v1 refuses the key"},
-		{"", 401, ``, "problem: voice model: https://x/v1 wants a key"},
+		{"", 401, ``, "problem: voice model: https://x/v1 requires a key"},
 		{"", 404, ``, "warning: voice model: https://x/v1 answers, but has no list"},
 		{"sk-1", 405, ``, "warning: "},
 		{"sk-1", 429, ``, "warning: voice model: https://x/v1 answers that the limit"},

@@ -52,7 +52,7 @@ func (d *doctor) callsRoute(ctx context.Context) {
 	case err != nil:
 		d.say(problem, about, "%s does not answer: is VOICEBRIDGE_REALTIME_URL right? (%v)", c.Realtime.URL, err)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		d.say(problem, about, "%s refuses the key (%d): look at VOICEBRIDGE_REALTIME_API_KEY and VOICEBRIDGE_REALTIME_API_KEY_HEADER", c.Realtime.URL, status)
+		d.say(problem, about, "%s refuses the key (%d): check VOICEBRIDGE_REALTIME_API_KEY and VOICEBRIDGE_REALTIME_API_KEY_HEADER", c.Realtime.URL, status)
 	default:
 		d.say(fine, about, "%s answers (%d)", c.Realtime.URL, status)
 	}
@@ -86,11 +86,11 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		if !c.Secrets.OpenAIKey.IsSet() {
-			return say(problem, "wants a key (%d): set OPENAI_API_KEY", status)
+			return say(problem, "requires a key (%d): set OPENAI_API_KEY", status)
 		}
-		return say(problem, "refuses the key in OPENAI_API_KEY (%d): is it whole, and still valid?", status)
+		return say(problem, "refuses the key in OPENAI_API_KEY (%d): is it complete, and still valid?", status)
 	case status == http.StatusTooManyRequests:
-		return say(warning, "answers that the limit or the credit of the key is used up (%d)", status)
+		return say(warning, "answers that the key's limit or credit is used up (%d)", status)
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		// Compatible servers need not have a list.
 		return say(warning, "answers, but has no list of models (%d): make a call to find out whether OPENAI_BASE_URL is right", status)

@@ -17,9 +17,9 @@ import (
 
 // Limits of the network checks.
 const (
-	answerPatience = 5 * time.Second
-	mediaPatience  = 10 * time.Second
-	maxModelList   = 4 << 20 // bytes
+	answerTimeout = 5 * time.Second
+	mediaTimeout  = 10 * time.Second
+	maxModelList  = 4 << 20 // bytes
 )
 
 // ask sends one request and returns the status and the body. Redirects are not followed, so that
@@ -28,10 +28,10 @@ func ask(ctx context.Context, address, header, key string) (status int, body []b
 	return askBy(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, address, header, key)
 }
 
-// askBy is ask with a transport of the caller's.
+// askBy is ask through the given transport.
 func askBy(ctx context.Context, by *http.Transport, address, header, key string) (status int, body []byte, err error) {
 	client := &http.Client{
-		Timeout: answerPatience, Transport: by,
+		Timeout: answerTimeout, Transport: by,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
@@ -73,17 +73,18 @@ func (d *doctor) listening(ctx context.Context) {
 	}
 	if d.runs(ctx, net.JoinHostPort(host, port)) {
 		d.running = true
-		d.say(fine, aboutListening, "a voicebridge runs on %s already", d.cfg.Listen)
+		d.say(fine, aboutListening, "a voicebridge is already running on %s", d.cfg.Listen)
 		return
 	}
 	d.say(problem, aboutListening, "%s cannot be used: choose another with --listen or VOICEBRIDGE_LISTEN (%v)", d.cfg.Listen, err)
 }
 
-// runs reports whether a voicebridge with these settings answers at an address of this machine.
+// runs reports whether a voicebridge with these settings answers at address, host:port.
 func (d *doctor) runs(ctx context.Context, address string) bool {
 	scheme, by := "http://", &http.Transport{DisableKeepAlives: true}
 	if t := d.cfg.TLS; t.On() {
-		// Its certificate is for the name that browsers use, not for this address; it is told nothing.
+		// Its certificate is for the name that browsers use, not for this address; the request contains
+		// no secret.
 		scheme, by.TLSClientConfig = "https://", &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
 		if len(t.ACME.Domains) > 0 {
 			by.TLSClientConfig.ServerName = t.ACME.Domains[0]
@@ -107,7 +108,7 @@ func (d *doctor) media(context.Context) {
 		case err == nil:
 			d.say(fine, aboutMedia, "port %d can be used", c.UDPPort)
 		case d.running:
-			d.say(fine, aboutMedia, "port %d is taken, by the voicebridge that runs, it seems", c.UDPPort)
+			d.say(fine, aboutMedia, "port %d is taken, apparently by the running voicebridge", c.UDPPort)
 		default:
 			d.say(problem, aboutMedia, "port %d cannot be used: choose another with VOICEBRIDGE_UDP_PORT (%v)", c.UDPPort, err)
 		}
@@ -143,7 +144,7 @@ const aboutICE = "ICE"
 // loopback connects two peers in this process as a call does: ICE, DTLS, and a message on the data
 // channel.
 func (d *doctor) loopback(ctx context.Context) {
-	ctx, cancel := context.WithTimeoutCause(ctx, mediaPatience, errors.New("no connection in "+mediaPatience.String()))
+	ctx, cancel := context.WithTimeoutCause(ctx, mediaTimeout, errors.New("no connection in "+mediaTimeout.String()))
 	defer cancel()
 	began := time.Now()
 	if err := connectToSelf(ctx); err != nil {
@@ -187,7 +188,7 @@ func (d *doctor) iceServers(ctx context.Context) {
 	for _, s := range slices.Concat(d.cfg.Secrets.ICEServers, d.cfg.TURNServers("doctor", time.Now())) {
 		for _, address := range s.URLs {
 			about := "ICE server " + address
-			ctx, cancel := context.WithTimeout(ctx, mediaPatience)
+			ctx, cancel := context.WithTimeout(ctx, mediaTimeout)
 			answer, err := gather(ctx, rtc.ICEServer{URLs: []string{address}, Username: s.Username, Credential: s.Credential.Reveal()})
 			cancel()
 			relays := strings.HasPrefix(address, "turn")

@@ -28,7 +28,7 @@ func (d *doctor) metrics(ctx context.Context) {
 		_ = ln.Close()
 		d.say(fine, about, "%s is free", address)
 	case d.running:
-		d.say(fine, about, "%s is taken, by the voicebridge that runs, it seems", address)
+		d.say(fine, about, "%s is taken, apparently by the running voicebridge", address)
 	default:
 		d.say(problem, about, "%s cannot be used: choose another with VOICEBRIDGE_METRICS_LISTEN (%v)", address, err)
 	}
@@ -44,7 +44,7 @@ func (d *doctor) traces(ctx context.Context) {
 		return
 	}
 	address := telemetry.TracesURL(d.cfg.Traces.Endpoint)
-	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(nil))
 	if err != nil {
@@ -106,9 +106,9 @@ func (d *doctor) certificates(ctx context.Context) {
 	}
 }
 
-// domain reports whether a name leads here.
+// domain reports whether a name resolves to this machine.
 func (d *doctor) domain(ctx context.Context, about, name string) {
-	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 	if err != nil {

@@ -18,10 +18,10 @@ const (
 type finding struct {
 	verdict string
 	about   string
-	words   string // what was found, and what to do
+	text    string // what was found, and what to do
 }
 
-func (f finding) String() string { return f.verdict + ": " + f.about + ": " + oneLine(f.words) }
+func (f finding) String() string { return f.verdict + ": " + f.about + ": " + oneLine(f.text) }
 
 // oneLine puts text from a driver or a server on one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

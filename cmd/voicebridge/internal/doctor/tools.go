@@ -79,7 +79,7 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	<-open.Settled()
 	list := open.Status()
 	if len(list) == 0 {
-		d.say(fine, aboutMCP, "%s lists none that is enabled", path)
+		d.say(fine, aboutMCP, "%s lists no enabled servers", path)
 	}
 	for _, s := range list {
 		about := "MCP server " + s.Name
@@ -97,7 +97,7 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	}
 }
 
-// seenTools are the tool definitions that the server has seen. Only the server adds to them.
+// seenTools provides the tool definitions that the server has seen. Only the server adds to them.
 type seenTools struct{ store *persistence.Store }
 
 // ToolPins returns the pins of an MCP server; none if the database is unavailable.
@@ -115,7 +115,7 @@ func (s seenTools) ToolPins(ctx context.Context, server string) (map[string]stri
 // PinTools does nothing.
 func (seenTools) PinTools(context.Context, string, map[string]string) error { return nil }
 
-// knownTools reads the pins from an existing database.
+// knownTools opens the pins in an existing database. closeIt must be called.
 func (d *doctor) knownTools(ctx context.Context) (known seenTools, closeIt func()) {
 	address := d.cfg.Secrets.DatabaseURL.Reveal()
 	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {

@@ -50,7 +50,7 @@ func OpenTraces(ctx context.Context, cfg TraceConfig) (*Traces, error) {
 	return newTraces(ctx, cfg, sdk.WithBatcher(&reporting{SpanExporter: exporter, log: cfg.Logger}))
 }
 
-// TracesURL returns where traces go at a receiver with that base URL.
+// TracesURL returns the URL that traces are sent to at a receiver with that base URL.
 func TracesURL(base string) string { return strings.TrimSuffix(base, "/") + "/v1/traces" }
 
 func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOption) (*Traces, error) {
@@ -77,7 +77,7 @@ func (t *Traces) Close(ctx context.Context) error {
 	return nil
 }
 
-// span makes a span of the past, and below it those that inside makes.
+// span makes a span that has already ended, and below it those that inside makes.
 func (t *Traces) span(ctx context.Context, name string, begun, ended time.Time, kind trace.SpanKind, failure string, attributes []attribute.KeyValue, inside func(context.Context)) {
 	ctx, span := t.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
 	if failure != "" {
@@ -94,7 +94,7 @@ type traceID struct {
 	trace.TraceID
 
 	span   trace.SpanID      // of the turn
-	parent trace.SpanContext // of the turn; not valid for none
+	parent trace.SpanContext // of the turn; not valid if it has none
 	kept   bool              // it will be sent
 }
 
@@ -124,7 +124,7 @@ func (id traceID) exemplar() string {
 	return id.String()
 }
 
-// spanContext is the turn's span as requests name it.
+// spanContext returns the turn's span as requests name it.
 func (id traceID) spanContext() trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: id.TraceID, SpanID: id.span, TraceFlags: trace.TraceFlags(0).WithSampled(id.kept), TraceState: id.parent.TraceState(),
@@ -145,7 +145,7 @@ func (id traceID) context() context.Context {
 	return ctx
 }
 
-// ids generates the ids of spans, and uses those that [traceID.context] names.
+// ids generates the ids of spans, or uses those in the context of [traceID.context].
 type ids struct{}
 
 // NewIDs implements [sdk.IDGenerator].
@@ -178,5 +178,5 @@ func (r *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) e
 	} else if err == nil && was {
 		r.log.Info("traces are sent again")
 	}
-	return nil // the SDK would print it instead of logging it
+	return nil // the SDK would print the error instead of logging it
 }

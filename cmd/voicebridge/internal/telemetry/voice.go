@@ -30,7 +30,7 @@ type conversations struct {
 
 	mu   sync.Mutex
 	open map[persistence.Key]*voiceTurn
-	// next are turns whose traces are known before the user's message is saved.
+	// next are the turns that have a trace before the user's message is saved.
 	next map[persistence.Key]nextTurn
 	// parents are the spans that asked for the calls, by the calls' threads.
 	parents map[persistence.Key]parent
@@ -42,7 +42,7 @@ type parent struct {
 	span trace.SpanContext
 }
 
-// nextTurn is a turn in which a tool runs before the message is saved that the turn answers.
+// nextTurn is a turn in which a tool runs before the message that it answers is saved.
 type nextTurn struct {
 	question string
 	trace    traceID
@@ -65,7 +65,7 @@ func (c *conversations) asked(key persistence.Key, call string, span trace.SpanC
 type voiceTurn struct {
 	trace     traceID
 	question  string // the id of the user's message
-	previous  string // that of the turn before: its tools may still begin
+	previous  string // that of the previous turn, whose tools may still begin
 	call      string
 	message   string                                // the id of the first answer that has stages
 	stages    map[string]int64                      // of the answer, in milliseconds
@@ -77,14 +77,14 @@ type voiceTurn struct {
 
 type interval struct{ begun, ended time.Time }
 
-// additions are what a save adds to a turn with that trace.
+// additions are what a save adds to the turn with that trace.
 type additions struct {
 	trace     string
 	responses []persistence.ResponseRecord
 	stages    map[string]time.Duration
 }
 
-// saved takes what was saved, and returns what it adds.
+// saved takes what was saved, and returns what that adds to the current turn.
 func (c *conversations) saved(key persistence.Key, took interval, changes []persistence.Change) (n additions) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +114,8 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 	return n
 }
 
-// span returns the span of the turn that answers a message of the user. Its first tool may run before
-// anything of it is saved.
+// span returns the span of the turn that answers a message of the user. The turn's first tool may run
+// before anything of the turn is saved.
 func (c *conversations) span(key persistence.Key, question string) trace.SpanContext {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,7 +209,7 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *a
 	}
 }
 
-// response takes a response. It is new once, when it has ended.
+// response takes a response, which is counted once, when it has ended.
 func (c *conversations) response(key persistence.Key, r persistence.ResponseRecord, n *additions) {
 	if r.FinishedAt == nil {
 		c.turn(key)

@@ -19,7 +19,7 @@ type Parts struct {
 	Queued func(context.Context) (int64, error)
 	// MCP returns the state of the MCP servers.
 	MCP func() []mcptool.Status
-	// Certificates returns when the TLS certificates end, by domain.
+	// Certificates returns when the TLS certificates expire, by domain.
 	Certificates func() map[string]time.Time
 }
 
@@ -93,11 +93,11 @@ func (s servers) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// certificates collects the ends of TLS certificates.
+// certificates collects when TLS certificates expire.
 type certificates func() map[string]time.Time
 
 var certificateEnd = prometheus.NewDesc("voicebridge_certificate_not_after_seconds",
-	"When the TLS certificate ends, in seconds since 1970, by domain.", []string{"domain"}, nil)
+	"When the TLS certificate expires, in seconds since 1970, by domain.", []string{"domain"}, nil)
 
 // Describe implements [prometheus.Collector].
 func (certificates) Describe(out chan<- *prometheus.Desc) { out <- certificateEnd }
