@@ -59,10 +59,10 @@ const (
 type Message struct {
 	Role    Role
 	Content string
-	// Images are shown to the model with a user's message, before its text, or with a tool's
-	// result, after it.
+	// Images are those of a user's message, sent before its text, or of a tool's result, sent after
+	// it.
 	Images []Image
-	// ToolCalls are what an assistant message asks for.
+	// ToolCalls are the calls that an assistant message makes.
 	ToolCalls []ToolCall
 	// ToolCallID and ToolName say which call a tool message answers; Failed that the answer is an
 	// error.
@@ -75,7 +75,7 @@ type Message struct {
 type Image struct {
 	// MediaType is image/png, image/jpeg, image/webp or image/gif.
 	MediaType string
-	// Data is the file.
+	// Data is the content of the file.
 	Data []byte
 }
 
@@ -156,14 +156,17 @@ type Error struct {
 	Status int
 	// RetryAfter is how long the provider asks to wait; 0 if it did not say.
 	RetryAfter time.Duration
-	Err        error
+	// Err is the cause, with secrets masked; may be nil.
+	Err error
 }
 
+// Error returns the provider, the kind and the message.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %s", e.Provider, e.Kind, e.Message) }
 
+// Unwrap returns the cause, nil if there is none.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Transient reports whether the same request may succeed later without anybody doing anything.
+// Transient reports whether the same request may succeed later without any action by a person.
 func (e *Error) Transient() bool {
 	switch e.Kind {
 	case KindRate, KindOverloaded, KindUnavailable, KindTimeout:

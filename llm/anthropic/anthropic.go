@@ -27,12 +27,12 @@ type Config struct {
 	BaseURL string
 	// APIKey is sent as x-api-key.
 	APIKey string
-	// HTTPClient sends the requests; nil for the default transport. Its Timeout
-	// and CheckRedirect are not used.
+	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
+	// not used.
 	HTTPClient *http.Client
-	// Cache marks the system prompt and the last message of a conversation, so that
-	// Anthropic keeps the prefix for five minutes. Writing to that cache costs a
-	// quarter more than plain input, reading from it a tenth.
+	// Cache marks the system prompt and the last message of a conversation, so that Anthropic keeps
+	// the prefix for five minutes. Writing to that cache costs a quarter more than plain input,
+	// reading from it a tenth.
 	Cache bool
 }
 
@@ -44,7 +44,8 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New returns a provider for the server in config. It sends nothing.
+// New returns a provider for the server in config. It sends nothing. Its error means that BaseURL is
+// not an HTTP address.
 func New(config Config) (*Provider, error) {
 	base := strings.TrimSuffix(strings.TrimRight(config.BaseURL, "/"), "/v1")
 	if base == "" {

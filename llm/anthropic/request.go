@@ -58,7 +58,7 @@ func request(req llm.Request, cache bool) body {
 			out.ToolChoice = json.RawMessage(`{"type":"none"}`)
 		}
 	}
-	if cache && goesOn(req) {
+	if cache && mayContinue(req) {
 		mark(&out)
 	}
 	return out
@@ -92,9 +92,9 @@ func trim(m *message) {
 	last.Text = strings.TrimRight(last.Text, " \t\r\n")
 }
 
-// goesOn reports whether a request with the same beginning may follow: there are tools, whose
+// mayContinue reports whether a request with the same beginning may follow: there are tools, whose
 // results will come back, or it is not the first of its conversation.
-func goesOn(req llm.Request) bool { return len(req.Tools) > 0 || len(req.Messages) > 1 }
+func mayContinue(req llm.Request) bool { return len(req.Tools) > 0 || len(req.Messages) > 1 }
 
 // mark sets the two marks up to which the prefix is cached: after the tools and the system prompt,
 // which are the same in all turns of a thread, and after the last message, which the next round and

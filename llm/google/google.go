@@ -29,8 +29,8 @@ type Config struct {
 	BaseURL string
 	// APIKey is sent as x-goog-api-key.
 	APIKey string
-	// HTTPClient sends the requests; nil for the default transport. Its Timeout
-	// and CheckRedirect are not used.
+	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
+	// not used.
 	HTTPClient *http.Client
 }
 
@@ -43,7 +43,8 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New returns a provider for the server in config. It sends nothing.
+// New returns a provider for the server in config. It sends nothing. Its error means that BaseURL is
+// not an HTTP address.
 func New(config Config) (*Provider, error) {
 	base := strings.TrimSuffix(strings.TrimRight(config.BaseURL, "/"), "/"+version)
 	if base == "" {
@@ -69,7 +70,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	return p.client.Stream(ctx, p.address+resource(req.Model)+":streamGenerateContent?alt=sse", header, request(req), &answer{})
 }
 
-// resource returns the path of a model, whose name may say that it is a tuned one.
+// resource returns the path of a model, whose name may begin with models/ or tunedModels/.
 func resource(model string) string {
 	kind, name, named := strings.Cut(model, "/")
 	if !named || kind != "models" && kind != "tunedModels" {

@@ -27,7 +27,7 @@ type generationConfig struct {
 	TopP            *float64 `json:"topP,omitempty"`
 }
 
-// content is what one side says.
+// content is a group on the wire.
 type content struct {
 	Parts []part `json:"parts"`
 	Role  string `json:"role"`
@@ -45,11 +45,11 @@ func request(req llm.Request) body {
 			out.SystemInstruction.Parts = append(out.SystemInstruction.Parts, part{Text: text})
 		}
 	}
-	now := 0 // where the current exchange begins
+	current := 0 // where the current exchange begins
 	names := map[string]string{}
 	for i, group := range groups {
 		if !group.Model && group.Messages[len(group.Messages)-1].Role == llm.RoleUser {
-			now = i
+			current = i
 		}
 		for _, m := range group.Messages {
 			for _, c := range m.ToolCalls {
@@ -57,9 +57,9 @@ func request(req llm.Request) body {
 			}
 		}
 	}
-	third := third(req.Model)
+	gemini3 := isGemini3(req.Model)
 	for i, group := range groups {
-		out.Contents = append(out.Contents, write(group, names, third, third && i > now))
+		out.Contents = append(out.Contents, write(group, names, gemini3, gemini3 && i > current))
 	}
 	return out
 }
@@ -71,7 +71,7 @@ func write(group wire.Group, names map[string]string, inside, sign bool) content
 	if group.Model {
 		out.Role = roleModel
 	}
-	var shown []part // images of results, after all of them
+	var shown []part // images of results, which follow the last result
 	for n, m := range group.Messages {
 		if m.Role == llm.RoleTool {
 			part := result(m, names)
@@ -97,9 +97,9 @@ func write(group wire.Group, names map[string]string, inside, sign bool) content
 	return out
 }
 
-// third reports whether a model is Gemini 3 or later. Those need their signatures back, refuse
+// isGemini3 reports whether a model is Gemini 3 or later. Those need their signatures back, refuse
 // calls without one, and accept images inside a tool's result.
-func third(model string) bool {
+func isGemini3(model string) bool {
 	version, ok := strings.CutPrefix(strings.TrimPrefix(model, "models/"), "gemini-")
 	return ok && !strings.HasPrefix(version, "1") && !strings.HasPrefix(version, "2")
 }

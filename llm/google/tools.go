@@ -8,7 +8,7 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// noSignature replaces a missing signature, because the call is another model's:
+// noSignature stands for the missing signature of a call that another model made:
 // https://ai.google.dev/gemini-api/docs/thought-signatures.
 const noSignature = "skip_thought_signature_validator"
 
@@ -23,7 +23,8 @@ type toolSet struct {
 	FunctionDeclarations []declaration `json:"functionDeclarations"`
 }
 
-// declaration is a tool. Its schema is sent as JSON Schema, which the API accepts besides its own.
+// declaration is a tool. Its schema is sent as JSON Schema, which the API accepts besides its own
+// form.
 type declaration struct {
 	Description string          `json:"description,omitempty"`
 	Name        string          `json:"name"`

@@ -13,8 +13,7 @@ import (
 	"voicebridge/llm"
 )
 
-// TwoCalls are the calls of the exchanges with two calls. The number does not
-// fit into a float64.
+// TwoCalls returns the calls of the exchanges with two calls. The number does not fit into a float64.
 func TwoCalls() []Call {
 	return []Call{
 		{Name: "get_time", Arguments: `{"zone":"Europe/Berlin"}`},
@@ -97,7 +96,7 @@ func forget(got, want Answer) Answer {
 var greeting = llm.Request{Model: "some-model", System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Content: "Hello"}}}
 
 // drain reads an answer and checks what must hold for every answer.
-func drain(t *testing.T, p llm.Provider, ctx context.Context, req llm.Request) (Answer, error) { //nolint:revive // the provider is what it is about
+func drain(t *testing.T, p llm.Provider, ctx context.Context, req llm.Request) (Answer, error) { //nolint:revive // the provider is the subject
 	t.Helper()
 	var got Answer
 	var text strings.Builder
@@ -116,16 +115,16 @@ func drain(t *testing.T, p llm.Provider, ctx context.Context, req llm.Request) (
 		if d.Usage != nil {
 			got.Usage = &Usage{d.Usage.InputTokens, d.Usage.OutputTokens, d.Usage.CachedTokens}
 			if !json.Valid(d.Usage.Raw) {
-				t.Errorf("the usage as it was sent is no JSON: %q", d.Usage.Raw)
+				t.Errorf("the usage as sent is not JSON: %q", d.Usage.Raw)
 			}
 		}
 		if d.ToolCall != nil {
 			if d.ToolCall.ID == "" || ids[d.ToolCall.ID] {
-				t.Errorf("the id %q of a call is empty or not the only one", d.ToolCall.ID)
+				t.Errorf("the id %q of a call is empty or not unique", d.ToolCall.ID)
 			}
 			ids[d.ToolCall.ID] = true
 			if d.ToolCall.Metadata != nil && !json.Valid(d.ToolCall.Metadata) {
-				t.Errorf("the metadata of a call is no JSON: %q", d.ToolCall.Metadata)
+				t.Errorf("the metadata of a call is not JSON: %q", d.ToolCall.Metadata)
 			}
 			got.Calls = append(got.Calls, Call{
 				Name: d.ToolCall.Name, Arguments: compact(d.ToolCall.Arguments),

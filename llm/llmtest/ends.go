@@ -14,7 +14,7 @@ import (
 // patience is how long a test waits for something that must happen at once.
 const patience = 20 * time.Second
 
-// ends tests how requests end that are ended from outside.
+// ends tests requests that are ended from outside or never reach a server.
 func (w Wire) ends(t *testing.T) {
 	t.Parallel()
 	t.Run("the context", w.theContextEnds)
@@ -162,7 +162,7 @@ func (s *server) left(t *testing.T) {
 	select {
 	case <-s.gone:
 	case <-time.After(patience):
-		t.Error("the request goes on")
+		t.Error("the client did not disconnect")
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *server) left(t *testing.T) {
 type nobody struct{ t *testing.T }
 
 func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
-	n.t.Errorf("a request goes to %s", r.URL)
+	n.t.Errorf("a request was sent to %s", r.URL)
 	return nil, errors.New("nobody is there")
 }
 

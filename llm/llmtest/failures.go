@@ -35,7 +35,7 @@ var failures = []Failure{
 	{Exchange: "http_529", Kind: llm.KindOverloaded, Status: 529, Says: "Try again"},
 }
 
-// strangers are answers of something that is not the vendor's server at all.
+// strangers are answers from something other than the vendor's server, or none at all.
 var strangers = []struct {
 	Failure
 	answer string

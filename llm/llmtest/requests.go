@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of requests")
 
-// definitions are tools. The properties of the first are not in alphabetical
-// order, the second has an almost empty schema, the third none.
+// definitions are tools. The properties of the first are not in alphabetical order, the second has an
+// almost empty schema, the third none.
 var definitions = []llm.Tool{
 	{Name: "add", Description: "Adds <two> numbers.", Parameters: json.RawMessage(
 		`{"type":"object","properties":{"b":{"type":"number"},"a":{"type":"number","enum":[1,2]}},"required":["b","a"],"additionalProperties":false}`)},
@@ -145,7 +145,7 @@ func (w Wire) requests(t *testing.T) {
 			}
 			sent, bodies := s.seen()
 			if !bytes.Equal(bodies[0], bodies[1]) {
-				t.Errorf("a request is written in two ways:\n%s\n%s", bodies[0], bodies[1])
+				t.Errorf("the same request is written in two ways:\n%s\n%s", bodies[0], bodies[1])
 			}
 			r := sent[0]
 			path := strings.ReplaceAll(w.Path, "MODEL", req.Model)
@@ -166,7 +166,7 @@ func golden(t *testing.T, file string, body []byte) {
 	t.Helper()
 	var got bytes.Buffer
 	if err := json.Indent(&got, bytes.TrimSpace(body), "", "  "); err != nil {
-		t.Fatalf("the request is no JSON: %v", err)
+		t.Fatalf("the request is not JSON: %v", err)
 	}
 	got.WriteByte('\n')
 	if *update {

@@ -33,7 +33,7 @@ func (w Wire) exchange(t *testing.T, name string) exchange {
 	t.Helper()
 	if reason := w.Without[name]; reason != "" {
 		if _, err := os.Stat(exchangeFile(name)); err == nil {
-			t.Errorf("the exchange %s is there, but is said not to exist: %s", name, reason)
+			t.Errorf("the exchange %s exists, but is declared not to: %s", name, reason)
 		}
 		return exchange{}
 	}

@@ -13,8 +13,7 @@ const Key = "sk-test-51Hx0123456789abcdefghij"
 
 // Wire is an adapter to a vendor's API.
 type Wire struct {
-	// New returns the provider, which sends to baseURL through client and has
-	// [Key] as its key.
+	// New returns the provider, which sends to baseURL through client and has [Key] as its key.
 	New func(t *testing.T, baseURL string, client *http.Client) llm.Provider
 	// Keyless returns a provider for the vendor's own address without a key; nil if the vendor
 	// needs none. The provider must not send anything.
@@ -25,7 +24,7 @@ type Wire struct {
 	Path string
 	// KeyHeader is the header with the key, after KeyPrefix; empty if none is sent.
 	KeyHeader, KeyPrefix string
-	// Without names the exchanges that the vendor's API cannot have, with reasons.
+	// Without holds the exchanges that the vendor's API cannot have, each with the reason.
 	Without map[string]string
 	// Uncached means that the API does not count cached tokens.
 	Uncached bool
@@ -61,7 +60,7 @@ type Failure struct {
 	// Exchange is the name of its file.
 	Exchange string
 	Kind     llm.ErrorKind
-	// Text is what the user has seen before.
+	// Text is what the user saw before the failure.
 	Text string
 	// Status is the HTTP status; 0 within a stream.
 	Status int

@@ -25,11 +25,10 @@ type Config struct {
 	// Host is the address in any form of OLLAMA_HOST: a URL, host:port, or a host alone; [Host] if
 	// empty.
 	Host string
-	// APIKey is sent as a bearer token, for a server behind a proxy or in the
-	// cloud; empty for none.
+	// APIKey is sent as a bearer token, for a server behind a proxy or in the cloud; empty for none.
 	APIKey string
-	// HTTPClient sends the requests; nil for the default transport. Its Timeout
-	// and CheckRedirect are not used.
+	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
+	// not used.
 	HTTPClient *http.Client
 	// NumCtx is the size of the context in tokens; 0 leaves it to the server, whose default is
 	// small and silently truncates long conversations.
@@ -45,7 +44,8 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New returns a provider for the server in config. It sends nothing.
+// New returns a provider for the server in config. It sends nothing. Its error means that Host is not
+// an HTTP address.
 func New(config Config) (*Provider, error) {
 	base, err := address(config.Host)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // kindOf classifies the errors of https://platform.openai.com/docs/guides/error-codes and of
 // compatible servers.
 func kindOf(problem wire.Problem) llm.ErrorKind {
-	if problem.Says("request too large") { // exceeds the limit per minute: waiting does not help
+	if problem.Says("request too large") { // larger than the limit per minute: waiting does not help
 		return llm.KindTooLong
 	}
 	for _, code := range []string{problem.Code, problem.Type} {

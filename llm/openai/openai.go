@@ -25,8 +25,8 @@ type Config struct {
 	BaseURL string
 	// APIKey is sent as a bearer token. Only OpenAI itself needs one.
 	APIKey string
-	// HTTPClient sends the requests; nil for the default transport. Its Timeout
-	// and CheckRedirect are not used.
+	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
+	// not used.
 	HTTPClient *http.Client
 	// LegacyMaxTokens sends the token limit as max_tokens, which most compatible servers know,
 	// instead of max_completion_tokens, which OpenAI's reasoning models require.
@@ -41,7 +41,8 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New returns a provider for the server in config. It sends nothing.
+// New returns a provider for the server in config. It sends nothing. Its error means that BaseURL is
+// not an HTTP address.
 func New(config Config) (*Provider, error) {
 	config.BaseURL = strings.TrimRight(config.BaseURL, "/")
 	if config.BaseURL == "" {

@@ -79,7 +79,7 @@ func counted(raw json.RawMessage) *llm.Usage {
 func (a *answer) Over() bool { return false }
 
 // End returns the calls, the usage and the stop reason. An answer without usage is valid. Gateways
-// write "error" if their upstream has failed.
+// send the stop reason "error" if their upstream has failed.
 func (a *answer) End() []llm.Delta {
 	if a.reason == "" || a.reason == "error" {
 		return nil

@@ -19,7 +19,7 @@ func callID(id string) string {
 	return wire.StandIn(id)
 }
 
-// tool is the definition of one on the wire.
+// tool is a definition on the wire.
 type tool struct {
 	Function definition `json:"function"`
 	Type     string     `json:"type"`
@@ -43,7 +43,7 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-// piece is a part of a call, as it comes.
+// piece is a part of a call, as it arrives.
 type piece struct {
 	Index    int      `json:"index"`
 	ID       string   `json:"id"`

@@ -56,7 +56,7 @@ const (
 // situation is what a rule may consider.
 type situation struct {
 	tools   []llm.Tool
-	words   []string // the words of the match
+	words   []string // the match and its groups
 	earlier string   // what the user wrote before
 }
 
@@ -69,7 +69,7 @@ type rule struct {
 var rules = []rule{
 	// call NAME {arguments}: any tool, for tests
 	{regexp.MustCompile(`(?is)^\W*(?:call|use|run)\s+(?:the\s+)?(?:tool\s+)?([A-Za-z0-9_.-]+)(?:\s+with)?\s*(\{.*\})?`), callByName},
-	// fail KIND: a failure of the provider.
+	// fail with KIND: a failure of the provider, for tests
 	{regexp.MustCompile(`(?i)^\W*fail\s+with\s+(auth|quota|rate|too_long|overloaded|bad_request|unavailable|timeout)\b`), failByName},
 	{regexp.MustCompile(`(?i)\b(two|both|several)\b.*\bcharts\b`), call(textChartWait, llm.ToolCall{Name: barTool, Arguments: barArguments}, llm.ToolCall{Name: pieTool, Arguments: pieArguments})},
 	{regexp.MustCompile(`(?i)\b(pie)\b`), call(textChartWait, llm.ToolCall{Name: pieTool, Arguments: pieArguments})},
@@ -109,7 +109,7 @@ func callByName(s situation) (reply, bool) {
 	return reply{calls: []llm.ToolCall{{Name: name, Arguments: arguments}}}, ok && json.Valid([]byte(arguments))
 }
 
-// callServer calls the first tool of an MCP server, or else any tool that needs no arguments.
+// callServer calls the first tool of an MCP server, without arguments.
 func callServer(s situation) (reply, bool) {
 	name, ok := find(s.tools, func(name string) bool { return strings.Contains(name, "__") })
 	return reply{calls: []llm.ToolCall{{Name: name, Arguments: "{}"}}}, ok

@@ -27,21 +27,21 @@ type Config struct {
 	// Pace is the pause before each word, so that users can watch and interrupt an answer; 0 for
 	// none.
 	Pace time.Duration
-	// TitlePrompt and ShortTitlePrompt are the system prompts whose answer is the
-	// title of a conversation, and of one message; empty for none.
+	// TitlePrompt and ShortTitlePrompt are the system prompts whose answers are the title of a
+	// conversation and of one message; empty for none.
 	TitlePrompt, ShortTitlePrompt string
 }
 
-// Provider is an [llm.Provider] that answers by a script.
+// Provider is an [llm.Provider] that answers by a script. It is safe for concurrent use.
 type Provider struct{ config Config }
 
 // New returns a provider.
 func New(config Config) *Provider { return &Provider{config: config} }
 
-// Name implements llm.Provider.
+// Name implements [llm.Provider].
 func (p *Provider) Name() string { return Name }
 
-// Stream implements llm.Provider.
+// Stream implements [llm.Provider]. Usage is estimated at four characters per token.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	return func(yield func(llm.Delta, error) bool) {
 		r := p.answer(req)
@@ -186,7 +186,7 @@ func questions(messages []llm.Message) (last, earlier string) {
 	return last, ""
 }
 
-// title is the first words of the user, as a title.
+// title returns the user's first words as the title of a conversation.
 func title(messages []llm.Message) string {
 	if words := firstWords(messages, 4); words != "" {
 		return "About: " + words
@@ -194,12 +194,12 @@ func title(messages []llm.Message) string {
 	return "A conversation"
 }
 
-// shortTitle is the same for one message.
+// shortTitle returns the user's first words as the title of one message.
 func shortTitle(messages []llm.Message) string {
 	return cmp.Or(firstWords(messages, 3), "A message")
 }
 
-// firstWords returns at most limit words of the user.
+// firstWords returns at most limit words of the first line that the title prompt marks as the user's.
 func firstWords(messages []llm.Message, limit int) string {
 	for _, m := range messages {
 		for line := range strings.Lines(m.Content) {

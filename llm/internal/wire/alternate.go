@@ -10,9 +10,9 @@ import (
 // user to begin.
 const opening = "(The conversation goes on.)"
 
-// Group is the messages of one side until the other side's next one.
+// Group is the consecutive messages of one side.
 type Group struct {
-	// Model means that it is the model's.
+	// Model means that the model wrote them.
 	Model bool
 	// Messages are of the roles user, assistant and tool. None is empty.
 	Messages []llm.Message
@@ -30,7 +30,7 @@ func Alternate(req llm.Request) (system []string, groups []Group) {
 		leading++
 	}
 	if leading == len(req.Messages) {
-		leading = 0 // something to answer must remain
+		leading = 0 // something must remain for the model to answer
 	}
 	for _, m := range req.Messages[:leading] {
 		if strings.TrimSpace(m.Content) != "" {

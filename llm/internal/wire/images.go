@@ -8,9 +8,9 @@ import (
 	"voicebridge/llm"
 )
 
-// ImagesOfUsers returns a conversation for providers that accept images only in user messages:
-// images of tool results follow in one such message, after the results of all calls of the step,
-// which says whose they are.
+// ImagesOfUsers returns a conversation for providers that accept images only in user messages: the
+// images of tool results follow the results of all calls of the step, in a user message that names
+// the tools.
 func ImagesOfUsers(messages []llm.Message) []llm.Message {
 	out := make([]llm.Message, 0, len(messages))
 	var images []llm.Image

@@ -20,8 +20,8 @@ import (
 // maxQuote is how much of a server's message a user gets to see, in runes.
 const maxQuote = 300
 
-// minSecret is the length from which a key is masked. Servers that need no key are often given a
-// word, which is not secret and may occur in their answers.
+// minSecret is the length in bytes from which a key is masked. Servers that need no key are often
+// given a word, which is not secret and may occur in their answers.
 const minSecret = 8
 
 // Problem is an error as reported by a server.
@@ -29,7 +29,7 @@ type Problem struct {
 	// Status and Header are those of the HTTP answer; Status is 0 within a stream.
 	Status int
 	Header http.Header
-	// Message, Type and Code are what the server calls by these names.
+	// Message, Type and Code are the server's fields of these names.
 	Message, Type, Code string
 	// Details are the further objects of Google's errors.
 	Details []json.RawMessage
@@ -155,7 +155,7 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	if other, ok := errors.AsType[*notStreamError](err); ok {
 		p := ParseProblem(other.body)
 		if p.Header = resp.Header; resp.StatusCode/100 != 2 || p.Message == "" {
-			p.Status = resp.StatusCode // else that of the beginning
+			p.Status = resp.StatusCode // otherwise the server reported it after the answer had begun
 		}
 		e := f.Problem(p)
 		if e.Err == nil {
@@ -170,7 +170,7 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	case errors.Is(err, errMalformed):
 		return f.fail(llm.KindUnavailable, f.Label+" sent something unreadable, and the answer was cut off.", err)
 	case resp != nil:
-		return f.fail(llm.KindUnavailable, "The answer of "+f.Label+" broke off.", err)
+		return f.fail(llm.KindUnavailable, "The answer from "+f.Label+" broke off.", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return f.fail(llm.KindTimeout, f.Label+" did not answer in time.", err)
 	default:
@@ -203,7 +203,7 @@ func (f Failures) Problem(p Problem) *llm.Error {
 	return e
 }
 
-// NoKey yields the error of a provider without a key.
+// NoKey returns a sequence with the error of a provider that has no key.
 func (f Failures) NoKey() iter.Seq2[llm.Delta, error] {
 	return func(yield func(llm.Delta, error) bool) {
 		yield(llm.Delta{}, f.fail(llm.KindAuth, "There is no key for "+f.Label+". Add one to the settings.", nil))
@@ -219,31 +219,31 @@ func (f Failures) fail(kind llm.ErrorKind, message string, err error) *llm.Error
 	return e
 }
 
-// words says what has happened, for a user.
+// words returns what a user is told about a problem.
 func (f Failures) words(kind llm.ErrorKind, p Problem) string {
 	switch kind {
 	case llm.KindAuth:
 		if p.Status == http.StatusForbidden {
-			return f.quote(f.Label+" does not allow this with the present key", p)
+			return f.quote(f.Label+" does not allow this with the current key", p)
 		}
 		return f.Label + " refuses the key. Check the key in the settings."
 	case llm.KindQuota:
 		return "The credit or quota at " + f.Label + " is used up. Check the plan and the billing there."
 	case llm.KindRate:
-		return f.Label + " gets requests faster than it allows. Wait a moment, then try again."
+		return f.Label + " has received more requests than it allows. Wait a moment, then try again."
 	case llm.KindTooLong:
-		return "The conversation is too long for this model of " + f.Label + ". Start afresh, or choose a model with more room."
+		return "The conversation is too long for this model of " + f.Label + ". Start a new one, or choose a model with a larger context."
 	case llm.KindOverloaded:
-		return f.Label + " is overloaded or has trouble at the moment. Try again later."
+		return f.Label + " is overloaded or not working at the moment. Try again later."
 	case llm.KindTimeout:
 		return f.Label + " did not answer in time."
 	case llm.KindUnavailable:
-		return "The answer of " + f.Label + " broke off."
+		return "The answer from " + f.Label + " broke off."
 	case llm.KindBadRequest:
 	}
 	switch {
 	case p.Status/100 == 2:
-		return f.quote("What answered is not "+f.Label+": check the address in the settings", p)
+		return f.quote("The server that answered is not "+f.Label+": check the address in the settings", p)
 	case p.Status/100 == 3:
 		return f.Label + " has moved: check the address in the settings."
 	case p.Status == http.StatusNotFound:
@@ -301,7 +301,7 @@ func retryAfter(p Problem, now time.Time) time.Duration {
 	return 0
 }
 
-// number reads a number of units, up to a day.
+// number reads a duration given as a number of units; more than a day counts as a day.
 func number(text string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || math.IsNaN(n) || n < 0 {

@@ -34,11 +34,11 @@ var (
 	errMalformed = errors.New("the answer has an event that is not JSON")
 )
 
-// notStreamError is what came instead of a stream, or in the middle of one: a proxy's page, or an error
-// as a plain object.
+// notStreamError holds what came instead of a stream, or in the middle of one: a proxy's page, or an
+// error as a plain object.
 type notStreamError struct{ body []byte }
 
-// Error says so.
+// Error implements error.
 func (*notStreamError) Error() string { return "the answer is not a stream of events" }
 
 // stream reads the events of an answer: complete ones only, as valid UTF-8 and valid JSON.
@@ -47,7 +47,7 @@ type stream struct {
 	form    Form
 	left    int64  // bytes that may still come
 	data    []byte // of the event that is being read
-	partial bool   // data is not nil
+	partial bool   // a data line of the event has been read
 	ended   bool
 }
 
@@ -55,8 +55,8 @@ func newStream(body io.Reader, form Form) *stream {
 	return &stream{in: bufio.NewReaderSize(body, 32<<10), form: form, left: maxAnswer}
 }
 
-// next returns the next event, which the caller may keep. It blocks until there is one. io.EOF is
-// the end of the answer, whether or not the answer is complete.
+// next returns the next event, which the caller may keep. It blocks until there is one. It returns
+// io.EOF at the end of the answer, whether or not the answer is complete.
 func (s *stream) next() (json.RawMessage, error) {
 	for !s.ended {
 		line, err := s.line()
@@ -136,8 +136,8 @@ func (s *stream) field(line []byte) ([]byte, error) {
 	return data, nil
 }
 
-// check takes a line that is not part of a stream as the beginning of something else. What is part
-// of one depends on the form.
+// check returns an error, with the line and what follows it, if the line cannot be part of a stream:
+// it begins a page or, among server-sent events, a plain JSON value.
 func (s *stream) check(line []byte) error {
 	if len(line) == 0 || line[0] != '<' && (s.form == NDJSON || line[0] != '{' && line[0] != '[') {
 		return nil
@@ -146,7 +146,7 @@ func (s *stream) check(line []byte) error {
 	return &notStreamError{bytes.Join([][]byte{line, rest}, []byte("\n"))}
 }
 
-// done reports whether data is the end mark of OpenAI's streams.
+// done reports whether data marks the end of an OpenAI stream.
 func done(data []byte) bool { return bytes.HasPrefix(data, []byte("[DONE]")) }
 
 // valid returns data with invalid UTF-8 replaced.

@@ -23,8 +23,8 @@ func StandIn(id string) string {
 // Missing reports whether a field is missing or null.
 func Missing(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// Arguments returns what a model wrote as the arguments of a call, or an empty
-// object for nothing.
+// Arguments returns what a model wrote as the arguments of a call, or an empty object if it wrote
+// nothing.
 func Arguments(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return "{}"

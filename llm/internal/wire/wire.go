@@ -63,7 +63,7 @@ func (c *Client) Stream(ctx context.Context, address string, header http.Header,
 		}
 		defer resp.Body.Close()
 		if resp.StatusCode/100 != 2 {
-			// The part of a refusal that arrived is worth more than the error that cut it off.
+			// The part of an error response that arrived says more than the error that cut it off.
 			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 			yield(llm.Delta{}, c.failure(ctx, resp, &notStreamError{body}))
 			return
