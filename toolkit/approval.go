@@ -4,13 +4,13 @@ import (
 	"time"
 )
 
-// approvalTimeout is how long the user has to decide on a tool call.
+// approvalTimeout is how long the user has to decide about a tool call.
 const approvalTimeout = time.Minute
 
-// Outcome says how an approval ended, in the words of the table approvals.
+// Outcome says how an approval ended, as in the table approvals.
 type Outcome string
 
-// The outcomes of an approval. All but the first two close it without the user's decision.
+// The outcomes of an approval. Those after ApprovalDenied close it without a decision of the user.
 const (
 	ApprovalOpen        Outcome = ""
 	ApprovalApproved    Outcome = "approved"
@@ -20,7 +20,7 @@ const (
 	ApprovalCancelled   Outcome = "cancelled" // by the user, who ended the call instead of deciding
 )
 
-// Approval asks the user whether a tool may run.
+// Approval is the question to the user whether a tool may run, and its outcome.
 type Approval struct {
 	// Nonce must be sent with the decision.
 	Nonce     string

@@ -10,8 +10,8 @@ import (
 // maxDepth is how deep a call's arguments may be nested.
 const maxDepth = 64
 
-// Depth returns how deep a JSON text nests: 0 for a scalar, 1 for {} or []. The
-// text need not be valid JSON.
+// Depth returns how deep a JSON text nests: 0 for a scalar, 1 for {} or []. The text need not be valid
+// JSON.
 func Depth(data []byte) int {
 	depth, deepest := 0, 0
 	inString, escaped := false, false

@@ -11,7 +11,7 @@ import (
 // default no meaning (2020-12, validation, 9.2).
 type defaults struct {
 	values map[string]any
-	below  map[string]defaults // of objects that are properties
+	below  map[string]defaults // of properties that are objects
 }
 
 // defaultsOf collects the defaults of a schema and of the objects in its properties.

@@ -35,7 +35,7 @@ func endedBy(cause error) string {
 // execution is one run of a tool in its own goroutine.
 type execution struct {
 	chunks chan Chunk    // progress and results, unbuffered; closed by the goroutine at its end
-	quit   chan struct{} // closed when nobody reads chunks any more
+	quit   chan struct{} // closed when nobody reads chunks any longer
 
 	// The reader's state.
 	last     *Result          // the last success so far, or the failure
@@ -58,7 +58,7 @@ func startExecution(ctx context.Context, log *slog.Logger, tool *registered, cal
 				x.err = errPanic
 			}
 		}()
-		// In here, since a hostile schema may make the check slow.
+		// In this goroutine, since a hostile schema may make the check slow.
 		if tool.check != nil {
 			call.Arguments = tool.check.defaults.fillText(call.Arguments, arguments)
 			if x.err = tool.check.check(arguments); x.err != nil {
@@ -123,7 +123,7 @@ func (x *execution) result(ctx context.Context) Result {
 		return Result{Error: cut(x.err.Error(), maxErrorRunes)}
 	case x.ended && x.err != nil:
 		return Result{Error: endedBy(cause)}
-	// A tool that had its result but then did not end in time has done its work.
+	// A tool that yielded its result but then did not end in time has done its work.
 	case x.last != nil:
 		return *x.last
 	case cause != nil:

@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Status is the state of a call, in the words of the table tool_calls.
+// Status is the state of a call, as in the table tool_calls.
 type Status string
 
 // The statuses of a call.
 const (
 	StatusRunning   Status = "running"
-	StatusWaiting   Status = "waiting" // for a client whose answer may come to another process
+	StatusWaiting   Status = "waiting" // for a client, whose answer may reach another process
 	StatusDone      Status = "done"
 	StatusFailed    Status = "failed"
 	StatusCancelled Status = "cancelled"
@@ -25,7 +25,7 @@ const MaxKeptArguments = 64 << 10
 // maxKeptDepth limits the nesting of JSON that is kept as JSON.
 const maxKeptDepth = 100
 
-// What the model reads as the result of calls that ended before their tool did.
+// What the model reads as the result of a call that ended before its tool did.
 const (
 	// WhyCancelled is for a call that the user has cancelled.
 	WhyCancelled = "The user cancelled this tool call."
@@ -41,8 +41,8 @@ const (
 // It is plain state, without a clock, a database or goroutines; voice calls and text turns use it
 // alike. It is not safe for concurrent use.
 type Invocation struct {
-	// ID is that of the call's record, Call what the model wrote, Entry the tool. For an unknown
-	// tool Entry holds only an executor; the router explains that there is no such tool.
+	// ID is the id of the call's record, Call is what the model wrote, Entry is the tool. For an
+	// unknown tool Entry holds only an executor; the router explains that there is no such tool.
 	ID    string
 	Call  Call
 	Entry Entry
@@ -59,7 +59,7 @@ type Invocation struct {
 }
 
 // Invoke begins a call. id becomes the id of its record; room limits the arguments in its part, in
-// bytes, 0 meaning four times [MaxKeptArguments]. The part says so if they do not fit.
+// bytes; 0 means four times [MaxKeptArguments]. If they do not fit, the part says so.
 func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invocation {
 	entry, known := r.Lookup(call.Name)
 	if !known {
@@ -103,8 +103,8 @@ func keep(arguments string) string {
 	return arguments[:n] + " […]"
 }
 
-// SetMetadata attaches what a language model's API wants back with the call, under the provider's
-// name. It is saved in the call's part.
+// SetMetadata attaches the JSON that a language model's API wants back with the call, under the
+// provider's name. It is saved in the call's part; anything but JSON is ignored.
 func (v *Invocation) SetMetadata(provider string, data json.RawMessage) {
 	if len(data) == 0 || !json.Valid(data) {
 		return
@@ -127,10 +127,10 @@ func (v *Invocation) Done() bool { return !v.finishedAt.IsZero() }
 // to a client.
 func (v *Invocation) Open() bool { return !v.Done() && v.status == StatusRunning }
 
-// Result is the call's result as the model reads it.
+// Result returns the call's result as the model reads it.
 func (v *Invocation) Result() Result { return v.wholeResult }
 
-// Leave leaves the call to a client, which will answer it in a later request.
+// Leave leaves the call to a client, which will answer in a later request.
 func (v *Invocation) Leave() { v.status = StatusWaiting }
 
 // Finish ends the call with the result of its tool. It returns false and changes nothing if the call
@@ -149,7 +149,7 @@ func (v *Invocation) FinishMasked(result, masked Result, now time.Time) bool {
 	return v.finish(status, result, masked, now)
 }
 
-// Cancel ends the call because nobody is waiting for its tool any more; result is what the model
+// Cancel ends the call because nobody is waiting for its tool any longer; result is what the model
 // reads. It returns what Finish does.
 func (v *Invocation) Cancel(result Result, now time.Time) bool {
 	return v.finish(StatusCancelled, result, result.Masked(), now)
@@ -238,7 +238,8 @@ func (v *Invocation) Close(outcome Outcome) bool {
 	return true
 }
 
-// Refuse ends a call whose approval was closed without being granted.
+// Refuse ends a call that was not approved. It returns what Finish does. The call must have an
+// approval.
 func (v *Invocation) Refuse(now time.Time) bool {
 	v.Close(ApprovalInterrupted)
 	return v.Finish(Result{Error: v.approval.Refusal()}, now)

@@ -56,8 +56,8 @@ func maskNested(data []byte, nesting int, words func(string) string) []byte {
 	})
 }
 
-// secretWords find names with their values in a text: the second group is the
-// name, and what follows the first three is the value.
+// secretWords find names with their values in a text: the second group is the name, and what follows
+// the first three is the value.
 var secretWords = []*regexp.Regexp{
 	regexp.MustCompile(`(")([\w.\- ]{1,100})("\s*:\s*")(?:[^"\\]|\\.)+`),          // "name": "value
 	regexp.MustCompile(`(')([\w.\- ]{1,100})('\s*:\s*')(?:[^'\\]|\\.)+`),          // 'name': 'value
@@ -104,7 +104,7 @@ type masker struct {
 	decoder *json.Decoder
 	inner   func(string) string
 	out     []byte
-	kept    int // how much of data is in out, or was replaced there
+	kept    int // how many bytes of data have been copied to out or replaced
 }
 
 func (m *masker) value(secret bool) error {

@@ -6,8 +6,8 @@ import (
 )
 
 // Media is an image or a sound of a tool's result that is saved with the thread. In the result's
-// output it replaces the data, with the field type of an image or audio (MCP specification,
-// tools/call, content).
+// output it replaces the data; the type is still image or audio (MCP specification, tools/call,
+// content).
 type Media struct {
 	ID        string `json:"image_id"`
 	MediaType string `json:"mimeType"`

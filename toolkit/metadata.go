@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// OwnMetadata is our entry in the metadata of a part.
+// OwnMetadata is the name of our own entry in the metadata of a part.
 const OwnMetadata = "voicebridge"
 
 // wrappedKey holds metadata that is not an object: a UIMessage accepts only objects.

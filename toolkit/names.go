@@ -13,7 +13,7 @@ type Names struct{ entries []nameEntry }
 
 type nameEntry struct {
 	text    string
-	pattern []string // the pieces between the stars
+	pattern []string // the pieces around the stars
 	writes  bool
 }
 
@@ -98,8 +98,8 @@ func (e nameEntry) matches(name string) bool {
 	return strings.HasSuffix(rest, last)
 }
 
-// NeedsApproval reports whether the user must approve the call: the list says so, or the tool
-// itself.
+// NeedsApproval reports whether the user must approve the call, because of the list or of its tool
+// ([Entry.Asks]).
 func (v *Invocation) NeedsApproval(list Names) bool {
 	return v.known && (v.Entry.Asks || list.HasCall(v))
 }

@@ -18,8 +18,8 @@ const (
 
 // Part is a call in its message, in the form of the AI SDK's tool parts.
 type Part struct {
-	// Name is the tool's, never empty. Dynamic means that the tool is an MCP server's or a client's,
-	// or unknown.
+	// Name is the tool's name, never empty. Dynamic means that the tool is an MCP server's or a
+	// client's, or unknown.
 	Name    string
 	Dynamic bool
 	CallID  string
@@ -88,7 +88,7 @@ func (v *Invocation) fields(own map[string]any) json.RawMessage {
 }
 
 // ResultText returns what a model reads of a saved call that succeeded: the text that its tool gave
-// for the model, or else the output. The arguments are those of its part.
+// for the model, or else the output. output and fields are those of the call's part.
 func ResultText(output, fields json.RawMessage) string {
 	var own struct {
 		Result *string `json:"result"`
@@ -99,8 +99,8 @@ func ResultText(output, fields json.RawMessage) string {
 	return ModelOutput(output)
 }
 
-// ModelOutput returns what a model reads of an output that came without a text for it. Of a chart it
-// reads the summary, not the data that the page draws.
+// ModelOutput returns what a model reads of an output that came without a text for it. Of a chart
+// that is the summary, not the data that the page draws.
 func ModelOutput(output json.RawMessage) string {
 	if len(output) == 0 {
 		return "{}"

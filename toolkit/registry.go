@@ -14,11 +14,11 @@ import (
 // (Realtime API reference, session.tools).
 const MaxName = 64
 
-// ErrDuplicate is wrapped by errors about two tools with one name.
+// ErrDuplicate is wrapped by errors about two tools with the same name.
 var ErrDuplicate = errors.New("the name is taken")
 
-// registered is an entry with what was learnt when it was added. It never changes, so clones of a
-// registry share it with its compiled schema.
+// registered is an entry with what was derived from it when it was added. It never changes, so clones
+// of a registry share it with its compiled schema.
 type registered struct {
 	entry Entry
 	def   Definition
@@ -37,7 +37,7 @@ func NewRegistry() *Registry {
 }
 
 // Add adds one tool. It rejects a name that is not [A-Za-z0-9_-]{1,64}, parameters that are not a
-// JSON Schema of type object, and a second tool with one name: that error wraps [ErrDuplicate] and
+// JSON Schema of type object, and a second tool with the same name: that error wraps [ErrDuplicate] and
 // names both executors.
 func (r *Registry) Add(e Entry) error { return r.Replace(nil, []Entry{e}) }
 

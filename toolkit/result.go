@@ -14,7 +14,7 @@ const (
 	maxProgressData = 64 << 10
 )
 
-// cutBytes shortens text to n bytes at a character boundary, and says so.
+// cutBytes shortens text to at most n bytes, at a character boundary, and notes that.
 func cutBytes(text string, n int) string {
 	note := fmt.Sprintf("\n[cut: the text has %d bytes]", len(text))
 	keep := max(0, n-len(note))
@@ -24,8 +24,8 @@ func cutBytes(text string, n int) string {
 	return text[:keep] + note
 }
 
-// sanitizeProgress limits what a tool reports as progress, and hides secrets: it goes to every
-// watcher.
+// sanitizeProgress limits what a tool reports as progress, and masks secrets, because everybody who
+// follows the thread receives it.
 func sanitizeProgress(c Chunk) Chunk {
 	c.Message = cut(strings.ToValidUTF8(c.Message, "\uFFFD"), maxMessageRunes)
 	if !(c.Percent >= 0) { // also NaN

@@ -50,7 +50,7 @@ const (
 	EndedDone      Ending = "done"
 	EndedFailed    Ending = "failed"
 	EndedTimeout   Ending = "timeout"   // it took too long
-	EndedCancelled Ending = "cancelled" // nobody wanted its result any longer
+	EndedCancelled Ending = "cancelled" // its result was no longer wanted
 )
 
 // Report describes an ended call.

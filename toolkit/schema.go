@@ -30,8 +30,8 @@ type checker struct {
 }
 
 // CheckParameters returns why a JSON Schema cannot be the parameters of a tool: it is not a schema
-// of type object, it is larger than 64 KiB, it refers to other documents or to itself, or the work
-// to check it has no sensible bound.
+// of type object, it is larger than 64 KiB, it refers to other documents or to itself, or checking
+// arguments against it could take too long.
 func CheckParameters(schema json.RawMessage) error {
 	_, err := newChecker(schema)
 	return err
@@ -100,7 +100,7 @@ func explain(message string) string {
 		if at == "root" {
 			continue
 		}
-		// A $ref jumps to another place of the schema, but not of the arguments.
+		// A $ref jumps within the schema, but not within the arguments.
 		step, below := strings.CutPrefix(at, pointer)
 		if below {
 			field += fieldOf(step)
@@ -115,8 +115,8 @@ func explain(message string) string {
 	return field + ": " + message
 }
 
-// fieldOf maps a part of a schema's JSON pointer to the part of the arguments that
-// it describes: /properties/data/items becomes .data[].
+// fieldOf maps a part of a schema's JSON pointer to the part of the arguments that it describes:
+// /properties/data/items becomes .data[].
 func fieldOf(pointer string) string {
 	var b strings.Builder
 	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
@@ -149,7 +149,7 @@ func unescapePointer(s string) string {
 // workMeter counts how many subschemas a schema expands to.
 type workMeter struct {
 	root map[string]any
-	// work holds the count of each place, -1 while it is being counted.
+	// work holds the count of each subschema by its JSON pointer, -1 while it is being counted.
 	work map[string]int
 }
 
@@ -183,7 +183,7 @@ func movesBase(value any) bool {
 	return false
 }
 
-// Keywords by the form of their value: one schema, a list, a map.
+// Keywords by the form of their values: one schema, a list, a map.
 var (
 	oneSchema = []string{"not", "if", "then", "else", "items", "contains", "additionalItems", "unevaluatedItems",
 		"additionalProperties", "unevaluatedProperties", "propertyNames", "contentSchema"}
@@ -232,8 +232,7 @@ func (m *workMeter) count(pointer string, node map[string]any) (int, error) {
 	return total, nil
 }
 
-// checkType rejects types that no value has: the validator would accept them and then reject every
-// value.
+// checkType rejects unknown types: the validator would accept them and then reject every value.
 func checkType(value any) error {
 	switch v := value.(type) {
 	case nil:

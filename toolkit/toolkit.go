@@ -2,7 +2,7 @@
 // call reaches the tool that answers it.
 //
 // A voice call and a text turn use the same [Router]. Each package below this one has one concern:
-// app-default charts, MCP servers, tools that the connected client runs.
+// charts, programs, the web, MCP servers, tools that the connected client runs.
 package toolkit
 
 import (
@@ -51,8 +51,8 @@ type Chunk struct {
 	// Message and Percent (0 to 100) describe progress; unused if Result is set.
 	Message string
 	Percent float64
-	// MessageID names a message of the thread that the tool writes itself. What is said later comes
-	// after it.
+	// MessageID is the id of a message that the tool itself writes to the thread. What is said later
+	// comes after that message.
 	MessageID string
 	// Data is the progress chunk as the tool yielded it, a JSON value for watchers; may be nil.
 	Data json.RawMessage

@@ -110,7 +110,7 @@ func (t tool) refusal(err error) *toolkit.Result {
 	return &toolkit.Result{Output: output, Error: message}
 }
 
-// success returns the result that the thread stores and the page draws.
+// success is the result that the thread stores and the page draws.
 type success struct {
 	Status               string          `json:"status"`
 	Message              string          `json:"message"`
@@ -157,7 +157,7 @@ func (t tool) result(f figure) (*toolkit.Result, error) {
 	return &toolkit.Result{Output: output, Model: string(model)}, nil
 }
 
-// chartData is the input's own fields between type and chartType, and metadata.
+// chartData returns the input's own fields after type and chartType, and before metadata.
 func (t tool) chartData(f figure) (json.RawMessage, error) {
 	head, err := json.Marshal(struct {
 		Type      string `json:"type"`

@@ -16,7 +16,7 @@ import (
 const maxNumber = 1e30
 
 // markup is the beginning of a tag, a comment or a processing instruction. A bare < as in "< 5 min"
-// is text. Markup is rejected, not escaped: the model can rewrite the label, and the page gets what
+// is text. Markup is rejected, not escaped: the model can rewrite the label, and the page shows what
 // was meant.
 var markup = regexp.MustCompile(`<[A-Za-z/!?]`)
 
@@ -65,7 +65,7 @@ func checkText(path, text string) error {
 	}
 	control := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 	if strings.ContainsFunc(text, control) {
-		return fmt.Errorf("%s holds a control character", path)
+		return fmt.Errorf("%s contains a control character", path)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// span is the range and the sum of numbers. The zero value has none.
+// span is the range and the sum of some numbers. The zero value is that of none.
 type span struct {
 	n              int
 	low, high, sum float64

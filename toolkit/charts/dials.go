@@ -54,7 +54,7 @@ func checkRadial(in *radialInput) (figure, error) {
 	}
 	full := 1.2 * all.high
 	if full == 0 {
-		full = 1 // a ring needs a scale, also when all are empty
+		full = 1 // a ring needs a scale, even when all are empty
 	}
 	for i := range in.Data {
 		in.Data[i].MaxValue = cmp.Or(in.Data[i].MaxValue, &full)
@@ -153,7 +153,7 @@ func numberOrText(description string) schema {
 
 var banChart = kind{
 	name: "create_ban_chart", chartType: "ban", dataType: "ban-chart", label: "big number",
-	description: "Shows one big number optionally with a trend and a comparison.",
+	description: "Shows one big number, optionally with a trend and a comparison.",
 	schema: object(titleField(),
 		required("value", numberOrText("The number, or a text such as 1.2M")),
 		unitField(),
@@ -191,7 +191,7 @@ func checkBAN(in *banInput) (figure, error) {
 func numberText(field string, raw json.RawMessage) (string, error) {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
-		return "", fmt.Errorf("%s is missing or no JSON value", field)
+		return "", fmt.Errorf("%s is missing or not a JSON value", field)
 	}
 	switch v := value.(type) {
 	case float64:

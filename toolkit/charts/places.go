@@ -93,7 +93,7 @@ func checkCalendar(in *calendarInput) (figure, error) {
 	if len(in.Data) == 0 {
 		return figure{}, errors.New("data must not be empty")
 	}
-	// Dates of this form have the order of their text.
+	// Dates of this form sort as text.
 	first, last := in.Data[0].Date, in.Data[0].Date
 	seen := map[string]int{}
 	for i, d := range in.Data {
@@ -142,7 +142,7 @@ func checkCalendar(in *calendarInput) (figure, error) {
 func parseDate(field, text string) (time.Time, error) {
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return day, fmt.Errorf("%s %q is no date of the form YYYY-MM-DD that exists", field, text)
+		return day, fmt.Errorf("%s %q is not an existing date of the form YYYY-MM-DD", field, text)
 	}
 	return day, nil
 }

@@ -38,7 +38,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 		{"create_bar_chart", `{"title":"T","description":"` + strings.Repeat("x", 501) + `","data":` + points(1, bar) + `}`, "description: maxLength"},
 		{"create_bar_chart", `{"title":"<script>alert(1)</script>","data":` + points(1, bar) + `}`, "title must be plain text"},
 		{"create_bar_chart", `{"title":"<<b>x","data":` + points(1, bar) + `}`, "title must be plain text"},
-		{"create_bar_chart", `{"title":"a\u0000b","data":` + points(1, bar) + `}`, "title holds a control character"},
+		{"create_bar_chart", `{"title":"a\u0000b","data":` + points(1, bar) + `}`, "title contains a control character"},
 		{"create_bar_chart", axis(`{"seriesName":"<img src=x onerror=y>","value":1}`), "data[0].series[0].seriesName must be plain text"},
 		{"create_bar_chart", axis(`{"seriesName":"s","value":"1"}`), "data[].series[].value: type"},
 		{"create_bar_chart", axis(`{"seriesName":"s","value":null}`), "data[].series[].value: type"},

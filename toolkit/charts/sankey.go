@@ -54,12 +54,12 @@ func checkSankey(in *sankeyInput) (figure, error) {
 	for i, l := range in.Links {
 		source, known := index[l.Source]
 		if !known {
-			return figure{}, fmt.Errorf("links[%d].source %q is the id of no node", i, l.Source)
+			return figure{}, fmt.Errorf("links[%d].source %q is not the id of a node", i, l.Source)
 		}
 		target, known := index[l.Target]
 		switch {
 		case !known:
-			return figure{}, fmt.Errorf("links[%d].target %q is the id of no node", i, l.Target)
+			return figure{}, fmt.Errorf("links[%d].target %q is not the id of a node", i, l.Target)
 		case source == target:
 			return figure{}, fmt.Errorf("links[%d] joins the node %q to itself", i, l.Source)
 		case !(l.Value > 0):

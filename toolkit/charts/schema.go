@@ -7,7 +7,7 @@ import (
 
 // Limits of the inputs.
 const (
-	maxTitle       = 100 // in characters, like all of these up to maxDescription
+	maxTitle       = 100 // in characters, like the next two
 	maxLabel       = 255
 	maxDescription = 500
 	maxPoints      = 100

@@ -57,7 +57,7 @@ var areaChart = kind{
 	name: "create_area_chart", chartType: "area", dataType: "area-chart", label: "area chart",
 	description: "Draws an area chart that shows amounts over time, side by side, stacked, or as shares of the whole.",
 	schema: object(titleField(), axisData(),
-		optional("areaType", enum("How the areas stand to each other", "standard", "stacked", "percent").with("default", "standard")),
+		optional("areaType", enum("How the areas relate to each other", "standard", "stacked", "percent").with("default", "standard")),
 		xLabelField(), yLabelField(), descriptionField()),
 	build: build(checkArea),
 }
@@ -126,7 +126,7 @@ type seriesSet struct {
 	values span
 }
 
-// add takes the value of data[point].series[place].
+// add takes the value of data[point].series[index].
 func (s *seriesSet) add(point, index int, name string, value float64) error {
 	i := slices.Index(s.names, name)
 	if i < 0 {
@@ -145,7 +145,7 @@ func (s *seriesSet) add(point, index int, name string, value float64) error {
 	return nil
 }
 
-// describe names the series, with their totals where they are few.
+// describe names the series, with their totals if there are few.
 func (s *seriesSet) describe() string {
 	const few = 4
 	listed := names(s.names)

@@ -54,7 +54,7 @@ func checkTable(in *tableInput) (figure, error) {
 	for i, row := range in.Data {
 		for _, key := range sortedKeys(row) {
 			if _, ok := index[key]; !ok {
-				return figure{}, fmt.Errorf("data[%d] has the key %q, which is the key of no column", i, key)
+				return figure{}, fmt.Errorf("data[%d] has the key %q, which no column has", i, key)
 			}
 			if c := row[key][0]; c == '{' || c == '[' {
 				return figure{}, fmt.Errorf("data[%d].%s must be a text, number, boolean or null", i, key)

@@ -22,7 +22,7 @@ const (
 	maxDeclaration = 64 << 10 // bytes of all their definitions together
 	maxDescription = 1024     // runes of one description
 	MaxOutput      = 64 << 10 // bytes of one answer
-	maxOpen        = 256      // calls that wait at a time
+	maxOpen        = 256      // calls that wait at the same time
 	maxCallID      = 256      // bytes
 	maxDepth       = 64       // of an answer that is kept as JSON
 )
@@ -36,12 +36,12 @@ var (
 
 // Config configures a [Toolkit]. The zero value is useful.
 type Config struct {
-	// Timeout is how long the client may take for one call; 0 = 30 s.
+	// Timeout is how long the client may take for one call; 0 means 30 s.
 	Timeout time.Duration
 }
 
-// Toolkit holds the client's tools of one session and the calls that wait for the
-// client. All methods are safe for concurrent use.
+// Toolkit holds the client's tools of one session and the calls that wait for the client. All methods
+// are safe for concurrent use.
 type Toolkit struct {
 	registry *toolkit.Registry
 	timeout  time.Duration
@@ -53,7 +53,7 @@ type Toolkit struct {
 	open map[string]*wait
 }
 
-// wait is a call that the client knows about.
+// wait is an open call, whose answer the client may deliver.
 type wait struct {
 	answered chan struct{} // closed by Deliver
 	output   string
@@ -219,7 +219,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 	}
 }
 
-// wait returns when the client has answered, or is no longer waited for.
+// wait returns when the client has answered, its time is up, or ctx ends.
 func (t *tool) wait(ctx context.Context, w *wait) {
 	timer := time.NewTimer(t.toolkit.timeout)
 	defer timer.Stop()

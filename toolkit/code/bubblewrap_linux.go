@@ -16,7 +16,7 @@ import (
 const (
 	nobody       = 65534
 	maxFileBytes = 64 << 20 // of one file that Python writes, and of each of its folders: /tmp, /home, /dev/shm
-	maxPython    = 256      // files that one Python process may hold open
+	maxOpenFiles = 256      // that one Python process may hold open
 )
 
 // bubblewrap returns the path of bwrap, or what is missing on this host.
@@ -42,7 +42,7 @@ func explainBubblewrap(o Outcome) string {
 	case strings.Contains(o.Stderr, "nknown option"):
 		return "bubblewrap is too old, version 0.8 or newer is needed (" + message + ")"
 	case strings.HasPrefix(o.Stderr, "bwrap: "):
-		return "the host does not let bubblewrap make a sandbox; are unprivileged user namespaces switched off? (" + message + ")"
+		return "the host does not let bubblewrap make a sandbox; are unprivileged user namespaces disabled? (" + message + ")"
 	default:
 		return fmt.Sprintf("a test program did not work in the sandbox: %s (%s)", o.Exit, message)
 	}
@@ -78,15 +78,16 @@ func pythonArguments(c Config, bwrap, program string) []string {
 		strconv.FormatInt(c.PythonMemoryBytes, 10))
 }
 
-// lessRights starts a child of root as nobody: whatever escapes the sandbox is then not root, and
-// the limit on processes counts.
-func lessRights(cmd *exec.Cmd) {
+// dropRoot makes a child of root run as nobody: whatever escapes the sandbox is then not root, and the
+// limit on processes applies.
+func dropRoot(cmd *exec.Cmd) {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	}
 }
 
-// execPython lowers the limits of this process and becomes bubblewrap. It returns only on an error.
+// execPython lowers the limits of this process and replaces it with bubblewrap. It returns only if that
+// fails.
 func execPython(arguments []string) error {
 	if len(arguments) < 2 {
 		return errors.New("start bubblewrap: arguments are missing")
@@ -99,7 +100,7 @@ func execPython(arguments []string) error {
 	err = setLimits([]limit{
 		{syscall.RLIMIT_CORE, 0},
 		{syscall.RLIMIT_FSIZE, maxFileBytes},
-		{syscall.RLIMIT_NOFILE, maxPython},
+		{syscall.RLIMIT_NOFILE, maxOpenFiles},
 		{syscall.RLIMIT_CPU, cpuSeconds(timeout + margin)},
 	})
 	if err != nil {

@@ -16,6 +16,6 @@ func explainBubblewrap(o Outcome) string { return o.Error }
 
 func pythonArguments(Config, string, string) []string { return nil }
 
-func lessRights(*exec.Cmd) {}
+func dropRoot(*exec.Cmd) {}
 
 func execPython([]string) error { return errors.ErrUnsupported }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxRequest limits what the child reads: a program whose every byte is escaped.
+// maxRequest limits what the child reads, in bytes: a program whose every byte is escaped.
 const maxRequest = 6*maxCode + 4<<10
 
 // IsChild reports whether the arguments of this process (os.Args) are those of a child of a
@@ -21,11 +21,11 @@ func IsChild(args []string) bool {
 
 // RunChild is the main function of a child: it reads one program from stdin, runs it, reports to
 // stdout, and returns the process's exit code. args are os.Args. It permanently gives up rights of
-// the whole process.
+// the whole process, which may end before it returns.
 func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
-	// Again, because a thread that was being created when the parent did this was missed, and the
-	// parent may lack the right if this process runs as nobody.
-	giveWay(os.Getpid())
+	// Again, because the parent may have missed a thread that was just being created, and may lack
+	// the right if this process runs as nobody.
+	lowerPriority(os.Getpid())
 	if args[1] == pythonChild {
 		err := execPython(args[2:])
 		fmt.Fprintln(os.Stderr, err)

@@ -12,7 +12,7 @@
 // # Why these two runtimes
 //
 // The page once had two more, QuickJS as WebAssembly and Pyodide, in workers. They served only
-// calls of that page: typed turns, text sessions, the conductor and other clients need the server's
+// calls of that page; typed turns, text sessions, the conductor and other clients need the server's
 // anyway. A browser's answers cannot be trusted, a tool stopped with its tab, and the pair cost a
 // second definition of each tool, exceptions in the content security policy, and 14 MB that
 // operators had to host for Pyodide. QuickJS in a child process comes with the binary and runs
@@ -20,7 +20,7 @@
 // kernel. Where the host lacks bubblewrap or Python, the Python tool is not offered. A client that
 // wants to run programs itself declares a tool of its own.
 //
-// main must hand over to [RunChild] first thing when [IsChild] says so.
+// The first thing that main does must be to call [RunChild] if [IsChild] says so.
 package code
 
 import (

@@ -8,13 +8,13 @@ import (
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// allowedHere are calls that other machines have in another form only.
+// allowedHere are the system calls that only this architecture has in this form.
 var allowedHere = []uint32{syscall.SYS_EPOLL_WAIT, syscall.SYS_ARCH_PRCTL, syscall.SYS_TIME}
 
-// forkingCalls make processes besides clone, which other machines have for all.
+// forkingCalls are the system calls besides clone that make processes.
 var forkingCalls = []uint32{syscall.SYS_FORK, syscall.SYS_VFORK}
 
-// pythonHere are calls of Python that other machines have in another form only.
+// pythonHere are system calls of Python that only this architecture has in this form.
 var pythonHere = []uint32{
 	unix.SYS_OPEN, unix.SYS_STAT, unix.SYS_LSTAT, unix.SYS_NEWFSTATAT, unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_PIPE, unix.SYS_DUP2, unix.SYS_ACCESS,
 	unix.SYS_ALARM, unix.SYS_PAUSE, unix.SYS_GETDENTS, unix.SYS_RENAME, unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_CREAT, unix.SYS_LINK, unix.SYS_UNLINK,

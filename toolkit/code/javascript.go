@@ -68,7 +68,7 @@ func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (out
 	return outcome, confined
 }
 
-// child is a started child that reads its request.
+// child is a started child process, which is reading its request.
 type child struct {
 	cmd    *exec.Cmd
 	frames *os.File
@@ -115,7 +115,7 @@ func (c *child) wait() error {
 	return err
 }
 
-// errFull is the error of a child that prints too much.
+// errFull means that a child has printed too much.
 var errFull = errors.New("the output is full")
 
 // follow reads the child's frames into out and returns its ending, nil if the child died first. The
@@ -156,7 +156,7 @@ func (s *Sandbox) ProbeJavaScript(ctx context.Context) (confinement string, err 
 	const program, want = "[6].map(n => n * 7)[0]", "42"
 	outcome, confined := s.javaScript(ctx, program, true)
 	if outcome.Exit == ExitCrashed && ctx.Err() == nil {
-		// Giving up the filter is permanent, so do not do it after a passing failure.
+		// Giving up the filter is permanent, so a passing failure must not cause it.
 		outcome, confined = s.javaScript(ctx, program, true)
 	}
 	if outcome.Exit == ExitCrashed && s.config.AllowUnconfined && ctx.Err() == nil {

@@ -21,7 +21,6 @@ const (
 
 // limitSelf permanently lowers the limits of this process.
 func limitSelf(r request) error {
-	// Twice, since whatever grows is copied.
 	space, err := addressSpace()
 	if err != nil {
 		return err
@@ -33,6 +32,7 @@ func limitSelf(r request) error {
 		{syscall.RLIMIT_CPU, cpuSeconds(r.Timeout + margin)},
 	}
 	if space > 0 {
+		// Twice the memory, because whatever grows is copied.
 		limits = append(limits, limit{syscall.RLIMIT_AS, space + 2*uint64(r.MemoryBytes) + headroom})
 	}
 	return setLimits(limits)
@@ -67,7 +67,7 @@ func cpuSeconds(timeout time.Duration) uint64 {
 	return 2*uint64((timeout+time.Second-1)/time.Second) + 1
 }
 
-// addressSpace returns the bytes that this process has mapped, zero if the system does not say.
+// addressSpace returns how many bytes this process has mapped, 0 if the system does not say.
 func addressSpace() (uint64, error) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if errors.Is(err, os.ErrNotExist) {

@@ -21,7 +21,8 @@ const (
 	evalAsync = 1 << 7
 	// maxJobs is how many jobs ExecutePendingJobs runs before it gives up with an error.
 	maxJobs = 1 << 20
-	// reportMemory is the memory for the glue's report after the program has used up its own.
+	// reportMemory is the memory, in bytes, for the glue's report after the program has used up its
+	// own.
 	reportMemory = 16 << 20
 
 	hostPrint = "__print"
@@ -39,7 +40,7 @@ type machine struct {
 	control quickjs.Value // the glue's function
 	max     int           // bytes of the value
 	memory  uintptr
-	full    bool // the program's memory was used up at some time
+	full    bool // the program's memory was used up at some point
 }
 
 func newMachine(r request, report *reporter) (*machine, error) {
@@ -148,7 +149,7 @@ func (m *machine) valueOf(text string) ending {
 		Error: fmt.Sprintf("the value is %d bytes long, the limit is %d; return less", len(text), m.max)}
 }
 
-// threw returns the ending of a program that threw before its promise existed.
+// threw returns the ending of a program for an error of the engine, such as a syntax error.
 func (m *machine) threw(err error) ending {
 	thrown, ok := errors.AsType[*quickjs.Error](err)
 	if !ok {
@@ -176,7 +177,7 @@ func (m *machine) failure(name, message, stack string) ending {
 	case engine && message == "out of memory", name == "" && message == "null" && m.full:
 		return ending{Exit: ExitOutOfMemory, Error: outOfMemoryText}
 	case engine && message == "stack overflow":
-		return ending{Exit: ExitStackOverflow, Error: "the program called too deep, or nests too deep"}
+		return ending{Exit: ExitStackOverflow, Error: "the program's calls or values are nested too deep"}
 	}
 	text := head(message, m.max)
 	if name != "" {
@@ -187,7 +188,7 @@ func (m *machine) failure(name, message, stack string) ending {
 	return ending{Exit: ExitException, Error: strings.ToValidUTF8(text, "\uFFFD")}
 }
 
-// ask returns a text from the glue, empty if it cannot answer.
+// ask asks the glue for a text, and returns an empty one if the glue fails.
 func (m *machine) ask(what string) string {
 	text, _ := m.value(what).(string)
 	return strings.ToValidUTF8(text, "\uFFFD")

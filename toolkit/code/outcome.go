@@ -18,7 +18,7 @@ const (
 	ExitException     Exit = "exception"      // the program threw, or has a syntax error
 	ExitTimeout       Exit = "timeout"        // it ran too long
 	ExitOutOfMemory   Exit = "out_of_memory"  // its memory was used up
-	ExitStackOverflow Exit = "stack_overflow" // it called too deep
+	ExitStackOverflow Exit = "stack_overflow" // its calls were nested too deep
 	ExitOutputLimit   Exit = "output_limit"   // it printed or returned too much
 	ExitCrashed       Exit = "crashed"        // its process died
 	ExitCancelled     Exit = "cancelled"      // nobody wanted the result any longer
@@ -27,7 +27,7 @@ const (
 // Limits of what the model receives, in bytes of each text.
 const (
 	maxModelText = 4 << 10
-	maxErrorText = 600 // of stdout and of stderr in a failure
+	maxErrorText = 600 // of the reason, stdout and stderr of a failure
 )
 
 // Outcome is what a program did: the result of both tools.
@@ -45,7 +45,7 @@ type Outcome struct {
 	Error string `json:"error,omitempty"`
 }
 
-// result is the outcome as a tool's result.
+// result returns the outcome as a tool's result.
 func (o Outcome) result(language string) *toolkit.Result {
 	if len(o.Value) == 0 {
 		o.Value = json.RawMessage("null")

@@ -13,7 +13,7 @@ import (
 
 const (
 	// margin is how much longer than its program a child may live: it ends the program itself, and
-	// is killed only if it cannot. This includes its low-priority start.
+	// is killed only if it cannot. This includes its start at a low priority.
 	margin = 5 * time.Second
 	// afterKill is how long to wait for the pipes of a dead child: only a process that outlived it
 	// could hold them.
@@ -42,19 +42,19 @@ func (s *Sandbox) executable() (string, error) {
 		return s.config.Executable, nil
 	}
 	if runtime.GOOS == "linux" {
-		// works even after an update has replaced this process's file
+		// This works even after an update has replaced this process's file.
 		return "/proc/self/exe", nil
 	}
 	return os.Executable()
 }
 
-// begin starts a prepared child at a low priority from the first moment: a third of a short
-// program's processor time is the start of its child, before it can lower its priority itself.
+// begin starts a prepared child at a low priority from the beginning: the start of the child, before
+// it could lower its priority itself, is a third of a short program's processor time.
 func begin(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	giveWay(cmd.Process.Pid)
+	lowerPriority(cmd.Process.Pid)
 	return nil
 }
 
@@ -70,8 +70,8 @@ func (s *Sandbox) printed(text string) {
 	}
 }
 
-// deadline returns the ctx that ends a child which does not end itself. To stop it with
-// context.DeadlineExceeded says that its program has run for too long.
+// deadline returns the ctx that ends a child which does not end by itself. Stopping it with
+// context.DeadlineExceeded means that its program has run for too long.
 func (s *Sandbox) deadline(ctx context.Context) (own context.Context, stop context.CancelCauseFunc) {
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout+margin)
 	own, end := context.WithCancelCause(limited)
@@ -92,7 +92,7 @@ func (s *Sandbox) whyEnded(caller, own context.Context, state *os.ProcessState, 
 	case strings.Contains(diagnosis, "SIGXCPU"):
 		return s.timedOut()
 	case strings.Contains(diagnosis, "stack overflow"), strings.Contains(diagnosis, "stack exceeds"):
-		return Outcome{Exit: ExitStackOverflow, Error: "the program called too deep"}
+		return Outcome{Exit: ExitStackOverflow, Error: "the program's calls are nested too deep"}
 	case strings.Contains(diagnosis, "out of memory"), strings.Contains(diagnosis, "cannot allocate memory"):
 		return Outcome{Exit: ExitOutOfMemory, Error: "the program used up its memory"}
 	}
@@ -120,7 +120,7 @@ func (s *Sandbox) notStarted(err error) Outcome {
 	return Outcome{Exit: ExitCrashed, Error: "its process could not be started"}
 }
 
-// beginning keeps the first bytes that are written to it.
+// beginning is a writer that keeps the first max bytes.
 type beginning struct {
 	max  int
 	kept []byte

@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// niceness is that of children (setpriority(2)): if processors are scarce, audio goes first. A
-// child still gets a tenth of what a busy thread of this process gets, so that it starts in time.
+// niceness is that of children (setpriority(2)): if processors are scarce, audio comes first. A child
+// still gets a tenth of what a busy thread of this process gets, so that it starts in time.
 const niceness = 10
 
-// giveWay lowers the priority of all threads of the process group that pid leads. If the system
-// refuses, calls merely suffer from programs, so there is no error.
-func giveWay(pid int) { _ = syscall.Setpriority(syscall.PRIO_PGRP, pid, niceness) }
+// lowerPriority lowers the priority of all threads of the process group that pid leads. If the system
+// refuses, programs merely disturb calls, so there is no error.
+func lowerPriority(pid int) { _ = syscall.Setpriority(syscall.PRIO_PGRP, pid, niceness) }
 
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 

@@ -37,7 +37,7 @@ type reporter struct {
 
 func newReporter(stdout io.Writer, maxOutput int) *reporter {
 	encoder := json.NewEncoder(stdout)
-	encoder.SetEscapeHTML(false) // also not in values, which are JSON already
+	encoder.SetEscapeHTML(false) // nor in values, which are already JSON
 	return &reporter{encoder: encoder, began: time.Now(), max: maxOutput}
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// runner is the Python program that runs the model's.
+// runner is the Python program that runs the model's program.
 //
 //go:embed runner.py
 var runner string
@@ -50,7 +50,7 @@ func (s *Sandbox) python(ctx context.Context, bwrap, code string) Outcome {
 	cmd.Stdin = strings.NewReader(string(document))
 	cmd.Stdout, cmd.Stderr = streams.writer(&out.stdout), streams.writer(&out.stderr)
 	cmd.Dir = "/"
-	lessRights(cmd)
+	dropRoot(cmd)
 	return s.followPython(ctx, own, stop, cmd, out)
 }
 
@@ -131,8 +131,8 @@ func (s *Sandbox) pythonOutcome(ctx, own context.Context, cmd *exec.Cmd, waitErr
 	}
 }
 
-// readEnding reads the runner's report, nil if it is not sensible: the runner shares its process
-// with the program, which may write anything there.
+// readEnding reads the runner's report and returns nil if it is not valid: the runner shares its
+// process with the program, which may write anything there.
 func readEnding(from io.Reader, maxOutput int) *ending {
 	data, err := io.ReadAll(io.LimitReader(from, int64(maxOutput)*8+64<<10))
 	var end ending

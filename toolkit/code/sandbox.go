@@ -36,7 +36,7 @@ const (
 	maxParallel     = 256
 )
 
-// Config are the limits of a [Sandbox]. The zero value is useful.
+// Config configures a [Sandbox]. The zero value is useful.
 type Config struct {
 	// Timeout is how long one program may run, 100 ms to 10 minutes; 0 = 10 s.
 	Timeout time.Duration
@@ -46,8 +46,8 @@ type Config struct {
 	// MaxOutput limits stdout and stderr together, and the value, in bytes; 0 = 64 KiB, which is
 	// also the maximum: escaped as JSON it still fits the router's limit.
 	MaxOutput int
-	// MaxParallel limits how many programs run at a time; 0 = 4. Others wait within their ctx. One
-	// owner gets all slots but one, so that other owners' programs need not wait.
+	// MaxParallel limits how many programs run at the same time; 0 = 4. Others wait until their ctx
+	// ends. One owner gets all slots but one, so that other owners' programs need not wait.
 	MaxParallel int
 
 	// Executable and Args start the child: Executable Args… and the child's own arguments, which

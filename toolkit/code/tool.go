@@ -11,9 +11,9 @@ import (
 	"voicebridge/toolkit"
 )
 
-// patience is how long a program may wait for a slot and for its process, in addition to its
+// startTimeout is how long a program may wait for a slot and for its process, in addition to its
 // running time.
-const patience = 20 * time.Second
+const startTimeout = 20 * time.Second
 
 // tool is one language of a sandbox.
 type tool struct {
@@ -27,7 +27,7 @@ func (t *tool) Definition() toolkit.Definition { return t.definition }
 
 // Timeout implements [toolkit.Timeouter]: the program's own limit ends it long before, keeping its
 // output.
-func (t *tool) Timeout() time.Duration { return t.sandbox.config.Timeout + patience }
+func (t *tool) Timeout() time.Duration { return t.sandbox.config.Timeout + startTimeout }
 
 // Call waits for a slot, runs the program in a process, and waits for the process to end.
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {

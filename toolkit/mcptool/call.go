@@ -26,7 +26,7 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 			yield(toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", t.server.name, t.server.explain(err)))
 			return
 		}
-		// Ends with the consumer, the call, and the connection.
+		// It ends with the consumer, the call or the connection.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(l.open, cancel)()
@@ -62,7 +62,8 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 	}
 }
 
-// drainProgress yields what came before the answer. It reports whether the consumer wants more.
+// drainProgress yields the progress that came before the answer. It reports whether the consumer wants
+// more.
 func drainProgress(progress <-chan *mcp.ProgressNotificationParams, yield func(toolkit.Chunk, error) bool) bool {
 	for {
 		select {
@@ -98,7 +99,7 @@ func (t *tool) finish(ctx context.Context, call toolkit.Call, l *link, a answer)
 	return toolkit.Chunk{Result: &toolkit.Result{Output: output, Model: text}}, nil
 }
 
-// lost says why a call has no result.
+// lost returns why a call has no result.
 func (t *tool) lost(l *link, err error) error {
 	if isAnswer(err) {
 		l.unanswered.Store(0)

@@ -42,12 +42,12 @@ const (
 type Config struct {
 	// Servers are the servers by their names.
 	Servers map[string]Server
-	// Warnings say what in the file has no effect, or an effect other than in the client that it
+	// Warnings say what in the file has no effect, or another effect than in the client that the file
 	// was written for.
 	Warnings []string
 }
 
-// Server is one MCP server. Its texts contain no more ${…}.
+// Server is one MCP server. In its texts, each ${…} has been replaced.
 type Server struct {
 	// Type is TypeStdio, TypeHTTP or TypeSSE.
 	Type string
@@ -167,7 +167,7 @@ func (s *Server) validate() error {
 	}
 	for _, text := range append([]string{s.Command, s.Cwd, s.URL}, s.Args...) {
 		if len(text) > maxValue || strings.ContainsRune(text, 0) {
-			return fmt.Errorf("a text is longer than %d bytes or holds a NUL", maxValue)
+			return fmt.Errorf("a text is longer than %d bytes or contains a NUL", maxValue)
 		}
 	}
 	for _, entries := range []map[string]string{s.Env, s.Headers} {
@@ -192,7 +192,7 @@ func (s *Server) validate() error {
 		}
 		for key, value := range s.Headers {
 			if strings.ContainsAny(value, "\r\n") {
-				return fmt.Errorf("the header %q holds a line break", key)
+				return fmt.Errorf("the header %q contains a line break", key)
 			}
 		}
 		u, err := url.Parse(s.URL)

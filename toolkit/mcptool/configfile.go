@@ -39,7 +39,7 @@ var serverKeys = map[string]string{
 	"disabledTools": "deniedTools", "transport": "type", "httpUrl": "url", "serverUrl": "url",
 }
 
-// serverTypes maps other clients' names for our types.
+// serverTypes maps other clients' names of types to ours.
 var serverTypes = map[string]string{
 	"streamable-http": TypeHTTP, "streamableHttp": TypeHTTP, "streamable_http": TypeHTTP, "streamable": TypeHTTP, "local": TypeStdio, "remote": TypeHTTP,
 }
@@ -131,7 +131,7 @@ func parseServer(name string, data []byte, lookup func(string) (string, bool)) (
 		return Server{}, nil, err
 	}
 	if len(file.Args) > maxArgs || len(file.Env) > maxEntries || len(file.Headers) > maxEntries || len(file.AllowedTools)+len(file.DeniedTools) > maxEntries {
-		return Server{}, nil, fmt.Errorf("args, env, headers and lists of tools hold %d entries at most", maxEntries)
+		return Server{}, nil, fmt.Errorf("args, env, headers and lists of tools have %d entries at most", maxEntries)
 	}
 	timeout, err := parseTimeout(file.Timeout)
 	if err != nil {
@@ -208,9 +208,9 @@ func parseTimeout(raw json.RawMessage) (time.Duration, error) {
 	return timeout, nil
 }
 
-// withoutComments replaces with blanks comments and commas before a closing bracket, which editors
-// accept (JSON with Comments), and a byte order mark. Nothing moves, so that errors show the right
-// place.
+// withoutComments replaces with blanks what editors accept in JSON with Comments, which is comments
+// and commas before a closing bracket, and a byte order mark. Nothing moves, so that errors give the
+// right position.
 func withoutComments(data []byte) []byte {
 	out := bytes.Clone(data)
 	blank := func(from, to int) {
@@ -223,7 +223,7 @@ func withoutComments(data []byte) []byte {
 	if bytes.HasPrefix(out, []byte("\xef\xbb\xbf")) {
 		blank(0, 3)
 	}
-	comma := -1 // the last comma after which nothing has come yet
+	comma := -1 // the last comma, if only blanks and comments have followed it
 	for i := 0; i < len(out); i++ {
 		rest := out[i:]
 		switch c := out[i]; {

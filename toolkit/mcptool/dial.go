@@ -33,7 +33,7 @@ func (s *server) dial(ctx context.Context, over carrier) (*link, error) {
 	return l, nil
 }
 
-// carrierOf returns the carrier for the server's type.
+// carrierOf returns a new carrier for the server's type.
 func (s *server) carrierOf() carrier {
 	switch s.config.Type {
 	case TypeStdio:

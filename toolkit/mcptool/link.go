@@ -23,7 +23,7 @@ type link struct {
 	// transport is what carries the session; closed after it.
 	transport carrier
 
-	// open is done once the connection is being closed; its cause says why: running calls end then.
+	// open is done, with its cause, once the connection is being closed. Running calls end then.
 	open   context.Context
 	cancel context.CancelCauseFunc
 	gone   chan struct{} // closed once the session has ended
@@ -44,7 +44,7 @@ type carrier interface {
 	connect() (mcp.Transport, error)
 	// stop ends it and waits, but not forever.
 	stop()
-	// explain adds what the carrier knows to a session's error.
+	// explain adds to a session's error what the carrier knows about it.
 	explain(error) error
 }
 

@@ -19,7 +19,7 @@ func exposedName(server, tool string) string {
 	prefix := sanitize(server)
 	name := prefix + separator + sanitize(tool)
 	// With such a prefix "a__b" + "c" and "a" + "b__c", or "a_" + "b" and "a" + "_b", are one name.
-	// That no two servers have one prefix is a rule of the configuration.
+	// The configuration guarantees that no two servers have the same prefix.
 	ambiguous := strings.Contains(prefix, separator) || strings.HasSuffix(prefix, "_")
 	if len(name) > toolkit.MaxName || ambiguous {
 		return hashedName(server, tool)
@@ -27,7 +27,7 @@ func exposedName(server, tool string) string {
 	return name
 }
 
-// hashedName returns the name with eight hex digits that no other tool has.
+// hashedName returns the name with eight hexadecimal digits of the hash of server and tool.
 func hashedName(server, tool string) string {
 	sum := sha256.Sum256([]byte(server + "\x00" + tool))
 	suffix := "_" + hex.EncodeToString(sum[:4])

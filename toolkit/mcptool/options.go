@@ -18,8 +18,8 @@ type Options struct {
 	// Pins stores the definitions of tools that have been seen, across restarts; nil keeps them in
 	// memory.
 	Pins pins
-	// Media saves the images and sounds of results; nil leaves their data in the results, where no
-	// model sees it.
+	// Media saves the images and sounds of results; nil leaves their data in the results, where models
+	// do not see it.
 	Media media
 	// Trace adds the headers that name the span of a context to a request to a server; nil = none.
 	Trace func(context.Context, http.Header)
@@ -28,8 +28,8 @@ type Options struct {
 	// MinBackoff and MaxBackoff are the first and the longest pause before a server is retried; 0 =
 	// 500 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
-	// Changed is called when [Servers.Tools] has changed: a server has listed its tools,
-	// for the first time or again. It must return at once; nil = none.
+	// Changed is called when [Servers.Tools] has changed: a server has listed its tools, for the first
+	// time or again. It must return at once; nil = none.
 	Changed func()
 }
 
@@ -39,7 +39,7 @@ type Status struct {
 	Connected bool
 	// Tools is how many tools it offers.
 	Tools int
-	// Held are the tools that are new or have changed since the server was first seen.
+	// Held are the tools that are new, or have changed, since the server was first seen.
 	Held []Held
 	// Error says why it is not connected; it contains no secrets of the configuration.
 	Error string
@@ -49,7 +49,7 @@ type Status struct {
 type Held struct {
 	// Tool is its current definition, with the name under which it is, or would be, offered.
 	Tool toolkit.Definition
-	// Why says why it is held, and what the operator can do, as a sentence.
+	// Why says why it is held, and what the operator can do, in sentences.
 	Why string
 }
 

@@ -23,7 +23,7 @@ func pinOf(d toolkit.Definition) string {
 
 const (
 	whyNew     = "The server did not have this tool when it was first seen. The operator can accept it with trustChanges."
-	whyChanged = "The tool's definition has changed since it was first seen. It is used as it was, and each call asks. The operator can accept the change with trustChanges."
+	whyChanged = "The tool's definition has changed since it was first seen. The previous definition is used, and each call needs approval. The operator can accept the change with trustChanges."
 )
 
 // hold compares what a server offers with what was seen before. The tools of a new server are
@@ -55,7 +55,7 @@ func (s *server) hold(ctx context.Context, listed []*tool) ([]*tool, error) {
 			}
 			held = append(held, Held{Tool: t.def, Why: whyChanged})
 			offer = append(offer, old)
-			s.log.Warn("MCP tool held, its definition has changed since it was first seen; each call asks the user", "tool", t.remote)
+			s.log.Warn("MCP tool held, its definition has changed since it was first seen; each call needs approval", "tool", t.remote)
 		}
 	}
 	s.mu.Lock()
@@ -101,7 +101,7 @@ func (t *tool) asPinned(text string) (*tool, error) {
 	return &old, nil
 }
 
-// memory keeps pins as long as the process runs.
+// memory keeps pins while the process runs.
 type memory struct {
 	mu   sync.Mutex
 	pins map[string]map[string]string

@@ -104,8 +104,8 @@ func (p *process) stop() {
 
 func nothing(*exec.Cmd) {}
 
-// explain adds how the child ended, if it has: "EOF" alone helps nobody. Its end is known a moment
-// after that of its stdout.
+// explain adds how the child ended, if it has: "EOF" alone helps nobody. The end of the child is known
+// a moment after that of its stdout.
 func (p *process) explain(err error) error {
 	select {
 	case <-p.exited:

@@ -31,7 +31,7 @@ type keeper struct {
 	media media
 	log   *slog.Logger
 	kept  int
-	// left are the Base64 data that were left out of the result.
+	// left is the Base64 data that was left out of the result.
 	left map[string]bool
 }
 
@@ -66,7 +66,7 @@ func (k *keeper) result(r *mcp.CallToolResult) (output json.RawMessage, text str
 	return output, cutRunes(strings.ToValidUTF8(text, "\uFFFD"), maxModelText), nil
 }
 
-// without removes the data from structured content, which repeats the content.
+// without removes that data from structured content, which may repeat the content.
 func (k *keeper) without(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -126,8 +126,8 @@ func (k *keeper) resource(r *mcp.ResourceContents) (word string, instead mcp.Con
 	}
 }
 
-// keep saves an image or a sound. If that fails, its data is left out, and the result says why:
-// nobody could use it in the thread.
+// keep saves an image or a sound. If that fails, its data is left out, because nobody could use it in
+// the thread, and the result says why.
 func (k *keeper) keep(kind, uri, mediaType string, data []byte) (word string, instead mcp.Content) {
 	mediaType = cutRunes(strings.ToValidUTF8(mediaType, "\uFFFD"), 100)
 	name := kind

@@ -30,7 +30,7 @@ func (s *server) connect(ctx context.Context) bool {
 		}
 		l.close(err)
 	}
-	// The newer handshake begins with a request that old servers may not answer.
+	// The newer handshake begins with a request that older servers may not answer.
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.old = !s.old
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// secretName matches the names of variables with secrets. Others contain words that occur in many
-// messages.
+// secretName matches the names of variables that contain secrets. The values of others are words that
+// may occur in any message.
 var secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|auth|cred|jwt|dsn|connection`)
 
 // withPassword finds the password of an address, as in postgres://user:password@host/.
@@ -41,7 +41,7 @@ func secretsOf(config Server) *strings.Replacer {
 	}
 	secrets = append(secrets, secretsOfURL(config.URL)...)
 	secrets = slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < minSecret })
-	// Of two that begin alike the first counts.
+	// Of two with the same beginning the first counts, so the longer one comes first.
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, secret := range slices.Compact(secrets) {

@@ -20,7 +20,7 @@ type tool struct {
 	unchecked bool // our validator cannot read the schema; the server checks the arguments itself
 }
 
-// equal reports whether users see no difference between two versions of a tool.
+// equal reports whether two versions of a tool are the same for its users.
 func (t *tool) equal(other *tool) bool {
 	return t.remote == other.remote && t.asks == other.asks && t.unchecked == other.unchecked && t.def.Name == other.def.Name &&
 		t.def.Description == other.def.Description && bytes.Equal(t.def.Parameters, other.def.Parameters)
@@ -40,8 +40,7 @@ type server struct {
 	secrets *strings.Replacer
 	closing context.Context // done when all servers are closed
 
-	// old means that the next attempt begins with the older handshake. Only one attempt runs at a
-	// time.
+	// old means that the next attempt uses the older handshake. Only one attempt runs at a time.
 	old bool
 
 	tasks taskTools

@@ -15,7 +15,8 @@ const (
 	lineBurst   = 100
 )
 
-// lineLog is a child's stderr: each line is logged, long ones are cut, floods dropped and counted.
+// lineLog is a child's stderr: each line is logged; long ones are cut, and too many are dropped and
+// counted.
 // Only one goroutine writes to it.
 type lineLog struct {
 	log     *slog.Logger

@@ -30,7 +30,7 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 			continue
 		}
 		if s.tasks.has(t.Name) {
-			s.log.Warn("MCP tool left out, it runs as a task only", "tool", t.Name)
+			s.log.Warn("MCP tool left out, it runs only as a task", "tool", t.Name)
 			continue
 		}
 		if seen[t.Name] {
@@ -46,7 +46,7 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 	}
 	for _, name := range s.config.AllowedTools {
 		if !seen[name] {
-			s.log.Warn("MCP tool of allowedTools is not there", "tool", name)
+			s.log.Warn("allowedTools names a tool that the MCP server does not offer", "tool", name)
 		}
 	}
 	slices.SortFunc(listed, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
@@ -92,7 +92,7 @@ func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
 		Name: name, Description: cutRunes(strings.ToValidUTF8(description, "\uFFFD"), maxDescription), Parameters: parameters,
 	}}
 	if err := toolkit.CheckParameters(parameters); err != nil {
-		s.log.Warn("MCP tool's arguments are checked by its server only", "tool", t.Name, "error", err)
+		s.log.Warn("arguments of an MCP tool are checked only by its server", "tool", t.Name, "error", err)
 		made.unchecked = true
 	}
 	return made, nil

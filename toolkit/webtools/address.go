@@ -21,7 +21,7 @@ const (
 	maxHost = 253 // RFC 1035, section 2.3.4
 )
 
-// closed are public addresses that are nevertheless special.
+// closed are public addresses that are closed nevertheless.
 var closed = []netip.Prefix{
 	// Metadata and agent endpoint on Azure: a public address that each virtual machine reaches
 	// without leaving its host.
@@ -85,8 +85,8 @@ func (a *addresses) check(addr netip.Addr) error {
 
 var errClosed = &refusal{"the address is not a public one, or is closed by the operator"}
 
-// isOwn reports whether the address belongs to this machine, whose services may trust it, or to its
-// own IPv6 network, where machines have public addresses behind a firewall.
+// isOwn reports whether the address belongs to this machine, whose services may trust it, or to the
+// machine's IPv6 network, where machines have public addresses behind a firewall.
 func (a *addresses) isOwn(addr netip.Addr) bool {
 	interfaces, err := a.own()
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *addresses) isOwn(addr netip.Addr) bool {
 // 2130706433, 0x7f.1, 0177.0.0.1 (WHATWG URL, "ends in a number").
 var numeric = regexp.MustCompile(`^(0[xX][0-9a-fA-F]*|[0-9]+)$`)
 
-// plainHost matches the characters of a name; others that a URL allows are useless in one.
+// plainHost matches the characters of a host name; a URL allows others, which no name contains.
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // parseURL parses and checks a model's URL. The host of the result is in ASCII.
@@ -182,8 +182,8 @@ func (a *addresses) checkURL(u *url.URL) error {
 	return nil
 }
 
-// escapeQuery encodes as ASCII what would otherwise be sent as it is in the first line of the
-// request, where spaces have a meaning.
+// escapeQuery escapes spaces, control characters and all but ASCII, which would otherwise be sent as
+// they are in the first line of the request, where spaces separate fields.
 func escapeQuery(raw string) string {
 	var b strings.Builder
 	for _, c := range []byte(raw) {

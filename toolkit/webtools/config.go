@@ -75,7 +75,7 @@ type Config struct {
 	pageTimeout time.Duration
 	// MaxPage limits how many bytes of a page webContent reads; 0 = 2 MiB.
 	MaxPage int
-	// MaxConcurrent limits how many guarded requests run at a time; 0 = 16. Others wait.
+	// MaxConcurrent limits how many guarded requests run at the same time; 0 = 16. Others wait.
 	MaxConcurrent int
 	// UserAgent is sent unless the model sets one; empty means our own.
 	UserAgent string

@@ -16,7 +16,7 @@ import (
 
 const (
 	maxURLs       = 10
-	sideBySide    = 5 // urls of one call
+	sideBySide    = 5 // pages of one call that are read at the same time
 	contentBudget = 400 << 10
 	maxPageURL    = 2 << 10
 	// reserve is the part of the call's time that is kept for the pages already read.
@@ -77,7 +77,7 @@ type contentTool struct {
 	readers chan struct{}
 }
 
-// numbered is a page with its place among the results.
+// numbered is a page with its index among the results.
 type numbered struct {
 	index int
 	page  pageOutput
@@ -163,9 +163,9 @@ func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (p
 	if fresh {
 		header.Set("Cache-Control", "no-cache")
 	}
-	coming, cancel := context.WithTimeout(ctx, t.timeout)
+	fetching, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	resp, err := t.guard.fetch(coming, request{method: http.MethodGet, url: address, header: header, limit: t.limit})
+	resp, err := t.guard.fetch(fetching, request{method: http.MethodGet, url: address, header: header, limit: t.limit})
 	if err != nil {
 		page.Error = err.Error()
 		return page
@@ -179,7 +179,7 @@ func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (p
 	case t.readers <- struct{}{}:
 		defer func() { <-t.readers }()
 	case <-ctx.Done():
-		page.Error = "the page came, but there was no time left to read it"
+		page.Error = "the page arrived, but there was no time left to read it"
 		return page
 	}
 	a, err := readSafely(resp)

@@ -219,7 +219,7 @@ func TestPageWaitsForItsReader(t *testing.T) {
 	<-came
 	cancel()
 	// Possibly the end of the page was not seen yet.
-	if page := <-read; page.Text != "" || page.Error != "the page came, but there was no time left to read it" && !strings.Contains(page.Error, "cancel") {
+	if page := <-read; page.Text != "" || page.Error != "the page arrived, but there was no time left to read it" && !strings.Contains(page.Error, "cancel") {
 		t.Errorf("got %+v", page)
 	}
 }

@@ -24,7 +24,7 @@ const (
 	maxStack     = 256
 )
 
-// kept are the elements that are written; of others only the content is.
+// kept are the elements that are written; of all others only the content is written.
 var kept = atomSet(
 	"html head title meta body article section nav aside header footer main hgroup h1 h2 h3 h4 h5 h6 p div span br hr pre blockquote " +
 		"ul ol li dl dt dd figure figcaption table caption thead tbody tfoot tr td th a b strong i em code kbd samp var cite q dfn abbr " +
@@ -63,7 +63,8 @@ type filter struct {
 	stack []atom.Atom
 	// unclosed counts the formatting elements without an end, by name, up to maxSame.
 	unclosed map[atom.Atom]int
-	// once are the elements that occur only once: html, head, body, title.
+	// once holds which of the elements that may occur only once have been written: html, head, body,
+	// title.
 	once map[atom.Atom]bool
 }
 

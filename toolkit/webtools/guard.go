@@ -52,7 +52,7 @@ type request struct {
 	limit  int // bytes of the body to read
 }
 
-// response is its answer.
+// response is the answer to a request.
 type response struct {
 	url    *url.URL // after redirects
 	status int
@@ -110,7 +110,7 @@ func readUpTo(r io.Reader, limit int) (data []byte, more bool, err error) {
 	return data, false, err
 }
 
-// harmless are the request headers that other origins may see.
+// harmless are the request headers that may be sent to other origins.
 var harmless = map[string]bool{"Accept": true, "Accept-Language": true, "User-Agent": true}
 
 // checkRedirect is the client's hook before it follows a redirect.
@@ -138,7 +138,7 @@ func (g *guard) checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// leaves reports whether a chain of requests has ever left its first origin.
+// leaves reports whether a chain of requests ever leaves its first origin.
 func leaves(chain []*http.Request) bool {
 	for i := range chain[1:] {
 		if !sameOrigin(chain[i].URL, chain[i+1].URL) {
@@ -148,7 +148,8 @@ func leaves(chain []*http.Request) bool {
 	return false
 }
 
-// sameOrigin also accepts the step from http to https on the usual ports.
+// sameOrigin reports whether two URLs have the same origin. It also accepts the step from http to
+// https on the default ports.
 func sameOrigin(from, to *url.URL) bool {
 	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
 		return false

@@ -15,10 +15,11 @@ const (
 	maxModelHeaders = 2 << 10  // of what the model receives of a long answer
 )
 
-// own are fields that the client writes itself; the model's are ignored, since they mean the same.
+// ownHeaders are fields that the client writes itself; the model's are ignored, since they mean the
+// same.
 var ownHeaders = []string{"Accept-Encoding", "Content-Length"}
 
-// forbidden are fields that change where a request goes, how it is framed, or who seems to have
+// forbiddenHeaders are fields that change where a request goes, how it is framed, or who seems to have
 // sent it (RFC 9110, sections 7.2 and 7.6; RFC 7239; and their common relatives).
 var forbiddenHeaders = []string{
 	"Connection", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",

@@ -41,7 +41,7 @@ type httpOutput struct {
 	Body       string            `json:"body"`
 	OK         bool              `json:"ok"`
 	URL        string            `json:"url"`
-	// Truncated means that the body is longer.
+	// Truncated means that the body was longer.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
@@ -116,7 +116,7 @@ func (t httpTool) limitFor(milliseconds float64) time.Duration {
 	if milliseconds == 0 {
 		return min(defaultHTTPTimeout, t.timeout)
 	}
-	// Compared as it came: a great number is no duration.
+	// Compared before the conversion: a very large number would overflow.
 	if milliseconds >= float64(t.timeout)/float64(time.Millisecond) {
 		return t.timeout
 	}

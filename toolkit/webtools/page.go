@@ -137,8 +137,8 @@ type flattener struct {
 	short  bool // something was left out
 }
 
-// location is where a node is: its total depth, its depth in lists and the like, and whether the
-// rows and cells around it belong to no table.
+// location is where a node is: its total depth, its depth in lists and the like, and whether the table
+// around it has become plain blocks.
 type location struct {
 	depth, indent int
 	plain         bool
@@ -167,7 +167,7 @@ func (f *flattener) flatten(node *html.Node, at location) {
 	}
 }
 
-// take takes the room for a node, and reports whether there was any; a text is shortened to it.
+// take takes the room for a node, and reports whether there was any. A text is shortened to fit.
 func (f *flattener) take(node *html.Node, depth int) bool {
 	if node.Type == html.TextNode {
 		if fits := max(0, f.room/depth-nodeWeight); len(node.Data) > fits {
@@ -180,7 +180,7 @@ func (f *flattener) take(node *html.Node, depth int) bool {
 	return f.room >= 0
 }
 
-// isWide examines the rows of a table, which the parser puts into its body.
+// isWide reports whether a table has too many columns. The parser puts its rows into a body.
 func isWide(table *html.Node) bool {
 	for body := range table.ChildNodes() {
 		for row := range body.ChildNodes() {

@@ -52,7 +52,7 @@ type found struct {
 	Text          string   `json:"text"`
 }
 
-// operators writes the domains in the way that most search engines understand.
+// operators returns the query with the domains in the syntax that most search engines understand.
 func (q query) operators() string {
 	var text strings.Builder
 	text.WriteString(q.text)

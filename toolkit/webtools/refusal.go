@@ -3,7 +3,7 @@ package webtools
 import "fmt"
 
 // refusal says why the guard blocks a request, in words for the model. It does not contain the
-// address to which a name resolved: a private network's names are nobody's business.
+// address to which a name resolved, because that would reveal a private network.
 type refusal struct{ reason string }
 
 func (r *refusal) Error() string { return r.reason }

@@ -71,7 +71,7 @@ func toUTF8(contentType string, body []byte) string {
 	return strings.TrimPrefix(string(decoded), "\uFEFF")
 }
 
-// looksUTF8 tolerates a truncated last character.
+// looksUTF8 reports whether a body is UTF-8, perhaps with a truncated last character.
 func looksUTF8(body []byte) bool {
 	for n := 1; n < utf8.UTFMax && n <= len(body); n++ {
 		if last := body[len(body)-n:]; utf8.RuneStart(last[0]) {
@@ -127,7 +127,7 @@ func cutBytes(text string, n int) string {
 	return text[:n]
 }
 
-// tag matches what services put into texts to make words bold.
+// tag matches the tags that services put into texts to make words bold.
 var tag = regexp.MustCompile(`</?[A-Za-z][^<>]{0,200}>`)
 
 // plainText removes markup from a text.

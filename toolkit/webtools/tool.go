@@ -79,7 +79,8 @@ func (w *whole) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// progress is loading at first and processing later, as for the charts.
+// progress returns a progress chunk. Its status is loading at first and processing later, as for the
+// charts.
 func progress(message string, percent float64) toolkit.Chunk {
 	status := "processing"
 	if percent == 0 {
@@ -93,9 +94,9 @@ func progress(message string, percent float64) toolkit.Chunk {
 	return toolkit.Chunk{Message: message, Percent: percent, Data: data}
 }
 
-// forModel makes a result of the whole output and, if that is too long for a model, of a shortened
-// one. shorten is called first for 0 bytes of text, and then for the remaining bytes divided by
-// texts.
+// forModel returns a result with the whole output and, if that is too long for a model, a shortened
+// one for it. shorten is called first with 0 bytes for each text, and then with the remaining bytes
+// divided by the number of texts.
 func forModel(whole any, texts int, shorten func(room int) any) *toolkit.Result {
 	result := &toolkit.Result{Output: toolkit.Encode(whole)}
 	if len(result.Output) > maxModelOutput {
