@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// OwnMetadata is the name of our own entry in the metadata of a part.
-const OwnMetadata = "voicebridge"
+// ownMetadata is the name of our own entry in the metadata of a part.
+const ownMetadata = "voicebridge"
 
 // wrappedKey holds metadata that is not an object: a UIMessage accepts only objects.
 const wrappedKey = "value_"

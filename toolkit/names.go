@@ -56,8 +56,9 @@ func (n Names) Has(name string) bool {
 	return slices.ContainsFunc(n.entries, func(e nameEntry) bool { return !e.writes && e.matches(name) })
 }
 
-// HasCall reports whether the list covers this call: its tool, or its tool's writes if it is one.
-func (n Names) HasCall(v *Invocation) bool {
+// hasCall reports whether the list covers this call: its tool, or, with :write, the tool's calls that
+// change something, if this is one.
+func (n Names) hasCall(v *Invocation) bool {
 	return slices.ContainsFunc(n.entries, func(e nameEntry) bool {
 		if !e.matches(v.Call.Name) || !e.writes {
 			return e.matches(v.Call.Name)
@@ -101,5 +102,5 @@ func (e nameEntry) matches(name string) bool {
 // NeedsApproval reports whether the user must approve the call, because of the list or of its tool
 // ([Entry.Asks]).
 func (v *Invocation) NeedsApproval(list Names) bool {
-	return v.known && (v.Entry.Asks || list.HasCall(v))
+	return v.known && (v.Entry.Asks || list.hasCall(v))
 }

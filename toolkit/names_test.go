@@ -63,8 +63,8 @@ func TestNamesOfCalls(t *testing.T) {
 	}
 	for call, want := range map[string]bool{"http W": true, "http R": false, "chart W": true, "other W": false} {
 		name, arguments, _ := strings.Cut(call, " ")
-		if got := n.HasCall(r.Invoke("r", Call{Name: name, Arguments: arguments}, 0, noon)); got != want {
-			t.Errorf("HasCall(%s) = %v", call, got)
+		if got := n.hasCall(r.Invoke("r", Call{Name: name, Arguments: arguments}, 0, noon)); got != want {
+			t.Errorf("hasCall(%s) = %v", call, got)
 		}
 	}
 	if n.Has("http") {
@@ -73,7 +73,7 @@ func TestNamesOfCalls(t *testing.T) {
 	if got, want := n.Unmatched(entries), []string{"charts", "chart:write", "mcp__*"}; !slices.Equal(got, want) {
 		t.Errorf("Unmatched() = %q, want %q", got, want)
 	}
-	if (Names{}).HasCall(r.Invoke("r", Call{Name: "http"}, 0, noon)) || !(Names{}).Empty() || n.Empty() {
+	if (Names{}).hasCall(r.Invoke("r", Call{Name: "http"}, 0, noon)) || !(Names{}).Empty() || n.Empty() {
 		t.Error("the zero value matches a tool")
 	}
 }

@@ -50,7 +50,7 @@ func (v *Invocation) part(input json.RawMessage, result Result) Part {
 		p.State, p.ErrorText = PartError, result.Error
 	default:
 		p.State, p.Output = PartOutput, result.Output
-		if result.Model != "" && result.Model != ModelOutput(result.Output) {
+		if result.Model != "" && result.Model != modelOutput(result.Output) {
 			own["result"] = result.Model
 		}
 	}
@@ -76,7 +76,7 @@ func (v *Invocation) fields(own map[string]any) json.RawMessage {
 		metadata[provider] = data
 	}
 	if len(own) > 0 {
-		metadata[OwnMetadata] = own
+		metadata[ownMetadata] = own
 	}
 	if len(metadata) > 0 {
 		fields["callProviderMetadata"] = metadata
@@ -93,15 +93,15 @@ func ResultText(output, fields json.RawMessage) string {
 	var own struct {
 		Result *string `json:"result"`
 	}
-	if raw := Metadata(fields, OwnMetadata); raw != nil && json.Unmarshal(raw, &own) == nil && own.Result != nil {
+	if raw := Metadata(fields, ownMetadata); raw != nil && json.Unmarshal(raw, &own) == nil && own.Result != nil {
 		return *own.Result
 	}
-	return ModelOutput(output)
+	return modelOutput(output)
 }
 
-// ModelOutput returns what a model reads of an output that came without a text for it. Of a chart
+// modelOutput returns what a model reads of an output that came without a text for it. Of a chart
 // that is the summary, not the data that the page draws.
-func ModelOutput(output json.RawMessage) string {
+func modelOutput(output json.RawMessage) string {
 	if len(output) == 0 {
 		return "{}"
 	}
@@ -146,7 +146,7 @@ func DecisionOf(fields json.RawMessage) (d Decision, ok bool) {
 	if fields == nil || json.Unmarshal(fields, &part) != nil {
 		return Decision{}, false
 	}
-	if raw := Metadata(fields, OwnMetadata); part.Approval == nil && raw != nil && json.Unmarshal(raw, &own) == nil {
+	if raw := Metadata(fields, ownMetadata); part.Approval == nil && raw != nil && json.Unmarshal(raw, &own) == nil {
 		part = own
 	}
 	if part.Approval == nil {

@@ -88,6 +88,7 @@ func (r Result) ForModel() string {
 
 // Tool is a function that a model may call.
 type Tool interface {
+	// Definition describes the tool to a model.
 	Definition() Definition
 	// Call runs the tool. The sequence ends after the chunk with a Result or after an error; a
 	// consumer that stops early, or a cancelled ctx, ends the run. Arguments have passed the tool's

@@ -81,8 +81,8 @@ func (s *Sandbox) deadline(ctx context.Context) (own context.Context, stop conte
 	}
 }
 
-// whyEnded says why a child ended without saying so itself. caller is the ctx of the tool call, own
-// that of the child, diagnosis its runtime's last output.
+// whyEnded returns why a child ended without saying so itself. caller is the ctx of the tool call, own
+// that of the child, diagnosis the beginning of its stderr.
 func (s *Sandbox) whyEnded(caller, own context.Context, state *os.ProcessState, waitErr error, diagnosis string) Outcome {
 	switch {
 	case caller.Err() != nil:

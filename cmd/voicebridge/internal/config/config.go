@@ -140,9 +140,9 @@ type TurnDetection struct {
 
 // The types of turn detection.
 const (
-	ServerVAD   = "server_vad"
-	SemanticVAD = "semantic_vad"
-	PushToTalk  = "none"
+	serverVAD   = "server_vad"
+	semanticVAD = "semantic_vad"
+	pushToTalk  = "none"
 )
 
 // Calls are the time limits of calls.
@@ -325,11 +325,11 @@ type Traces struct {
 const (
 	UpstreamOpenAI    = "openai"
 	UpstreamSimulator = "simulator"
-	OpenAIURL         = "https://api.openai.com/v1"
+	openAIURL         = "https://api.openai.com/v1"
 )
 
-// LetsEncrypt is the directory of the default authority.
-const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
+// letsEncrypt is the directory of the default authority.
+const letsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
 // Defaults returns the settings of an empty environment. Names of realtime models and voices appear
 // only here; those of text models are in textModels.
@@ -337,15 +337,15 @@ func Defaults() Config {
 	return Config{
 		Listen:        "127.0.0.1:8080",
 		DatabaseURL:   "sqlite:data/voicebridge.db",
-		OpenAIBaseURL: OpenAIURL,
+		OpenAIBaseURL: openAIURL,
 		Realtime: Realtime{
 			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: defaultInstructions,
-			APIKeyHeader: "Authorization", CallBody: "form", TurnDetection: TurnDetection{Type: ServerVAD},
+			APIKeyHeader: "Authorization", CallBody: "form", TurnDetection: TurnDetection{Type: serverVAD},
 		},
 		Calls:  Calls{RenewBeforeMinutes: 10, GraceSeconds: 30, CloseGraceSeconds: 8, IdleMinutes: 10, MaxToolRounds: 20},
 		Budget: Budget{WarnPercent: 80},
 		TURN:   TURN{TTLMinutes: 120},
-		TLS:    TLS{ACME: ACME{Directory: LetsEncrypt, Folder: "data/certificates"}},
+		TLS:    TLS{ACME: ACME{Directory: letsEncrypt, Folder: "data/certificates"}},
 		Text:   Text{Instructions: defaultTextInstructions, TimeoutSeconds: 30},
 		Conversations: Conversations{
 			AutoGenerateTitles: true,

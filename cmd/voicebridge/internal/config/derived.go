@@ -68,7 +68,7 @@ func (c *Config) CallsURL() string {
 
 // Object returns the turn detection as an object of the Realtime API; null is push to talk.
 func (t TurnDetection) Object() string {
-	if t.Type == PushToTalk {
+	if t.Type == pushToTalk {
 		return "null"
 	}
 	raw, _ := json.Marshal(realtime.TurnDetection{ // nothing in it can fail to encode

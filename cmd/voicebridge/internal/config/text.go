@@ -30,7 +30,7 @@ func (c *Config) TextProviders() []string {
 		name string
 		set  bool
 	}{
-		{ProviderOpenAI, c.Secrets.OpenAIKey.IsSet() || c.OpenAIBaseURL != OpenAIURL},
+		{ProviderOpenAI, c.Secrets.OpenAIKey.IsSet() || c.OpenAIBaseURL != openAIURL},
 		{ProviderAnthropic, c.Secrets.AnthropicKey.IsSet() || c.AnthropicBaseURL != ""},
 		{ProviderGoogle, c.Secrets.GeminiKey.IsSet() || c.GeminiBaseURL != ""},
 		{ProviderOllama, c.OllamaHost != "" || c.Text.Provider == ProviderOllama},

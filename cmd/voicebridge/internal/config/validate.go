@@ -108,7 +108,7 @@ func (c *Config) checkICE(w *checks) {
 func (c *Config) checkUpstream(w *checks) {
 	w.oneOf("upstream", c.Upstream, "", UpstreamOpenAI, UpstreamSimulator)
 	w.httpURL("openai_base_url", c.OpenAIBaseURL)
-	if c.Upstream == UpstreamOpenAI && !c.Secrets.OpenAIKey.IsSet() && !c.Secrets.RealtimeKey.IsSet() && c.OpenAIBaseURL == OpenAIURL && c.Realtime.URL == "" {
+	if c.Upstream == UpstreamOpenAI && !c.Secrets.OpenAIKey.IsSet() && !c.Secrets.RealtimeKey.IsSet() && c.OpenAIBaseURL == openAIURL && c.Realtime.URL == "" {
 		w.wrong("upstream", "openai needs OPENAI_API_KEY")
 	}
 	w.present("realtime.model", c.Realtime.Model)

@@ -39,14 +39,14 @@ func (c *Config) checkCalls(w *checks) {
 
 func (t TurnDetection) check(w *checks) {
 	const key = "realtime.turn_detection."
-	w.oneOf(key+"type", t.Type, ServerVAD, SemanticVAD, PushToTalk)
+	w.oneOf(key+"type", t.Type, serverVAD, semanticVAD, pushToTalk)
 	for name, field := range map[string]struct {
 		set  bool
 		only string
 	}{
-		"threshold": {t.Threshold != nil, ServerVAD}, "prefix_padding_ms": {t.PrefixPaddingMS != nil, ServerVAD},
-		"silence_duration_ms": {t.SilenceDurationMS != nil, ServerVAD}, "idle_timeout_ms": {t.IdleTimeoutMS != nil, ServerVAD},
-		"eagerness": {t.Eagerness != "", SemanticVAD},
+		"threshold": {t.Threshold != nil, serverVAD}, "prefix_padding_ms": {t.PrefixPaddingMS != nil, serverVAD},
+		"silence_duration_ms": {t.SilenceDurationMS != nil, serverVAD}, "idle_timeout_ms": {t.IdleTimeoutMS != nil, serverVAD},
+		"eagerness": {t.Eagerness != "", semanticVAD},
 	} {
 		if field.set && t.Type != field.only {
 			w.wrong(key+name, "it belongs to the type %s", field.only)
