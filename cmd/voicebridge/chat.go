@@ -61,7 +61,7 @@ func openProvider(c *config.Config, name string, client *http.Client) (llm.Provi
 }
 
 // openChat makes the coordinator of text turns with all configured providers, and the tool by which
-// calls ask the agent.
+// calls request text turns.
 func openChat(cfg config.Config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, ran func(toolkit.Report), traces *telemetry.Traces, log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{

@@ -96,7 +96,7 @@ func execPython(arguments []string) error {
 	if err != nil {
 		return fmt.Errorf("start bubblewrap: %w", err)
 	}
-	// Not the address space: Go has already taken more, and could not go on. The runner sets it.
+	// Not the address space: Go has already reserved more, and would fail. The runner limits it.
 	err = setLimits([]limit{
 		{syscall.RLIMIT_CORE, 0},
 		{syscall.RLIMIT_FSIZE, maxFileBytes},

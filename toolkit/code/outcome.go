@@ -81,7 +81,7 @@ func cutValue(value json.RawMessage, n int) json.RawMessage {
 	return toolkit.Encode(cut(string(value), n))
 }
 
-// cut shortens text to about n bytes at a character boundary, and says so.
+// cut shortens text to about n bytes at a character boundary, and adds a note of its length.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -67,7 +67,7 @@ func TestProbePython(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), bwrap, "--unshare-all", "--unshare-user", "--disable-userns",
 		"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "/bin/true")
 	ownGroup(cmd)
-	lessRights(cmd)
+	dropRoot(cmd)
 	output, refused := cmd.CombinedOutput()
 	switch {
 	case refused != nil:

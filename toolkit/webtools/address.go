@@ -21,7 +21,7 @@ const (
 	maxHost = 253 // RFC 1035, section 2.3.4
 )
 
-// closed are public addresses that are closed nevertheless.
+// closed are public addresses that must not be dialled either.
 var closed = []netip.Prefix{
 	// Metadata and agent endpoint on Azure: a public address that each virtual machine reaches
 	// without leaving its host.

@@ -26,7 +26,7 @@ func (r *Tools) compare() {
 	r.Added, r.Ratio = each(less), each(by)
 }
 
-// A round is doubtful if the call beside slows down at p99 by more than both limits.
+// A round is doubtful if the call beside it slows down at p99 by more than both limits.
 const (
 	besideRatio = 2
 	besideLimit = 1000 // µs

@@ -27,7 +27,8 @@ type usage struct {
 	rss      int64 // resident memory in KiB
 }
 
-// readUsage asks Linux. On other systems it fails with errNoUsage.
+// readUsage returns what a process has used so far, according to /proc. On systems other than Linux it
+// fails with errNoUsage.
 func readUsage(pid int) (usage, error) {
 	if runtime.GOOS != "linux" {
 		return usage{}, errNoUsage

@@ -34,7 +34,7 @@ type Config struct {
 	HTTPListen string
 	Logger     *slog.Logger
 
-	client *http.Client // asks the authority; nil is the usual one
+	client *http.Client // sends requests to the authority; nil means http.DefaultClient
 }
 
 // Pauses between attempts to get a certificate, because authorities limit failures.

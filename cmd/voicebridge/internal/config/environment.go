@@ -39,7 +39,7 @@ const prefix = "VOICEBRIDGE_"
 // otherNames are second names of secrets.
 var otherNames = map[string]string{prefix + "DATABASE_URL": "DATABASE_URL"}
 
-// injected reports whether Kubernetes sets the variable in every pod beside a service called
+// injected reports whether Kubernetes sets the variable in the pods of a namespace with a service called
 // voicebridge.
 func injected(name string) bool {
 	return name == prefix+"PORT" || strings.HasPrefix(name, prefix+"PORT_") || strings.HasPrefix(name, prefix+"SERVICE_")

@@ -14,7 +14,7 @@ import (
 
 const aboutCalls = "voice model"
 
-// calls reports what answers calls, and asks it whether it accepts the key.
+// calls reports which upstream answers calls, and whether it accepts the key.
 func (d *doctor) calls(ctx context.Context) {
 	c := &d.cfg
 	switch {

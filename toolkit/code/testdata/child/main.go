@@ -1,5 +1,5 @@
 // Command child is a child of the sandbox and nothing else, for tests under the race detector: the
-// engine is twenty times slower there, and needs memory that its limits do not know of.
+// engine is twenty times slower there, and needs memory that its limits do not include.
 package main
 
 import (
