@@ -1,7 +1,6 @@
 package realtime
 
-// clientEvent is the union of the fields of the client events that are built
-// here.
+// clientEvent is the union of the fields of the client events that are built here.
 type clientEvent struct {
 	Type           string `json:"type"`
 	EventID        string `json:"event_id,omitempty"`
@@ -15,21 +14,20 @@ type clientEvent struct {
 func (e clientEvent) bytes() []byte {
 	b, err := marshal(e)
 	if err != nil {
-		// Every field but the session is a string. The session is the caller's, and one that cannot be encoded is a bug
-		// there.
+		// All but the session is made of strings, so this is a bug of the caller: the session cannot be encoded.
 		panic("realtime: encode " + e.Type + ": " + err.Error())
 	}
 	return b
 }
 
-// ItemCreate builds conversation.item.create. previousItemID is empty (append),
-// "root" (put first) or the id of an existing item.
+// ItemCreate builds conversation.item.create. previousItemID is empty (append), "root" (put first) or the id of an
+// existing item.
 func ItemCreate(eventID string, item Item, previousItemID string) []byte {
 	return clientEvent{Type: TypeItemCreate, EventID: eventID, PreviousItemID: previousItemID, Item: &item}.bytes()
 }
 
-// FunctionCallOutput builds the conversation.item.create that answers a function
-// call. output is text for the model, usually JSON.
+// FunctionCallOutput builds the conversation.item.create that answers a function call. output is text for the model,
+// usually JSON.
 func FunctionCallOutput(eventID, itemID, callID, output string) []byte {
 	return ItemCreate(eventID, Item{ID: itemID, Type: ItemFunctionCallOutput, CallID: callID, Output: output}, "")
 }
@@ -50,8 +48,7 @@ func ItemDelete(eventID, itemID string) []byte {
 	return clientEvent{Type: TypeItemDelete, EventID: eventID, ItemID: itemID}.bytes()
 }
 
-// ResponseCancel builds response.cancel; an empty responseID means the active
-// response of the conversation.
+// ResponseCancel builds response.cancel; an empty responseID means the active response of the conversation.
 func ResponseCancel(eventID, responseID string) []byte {
 	return clientEvent{Type: TypeResponseCancel, EventID: eventID, ResponseID: responseID}.bytes()
 }
@@ -72,7 +69,7 @@ func InputAudioBufferClear(eventID string) []byte {
 }
 
 // ErrorEvent builds the server event "error". eventID is the event's own id; e.EventID is the id of the client event
-// that it answers.
+// that it answers. An empty e.Type becomes invalid_request_error.
 func ErrorEvent(eventID string, e Error) []byte {
 	if e.Type == "" {
 		e.Type = "invalid_request_error"

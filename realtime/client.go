@@ -57,8 +57,7 @@ type Client struct {
 	// HTTP is used for the requests; nil means http.DefaultTransport. Redirects are never followed: following one could
 	// create a second call.
 	HTTP *http.Client
-	// SafetyIdentifier is a stable hash of the user that is sent as
-	// OpenAI-Safety-Identifier; empty sends none.
+	// SafetyIdentifier is a stable hash of the user that is sent as OpenAI-Safety-Identifier; empty sends none.
 	SafetyIdentifier string
 	// Timeout limits one request; zero means 20 s.
 	Timeout time.Duration
@@ -84,7 +83,7 @@ type APIError struct {
 	RetryAfter time.Duration
 }
 
-// Error never includes the key.
+// Error returns the status, the code and the message. It never includes the key.
 func (e *APIError) Error() string {
 	return fmt.Sprintf("realtime API answered %d %s: %s", e.Status, cmp.Or(e.Code, e.Type, http.StatusText(e.Status)), e.Message)
 }
@@ -171,7 +170,7 @@ func (c *Client) hangup(ctx context.Context, callID string) (again bool, err err
 	return res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500, c.apiError(res)
 }
 
-// address returns the address of the calls route with path appended.
+// address returns the address of the calls route with below appended to its path.
 func (c *Client) address(below string) string {
 	if c.CallsURL == "" {
 		return strings.TrimSuffix(c.BaseURL, "/") + "/realtime/calls" + below
@@ -213,7 +212,7 @@ func (c *Client) post(ctx context.Context, below, contentType string, body []byt
 	return client.Do(req)
 }
 
-// apiError makes an APIError of a response, whatever its body.
+// apiError makes an APIError from a response, whatever its body.
 func (c *Client) apiError(res *http.Response) *APIError {
 	e := &APIError{Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // part of a body is better than none
@@ -297,7 +296,7 @@ func callJSON(offer string, session []byte) (body []byte, contentType string, er
 	return body, "application/json", err
 }
 
-// answerOf takes the answer out of a JSON object; anything else is returned as it is.
+// answerOf returns the SDP in a JSON object; any other body is returned as it is.
 func answerOf(body []byte) []byte {
 	var out struct {
 		SDP string `json:"sdp"`

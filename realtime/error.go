@@ -16,7 +16,7 @@ type Error struct {
 	EventID string
 }
 
-// Error is the message with its code.
+// Error returns the code and the message, as far as there are any, else the type.
 func (e *Error) Error() string {
 	switch {
 	case e.Code != "" && e.Message != "":
@@ -83,8 +83,7 @@ func (e Error) MarshalJSON() ([]byte, error) {
 	}{e.Type, null(e.Code), e.Message, null(e.Param), null(e.EventID)})
 }
 
-// loose is a string that accepts every JSON value: null is empty, anything that
-// is not a string is its JSON text.
+// loose is a string that accepts every JSON value: null becomes empty, and anything else but a string its JSON text.
 type loose string
 
 // UnmarshalJSON never fails on valid JSON.
@@ -104,7 +103,7 @@ func (l *loose) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// looseText is what a loose string is of a value, which is JSON text.
+// looseText returns val, which is JSON text, as a loose string.
 func looseText(val []byte) string {
 	switch {
 	case isNull(val):

@@ -48,7 +48,7 @@ type Event struct {
 	// Raw is what was passed to Decode. The RawMessage fields alias it.
 	Raw []byte
 
-	// Malformed is set when a known field had an unexpected JSON type. Then only Type, EventID and Raw are set besides.
+	// Malformed is set when a known field had an unexpected JSON type. Then only Type, EventID and Raw are set as well.
 	Malformed error
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The types of an Item that this module makes or reads.
+// The types of an Item that are made or read here.
 const (
 	ItemMessage            = "message"
 	ItemFunctionCall       = "function_call"

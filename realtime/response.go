@@ -108,7 +108,7 @@ func decodeOutput(raw []byte) []Item {
 		return nil
 	}
 	items := []Item{}
-	_ = elements(raw, func(val []byte) error { // it was scanned before
+	_ = elements(raw, func(val []byte) error { // cannot fail: raw was scanned before
 		if item, err := DecodeItem(val); err == nil {
 			items = append(items, item)
 		}
@@ -129,8 +129,8 @@ func decodeMetadata(raw json.RawMessage) map[string]string {
 	return out
 }
 
-// Usage counts the tokens of a response or of a transcription. A transcription
-// that is billed by length has Type "duration" and Seconds.
+// Usage counts the tokens of a response or of a transcription. A transcription that is billed by length has Type
+// "duration" and Seconds.
 type Usage struct {
 	Type         string // of a transcription: tokens or duration
 	Seconds      float64
@@ -152,8 +152,8 @@ type Usage struct {
 	Raw json.RawMessage
 }
 
-// DecodeUsage reads a "usage" object. It also accepts input_token_details, as transcription events name the input
-// details, and input_tokens_details, as some servers do.
+// DecodeUsage reads a "usage" object. The details of the input are read from input_token_details or, as some servers
+// name them, input_tokens_details.
 func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	type split struct {
 		Text   int64 `json:"text_tokens"`

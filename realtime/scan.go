@@ -55,7 +55,7 @@ func (s *scanner) open(bracket byte) error {
 	return nil
 }
 
-// end reports whether nothing follows.
+// end checks that nothing follows.
 func (s *scanner) end() error {
 	s.space()
 	if s.pos != len(s.buf) {
@@ -64,7 +64,7 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// next goes to the next entry of an object or array, and reports false at its end.
+// next goes to the next entry of an object or array, which bracket closes, and returns false at its end.
 func (s *scanner) next(first bool, bracket byte) (more bool, err error) {
 	s.space()
 	if s.take(bracket) {
@@ -77,8 +77,8 @@ func (s *scanner) next(first bool, bracket byte) (more bool, err error) {
 	return true, nil
 }
 
-// member scans the next "key": value of the outer object. Both are JSON text, the key
-// without its quotes; it is nil at the end of the object.
+// member scans the next "key": value of the outer object. Both are JSON text, the key without its quotes. At the end of
+// the object, key is nil.
 func (s *scanner) member(first bool) (key, val []byte, err error) {
 	more, err := s.next(first, '}')
 	if !more || err != nil {
@@ -99,7 +99,7 @@ func (s *scanner) member(first bool) (key, val []byte, err error) {
 	return key, s.buf[start:s.pos], nil
 }
 
-// element scans the next value of the outer array; it is nil at its end.
+// element scans the next value of the outer array. At the end of the array, val is nil.
 func (s *scanner) element(first bool) (val []byte, err error) {
 	more, err := s.next(first, ']')
 	if !more || err != nil {
@@ -112,8 +112,7 @@ func (s *scanner) element(first bool) (val []byte, err error) {
 	return s.buf[start:s.pos], nil
 }
 
-// members calls keep with each member of an object, of which null has none. What keep
-// is given is JSON text, the key without its quotes.
+// members calls keep with each member of an object; null counts as an empty one. val is JSON text.
 func members(raw []byte, keep func(key string, val []byte) error) error {
 	if string(raw) == "null" {
 		return nil
@@ -139,7 +138,7 @@ func members(raw []byte, keep func(key string, val []byte) error) error {
 	}
 }
 
-// elements calls keep with each value of an array, which is JSON text, too.
+// elements calls keep with each value of an array, as JSON text.
 func elements(raw []byte, keep func(val []byte) error) error {
 	s := scanner{buf: raw}
 	if err := s.open('['); err != nil {
@@ -240,8 +239,8 @@ func (s *scanner) str() ([]byte, error) {
 	return nil, ErrNotJSON
 }
 
-// plain skips the bytes of a string that mean themselves, eight at a time but for the last few:
-// transcripts are long, and that of an answer is in four of its last events.
+// plain skips bytes that stand for themselves, eight at a time; up to seven are left for str. It is worth it: transcripts
+// are long, and the whole transcript of an answer is in four of its last events.
 func (s *scanner) plain() {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; s.pos+8 <= len(s.buf); s.pos += 8 {
@@ -333,7 +332,7 @@ func hex4(b []byte) rune {
 }
 
 // unescaped resolves the escapes of text that the scanner has checked. Text without a backslash is returned as it is.
-// Half a surrogate pair becomes U+FFFD, as in encoding/json.
+// A lone surrogate becomes U+FFFD, as in encoding/json.
 func unescaped(b []byte) []byte {
 	i := bytes.IndexByte(b, '\\')
 	if i < 0 {

@@ -132,7 +132,7 @@ func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) 
 	return marshal(event)
 }
 
-// fields are the members of an object. They share its memory: a session with its tools is large.
+// fields returns the members of an object. They share its memory, since a session with its tools is large.
 func fields(raw []byte) (map[string]json.RawMessage, error) {
 	all := make(map[string]json.RawMessage)
 	return all, members(raw, func(key string, val []byte) error {
@@ -177,9 +177,9 @@ func nameOf(raw []byte) (name string, err error) {
 	return name, err
 }
 
-// Member finds a value in nested objects, by the names that lead to it, without reading the rest: a
-// session with its tools is large. It is nil where there is none, or no JSON, and shares the memory
-// of raw.
+// Member returns the value that path, a sequence of keys, leads to in nested objects. It does not decode the rest, since
+// a session with its tools is large. The result shares raw's memory; it is nil if there is no such value or raw is not
+// JSON.
 func Member(raw json.RawMessage, path ...string) json.RawMessage {
 	for _, name := range path {
 		var found []byte
