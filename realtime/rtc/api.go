@@ -17,13 +17,12 @@ import (
 
 // Errors that callers branch on.
 var (
-	// ErrBadSDP means that a session description is malformed, too large or
-	// lacks what a secure connection needs (ICE credentials, a fingerprint).
+	// ErrBadSDP means that a session description is malformed, too large or lacks what a secure connection needs (ICE
+	// credentials, a fingerprint).
 	ErrBadSDP = errors.New("bad SDP")
 	// ErrNoOpus means that a session description has no audio section with Opus.
 	ErrNoOpus = errors.New("no Opus audio in the SDP")
-	// ErrTooLarge means that a message is larger than the remote accepts. The
-	// data channel stays usable.
+	// ErrTooLarge means that a message is larger than the remote accepts. The data channel stays usable.
 	ErrTooLarge = errors.New("message larger than the remote accepts")
 	// ErrOtherPeer means that an offer comes from another peer connection than the one before it: it needs a peer of
 	// its own.

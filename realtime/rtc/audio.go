@@ -99,7 +99,7 @@ func (p *Peer) forward(ctx context.Context, track *webrtc.TrackRemote, dst Audio
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
 			return errTrackEnded
 		case err != nil:
-			// a payload type that was not negotiated, or a packet larger than readMTU
+			// A payload type that was not negotiated, or a packet larger than readMTU.
 			flow.Errors.Add(1)
 			if err := p.await(ctx, ready); err != nil {
 				return err
@@ -204,8 +204,8 @@ func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 // maxUnread is how many bytes of a source's audio wait for Forward, some 10 s; what arrives then is dropped.
 const maxUnread = 64 << 10
 
-// buffer makes what takes the packets of one source of the remote: audio waits for Forward, and RTCP is read as it
-// arrives.
+// buffer returns where Pion puts the packets of one source of the remote: audio waits there for Forward, RTCP is read as
+// it arrives.
 func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWriteCloser {
 	if kind == packetio.RTCPBufferPacket {
 		return reports{source, &p.in.stats}

@@ -15,8 +15,8 @@ const maxUsed = 32
 // candidateRule says which candidates of a remote are used. The rest are removed from its description, as if the remote
 // had not found them. A remote that can reach us is still discovered by its own checks (RFC 8445, 7.3.1.3).
 type candidateRule struct {
-	// browser restricts candidates to those of a browser: UDP, and no port below
-	// 1024, where services listen and browsers never do.
+	// browser restricts candidates to those of a browser: UDP, and no port below 1024, where services listen and
+	// browsers never do.
 	browser bool
 	// loopback allows addresses of this machine.
 	loopback bool

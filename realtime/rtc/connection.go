@@ -77,7 +77,7 @@ func (p *Peer) watch() {
 	}
 }
 
-// last reports how the peer ended, unless Close does.
+// last reports how the peer ended, unless Close will.
 func (p *Peer) last() {
 	if State(p.final.Load()) == StateFailed {
 		p.tell(StateFailed)

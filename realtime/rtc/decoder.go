@@ -8,8 +8,7 @@ import (
 	"github.com/pion/opus"
 )
 
-// MaxFrame is the largest number of samples that one Opus packet holds:
-// 120 ms at 48 kHz (RFC 6716, 2.1.4).
+// MaxFrame is the largest number of samples that one Opus packet holds: 120 ms at 48 kHz (RFC 6716, 2.1.4).
 const MaxFrame = 5760
 
 // Decoder turns Opus packets into 48 kHz mono samples, for metering and detecting speech. It keeps state between
@@ -26,9 +25,8 @@ func NewDecoder() (*Decoder, error) {
 	return &Decoder{opus: d}, nil
 }
 
-// Decode decodes one Opus packet into pcm and returns the number of samples.
-// pcm must have room for MaxFrame samples. An empty or malformed payload is an
-// error; the decoder stays usable.
+// Decode decodes one Opus packet into pcm and returns the number of samples. pcm must have room for MaxFrame samples. An
+// empty or malformed payload is an error; the decoder stays usable.
 func (d *Decoder) Decode(payload []byte, pcm []int16) (n int, err error) {
 	if len(payload) == 0 {
 		return 0, errors.New("decode opus: empty packet")
@@ -45,8 +43,8 @@ func (d *Decoder) Decode(payload []byte, pcm []int16) (n int, err error) {
 // Silence is what Level returns for digital silence, in dBFS: the 127 of RFC 6464.
 const Silence = -127.0
 
-// Level returns the root mean square of pcm in dBFS: 0 for a full-scale square
-// wave, Silence for digital silence or no samples.
+// Level returns the root mean square of pcm in dBFS: 0 for a full-scale square wave, Silence for digital silence or no
+// samples.
 func Level(pcm []int16) float64 {
 	var sum float64
 	for _, s := range pcm {

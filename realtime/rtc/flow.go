@@ -38,8 +38,7 @@ func (s *Switch) WriteRTP(packet *rtp.Packet) error {
 	return nil
 }
 
-// Flow is the gate and the counters of one direction of audio. The zero value
-// is shut. It is safe for concurrent use.
+// Flow is the gate and the counters of one direction of audio. The zero value is shut. It is safe for concurrent use.
 type Flow struct {
 	open atomic.Bool
 

@@ -17,7 +17,7 @@ func (f pionLoggers) NewLogger(scope string) logging.LeveledLogger {
 	return pionLogger{f.log, scope}
 }
 
-// pionLogger knows its scope by itself: each peer has a dozen of them.
+// pionLogger keeps its scope in a field, which is cheaper than a derived slog.Logger: each peer has a dozen of them.
 type pionLogger struct {
 	log   *slog.Logger
 	scope string

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// readBuffer holds most events and largeBuffer nearly all; larger ones get a buffer of their
-	// own.
+	// readBuffer holds most events and largeBuffer nearly all, in bytes; larger ones get a buffer of their own.
 	readBuffer  = 2 << 10
 	largeBuffer = 32 << 10
 	// maxRefused is how many data channels may be refused before the peer ends.
@@ -72,8 +71,8 @@ func (p *Peer) run(stream *datachannel.DataChannel) {
 	close(c.opened)
 }
 
-// read hands on messages until the channel ends, and then ends the peer: without its channel a call
-// cannot be controlled.
+// read hands on messages until the channel ends, and then ends the peer: without its channel a call cannot be
+// controlled.
 func (p *Peer) read(stream datachannel.Reader) {
 	defer close(p.channel.read)
 	defer p.end(StateClosed)
@@ -115,8 +114,7 @@ func (p *Peer) tellTooLarge(size int) {
 
 var errSkipped = errors.New("message dropped")
 
-// largeBuffers are for the few messages larger than readBuffer: the session with its tools, the end
-// of a long answer.
+// largeBuffers are for the few messages larger than readBuffer: the session with its tools, the end of a long answer.
 var largeBuffers = sync.Pool{New: func() any { return new(make([]byte, largeBuffer)) }}
 
 // next reads one message into a slice of its own.
@@ -125,8 +123,7 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	defer p.channel.stall.reading.Store(false)
 	buf := small
 	n, _, err := stream.ReadDataChannel(buf)
-	// Pion keeps a message that does not fit but does not tell its size. The receive window bounds
-	// it.
+	// Pion keeps a message that does not fit but does not tell its size. The receive window bounds it.
 	if errors.Is(err, io.ErrShortBuffer) {
 		large := largeBuffers.Get().(*[]byte)
 		defer largeBuffers.Put(large)
@@ -150,14 +147,13 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 	return append(make([]byte, 0, n), buf[:n]...), nil
 }
 
-// MaxMessageSize returns the largest message in bytes that the remote accepts (a=max-message-size,
-// RFC 8841): 65535 if it named none, 0 if it has no data channel. It is known once both
-// descriptions are set.
+// MaxMessageSize returns the largest message in bytes that the remote accepts (a=max-message-size, RFC 8841): 65535 if
+// it named none, 0 if it has no data channel. It is known once both descriptions are set.
 func (p *Peer) MaxMessageSize() int { return int(p.channel.limit.Load()) }
 
-// Send sends one text message, after those sent before. It blocks until the data channel is open
-// and its buffered amount is below 1 MiB. Errors: ErrTooLarge if data is larger than
-// MaxMessageSize (the channel stays usable), ErrClosed, or ctx's cause.
+// Send sends one text message, after those sent before. It blocks until the data channel is open and its buffered amount
+// is below 1 MiB. Errors: ErrTooLarge if data is larger than MaxMessageSize (the channel stays usable), ErrClosed, or
+// ctx's cause.
 func (p *Peer) Send(ctx context.Context, data []byte) error {
 	if err := p.send(ctx, data); err != nil {
 		return fmt.Errorf("send message: %w", err)
@@ -190,9 +186,8 @@ func (p *Peer) send(ctx context.Context, data []byte) error {
 	return p.write(stream, data)
 }
 
-// TrySend sends one text message if that need not wait: no other is being sent, the data channel
-// is open and its buffered amount below 1 MiB. If it reports false nothing was sent, and
-// Send tells why, or waits.
+// TrySend sends one text message if that takes no waiting: no other is being sent, the data channel is open and its
+// buffered amount below 1 MiB. If it returns false, nothing was sent; Send then waits, or says why it cannot be sent.
 func (p *Peer) TrySend(data []byte) bool {
 	c := &p.channel
 	stream := c.open()

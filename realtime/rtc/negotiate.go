@@ -62,8 +62,8 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 	if err := remote.continues(p.remote); err != nil {
 		return "", fmt.Errorf("read offer: %w", err)
 	}
-	// An earlier offer, whose sender did not wait for the answer, may still be gathering:
-	// its last candidate would count as the last of this one.
+	// An earlier offer, whose sender did not wait for the answer, may still be gathering: its last candidate would
+	// count as the last of this one.
 	if err := p.gather(ctx, webrtc.GatheringCompletePromise(p.pc)); err != nil {
 		return "", err
 	}
@@ -152,9 +152,8 @@ func (p *Peer) offer() (string, error) {
 	return desc.SDP, nil
 }
 
-// Accept takes the answer to the offer that Offer made. Errors: ErrBadSDP
-// (also for a second answer), ErrNoOpus, ErrClosed. After an error the peer can
-// only be closed.
+// Accept takes the answer to the offer that Offer made. Errors: ErrBadSDP (also for a second answer), ErrNoOpus,
+// ErrClosed. After an error the peer can only be closed.
 func (p *Peer) Accept(ctx context.Context, answer string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("read answer: %w", context.Cause(ctx))

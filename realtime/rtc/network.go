@@ -10,18 +10,17 @@ import (
 	"github.com/pion/transport/v4/stdnet"
 )
 
-// interfacesAge is how long the list of the machine's interfaces is used.
+// interfacesAge is how old the list of the machine's interfaces may become.
 const interfacesAge = time.Second
 
-// network is the machine's network for all peers. A peer of its own network asks the
-// kernel for all interfaces and addresses when it is made, keeps them as long as it
-// lives, and does not learn of new ones when it is restarted.
+// network is the machine's network, shared by all peers. On its own, each peer would ask the kernel for all interfaces
+// and addresses when it is made, keep them as long as it lives, and not learn of new ones when it is restarted.
 type network struct {
 	stdnet.Net // for all but Interfaces
 
 	mu         sync.Mutex
 	read       time.Time
-	interfaces []*transport.Interface // not changed once it is here
+	interfaces []*transport.Interface // replaced, never changed
 }
 
 // Interfaces implements [transport.Net].
@@ -40,7 +39,7 @@ func (n *network) Interfaces() ([]*transport.Interface, error) {
 	return n.interfaces, err
 }
 
-// addresses are those of all interfaces.
+// addresses returns those of all interfaces.
 func (n *network) addresses() ([]net.Addr, error) {
 	interfaces, err := n.Interfaces()
 	var all []net.Addr

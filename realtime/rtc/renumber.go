@@ -3,7 +3,7 @@ package rtc
 import "time"
 
 const (
-	// window is for how many packets after a splice a late packet can be told from a new one; after that, sequence
+	// window is the number of packets after a splice for which a late packet can be told from a new one; later, sequence
 	// numbers may have wrapped.
 	window = 1 << 10
 	// frameTime and frameStep are the usual Opus frame: 20 ms, 960 samples.
@@ -62,8 +62,8 @@ func (r *renumber) begin(sequence uint16) {
 // newer compares sequence numbers that may have wrapped (RFC 1982).
 func newer(a, b uint16) bool { return a != b && a-b < 1<<15 }
 
-// splice keeps sequence numbers and timestamps of an outgoing stream
-// continuous when its source changes. It has one user at a time.
+// splice keeps sequence numbers and timestamps of an outgoing stream continuous when its source changes. It is not safe
+// for concurrent use.
 type splice struct {
 	sequence renumber
 	ssrc     uint32 // SSRC of the source

@@ -16,7 +16,7 @@ const ntpEpoch = 2208988800
 
 // ntp returns t as a 64-bit NTP timestamp (RFC 3550, 4).
 func ntp(t time.Time) uint64 {
-	s := uint64(t.Unix() + ntpEpoch)                         // positive until 2036 and after
+	s := uint64(t.Unix() + ntpEpoch)                         // from 2036 on the shift below drops the era
 	fraction := uint64(t.Nanosecond()) << 32 / 1_000_000_000 // below 2^62
 	return s<<32 | fraction
 }

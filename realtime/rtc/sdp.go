@@ -108,9 +108,8 @@ func active(m *sdp.MediaDescription) bool {
 	return bundleOnly
 }
 
-// checkTransport checks the ICE credentials (RFC 8839, 5.4) and the DTLS
-// fingerprint (RFC 8122, 5) of a section, or of the session for all sections, and
-// returns the latter.
+// checkTransport checks the ICE credentials (RFC 8839, 5.4) and the DTLS fingerprint (RFC 8122, 5) of a section, or of
+// the session for all sections, and returns the fingerprint.
 func checkTransport(desc *sdp.SessionDescription, m *sdp.MediaDescription) (fingerprint string, err error) {
 	attribute := func(key string) string {
 		if v, ok := m.Attribute(key); ok {
@@ -119,8 +118,7 @@ func checkTransport(desc *sdp.SessionDescription, m *sdp.MediaDescription) (fing
 		if v, ok := desc.Attribute(key); ok {
 			return v
 		}
-		// The credentials of a bundled section are those of the first one
-		// (RFC 9143, 7.1.3).
+		// The credentials of a bundled section are those of the first one (RFC 9143, 7.1.3).
 		if _, bundled := desc.Attribute("group"); bundled {
 			v, _ := desc.MediaDescriptions[0].Attribute(key)
 			return v
@@ -175,8 +173,8 @@ func hasOpus(m *sdp.MediaDescription) bool {
 	return false
 }
 
-// messageSize reads a=max-message-size (RFC 8841, 6) as Pion does: no value,
-// a malformed one and 0 ("any size") all stand for the default.
+// messageSize reads a=max-message-size (RFC 8841, 6) as Pion does: no value, a malformed one and 0 ("any size") all
+// stand for the default.
 func messageSize(m *sdp.MediaDescription) int {
 	value, _ := m.Attribute("max-message-size")
 	n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 32)

@@ -15,7 +15,7 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// Timeouts of the transports.
+// Timeouts and parameters of the transports.
 const (
 	iceDisconnected = 5 * time.Second
 	iceFailed       = 4 * time.Second // counted from the disconnection
@@ -117,7 +117,7 @@ func browserConfig(servers []ICEServer) (config webrtc.Configuration) {
 	return config
 }
 
-// commonSettings are the settings of both legs.
+// commonSettings returns the settings of both legs.
 func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	var s webrtc.SettingEngine
 	s.SetNet(a.network)
@@ -166,8 +166,8 @@ func (a *API) browserSettings(cfg Config) (webrtc.SettingEngine, error) {
 	return s, nil
 }
 
-// upstreamSettings allow TCP, because an upstream may answer with passive TCP
-// candidates for networks that block UDP (RFC 6544).
+// upstreamSettings allows TCP, because an upstream may answer with passive TCP candidates for networks that block UDP
+// (RFC 6544).
 func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
 	s := a.commonSettings(cfg, maxUpstreamMessage)
 	s.SetNetworkTypes([]webrtc.NetworkType{
@@ -176,9 +176,8 @@ func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
 	return s
 }
 
-// newPionAPI makes a Pion API that knows Opus only and has no interceptors:
-// those cost a goroutine, a timer and allocations for each packet, and NACK or
-// TWCC bring nothing for one voice stream.
+// newPionAPI makes a Pion API that knows Opus only and has no interceptors: those cost a goroutine, a timer and
+// allocations for each packet, and one voice stream gains nothing from NACK or TWCC.
 func newPionAPI(settings webrtc.SettingEngine) (*webrtc.API, error) {
 	var media webrtc.MediaEngine
 	err := media.RegisterCodec(webrtc.RTPCodecParameters{
