@@ -31,13 +31,13 @@ func refuse(code, param, format string, args ...any) *realtime.Error {
 	}
 }
 
-// check returns what is wrong with a value; param is its place.
+// check returns what is wrong with a value, or nil; param is the path to it.
 type check func(param string, v any) *realtime.Error
 
 // fields are the known members of an object.
 type fields map[string]check
 
-// of checks all members of o, in order of their names so that the error is always the same.
+// of checks all members of o, in the order of their names so that the error is always the same.
 func (f fields) of(param string, o object) *realtime.Error {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		at := name

@@ -29,8 +29,7 @@ type chooser struct {
 	follow map[string]*Reply // by call id: what follows its output
 }
 
-// choose decides what a response says: about new outputs of function calls, else about what the
-// user said last.
+// choose decides what a response says: about new outputs of function calls, else about what the user said last.
 func (c *chooser) choose(r *response) answer {
 	var outputs []*item
 	for _, it := range slices.Backward(c.items.items) {
@@ -120,8 +119,8 @@ func (c *chooser) resolve(r *response, reply *Reply) answer {
 	return answer{say: textPlainAgain}
 }
 
-// forcedCall obeys a tool_choice that leaves no choice, right after the user has spoken: after the
-// outputs the model may speak again.
+// forcedCall obeys a tool_choice that demands a call. It is asked about what the user said, never about outputs, so that
+// the model speaks in the end.
 func (c *chooser) forcedCall(r *response) (chosenCall, bool) {
 	if len(r.tools) == 0 {
 		return chosenCall{}, false

@@ -44,7 +44,7 @@ func (c *clock) after(d time.Duration, f func()) {
 	heap.Push(&c.timers, timer{at: time.Now().Add(d), seq: c.made, f: f})
 }
 
-// next returns the time until something is due, at most an hour.
+// next returns the time until something is due, an hour if nothing is planned.
 func (c *clock) next(now time.Time) time.Duration {
 	if len(c.timers) == 0 {
 		return time.Hour
@@ -61,7 +61,7 @@ func (c *clock) fire(now time.Time) bool {
 	return true
 }
 
-// Pace is how fast a session thinks. Zero fields mean the defaults.
+// Pace is how fast a session thinks. Zero fields mean the defaults, which the comments name.
 type Pace struct {
 	Think      time.Duration // from the turn's end to the first output; 150 ms
 	Step       time.Duration // between two deltas of about three words; 30 ms

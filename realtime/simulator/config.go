@@ -14,8 +14,7 @@ import (
 
 // Config configures a Server. The zero value is the friendly demo.
 type Config struct {
-	// API makes the peers. Nil makes one on any port, loopback included, which
-	// Run closes.
+	// API makes the peers. If it is nil, the server makes its own on any port, loopback included, and Run closes it.
 	API *rtc.API
 	// APIKey is the required bearer key; empty accepts all clients.
 	APIKey string
@@ -24,28 +23,26 @@ type Config struct {
 	// Script decides the answers; nil means DefaultScript.
 	Script *Script
 	Pace   Pace
-	// Faults apply to every call, or to the first FaultyCalls when that is not 0;
-	// FaultsFor, when set, is asked instead with the number of the creation, from 1.
+	// Faults apply to every call or, if FaultyCalls is not 0, to the first FaultyCalls. If FaultsFor is set, it is asked
+	// instead, with the number of the creation, from 1.
 	Faults      Faults
 	FaultyCalls int
 	FaultsFor   func(call int) Faults
 	// Control serves routes below /simulator that change the faults and disturb live calls.
 	Control bool
-	// MaxDuration ends a session with session_expired, as announced in its expires_at; zero means
-	// 60 min.
+	// MaxDuration ends a session with session_expired, as announced in its expires_at; zero means 60 min.
 	MaxDuration time.Duration
 	// Continuous sends silence while nothing is said, so that there is a packet every 20 ms.
 	// Otherwise a silent session sends nothing.
 	Continuous bool
 	// MaxSessions limits open sessions; zero means 1000. More get HTTP status 429.
 	MaxSessions int
-	// Deaf counts the caller's audio without decoding it, so that a load test
-	// measures its clients and not this package.
+	// Deaf counts the caller's audio without decoding it, so that a load test measures its clients and not this package.
 	Deaf bool
-	// Drive, if set, is called for each session before it runs. Its sink takes the caller's audio
-	// in place of the simulator's speech detection; its model answers. Either may be nil.
+	// Drive, if set, is called for each session before it runs. The sink that it returns takes the caller's audio in
+	// place of the simulator's speech detection, and the model answers in place of the script. Either may be nil.
 	Drive func(*Session) (rtc.AudioSink, Model)
-	// Logger may be nil.
+	// Logger takes the log; nil discards it.
 	Logger *slog.Logger
 }
 

@@ -20,8 +20,8 @@ var disturbances = map[string]func(*Session){
 	"speak":   (*Session).SimulateSpeech,
 }
 
-// controlRoutes serves what docs/simulator.md describes. Pages of other origins are kept out;
-// anyone with the key, or anyone at all if there is none, may use all of it.
+// controlRoutes serves what docs/simulator.md describes. Pages of other origins are kept out; anyone with the key, or
+// anyone at all if there is none, may use all of it.
 func (s *Server) controlRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /simulator/faults", s.showFaults)
@@ -95,7 +95,8 @@ func (s *Server) showCalls(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, map[string]any{"calls": calls})
 }
 
-// named returns the live sessions in a path: one, or all of them.
+// named returns the live sessions that a path names: one, or all of them. If the one does not exist, it answers the
+// request and returns nil.
 func (s *Server) named(w http.ResponseWriter, r *http.Request) []*Session {
 	id := r.PathValue("id")
 	var found []*Session

@@ -20,9 +20,9 @@ type item struct {
 	callID, name           string
 	arguments, output      string
 
-	spoken bool   // the user said it
-	words  string // the script's idea of the text
-	reply  *Reply // chosen for an utterance
+	spoken bool   // by the user
+	words  string // its text; of an utterance, the script's transcript
+	reply  *Reply // the script's, to an utterance
 
 	audioMS int64 // length of an assistant item's audio
 }
@@ -111,7 +111,7 @@ func (c *conversation) answered(callID string) bool {
 	})
 }
 
-// before returns what the user said in the turn before the latest, "nothing yet" if there is none.
+// before returns what the user said in the turn before the latest, or "nothing yet".
 func (c *conversation) before() string {
 	turns := 0
 	for _, it := range slices.Backward(c.items) {
@@ -128,7 +128,7 @@ func (c *conversation) before() string {
 // maxEverything limits the result of everything, in bytes.
 const maxEverything = 4000
 
-// everything returns what the user has said before the latest turn, oldest first.
+// everything returns all that the user said before the latest turn, oldest first, or "nothing yet".
 func (c *conversation) everything() string {
 	var texts []string
 	for _, it := range c.items {

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// onsetMS of sound within a moment make speech; a click does not.
+	// onsetMS is how much sound makes speech; a click is shorter.
 	onsetMS = 60
 	// hysteresis is how much quieter than its onset speech may become, in dB.
 	hysteresis = 6
 	// minCommitMS is the least audio that can be committed.
 	minCommitMS = 100
-	// maxGapMS is the longest gap in the stream that counts as silence; after a longer one the
-	// stream's clock restarts.
+	// maxGapMS is the longest gap in the stream that counts as silence; after a longer one the stream's clock restarts.
 	maxGapMS = 10_000
 )
 
@@ -40,8 +39,8 @@ type detector struct {
 	mu       sync.Mutex
 	pcm      []int16
 	set      *turnDetection
-	onDB     float64
-	first    bool
+	onDB     float64 // the level above which speech begins, in dBFS
+	first    bool    // no packet has come yet
 	lastTS   uint32
 	lastAt   time.Time
 	ms       int64 // length of the stream so far
@@ -145,12 +144,11 @@ func (e *detector) WriteRTP(p *rtp.Packet) error {
 	return nil
 }
 
-// starvedAfter is how much longer than silence the stream must stop to end speech: a shorter gap
-// may be the delay of a busy machine.
+// starvedAfter is how long the stream must stop, beyond the silence that ends a turn, to end speech: a shorter gap may be
+// the delay of a busy machine.
 const starvedAfter = time.Second
 
-// starved ends speech whose stream has stopped: a muted caller sends nothing at all. It reports
-// whether speech goes on.
+// starved ends speech whose stream has stopped: a muted caller sends nothing at all. It reports whether speech goes on.
 func (e *detector) starved(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,18 +7,15 @@
 // faster than real time, audio is paced at one 20 ms Opus frame per 20 ms, a response is done
 // before it has been heard, and speech over it interrupts it.
 //
-// What it can't do: it has no model. It hears that you speak, not what you say: Opus is decoded and
-// speech is found by its energy, and the transcript of an utterance is the next one of a script.
-// It chooses its answers by regular expressions over typed text and by a rotation for utterances,
-// its voice is a handful of clips, synthesised by gen.sh, and a text that has no clip of its own is
-// spoken with the sound of another. Token counts are estimates, remote MCP servers that a session
-// declares are kept but never called, and a response outside the conversation counts as the active
-// one.
+// It has no model. It hears that you speak, not what you say: Opus is decoded, speech is found by its energy, and the
+// transcript of an utterance is the next one of a script. It chooses its answers by regular expressions over typed text
+// and by rotation for utterances. Its voice is a handful of clips, synthesised by gen.sh; a text that has no clip of its
+// own is spoken with the sound of another. Token counts are estimates, remote MCP servers that a session declares are
+// kept but never called, and a response outside the conversation counts as the active one.
 //
-// A Script decides what is said and which tools are called; only tools that the session declares
-// are called. Faults make it late, wrong or silent on purpose, to test clients that must survive
-// that; docs/simulator.md lists them, and the routes by which a running simulator gets them
-// (Config.Control). Each Session records what it received and sent, and tests can wait for it.
+// A Script decides what is said and which of the session's tools are called. Faults make the simulator late, wrong or
+// silent on purpose, to test clients that must survive that; docs/simulator.md lists them, and the routes that set them
+// in a running simulator (Config.Control). Each Session records what it received and sent, and tests can wait for it.
 //
 // One goroutine owns each session and its parts (Session.run); HTTP handlers, Pion's callbacks and
 // the goroutine that takes the caller's audio post closures to its mailbox:

@@ -16,17 +16,17 @@ type TranscriptFault string
 const (
 	TranscriptLate     TranscriptFault = "late"     // after the answer has been generated
 	TranscriptNever    TranscriptFault = "never"    // no event at all
-	TranscriptFailed   TranscriptFault = "failed"   // the event that says so
+	TranscriptFailed   TranscriptFault = "failed"   // an event reports the failure
 	TranscriptReversed TranscriptFault = "reversed" // two turns' transcripts together, the later first
 )
 
-// Faults are what goes wrong on purpose in one call. In JSON, durations are texts such as "1m30s".
-// The tags named help are for command line flags.
+// Faults are what goes wrong on purpose in one call. In JSON, durations are strings such as "1m30s". The tags help and
+// placeholder are for command-line flags.
 type Faults struct {
-	// RefuseStatus rejects the creation with this HTTP status, RefuseBody (an OpenAI-shaped error
-	// if empty) and RefuseHeader.
+	// RefuseStatus rejects the creation with this HTTP status, RefuseBody (an OpenAI-shaped error if empty) and
+	// RefuseHeader.
 	RefuseStatus int         `json:"refuse_status,omitempty" help:"Refuse the call with this HTTP status, 400 to 599." placeholder:"STATUS"`
-	RefuseBody   string      `json:"refuse_body,omitempty" help:"With this body instead of an error of the simulator's." placeholder:"TEXT"`
+	RefuseBody   string      `json:"refuse_body,omitempty" help:"With this body instead of the simulator's error." placeholder:"TEXT"`
 	RefuseHeader http.Header `json:"-" kong:"-"`
 	// HangCreation never answers the creation.
 	HangCreation bool `json:"hang_creation,omitempty" help:"Never answer the creation of a call."`
@@ -38,12 +38,10 @@ type Faults struct {
 	NoLocation bool `json:"no_location,omitempty" help:"Leave out the header that names the call."`
 
 	Transcripts TranscriptFault `json:"transcripts,omitempty" help:"What happens to transcripts of speech: late, never, failed, or reversed (of two turns the later one first)." placeholder:"FAULT"`
-	// ExpireAfter ends the session with session_expired, DropAfter without a
-	// word; SilenceAfter sends neither events nor audio, while the
-	// connection stays. All count from the opening of the data channel; zero is
-	// never.
+	// ExpireAfter ends the session with session_expired, DropAfter without an event. After SilenceAfter neither events
+	// nor audio are sent, but the connection stays. All count from the opening of the data channel; zero means never.
 	ExpireAfter  time.Duration `json:"expire_after,omitempty" help:"End the session as expired after this time." placeholder:"TIME"`
-	DropAfter    time.Duration `json:"drop_after,omitempty" help:"End the session without a word after this time." placeholder:"TIME"`
+	DropAfter    time.Duration `json:"drop_after,omitempty" help:"End the session without an event after this time." placeholder:"TIME"`
 	SilenceAfter time.Duration `json:"silence_after,omitempty" help:"Send neither events nor audio after this time." placeholder:"TIME"`
 
 	InjectUnknown     bool `json:"inject_unknown,omitempty" help:"Send an event of an unknown type before each response."`
@@ -54,10 +52,10 @@ type Faults struct {
 	BadArguments      bool `json:"bad_arguments,omitempty" help:"Cut the arguments of function calls in the middle."`
 	MuteUpdates       bool `json:"mute_updates,omitempty" help:"Never answer session.update."`
 
-	FailResponses       int    `json:"fail_responses,omitempty" help:"Let so many first responses of a call fail." placeholder:"N"`
+	FailResponses       int    `json:"fail_responses,omitempty" help:"Make the first N responses of a call fail." placeholder:"N"`
 	FailCode            string `json:"fail_code,omitempty" help:"With this code instead of rate_limit_exceeded." placeholder:"CODE"`
-	RejectSessionUpdate int    `json:"reject_session_update,omitempty" help:"Refuse so many first session.updates of a call." placeholder:"N"`
-	RejectItems         int    `json:"reject_items,omitempty" help:"Refuse so many first conversation.item.creates of a call." placeholder:"N"`
+	RejectSessionUpdate int    `json:"reject_session_update,omitempty" help:"Refuse the first N session.updates of a call." placeholder:"N"`
+	RejectItems         int    `json:"reject_items,omitempty" help:"Refuse the first N conversation.item.creates of a call." placeholder:"N"`
 }
 
 func (f *Faults) validate() error {
@@ -99,7 +97,7 @@ func (d *textDuration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// faultsJSON is Faults with durations as text: its own fields hide those of plain.
+// faultsJSON is Faults with durations as text: its own fields hide those of plainFaults.
 type faultsJSON struct {
 	plainFaults
 

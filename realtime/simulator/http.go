@@ -54,9 +54,8 @@ func (s *Server) routes() {
 	})
 }
 
-// ServeHTTP serves POST /v1/realtime/calls (multipart or raw SDP),
-// /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets, and below
-// /simulator what Config.Control allows.
+// ServeHTTP serves POST /v1/realtime/calls (multipart or raw SDP), /v1/realtime/calls/{id}/hangup and
+// /v1/realtime/client_secrets, and below /simulator what Config.Control allows.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
@@ -128,7 +127,7 @@ func (s *Server) startFailed(w http.ResponseWriter, err error) {
 	}
 }
 
-// refuse applies the faults of creation.
+// refuse applies the faults of creation. It reports whether the request is done with.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f Faults) bool {
 	switch {
 	case f.HangCreation:
@@ -154,8 +153,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f Faults) bool {
 	return true
 }
 
-// readCall reads both forms of the body: multipart with sdp and session, or the SDP alone, without
-// a session.
+// readCall reads both forms of the body: multipart with sdp and session, or the SDP alone, without a session.
 func readCall(body io.Reader, contentType string) (offer string, session object, err error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

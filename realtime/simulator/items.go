@@ -5,8 +5,8 @@ import "voicebridge/realtime"
 // Model answers in place of the Script, for measurements with the simulator. Its methods run on the
 // session's goroutine and must not block.
 type Model interface {
-	// Output takes the output of a function call, after the client was told about its item; also a
-	// rejected one, before the client is told about that.
+	// Output takes the output of a function call: an accepted one after the client was told about its item, a rejected
+	// one before the client is told about that.
 	Output(callID, output string)
 	// Respond answers response.create; false leaves that to the Script.
 	Respond() bool
@@ -75,8 +75,8 @@ func (l *items) delete(id string) *realtime.Error {
 	return nil
 }
 
-// truncateItem is for clients that play audio themselves; on WebRTC the server truncates, so this
-// is at best a race. Only assistant audio can be cut.
+// truncate answers conversation.item.truncate. That is for clients that play audio themselves; on WebRTC the server
+// truncates, so this is at best a race. Only assistant audio can be cut.
 func (l *items) truncate(e realtime.Event) *realtime.Error {
 	it := l.find(e.ItemID)
 	if it == nil || it.role != "assistant" || len(it.content) == 0 || it.content[0]["type"] != realtime.ContentOutputAudio {

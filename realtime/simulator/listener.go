@@ -93,7 +93,7 @@ func (l *listener) commitInput() *realtime.Error {
 	return nil
 }
 
-// commit makes a user item of the audio that was heard.
+// commit makes a user item from the audio that was heard.
 func (l *listener) commit(id string) {
 	reply := &l.script.Spoken[l.utterances%len(l.script.Spoken)]
 	l.utterances++

@@ -2,8 +2,7 @@ package simulator
 
 import "sync"
 
-// maxMail limits the messages that wait for a session. A client that sends faster than the session
-// works ends it.
+// maxMail limits what waits for a session. More ends the session: its client sends faster than it works.
 const maxMail = 8192
 
 // mailbox carries work from other goroutines to the session's own.
@@ -16,7 +15,7 @@ type mailbox struct {
 
 func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
 
-// post never blocks.
+// post adds work. It never blocks; if too much is waiting, f is dropped.
 func (m *mailbox) post(f func()) {
 	m.mu.Lock()
 	if len(m.work) < maxMail {

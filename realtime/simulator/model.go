@@ -8,8 +8,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// Do soon runs f on the session's goroutine, unless the session has ended. Emit, AddCall, Forget,
-// After and Settings are for such functions and for a Model.
+// Do makes the session's goroutine run f soon, unless the session has ended. Only such functions, and a Model, may call
+// Emit, AddCall, Forget, After and Settings.
 func (s *Session) Do(f func()) { s.mail.post(f) }
 
 // Emit sends one event, to which it adds an id.
@@ -36,6 +36,6 @@ func (s *Session) After(d time.Duration, f func()) { s.clock.after(d, f) }
 // Settings returns the session object as shown. It must not be changed.
 func (s *Session) Settings() map[string]any { return s.set.shown }
 
-// WriteRTP implements rtc.AudioSink: it sends a packet to the caller, in addition to what the
-// Script says. It may be called at any time.
+// WriteRTP implements rtc.AudioSink: it sends a packet to the caller, in addition to what the Script says. It may be
+// called on any goroutine.
 func (s *Session) WriteRTP(packet *rtp.Packet) error { return s.wire.peer.WriteRTP(packet) }

@@ -10,9 +10,8 @@ import (
 // frameSamples is the length of a packet of our clips: 20 ms at 48 kHz.
 const frameSamples = 960
 
-// oggPackets returns the Opus packets of an Ogg file (RFC 3533, RFC 7845)
-// without the two header packets. The files are our own clips; checksums are not
-// verified.
+// oggPackets returns the Opus packets of an Ogg file (RFC 3533, RFC 7845) without the two header packets. The files are
+// our own clips, so checksums are not verified.
 func oggPackets(file []byte) ([][]byte, error) {
 	var packets [][]byte
 	var packet []byte

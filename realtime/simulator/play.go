@@ -18,8 +18,7 @@ type utterance struct {
 
 func (u *utterance) playedMS() int64 { return int64(u.pos) * frameMS }
 
-// player is the output buffer of the session, played at one frame per 20 ms.
-// It belongs to the session's goroutine.
+// player is the output buffer of the session, played at one frame per 20 ms. It belongs to the session's goroutine.
 type player struct {
 	queue     []*utterance // the first one is being played
 	response  string       // whose audio is playing: started was sent, stopped was not
@@ -45,8 +44,7 @@ func (p *player) ticking() bool { return p.active() || p.continuous && !p.next.I
 // silentFrame is 20 ms of silence in Opus.
 var silentFrame = []byte{0xf8, 0xff, 0xfe}
 
-// add adds an utterance to the output buffer; if nothing plays, its first
-// frame is sent now.
+// add adds an utterance to the output buffer; if nothing plays, its first frame is sent now.
 func (p *player) add(u *utterance) {
 	idle := !p.ticking()
 	p.queue = append(p.queue, u)
@@ -71,8 +69,7 @@ func (p *player) resume(now time.Time) {
 	p.next = now
 }
 
-// frame sends the frame that is due. If the buffer is empty and its response has no more to come,
-// the buffer has stopped.
+// frame sends the frame that is due.
 func (p *player) frame() {
 	for len(p.queue) > 0 && p.queue[0].pos >= len(p.queue[0].frames) {
 		p.queue = p.queue[1:]
@@ -91,7 +88,7 @@ func (p *player) frame() {
 	u.pos++
 }
 
-// idle sends a frame without audio of an answer, which may have more to come.
+// idle takes the place of a frame while the buffer is empty. If its response has no more to come, playback has stopped.
 func (p *player) idle() {
 	if p.response != "" && !p.more(p.response) {
 		p.stopped()
@@ -129,8 +126,8 @@ func (p *player) stopped() {
 	p.quiet()
 }
 
-// flush drops what has not been played and says so: cleared for the response, truncated for each of
-// its items that was not heard to its end.
+// flush drops what has not been played and says so: cleared for the response, truncated for each of its items that was
+// not heard to its end.
 func (p *player) flush() {
 	if !p.active() {
 		return

@@ -62,7 +62,7 @@ func isEventID(param string, v any) *realtime.Error {
 	return nil
 }
 
-// receive handles one client event, with exactly one reply or an error.
+// receive handles one client event, and answers one that is refused with an error.
 func (s *Session) receive(raw []byte) {
 	e, err := realtime.Decode(raw)
 	if err != nil {

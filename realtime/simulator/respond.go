@@ -24,7 +24,7 @@ type responder struct {
 	active         *response
 	failed         int    // responses that failed on purpose
 	begins         func() // called when a response begins
-	quiet          func() // called when one is done and nothing is heard
+	quiet          func() // called when a response is done and no audio is playing
 }
 
 func activeResponse(id string) *realtime.Error {
@@ -262,27 +262,23 @@ func (g *responder) cancelByClient(id string) *realtime.Error {
 	return nil
 }
 
-// cancel stops the generation and closes what is open: the events of an ordinary end, with
-// incomplete items.
+// cancel stops the generation and closes what is open: the events are those of an ordinary end, with incomplete items.
 func (g *responder) cancel(reason string) {
 	r := g.active
 	r.status, r.reason = realtime.ResponseCancelled, reason
 	if it := r.open; it != nil {
 		if it.kind == realtime.ItemFunctionCall {
 			g.closeCall(r)
-		} else {
-			if r.openPart {
-				g.limitAudio(r)
-				g.closePart(r)
-			}
+		} else if r.openPart {
+			g.limitAudio(r)
+			g.closePart(r)
 		}
 		g.doneItem(r, "incomplete")
 	}
 	g.finish(r)
 }
 
-// limitAudio leaves only the audio of the words that were generated in the open item: the rest can
-// never be played.
+// limitAudio leaves only the audio of the words that were generated in the open item: the rest can never be played.
 func (g *responder) limitAudio(r *response) {
 	if r.whole == "" {
 		return
@@ -309,7 +305,7 @@ func (g *responder) usage(r *response) object {
 	for _, it := range g.items.items {
 		n := (len(it.words)+len(it.arguments)+len(it.output))/4 + 4
 		switch {
-		case containsItem(r.items, it):
+		case slices.Contains(r.items, it):
 			outText += n
 			outAudio += int(it.audioMS) / 50
 		case it.spoken:
@@ -329,10 +325,6 @@ func (g *responder) usage(r *response) object {
 		},
 		"output_token_details": object{"text_tokens": outText, "audio_tokens": outAudio},
 	}
-}
-
-func containsItem(list []*item, it *item) bool {
-	return slices.Contains(list, it)
 }
 
 // injectOddities sends the events that the faults ask for before a response.

@@ -6,7 +6,7 @@ import "voicebridge/realtime"
 // stops them.
 type response struct {
 	id       string
-	aside    bool // conversation none: no items, no audio
+	aside    bool // outside the conversation ("none"): adds no items to it and no audio
 	modality string
 	voice    any
 	metadata any
@@ -19,12 +19,12 @@ type response struct {
 	err    *realtime.Error
 	steps  []func()
 
-	// open is the item being generated and what there is of it so far.
+	// open is the item being generated, nil between items.
 	open      *item
-	openPart  bool
-	generated string
-	frames    int // of audio for the whole open item
-	whole     string
+	openPart  bool   // its content part was announced and is not done
+	generated string // its text or arguments so far
+	frames    int    // of audio for the whole item
+	whole     string // the whole text or arguments
 }
 
 func (r *response) shown(convID string) object {
@@ -55,7 +55,7 @@ func (r *response) shown(convID string) object {
 	return o
 }
 
-// where returns the place of an event inside a response.
+// where returns an event about an item, with its place in the response.
 func (r *response) where(kind string, it *item) object {
 	index := 0
 	for i, other := range r.items {

@@ -12,8 +12,8 @@ type Script struct {
 	Typed []Rule
 	// Otherwise answers typed text that no rule matches.
 	Otherwise Reply
-	// Spoken answers utterances in rotation, because the simulator does not know the words. Each
-	// Heard is the transcript of its utterance.
+	// Spoken answers utterances in rotation, because the simulator does not know the words. The Transcript of each is
+	// that of its utterance.
 	Spoken []Reply
 }
 
@@ -23,9 +23,8 @@ type Rule struct {
 	Reply Reply
 }
 
-// Reply is one answer. In Say and Then, {previous} stands for what the user said in the turn before
-// this one, and {everything} for all turns before it, including those of a replayed history: so a
-// call shows what its model knows.
+// Reply is one answer. In Say, Then and Failed, {previous} stands for what the user said in the turn before this one, and
+// {everything} for all turns before it, including those of a replayed history: so a call shows what its model knows.
 type Reply struct {
 	Transcript string // of an utterance
 	Say        string // said before the calls; may be empty if there are calls
@@ -39,11 +38,10 @@ type Reply struct {
 
 // Call is one function call of a Reply.
 type Call struct {
-	// Name is the tool's name, or a pattern of path.Match that selects the first matching tool,
-	// such as *__* for tools of MCP servers.
+	// Name is the tool's name, or a pattern of path.Match that selects the first matching tool, such as *__* for tools
+	// of MCP servers.
 	Name string
-	// Arguments is the JSON text to send; empty makes it up from the tool's JSON
-	// schema.
+	// Arguments is the JSON text to send; if empty, it is made up from the tool's JSON Schema.
 	Arguments string
 }
 

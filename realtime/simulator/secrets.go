@@ -59,7 +59,7 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keepSecret stores a secret and drops expired ones.
+// keepSecret stores a secret and drops expired ones. It returns false if there are too many.
 func (s *Server) keepSecret(value string, sec secret) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// maxEnded is how many ended sessions are kept for Sessions.
+	// maxEnded is how many sessions beyond Config.MaxSessions are kept before ended ones are dropped.
 	maxEnded     = 256
 	maxBody      = 1 << 20 // bytes of a request
 	defaultModel = "gpt-realtime-2.1"
 )
 
-// Server is the simulated Realtime API: an http.Handler, and Run, which owns the
-// sessions.
+// Server is the simulated Realtime API, an http.Handler. Its Run owns the sessions.
 type Server struct {
 	cfg    Config
 	log    *slog.Logger
@@ -80,14 +79,15 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Sessions returns the sessions so far, oldest first, including up to 256 ended ones.
+// Sessions returns the sessions so far, oldest first. Of the ended ones, the oldest may have been dropped.
 func (s *Server) Sessions() []*Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.sessions)
 }
 
-// WaitSession waits for the n-th session, from 1.
+// WaitSession waits for the n-th session, from 1, and returns it, as long as none has been dropped. The error is ctx's
+// cause.
 func (s *Server) WaitSession(ctx context.Context, n int) (*Session, error) {
 	for {
 		s.mu.Lock()
@@ -128,7 +128,7 @@ func (s *Server) nextFaults() Faults {
 	return faults
 }
 
-// live returns how many sessions have not ended.
+// live returns how many sessions have not ended. s.mu is held.
 func (s *Server) live() int {
 	n := 0
 	for _, other := range s.sessions {
@@ -201,7 +201,7 @@ func (s *Server) adopt(ses *Session) error {
 	return nil
 }
 
-// forget drops the oldest ended sessions beyond maxEnded.
+// forget drops the oldest ended sessions, so that maxEnded sessions are left if possible. s.mu is held.
 func (s *Server) forget() {
 	spare := len(s.sessions) - maxEnded
 	s.sessions = slices.DeleteFunc(s.sessions, func(ses *Session) bool {

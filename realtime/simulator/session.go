@@ -28,9 +28,9 @@ var (
 
 // Session is one call. Its exported methods are safe for concurrent use.
 //
-// It passes what the client sends to its parts: the conversation's items, the responder, which
-// generates answers, the player, which plays them, and the listener, which detects speech. They send
-// through the wire and wait with the clock, and all belong to the goroutine of run.
+// It passes what the client sends to its parts: the conversation's items, the responder, which generates answers, the
+// player, which plays them, and the listener, which turns speech into items. They send through the wire and wait with the
+// clock, and all belong to the goroutine of run.
 type Session struct {
 	id          string
 	began       time.Time
@@ -40,8 +40,8 @@ type Session struct {
 	mail        *mailbox
 	received    record
 	done        chan struct{}
-	err         error // valid when done is closed
-	early       atomic.Int64
+	err         error        // valid when done is closed
+	early       atomic.Int64 // packets before the first session.update; -1 until then
 
 	sound     rtc.AudioSink // takes the caller's audio
 	wire      wire
@@ -57,7 +57,7 @@ type Session struct {
 	opened  bool
 	pending [][]byte // came before the channel was open
 	updated bool     // a session.update was accepted
-	refused int      // session.updates
+	refused int      // session.updates refused on purpose
 }
 
 // ID returns the call's id as in Location.
@@ -66,7 +66,7 @@ func (s *Session) ID() string { return s.id }
 // Done is closed when the session has ended and all its goroutines are joined.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err says why the session ended, nil while it is running.
+// Err returns why the session ended, nil while it is running.
 func (s *Session) Err() error {
 	select {
 	case <-s.done:
@@ -97,8 +97,8 @@ func (s *Session) WaitForSent(ctx context.Context, match func(realtime.Event) bo
 // AudioPackets returns how many RTP packets came from the caller.
 func (s *Session) AudioPackets() int64 { return s.listener.detector.packets.Load() }
 
-// PacketsBeforeUpdate returns how many of them had come when the first session.update was accepted,
-// all of them if there was none.
+// PacketsBeforeUpdate returns how many RTP packets had come from the caller when the first session.update was accepted;
+// if none was, how many have come so far.
 func (s *Session) PacketsBeforeUpdate() int64 {
 	if n := s.early.Load(); n >= 0 {
 		return n
@@ -121,8 +121,8 @@ func (s *Session) silence() { s.mail.post(func() { s.wire.silent = true }) }
 // Inject sends bytes as if they were an event, whatever they are.
 func (s *Session) Inject(raw []byte) { s.mail.post(func() { s.wire.raw(raw) }) }
 
-// SimulateSpeech makes the session behave as if the user had spoken and stopped: tests that are not
-// about audio need no audio.
+// SimulateSpeech makes the session behave as if the user had spoken and stopped: tests that are not about audio need no
+// audio.
 func (s *Session) SimulateSpeech() { s.mail.post(s.listener.simulateSpeech) }
 
 // run owns the session until it ends, and joins what it started.

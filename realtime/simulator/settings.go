@@ -93,8 +93,8 @@ func newSettings(model string) *settings {
 	return s
 }
 
-// update merges a checked patch completely or rejects it. spoken means that audio has been
-// produced, which locks the voice; created that the model can no longer change.
+// update checks a patch, and merges it completely or not at all. created means that the session exists, whose model
+// cannot change; spoken means that audio has been produced, which locks the voice.
 func (s *settings) update(patch object, created, spoken bool) *realtime.Error {
 	if _, ok := patch["type"]; !ok {
 		return refuse("missing_required_parameter", "session.type", "Missing required parameter: 'session.type'.")
@@ -142,8 +142,7 @@ func sameJSON(a, b any) bool {
 	return bytes.Equal(x, y)
 }
 
-// derive reads what the simulator acts on and adds the defaults of the turn detection to what is
-// shown.
+// derive reads what the simulator acts on and adds the defaults of the turn detection to what is shown.
 func (s *settings) derive() {
 	s.modality = s.shown["output_modalities"].([]any)[0].(string)
 	audio := s.shown["audio"].(object)
@@ -199,7 +198,7 @@ func readTurnDetection(td object) *turnDetection {
 	}
 	silence := number("silence_duration_ms", 500)
 	if td["type"] == "semantic_vad" {
-		// It does not understand meaning: eagerness is a length of silence.
+		// The simulator understands no meaning: eagerness becomes a length of silence.
 		silence = map[any]float64{"low": 1500, "medium": 800, "auto": 800, "high": 400}[td["eagerness"]]
 	}
 	return &turnDetection{
