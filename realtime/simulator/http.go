@@ -14,7 +14,7 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-const answerTypeOfSDP = "application/sdp"
+const sdpType = "application/sdp"
 
 // New makes a Server. Its errors are about the Config, or from the peer API.
 func New(cfg Config) (*Server, error) {
@@ -103,7 +103,7 @@ func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
 	if faults.BadAnswer {
 		answer = answer[:len(answer)/2]
 	}
-	w.Header().Set("Content-Type", answerTypeOfSDP)
+	w.Header().Set("Content-Type", sdpType)
 	w.WriteHeader(http.StatusCreated)
 	if _, err := io.WriteString(w, answer); err != nil {
 		ses.mail.post(func() { ses.end(ErrHungUp) })
@@ -160,7 +160,7 @@ func readCall(body io.Reader, contentType string) (offer string, session object,
 		return "", nil, fmt.Errorf("unsupported content type %q", contentType)
 	}
 	switch kind {
-	case answerTypeOfSDP:
+	case sdpType:
 		b, err := io.ReadAll(body)
 		return string(b), nil, err
 	case "multipart/form-data":
