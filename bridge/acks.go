@@ -6,7 +6,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// acks notify those who wait for a message to be saved.
+// acks notifies those who wait for a message to be saved.
 type acks struct {
 	mu     sync.Mutex
 	byID   map[string]chan persistence.Message

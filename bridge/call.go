@@ -27,8 +27,8 @@ type call struct {
 	joined  chan *leg.Browser
 	quit    chan struct{} // closed when the loop has ended: inputs are dropped
 	done    chan struct{} // closed when the call has ended and everything is joined
-	ends    atomic.Bool   // it will end soon, whatever happens
-	waiting atomic.Bool   // it is waiting for its browser
+	ends    atomic.Bool   // the call will end soon, whatever happens
+	waiting atomic.Bool   // the call is waiting for its browser
 	talking atomic.Bool   // an answer is being made
 
 	// first and firstBrowser are the initial legs.
@@ -38,7 +38,7 @@ type call struct {
 	browser      atomic.Pointer[leg.Browser] // the newest one
 	handOver     sync.Mutex                  // held while it is replaced, until it has got its session
 	fromUser     rtc.Flow                    // the gate of the caller's audio
-	// joining is held while a browser reconnects; it guards browserGen, the newest generation.
+	// joining is held while a browser reconnects; it guards browserGen, the newest connection's generation.
 	joining    sync.Mutex
 	browserGen int
 
@@ -76,8 +76,8 @@ func newCall(id string, key persistence.Key, log *slog.Logger) *call {
 	return c
 }
 
-// post passes an input to the loop. While the loop is behind it waits, which makes the remote wait,
-// and it gives up when the loop has ended.
+// post passes an input to the loop. While the loop is behind, post waits, which makes the remote wait; it gives up when
+// the loop has ended.
 func (c *call) post(in session.Input) {
 	select {
 	case c.inbox <- in:

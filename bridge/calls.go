@@ -47,9 +47,9 @@ func NewCalls(cfg Config) (*Calls, error) {
 	return c, nil
 }
 
-// Run runs the calls admitted by Start until ctx ends. Then it admits no more, ends the live ones
-// with the reason shutdown, and returns when everything they said is saved, or with an error that
-// says how much was not. It must be called once.
+// Run runs the calls admitted by Start until ctx ends. Then it admits no more, ends the live ones with the reason
+// shutdown, and returns when everything that was said in them is saved, or with an error that says how much was not. It
+// must be called once.
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
@@ -136,7 +136,7 @@ func (c *Calls) Count() int {
 	return len(c.byID)
 }
 
-// Live returns the id of the thread's call, if this process has one.
+// Live returns the id of the thread's call; ok is false if this process has none.
 func (c *Calls) Live(owner, threadID string) (callID string, ok bool) {
 	live := c.find(persistence.Key{Owner: owner, Thread: threadID})
 	if live == nil {
@@ -197,7 +197,7 @@ func (c *Calls) endHere(ctx context.Context, owner, callID string, reason EndRea
 	}
 }
 
-// EndAll ends all live calls, and returns when they or ctx have ended.
+// EndAll ends all live calls, and returns when they have ended, or ctx has.
 func (c *Calls) EndAll(ctx context.Context, reason EndReason) {
 	live := c.all()
 	for _, one := range live {
@@ -212,7 +212,7 @@ func (c *Calls) EndAll(ctx context.Context, reason EndReason) {
 	}
 }
 
-// RefreshTools calls Config.Tools again for every live call, after the server's tools have changed.
+// RefreshTools calls Config.Tools again for every live call. Call it when the server's tools have changed.
 func (c *Calls) RefreshTools(ctx context.Context) {
 	for _, live := range c.all() {
 		tools, err := c.cfg.Tools(ctx, live.key.Owner, live.key.Thread)
@@ -271,5 +271,5 @@ func (c *Calls) threadLog(key persistence.Key) writer.Log {
 // itemPrefix returns a prefix for the ids of a call's own items.
 func itemPrefix() string { return fmt.Sprintf("vb%08x", rand.Uint32()) }
 
-// others returns the processes that may have calls that this one lacks.
+// others returns the other processes, which may have calls that this one does not.
 func (c *Calls) others() instances { return instances{c.cfg.Store} }

@@ -32,7 +32,7 @@ type Config struct {
 	Upstream Upstream
 	Browser  *rtc.API
 	Store    *persistence.Store
-	// Writer saves what calls say. Nil writes to Store, and then whatever waits is lost with the
+	// Writer saves what is said in calls. If it is nil, they write to Store, and what is waiting is lost with the
 	// process.
 	Writer writer.Committer
 	// Tools returns the server's tools for a call on a thread.
@@ -64,20 +64,20 @@ type Config struct {
 	// Cost returns the cost of a response in US dollars; nil, or a nil result, means unknown. It
 	// must be pure.
 	Cost func(realtime.Usage) *float64
-	// OnTurn is called when something was said on the thread and answered, OnEnd when its call has
-	// ended and everything is saved, OnDraftsDropped with a number of drafts. All may be nil and
-	// must return at once.
+	// OnTurn is called when a turn of the thread's call has ended, OnEnd when the call has ended and everything is
+	// saved, OnDraftsDropped with the number of drafts that a slow browser has missed. All may be nil and must return
+	// at once.
 	OnTurn          func(persistence.Key)
 	OnEnd           func(persistence.Key, EndReason)
 	OnDraftsDropped func(n int)
-	// OnCount counts what happens to calls.
+	// OnCount counts what happens to calls; it may be nil and must return at once.
 	OnCount func(Counter)
 	// Trace returns the context in which a tool of the thread's call runs, with the span of the
 	// turn that answers a message, which may not be saved yet; it may be nil and must return at once.
 	Trace func(ctx context.Context, key persistence.Key, question string) context.Context
 	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
-	Logger *slog.Logger
+	Logger *slog.Logger // nil discards the log
 }
 
 func (c Config) validate() error {

@@ -9,9 +9,9 @@
 //	tool results ───┤        session.Reduce   ├─▶ writer ─▶ SQL       one goroutine
 //	timers ─────────┘                         └─▶ tools               one goroutine a call
 //
-// From the top down: commands.go, start.go, reconnect.go and texts.go are what others ask
-// of calls; calls.go has the calls of this process; worker.go is one of them while it
-// lives; tools.go runs its tools. Its legs are in bridge/internal/leg, its writer in
+// From the top down: commands.go, start.go, reconnect.go and texts.go hold what others ask
+// of calls; calls.go holds the calls of this process; worker.go runs one of them; tools.go
+// runs its tools. Its legs are in bridge/internal/leg, its writer in
 // bridge/internal/writer.
 //
 // The worker owns the session.State of the call (bridge/internal/session); nobody else

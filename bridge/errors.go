@@ -62,7 +62,7 @@ var errStorageFull = &Error{Code: CodeStorageFull, Message: "The database cannot
 
 var errUnsaved = &Error{Code: CodeStorageFull, Message: "The last call's words still wait for the database. Try again later."}
 
-// offerError returns what a client is told about an unusable SDP.
+// offerError returns what a client is told about an unusable offer.
 func offerError(err error) *Error {
 	if errors.Is(err, rtc.ErrNoOpus) {
 		return &Error{Code: CodeNoOpus, Message: "The offer has no audio section with Opus.", Param: "sdp", Err: err}

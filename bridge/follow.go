@@ -19,7 +19,7 @@ type follower struct {
 	seen     int64 // the newest change seen
 }
 
-// run sends the call what was written until no turn is running, or ctx ends.
+// run sends the call what was written until no turn is running, or ctx ends. A nil follower returns at once.
 func (f *follower) run(ctx context.Context, post func(session.Input)) {
 	if f == nil {
 		return

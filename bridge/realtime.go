@@ -20,8 +20,7 @@ type Realtime struct {
 	client *realtime.Client
 }
 
-// NewRealtime returns a driver that creates calls through client and connects to
-// them with peers of api.
+// NewRealtime returns a driver that creates calls through client and connects to them with peers of api.
 func NewRealtime(name string, api *rtc.API, client *realtime.Client) *Realtime {
 	return &Realtime{name: name, api: api, client: client}
 }
@@ -58,9 +57,9 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	return nil, err
 }
 
-// safetyIdentifier is what the upstream is told of an owner: the same in all calls, so that it can act
-// on one who abuses it and not on all, and nothing that names a person. Source: "Safety identifiers"
-// in OpenAI's safety best practices.
+// safetyIdentifier returns the hash by which the upstream knows an owner. It is the same in all calls, so that the
+// upstream can act against one owner who abuses it instead of all, and it names no person. Source: "Safety identifiers" in
+// OpenAI's safety best practices.
 func safetyIdentifier(owner string) string {
 	if owner == "" {
 		return ""

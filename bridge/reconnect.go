@@ -11,11 +11,11 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
-// Reconnect connects a browser to a live call again and returns our SDP. An offer of the same peer
-// connection restarts ICE; any other comes from a reloaded page, or from another device of the same
-// owner, and replaces the connection. The upstream, running tools and the thread go on.
-// persistence.ErrNotFound means that the call does not exist or belongs to another owner; *Error is
-// about the offer.
+// Reconnect connects a browser to a live call again and returns the SDP answer. An offer of the same peer connection
+// restarts ICE; any other comes from a reloaded page, or from another device of the same owner, and replaces the
+// connection. The upstream, running tools and the thread go on. persistence.ErrNotFound means that the call does not
+// exist, is ending or belongs to another owner; *Error is about the offer, or says that the call's instance does not
+// answer.
 func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error) {
 	if err := rtc.CheckOffer(offer); err != nil {
 		return "", offerError(err)
@@ -75,10 +75,10 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 	return "", errors.Join(err, peer.Close())
 }
 
-// Free ends the thread's call if it is waiting for its browser, because then it does not hold the
-// thread. It returns when the thread is free, or held by a call that is not waiting. Where the end
-// of a call waits for a slow database, it waits some seconds for that: a text turn is told what the
-// database has.
+// Free ends the thread's call if it is waiting for its browser, because then it does not hold the thread. It returns when
+// the thread is free, or held by a call that is not waiting. If the end of a call waits for the database, Free waits up
+// to 30 s for that, since a text turn takes its history from the database; then the error is an *Error with
+// CodeStorageFull.
 func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 	if c.find(key) == nil {
 		if err := c.others().clear(ctx, key, false); err != nil {
@@ -88,8 +88,8 @@ func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 	return c.freeAndSave(ctx, key)
 }
 
-// endPatience is how long Free waits until the end of a call is saved: less than proxies and clients
-// usually wait for an answer.
+// endPatience is how long Free waits until the end of a call is saved: less than proxies and clients usually wait for an
+// answer.
 const endPatience = 30 * time.Second
 
 // freeAndSave is Free for a call of this process.

@@ -29,7 +29,7 @@ const (
 	// names of fields.
 	aroundItem = 1 << 10
 
-	cutMark = " […]"
+	cutMark = " […]" // stands where text was cut
 	// noResult is what the model reads as the result of an unanswered call.
 	noResult = `{"error":"the call ended before this function answered"}`
 )
@@ -38,7 +38,7 @@ const (
 // text as input_text, assistant text as output_text (only what was heard of an interrupted voice
 // answer), tool parts as pairs of function_call and function_call_output, never one without the
 // other. Messages without words are skipped. newID makes the item ids; ids and call ids that do not
-// suit the API (32 characters of A-Z a-z 0-9 _ -) are replaced by a hash. Text that would make an
+// suit the API (up to 32 characters of A-Z a-z 0-9 _ -) are replaced by a hash. Text that would make an
 // event larger than maxEvent bytes, the upstream's limit, is cut and marked; arguments of that size
 // are left out.
 func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) []realtime.Item {
@@ -169,8 +169,8 @@ func (h *history) id() string {
 	return id
 }
 
-// callID returns the model's id of a call, made to fit; two calls with one id, for example from two
-// live calls, get different ones.
+// callID returns the model's id of a tool call, made to fit. Two tool calls with the same id, for example from two voice
+// calls, get different ones.
 func (h *history) callID(saved string) string {
 	if saved == "" {
 		saved = h.newID()

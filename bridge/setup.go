@@ -37,12 +37,12 @@ type setup struct {
 	up       *leg.Session
 	history  []persistence.Message
 	spent    float64 // by the owner today, in US dollars
-	last     string
+	last     string  // the id of the thread's last message
 	registry *toolkit.Registry
 	user     string // the user's name
 }
 
-// run makes everything or, with an error, nothing.
+// run makes everything and returns the call's state and the SDP answer; with an error, nothing is left of it.
 func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	cfg := &s.calls.cfg
 	now := time.Now()
@@ -121,11 +121,10 @@ func (s *setup) save(ctx context.Context, rec persistence.UpstreamLeg) error {
 	return err
 }
 
-// readHistory reads the end of the thread. By then the call's record is saved, which is not
-// possible before the end of the previous call is saved; and that end is the last thing a call
-// saves, even if it had to wait for the database. Read any earlier, the previous call's end could
-// be missing, and the new call would be placed before it. If the previous call was one of this
-// process, its end may still be waiting, but is known.
+// readHistory reads the end of the thread. It runs once the call's record is saved, which is not possible before the end
+// of the previous call is; and that end is the last thing a call saves, even if it had to wait for the database. Read
+// earlier, the thread might lack what the previous call said last, and the new call would be placed before that. If the
+// previous call was one of this process, its end may still be waiting, but is known.
 func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) {
 	cfg := &s.calls.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
@@ -209,7 +208,7 @@ func (s *setup) state(now time.Time) *session.State {
 	}, s.record, s.registry, c.tools.client, now)
 }
 
-// undo ends what was made of a call whose set-up failed.
+// undo takes back what was made of a call whose set-up failed.
 func (s *setup) undo() {
 	close(s.call.quit)
 	if s.up != nil {

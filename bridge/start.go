@@ -22,14 +22,15 @@ type Start struct {
 	Offer string
 	// Session is the client's session object, merged like a session.update; may be nil.
 	Session json.RawMessage
-	// Fixed means that the session comes from the application's server and not from its page: its
-	// instructions, max_output_tokens and output_modalities are also used, and clients cannot
-	// change what it names, except MayChange, of "instructions", "tools" and "voice".
+	// Fixed means that the session comes from the application's server and not from its page: its instructions,
+	// max_output_tokens and output_modalities are also used, and clients cannot change what it names, except for those
+	// of "instructions", "tools" and "voice" that MayChange lists.
 	Fixed     bool
 	MayChange []string
 	// Takeover ends a live call on the thread.
 	Takeover bool
-	// OwnerCalls limits the owner's live calls in all processes; 0 means no limit. It is exact.
+	// OwnerCalls limits the owner's live calls in all processes; 0 means no limit. It holds even if calls start at the
+	// same time.
 	OwnerCalls int
 }
 
@@ -37,7 +38,7 @@ type Start struct {
 type Started struct {
 	CallID   string
 	ThreadID string
-	// Answer is our SDP.
+	// Answer is the SDP answer.
 	Answer string
 }
 

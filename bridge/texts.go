@@ -10,8 +10,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// Say puts a text of the user, with images of the thread, into the thread's call, which answers by
-// voice, and returns the saved message. Errors: *Error with CodeNoCall or CodeBadText.
+// Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns the
+// saved message. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
 func (c *Calls) Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error) {
 	key := persistence.Key{Owner: owner, Thread: threadID}
 	if c.find(key) == nil {
@@ -28,16 +28,16 @@ func (c *Calls) Say(ctx context.Context, owner, threadID, text string, imageIDs 
 	return c.sayHere(ctx, key, textOf(text), imageIDs)
 }
 
-// textOf makes the message of a text typed now.
+// textOf returns the input for a text typed now.
 func textOf(text string) session.ServerText {
 	return session.ServerText{MessageID: persistence.NewID(), Text: text}
 }
 
-// Deliver is Say for a message that waited elsewhere: it gets m's id and extra metadata, and with
-// adds writes to the transaction that saves it. If the call ends before the text could be said,
-// nothing is saved, and the error is persistence.ErrNotFound, as without a call; a text that no
-// call accepts is persistence.ErrInvalid. While the call's changes wait for the database the error
-// is persistence.ErrBusy: the text would overtake them.
+// Deliver is Say for a message that waited elsewhere and a call of this process: the message gets m's id and extra
+// metadata, and with adds writes to the transaction that saves it. If the call ends before the text could be said, nothing
+// is saved, and the error is persistence.ErrNotFound, as without a call; for a text that no call accepts it is
+// persistence.ErrInvalid. While the call's changes wait for the database it is persistence.ErrBusy: the text would
+// overtake them.
 func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
 	if c.delayed.Load() {
 		return fmt.Errorf("say in call: %w", persistence.ErrBusy)
@@ -111,8 +111,8 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 	}
 }
 
-// Interrupt stops what the thread's call is doing: its answer, its audio, and its tools. It returns
-// false if there is nothing to stop.
+// Interrupt stops what the thread's call is doing: its answer, its audio, and its tools. stopped is false if there was
+// nothing to stop.
 func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
 	if c.find(key) == nil {
 		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {

@@ -40,7 +40,7 @@ type toolRunner struct {
 
 	ctx     context.Context //nolint:containedctx // of the running tools
 	endAll  context.CancelFunc
-	cancels map[string]context.CancelFunc // of each of them
+	cancels map[string]context.CancelFunc // of each running tool, by the call's id
 	running sync.WaitGroup
 	asking  sync.Map // chan struct{} by tool call: check its approval now
 }
@@ -78,7 +78,7 @@ func (r *toolRunner) perform(e session.Effect) bool {
 	return true
 }
 
-// start runs a tool that helps to answer a message.
+// start runs a tool. question is the id of the user's message that it helps to answer.
 func (r *toolRunner) start(tc toolkit.Call, question string) {
 	ctx := r.ctx
 	if r.trace != nil {
@@ -100,11 +100,11 @@ func (r *toolRunner) start(tc toolkit.Call, question string) {
 	})
 }
 
-// ended forgets a tool that has ended.
+// ended forgets a call that has ended.
 func (r *toolRunner) ended(callID string) { delete(r.cancels, callID) }
 
-// awaitApproval follows an approval until nobody can decide it: it reports that it is saved and
-// what was decided.
+// awaitApproval follows an approval until it is decided or expires. It reports that the approval is saved, and the
+// decision.
 func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	if r.approvals == nil {
 		return
@@ -137,7 +137,7 @@ func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	})
 }
 
-// look makes the approval of a tool call be checked now.
+// look has the approval of a tool call checked now.
 func (r *toolRunner) look(callID string) {
 	if look, ok := r.asking.Load(callID); ok {
 		select {
@@ -147,14 +147,14 @@ func (r *toolRunner) look(callID string) {
 	}
 }
 
-// cancelDefinition is the definition of the tool whose calls the state answers.
+// cancelDefinition is the definition of the tool whose calls session.State answers by itself.
 var cancelDefinition = toolkit.Definition{
 	Name:        session.CancelToolName,
 	Description: "Cancel the tools that are still running, when the user says so (stop that, never mind).",
 	Parameters:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 }
 
-// cancelEntry is its entry in a call's registry.
+// cancelEntry is that tool in a call's registry.
 type cancelEntry struct{}
 
 func (cancelEntry) Definition() toolkit.Definition { return cancelDefinition }

@@ -16,15 +16,15 @@ type unsaved struct {
 
 	mu    sync.Mutex
 	byKey map[persistence.Key]unsavedEnd
-	// fewer is closed when some have been saved; nil while nobody waits.
+	// fewer is closed when some of them have been saved; nil while nobody waits.
 	fewer chan struct{}
 }
 
 // unsavedEnd is the end of a thread that the database does not have yet.
 type unsavedEnd struct {
 	calls []persistence.CallRecord // that have ended
-	// history are the thread's last messages for a model, and last is the newest; they are valid if
-	// known is set, otherwise the database has them.
+	// history are the thread's last messages for a model, and last is the id of the newest. They are valid if known is
+	// set; otherwise the database has them.
 	known   bool
 	history []persistence.Message
 	last    string
@@ -102,7 +102,7 @@ func (u *unsaved) of(key persistence.Key) (end unsavedEnd, ok bool) {
 	return end, ok
 }
 
-// callsOf returns the ids of an owner's calls that have ended.
+// callsOf returns the ids of an owner's ended calls, which the database still counts as live.
 func (u *unsaved) callsOf(owner string) (ids []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

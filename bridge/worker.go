@@ -27,8 +27,8 @@ type worker struct {
 	toUp    rtc.Switch     // the caller's audio
 	toUser  rtc.Switch     // the model's audio
 	leaving sync.WaitGroup // browser legs that are ending
-	over    EndReason
-	failed  EndReason // why the call must end, as the next input
+	over    EndReason      // why the loop ends; EndNone while it runs
+	failed  EndReason      // why the call must end: the next input is a Stop
 }
 
 // run runs the call once both legs exist. It blocks, joins everything that it started, and returns
@@ -136,7 +136,7 @@ func untilDeadline(at time.Time) time.Duration {
 	return time.Until(at)
 }
 
-// step applies one input. A panic in the state ends this call and no other.
+// step applies one input, and reports whether the call is over. A panic in the state ends this call and no other.
 func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -230,7 +230,7 @@ func (w *worker) perform(e session.Effect) {
 
 func (w *worker) publish(e session.Publish) {
 	if e.Kind == persistence.EventMessageDelta && !w.thread.Watched(w.key) {
-		return // later watchers read the message first
+		return // whoever begins to watch reads the message first
 	}
 	event := persistence.Event{Type: e.Kind, Data: toolkit.Encode(e.Data)}
 	if e.Kind == session.CallEnded {
