@@ -18,7 +18,7 @@ type BrowserPeer interface {
 	Restart(ctx context.Context, offer string) (answer string, err error)
 }
 
-// Browser is one connection of a call's browser, with its goroutines.
+// Browser is one connection of a call's browser, with its goroutines. Gen is its generation: see session.Input.
 type Browser struct {
 	Gen  int
 	Peer BrowserPeer
@@ -27,7 +27,7 @@ type Browser struct {
 	out    *outbox
 	cancel context.CancelFunc
 	sent   <-chan struct{} // closed when the outbox has ended
-	pumped <-chan struct{} // closed when the pump has ended
+	pumped <-chan struct{} // closed when audio is no longer forwarded
 }
 
 // NewBrowser returns the leg of a connection; Start and End must follow. onDrop is called with the
@@ -40,8 +40,7 @@ func NewBrowser(gen int, peer BrowserPeer, log *slog.Logger, onDrop func(int)) *
 	return b
 }
 
-// Start runs the leg's goroutines until ctx ends: the caller's audio goes to dst, as far as flow
-// lets it through.
+// Start runs the leg's goroutines until ctx ends. The caller's audio goes to dst, as far as flow lets it through.
 func (b *Browser) Start(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) {
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.sent = task.Go(func() { b.out.run(ctx, b.Peer) })

@@ -17,9 +17,9 @@ import (
 const (
 	// HangUpTimeout is how long the upstream may take to end a session.
 	HangUpTimeout = 5 * time.Second
-	// DialTimeout is shorter than a browser's patience with an answer.
+	// DialTimeout is how long a dial may take: less than browsers wait for an answer.
 	DialTimeout   = 8 * time.Second
-	senderTimeout = 500 * time.Millisecond
+	senderTimeout = 500 * time.Millisecond // for the last events to an upstream
 )
 
 // ErrDialTimeout is the cause that ends a dial after [DialTimeout].
@@ -48,11 +48,11 @@ type Session struct {
 	flow   rtc.Flow // for the model's audio
 	cancel context.CancelFunc
 	sent   <-chan struct{} // closed when the outbox has ended
-	pumped <-chan struct{} // closed when the pump has ended
+	pumped <-chan struct{} // closed when audio is no longer forwarded
 }
 
-// Dial makes a session. It calls created with the session's record before media flows, and then
-// reads the history.
+// Dial makes a session. It calls created with the session's record before media flows, and fails if created does. The
+// history is read after that.
 func (d *Dialer) Dial(ctx context.Context, gen int, history History, created func(persistence.UpstreamLeg) error) (*Session, error) {
 	l := d.newSession(gen, nil)
 	leg, err := d.Upstream.Dial(ctx, Dial{
@@ -76,15 +76,15 @@ func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
 	}}
 }
 
-// start runs the goroutines. The model's audio goes to dst, once flow lets it through.
+// start runs the goroutines. The model's audio goes to dst, as far as l.flow lets it through.
 func (l *Session) start(ctx context.Context, dst rtc.AudioSink) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.sent = task.Go(func() { l.out.run(ctx, l.Leg) })
 	l.pumped = task.Go(func() { logPumpEnd(l.dialer.Log, "upstream", l.Leg.Forward(ctx, dst, &l.flow)) })
 }
 
-// end ends a started session and joins its goroutines. It begins with the session itself, whatever
-// the state of the connection, because the session costs money. saved gets the final record.
+// end ends a started session and joins its goroutines. It hangs up first, whatever the state of the connection, because a
+// session costs money. saved gets the final record.
 func (l *Session) end(reason session.EndReason, saved func(persistence.UpstreamLeg)) {
 	l.flow.Shut()
 	l.out.close()
@@ -115,8 +115,7 @@ func (l *Session) hangUp() {
 	l.Record.HungUpAt = new(time.Now())
 }
 
-// failed is the input for a dial that failed. It is fatal if the upstream will refuse further
-// sessions, too.
+// failed returns the input for a dial that failed. It is fatal if the upstream will refuse further sessions, too.
 func failed(gen int, err error) session.UpstreamDialFailed {
 	in := session.UpstreamDialFailed{Gen: gen, Err: err}
 	if e, ok := errors.AsType[*realtime.APIError](err); ok {

@@ -18,7 +18,7 @@ type Peer interface {
 	Close() error
 }
 
-// Post passes an input to the call. While the call is behind it waits, which makes the remote wait.
+// Post passes an input to the call. While the call is behind, it waits, which makes the remote wait.
 type Post func(session.Input)
 
 // BrowserHandlers passes the events of a browser's connection to the call.
@@ -69,7 +69,7 @@ func logPumpEnd(log *slog.Logger, from string, err error) {
 	}
 }
 
-// closePeer closes a connection.
+// closePeer closes a connection, and logs a failure.
 func closePeer(log *slog.Logger, name string, p Peer) {
 	if err := p.Close(); err != nil {
 		log.Warn("leg not closed in time", "leg", name, "error", err)

@@ -41,7 +41,7 @@ type Sessions struct {
 	dials map[int]context.CancelFunc
 	early map[int][]session.Input // from sessions whose dial has not returned
 
-	audible int           // the active generation
+	audible int           // the generation of the active session
 	muted   bool          // no session may be heard
 	release func()        // stops releasing held audio
 	down    atomic.Uint64 // audio packets of the ended sessions
@@ -134,8 +134,8 @@ func (s *Sessions) KeepEarly(in session.Input) bool {
 	return true
 }
 
-// Send sends events to a session, if it exists. It returns false if so much is waiting that the
-// session must be given up; so do the next two methods.
+// Send sends events to a session, if it exists. Like Replay and Append, it returns false if so much is waiting that the
+// session must be given up.
 func (s *Sessions) Send(gen int, events ...[]byte) bool {
 	l := s.byGen[gen]
 	for _, data := range events {
@@ -159,7 +159,7 @@ func (s *Sessions) Append(gen int, messages []persistence.Message) bool {
 	return l == nil || s.Send(gen, l.Leg.Append(messages)...)
 }
 
-// AwaitSound posts SoundSent when audio of a response was first sent to the caller.
+// AwaitSound posts a session.SoundSent when audio of a response is first sent to the caller.
 func (s *Sessions) AwaitSound(e session.AwaitSound) {
 	l := s.byGen[e.Gen]
 	if l == nil {
@@ -177,7 +177,7 @@ func (s *Sessions) AwaitSound(e session.AwaitSound) {
 	})
 }
 
-// Order is the drivers' [session.Order].
+// Order is the [session.Order] of the session's driver.
 func (s *Sessions) Order(gen int, ev realtime.Event) (before string, known bool) {
 	if l := s.byGen[gen]; l != nil {
 		return l.Leg.Order(ev)
@@ -264,5 +264,5 @@ func (s *Sessions) Gate(open bool) {
 	}
 }
 
-// Packets returns how many audio packets the ended sessions have sent.
+// Packets returns how many audio packets of the ended sessions were sent to the caller.
 func (s *Sessions) Packets() uint64 { return s.down.Load() }

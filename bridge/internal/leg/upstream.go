@@ -25,8 +25,8 @@ type Dial struct {
 	Session []byte
 	// Owner is whose call it is. A driver tells its upstream a hash of it, if anything.
 	Owner string
-	// History provides the messages that the model should know. A driver whose upstream takes them
-	// later reads them after Created and returns them from [UpstreamLeg.Opening].
+	// History provides the messages that the model should know. A driver reads it after Created; if its upstream takes
+	// the messages as events, it returns them from [UpstreamLeg.Opening].
 	History History
 	// ItemPrefix begins the ids of items made from History and by [UpstreamLeg.Append]; no other
 	// items have such ids.

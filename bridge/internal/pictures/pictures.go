@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/gif" // for decoding, of which the first frame
+	_ "image/gif" // for image.Decode, which takes the first frame
 	"image/jpeg"
 	_ "image/png" // likewise
 	"slices"
@@ -24,10 +24,9 @@ import (
 var ErrTooLarge = errors.New("image is too large")
 
 const (
-	// maxPixels limits images that are read to be scaled down, which takes four bytes of memory per
-	// pixel.
+	// maxPixels limits images that are decoded to be scaled down, which takes four bytes of memory per pixel.
 	maxPixels = 24_000_000
-	quality   = 80
+	quality   = 80 // of JPEGs
 )
 
 // sides are the longest sides in pixels to try, in order.
@@ -36,8 +35,8 @@ var sides = []int{1024, 768, 512, 384, 256, 128}
 // shown are the media types that the Realtime API accepts as input_image.
 var shown = []string{"image/png", "image/jpeg"}
 
-// DataURL returns an image as a data URL of at most limit bytes. If it is larger, or neither PNG
-// nor JPEG, it becomes a JPEG, scaled down as necessary.
+// DataURL returns an image as a data URL of at most limit bytes. If it is larger, or neither PNG nor JPEG, it becomes a
+// JPEG, scaled down as necessary. Errors: ErrTooLarge, or that of the image's decoder.
 func DataURL(i persistence.Image, limit int) (string, error) {
 	if slices.Contains(shown, i.MediaType) {
 		if url := dataURL(i.MediaType, i.Data); len(url) <= limit {
@@ -63,8 +62,7 @@ func DataURL(i persistence.Image, limit int) (string, error) {
 	return "", fmt.Errorf("show image in %d bytes: %w", limit, ErrTooLarge)
 }
 
-// ReadDataURL reads an image from a data URL. Its error, persistence.ErrInvalid, says what is
-// wrong.
+// ReadDataURL reads an image from a data URL. Its error is persistence.ErrInvalid and says what is wrong.
 func ReadDataURL(url string) (persistence.Image, error) {
 	rest, isData := strings.CutPrefix(url, "data:")
 	head, text, _ := strings.Cut(rest, ",")
@@ -86,7 +84,7 @@ func dataURL(mediaType string, data []byte) string {
 	return "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
 
-// scaled returns an image on white whose longest side is at most that.
+// scaled returns the image on white, scaled down so that its longest side is at most side.
 func scaled(full image.Image, side int) image.Image {
 	size := full.Bounds().Size()
 	width, height := size.X, size.Y

@@ -20,7 +20,7 @@ type Committer interface {
 	Pending() int
 }
 
-// To returns the Log of a thread; without a committer it writes directly to the store.
+// To returns the Log of a thread, which writes through c or, if that is nil, directly to the store.
 func To(store *persistence.Store, key persistence.Key, c Committer) Log {
 	direct := storeLog{store, key}
 	if c == nil {
@@ -57,7 +57,7 @@ func (l spoolLog) Commit(ctx context.Context, changes []session.Change) ([]persi
 // errWaits means that changes that bypass the committer must wait for earlier ones in its spool.
 var errWaits = errors.New("earlier changes wait for the database")
 
-// direct saves changes together with what SaveMessage.With writes, without the committer.
+// direct saves changes without the committer, because a SaveMessage.With among them needs the transaction.
 func (l spoolLog) direct(ctx context.Context, changes []session.Change) ([]persistence.Message, error) {
 	if l.writer.Pending() > 0 {
 		return nil, errWaits
@@ -123,7 +123,7 @@ func (l storeLog) CommitOne(ctx context.Context, o session.Change) ([]persistenc
 	if !ok || err == nil || !permanent(err) {
 		return saved, err
 	}
-	// Its predecessor is gone, or an earlier attempt has saved it after all.
+	// The message before it is gone, or an earlier attempt has saved it after all.
 	for _, how := range []persistence.Placing{persistence.PlaceLast, persistence.PlaceKept} {
 		m.Place = persistence.Place{How: how}
 		if saved, next := l.Commit(ctx, []session.Change{m}); next == nil {

@@ -26,9 +26,8 @@ const CommitTimeout = 10 * time.Second
 const (
 	maxWaiting = 16 << 20        // unsaved bytes above which the thread counts as lost
 	lastTry    = 5 * time.Second // for what is still unsaved when the process ends
-	// Text added to messages in progress, and responses that begin, are written at multiples of
-	// this interval, so that those of all calls go into one transaction. Any other change of the
-	// call takes them along at once.
+	// Text added to messages in progress, and responses that begin, are written at multiples of this interval, so that
+	// those of all calls go into one transaction. Any other change of the same call takes them along.
 	gather = 250 * time.Millisecond
 	// A finished message whose response is about to end waits for it this long.
 	moment = 20 * time.Millisecond
@@ -36,10 +35,10 @@ const (
 
 // Log is where a call's thread is written.
 type Log interface {
-	// Commit saves all ops or, with an error, none. It returns the messages as saved.
+	// Commit saves all changes or, with an error, none. It returns the messages as saved.
 	Commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error)
-	// CommitOne saves one change as well as possible: a message that already exists is updated;
-	// one whose predecessor is gone goes to the end.
+	// CommitOne saves one change as well as possible: a message that already exists is updated; one whose predecessor
+	// is gone goes to the end.
 	CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error)
 }
 
@@ -54,9 +53,9 @@ type Writer struct {
 
 	mu      sync.Mutex
 	waiting []session.Change
-	index   map[string]int // by key into waiting
-	bytes   int
-	due     time.Time // when what is waiting must be written at the latest
+	index   map[string]int // into waiting, by key
+	bytes   int            // of waiting
+	due     time.Time      // when what is waiting must be written at the latest
 	closed  bool
 	wake    chan struct{}
 }
@@ -66,8 +65,7 @@ func New(thread Log, log *slog.Logger, saved func(persistence.Message)) *Writer 
 	return &Writer{thread: thread, log: log, saved: saved, index: make(map[string]int), wake: make(chan struct{}, 1)}
 }
 
-// Push adds ops, which are saved together or not at all. It returns false, and adds none, if too
-// much is waiting.
+// Push adds changes, which are saved together or not at all. It returns false, and adds none, if too much is waiting.
 func (w *Writer) Push(ops ...session.Change) bool { return w.add(maxWaiting, ops) }
 
 // PushLast adds the last changes of a call, whatever is waiting.
@@ -94,8 +92,8 @@ func (w *Writer) add(limit int, ops []session.Change) bool {
 	return true
 }
 
-// dueAt returns when a change that is made now must be written: later if it belongs to something
-// unfinished, of which more will follow.
+// dueAt returns when a change that is made now must be written: later if it belongs to something unfinished, since more
+// will follow.
 func dueAt(o session.Change, now time.Time) time.Time {
 	switch o := o.(type) {
 	case session.SaveDraft:
@@ -145,8 +143,8 @@ func (w *Writer) put(o session.Change) {
 	w.bytes += o.Size()
 }
 
-// grown returns a waiting message with the draft added to it; false if it contains the draft
-// already.
+// grown returns a waiting message with the draft added to it; false if the draft does not continue its text, which then
+// contains it already.
 func grown(waiting session.Change, d session.SaveDraft) (session.Change, bool) {
 	c, ok := waiting.(session.SaveMessage)
 	for i := len(c.Message.Parts) - 1; ok && i >= 0; i-- {
@@ -210,8 +208,8 @@ func (w *Writer) next() (ops []session.Change, last bool) {
 	return ops, w.closed
 }
 
-// gathering returns how long the waiting changes may still wait, which is not positive if they must
-// be written now, or there are none.
+// gathering returns how long the waiting changes may still wait: 0 or less if they must be written now, or there are
+// none.
 func (w *Writer) gathering() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -310,8 +308,8 @@ func (r Running) Join(ending <-chan struct{}) (lost int64) {
 	return r.lost.Load()
 }
 
-// save tries until the ops are saved. If one of them can never be saved, they are saved one by one,
-// and only that one is given up.
+// save tries until the changes are saved. If one of them can never be saved, they are saved one by one, and only that one
+// is given up.
 func (w *Writer) save(ctx context.Context, ops []session.Change) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 2*time.Second

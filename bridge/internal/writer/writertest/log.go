@@ -17,7 +17,7 @@ import (
 type Log struct {
 	mu      sync.Mutex
 	Errs    []error    // results of the next commits
-	Poison  string     // the key of an op that can never be saved
+	Poison  string     // the key of a change that can never be saved
 	Commits [][]string // one line per change
 	Saved   []string   // the lines of all commits
 }
