@@ -13,7 +13,7 @@ type backlog struct {
 	events []BrowserEvent
 	bytes  int
 	texts  []ServerText
-	// written are messages of the thread that the session should get.
+	// written are messages of the thread that the first session should get.
 	written []persistence.Message
 }
 
@@ -34,7 +34,7 @@ func (b *backlog) take() (events []BrowserEvent, texts []ServerText) {
 	return events, texts
 }
 
-// clientItem holds the fields that are read of an item that a browser wants to create.
+// clientItem holds the fields that are read from an item that a browser wants to create.
 type clientItem struct {
 	ID      string          `json:"id"`
 	Type    string          `json:"type"`

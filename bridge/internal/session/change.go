@@ -12,13 +12,12 @@ type Change interface {
 
 // The changes that a call makes.
 type (
-	// SaveMessage writes a message at its place, and in the same transaction what With writes, if
-	// it is not nil.
+	// SaveMessage writes a message at its place and, in the same transaction, what With writes unless it is nil.
 	SaveMessage struct {
 		Message persistence.Message
 		Place   persistence.Place
 		With    func(*persistence.Batch) error
-		// Continues means that the end of its response, which often adds to it, follows soon.
+		// Continues means that the end of the message's response, which often adds to it, follows soon.
 		Continues bool
 	}
 	// SaveDraft writes text added to a message in progress, which was saved before.

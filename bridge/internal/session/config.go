@@ -23,10 +23,9 @@ type Defaults struct {
 	AllowClientInstructions bool
 }
 
-// Order returns the place in the conversation of an upstream event's item: right after before, or
-// first if that is empty. known is false if the event does not say. It belongs to the driver, since
-// not every upstream chains its items: one may send timestamps, from which the driver knows what
-// came before. Ids are the upstream's.
+// Order returns the place in the conversation of an upstream event's item: right after the item before, or first if that
+// is empty. known is false if the event does not say. Each driver has its own, since not every upstream chains its items:
+// one may send timestamps, from which the driver derives what came before. Ids are the upstream's.
 type Order func(gen int, ev realtime.Event) (before string, known bool)
 
 // Config is what stays constant during a call.
@@ -36,12 +35,12 @@ type Config struct {
 	Session Defaults
 	// Patch is what the client asked for when starting the call.
 	Patch Patch
-	// Fixed means that clients cannot change what Patch names, except MayChange, of "instructions",
-	// "tools" and "voice".
+	// Fixed means that clients cannot change what Patch names, except for those of "instructions", "tools" and "voice"
+	// that MayChange lists.
 	Fixed     bool
 	MayChange []string
-	// History are the thread's last messages when the call began, of which a session gets
-	// ReplayMessages; LastMessage is the id of the last one.
+	// History holds the thread's last messages when the call began. A session gets at most ReplayMessages messages.
+	// LastMessage is the id of the thread's last message.
 	History        []persistence.Message
 	ReplayMessages int
 	LastMessage    string
@@ -63,7 +62,7 @@ type Config struct {
 	TranscriptionCost func(realtime.Usage) *float64
 	// Cost returns the cost of a response in US dollars; nil if unknown.
 	Cost func(realtime.Usage) *float64
-	// Order is the driver's; nil means the chain of the Realtime API.
+	// Order is the driver's; nil takes the order from the events' previous_item_id.
 	Order Order
 	// ItemPrefix begins the ids of items that the bridge creates. It differs between calls, since
 	// saved messages name items.
@@ -77,14 +76,14 @@ const (
 	setupTimeout         = 20 * time.Second        // from dialling to a ready session
 	transcriptionTimeout = 10 * time.Second        // for the transcription of an utterance
 	drainTimeout         = 2 * time.Second         // for the last transcriptions when a call ends
-	takeoverDrain        = 300 * time.Millisecond  // somebody is waiting for the thread
+	takeoverDrain        = 300 * time.Millisecond  // the same, if somebody is waiting for the thread
 	flushEvery           = 650 * time.Millisecond  // between saves of partial text
 	publishEvery         = 120 * time.Millisecond  // between publications of partial text
 	createTimeout        = 10 * time.Second        // for the upstream's reply to response.create
 	updateTimeout        = 10 * time.Second        // for its reply to session.update in a live call
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
-	clientCreateWait     = 2 * time.Second         // for a client to ask for the answer that it already has
+	clientCreateWait     = 2 * time.Second         // for a client's response.create after the answer that it asks for
 )
 
 // Limits on what a call holds.
@@ -107,8 +106,8 @@ type Limits struct {
 	// either.
 	CallUSD, OwnerDayUSD, OwnerSpentUSD float64
 	WarnPercent                         int
-	// Idle ends a call in which for that long nobody has spoken or typed, no answer was made and no
-	// tool ran. Microphone noise does not count.
+	// Idle ends a call in which nobody has spoken or typed, no answer was made and no tool ran for that long.
+	// Microphone noise does not count.
 	Idle time.Duration
 	// ToolRounds limits the responses with tool calls in one turn of the user. The next response
 	// must answer in words.

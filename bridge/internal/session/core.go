@@ -27,7 +27,7 @@ type core struct {
 	Config
 	now     time.Time
 	phase   phase
-	away    bool // the browser is not there
+	away    bool // the call is waiting for its browser
 	record  persistence.CallRecord
 	effects []Effect
 	counter int
@@ -62,7 +62,7 @@ func (c *core) log(level slog.Level, message string, attrs ...any) {
 // due reports whether a deadline has passed.
 func (c *core) due(at time.Time) bool { return !at.IsZero() && !c.now.Before(at) }
 
-// nextItemID returns a new item id of at most 32 characters.
+// nextItemID returns a new id for an item that the bridge creates, of at most 32 characters.
 func (c *core) nextItemID() string {
 	c.counter++
 	return fmt.Sprintf("%s_%d", c.ItemPrefix, c.counter)
@@ -77,8 +77,7 @@ func (c *core) ownEventID() string {
 	return fmt.Sprintf("event_%s%d", ownPrefix, c.counter)
 }
 
-// encode encodes one of the bridge's events. Raw JSON of a tool or of the upstream was validated
-// before.
+// encode encodes one of the bridge's events. Raw JSON of a tool or of the upstream in it was validated before.
 func encode(v any) []byte { return toolkit.Encode(v) }
 
 // until returns the earlier of two deadlines; zero means none.
@@ -100,7 +99,7 @@ func clip(v string) string {
 	return v
 }
 
-// shorten cuts text to at most n bytes, at a character boundary.
+// shorten cuts text, which is longer than n bytes, to at most n, at a character boundary.
 func shorten(text string, n int) string {
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--

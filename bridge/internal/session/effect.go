@@ -58,11 +58,10 @@ type (
 		Kind persistence.EventType
 		Data any
 	}
-	// ExpectTool opens a client's tool call for its answer, before the client can know about the
-	// call.
+	// ExpectTool makes a client's tool call accept its answer, before the client can know about the call.
 	ExpectTool struct{ CallID string }
-	// AwaitApproval follows the approval of the tool call whose record has the id ID. ApprovalSaved
-	// comes when it is saved and when it is decided there.
+	// AwaitApproval follows the approval with the id ID, which is also that of the tool call's record. ApprovalSaved
+	// follows when it is saved, and when it is decided outside the call.
 	AwaitApproval struct {
 		CallID, ID string
 		ExpiresAt  time.Time
@@ -81,7 +80,7 @@ type (
 	DeliverTool struct{ CallID, Output string }
 	// Gate opens the gate for audio, or shuts it in both directions.
 	Gate struct{ Open bool }
-	// Answer notifies a waiting caller; To has room for it.
+	// Answer sends Yes to To, which has room for it.
 	Answer struct {
 		To  chan<- bool
 		Yes bool

@@ -39,7 +39,8 @@ func (s *State) startDraining(reason EndReason) {
 	s.tools.end()
 }
 
-// saveBacklog saves the texts that were waiting for a session, and tells whoever typed them.
+// saveBacklog saves the browser's texts that were waiting for a session, and tells the browser. Texts from elsewhere are
+// left to their senders, who learn that there is no call.
 func (s *State) saveBacklog() {
 	events, _ := s.backlog.take()
 	for _, e := range events {
@@ -68,7 +69,7 @@ func (s *State) closeOpen(goesOn bool) {
 		case !m.placed && m.open() && m.text() == "":
 			continue // announced and never begun
 		case !m.placed && m.with != nil && !goesOn:
-			continue // whoever has it says it elsewhere
+			continue // left to its sender
 		case !m.placed:
 			s.transcript.write(m)
 		case !m.open():

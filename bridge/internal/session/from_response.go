@@ -74,7 +74,7 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	}
 }
 
-// outputItem takes an item of a response that begins or is finished.
+// outputItem takes response.output_item.added and response.output_item.done.
 func (s *State) outputItem(ev realtime.Event) {
 	raw, err := realtime.DecodeItem(ev.Item)
 	if err != nil || raw.ID == "" {
@@ -118,7 +118,7 @@ func (s *State) firstText(m *message) {
 	r.record.FirstTokenMS = &ms
 }
 
-// responseLost ends a response that stalled.
+// responseLost ends a response that stalled, or whose end could not be read.
 func (s *State) responseLost() {
 	r := s.answers.of("")
 	if r == nil {

@@ -25,7 +25,7 @@ func (s *State) say(in ServerText) {
 	s.typed(in, itemID, sentEvent{kind: sentText})
 }
 
-// written tells the model what was written in the thread meanwhile. It is not asked to answer.
+// written tells the model what was written in the thread meanwhile, without asking for an answer.
 func (s *State) written(messages []persistence.Message) {
 	if s.phase >= draining {
 		return
@@ -34,13 +34,12 @@ func (s *State) written(messages []persistence.Message) {
 	case len(added) == 0:
 	case s.phase == starting:
 		s.backlog.written = append(s.backlog.written, added...)
-	case !s.up.gone: // else the next session is told
+	case !s.up.gone: // otherwise the next session is told
 		s.do(Append{Gen: s.up.gen, Messages: added})
 	}
 }
 
-// deliveredAgain takes a text that is already in the call. It is not said again, but its
-// transaction is saved.
+// deliveredAgain takes a text that is already in the call. It is not said again, but what in.With writes is saved.
 func (s *State) deliveredAgain(m *message, in ServerText) {
 	m.with = in.With
 	if m.placed {

@@ -44,9 +44,8 @@ func (s *State) upstreamEvent(gen int, data []byte) {
 	}
 }
 
-// malformed returns what the browser sees of an event that is only partly readable: no more than of
-// a readable one. Unreadable fields are empty; the end of a response counts all the same, since the
-// call waits for it.
+// malformed returns what the browser sees of an event with an unreadable field: no more than of a readable one. The event
+// is not applied, except that the end of a response counts, since the call waits for it.
 func (s *State) malformed(ev realtime.Event) []byte {
 	switch ev.Type {
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps for a replayed item
@@ -140,7 +139,7 @@ func (s *State) inputEvent(ev realtime.Event) {
 	case realtime.TypeInputSpeechStopped:
 		q.asked, q.reached = s.now, nil
 	case realtime.TypeInputCommitted:
-		if q.asked.IsZero() || q.reached != nil { // that was of the turn before
+		if q.asked.IsZero() || q.reached != nil { // nothing was recorded, or only for the turn before
 			q.ask(s.now)
 		}
 		q.committed = s.now

@@ -15,8 +15,7 @@ func (s *State) itemAdded(ev *realtime.Event) bool {
 	return err != nil || raw.ID == "" || s.itemKnown(ev, raw)
 }
 
-// itemKnown takes what such an event, or conversation.item.done, says about an item, and reports
-// whether the browser sees it.
+// itemKnown takes what conversation.item.added or done says about an item, and reports whether the browser sees it.
 func (s *State) itemKnown(ev *realtime.Event, raw realtime.Item) bool {
 	it := s.transcript.item(raw.ID)
 	it.know(raw)
@@ -88,8 +87,8 @@ func (s *State) newUtterance(it *item) {
 	s.transcript.write(m)
 }
 
-// awaitTranscription starts waiting for the transcription of an utterance. Parts may come while the
-// user is still speaking.
+// awaitTranscription starts waiting for the transcription of an utterance, anew with each part of it: parts may come
+// while the user is still speaking.
 func (s *State) awaitTranscription(m *message) {
 	if m.open() && m.role == persistence.RoleUser {
 		m.transcriptionBy = s.now.Add(transcriptionTimeout)

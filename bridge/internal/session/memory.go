@@ -9,7 +9,7 @@ import (
 // memory is the end of the thread as the call knows it, in order: what a new upstream session gets.
 type memory struct {
 	entries []entry
-	limit   int // messages that a session gets
+	limit   int // how many messages a session gets
 	// known are the messages that existed before the call, including those forgotten since.
 	known map[string]bool
 }
@@ -30,8 +30,8 @@ func newMemory(history []persistence.Message, limit int) memory {
 	return m
 }
 
-// merge takes the thread's last messages and returns the new ones: finished messages that belong to
-// no call. They are placed between the others.
+// merge takes the thread's last messages, and adds and returns the new ones: finished messages that belong to no call.
+// They are put where they stand in the thread.
 func (m *memory) merge(messages []persistence.Message) (added []persistence.Message) {
 	at := 0
 	for _, msg := range messages {
@@ -56,7 +56,7 @@ func (m *memory) add(msg *message, at persistence.Place) {
 	if at.How == persistence.PlaceAfter && at.After == "" {
 		i = 0
 	} else if at.How == persistence.PlaceAfter {
-		// Messages after an unknown one are the newest.
+		// A message after one that is not known goes to the end.
 		if n := slices.IndexFunc(m.entries, func(e entry) bool { return e.id == at.After || e.mine.ends(at.After) }); n >= 0 {
 			i = n + 1
 		}
@@ -70,6 +70,7 @@ func (m *memory) add(msg *message, at persistence.Place) {
 // spareEntries are kept beyond the limit, since not all messages have text.
 const spareEntries = 64
 
+// ends reports whether id is that of a message without an item that follows m.
 func (m *message) ends(id string) bool { return m != nil && m.after == id }
 
 // forget drops the messages for which keep is false.
@@ -101,7 +102,7 @@ func (m *memory) newest() string {
 	return e.id
 }
 
-// question returns the id of the user's last message before another message, empty if none is known.
+// question returns the id of the user's last message before the given one, empty if none is known.
 func (m *memory) question(before *message) (id string) {
 	for _, e := range m.entries {
 		switch {

@@ -81,8 +81,8 @@ func (m *message) grows() bool {
 	return m.open() || (m.meta.Status == persistence.StatusInterrupted && m.response != nil && !m.response.done)
 }
 
-// takes reports whether the text replaces the present one. The upstream may have deleted words of
-// an interrupted answer; here they are kept.
+// takes reports whether text replaces old. The upstream may have deleted words of an interrupted answer; here they are
+// kept.
 func (m *message) takes(old, text string) bool {
 	return m.grows() && text != "" && (m.open() || len(text) > len(old))
 }
@@ -108,8 +108,10 @@ func (m *message) partsWith(tools []persistence.Part) []persistence.Part {
 	return append(append(parts, m.files...), tools...)
 }
 
-const maxContents = 16 // per item
+// maxContents is how many content parts of an item are kept.
+const maxContents = 16
 
+// at returns the text of a content part, empty if there is none.
 func (m *message) at(index int) string {
 	if index < 0 || index >= len(m.texts) {
 		return ""
@@ -167,7 +169,7 @@ func (it *item) link(ev *realtime.Event) {
 	}
 }
 
-// know records what is said about the item.
+// know records the item as the upstream has described it.
 func (it *item) know(raw realtime.Item) {
 	if len(raw.Content) == 0 {
 		raw.Content = it.raw.Content

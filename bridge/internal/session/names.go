@@ -8,8 +8,9 @@ import (
 	"voicebridge/realtime"
 )
 
-// owners records which session first used an id of an item, a response or a function call.
-type owners map[string]int
+// firstUse holds, for each id of an item, a response or a function call, the generation of the session that used it
+// first.
+type firstUse map[string]int
 
 // names translates a session's ids of items, responses and function calls. An id that an earlier
 // session of the call has used means something else here, and gets another id for the call and its
@@ -21,7 +22,7 @@ type names struct {
 }
 
 // ours returns the call's id for the session's id.
-func (n *names) ours(known owners, id string) string {
+func (n *names) ours(known firstUse, id string) string {
 	if id == "" {
 		return ""
 	}
@@ -56,7 +57,7 @@ func (n *names) theirs(id string) string {
 
 // translate replaces the ids in a session's event. If nothing changes, it returns the event as
 // received.
-func (n *names) translate(known owners, ev realtime.Event) realtime.Event {
+func (n *names) translate(known firstUse, ev realtime.Event) realtime.Event {
 	changed := false
 	ours := func(id string) {
 		if n.ours(known, id) != id {
@@ -89,7 +90,7 @@ func (n *names) translate(known owners, ev realtime.Event) realtime.Event {
 	d := json.NewDecoder(bytes.NewReader(ev.Raw))
 	d.UseNumber()
 	if d.Decode(&tree) != nil {
-		return ev // it was decoded before
+		return ev // cannot happen: it was decoded before
 	}
 	n.rename(tree, known, false)
 	again, err := realtime.Decode(encode(tree))
@@ -99,8 +100,8 @@ func (n *names) translate(known owners, ev realtime.Event) realtime.Event {
 	return again
 }
 
-// rename visits the places of ids in an event. inner means that the object's own id is one of them.
-func (n *names) rename(tree map[string]any, known owners, inner bool) {
+// rename replaces the ids in an event. inner means that the object's own id is one of them.
+func (n *names) rename(tree map[string]any, known firstUse, inner bool) {
 	for key, value := range tree {
 		switch value := value.(type) {
 		case string:

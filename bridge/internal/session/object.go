@@ -45,7 +45,8 @@ type sessionOutput struct {
 	Speed json.RawMessage `json:"speed,omitempty"`
 }
 
-// object returns the session of the update, with the operator's settings and the call's tools.
+// object returns the session of the update: the client's part and, in a session's first update, the operator's settings.
+// If it has tools, they are all those of the call.
 func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	w := u.patch
 	in := sessionInput{Noise: w.noise, Transcription: d.transcription(w.transcription), Turns: w.turns}
@@ -127,6 +128,6 @@ type update struct {
 	asked   bool  // the client is waiting for the answer
 	first   bool  // it contains the bridge's own settings
 	noVoice bool
-	before  []toolkit.Definition // the client's tools until now
+	before  []toolkit.Definition // the client's tools before the update
 	by      time.Time            // when to give up; zero for the first one, without which there is no call
 }

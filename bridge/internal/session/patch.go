@@ -23,7 +23,7 @@ type Patch struct {
 	eventIDs []string
 }
 
-// clientSession holds the fields that are read of a session object.
+// clientSession holds the fields that are read from a client's session object.
 type clientSession struct {
 	Type         string          `json:"type"`
 	Instructions json.RawMessage `json:"instructions"`
@@ -76,8 +76,8 @@ func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
 	return p, err
 }
 
-// ReadFixed reads the session object that an application's server has fixed: everything that a call
-// can use.
+// ReadFixed reads the session object that an application's server has fixed. Besides what ReadPatch takes, it takes
+// instructions, max_output_tokens and output_modalities.
 func ReadFixed(raw json.RawMessage) (Patch, error) {
 	p, err := ReadPatch(raw, true)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	renewalPause = 2 * time.Second
 )
 
-// plan finds out when the upstream will end a session, and when to replace it.
+// plan takes from session.created when the upstream will end the session and, if it is the active one, plans its renewal.
 func (s *State) plan(u *upstream, ev realtime.Event) {
 	var session struct {
 		ExpiresAt float64 `json:"expires_at"`

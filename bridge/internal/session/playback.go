@@ -87,7 +87,7 @@ func (p *playback) audioStopped(responseID string) {
 
 func (p *playback) reset() { p.playing, p.startedAt, p.guessed = "", time.Time{}, false }
 
-// firstWords records the first words of an answer, if the upstream reports no more than that.
+// firstWords takes the first words of an answer as its beginning, if the upstream does not report when audio begins.
 func (p *playback) firstWords(r *response) {
 	if p.reported || r == nil || p.playing == r.id {
 		return
@@ -178,7 +178,7 @@ func (p *playback) truncated(ev *realtime.Event) {
 	p.interrupt(it.message, time.Duration(ev.AudioEndMS)*time.Millisecond)
 }
 
-// interrupt closes a message as interrupted after that much audio.
+// interrupt closes a message as interrupted after the audio that was played.
 func (p *playback) interrupt(m *message, played time.Duration) {
 	if m.meta.Status == persistence.StatusFailed {
 		return
@@ -226,7 +226,7 @@ func (p *playback) played(m *message) time.Duration {
 	return max(left, 0)
 }
 
-// cut returns the beginning of text that is spoken in that time, up to a whole word.
+// cut returns the beginning of text that is spoken in the time played, in whole words.
 func (p *playback) cut(text string, played time.Duration) string {
 	runes := []rune(text)
 	n := int(math.Round(played.Seconds() * p.rate))

@@ -14,7 +14,7 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	c := &core{Config: cfg, now: now, record: record}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
-	s := &State{delivered: make(map[string]*message), line: l, known: make(owners), browserLeg: browserLeg{gen: 1}}
+	s := &State{delivered: make(map[string]*message), line: l, known: make(firstUse), browserLeg: browserLeg{gen: 1}}
 	transcript := newTranscript(l)
 	s.transcript = &transcript
 	answers := newResponses(l, s.transcript)
@@ -29,8 +29,8 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	return s
 }
 
-// Reduce takes what happened and returns what to do, in a slice that is valid until the next call. It does no I/O and
-// knows no time but now.
+// Reduce takes what happened and returns what to do, in a slice that is valid until the next call of Reduce. It does no
+// I/O and knows no time but now.
 func (s *State) Reduce(now time.Time, in Input) []Effect {
 	clear(s.effects) // they may hold large events
 	s.now, s.effects = now, s.effects[:0]

@@ -16,7 +16,7 @@ const (
 	firstRetry, lastRetry = 250 * time.Millisecond, 4 * time.Second
 	// plannedRetry is the wait after a failed planned renewal.
 	plannedRetry = 30 * time.Second
-	// maxAsked bounds the wait before a planned renewal's retry that an upstream may ask for.
+	// maxAsked is the longest wait that an upstream may ask for before a planned renewal is tried again.
 	maxAsked = 2 * time.Minute
 	// giveUpAfter is how long to try to replace a lost session.
 	giveUpAfter = 30 * time.Second
@@ -40,7 +40,7 @@ func (s *State) renewalDeadline() time.Time {
 	case !r.retryAt.IsZero():
 		return r.retryAt
 	case s.due(r.planAt):
-		return r.forceAt // an input makes it quiet
+		return r.forceAt // or sooner, when an input leaves the call quiet
 	default:
 		return r.planAt
 	}
@@ -52,7 +52,7 @@ func (s *State) quiet() bool {
 		!s.tools.running() && !s.transcript.awaitsTranscription() && s.settings.inFlight == nil
 }
 
-// renewOnTime carries out the due steps of a renewal.
+// renewOnTime carries out the steps of a renewal that are due.
 func (s *State) renewOnTime() {
 	r := &s.renewal
 	if s.phase != live {
@@ -97,7 +97,7 @@ func (s *State) dial() {
 	s.do(Dial{Gen: u.gen, History: history})
 }
 
-// dialed takes the upstream's acceptance.
+// dialed takes the success of a dial.
 func (s *State) dialed(in UpstreamDialed) {
 	if s.next == nil || in.Gen != s.next.gen {
 		return // it is no longer wanted, and was hung up
@@ -226,8 +226,8 @@ func (s *State) retryLater(asked time.Duration) {
 	r.retryAt = s.now.Add(max(wait, min(asked, most)))
 }
 
-// detach closes what depends on the active session, which is lost or is being replaced in the
-// middle of something. The question that it was answering is asked again.
+// detach closes what depends on the active session, which is lost or is being replaced, perhaps in the middle of
+// something. An answer that is cut off by this is asked for again.
 func (s *State) detach(why EndReason) {
 	q := s.answers
 	s.renewal.speechLost = s.transcript.awaitsTranscription() || !q.speechTill.IsZero()
@@ -254,7 +254,8 @@ func (s *State) retryAnswer() {
 	}
 }
 
-// closeAnswer closes an answer that is being made or played. making means that it is being made.
+// closeAnswer closes an answer that is being made or, if making is false, only played. It is asked for again unless it
+// was complete or called tools.
 func (s *State) closeAnswer(id string, making bool) {
 	r := s.answers.byID[id]
 	if r == nil {
@@ -275,7 +276,7 @@ func (s *State) switchOver() {
 	r, old := &s.renewal, s.up
 	if !old.gone {
 		s.detach(r.reason)
-		old.gone = false // it hangs up below
+		old.gone = false // it is hung up below
 	}
 	s.transcript.rebase()
 	s.up, s.next = s.next, nil

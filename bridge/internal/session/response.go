@@ -38,8 +38,8 @@ func (q *responses) keepAlive() {
 	}
 }
 
-// unannounced treats a response that an interruption ended before it was announced as the reply to
-// our request. If the upstream refuses the request after all, nothing is answered by it.
+// unannounced treats a response that ended before it was announced, as an interruption can make it, as the reply to our
+// request. If the upstream refuses the request after all, that response has answered nothing.
 func (q *responses) unannounced() {
 	if q.create == nil {
 		return
@@ -62,7 +62,7 @@ func (q *responses) newResponse(id string) *response {
 	return r
 }
 
-// ask records when the user's turn ended that the next response answers.
+// ask records when the turn of the user ended that the next response answers; zero means that none waits.
 func (q *responses) ask(at time.Time) { q.asked, q.committed, q.reached = at, time.Time{}, nil }
 
 // handOn passes what a response was to answer on to the next one, if it made only tool calls: the
@@ -110,7 +110,7 @@ func (q *responses) of(id string) *response {
 	return q.newResponse(id)
 }
 
-// over ends a response: everything has been generated, though not yet heard.
+// over records that a response is no longer being generated. It may still be heard.
 func (q *responses) over(r *response) {
 	r.done = true
 	if q.active == r.id {

@@ -27,7 +27,7 @@ type responses struct {
 
 	create *creation // our response.create that has no reply yet
 	last   *creation // the previous one, whose refusal may still come
-	// blockedTill is set if the upstream has a response that we do not know about.
+	// blockedTill is set while the upstream has a response that we do not know about.
 	blockedTill time.Time
 	// replyTill is set while the upstream is about to answer an utterance by itself.
 	replyTill time.Time
@@ -37,21 +37,21 @@ type responses struct {
 	asked time.Time
 	// committed is when the upstream committed that turn; zero for a typed one.
 	committed time.Time
-	// reached are the stages of the answer to it that a response without words has
-	// reached already; nil for none.
+	// reached are the stages of the answer that a response without words has already reached; nil for none.
 	reached map[string]int64
 	// rounds counts the responses with tool calls since the user's last words.
 	rounds int
-	// typed is the client's latest text that the upstream has not acknowledged. A response.create
-	// from the client asks for its answer: a response that began before the text does not count.
+	// typed is the id of the client's latest text, until the upstream has acknowledged it. A response.create from the
+	// client asks for an answer to it: a response that began before the text does not count.
 	typed string
-	// clientCreate means that the client has answered a tool call. Its next response.create asks for
-	// what the bridge does by itself. That may come even after the answer; clientCreateTill is set
-	// once the answer is there.
+	// clientCreate means that the client has answered a tool call. Its next response.create asks for what the bridge
+	// does by itself, and is ignored. It may come even after the answer; clientCreateTill is when to stop expecting it,
+	// set once the answer is there.
 	clientCreate     bool
 	clientCreateTill time.Time
 }
 
+// need is something that nobody has answered yet.
 type need struct {
 	id    string // id of the item; empty for a client's response.create without its own text
 	batch string // the response whose tool calls it belongs to
@@ -127,8 +127,8 @@ func (q *responses) unanswered() {
 	}
 }
 
-// answerable reports whether an answer to the need can be requested: the tool calls of its response are
-// all answered and the response is done.
+// answerable reports whether an answer to the need can be requested: the response that it belongs to, if any, is done and
+// all its tool calls are answered.
 func (q *responses) answerable(n need) bool {
 	r := q.byID[n.batch]
 	return r == nil || (r.done && r.open == 0)
@@ -272,16 +272,16 @@ func (q *responses) clientWantsAnswer(response map[string]json.RawMessage) {
 	}
 }
 
-// awaitClientCreate starts the period in which a client may ask for the answer to its tool call
-// that is already there; onItsWay means that a client's answer has not yet left its tool. A client
-// that leaves this to the bridge may ask for another answer later.
+// awaitClientCreate starts the period in which a client's response.create is taken to ask for the answer to its tool
+// call, which is already there; onItsWay means that a client's answer has not yet left its tool. After that period, it
+// asks for another answer.
 func (q *responses) awaitClientCreate(onItsWay bool) {
 	if q.clientCreate && q.active == "" && q.create == nil && len(q.needs) == 0 && !onItsWay {
 		q.clientCreateTill = q.now.Add(clientCreateWait)
 	}
 }
 
-// switched moves the needs to another upstream session, which knows everything that needs an answer.
+// switched moves the needs to another upstream session, which was told everything that needs an answer.
 func (q *responses) switched() {
 	q.active, q.create, q.last, q.typed = "", nil, nil, ""
 	q.activeBy, q.blockedTill, q.replyTill, q.speechTill = time.Time{}, time.Time{}, time.Time{}, time.Time{}

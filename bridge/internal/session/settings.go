@@ -13,8 +13,8 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// settings is the configuration of the upstream's session. At most one
-// session.update is in flight, because its answer does not name it.
+// settings is the configuration of the upstream's session. At most one session.update is in flight, because its answer
+// does not name it.
 type settings struct {
 	*line
 	registry *toolkit.Registry
@@ -25,7 +25,7 @@ type settings struct {
 	// effective is what the client has asked for so far and the upstream has not refused: a new
 	// session is configured with it.
 	effective Patch
-	// next is waiting to be sent; asked means that something is, if only an answer.
+	// next is waiting to be sent; asked means that the client is waiting for an answer.
 	next  Patch
 	asked bool
 
@@ -165,7 +165,7 @@ func (c *settings) configureNext(u *upstream) {
 	u.send(realtime.SessionUpdate(u.updateID, (&update{first: true, patch: c.effective}).object(&c.Session, c.registry)))
 }
 
-// takeBack takes back the update that the previous session has not answered.
+// takeBack takes back the update that the lost session has not answered, to send it to the next one.
 func (c *settings) takeBack() {
 	u := c.inFlight
 	if u == nil {
@@ -214,7 +214,7 @@ func (c *settings) sendUpdate(u *update) {
 	c.up.send(event)
 }
 
-// declare makes the tools in an update the client's.
+// declare makes the tools in an update the client's, or takes them out of it if they cannot be used.
 func (c *settings) declare(u *update) {
 	if err := c.client.Declare(u.patch.tools); err != nil {
 		c.refuse(firstOf(u.patch.eventIDs), "invalid_value", err.Error(), "session.tools")

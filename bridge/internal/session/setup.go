@@ -16,7 +16,7 @@ func (s *State) opened(ev realtime.Event) {
 	s.settings.configure()
 }
 
-// ready opens the gate for the caller.
+// ready begins the live part of a call: the first session is configured.
 func (s *State) ready() {
 	s.phase, s.up.stage = live, ready
 	s.record.ReadyAt = new(s.now)

@@ -10,7 +10,7 @@ import (
 // State is everything that is known about a call, and its rules. Only the call's loop uses it.
 type State struct {
 	*line
-	known      owners
+	known      firstUse
 	transcript *transcript
 	answers    *responses
 	playback   *playback
@@ -43,8 +43,7 @@ func (s *State) Over() bool { return s.phase == ended }
 // Record returns the current record of the call.
 func (s *State) Record() persistence.CallRecord { return s.record }
 
-// EndOfThread returns the thread's last messages for a model, and the id of the newest, empty if
-// the thread is.
+// EndOfThread returns the thread's last messages for a model, and the id of the newest; both are empty if the thread is.
 func (s *State) EndOfThread() (history []persistence.Message, last string) {
 	return s.transcript.memory.last(), cmp.Or(s.transcript.memory.newest(), s.LastMessage)
 }
@@ -104,7 +103,7 @@ type renewal struct {
 	speechLost bool
 }
 
-// session finds the upstream session of that generation, nil if it is over.
+// session finds the upstream session of that generation; nil if it is neither active nor being prepared.
 func (s *State) session(gen int) *upstream {
 	switch {
 	case gen == s.up.gen:

@@ -39,7 +39,7 @@ type toolRun struct {
 	// early is the client's answer if it came before the user's approval: some clients run a
 	// function as soon as they see the call.
 	early *string
-	// closePublished means that the thread's watchers know that the approval is closed.
+	// closedPublished means that the thread's watchers know that the approval is closed.
 	closedPublished bool
 
 	// fillerAt is when the voice says that the tool is still running; zero means never.
@@ -73,7 +73,7 @@ func (t *tools) record(run *toolRun) {
 	t.save(c)
 }
 
-// saved returns the run for the table of tool calls.
+// saved returns the run as a row of the table of tool calls.
 func (r *toolRun) saved() persistence.ToolCall {
 	v := r.Record()
 	return persistence.ToolCall{
@@ -192,7 +192,7 @@ func (t *tools) showImages(run *toolRun) {
 	t.up.send(event)
 }
 
-// hiddenID derives from one of our ids an id of an item that the browser does not learn about.
+// hiddenID derives, from an item id of ours, the id of an item that the browser does not learn about.
 func (t *tools) hiddenID(kind, itemID string) string {
 	return t.up.SeedPrefix(t.up.gen) + kind + itemID[len(t.ItemPrefix):]
 }
@@ -222,7 +222,7 @@ func (t *tools) unfinished() []*toolRun {
 	return slices.DeleteFunc(slices.Clone(t.open), func(r *toolRun) bool { return r.Done() })
 }
 
-// cancelled closes a run that nobody waits for.
+// cancelled closes a run as cancelled.
 func (t *tools) cancelled(run *toolRun, why string) {
 	run.Cancel(toolkit.Result{Error: why}, t.now)
 	t.close(run)
@@ -235,7 +235,7 @@ func responseID(r *response) string {
 	return r.id
 }
 
-// question returns the run for the table of approvals.
+// question returns the run's approval as a row.
 func (t *tools) question(run *toolRun, a toolkit.Approval) *persistence.Approval {
 	q := &persistence.Approval{
 		ID: run.ID, ToolCallID: run.Call.ID, Nonce: a.Nonce, AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt,
@@ -265,7 +265,7 @@ func (r *toolRun) askBy() time.Time {
 	return time.Time{}
 }
 
-// resend tells a browser about a call that another one was told about.
+// resend tells a browser that has joined about an unfinished call.
 func (t *tools) resend(run *toolRun) {
 	e := run.event("bridge.tool.started")
 	if a, _ := run.Approval(); run.Asking() {

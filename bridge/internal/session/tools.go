@@ -50,7 +50,7 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	}
 }
 
-// show puts the call into the message of the same response right before it, or into one of its own.
+// show puts the call into the last message of its response, or into one of its own.
 func (t *tools) show(it *item, run *toolRun) {
 	m := it.message
 	if m == nil && run.response != nil && len(run.response.messages) > 0 {
@@ -81,7 +81,7 @@ func (t *tools) progressed(callID string, c toolkit.Chunk) {
 	t.watch(e)
 }
 
-// ended records the result and answers the model. masked is the result as saved and shown.
+// ended records the result of a tool, and answers the model.
 func (t *tools) ended(in ToolEnd) {
 	if run := t.byID[in.CallID]; run != nil && run.FinishMasked(in.Result, in.Masked, t.now) {
 		t.close(run)
@@ -148,7 +148,7 @@ func (t *tools) cancelRun(run *toolRun) {
 	t.answer(run)
 }
 
-// cancelRunning answers a call of CancelToolName.
+// cancelRunning carries out a call of CancelToolName.
 func (t *tools) cancelRunning(run *toolRun) {
 	var names []string
 	for _, other := range t.unfinished() {
@@ -194,7 +194,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	t.answers.awaitClientCreate(t.onItsWay())
 }
 
-// onItsWay reports whether a client's answer has not yet left its tool.
+// onItsWay reports whether a client has answered a tool that has not ended yet.
 func (t *tools) onItsWay() bool {
 	for _, r := range t.open {
 		if r.delivered && !r.Done() {

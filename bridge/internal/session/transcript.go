@@ -55,7 +55,7 @@ func (t *transcript) onTime() {
 	})
 }
 
-// item returns the item with that id, making a new one if there is none.
+// item finds or makes the item with the id.
 func (t *transcript) item(id string) *item {
 	it := t.items[id]
 	if it == nil {
@@ -79,7 +79,7 @@ func (t *transcript) newMessage(it *item, role persistence.Role, source persiste
 	return m
 }
 
-// write saves the current message.
+// write saves the message as it is now.
 func (t *transcript) write(m *message) {
 	at := persistence.Place{How: persistence.PlaceKept}
 	if !m.placed {
@@ -133,7 +133,8 @@ func (t *transcript) writeRest(m *message) {
 	}
 }
 
-// placeOf follows the chain of items back to the nearest one that is shown.
+// placeOf returns where an item's message belongs: it follows the chain of items back to the nearest one whose message is
+// in the thread.
 func (t *transcript) placeOf(it *item) persistence.Place {
 	for range len(t.items) + 1 {
 		if !it.linked {

@@ -34,14 +34,14 @@ type upstream struct {
 	expires time.Time
 	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
-	// updated is the latest session.updated of a session that is being prepared.
-	updated realtime.Event
-	// updateID is the id of the session.update for a session that is being prepared.
+	// While the session is being prepared, updateID is the id of its session.update, and updated the latest
+	// session.updated.
 	updateID string
+	updated  realtime.Event
 	settings int // the revision of the settings that it was configured with
 }
 
-// line is the core with the active upstream session.
+// line is the core and the active upstream session.
 type line struct {
 	*core
 	up *upstream
@@ -94,7 +94,7 @@ const (
 	sentOutput
 )
 
-// clientOf returns the browser's event for which an event was sent.
+// clientOf returns the event_id of the browser's event for which an event was sent, empty if there is none.
 func (e sentEvent) clientOf() string {
 	if e.forClient {
 		return e.clientID
